@@ -1,0 +1,62 @@
+# What a newcomer types.  Each target sets up what it needs, once: `make demo` works in a fresh clone.
+#
+#   PY=python3.12            another Python, 3.11 or later
+#   TORCH_ARGS='--index-url https://download.pytorch.org/whl/cpu'     another torch than pip's own choice
+#   ARGS='--no-serve'        arguments for the command that a target runs
+
+PY ?= python3
+VENV ?= .venv
+TORCH ?= torch==2.13.0
+TORCH_ARGS ?=
+UV ?= uv
+ARGS ?=
+
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint bench-judge lock clean
+
+help:  ## say what can be made
+	@sed -n 's/^\([a-z-]*\):.*##/\1 —/p' $(MAKEFILE_LIST)
+
+setup: $(READY)  ## make .venv, once, with everything that the other targets need
+
+demo: $(READY)  ## run a whole competition on this machine, and show its site
+	@$(BIN)/pullrank demo $(ARGS)
+
+test: $(READY)  ## run all tests
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(READY)  ## check style and types
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	@if command -v shellcheck >/dev/null; then set -x; shellcheck .ci/run; else echo "shellcheck: skipped, not installed"; fi
+
+bench-judge: $(READY)  ## print where the seconds of a judging go
+	$(BIN)/python -m scripts.bench_judge $(ARGS)
+
+# torch stands outside the lock: which build is right depends on the machine, and each has its own hash.
+# The lock names no index, so that pip takes the files from wherever it is told to; their hashes must match.
+$(READY): requirements.lock pyproject.toml
+	@$(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "PullRank needs Python 3.11 or later, and $(PY) is: $$($(PY) --version 2>&1)"; \
+	  echo "Name another one: make $(or $(MAKECMDGOALS),setup) PY=python3.12"; exit 2; }
+	@$(PY) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PY) has no venv module. On Debian or Ubuntu: apt install python3-venv"; exit 2; }
+	$(PY) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r requirements.lock
+	$(BIN)/python -m pip install --quiet $(TORCH_ARGS) $(TORCH)
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# For maintainers, after a change of the dependencies in pyproject.toml; ARGS=--upgrade takes newer versions, too.
+lock:  ## write requirements.lock anew (needs uv)
+	@command -v $(UV) >/dev/null || { echo "$(UV) is missing: pip install uv"; exit 2; }
+	echo 'torch ; python_version < "0"' | $(UV) pip compile pyproject.toml --all-extras --override /dev/stdin \
+	  --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make lock' --quiet $(ARGS) \
+	  --output-file requirements.lock
+
+clean:  ## remove what was built; .venv stays
+	rm -rf _site build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	find harness scripts tests -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,16 @@
+"""The judge: everything between a submission and its judgement.
+
+    judge.judge(board, submission, mode)                 the rules of the game
+      │  sandbox.Sandbox                                 the walls; inside them a warm parent (zygote)
+      │  sandbox.seat(entry)                             a fresh player behind inner walls (walls, seccomp)
+      ├─ build       one player imports the submission and calls it once per shape; caches are sealed
+      ├─ tests       referee.Table deals inputs, opens the window, takes the output, asks the checker
+      ├─ benchmarks  clock plays submission and anchor in mirrored order, fresh players each
+      └─ duel        the same, against the champion
+         → judgement.Judgement                           one JSON file; never edited
+
+Only bytes cross from player to referee: `protocol` says which.  `harness` imports nothing of `scripts`; the
+half that needs no torch (task, submission, verdict, judgement, stats, errors) is what `scripts` may import.
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,123 @@
+"""When to play what, how often, and what the times are worth.
+
+Submission and anchor play by turns, each run with a fresh player, in mirrored order, so that drift of the
+machine falls on both alike:
+
+    S A   A S   S A   A S   …      one pair after the other, six pairs at least
+
+until the interval of their ratio is within ±1 % or the time for it is spent.  How many calls a run makes
+is the referee's alone: it never follows from how fast a player seems to be.
+
+What a window costs beside the kernel is measured by an honest player that does nothing with the same
+inputs.  That overhead is subtracted; so a player that had none at all would gain that much, and no more:
+it is the bound.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from harness.judgement import Run, Timing, pair_ratios
+from harness.stats import MIN_PAIRS, Interval, median, ratio_interval
+
+WARMUPS = 3
+SAMPLES = 12
+STEADY = 0.01
+"""Half-width of the ratio's interval at which sampling may end."""
+
+SHORTEST_US = 0.1
+"""A window that was no longer than its overhead is written down as this, not as zero or less."""
+
+NULL_KERNEL = '''
+def custom_kernel(data):
+    while isinstance(data, (tuple, list, dict)) and data:
+        data = next(iter(data.values() if isinstance(data, dict) else data))
+    return data
+'''
+"""What an honest player does that does nothing: it returns the first tensor that it was given."""
+
+Play = Callable[[int], "Windows"]
+"""Play one run with a fresh player; the argument is its place in the order of play."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Windows:
+    """The windows of one run, raw, with the seed of each call; warm-ups first."""
+
+    windows_us: tuple[float, ...]
+    seeds: tuple[int, ...]
+
+    def as_run(self, order: int, overhead_us: float) -> Run:
+        times = tuple(max(window - overhead_us, SHORTEST_US) for window in self.windows_us)
+        return Run(order=order, warmups_us=times[:WARMUPS], samples_us=times[WARMUPS:], seeds=self.seeds)
+
+
+def calibrate(play_null: Play) -> float:
+    """The median window of a player that does nothing, in microseconds: what is subtracted, and the bound."""
+    return median(play_null(0).windows_us[WARMUPS:])
+
+
+def time_case(play_submission: Play, play_anchor: Play, overhead_us: float, steady_s: float) -> Timing:
+    """Play pairs of runs until their ratio is steady, or `steady_s` seconds are spent beyond the first six pairs."""
+    submission: list[Run] = []
+    anchor: list[Run] = []
+    give_up = math.inf
+    while True:
+        sides = [(play_submission, submission), (play_anchor, anchor)]
+        for play, runs in sides if len(submission) % 2 == 0 else reversed(sides):
+            order = len(submission) + len(anchor)
+            runs.append(play(order).as_run(order, overhead_us))
+        if len(submission) < MIN_PAIRS:
+            continue
+        if give_up == math.inf:
+            give_up = time.monotonic() + steady_s
+        ratio = ratio_interval(pair_ratios(tuple(submission), tuple(anchor)))
+        steady = is_steady(ratio)
+        # An odd number of pairs would leave the order of play lopsided.
+        if len(submission) % 2 == 0 and (steady or time.monotonic() > give_up):
+            break
+    return Timing.of(
+        tuple(submission),
+        tuple(anchor),
+        overhead_us=overhead_us,
+        bound_us=overhead_us,
+        steady=steady,
+        note="" if steady else _unsteady(ratio, len(submission)),
+    )
+
+
+def is_steady(ratio: Interval) -> bool:
+    return ratio.log_half_width <= STEADY
+
+
+def _unsteady(ratio: Interval, pairs: int) -> str:
+    return (
+        f"Not steady: after {pairs} pairs of runs the ratio's 95 % interval is still ±{ratio.log_half_width:.1%}. "
+        "A quieter machine, or a longer benchmark, would sharpen it."
+    )
+
+
+def play_blocks(
+    play_challenger: Play, play_champion: Play, overhead_us: float, blocks: int
+) -> tuple[tuple[Run, ...], tuple[Run, ...]]:
+    """A duel's runs on one case, in A-B-B-A blocks: two runs of either side in each."""
+    challenger: list[Run] = []
+    champion: list[Run] = []
+    first, second = (play_challenger, challenger), (play_champion, champion)
+    for _ in range(blocks):
+        for play, runs in (first, second, second, first):
+            order = len(challenger) + len(champion)
+            runs.append(play(order).as_run(order, overhead_us))
+    return tuple(challenger), tuple(champion)
+
+
+def block_times(challenger: tuple[Run, ...], champion: tuple[Run, ...]) -> list[tuple[float, float]]:
+    """Challenger's and champion's time in each block, in microseconds: the geometric means of two runs each."""
+    return list(zip(_pairwise_means(challenger), _pairwise_means(champion), strict=True))
+
+
+def _pairwise_means(runs: tuple[Run, ...]) -> list[float]:
+    return [math.sqrt(a.median_us * b.median_us) for a, b in zip(runs[::2], runs[1::2], strict=True)]

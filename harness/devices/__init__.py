@@ -1,0 +1,1 @@
+"""What differs between devices: moving bytes, emptying caches, the clock inside.  One module each."""

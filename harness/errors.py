@@ -1,0 +1,32 @@
+"""Everything that can go wrong on our side of the border, and the exit code that each becomes.
+
+A participant's trouble is never an exception: it is a `Verdict` with a message.  What is raised here is
+trouble of whoever called us (`TaskError`, `SubmissionError`) or our own (`JudgeError`).  `main` in
+`scripts/cli.py` and `harness/__main__.py` turn them into one line on stderr and an exit code, once.
+
+    exit code   meaning
+    0           accepted, or done
+    1           judged, and not accepted
+    2           the input or the call is wrong
+    3           judging error: ours, never the participant's
+"""
+
+
+class PullRankError(Exception):
+    """Base of all errors with a message made for people: what, where, and the way out."""
+
+    exit_code = 2
+
+
+class TaskError(PullRankError):
+    """A task's files are at fault.  The message names file and line."""
+
+
+class SubmissionError(PullRankError):
+    """There is nothing to judge: no such file, or no telling which task it is for."""
+
+
+class JudgeError(PullRankError):
+    """The judge or its machine failed.  The submission is not to blame and is judged again."""
+
+    exit_code = 3

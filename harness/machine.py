@@ -1,0 +1,66 @@
+"""The machine's facts, and whether it is quiet enough to time anything.
+
+They travel with the numbers.  What a machine does not tell is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+import time
+from pathlib import Path
+
+from harness.judgement import Machine
+
+_QUIET = 0.1
+"""At most this share of all cores may be busy with other work."""
+_LISTEN_S = 0.2
+
+
+def read_machine(device: str) -> Machine:
+    """Facts of this machine, taken before anything is judged on it."""
+    import torch
+
+    busy = busy_share()
+    quiet = busy <= _QUIET
+    return Machine(
+        device=_cpu_name() if device == "cpu" else device,
+        cpu=_cpu_name(),
+        cores=len(os.sched_getaffinity(0)),
+        memory_gib=round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
+        os=f"{_os_name()}, Linux {platform.release()}"[:500],
+        python=platform.python_version(),
+        torch=torch.__version__,
+        quiet=quiet,
+        note="" if quiet else f"Other work kept {busy:.0%} of the cores busy when the judging began.",
+    )
+
+
+def busy_share() -> float:
+    """The share of all cores' time that went into work during a short listen, 0 to 1."""
+    before = _cpu_ticks()
+    time.sleep(_LISTEN_S)
+    after = _cpu_ticks()
+    total = sum(after) - sum(before)
+    idle = (after[3] + after[4]) - (before[3] + before[4])
+    return 1 - idle / total if total else 0.0
+
+
+def _cpu_ticks() -> list[int]:
+    # user nice system idle iowait irq softirq steal
+    return [int(ticks) for ticks in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+
+
+def _cpu_name() -> str:
+    text = Path("/proc/cpuinfo").read_text() if sys.platform == "linux" else ""
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return (found[1] if found else platform.machine())[:200]
+
+
+def _os_name() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
+    except OSError:
+        return "Linux"

@@ -1,0 +1,238 @@
+"""The border to the player: every message, its fields, and how it is read.
+
+Whatever `read_answer` gets was written by an adversary: it returns an `Answer` or raises `ProtocolError`.
+One message is one packet of JSON on a SEQPACKET socket, so that there are no half messages to wait for.
+
+    referee → player                          player → referee
+                                              Ready                    the walls stand; not a line of the submission has run
+    Load                                      Loaded | Failed          import the submission
+    Lay    tree of tensors without contents   Laid   addresses         make room for the inputs
+    Go     scalars of the inputs              Done   tree | Failed     the window: one call of custom_kernel
+
+A tree is any nesting of tuples, lists and dicts whose leaves are scalars and `TensorSpec`.  Bytes of tensors
+never travel here: the referee reads and writes them in the memory of the stopped player.
+
+    TensorSpec  {"dtype": "float32", "shape": [2, 3], "strides": [3, 1], "at": 94012345678}
+    tuple       {"tuple": [..]}        dict  {"dict": [[key, value], ..]}        list  [..]
+    a scalar of the inputs, still secret     {"scalar": 0}
+    anything else that a kernel returned     {"object": "its type's name"}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+MAX_MESSAGE = 64 * 1024
+MAX_DEPTH = 16
+MAX_LEAVES = 1024
+MAX_DIMENSIONS = 16
+MAX_ADDRESS = 2**57
+MAX_TEXT = 8_000
+
+ITEM_BYTES = {
+    "bool": 1, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "uint32": 4, "int32": 4, "uint64": 8, "int64": 8,
+    "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "complex64": 8, "complex128": 16,
+    "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1, "float8_e8m0fnu": 1,
+    "float4_e2m1fn_x2": 1,
+}  # fmt: skip
+"""The dtypes that cross the border, by torch's names."""
+
+
+class ProtocolError(Exception):
+    """Bytes that no honest player sends."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """Where a tensor lies in the player's memory.  Strides count elements; `address` is 0 where there is none yet."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    address: int = 0
+
+    @property
+    def elements(self) -> int:
+        count = 1
+        for size in self.shape:
+            count *= size
+        return count
+
+    @property
+    def span_bytes(self) -> int:
+        """From the first to the last element, gaps included."""
+        if self.elements == 0:
+            return 0
+        last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
+        return (last + 1) * ITEM_BYTES[self.dtype]
+
+    @property
+    def is_dense(self) -> bool:
+        return self.span_bytes == self.elements * ITEM_BYTES[self.dtype]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"dtype": self.dtype, "shape": self.shape, "strides": self.strides, "at": self.address}
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """A leaf that is neither tensor nor scalar; all that crosses the border is its type's name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A scalar of the inputs, which stays secret until `Go`."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    addresses: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    output: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The submission raised.  All of it is text by the submission."""
+
+    error: str
+    message: str
+    traceback: str
+    line: int | None
+
+
+Answer = Ready | Loaded | Laid | Done | Failed
+
+
+def read_answer(packet: bytes) -> Answer:
+    """Read one packet of the player.
+
+    Raises:
+        ProtocolError: the packet is none that our side of the player sends.
+    """
+    if len(packet) > MAX_MESSAGE:
+        raise ProtocolError(f"a message of more than {MAX_MESSAGE} bytes")
+    try:
+        fields = json.loads(packet)
+    except (ValueError, RecursionError):
+        raise ProtocolError("a message that is not JSON") from None
+    if not isinstance(fields, dict):
+        raise ProtocolError("a message that is not an object")
+    match fields:
+        case {"is": "ready", **rest} if not rest:
+            return Ready()
+        case {"is": "loaded", **rest} if not rest:
+            return Loaded()
+        case {"is": "laid", "at": list(addresses), **rest} if not rest:
+            return Laid(tuple(_integer(address, MAX_ADDRESS) for address in addresses[:MAX_LEAVES]))
+        case {"is": "done", "output": output, **rest} if not rest:
+            return Done(_TreeReader().read(output))
+        case {"is": "failed", "error": str(error), "message": str(message), "traceback": str(trace), "line": line}:
+            where = None if line is None else _integer(line, 10**7)
+            return Failed(error[:200], message[:MAX_TEXT], trace[:MAX_TEXT], where)
+    raise ProtocolError("a message of no known kind")
+
+
+class _TreeReader:
+    """Reads a tree of the player, counting what it has seen."""
+
+    def __init__(self) -> None:
+        self.leaves = 0
+
+    def read(self, node: object, depth: int = 0) -> Any:
+        self.leaves += 1
+        if depth > MAX_DEPTH or self.leaves > MAX_LEAVES:
+            raise ProtocolError(f"an output deeper than {MAX_DEPTH} levels or of more than {MAX_LEAVES} values")
+        match node:
+            case None | bool() | int() | float() | str():
+                return node
+            case list():
+                return [self.read(item, depth + 1) for item in node]
+            case {"tuple": list(items), **rest} if not rest:
+                return tuple(self.read(item, depth + 1) for item in items)
+            case {"dict": list(pairs), **rest} if not rest:
+                return dict(self._pair(pair, depth + 1) for pair in pairs)
+            case {"object": str(name), **rest} if not rest:
+                return Unsupported(name[:100])
+            case {"dtype": str(dtype), "shape": list(shape), "strides": list(strides), "at": address, **rest} if not rest:
+                return _tensor(dtype, shape, strides, address)
+        raise ProtocolError("a value of no known kind in the output")
+
+    def _pair(self, pair: object, depth: int) -> tuple[Any, Any]:
+        match pair:
+            case [str() | int() as key, value]:
+                return key, self.read(value, depth)
+        raise ProtocolError("a dict in the output whose keys are neither text nor integers")
+
+
+def _tensor(dtype: str, shape: list[object], strides: list[object], address: object) -> TensorSpec:
+    if dtype not in ITEM_BYTES:
+        raise ProtocolError("a tensor of an unknown dtype")
+    if len(shape) != len(strides) or len(shape) > MAX_DIMENSIONS:
+        raise ProtocolError(f"a tensor of more than {MAX_DIMENSIONS} dimensions, or without a stride for each")
+    sizes = tuple(_integer(size, 2**48) for size in shape)
+    steps = tuple(_integer(stride, 2**48) for stride in strides)
+    return TensorSpec(dtype, sizes, steps, _integer(address, MAX_ADDRESS))
+
+
+def _integer(value: object, limit: int) -> int:
+    # `type is`, not isinstance: True is an int to Python.
+    if type(value) is not int or not 0 <= value < limit:
+        raise ProtocolError("a number that is no size, stride or address")
+    return value
+
+
+def write(message: dict[str, Any]) -> bytes:
+    """One packet.  Floats may be NaN or infinite: they are a task's scalars."""
+    return json.dumps(message, separators=(",", ":")).encode()
+
+
+def tree_as_json(node: Any) -> Any:
+    """A tree of tuples, lists, dicts, scalars and leaves in the grammar above."""
+    match node:
+        case TensorSpec():
+            return node.as_json()
+        case Slot(index):
+            return {"scalar": index}
+        case Unsupported(name):
+            return {"object": name}
+        case tuple():
+            return {"tuple": [tree_as_json(item) for item in node]}
+        case list():
+            return [tree_as_json(item) for item in node]
+        case dict():
+            return {"dict": [[key, tree_as_json(value)] for key, value in node.items()]}
+    return node
+
+
+def tensors_of(node: Any) -> Iterator[TensorSpec]:
+    """The tensors of a tree, in order."""
+    match node:
+        case TensorSpec():
+            yield node
+        case tuple() | list():
+            for item in node:
+                yield from tensors_of(item)
+        case dict():
+            for item in node.values():
+                yield from tensors_of(item)

@@ -1,0 +1,169 @@
+"""One player, one call after another: deal the inputs, open the window, take the output, check it.
+
+    player  stopped ──────────────────────┐ runs: the window ┌ stopped ─────────────────────────────
+    referee  generate · write · flush · go ┴───── clock ──────┴ read · check · poison · generate · …
+
+The player runs only inside windows (and while it makes room for inputs of a new shape, before they exist).
+So all of its work on an input lies between two readings of the referee's clock: `resume` and confirmed `stop`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from harness.checker import Reference
+from harness.devices import cpu
+from harness.errors import TaskError
+from harness.protocol import Answer, Done, Failed, Laid, Loaded, TensorSpec, tensors_of
+from harness.sandbox import Player
+from harness.values import Deal, UnsupportedInput, collect, deal, span_bytes
+from harness.verdict import Foul, Verdict
+
+_POISON = torch.frombuffer(bytearray(os.urandom(4 << 20)), dtype=torch.uint8)
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "cannot allocate memory")
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """Until when a phase may go on, and how long one call in it may take."""
+
+    phase_ends: float
+    call_s: float
+    what: str
+
+    @classmethod
+    def of(cls, phase_s: float, call_s: float, what: str) -> Deadline:
+        return cls(time.monotonic() + phase_s, call_s, what)
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() > self.phase_ends
+
+    def next_call(self) -> float:
+        return min(self.phase_ends, time.monotonic() + self.call_s)
+
+
+class Table:
+    """A player at the referee's table."""
+
+    def __init__(self, player: Player, reference: Reference, flusher: cpu.CacheFlusher | None = None) -> None:
+        self.player = player
+        self.reference = reference
+        self.flusher = flusher
+        self._layout: Any = None
+        self._addresses: tuple[int, ...] = ()
+        self._output: tuple[TensorSpec, ...] = ()
+
+    def load(self, seconds: float) -> None:
+        """Have the player import the submission.  Raises Foul; on return the player is stopped."""
+        self.player.send({"do": "load"})
+        try:
+            answer = self.player.answer(time.monotonic() + seconds, "Importing the submission")
+            self._expect(answer, Loaded)
+        except Foul as foul:
+            if foul.verdict is Verdict.RUN_TIME_ERROR:
+                raise Foul(Verdict.COMPILE_ERROR, foul.message) from None
+            raise
+        self.player.stop()
+
+    def call(self, params: dict[str, Any], seed: int, deadline: Deadline, *, checked: bool = True) -> float:
+        """One call of `custom_kernel` on fresh inputs; its window in microseconds.
+
+        Raises:
+            Foul: the output is wrong, or the player broke a rule or a limit.
+            TaskError: the task's own code failed.
+        """
+        data = self.reference.generate(params, seed)
+        hand = self._deal(data)
+        self._make_room(hand, deadline)
+        self._hand_over(hand)
+        if self.flusher:
+            self.flusher.flush()
+        window_us, answer = self._open_window(hand, deadline)
+        done = self._expect(answer, Done)
+        assert isinstance(done, Done)
+        if checked:
+            output = collect(done.output, self._read, hand.span_bytes)
+            if message := self.reference.check(data, output):
+                raise Foul(Verdict.WRONG_ANSWER, message)
+        self._output = tuple(tensors_of(done.output))
+        return window_us
+
+    def _deal(self, data: Any) -> Deal:
+        try:
+            return deal(data)
+        except UnsupportedInput as error:
+            raise TaskError(f"{self.reference.where('generate_input')}: generate_input returned {error}") from None
+
+    def _make_room(self, hand: Deal, deadline: Deadline) -> None:
+        """Where the shapes are new, let the player make room for them, before there is anything in it."""
+        if hand.layout == self._layout:
+            return
+        self.player.send({"do": "lay", **hand.layout})
+        self.player.resume()
+        laid = self._expect(self.player.answer(deadline.next_call(), "Making room for the inputs"), Laid)
+        self.player.stop()
+        assert isinstance(laid, Laid)
+        if len(laid.addresses) != len(hand.tensors):
+            raise Foul(Verdict.SECURITY_VIOLATION, "The process answered with other addresses than it was asked for.")
+        self._layout, self._addresses, self._output = hand.layout, laid.addresses, ()
+
+    def _hand_over(self, hand: Deal) -> None:
+        self._poison_output()
+        buffers = self.reference.output_buffers
+        for index, (tensor, address) in enumerate(zip(hand.tensors, self._addresses, strict=True)):
+            length = span_bytes(tensor)
+            try:
+                if index in buffers:
+                    self._poison(address, length)
+                else:
+                    cpu.write_memory(self.player.pid, address, tensor.data_ptr(), length)
+            except OSError:
+                raise Foul(Verdict.RUN_TIME_ERROR, "The memory of the inputs was freed or made read-only.") from None
+
+    def _poison_output(self) -> None:
+        """Overwrite what the last call returned: a buffer that still holds it must not pass for an answer."""
+        for spec in self._output:
+            if spec.is_dense:
+                try:
+                    self._poison(spec.address, spec.span_bytes)
+                except OSError:
+                    continue  # freed, or read-only: nothing in it can be returned again as new
+
+    def _poison(self, address: int, length: int) -> None:
+        for start in range(0, length, len(_POISON)):
+            size = min(len(_POISON), length - start)
+            cpu.write_memory(self.player.pid, address + start, _POISON.data_ptr(), size)
+
+    def _open_window(self, hand: Deal, deadline: Deadline) -> tuple[float, Answer]:
+        self.player.refuse_early_messages()
+        self.player.send({"do": "go", "scalars": hand.scalars})
+        ends = deadline.next_call()
+        start = time.perf_counter_ns()
+        self.player.resume()
+        answer = self.player.answer(ends, deadline.what)
+        self.player.stop()
+        return (time.perf_counter_ns() - start) / 1e3, answer
+
+    def _read(self, address: int, target: int, length: int) -> None:
+        cpu.read_memory(self.player.pid, address, target, length)
+
+    def _expect(self, answer: Answer, kind: type[Answer]) -> Answer:
+        if isinstance(answer, kind):
+            return answer
+        if isinstance(answer, Failed):
+            raise _raised(answer)
+        raise Foul(Verdict.SECURITY_VIOLATION, "The process answered something else than it was asked.")
+
+
+def _raised(failed: Failed) -> Foul:
+    where = f"line {failed.line}: " if failed.line else ""
+    text = f"{where}{failed.error}: {failed.message}".strip().removesuffix(":")
+    if failed.error == "MemoryError" or any(sign in failed.message.lower() for sign in _OUT_OF_MEMORY):
+        return Foul(Verdict.MEMORY_LIMIT_EXCEEDED, text)
+    return Foul(Verdict.RUN_TIME_ERROR, f"{text}\n\n{failed.traceback}" if failed.traceback else text)

@@ -1,0 +1,481 @@
+"""The walls, from outside: start them, put players in, stop and resume players, and leave nothing behind.
+
+    with Sandbox("bubblewrap", memory_gib=16) as sandbox:
+        with sandbox.seat(entry) as player:
+            player.send(...); player.answer(deadline); player.stop(); player.resume()
+
+bubblewrap gives the outer walls: user, pid, net, ipc, uts and cgroup namespaces, a file system of the
+interpreter and the libraries only, an empty environment.  It is never started as root: root in its user
+namespace would be root on the host.  Inside it the warm parent (`zygote`) forks players, each behind inner
+walls of its own (`walls`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.resources
+import json
+import os
+import shlex
+import shutil
+import signal
+import site
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from harness import freezer, seccomp, walls, zygote
+from harness.errors import JudgeError
+from harness.protocol import MAX_MESSAGE, Answer, Failed, ProtocolError, Ready, read_answer, write
+from harness.verdict import Foul, Verdict
+
+Kind = Literal["bubblewrap", "none"]
+
+_PLAYER_UID = 65534
+_INSIDE = ("__init__.py", "zygote.py", "player.py", "protocol.py", "walls.py", "seccomp.py")
+"""The modules of ours that a player may see: its own side of the border."""
+
+_START_S = 60.0
+"""How long the warm parent may take to import torch."""
+_SEAT_S = 20.0
+"""How long the walls of one player may take to stand."""
+_WATCH_S = 0.02
+"""How often memory is looked at while a player runs."""
+_SCRATCH_BYTES = 1 << 30
+_MAX_PROCESSES = 512
+_CREDENTIALS = struct.Struct("3i")
+
+_ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "HOME": "/tmp",
+    "TMPDIR": "/tmp",
+    "USER": "player",
+    "LOGNAME": "player",
+    "LC_ALL": "C.UTF-8",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "TORCH_EXTENSIONS_DIR": "/cache/torch_extensions",
+    "TORCHINDUCTOR_CACHE_DIR": "/cache/inductor",
+    "TRITON_CACHE_DIR": "/cache/triton",
+    "NUMBA_CACHE_DIR": "/cache/numba",
+    "XDG_CACHE_HOME": "/cache/xdg",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What one side puts on the table: its files, and the name of the cache that its build fills."""
+
+    name: str
+    files: dict[str, str]
+
+
+def find_faults() -> list[str]:
+    """Why bubblewrap can't be used on this machine, each with the way out; empty where it can."""
+    if sys.platform != "linux" or not seccomp.supported():
+        return ["the walls need Linux on x86-64 or arm64"]
+    if not shutil.which("bwrap"):
+        return ["bubblewrap is missing: apt install bubblewrap (or your system's package of that name)"]
+    with tempfile.TemporaryDirectory(prefix="pullrank-") as stage:
+        os.chmod(stage, 0o755)
+        command = _bubblewrap(Path(stage), ["/bin/true"])
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30)
+    if done.returncode:
+        said = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
+        return [
+            f"bubblewrap does not start ({said[0]}). On Ubuntu 24.04 allow user namespaces: "
+            "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+        ]
+    return []
+
+
+def choose_kind(wanted: str) -> Kind:
+    """`auto` is bubblewrap.  Raises JudgeError where it can't be had: walls are never left out silently."""
+    if wanted == "none":
+        return "none"
+    if faults := find_faults():
+        raise JudgeError("; ".join(faults) + ". For your own code only: --sandbox none")
+    return "bubblewrap"
+
+
+class Sandbox:
+    """The walls of one judging: a warm parent, and at most one player at a time that is not stopped.
+
+    Pins this process to the first core and the players to the others, where there are others.
+    """
+
+    def __init__(self, kind: Kind, *, memory_gib: float, use_cgroup: bool = True) -> None:
+        self.kind = kind
+        self._use_cgroup = use_cgroup
+        self.memory_bytes = int(memory_gib * 2**30)
+        self.cores = sorted(os.sched_getaffinity(0))
+        self.referee_core = {self.cores[0]}
+        self.player_cores = set(self.cores[1:]) or self.referee_core
+        self.missing: list[str] = []
+        self._cleanup = contextlib.ExitStack()
+
+    @property
+    def has_core_of_its_own(self) -> bool:
+        """Whether the referee may spin without taking the player's core."""
+        return len(self.cores) > 1
+
+    @property
+    def stop_kind(self) -> Literal["freezer", "signals"]:
+        return "freezer" if self._cgroup else "signals"
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self._cleanup.close()
+            raise
+        return self
+
+    def _start(self) -> None:
+        stage = self._make_stage()
+        self._cgroup = freezer.find_cgroup() if self._use_cgroup else None
+        if self._cgroup:
+            self._cleanup.callback(freezer.remove_cgroup, self._cgroup)
+        else:
+            self.missing.append("no cgroup v2 to freeze players in: they are stopped by signals")
+        if not self.has_core_of_its_own:
+            self.missing.append("one core for both sides: times are rough")
+        self._cleanup.callback(os.sched_setaffinity, 0, self.cores)
+        self._start_warm_parent(stage)
+        os.sched_setaffinity(0, self.referee_core)
+
+    def _make_stage(self) -> Path:
+        stage = Path(tempfile.mkdtemp(prefix="pullrank-"))
+        self._cleanup.callback(shutil.rmtree, stage, ignore_errors=True)
+        stage.chmod(0o755)
+        package = stage / "player" / "harness"
+        package.mkdir(parents=True)
+        for name in _INSIDE:
+            (package / name).write_bytes(importlib.resources.files("harness").joinpath(name).read_bytes())
+        (stage / "tmp").mkdir()
+        return stage
+
+    def _start_warm_parent(self, stage: Path) -> None:
+        self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._cleanup.callback(self._orders.close)
+        walled = self.kind == "bubblewrap"
+        options = {
+            "fd": theirs.fileno(),
+            "walled": walled,
+            "cores": sorted(self.player_cores),
+            "threads": len(self.player_cores),
+        }
+        home = "/player" if walled else str(stage / "player")
+        packages = [path for path in sys.path if "-packages" in path]
+        start = f"import sys; sys.path[:0] = [{home!r}]; sys.path += {packages!r}; from harness import zygote; zygote.start()"
+        python = [sys.executable, "-I", "-c", start, json.dumps(options)]
+        environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
+        if not walled:
+            environment |= _ENVIRONMENT | {"PATH": environment["PATH"], "HOME": str(stage / "tmp")}
+            environment |= {key: value.replace("/cache", str(stage / "tmp")) for key, value in environment.items()}
+            environment["TMPDIR"] = str(stage / "tmp")
+        self._errors = self._cleanup.enter_context(tempfile.TemporaryFile())
+        self._warm_parent = subprocess.Popen(
+            _bubblewrap(stage, python) if walled else python,
+            stdin=subprocess.DEVNULL,
+            stdout=self._errors,
+            stderr=self._errors,
+            env=environment,
+            cwd="/",
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+        )
+        self._cleanup.callback(self._end_warm_parent)
+        theirs.close()
+        self._await_warmth()
+
+    def _await_warmth(self) -> None:
+        self._orders.settimeout(_START_S)
+        try:
+            warm = self._orders.recv(64)
+        except TimeoutError:
+            warm = b""
+        if warm != b"warm":
+            raise JudgeError(f"the player's warm parent did not start: {self._last_error()}")
+
+    def _last_error(self) -> str:
+        self._errors.seek(0)
+        text = self._errors.read().decode(errors="replace").strip()
+        return text.splitlines()[-1] if text else "no reason given"
+
+    def _end_warm_parent(self) -> None:
+        family = list(freezer.descendants(self._warm_parent.pid))
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._warm_parent.pid, signal.SIGKILL)
+        self._warm_parent.wait()
+        for pid in family:
+            _await_end(pid)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._cleanup.close()
+
+    @contextlib.contextmanager
+    def seat(self, entry: Entry, *, building: bool = False) -> Iterator[Player]:
+        """A fresh player, ready to load; killed with all it started when the block ends."""
+        room = walls.Room(
+            files=entry.files,
+            cache=entry.name,
+            building=building,
+            scratch_bytes=_SCRATCH_BYTES,
+            memory_bytes=self.memory_bytes,
+            max_processes=_MAX_PROCESSES,
+        )
+        player = Player(self, room)
+        try:
+            player.await_ready()
+            yield player
+        finally:
+            player.close()
+
+    def order(self, control: socket.socket, room: int, log: int) -> None:
+        """Have the warm parent fork a player."""
+        try:
+            socket.send_fds(self._orders, [b"!"], [control.fileno(), room, log])
+        except OSError as error:
+            raise JudgeError(f"the player's warm parent has ended ({error}): {self._last_error()}") from None
+
+    def freezer_for(self, keeper: int, player: int) -> freezer.Freezer:
+        if self._cgroup:
+            return freezer.CgroupFreezer(self._cgroup, player)
+        return freezer.SignalFreezer(keeper)
+
+
+class Player:
+    """One player process and all that it starts, as the referee sees it."""
+
+    def __init__(self, sandbox: Sandbox, room: walls.Room) -> None:
+        self._sandbox = sandbox
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self._log = os.memfd_create("log")
+        self._freezer: freezer.Freezer | None = None
+        self._keeper = 0
+        self.pid = 0
+        room_fd = os.memfd_create("room")
+        try:
+            os.write(room_fd, json.dumps(asdict(room)).encode())
+            sandbox.order(theirs, room_fd, self._log)
+        finally:
+            os.close(room_fd)
+            theirs.close()
+
+    def await_ready(self) -> None:
+        """Learn the pids of keeper and player, and make sure that the player can be stopped."""
+        self._keeper = self._hello()
+        self.pid = self._hello()
+        try:
+            self._freezer = self._sandbox.freezer_for(self._keeper, self.pid)
+        except OSError as error:
+            raise JudgeError(f"the player could not be moved into its cgroup: {error}") from None
+
+    def _hello(self) -> int:
+        self._control.settimeout(_SEAT_S)
+        try:
+            packet, ancillary, _, _ = self._control.recvmsg(MAX_MESSAGE, socket.CMSG_SPACE(_CREDENTIALS.size))
+            answer = read_answer(packet)
+        except (TimeoutError, ProtocolError, OSError) as error:
+            raise JudgeError(f"a player did not come up: {error}") from None
+        if not isinstance(answer, Ready) or not ancillary:
+            why = f"{answer.error}: {answer.message}" if isinstance(answer, Failed) else "no greeting"
+            raise JudgeError(f"a player did not come up: {why}")
+        # The kernel wrote the pid, as our namespace numbers it.
+        return int(_CREDENTIALS.unpack(ancillary[0][2][: _CREDENTIALS.size])[0])
+
+    def send(self, message: dict[str, Any]) -> None:
+        self._control.setblocking(False)
+        try:
+            self._control.send(write(message))
+        except BlockingIOError:
+            raise Foul(Verdict.RUN_TIME_ERROR, "The process does not read its orders.") from None
+        except OSError:
+            raise self._died() from None
+
+    def answer(self, deadline: float, what: str) -> Answer:
+        """The player's next answer.  `deadline` is of `time.monotonic()`.
+
+        Raises:
+            Foul: it ended, took too long, used too much memory, or sent what no honest player sends.
+        """
+        packet = self._receive(deadline, what)
+        try:
+            return read_answer(packet)
+        except ProtocolError as error:
+            raise Foul(Verdict.SECURITY_VIOLATION, f"The process wrote to the referee by itself: {error}.") from None
+
+    def _receive(self, deadline: float, what: str) -> bytes:
+        next_look = time.monotonic() + _WATCH_S
+        while True:
+            try:
+                # One byte more than allowed, so that a longer message is seen to be longer.
+                packet = self._control.recv(MAX_MESSAGE + 1, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                packet = None
+            except OSError:
+                packet = b""
+            if packet:
+                return packet
+            if packet is not None:
+                raise self._died()
+            if (now := time.monotonic()) > next_look:
+                self.check_memory()
+                next_look = now + _WATCH_S
+            if now > deadline:
+                raise Foul(Verdict.TIME_LIMIT_EXCEEDED, f"{what} took longer than allowed.")
+            if not self._sandbox.has_core_of_its_own:
+                time.sleep(0.0001)
+
+    def refuse_early_messages(self) -> None:
+        """Between windows nothing may come: a message now was sent before it was asked for."""
+        with contextlib.suppress(BlockingIOError, OSError):
+            if self._control.recv(MAX_MESSAGE, socket.MSG_DONTWAIT):
+                raise Foul(Verdict.SECURITY_VIOLATION, "The process answered the referee before it was asked.")
+
+    def stop(self) -> None:
+        assert self._freezer
+        self._freezer.stop()
+
+    def resume(self) -> None:
+        assert self._freezer
+        self._freezer.resume()
+
+    def check_memory(self) -> None:
+        used = sum(map(_resident_bytes, freezer.descendants(self._keeper)))
+        if used > self._sandbox.memory_bytes:
+            limit = self._sandbox.memory_bytes / 2**30
+            message = f"Used {used / 2**30:.1f} GiB of memory; {limit:g} GiB are allowed."
+            raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, message)
+
+    def _died(self) -> Foul:
+        """Why the process ended by itself, as its keeper saw it."""
+        give_up = time.monotonic() + 5
+        while time.monotonic() < give_up:
+            ended, status, _ = zygote.LOG_HEADER.unpack(os.pread(self._log, zygote.LOG_HEADER.size, 0) or bytes(16))
+            if ended:
+                return Foul(Verdict.RUN_TIME_ERROR, _how_it_ended(status))
+            if freezer.has_ended(self._keeper):
+                break
+            time.sleep(0.001)
+        return Foul(Verdict.RUN_TIME_ERROR, "The process closed its connection to the referee.")
+
+    @property
+    def log(self) -> str:
+        """The end of what the player printed.  Hostile text."""
+        header = os.pread(self._log, zygote.LOG_HEADER.size, 0)
+        if len(header) < zygote.LOG_HEADER.size:
+            return ""
+        printed = zygote.LOG_HEADER.unpack(header)[2]
+        kept = min(printed, zygote.LOG_BYTES)
+        text = os.pread(self._log, kept, zygote.LOG_HEADER.size).decode(errors="replace")
+        return text if printed == kept else f"[the last {kept} of {printed} bytes]\n{text}"
+
+    def close(self) -> None:
+        """Kill everything that the player is, and wait until it is gone."""
+        if self._freezer:
+            self._freezer.kill()
+        if self._keeper:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._keeper, signal.SIGKILL)
+            _await_end(self._keeper)
+        if self._freezer:
+            self._freezer.close()
+        self._control.close()
+        os.close(self._log)
+
+
+def _await_end(pid: int) -> None:
+    """Until a process that is not our child has ended, and with it everything in its pid namespace."""
+    give_up = time.monotonic() + 10
+    # A keeper is a zombie only after all others in its namespace are gone.
+    while not freezer.has_ended(pid):
+        if time.monotonic() > give_up:
+            raise JudgeError(f"process {pid} could not be killed")
+        time.sleep(0.0005)
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def _how_it_ended(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        with contextlib.suppress(ValueError):
+            name = signal.Signals(number).name
+            return f"The process crashed: {name} ({(signal.strsignal(number) or '').lower()})."
+        return f"The process was ended by signal {number}."
+    return f"The process ended by itself with exit code {os.waitstatus_to_exitcode(status)} before it had answered."
+
+
+def _bubblewrap(stage: Path, command: list[str]) -> list[str]:
+    """`command` behind bubblewrap's walls; as another user where we are root."""
+    libraries = {path: path for path in _library_folders()}
+    if os.geteuid() != 0:
+        return _walls_command(stage, libraries, command)
+    # Root's own folders may be closed to the user that we become: they are shown to it elsewhere, in a mount
+    # namespace that ends with the sandbox.
+    steps = []
+    for number, path in enumerate(libraries):
+        mirror = stage / f"library{number}"
+        mirror.mkdir()
+        libraries[path] = str(mirror)
+        steps.append(shlex.join(["mount", "--bind", path, str(mirror)]))
+    become = ["setpriv", f"--reuid={_PLAYER_UID}", f"--regid={_PLAYER_UID}", "--clear-groups", "--inh-caps=-all"]
+    steps.append("exec " + shlex.join([*become, "--no-new-privs", *_walls_command(stage, libraries, command)]))
+    return ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", " && ".join(steps)]
+
+
+def _library_folders() -> list[str]:
+    """Where the interpreter and its packages live, beside /usr."""
+    folders: list[str] = []
+    for folder in (sys.base_prefix, sys.prefix, *site.getsitepackages(), *sys.path):
+        real = os.path.abspath(folder)
+        is_library = folder in (sys.base_prefix, sys.prefix) or "-packages" in folder
+        if is_library and os.path.isdir(real) and not any(Path(real).is_relative_to(f) for f in ("/usr", *folders)):
+            folders.append(real)
+    return folders
+
+
+def _walls_command(stage: Path, libraries: dict[str, str], command: list[str]) -> list[str]:
+    arguments = ["bwrap", "--unshare-all", "--unshare-user", "--uid", str(_PLAYER_UID), "--gid", str(_PLAYER_UID)]
+    arguments += ["--hostname", "player", "--die-with-parent", "--new-session", "--clearenv"]
+    # For the warm parent alone, in its own user namespace: to build each player's inner walls.
+    for capability in ("CAP_SYS_ADMIN", "CAP_SETPCAP", "CAP_DAC_OVERRIDE"):
+        arguments += ["--cap-add", capability]
+    for name, value in _ENVIRONMENT.items():
+        arguments += ["--setenv", name, value]
+    arguments += ["--ro-bind", "/usr", "/usr"]
+    for folder in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
+        if os.path.islink(folder):
+            arguments += ["--symlink", os.readlink(folder), folder]
+        elif os.path.isdir(folder):
+            arguments += ["--ro-bind", folder, folder]
+    for path in ("/etc/ld.so.cache", "/etc/alternatives"):
+        arguments += ["--ro-bind-try", path, path]
+    arguments += ["--proc", "/proc", "--dir", "/dev"]
+    for device in ("null", "zero", "full", "random", "urandom"):
+        arguments += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
+    for folder in ("/dev/shm", "/tmp", "/entry", "/cache", "/upper", walls.CACHES):
+        arguments += ["--dir", folder]
+    for path, source in libraries.items():
+        arguments += ["--ro-bind", source, path]
+    if (stage / "player").exists():
+        arguments += ["--ro-bind", str(stage / "player"), "/player"]
+    return [*arguments, "--remount-ro", "/", "--chdir", "/", "--", *command]

@@ -1,0 +1,136 @@
+"""The system calls that a player is refused, as a BPF program for seccomp.
+
+A denylist: kernels in Triton, JAX or C++ need most of Linux, and the namespaces and empty capabilities
+already take away what needs privilege.  Refused here is what would reach beyond the player, watch it be
+judged, or set it going again after the referee has stopped it:
+
+    other processes     ptrace, process_vm_*, pidfd_*, kcmp, perf, bpf, keys
+    namespaces          unshare, setns, mount and its new forms, clone(CLONE_NEW*), clone3 (its flags are out of sight)
+    late or lazy work   io_uring, userfaultfd, memfd_secret
+    self-resumption     sending SIGCONT; and timer_create, mq_notify, F_SETSIG, F_SETOWN, PDEATHSIG, clone with another
+                        exit signal: each of these can make the kernel send it to a stopped process
+    the referee's core  sched_setaffinity answers 0 and does nothing, so that libraries that pin threads still load
+
+Refused calls fail with EPERM, so that honest code that merely probes for a feature goes on.
+Source of the format: linux/filter.h, linux/seccomp.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import struct
+
+_LOAD, _JUMP_EQ, _JUMP_SET, _JUMP_GE, _AND, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x54, 0x06
+_ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
+_NR, _ARCH, _ARG0, _ARG1, _ARG2 = 0, 4, 16, 24, 32
+"""Offsets into struct seccomp_data; of the arguments, the low words of little-endian machines."""
+_PR_SET_SECCOMP, _MODE_FILTER = 22, 2
+
+_AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+
+_REFUSED = {  # name: (x86_64, aarch64); None where the machine never had the call
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
+    "pidfd_open": (434, 434), "pidfd_getfd": (438, 438), "pidfd_send_signal": (424, 424),
+    "kcmp": (312, 272), "process_madvise": (440, 440), "process_mrelease": (448, 448),
+    "perf_event_open": (298, 241), "bpf": (321, 280), "seccomp": (317, 277),
+    "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
+    "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39),
+    "pivot_root": (155, 41), "chroot": (161, 51), "open_tree": (428, 428), "move_mount": (429, 429),
+    "fsopen": (430, 430), "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433),
+    "mount_setattr": (442, 442), "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265),
+    "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
+    "userfaultfd": (323, 282), "memfd_secret": (447, 447),
+    "timer_create": (222, 107), "mq_open": (240, 180), "mq_notify": (244, 184), "fanotify_init": (300, 262),
+    "sched_setscheduler": (144, 119), "sched_setattr": (314, 274), "sched_setparam": (142, 118),
+    "setpriority": (141, 140), "ioprio_set": (251, 30), "migrate_pages": (256, 238), "move_pages": (279, 239),
+    "personality": (135, 92), "acct": (163, 89), "swapon": (167, 224), "swapoff": (168, 225), "reboot": (169, 142),
+    "kexec_load": (246, 104), "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106),
+    "iopl": (172, None), "ioperm": (173, None), "modify_ldt": (154, None), "quotactl": (179, 60), "syslog": (103, 116),
+    "settimeofday": (164, 170), "clock_settime": (227, 112), "clock_adjtime": (305, 266), "adjtimex": (159, 171),
+    "vhangup": (153, 58),
+}  # fmt: skip
+_CLONE, _CLONE3, _PRCTL, _FCNTL = (56, 220), (435, 435), (157, 167), (72, 25)
+_KILL, _TKILL, _TGKILL = (62, 129), (200, 130), (234, 131)
+_RT_SIGQUEUEINFO, _RT_TGSIGQUEUEINFO = (129, 138), (297, 240)
+_SIGCONT = 18
+_IOCTL, _SCHED_SETAFFINITY = (16, 29), (203, 122)
+
+_CLONE_NEW_ANY = 0x7E020000 | 0x80  # user, pid, net, ipc, uts, cgroup, mount, time
+_EXIT_SIGNALS = (0, 17)  # none (a thread), SIGCHLD
+_PRCTL_REFUSED = (1, 4, 22)  # SET_PDEATHSIG, SET_DUMPABLE, SET_SECCOMP
+_FCNTL_REFUSED = (8, 10, 15, 1024, 1026)  # SETOWN, SETSIG, SETOWN_EX, SETLEASE, NOTIFY
+_IOCTL_REFUSED = (0x5412, 0x540E, 0x8901, 0x8902)  # TIOCSTI, TIOCSCTTY, FIOSETOWN, SIOCSPGRP
+
+
+def supported() -> bool:
+    """Whether this processor's system calls are known here."""
+    return platform.machine() in _AUDIT_ARCH
+
+
+def program() -> bytes:
+    """The filter as an array of `struct sock_filter`, 8 bytes each."""
+    column = list(_AUDIT_ARCH).index(platform.machine())
+    eperm, enosys = _ERRNO | errno.EPERM, _ERRNO | errno.ENOSYS
+
+    code = [(_LOAD, 0, 0, _ARCH), (_JUMP_EQ, 1, 0, _AUDIT_ARCH[platform.machine()]), (_RETURN, 0, 0, _KILL_PROCESS)]
+    code += [(_LOAD, 0, 0, _NR)]
+    # x32 calls have numbers of their own and would slip through the list below.
+    code += [(_JUMP_GE, 0, 1, 0x40000000), (_RETURN, 0, 0, enosys)]
+    for numbers in _REFUSED.values():
+        if (number := numbers[column]) is not None:
+            code += _when_equal(number, eperm)
+    code += _when_equal(_CLONE3[column], enosys)  # glibc then falls back to clone, whose flags can be seen
+    code += _when_equal(_SCHED_SETAFFINITY[column], _ERRNO)
+    code += _with_argument(_CLONE[column], _ARG0, _clone_checks(eperm))
+    code += _with_argument(_PRCTL[column], _ARG0, _refuse_values(_PRCTL_REFUSED, eperm))
+    code += _with_argument(_FCNTL[column], _ARG1, _refuse_values(_FCNTL_REFUSED, eperm))
+    code += _with_argument(_IOCTL[column], _ARG1, _refuse_values(_IOCTL_REFUSED, eperm))
+    for call, signal in (
+        (_KILL, _ARG1), (_TKILL, _ARG1), (_TGKILL, _ARG2), (_RT_SIGQUEUEINFO, _ARG1), (_RT_TGSIGQUEUEINFO, _ARG2)
+    ):  # fmt: skip
+        code += _with_argument(call[column], signal, _refuse_values((_SIGCONT,), eperm))
+    code += [(_RETURN, 0, 0, _ALLOW)]
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
+
+
+_Instruction = tuple[int, int, int, int]
+
+
+def _when_equal(value: int, action: int) -> list[_Instruction]:
+    return [(_JUMP_EQ, 0, 1, value), (_RETURN, 0, 0, action)]
+
+
+def _with_argument(number: int, offset: int, checks: list[_Instruction]) -> list[_Instruction]:
+    body = [(_LOAD, 0, 0, offset), *checks, (_RETURN, 0, 0, _ALLOW)]
+    return [(_JUMP_EQ, 0, len(body), number), *body]
+
+
+def _refuse_values(values: tuple[int, ...], action: int) -> list[_Instruction]:
+    return [instruction for value in values for instruction in _when_equal(value, action)]
+
+
+def _clone_checks(action: int) -> list[_Instruction]:
+    # The low byte of the flags is the signal at exit, but for 0x80, which is CLONE_NEWTIME's bit (in clone3 only).
+    new_namespace = [(_JUMP_SET, 0, 1, _CLONE_NEW_ANY), (_RETURN, 0, 0, action)]
+    allowed = [instruction for signal in _EXIT_SIGNALS for instruction in _when_equal(signal, _ALLOW)]
+    return [*new_namespace, (_AND, 0, 0, 0xFF), *allowed, (_RETURN, 0, 0, action)]
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
+
+
+def install() -> None:
+    """Put this process and all its descendants under the filter, for good.  Needs no_new_privs.
+
+    Raises:
+        OSError: the kernel refused the filter.
+    """
+    code = program()
+    libc = ctypes.CDLL(None, use_errno=True)
+    loaded = _Program(len(code) // 8, code)
+    if libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(loaded), 0, 0):
+        raise OSError(ctypes.get_errno(), f"seccomp: {os.strerror(ctypes.get_errno())}")

@@ -1,0 +1,118 @@
+"""The statistics that decide, and nothing else: medians, intervals, ties, duels.  Pure.
+
+Times on real machines have heavy tails (a stall of 9 ms in a kernel of 100 µs), so nothing here uses a
+mean of times or assumes a normal distribution.  One run gives one median; two runs played side by side
+give one ratio; the ratios of all pairs give an estimate with an interval (Hodges & Lehmann 1963: the
+median of the averages of all pairs of log-ratios, with the exact interval of Wilcoxon's signed-rank
+test).  It needs six pairs for 95 %, and is nearly as sharp as the t interval without its assumptions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from statistics import median
+
+from pydantic import BaseModel, ConfigDict, PositiveFloat, model_validator
+
+CONFIDENCE = 0.95
+MIN_PAIRS = 6
+"""The fewest pairs whose signed-rank interval covers 95 %."""
+
+TIE = 0.01
+"""Differences below 1 % are ties, however sharp the intervals."""
+
+__all__ = [
+    "CONFIDENCE", "MIN_PAIRS", "TIE", "Interval", "beats", "is_faster", "median", "ratio_interval", "score", "tied",
+]  # fmt: skip
+
+
+class Interval(BaseModel):
+    """An estimate and its 95 % interval; `low <= value <= high`, all positive."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    value: PositiveFloat
+    low: PositiveFloat
+    high: PositiveFloat
+
+    @model_validator(mode="after")
+    def _is_ordered(self) -> Interval:
+        if not self.low <= self.value <= self.high:
+            raise ValueError(f"an interval must be ordered, not {self.low}, {self.value}, {self.high}")
+        return self
+
+    @property
+    def log_half_width(self) -> float:
+        """Half the interval's width in logarithms: 0.01 reads as ±1 %."""
+        return math.log(self.high / self.low) / 2
+
+    def scaled(self, factor: float) -> Interval:
+        return Interval(value=self.value * factor, low=self.low * factor, high=self.high * factor)
+
+
+def ratio_interval(ratios: Sequence[float]) -> Interval:
+    """The Hodges-Lehmann estimate of positive ratios, with its exact 95 % interval.
+
+    With fewer than `MIN_PAIRS` ratios the interval is their whole range: it claims what it can, not 95 %.
+    """
+    logs = [math.log(ratio) for ratio in ratios]
+    walsh = sorted((a + b) / 2 for i, a in enumerate(logs) for b in logs[i:])
+    skip = _signed_rank_skip(len(logs))
+    return Interval(value=math.exp(median(walsh)), low=math.exp(walsh[skip]), high=math.exp(walsh[-1 - skip]))
+
+
+@lru_cache
+def _signed_rank_skip(n: int) -> int:
+    """How many Walsh averages to leave out at either end for an interval of at least 95 %."""
+    counts = [1]  # counts[w]: subsets of the ranks 1..k with sum w
+    for rank in range(1, n + 1):
+        longer = counts + [0] * rank
+        for w, count in enumerate(counts):
+            longer[w + rank] += count
+        counts = longer
+    tail, skip = 0, 0
+    for w, count in enumerate(counts):
+        tail += count
+        if 2 * tail > (1 - CONFIDENCE) * 2**n:
+            break
+        skip = w
+    return skip
+
+
+def score(cases: Sequence[Interval], ranking_by: str) -> Interval:
+    """One time from the times of all benchmarks: their `geom`etric mean, their `mean`, or the `last`.
+
+    The cases' errors are independent, so half-widths add in squares (in logarithms for `geom`).
+    """
+    if ranking_by == "last":
+        return cases[-1]
+    if ranking_by == "geom":
+        logs = [(math.log(c.value), math.log(c.value / c.low), math.log(c.high / c.value)) for c in cases]
+        value, below, above = _mean_with_errors(logs)
+        return Interval(value=math.exp(value), low=math.exp(value - below), high=math.exp(value + above))
+    value, below, above = _mean_with_errors([(c.value, c.value - c.low, c.high - c.value) for c in cases])
+    return Interval(value=value, low=value - below, high=value + above)
+
+
+def _mean_with_errors(values: Sequence[tuple[float, float, float]]) -> tuple[float, float, float]:
+    n = len(values)
+    below = math.sqrt(sum(v[1] ** 2 for v in values)) / n
+    above = math.sqrt(sum(v[2] ** 2 for v in values)) / n
+    return sum(v[0] for v in values) / n, below, above
+
+
+def tied(a: Interval, b: Interval) -> bool:
+    """Whether two times differ by less than 1 %, or by less than their intervals allow to tell."""
+    return abs(math.log(a.value / b.value)) < max(math.log1p(TIE), math.hypot(a.log_half_width, b.log_half_width))
+
+
+def beats(a: Interval, b: Interval) -> bool:
+    """Whether time `a` is lower than time `b` beyond a tie."""
+    return a.value < b.value and not tied(a, b)
+
+
+def is_faster(ratio: Interval) -> bool:
+    """A duel's decision on challenger / champion: the interval excludes 1, and the gain is at least 1 %."""
+    return ratio.high < 1 and ratio.value <= 1 - TIE

@@ -1,0 +1,148 @@
+"""Inside the sandbox: what a fresh player is shut into before it sees a line of the submission.
+
+The warm parent holds CAP_SYS_ADMIN in its own user namespace, for this alone.  Each player gets
+
+    pid, mount, ipc namespace   of its own: it sees itself and its keeper
+    /entry                      the submission and the task's shared files, read-only
+    /tmp, /dev/shm              fresh tmpfs, capped
+    /cache                      writable while building; afterwards an overlay whose changes die with the player
+    limits, no capabilities, no_new_privs, seccomp
+
+Everything here is Linux, by ctypes: Python 3.11 has no `os.unshare`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+from dataclasses import dataclass
+
+from harness import seccomp
+
+_NEW_MOUNT, _NEW_IPC, _NEW_PID = 0x00020000, 0x08000000, 0x20000000
+_READ_ONLY, _NO_SUID, _NO_DEV, _NO_EXEC, _REMOUNT, _BIND, _RECURSIVE, _PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
+_PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 4, 24, 38, 47
+_CAP_AMBIENT_CLEAR_ALL, _CAPABILITY_VERSION_3 = 4, 0x20080522
+
+CACHES = "/caches"
+"""Where the warm parent keeps one cache folder for each entry; players never see it."""
+
+CACHE_BYTES = 4 << 30
+"""For all entries of one judging together; tmpfs, so only what is used takes memory."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """What one player gets.  Sizes in bytes; `memory` is None where address space can't be limited (CUDA)."""
+
+    files: dict[str, str]
+    cache: str
+    building: bool
+    scratch_bytes: int
+    memory_bytes: int | None
+    max_processes: int
+
+
+def prepare() -> None:
+    """Once, in the warm parent: a place for the caches, capped, gone when the warm parent ends."""
+    _mount("tmpfs", CACHES, "tmpfs", _NO_SUID | _NO_DEV, f"size={CACHE_BYTES},mode=0700")
+
+
+def unshare() -> None:
+    """Leave the warm parent's pid, mount and ipc namespaces (pid: from the next fork on)."""
+    _check(_libc.unshare(_NEW_MOUNT | _NEW_IPC | _NEW_PID), "unshare")
+    _mount(None, "/", None, _RECURSIVE | _PRIVATE)
+
+
+def furnish(room: Room) -> None:
+    """Mount the room.  To be called by the first process of the new pid namespace."""
+    plain = _NO_SUID | _NO_DEV
+    _mount("proc", "/proc", "proc", plain | _NO_EXEC)
+    _mount("tmpfs", "/tmp", "tmpfs", plain, f"size={room.scratch_bytes},mode=0700")
+    _mount("tmpfs", "/dev/shm", "tmpfs", plain, f"size={room.scratch_bytes},mode=0700")
+    _mount("tmpfs", "/entry", "tmpfs", plain, f"size={8 << 20},mode=0755")
+    write_files(room.files, "/entry")
+    _mount(None, "/entry", None, _REMOUNT | _BIND | _READ_ONLY | plain)
+    _mount_cache(room, plain)
+
+
+def write_files(files: dict[str, str], folder: str) -> None:
+    for name, text in files.items():
+        with open(os.path.join(folder, os.path.basename(name)), "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+
+
+def _mount_cache(room: Room, flags: int) -> None:
+    sealed = os.path.join(CACHES, os.path.basename(room.cache))
+    os.makedirs(sealed, exist_ok=True)
+    if room.building:
+        _mount(sealed, "/cache", None, _BIND)
+    else:
+        # ninja and torch's extension loader write locks and logs even when nothing is to be built.
+        _mount("tmpfs", "/upper", "tmpfs", flags, f"size={room.scratch_bytes},mode=0700")
+        for folder in ("/upper/changes", "/upper/work"):
+            os.mkdir(folder)
+        options = f"lowerdir={sealed},upperdir=/upper/changes,workdir=/upper/work,userxattr"
+        _mount("overlay", "/cache", "overlay", flags, options)
+    for hidden in (CACHES, "/upper"):
+        _mount("tmpfs", hidden, "tmpfs", flags | _READ_ONLY, "size=4k,mode=0000")
+
+
+def lock_keeper() -> None:
+    """For the keeper: out of reach of the player beside it."""
+    _drop_capabilities()
+    # The player runs as the same user: only a process that is not dumpable has a /proc/1/mem that it can't open.
+    _check(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl(PR_SET_DUMPABLE)")
+
+
+def lock_player(room: Room) -> None:
+    """For the player, last of all: from here on nothing can be gained back."""
+    set_limits(room)
+    _drop_capabilities()
+    seccomp.install()
+
+
+def set_limits(room: Room) -> None:
+    limits = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NOFILE: 1024,
+        resource.RLIMIT_NPROC: room.max_processes,
+        resource.RLIMIT_FSIZE: room.scratch_bytes,
+    }
+    if room.memory_bytes is not None:
+        limits[resource.RLIMIT_AS] = _address_space() + room.memory_bytes
+    for limit, value in limits.items():
+        hard = resource.getrlimit(limit)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(limit, (value, value))
+
+
+def _address_space() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+
+def _drop_capabilities() -> None:
+    _check(_libc.prctl(_PR_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "prctl(PR_CAP_AMBIENT)")
+    with open("/proc/sys/kernel/cap_last_cap", encoding="ascii") as file:
+        for capability in range(int(file.read()) + 1):
+            _check(_libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0), "prctl(PR_CAPBSET_DROP)")
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    none = (ctypes.c_uint32 * 6)()
+    _check(_libc.capset(header, none), "capset")
+    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl(PR_SET_NO_NEW_PRIVS)")
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
+    arguments = (value.encode() if value is not None else None for value in (source, target, kind))
+    failed = _libc.mount(*arguments, ctypes.c_ulong(flags), options.encode() if options else None)
+    _check(failed, f"mount {target}")
+
+
+def _check(failed: int, what: str) -> None:
+    if failed:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")

@@ -1,0 +1,184 @@
+"""The warm parent: imports torch once, then forks a fresh player for every run.
+
+It runs inside bubblewrap and never sees a line of a submission: those are read by its grandchildren, each
+behind walls of its own.  That makes a fresh player cost milliseconds instead of torch's import.
+
+    zygote                          imports torch, holds CAP_SYS_ADMIN in bubblewrap's user namespace
+      └ porter                      leaves the namespaces, forks, ends
+          └ keeper (pid 1)          mounts the room, keeps the end of what the player prints, reports how it ended
+              └ player (pid 2)      locked up for good; runs the submission
+
+An order is one packet on the zygote's socket: a byte, with three descriptors (the player's control socket,
+the room as JSON in a memfd, the log in a memfd).
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+from typing import Any
+
+from harness import player, walls
+from harness.protocol import write
+
+LOG_HEADER = struct.Struct("<iiQ")
+"""Start of the log's memfd: ended (0 or 1), wait status, bytes printed in all."""
+LOG_BYTES = 16 * 1024
+"""How much of the end of a player's output is kept."""
+_CONTROL = 900
+"""The player's end of the control socket: a number that no program writes to by accident."""
+
+
+def main(orders: socket.socket, *, walled: bool, cores: set[int], threads: int) -> None:
+    """Fork a player for each order, until the referee hangs up."""
+    os.sched_setaffinity(0, cores)
+    if walled:
+        walls.prepare()
+    _warm_up()
+    orders.send(b"warm")
+    while True:
+        packet, descriptors, _, _ = socket.recv_fds(orders, 1, 3)
+        if not packet:
+            return
+        porter = os.fork()
+        if porter == 0:
+            _become_porter(descriptors, walled=walled, threads=threads)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        os.waitpid(porter, 0)
+
+
+def _warm_up() -> None:
+    # First uses cost milliseconds; one element, because a thread pool would not survive the fork.
+    import torch
+
+    torch.empty_strided((1,), (1,)).add_(1).as_strided((1,), (1,)).data_ptr()
+    gc.collect()
+    gc.freeze()
+
+
+def _become_porter(descriptors: list[int], *, walled: bool, threads: int) -> None:
+    control, room_fd, log = descriptors
+    try:
+        with os.fdopen(room_fd, "rb") as file:
+            file.seek(0)
+            fields = json.loads(file.read())
+        room = walls.Room(**fields)
+        if walled:
+            walls.unshare()
+        if os.fork() == 0:
+            _become_keeper(socket.socket(fileno=control), log, room, walled=walled, threads=threads)
+    except BaseException as error:
+        _report_trouble(control, error)
+    os._exit(0)
+
+
+def _become_keeper(control: socket.socket, log: int, room: walls.Room, *, walled: bool, threads: int) -> None:
+    try:
+        entry = _furnish(room, walled)
+        output, printed = os.pipe()
+        control.send(write({"is": "ready"}))  # its sender's pid is what the referee wants to know
+        child = os.fork()
+        if child == 0:
+            os.close(output)
+            _become_player(control, printed, entry, room, walled=walled, threads=threads)
+        os.close(printed)
+        control.close()
+        if walled:
+            walls.lock_keeper()
+        _keep(child, output, log)
+    except BaseException as error:
+        _report_trouble(control.fileno(), error)
+    os._exit(0)
+
+
+def _furnish(room: walls.Room, walled: bool) -> str:
+    """Prepare the room; returns the folder that holds the submission."""
+    if walled:
+        walls.furnish(room)
+        return "/entry"
+    import tempfile
+
+    entry = tempfile.mkdtemp(prefix="entry-", dir=os.environ["TMPDIR"])
+    walls.write_files(room.files, entry)
+    return entry
+
+
+def _keep(child: int, output: int, log: int) -> None:
+    """Keep the end of the output until the player ends, then say how it ended."""
+    ring, printed = bytearray(), 0
+    _write_log(log, ended=0, status=0, printed=0, tail=b"")
+    os.set_blocking(output, False)
+    poll = select.poll()
+    poll.register(output, select.POLLIN)
+    poll.register(os.pidfd_open(child), select.POLLIN)
+    ended = False
+    while not ended:
+        # A grandchild may hold the pipe open for ever: the player's own end is what counts.
+        ended = any(descriptor != output for descriptor, _ in poll.poll())
+        while chunk := _read_available(output):
+            printed += len(chunk)
+            ring = (ring + chunk)[-LOG_BYTES:]
+        if not ended:
+            _write_log(log, ended=0, status=0, printed=printed, tail=ring)
+    _, status = os.waitpid(child, 0)
+    _write_log(log, ended=1, status=status, printed=printed, tail=ring)
+
+
+def _read_available(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except BlockingIOError:
+        return b""
+
+
+def _write_log(log: int, *, ended: int, status: int, printed: int, tail: bytes | bytearray) -> None:
+    os.pwrite(log, bytes(tail).ljust(LOG_BYTES, b"\0"), LOG_HEADER.size)
+    os.pwrite(log, LOG_HEADER.pack(ended, status, printed), 0)
+
+
+def _become_player(
+    control: socket.socket, printed: int, entry: str, room: walls.Room, *, walled: bool, threads: int
+) -> None:
+    try:
+        os.setsid()
+        nothing = os.open("/dev/null", os.O_RDONLY)
+        for target, source in ((0, nothing), (1, printed), (2, printed), (_CONTROL, control.fileno())):
+            os.dup2(source, target, inheritable=target < 3)
+        control.detach()
+        os.closerange(3, _CONTROL)
+        os.closerange(_CONTROL + 1, 1024)
+        control = socket.socket(fileno=_CONTROL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if walled:
+            walls.lock_player(room)
+        else:
+            walls.set_limits(room)
+    except BaseException as error:
+        _report_trouble(_CONTROL, error)
+        os._exit(1)
+    player.main(control, entry, threads)
+    os._exit(0)
+
+
+def _report_trouble(control: int, error: BaseException) -> None:
+    """Ours, never the player's: nothing of the submission has been read yet."""
+    message: dict[str, Any] = {"is": "failed", "error": type(error).__name__, "message": str(error)}
+    socket.socket(fileno=os.dup(control)).send(write({**message, "traceback": "", "line": None}))
+
+
+def start() -> None:
+    """Called by name in a new interpreter inside the walls; its argument is `main`'s options as JSON."""
+    options = json.loads(sys.argv[1])
+    main(
+        socket.socket(fileno=options["fd"]),
+        walled=options["walled"],
+        cores=set(options["cores"]),
+        threads=options["threads"],
+    )

@@ -1,0 +1,245 @@
+"""Where the marks of the site's charts stand; `site/templates/charts.html` draws them.
+
+Two charts, both pure geometry in the units of an SVG's view box:
+
+    strip       every sample of one benchmark, one line of dots per run, median and interval over them;
+                both sides at the same magnification, on one axis (a duel) or each on its own
+    staircase   a board's best time over the months, one step per record
+
+Times lie on a logarithmic axis: a gain of a tenth is as wide at 10 µs as at 10 ms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from harness.judgement import Run
+from harness.stats import Interval, median
+from scripts.text import format_us
+
+STRIP_WIDTH = 360
+GROUP_HEIGHT = 44
+"""Of a group's dots, however many runs it has."""
+
+GROUP_PITCH = 98
+"""From one group to the next: its heading, its dots, its axis."""
+
+MAX_DOTS_PER_RUN = 200
+FENCE = 3.0
+"""Interquartile ranges above the upper quartile where an axis ends (Tukey's far fence).  Rare stalls reach a hundred
+times the median: they are drawn at the edge, and counted."""
+
+MIN_SPAN = 1.06
+"""An axis never magnifies less than this ratio: noise should look like noise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tick:
+    at: float
+    label: str
+    align: str = "middle"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """The runs of one side: dots in the range, dots beyond it, and what they come to."""
+
+    label: str
+    value: str
+    top: float
+    bottom: float
+    dots: str
+    beyond: str
+    median_x: float
+    band: tuple[float, float] | None
+    ticks: tuple[Tick, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strip:
+    title: str
+    description: str
+    width: int
+    height: int
+    groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One side of a strip: its name, its runs, and the interval to shade, if there is one."""
+
+    label: str
+    runs: Sequence[Run]
+    interval: Interval | None = None
+
+    @property
+    def samples(self) -> list[float]:
+        return sorted(sample for run in self.runs for sample in run.samples_us)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A logarithmic axis from `low` to `high` onto pixels `start` to `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        share = math.log(value / self.low) / math.log(self.high / self.low)
+        return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
+
+
+def strip(title: str, sides: Sequence[Side], *, one_axis: bool = False, width: int = STRIP_WIDTH) -> Strip:
+    """Samples of both sides at one magnification: on one axis, or each from its own fastest sample on."""
+    lows = [side.samples[0] for side in sides]
+    highs = [_fence(side.samples) for side in sides]
+    if one_axis:
+        lows, highs = [min(lows)] * len(sides), [max(highs)] * len(sides)
+    ratio = max(high / low for low, high in zip(lows, highs, strict=True))
+    scales = [Scale(*_span(low, low * ratio), 6, width - 6) for low in lows]
+    groups = tuple(
+        _group(side, scale, top=20 + index * GROUP_PITCH) for index, (side, scale) in enumerate(zip(sides, scales, strict=True))
+    )
+    return Strip(
+        title=title,
+        description="; ".join(_describe(side, scale) for side, scale in zip(sides, scales, strict=True)),
+        width=width,
+        height=GROUP_PITCH * len(sides) - 8,
+        groups=groups,
+    )
+
+
+def _group(side: Side, scale: Scale, top: float) -> Group:
+    inside, beyond = [], []
+    for row, run in enumerate(side.runs):
+        y = top + GROUP_HEIGHT * (row + 0.5) / len(side.runs)
+        for sample in _thinned(run.samples_us):
+            (inside if sample <= scale.high else beyond).append(f"M{scale(sample):.1f} {y:.1f}h0")
+    middle = median([run.median_us for run in side.runs])
+    return Group(
+        label=side.label,
+        value=format_us(middle),
+        top=top,
+        bottom=top + GROUP_HEIGHT,
+        dots="".join(inside),
+        beyond="".join(beyond),
+        median_x=scale(middle),
+        band=side.interval and (scale(side.interval.low), scale(side.interval.high)),
+        ticks=tuple(_tick(value, scale) for value in round_values(scale.low, scale.high, 3)),
+    )
+
+
+def _describe(side: Side, scale: Scale) -> str:
+    samples = side.samples
+    beyond = sum(sample > scale.high for sample in samples)
+    text = f"{side.label}: {len(samples)} samples in {len(side.runs)} runs, from {format_us(samples[0])}"
+    return f"{text} to {format_us(samples[-1])}" + (f", {beyond} of them beyond the axis" if beyond else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    x: float
+    y: float
+    label: str
+    href: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Staircase:
+    title: str
+    description: str
+    width: int
+    height: int
+    left: float
+    right: float
+    bottom: float
+    path: str
+    steps: tuple[Step, ...]
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Best:
+    """One point of a staircase: from `at` on, the best time was `us`."""
+
+    at: datetime
+    us: float
+    label: str
+    href: str
+
+
+def staircase(title: str, bests: Sequence[Best], until: datetime, *, width: int, height: int) -> Staircase:
+    """The best time from the first record until the board's last judgement."""
+    left, right, top, bottom = 62.0, width - 8.0, 14.0, height - 28.0
+    low, high = _span(min(best.us for best in bests), max(best.us for best in bests), margin=1.04)
+    y = Scale(low, high, bottom, top)
+    start, end = bests[0].at, max(until, bests[-1].at)
+    seconds = (end - start).total_seconds() or 1.0
+
+    def x(at: datetime) -> float:
+        return left + (right - left) * (at - start).total_seconds() / seconds
+
+    steps = tuple(Step(x=x(best.at), y=y(best.us), label=best.label, href=best.href) for best in bests)
+    first, *later = steps
+    path = f"M{first.x:.1f} {first.y:.1f}" + "".join(f"H{step.x:.1f}V{step.y:.1f}" for step in later) + f"H{right:.1f}"
+    return Staircase(
+        title=title,
+        description=f"From {format_us(bests[0].us)} to {format_us(bests[-1].us)} in {len(bests)} records.",
+        width=width,
+        height=height,
+        left=left,
+        right=right,
+        bottom=bottom,
+        path=path,
+        steps=steps,
+        x_ticks=_date_ticks(start, end, left, right),
+        y_ticks=tuple(_tick(value, y) for value in round_values(low, high, 4)),
+    )
+
+
+def _date_ticks(start: datetime, end: datetime, left: float, right: float) -> tuple[Tick, ...]:
+    hours = (end - start).total_seconds() / 3600
+    pattern = "%H:%M:%S" if hours < 1 else "%H:%M" if hours < 36 else "%d %b" if hours < 24 * 300 else "%b %Y"
+    first, last = start.strftime(pattern), end.strftime(pattern)
+    ticks = (Tick(at=left, label=first, align="start"), Tick(at=right, label=last, align="end"))
+    return ticks if first != last else ticks[:1]
+
+
+def round_values(low: float, high: float, count: int) -> list[float]:
+    """At most `count` round values in [low, high], or about that many: 1-2-5 steps, or decades where they are many."""
+    if high / low > 20:
+        decades = [10.0**power for power in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
+        return decades[:: math.ceil(len(decades) / count)]
+    rough = (high - low) / count
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
+    return [step * index for index in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def _tick(value: float, scale: Scale) -> Tick:
+    at = scale(value)
+    near_start, near_end = abs(at - scale.start) < 24, abs(at - scale.end) < 24
+    return Tick(at=at, label=format_us(value), align="start" if near_start else "end" if near_end else "middle")
+
+
+def _span(low: float, high: float, margin: float = 1.01) -> tuple[float, float]:
+    widen = max(margin, math.sqrt(MIN_SPAN / (high / low)))
+    return low / widen, high * widen
+
+
+def _fence(samples: Sequence[float]) -> float:
+    """Where the axis of sorted samples ends: at the slowest, or at Tukey's far fence before it."""
+    lower, upper = samples[len(samples) // 4], samples[3 * len(samples) // 4]
+    return min(samples[-1], upper + FENCE * (upper - lower))
+
+
+def _thinned(samples: Sequence[float]) -> Sequence[float]:
+    """At most `MAX_DOTS_PER_RUN` of a run's samples, evenly by rank: the shape stays, the page stays small."""
+    step = math.ceil(len(samples) / MAX_DOTS_PER_RUN)
+    return samples if step == 1 else sorted(samples)[::step]

@@ -1,0 +1,225 @@
+"""The words, numbers and code blocks of the site's pages: what its templates may call.
+
+Whatever a participant wrote passes `plain` (no control or bidirectional characters) and Jinja's autoescape on
+its way into a page, without a template having to ask for it: see `environment`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import CudaLexer, PythonLexer
+
+from harness.judgement import Claim, Duel, Judgement
+from harness.stats import Interval
+from harness.task import Board
+from scripts.standings import Row, Standings
+from scripts.text import format_us, plain
+
+SITE = Path(__file__).resolve().parent.parent / "site"
+MAX_HIGHLIGHTED = 64 * 1024
+"""Characters of code.  Longer files are shown uncoloured: lexers are slow on hostile input."""
+
+_CLAIMS = {
+    Claim.BOUNDED: "The referee's own clock bounds these times.",
+    Claim.INSIDE_TIMED: "These times were taken inside the participant's process and are bounded only loosely from outside; "
+    "a first place that rests on them waits for a maintainer's look.",
+    Claim.SELF_TIMED: "This task's own program took these times; nothing outside it bounds them.",
+}
+_RANKINGS = {"geom": "geometric mean", "mean": "mean", "last": "last"}
+_HEAT_STEPS = ((0.01, 5), (0.05, 4), (0.15, 3), (0.5, 2), (1.0, 1))
+
+
+def environment() -> Environment:
+    """Jinja with everything on that keeps a page from breaking: escaping, cleaning, no silent blanks."""
+    env = Environment(
+        loader=FileSystemLoader(SITE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_cleaned,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    env.filters |= {
+        "board_path": board_path, "submission_path": submission_path, "author_path": author_path,
+        "us": format_us, "error": error, "gap": gap, "gain": gain, "speedup": speedup, "seconds": seconds,
+        "number": number, "count": count, "ordinal": ordinal, "px": px, "heat": heat,
+        "iso": iso, "day": day, "minute": minute, "params": params, "sentence": sentence,
+        "ranking": _RANKINGS.__getitem__, "claim_sentence": _CLAIMS.__getitem__,
+        "bound": bound, "duel_sentence": duel_sentence, "remarks": remarks,
+    }  # fmt: skip
+    env.globals["macros"] = env.get_template("macros.html").module
+    return env
+
+
+def _cleaned(value: Any) -> Any:
+    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+# Where pages stand, seen from the site's root.
+
+
+def board_path(board: Board, name: str = "index.html") -> str:
+    return f"{board.task.name}/{board.gpu}/{name}"
+
+
+def submission_path(board: Board, login: str, digest: str, name: str = "index.html") -> str:
+    return f"{board.task.name}/{board.gpu}/{login}/{digest[:12]}/{name}"
+
+
+def author_path(login: str, name: str = "index.html") -> str:
+    return f"authors/{login}/{name}"
+
+
+# Numbers.
+
+
+def error(interval: Interval) -> str:
+    """`±0.4 %`: half of the 95 % interval."""
+    percent = 100 * interval.log_half_width
+    return f"±{percent:.1f} %" if percent < 10 else f"±{percent:.0f} %"
+
+
+def gap(share: float) -> str:
+    """`+12.3 %`, `+480 %`; a row that looks faster than the first, but has not beaten it, has a negative gap."""
+    return _percent(share, "+")
+
+
+def gain(share: float | None) -> str:
+    return "first entry" if share is None else _percent(share)
+
+
+def _percent(share: float, sign: str = "-") -> str:
+    digits = 1 if abs(share) < 0.9995 else 0
+    return f"{share:{sign},.{digits}%}".replace("-", "−").replace("%", " %")
+
+
+def speedup(ratio: float) -> str:
+    return f"{1 / ratio:,.2f}×"
+
+
+def seconds(value: float) -> str:
+    return f"{value:.0f} s" if value >= 10 else f"{value:.2g} s"
+
+
+def number(value: float) -> str:
+    return f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}"
+
+
+def count(n: int, one: str, many: str) -> str:
+    return f"{n:,} {one if n == 1 else many}"
+
+
+def ordinal(n: int) -> str:
+    suffix = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return f"{n}{suffix}"
+
+
+def px(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def heat(loss: float) -> int:
+    """5 for a case's best time, down to 0 for more than twice as long."""
+    return next((step for limit, step in _HEAT_STEPS if loss <= limit), 0)
+
+
+def iso(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def day(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%-d %b %Y}"
+
+
+def minute(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%-d %b %Y, %H:%M} UTC"
+
+
+# Words.
+
+
+def params(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in values.items())
+
+
+def sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}".rstrip(".") + "." if text else ""
+
+
+def bound(judgement: Judgement) -> str:
+    """The worst of its benchmarks: by how much a time could understate the truth."""
+    timings = [case.timing for case in judgement.benchmarks if case.timing]
+    worst = max(timings, key=lambda timing: timing.bound_us / timing.submission_us)
+    return f"at most {format_us(worst.bound_us)}, {_percent(worst.bound_us / worst.submission_us)} of a call"
+
+
+def duel_sentence(duel: Duel) -> str:
+    blocks = count(len(duel.cases[0].challenger) // 2, "block", "blocks")
+    change = f"{_percent(abs(1 - duel.ratio.value))} {'faster' if duel.ratio.value < 1 else 'slower'}"
+    outcome = "Won" if duel.won else "Lost"
+    return f"{outcome}: {change} over {blocks} of interleaved runs, with a 95 % interval of {error(duel.ratio)}."
+
+
+def remarks(row: Row, standings: Standings) -> list[str]:
+    """What a reader should know about a row, in words."""
+    leader = next(other for other in standings.rows if other.band == row.band)
+    tie = [] if leader is row or row.note else [f"tied with {leader.login}"]
+    return tie + ([row.note] if row.note else [])
+
+
+def claims(standings: Standings) -> str:
+    """Said once on a board, when a time there is less than bounded."""
+    found = {judgement.claim for row in standings.rows for judgement in row.judgements} - {Claim.BOUNDED}
+    return " ".join(_CLAIMS[claim] for claim in Claim if claim in found)
+
+
+def case_labels(cases: list[Mapping[str, Any]]) -> list[str]:
+    """A name for each case, without the seed where the rest tells them apart: ranked seeds are fresh anyway."""
+    short = [params({key: value for key, value in case.items() if key != "seed"}) for case in cases]
+    return short if len(set(short)) == len(short) and all(short) else [params(case) for case in cases]
+
+
+# Markdown and code.
+
+
+def render_markdown(text: str, top_level: int = 3) -> Markup:
+    """Markdown of the repository: no raw HTML, no script links; its first heading is of `top_level`."""
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = markdown.parse(text)
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(int(token.tag[1]) + top_level - 1, 6)}"
+    return Markup(markdown.renderer.render(tokens, markdown.options, {}))  # noqa: S704 (html: False escapes)
+
+
+def render_code(source: str, name: str, *, anchors: bool = False) -> Markup:
+    """Code with CSS classes for its colours, and a link per line where it is the only code of a page."""
+    text = plain(source)
+    if len(text) > MAX_HIGHLIGHTED:
+        return Markup("<pre>{}</pre>").format(text)
+    lexer = CudaLexer() if name.endswith((".cu", ".cuh", ".h")) else PythonLexer()
+    formatter = HtmlFormatter(
+        cssclass="source", linenos="inline", lineanchors="L" if anchors else "", anchorlinenos=anchors
+    )
+    return Markup(highlight(text, lexer, formatter))  # noqa: S704 (pygments escapes)
+
+
+def stylesheet() -> str:
+    """The site's one stylesheet: ours, and the colours of code in both themes."""
+    light = HtmlFormatter(style="default").get_token_style_defs(".source")
+    dark = HtmlFormatter(style="github-dark").get_token_style_defs(".source")
+    rules = [
+        (SITE / "assets" / "style.css").read_text("utf-8"),
+        "@media (prefers-color-scheme: light) {", *light, "}",
+        "@media (prefers-color-scheme: dark) {", *dark, "}",
+    ]  # fmt: skip
+    return "\n".join(rules) + "\n"

@@ -1,0 +1,58 @@
+"""A static server for one's own eyes: `pullrank site serve`.  Loopback only; GitHub Pages serves the public."""
+
+from __future__ import annotations
+
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from harness.errors import PullRankError
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quiet: a line per request would bury what the command says."""
+
+    def end_headers(self) -> None:
+        self.send_header("Cache-Control", "no-store")  # a rebuilt site shows at the next reload
+        super().end_headers()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer like GitHub Pages: with the site's own 404.html."""
+        page = Path(self.directory) / "404.html"
+        if code != 404 or not page.is_file():
+            return super().send_error(code, message, explain)
+        body = page.read_bytes()
+        self.send_response(404)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that hangs up early is no news."""
+
+
+def site_server(folder: Path, port: int = 0) -> ThreadingHTTPServer:
+    """A server of `folder` on 127.0.0.1, not yet serving; port 0 picks a free one.
+
+    Raises:
+        PullRankError: there is no site in `folder`, or the port is taken.
+    """
+    if not (folder / "index.html").is_file():
+        raise PullRankError(f"{folder} holds no site; build one first: pullrank site build --out {folder}")
+    try:
+        return _Server(("127.0.0.1", port), partial(_Handler, directory=str(folder)))
+    except OSError as error:
+        raise PullRankError(f"port {port} of 127.0.0.1: {error.strerror}; --port 0 picks a free one") from None
+
+
+def url_of(server: ThreadingHTTPServer) -> str:
+    return f"http://127.0.0.1:{server.server_address[1]}/"

@@ -1,0 +1,31 @@
+"""Two matrices are added.  Rounding is the only thing that can differ, and hardly that."""
+
+import torch
+from task import input_t, output_t
+
+from harness.checker import compare
+
+# IEEE 754 rounds a sum once, and an add in float32 rounded to float16 gives the very same bits (24 bits of
+# significand are at least 2 * 11 + 2), so that every sane kernel is exact.  One unit in the last place is granted
+# to those that round otherwise: at most 2^-10 of a normal number, and 2^-24, the smallest subnormal, below.
+# bfloat16 is off by up to 2^-8, and a kernel that flushes subnormals to zero by up to 2^-14.
+RTOL = 2**-10
+ATOL = 2**-24
+
+
+def generate_input(size: int, scale: float, seed: int) -> input_t:
+    torch.manual_seed(seed)
+    return _matrix(size, scale), _matrix(size, scale)
+
+
+def _matrix(size: int, scale: float) -> torch.Tensor:
+    return torch.randn(size, size).mul_(scale).half()
+
+
+def ref_kernel(data: input_t) -> output_t:
+    a, b = data
+    return a + b
+
+
+def check_implementation(data: input_t, output: output_t) -> tuple[bool, str]:
+    return compare(output, ref_kernel(data), rtol=RTOL, atol=ATOL)

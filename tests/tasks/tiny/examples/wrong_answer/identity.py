@@ -1,0 +1,3 @@
+#!POPCORN leaderboard tiny
+def custom_kernel(data):
+    return data

@@ -1,0 +1,73 @@
+"""Where the marks of the charts stand."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from harness.judgement import Run
+from scripts.charts import Best, Side, round_values, staircase, strip
+
+START = datetime(2026, 11, 2, tzinfo=UTC)
+
+
+def run(*samples_us: float, order: int = 0) -> Run:
+    return Run(order=order, warmups_us=(), samples_us=samples_us, seeds=tuple(range(len(samples_us))))
+
+
+def bests(*times_us: float) -> list[Best]:
+    return [Best(at=START + timedelta(days=n), us=us, label=f"{us}", href="x") for n, us in enumerate(times_us)]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (10.2, 14.9, [12, 14]),
+        (98, 122, [100, 110, 120]),
+        (0.5, 60_000, [1, 100, 10_000]),
+        (150, 320, [200, 250, 300, 150]),
+        (99.99, 100.01, [99.99, 99.995, 100, 100.005, 100.01]),
+    ],
+)
+def test_ticks_stand_at_round_values_inside_the_axis(low: float, high: float, expected: list[float]) -> None:
+    assert sorted(round_values(low, high, 4)) == pytest.approx(sorted(expected))
+
+
+def test_a_stall_is_drawn_at_the_edge_and_counted_instead_of_stretching_the_axis() -> None:
+    chart = strip("size: 1", [Side(label="this file", runs=[run(*[100.0, 101.0, 102.0] * 5, 9000.0)])])
+    group = chart.groups[0]
+    assert group.beyond.count("M") == 1
+    assert "1 of them beyond the axis" in chart.description
+    assert 6 < group.median_x < 354
+
+
+def test_each_side_has_its_own_axis_unless_they_share_one() -> None:
+    sides = [Side(label="a", runs=[run(10, 10.1, 10.2)]), Side(label="b", runs=[run(20, 20.2, 20.4)])]
+    apart, together = strip("", sides).groups, strip("", sides, one_axis=True).groups
+    assert apart[0].median_x == pytest.approx(apart[1].median_x)
+    assert together[0].median_x < 60 < 300 < together[1].median_x
+    assert together[0].ticks == together[1].ticks
+
+
+def test_equal_samples_do_not_divide_by_zero() -> None:
+    assert strip("", [Side(label="a", runs=[run(5.0, 5.0)])]).groups[0].median_x == pytest.approx(180)
+
+
+def test_a_run_of_very_many_samples_is_thinned() -> None:
+    chart = strip("", [Side(label="a", runs=[run(*(100 + n % 7 for n in range(20_000)))])])
+    assert chart.groups[0].dots.count("M") <= 200
+    assert "20000 samples" in chart.description
+
+
+def test_a_staircase_descends_with_each_record_and_runs_until_the_last_judgement() -> None:
+    chart = staircase("Best", bests(300, 200, 150), START + timedelta(days=9), width=340, height=200)
+    heights = [step.y for step in chart.steps]
+    assert heights == sorted(heights)
+    assert chart.path.endswith(f"H{chart.right:.1f}")
+    assert [tick.label for tick in chart.x_ticks] == ["02 Nov", "11 Nov"]
+
+
+def test_a_single_record_is_a_line() -> None:
+    chart = staircase("Best", bests(300), START, width=340, height=200)
+    assert len(chart.steps) == 1
+    assert chart.x_ticks[0].label == "00:00:00"
+    assert 14 < chart.steps[0].y < 172

@@ -1,0 +1,281 @@
+"""The walls, tried from inside by submissions that try to get out."""
+
+import contextlib
+import os
+import textwrap
+import time
+
+import pytest
+
+from harness import freezer
+from harness.devices import cpu
+from harness.protocol import Failed, Laid, Loaded
+from harness.sandbox import Entry, Sandbox, find_faults
+from harness.verdict import Foul, Verdict
+
+FAULTS = find_faults()
+needs_walls = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
+pytestmark = needs_walls
+
+
+@pytest.fixture(scope="module", params=["freezer", "signals"])
+def sandbox(request):
+    with Sandbox("bubblewrap", memory_gib=1, use_cgroup=request.param == "freezer") as sandbox:
+        if sandbox.stop_kind != request.param:
+            pytest.skip("no cgroup v2 folder that we may write to on this machine")
+        yield sandbox
+
+
+def entry(source, name="test"):
+    return Entry(name=name, files={"submission.py": textwrap.dedent(source) + "\ndef custom_kernel(data): return data\n"})
+
+
+def load(player, seconds=10.0):
+    player.send({"do": "load"})
+    return player.answer(time.monotonic() + seconds, "Loading")
+
+
+def said(sandbox, source, *, building=False):
+    """What a submission prints when it is imported behind the walls."""
+    with sandbox.seat(entry(source), building=building) as player:
+        answer = load(player)
+        assert isinstance(answer, Loaded), answer
+        # The keeper reads what was printed after the player has gone on.
+        give_up = time.monotonic() + 5
+        while not player.log.endswith("END\n") and time.monotonic() < give_up:
+            time.sleep(0.005)
+        return player.log.removesuffix("END\n").strip()
+
+
+def prints(expression, setup=""):
+    return f"import os, sys, socket, ctypes\n{setup}\nprint(({expression}), flush=True)\nprint('END', flush=True)"
+
+
+def tries(statement):
+    return prints("outcome", f"try:\n    {statement}\n    outcome = 'done'\nexcept OSError as e:\n    outcome = e.strerror")
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("os.getuid()", "65534"),
+        ("os.getpid()", "2"),
+        ("sorted(int(d) for d in os.listdir('/proc') if d.isdigit())", "[1, 2]"),
+        ("os.listdir('/sys/class/net') if os.path.exists('/sys') else 'no sys'", "no sys"),
+        ("[name for _, name in socket.if_nameindex()]", "['lo']"),
+        ("os.listdir('/entry')", "['submission.py']"),
+        ("os.listdir('/tmp') + os.listdir('/dev/shm') + os.listdir('/cache')", "[]"),
+        ("sorted(os.listdir('/dev'))", "['full', 'null', 'random', 'shm', 'urandom', 'zero']"),
+        ("os.path.exists('/etc/passwd'), os.path.exists('/home')", "(False, False)"),
+        ("[l.split()[1] for l in open('/proc/self/status') if l.startswith(('CapEff', 'CapBnd'))]", "['0000000000000000', '0000000000000000']"),
+        ("[l.split()[1] for l in open('/proc/self/status') if l.startswith(('NoNewPrivs', 'Seccomp:'))]", "['1', '2']"),
+        ("sorted(set(os.environ) - set('PATH HOME TMPDIR USER LOGNAME LC_ALL'.split()))[:3]", "['NUMBA_CACHE_DIR', 'PWD', 'PYTHONDONTWRITEBYTECODE']"),
+        ("sorted(os.listdir('/player/harness'))", "['__init__.py', 'player.py', 'protocol.py', 'seccomp.py', 'walls.py', 'zygote.py']"),
+    ],
+)
+def test_a_player_sees_only_what_it_may(sandbox, expression, expected):
+    assert said(sandbox, prints(expression)) == expected
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "open('/entry/submission.py', 'a')",
+        "open('/usr/x', 'w')",
+        "open('/x', 'w')",
+        "open('/proc/1/mem', 'rb')",
+        "os.listdir('/caches')",
+        "os.listdir('/upper')",
+        "os.kill(1, 9)  # ignored by pid 1, and then:\n    raise PermissionError(1, 'still there')",
+        "os.kill(os.getpid(), 18)",
+        "socket.create_connection(('127.0.0.1', 80), timeout=1)",
+        "socket.create_connection(('1.1.1.1', 80), timeout=1)",
+        "os.setns(os.open('/proc/self/ns/mnt', 0)) if hasattr(os, 'setns') else os.chroot('/tmp')",
+        "os.setuid(0)",
+        "os.nice(-5)",
+        "os.mkdir('/dev/x')",
+    ],
+)
+def test_a_player_is_refused_what_leads_out(sandbox, statement):
+    assert said(sandbox, tries(statement)) not in ("done", "")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "ptrace(0, 0, 0, 0)", "unshare(0x10000000)", "mount(b'x', b'/tmp', b'tmpfs', 0, 0)", "umount2(b'/tmp', 0)",
+        "prctl(1, 18, 0, 0, 0)", "prctl(4, 0, 0, 0, 0)", "fcntl(0, 10, 18)", "fcntl(0, 8, 2)",
+        "syscall(56, 0x10000000 | 17, 0, 0, 0, 0)", "syscall(56, 18, 0, 0, 0, 0)", "syscall(222, 0, 0, 0)",
+        "syscall(310, 1, 0, 0, 0, 0, 0)", "syscall(425, 8, 0)", "syscall(323, 0)", "syscall(321, 0, 0, 0)",
+        "syscall(200, 2, 18)", "syscall(234, 2, 2, 18)", "syscall(1 << 30, 0)",
+    ],
+)  # fmt: skip
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers are x86-64's")
+def test_seccomp_refuses(sandbox, call):
+    setup = "libc = ctypes.CDLL(None, use_errno=True)"
+    assert said(sandbox, prints(f"libc.{call}, ctypes.get_errno() in (1, 38)", setup)) == "(-1, True)"
+
+
+def test_pinning_threads_seems_to_work_and_changes_nothing(sandbox):
+    setup = "before = os.sched_getaffinity(0)\nos.sched_setaffinity(0, {0, 1})"
+    assert said(sandbox, prints("before == os.sched_getaffinity(0)", setup)) == "True"
+
+
+def test_nothing_survives_from_player_to_player(sandbox):
+    leave = """
+        import os, time
+        open('/tmp/left', 'w').close(); open('/dev/shm/left', 'w').close(); open('/cache/left', 'w').close()
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                time.sleep(60)
+            os._exit(0)
+    """
+    with sandbox.seat(entry(leave)) as player:
+        assert isinstance(load(player), Loaded)
+        family = list(freezer.descendants(player._keeper))
+        assert len(family) >= 2
+    assert all(freezer.has_ended(pid) for pid in family)
+    assert said(sandbox, prints("os.listdir('/tmp') + os.listdir('/dev/shm') + os.listdir('/cache')")) == "[]"
+
+
+def test_what_the_build_leaves_in_its_cache_is_there_for_later_players_who_cannot_change_it(sandbox):
+    said(sandbox, prints("open('/cache/built', 'w').write('good')"), building=True)
+    change = "open('/cache/built', 'w').write('bad'); os.mkdir('/cache/new')"
+    assert said(sandbox, prints("open('/cache/built').read(), sorted(os.listdir('/cache'))", change)) == "('bad', ['built', 'new'])"
+    assert said(sandbox, prints("open('/cache/built').read(), os.listdir('/cache')")) == "('good', ['built'])"
+    with sandbox.seat(entry(prints("os.listdir('/cache')"), name="other")) as player:
+        load(player)
+        time.sleep(0.05)
+        assert player.log.startswith("[]")
+
+
+def test_a_stopped_player_with_threads_and_children_does_nothing(sandbox):
+    source = """
+        import ctypes, mmap, os, threading
+        shared = mmap.mmap(-1, 4096)
+        counters = (ctypes.c_uint64 * 3).from_buffer(shared)
+        def count(i):
+            while True:
+                counters[i] += 1
+        threading.Thread(target=count, args=(0,), daemon=True).start()
+        if os.fork() == 0:
+            count(1)
+        import torch
+        torch.empty_strided = lambda *a, **k: type('T', (), {'data_ptr': lambda self: ctypes.addressof(counters)})()
+    """
+    with sandbox.seat(entry(source)) as player:
+        assert isinstance(load(player), Loaded)
+        player.send({"do": "lay", "tree": {"tensor": 0}, "tensors": [["int64", [3], [1]]]})
+        laid = player.answer(time.monotonic() + 5, "Laying")
+        assert isinstance(laid, Laid)
+
+        def counts():
+            memory = bytearray(16)
+            target = cpu.torch.frombuffer(memory, dtype=cpu.torch.int64)
+            cpu.read_memory(player.pid, laid.addresses[0], target.data_ptr(), 16)
+            return target.tolist()
+
+        for _ in range(20):
+            player.stop()
+            before = counts()
+            time.sleep(0.005)
+            assert counts() == before
+            player.resume()
+            time.sleep(0.02)
+            player.stop()
+            assert all(now > then for now, then in zip(counts(), before, strict=True))
+            player.resume()
+
+
+def test_reading_from_an_address_that_is_not_there_is_an_error_of_theirs(sandbox):
+    with sandbox.seat(entry("")) as player:
+        load(player)
+        target = cpu.torch.empty(8)
+        with pytest.raises(OSError):
+            cpu.read_memory(player.pid, 4096, target.data_ptr(), 32)
+        with pytest.raises(OSError):
+            cpu.write_memory(player.pid, 4096, target.data_ptr(), 32)
+
+
+def test_a_hundred_megabytes_of_output_are_drained_and_their_end_is_kept(sandbox):
+    with sandbox.seat(entry("for _ in range(100): print('x' * 10**6)\nprint('the end', flush=True)")) as player:
+        assert isinstance(load(player, 30), Loaded)
+        time.sleep(0.2)
+        assert player.log.endswith("the end\n")
+        assert len(player.log) < 20_000
+        assert "of 100000108 bytes" in player.log
+
+
+@pytest.mark.parametrize(
+    ("source", "verdict", "message"),
+    [
+        ("import os; os._exit(0)", Verdict.RUN_TIME_ERROR, "exit code 0"),
+        ("import os; os._exit(7)", Verdict.RUN_TIME_ERROR, "exit code 7"),
+        ("import ctypes; ctypes.string_at(0)", Verdict.RUN_TIME_ERROR, "SIGSEGV"),
+        ("import os; os.abort()", Verdict.RUN_TIME_ERROR, "SIGABRT"),
+        ("import os; os.close(900)", Verdict.RUN_TIME_ERROR, "ended"),
+        ("import os; os.write(900, b'{\"is\": \"accepted\"}')", Verdict.SECURITY_VIOLATION, "by itself"),
+        ("while True: pass", Verdict.TIME_LIMIT_EXCEEDED, "longer than allowed"),
+        ("import signal, time\nsignal.pthread_sigmask(0, range(1, 64))\nwhile True: time.sleep(1)", Verdict.TIME_LIMIT_EXCEEDED, ""),
+        ("b = [bytearray(b'x') * (64 << 20) for _ in range(14)]\nimport os\nif os.fork() == 0:\n  c = [bytearray(b'x') * (64 << 20) for _ in range(8)]\nimport time; time.sleep(9)", Verdict.MEMORY_LIMIT_EXCEEDED, "GiB"),
+    ],
+)  # fmt: skip
+def test_a_player_that_breaks_a_rule_at_import_ends_in_a_verdict(sandbox, source, verdict, message):
+    with sandbox.seat(entry(source)) as player, pytest.raises(Foul) as caught:
+        load(player, 3)
+    assert caught.value.verdict is verdict
+    assert message in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [
+        ("raise ValueError('no')", "ValueError"),
+        ("import sys; sys.exit(0)", "RuntimeError"),
+        ("x = bytearray(8 << 30)", "MemoryError"),
+        ("open('/tmp/big', 'wb').write(bytes(1)); f = open('/tmp/big', 'r+b')\nfor _ in range(2000): f.write(bytes(1 << 20))", "OSError"),
+    ],
+)  # fmt: skip
+def test_what_a_submission_raises_at_import_comes_back_as_text(sandbox, source, error):
+    with sandbox.seat(entry(source)) as player:
+        answer = load(player)
+    assert isinstance(answer, Failed)
+    assert answer.error == error
+
+
+def test_a_fork_bomb_is_held_within_its_walls(sandbox):
+    with sandbox.seat(entry("import os\nfor _ in range(2000): os.fork() or __import__('time').sleep(60)")) as player:
+        try:
+            answer = load(player)
+        except Foul as foul:
+            assert foul.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
+        else:
+            assert isinstance(answer, Failed)
+            assert answer.error == "BlockingIOError"
+        family = list(freezer.descendants(player._keeper))
+        assert len(family) < 600
+    assert all(freezer.has_ended(pid) for pid in family)
+
+
+def test_after_all_that_the_next_player_is_as_good_as_new(sandbox):
+    assert said(sandbox, prints("'fine'")) == "fine"
+
+
+def test_a_sandbox_leaves_no_process_no_cgroup_and_no_pinning():
+    before = os.sched_getaffinity(0)
+    with Sandbox("bubblewrap", memory_gib=1) as sandbox:
+        family = [sandbox._warm_parent.pid, *freezer.descendants(sandbox._warm_parent.pid)]
+        cgroup = sandbox._cgroup
+        with contextlib.suppress(Foul), sandbox.seat(entry("while True: pass")) as player:
+            family.append(player.pid)
+            load(player, 0.2)
+    assert all(freezer.has_ended(pid) for pid in family)
+    assert cgroup is None or not cgroup.exists()
+    assert os.sched_getaffinity(0) == before
+
+
+def test_a_folder_of_ours_cannot_be_read_by_a_player_even_if_we_are_root(tmp_path, sandbox):
+    secret = tmp_path / "secret"
+    secret.write_text("seed 42")
+    assert said(sandbox, prints(f"os.path.exists({str(secret)!r})")) == "False"

@@ -1,0 +1,54 @@
+"""The static server of `pullrank site serve`."""
+
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.errors import PullRankError
+from scripts.serve import site_server, url_of
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    (tmp_path / "index.html").write_text("<h1>boards</h1>")
+    (tmp_path / "404.html").write_text("<h1>no such page</h1>")
+    with site_server(tmp_path) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield url_of(server)
+        server.shutdown()
+
+
+def test_it_serves_on_loopback_on_a_free_port(url: str) -> None:
+    assert url.startswith("http://127.0.0.1:")
+    with urllib.request.urlopen(url) as answer:
+        assert b"boards" in answer.read()
+
+
+@pytest.mark.parametrize("path", ["nowhere", "a/b/c/", "../../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd"])
+def test_what_is_not_there_gets_the_sites_own_404_page(url: str, path: str) -> None:
+    with pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(url + path)
+    with error.value as answer:
+        assert answer.code == 404
+        assert b"no such page" in answer.read()
+
+
+def test_it_is_quiet(url: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with urllib.request.urlopen(url) as answer:
+        answer.read()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_folder_without_a_site_says_how_to_build_one(tmp_path: Path) -> None:
+    with pytest.raises(PullRankError, match="pullrank site build"):
+        site_server(tmp_path)
+
+
+def test_a_taken_port_is_named(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("")
+    with site_server(tmp_path) as first, pytest.raises(PullRankError, match=r"port \d+ .*--port 0"):
+        site_server(tmp_path, first.server_address[1])
