@@ -61,6 +61,7 @@ class Reference:
         for name in FUNCTIONS:
             if not callable(getattr(self._module, name, None)):
                 raise self._fault(name, f"is missing; reference.py defines {', '.join(FUNCTIONS)}")
+        self._buffers: dict[str, frozenset[int]] = {}
         self._takes_seed = _takes_seed(self._module.generate_input)
         self._is_oldest_form = _is_oldest_form(self._module.check_implementation)
 
@@ -101,6 +102,25 @@ class Reference:
         self._require_plain("ref_kernel", output)
         self._require_unchanged(data, given, output)
         self._require_own_answer_accepted(data)
+
+    def output_buffers(self, params: Mapping[str, Any]) -> frozenset[int]:
+        """Which tensors of a case's inputs, counted in order, the reference only writes to and returns."""
+        key = repr(sorted(params.items()))
+        if key not in self._buffers:
+            self._buffers[key] = self._find_output_buffers(params)
+        return self._buffers[key]
+
+    def _find_output_buffers(self, params: Mapping[str, Any]) -> frozenset[int]:
+        data = self.generate(params, int(params.get("seed", 1)))
+        given = copy.deepcopy(data)
+        returned = {_storage(tensor) for tensor in _tensors(self._call("ref_kernel", given)) if tensor.numel()}
+        buffers = frozenset(i for i, tensor in enumerate(_tensors(given)) if _storage(tensor) in returned)
+        poisoned = copy.deepcopy(data)
+        for index, tensor in enumerate(_tensors(poisoned)):
+            if index in buffers:
+                tensor.fill_(math.nan if tensor.is_floating_point() else 1)
+        # What is read before it is written, an accumulator say, is an input and stays what it is.
+        return buffers if buffers and not self._ask(data, self.compute(poisoned)) else frozenset()
 
     def _ask(self, data: Any, output: Any) -> str:
         """What `check_implementation` says, in any of its forms."""
@@ -181,7 +201,7 @@ class _Raised(TaskError):
         self.summary = summary
 
 
-class _TaskFiles(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
+class _TaskFiles(importlib.abc.MetaPathFinder, importlib.abc.ExecutionLoader):
     """Makes a task's files importable by their names, for its own code only, and finds its lines in tracebacks.
 
     The files come from memory: a name may stand for a file of another folder, and a bundle may have no folder.
@@ -217,7 +237,7 @@ class _TaskFiles(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
         ours = {self.get_filename(name): self.label(f"{name}.py") for name in self._files}
         return next((f"{ours[path]}:{line}" for path, line in reversed(places) if path in ours), None)
 
-    def find_spec(self, fullname: str, path: object, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
         if fullname not in self._files:
             return None
         return importlib.util.spec_from_loader(fullname, self, origin=self.get_filename(fullname))
@@ -225,8 +245,8 @@ class _TaskFiles(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
     def get_filename(self, fullname: str) -> str:
         return str(self._folder / f"{fullname}.py")
 
-    def get_data(self, path: str | bytes | os.PathLike[str]) -> bytes:
-        return self._files[Path(os.fsdecode(path)).stem]
+    def get_source(self, fullname: str) -> str:
+        return importlib.util.decode_source(self._files[fullname])
 
 
 def compare(output: Any, expected: Any, *, rtol: float, atol: float) -> tuple[bool, str]:

@@ -31,12 +31,12 @@ STEADY = 0.01
 SHORTEST_US = 0.1
 """A window that was no longer than its overhead is written down as this, not as zero or less."""
 
-NULL_KERNEL = '''
+NULL_KERNEL = """
 def custom_kernel(data):
     while isinstance(data, (tuple, list, dict)) and data:
         data = next(iter(data.values() if isinstance(data, dict) else data))
     return data
-'''
+"""
 """What an honest player does that does nothing: it returns the first tensor that it was given."""
 
 Play = Callable[[int], "Windows"]

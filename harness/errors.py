@@ -11,6 +11,11 @@ trouble of whoever called us (`TaskError`, `SubmissionError`) or our own (`Judge
     3           judging error: ours, never the participant's
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class PullRankError(Exception):
     """Base of all errors with a message made for people: what, where, and the way out."""
@@ -30,3 +35,11 @@ class JudgeError(PullRankError):
     """The judge or its machine failed.  The submission is not to blame and is judged again."""
 
     exit_code = 3
+
+
+def did_you_mean(word: str, names: Iterable[str]) -> str:
+    """The end of a message about an unknown word: `; did you mean 'geom'?`, or nothing if no name is near."""
+    known = {name.casefold(): name for name in names}
+    word = word.casefold()
+    near = get_close_matches(word, known, n=1) or [n for n in known if n.startswith(word) or word.startswith(n)]
+    return f"; did you mean '{known[near[0]]}'?" if word and near else ""

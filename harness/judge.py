@@ -1,5 +1,7 @@
 """The main path: a submission and a board in, a judgement out.
 
+The game is over at the first part that is not accepted:
+
     build        import it, call it once per shape; CE if that fails
     tests        all of them, so that the participant sees every failure
     benchmarks   if all tests are accepted: in random order, beside the anchor
@@ -27,7 +29,17 @@ from harness.clock import NULL_KERNEL, SAMPLES, WARMUPS, Windows
 from harness.devices.cpu import CacheFlusher
 from harness.errors import JudgeError, TaskError
 from harness.judgement import (
-    CaseKind, CaseResult, Claim, Duel, DuelCase, HarnessInfo, Judgement, Mode, SandboxInfo, SubmissionInfo, Timing,
+    CaseKind,
+    CaseResult,
+    Claim,
+    Duel,
+    DuelCase,
+    HarnessInfo,
+    Judgement,
+    Mode,
+    SandboxInfo,
+    SubmissionInfo,
+    Timing,
 )  # fmt: skip
 from harness.referee import Deadline, Table
 from harness.sandbox import Entry, Player, Sandbox, choose_kind
@@ -89,7 +101,7 @@ def judge(
     facts = machine.read_machine("cpu")
     walls = SandboxInfo(kind=choose_kind(sandbox), stop="signals")
     if submission.fault:
-        game.results = [CaseResult(kind=CaseKind.BUILD, params={}, verdict=Verdict.COMPILE_ERROR, message=submission.fault, seconds=0)]
+        game.results = [_result(CaseKind.BUILD, {}, Foul(Verdict.COMPILE_ERROR, submission.fault), time.monotonic())]
     else:
         with Sandbox(walls.kind, memory_gib=board.limits.memory_gib) as room:
             walls = SandboxInfo(kind=walls.kind, stop=room.stop_kind, missing=tuple(room.missing))
@@ -167,7 +179,9 @@ class _Game:
         """Import a submission and call it once per shape on throw-away inputs; its caches are sealed after."""
         limits = self.board.limits
         start = time.monotonic()
-        deadline = Deadline.of(limits.compile_timeout_s, limits.case_timeout_s, "A call while building")
+        # A first call may compile, and may take a good part of the build's time for it.
+        call_s = max(limits.case_timeout_s, limits.compile_timeout_s / 4)
+        deadline = Deadline.of(limits.compile_timeout_s, call_s, "A call while building")
         foul: Foul | None = None
         with self.sandbox.seat(entry, building=True) as player:
             try:
@@ -192,7 +206,8 @@ class _Game:
             with self.sandbox.seat(self.challenger) as player:
                 self._play_tests_with(player, waiting, deadline)
         for case in waiting:
-            foul = Foul(Verdict.TIME_LIMIT_EXCEEDED, f"Not played: the tests together took over {limits.test_timeout_s:g} s.")
+            message = f"Not played: the tests together took over {limits.test_timeout_s:g} s."
+            foul = Foul(Verdict.TIME_LIMIT_EXCEEDED, message)
             self.results.append(_result(CaseKind.TEST, case.params, foul, time.monotonic()))
 
     def _play_tests_with(self, player: Player, waiting: list[Case], deadline: Deadline) -> None:

@@ -27,9 +27,18 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
-from harness.stats import Interval, median, ratio_interval
+from harness.stats import MIN_PAIRS, Interval, is_faster, median, ratio_interval
 from harness.verdict import Verdict, overall
 
 VERSION = 1
@@ -38,12 +47,13 @@ MAX_BYTES = 32 * 1024 * 1024
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Sha = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
-Login = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9](-?[A-Za-z0-9]){0,38}$")]
+Login = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9](-?[A-Za-z0-9])*$", max_length=39)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 """Of a task or a GPU: safe as the name of a folder and as a part of a URL."""
 Text = Annotated[str, StringConstraints(max_length=20_000)]
 Line = Annotated[str, StringConstraints(max_length=500)]
-Microseconds = Annotated[float, Field(gt=0, lt=1e12)]
+Microseconds = Annotated[float, Field(ge=1e-6, lt=1e12)]
+"""Far beyond anything real on both sides, and no ratio of two overflows."""
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Param = bool | int | float | Line | tuple[int, ...]
 """A value of one of `generate_input`'s arguments."""
@@ -97,11 +107,15 @@ class Run(Model):
         return self
 
 
+Runs = Annotated[tuple[Run, ...], Field(min_length=1, max_length=500)]
+"""One side's.  Bounded, because the interval's cost grows with the square of their number."""
+
+
 class Timing(Model):
     """A benchmark's times, submission against anchor.  `ratio` is what ranks; the medians are for readers."""
 
-    submission: tuple[Run, ...] = Field(min_length=1)
-    anchor: tuple[Run, ...] = Field(min_length=1)
+    submission: Runs
+    anchor: Runs
     submission_us: Microseconds
     anchor_us: Microseconds
     ratio: Interval
@@ -162,12 +176,12 @@ class DuelCase(Model):
     """One benchmark of a duel: block b holds runs 2b and 2b+1 of either side, played A-B-B-A."""
 
     params: dict[Name, Param]
-    challenger: tuple[Run, ...]
-    champion: tuple[Run, ...]
+    challenger: Runs
+    champion: Runs
 
     @model_validator(mode="after")
     def _is_made_of_whole_blocks(self) -> Self:
-        if not self.challenger or len(self.challenger) != len(self.champion) or len(self.challenger) % 2:
+        if len(self.challenger) != len(self.champion) or len(self.challenger) % 2:
             raise ValueError("a duel is made of whole A-B-B-A blocks")
         return self
 
@@ -180,6 +194,15 @@ class Duel(Model):
     cases: tuple[DuelCase, ...] = Field(min_length=1)
     ratio: Interval
     won: bool
+
+    @model_validator(mode="after")
+    def _is_won_as_it_says(self) -> Self:
+        blocks = {len(case.challenger) // 2 for case in self.cases}
+        if len(blocks) > 1:
+            raise ValueError("a duel plays equally many blocks of each case")
+        if self.won != (is_faster(self.ratio) and min(blocks) >= MIN_PAIRS):
+            raise ValueError("who won a duel does not follow from its ratio")
+        return self
 
 
 class SubmissionInfo(Model):

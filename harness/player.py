@@ -54,7 +54,7 @@ class _Player:
             packet = write({"is": "done", "output": {"object": "a structure too large to describe"}})
         self.control.send(packet)
 
-    def load(self, command: dict[str, Any]) -> dict[str, Any]:
+    def load(self, _: dict[str, Any]) -> dict[str, Any]:
         # Last in the path, so that `task.py` can hide nothing of the libraries.
         sys.path.append(self.entry)
         os.chdir(self.entry)

@@ -4,7 +4,7 @@ Whatever `read_answer` gets was written by an adversary: it returns an `Answer` 
 One message is one packet of JSON on a SEQPACKET socket, so that there are no half messages to wait for.
 
     referee → player                          player → referee
-                                              Ready                    the walls stand; not a line of the submission has run
+                                              Ready                    the walls stand, the submission waits
     Load                                      Loaded | Failed          import the submission
     Lay    tree of tensors without contents   Laid   addresses         make room for the inputs
     Go     scalars of the inputs              Done   tree | Failed     the window: one call of custom_kernel
@@ -149,7 +149,7 @@ def read_answer(packet: bytes) -> Answer:
             return Done(_TreeReader().read(output))
         case {"is": "failed", "error": str(error), "message": str(message), "traceback": str(trace), "line": line}:
             where = None if line is None else _integer(line, 10**7)
-            return Failed(error[:200], message[:MAX_TEXT], trace[:MAX_TEXT], where)
+            return Failed(_text(error, 200), _text(message, MAX_TEXT), _text(trace, MAX_TEXT), where)
     raise ProtocolError("a message of no known kind")
 
 
@@ -164,8 +164,10 @@ class _TreeReader:
         if depth > MAX_DEPTH or self.leaves > MAX_LEAVES:
             raise ProtocolError(f"an output deeper than {MAX_DEPTH} levels or of more than {MAX_LEAVES} values")
         match node:
-            case None | bool() | int() | float() | str():
+            case None | bool() | int() | float():
                 return node
+            case str():
+                return _text(node, MAX_TEXT)
             case list():
                 return [self.read(item, depth + 1) for item in node]
             case {"tuple": list(items), **rest} if not rest:
@@ -173,9 +175,9 @@ class _TreeReader:
             case {"dict": list(pairs), **rest} if not rest:
                 return dict(self._pair(pair, depth + 1) for pair in pairs)
             case {"object": str(name), **rest} if not rest:
-                return Unsupported(name[:100])
-            case {"dtype": str(dtype), "shape": list(shape), "strides": list(strides), "at": address, **rest} if not rest:
-                return _tensor(dtype, shape, strides, address)
+                return Unsupported(_text(name, 100))
+            case {"dtype": str(dtype), "shape": list(shape), "strides": list(strides), "at": at, **rest} if not rest:
+                return _tensor(dtype, shape, strides, at)
         raise ProtocolError("a value of no known kind in the output")
 
     def _pair(self, pair: object, depth: int) -> tuple[Any, Any]:
@@ -193,6 +195,11 @@ def _tensor(dtype: str, shape: list[object], strides: list[object], address: obj
     sizes = tuple(_integer(size, 2**48) for size in shape)
     steps = tuple(_integer(stride, 2**48) for stride in strides)
     return TensorSpec(dtype, sizes, steps, _integer(address, MAX_ADDRESS))
+
+
+def _text(value: str, limit: int) -> str:
+    # JSON can spell half of a surrogate pair, which no file and no terminal can.
+    return value[:limit].encode(errors="replace").decode()
 
 
 def _integer(value: object, limit: int) -> int:

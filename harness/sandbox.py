@@ -49,7 +49,6 @@ _SEAT_S = 20.0
 """How long the walls of one player may take to stand."""
 _WATCH_S = 0.02
 """How often memory is looked at while a player runs."""
-_SCRATCH_BYTES = 1 << 30
 _MAX_PROCESSES = 512
 _CREDENTIALS = struct.Struct("3i")
 
@@ -86,7 +85,9 @@ def find_faults() -> list[str]:
     with tempfile.TemporaryDirectory(prefix="pullrank-") as stage:
         os.chmod(stage, 0o755)
         command = _bubblewrap(Path(stage), ["/bin/true"])
-        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30)
+        done = subprocess.run(
+            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30, check=False
+        )
     if done.returncode:
         said = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
         return [
@@ -174,7 +175,8 @@ class Sandbox:
         }
         home = "/player" if walled else str(stage / "player")
         packages = [path for path in sys.path if "-packages" in path]
-        start = f"import sys; sys.path[:0] = [{home!r}]; sys.path += {packages!r}; from harness import zygote; zygote.start()"
+        paths = f"import sys; sys.path[:0] = [{home!r}]; sys.path += {packages!r}; "
+        start = paths + "from harness import zygote; zygote.start()"
         python = [sys.executable, "-I", "-c", start, json.dumps(options)]
         environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
         if not walled:
@@ -230,7 +232,8 @@ class Sandbox:
             files=entry.files,
             cache=entry.name,
             building=building,
-            scratch_bytes=_SCRATCH_BYTES,
+            # Pages of a tmpfs belong to no process: the watchdog on memory does not see them.
+            scratch_bytes=max(64 << 20, min(1 << 30, self.memory_bytes // 8)),
             memory_bytes=self.memory_bytes,
             max_processes=_MAX_PROCESSES,
         )

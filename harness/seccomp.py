@@ -6,7 +6,7 @@ judged, or set it going again after the referee has stopped it:
 
     other processes     ptrace, process_vm_*, pidfd_*, kcmp, perf, bpf, keys
     namespaces          unshare, setns, mount and its new forms, clone(CLONE_NEW*), clone3 (its flags are out of sight)
-    late or lazy work   io_uring, userfaultfd, memfd_secret
+    late or lazy work   io_uring, Linux AIO, userfaultfd, memfd_secret
     self-resumption     sending SIGCONT; and timer_create, mq_notify, F_SETSIG, F_SETOWN, PDEATHSIG, clone with another
                         exit signal: each of these can make the kernel send it to a stopped process
     the referee's core  sched_setaffinity answers 0 and does nothing, so that libraries that pin threads still load
@@ -42,7 +42,7 @@ _REFUSED = {  # name: (x86_64, aarch64); None where the machine never had the ca
     "fsopen": (430, 430), "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433),
     "mount_setattr": (442, 442), "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265),
     "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
-    "userfaultfd": (323, 282), "memfd_secret": (447, 447),
+    "io_setup": (206, 0), "io_submit": (209, 2), "userfaultfd": (323, 282), "memfd_secret": (447, 447),
     "timer_create": (222, 107), "mq_open": (240, 180), "mq_notify": (244, 184), "fanotify_init": (300, 262),
     "sched_setscheduler": (144, 119), "sched_setattr": (314, 274), "sched_setparam": (142, 118),
     "setpriority": (141, 140), "ioprio_set": (251, 30), "migrate_pages": (256, 238), "move_pages": (279, 239),

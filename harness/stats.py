@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
-from statistics import median
+from functools import cache
+from statistics import NormalDist, median
 
 from pydantic import BaseModel, ConfigDict, PositiveFloat, model_validator
 
 CONFIDENCE = 0.95
 MIN_PAIRS = 6
 """The fewest pairs whose signed-rank interval covers 95 %."""
+
+_EXACT_PAIRS = 64
+"""Up to so many pairs the signed-rank distribution is counted out; its cost grows with their cube."""
 
 TIE = 0.01
 """Differences below 1 % are ties, however sharp the intervals."""
@@ -57,15 +60,21 @@ def ratio_interval(ratios: Sequence[float]) -> Interval:
 
     With fewer than `MIN_PAIRS` ratios the interval is their whole range: it claims what it can, not 95 %.
     """
-    logs = [math.log(ratio) for ratio in ratios]
-    walsh = sorted((a + b) / 2 for i, a in enumerate(logs) for b in logs[i:])
+    logs = sorted(math.log(ratio) for ratio in ratios)
+    # From sorted logs the sums come in rising runs, which `sorted` merges several times faster than noise.
+    sums = sorted(a + b for i, a in enumerate(logs) for b in logs[i:])
     skip = _signed_rank_skip(len(logs))
-    return Interval(value=math.exp(median(walsh)), low=math.exp(walsh[skip]), high=math.exp(walsh[-1 - skip]))
+    return Interval(value=math.exp(median(sums) / 2), low=math.exp(sums[skip] / 2), high=math.exp(sums[-1 - skip] / 2))
 
 
-@lru_cache
+@cache
 def _signed_rank_skip(n: int) -> int:
     """How many Walsh averages to leave out at either end for an interval of at least 95 %."""
+    if n > _EXACT_PAIRS:
+        # Pooled judgements have hundreds of pairs: the normal approximation is right to within one average
+        # in hundreds, and leaving out one less keeps it on the safe side.
+        deviation = math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
+        return math.floor(n * (n + 1) / 4 - NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * deviation) - 1
     counts = [1]  # counts[w]: subsets of the ranks 1..k with sum w
     for rank in range(1, n + 1):
         longer = counts + [0] * rank

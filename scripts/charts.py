@@ -103,7 +103,8 @@ def strip(title: str, sides: Sequence[Side], *, one_axis: bool = False, width: i
     ratio = max(high / low for low, high in zip(lows, highs, strict=True))
     scales = [Scale(*_span(low, low * ratio), 6, width - 6) for low in lows]
     groups = tuple(
-        _group(side, scale, top=20 + index * GROUP_PITCH) for index, (side, scale) in enumerate(zip(sides, scales, strict=True))
+        _group(side, scale, top=20 + index * GROUP_PITCH)
+        for index, (side, scale) in enumerate(zip(sides, scales, strict=True))
     )
     return Strip(
         title=title,
@@ -115,7 +116,8 @@ def strip(title: str, sides: Sequence[Side], *, one_axis: bool = False, width: i
 
 
 def _group(side: Side, scale: Scale, top: float) -> Group:
-    inside, beyond = [], []
+    inside: list[str] = []
+    beyond: list[str] = []
     for row, run in enumerate(side.runs):
         y = top + GROUP_HEIGHT * (row + 0.5) / len(side.runs)
         for sample in _thinned(run.samples_us):
@@ -129,7 +131,7 @@ def _group(side: Side, scale: Scale, top: float) -> Group:
         dots="".join(inside),
         beyond="".join(beyond),
         median_x=scale(middle),
-        band=side.interval and (scale(side.interval.low), scale(side.interval.high)),
+        band=(scale(side.interval.low), scale(side.interval.high)) if side.interval else None,
         ticks=tuple(_tick(value, scale) for value in round_values(scale.low, scale.high, 3)),
     )
 
@@ -225,7 +227,9 @@ def round_values(low: float, high: float, count: int) -> list[float]:
 def _tick(value: float, scale: Scale) -> Tick:
     at = scale(value)
     near_start, near_end = abs(at - scale.start) < 24, abs(at - scale.end) < 24
-    return Tick(at=at, label=format_us(value), align="start" if near_start else "end" if near_end else "middle")
+    amount, unit = format_us(value).split()
+    label = f"{amount.rstrip('0').rstrip('.') if '.' in amount else amount} {unit}"
+    return Tick(at=at, label=label, align="start" if near_start else "end" if near_end else "middle")
 
 
 def _span(low: float, high: float, margin: float = 1.01) -> tuple[float, float]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,9 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import CudaLexer, PythonLexer
 
 from harness.judgement import Claim, Duel, Judgement
-from harness.stats import Interval
 from harness.task import Board
 from scripts.standings import Row, Standings
-from scripts.text import format_us, plain
+from scripts.text import format_error, format_percent, format_us, plain
 
 SITE = Path(__file__).resolve().parent.parent / "site"
 MAX_HIGHLIGHTED = 64 * 1024
@@ -30,14 +30,15 @@ MAX_HIGHLIGHTED = 64 * 1024
 
 _CLAIMS = {
     Claim.BOUNDED: "The referee's own clock bounds these times.",
-    Claim.INSIDE_TIMED: "These times were taken inside the participant's process and are bounded only loosely from outside; "
-    "a first place that rests on them waits for a maintainer's look.",
+    Claim.INSIDE_TIMED: "These times were taken inside the participant's process and are bounded only loosely from "
+    "outside; a first place that rests on them waits for a maintainer's look.",
     Claim.SELF_TIMED: "This task's own program took these times; nothing outside it bounds them.",
 }
 _RANKINGS = {"geom": "geometric mean", "mean": "mean", "last": "last"}
 _HEAT_STEPS = ((0.01, 5), (0.05, 4), (0.15, 3), (0.5, 2), (1.0, 1))
 
 
+@cache
 def environment() -> Environment:
     """Jinja with everything on that keeps a page from breaking: escaping, cleaning, no silent blanks."""
     env = Environment(
@@ -50,7 +51,7 @@ def environment() -> Environment:
     )
     env.filters |= {
         "board_path": board_path, "submission_path": submission_path, "author_path": author_path,
-        "us": format_us, "error": error, "gap": gap, "gain": gain, "speedup": speedup, "seconds": seconds,
+        "us": format_us, "error": format_error, "gap": gap, "gain": gain, "speedup": speedup, "seconds": seconds,
         "number": number, "count": count, "ordinal": ordinal, "px": px, "heat": heat,
         "iso": iso, "day": day, "minute": minute, "params": params, "sentence": sentence,
         "ranking": _RANKINGS.__getitem__, "claim_sentence": _CLAIMS.__getitem__,
@@ -76,30 +77,20 @@ def submission_path(board: Board, login: str, digest: str, name: str = "index.ht
 
 
 def author_path(login: str, name: str = "index.html") -> str:
-    return f"authors/{login}/{name}"
+    return f"authors/{login.lower()}/{name}"  # GitHub's logins are the same in any case
 
 
 # Numbers.
 
 
-def error(interval: Interval) -> str:
-    """`±0.4 %`: half of the 95 % interval."""
-    percent = 100 * interval.log_half_width
-    return f"±{percent:.1f} %" if percent < 10 else f"±{percent:.0f} %"
-
-
 def gap(share: float) -> str:
     """`+12.3 %`, `+480 %`; a row that looks faster than the first, but has not beaten it, has a negative gap."""
-    return _percent(share, "+")
+    text = format_percent(share) if abs(share) < 0.9995 else f"{share:,.0%}".replace("%", " %")
+    return text.replace("-", "−") if share < 0 else f"+{text}"
 
 
 def gain(share: float | None) -> str:
-    return "first entry" if share is None else _percent(share)
-
-
-def _percent(share: float, sign: str = "-") -> str:
-    digits = 1 if abs(share) < 0.9995 else 0
-    return f"{share:{sign},.{digits}%}".replace("-", "−").replace("%", " %")
+    return "first entry" if share is None else format_percent(share).replace("-", "−")
 
 
 def speedup(ratio: float) -> str:
@@ -159,19 +150,19 @@ def bound(judgement: Judgement) -> str:
     """The worst of its benchmarks: by how much a time could understate the truth."""
     timings = [case.timing for case in judgement.benchmarks if case.timing]
     worst = max(timings, key=lambda timing: timing.bound_us / timing.submission_us)
-    return f"at most {format_us(worst.bound_us)}, {_percent(worst.bound_us / worst.submission_us)} of a call"
+    return f"at most {format_us(worst.bound_us)}, {format_percent(worst.bound_us / worst.submission_us)} of a call"
 
 
 def duel_sentence(duel: Duel) -> str:
     blocks = count(len(duel.cases[0].challenger) // 2, "block", "blocks")
-    change = f"{_percent(abs(1 - duel.ratio.value))} {'faster' if duel.ratio.value < 1 else 'slower'}"
+    change = f"{format_percent(abs(1 - duel.ratio.value))} {'faster' if duel.ratio.value < 1 else 'slower'}"
     outcome = "Won" if duel.won else "Lost"
-    return f"{outcome}: {change} over {blocks} of interleaved runs, with a 95 % interval of {error(duel.ratio)}."
+    return f"{outcome}: {change} over {blocks} of interleaved runs, with a 95 % interval of {format_error(duel.ratio)}."
 
 
 def remarks(row: Row, standings: Standings) -> list[str]:
     """What a reader should know about a row, in words."""
-    leader = next(other for other in standings.rows if other.band == row.band)
+    leader = standings.leader_of(row)
     tie = [] if leader is row or row.note else [f"tied with {leader.login}"]
     return tie + ([row.note] if row.note else [])
 
@@ -215,8 +206,8 @@ def render_code(source: str, name: str, *, anchors: bool = False) -> Markup:
 
 def stylesheet() -> str:
     """The site's one stylesheet: ours, and the colours of code in both themes."""
-    light = HtmlFormatter(style="default").get_token_style_defs(".source")
-    dark = HtmlFormatter(style="github-dark").get_token_style_defs(".source")
+    light = HtmlFormatter(style="default").get_token_style_defs(".source")  # type: ignore[no-untyped-call]
+    dark = HtmlFormatter(style="github-dark").get_token_style_defs(".source")  # type: ignore[no-untyped-call]
     rules = [
         (SITE / "assets" / "style.css").read_text("utf-8"),
         "@media (prefers-color-scheme: light) {", *light, "}",

@@ -20,7 +20,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -38,8 +38,8 @@ from scripts.filters import (
     author_path,
     board_path,
     case_labels,
-    count,
     claims,
+    count,
     environment,
     render_code,
     render_markdown,
@@ -86,6 +86,19 @@ class Entry:
     cases: tuple[CaseTime, ...]
     judgements: tuple[Judgement, ...]
     row: Row | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Author:
+    """One person over all boards; records newest first."""
+
+    login: str
+    rows: list[tuple[Standings, Row]] = field(default_factory=list)
+    records: list[tuple[Standings, Record]] = field(default_factory=list)
+
+    @property
+    def firsts(self) -> int:
+        return sum(row.rank == 1 for _, row in self.rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,9 +166,10 @@ def pages(site: Site) -> Iterator[tuple[str, str]]:
         yield from _board(env, site, board)
         for entry in _entries(board):
             yield from _submission(env, site, entry)
-    yield from _authors(env, site)
+    for author in _authors(site.boards):
+        yield from _author(env, site, author)
     for guide in site.guides:
-        yield guide.path, _render(env, "guide.html", guide.path, site=site, guide=guide)
+        yield _page(env, "guide.html", guide.path, site=site, guide=guide)
     yield "404.html", env.get_template("404.html").render(root=site.base_path, site=site)
 
 
@@ -181,8 +195,8 @@ def _strays(tasks: Sequence[Task], contents: LedgerContents) -> Iterator[LedgerF
     known = {(board.task.name, board.gpu) for task in tasks for board in task.boards}
     strays = [(one.task, one.gpu) for one in contents.judgements if (one.task, one.gpu) not in known]
     for task, gpu in sorted(set(strays)):
-        reason = f"no task has this board; {count(strays.count((task, gpu)), 'judgement is', 'judgements are')} not shown"
-        yield LedgerFault(path=Path("judgements") / task / gpu, reason=reason)
+        found = count(strays.count((task, gpu)), "judgement is", "judgements are")
+        yield LedgerFault(path=Path("judgements") / task / gpu, reason=f"no task has this board; {found} not shown")
 
 
 def _guides(folder: Path) -> tuple[Guide, ...]:
@@ -233,17 +247,30 @@ def _case_times(judgement: Judgement, nominal_us: Sequence[float]) -> tuple[Case
     )
 
 
+def _authors(boards: Sequence[Standings]) -> list[Author]:
+    """Everybody who stands somewhere, or once was first; a login is the same in any case."""
+    found: dict[str, Author] = {}
+    for board in boards:
+        for row in board.rows:
+            found.setdefault(row.login.lower(), Author(login=row.login)).rows.append((board, row))
+        for record in board.records:
+            found.setdefault(record.login.lower(), Author(login=record.login)).records.append((board, record))
+    for author in found.values():
+        author.records.sort(key=lambda pair: pair[1].at, reverse=True)
+    return [found[key] for key in sorted(found)]
+
+
 # The pages, and the JSON beside each.
 
 
-def _render(env: Environment, template: str, path: str, **context: Any) -> str:
-    return env.get_template(template).render(root="../" * path.count("/"), **context)
+def _page(env: Environment, template: str, path: str, **context: Any) -> tuple[str, str]:
+    return path, env.get_template(template).render(root="../" * path.count("/"), **context)
 
 
 def _landing(env: Environment, site: Site) -> Iterator[tuple[str, str]]:
     found = [(board, record) for board in site.boards for record in board.records]
     latest = sorted(found, key=lambda pair: pair[1].at, reverse=True)[:LATEST_RECORDS]
-    yield "index.html", _render(env, "index.html", "index.html", site=site, records=latest)
+    yield _page(env, "index.html", "index.html", site=site, records=latest)
     facts = {
         "format": FORMAT,
         "version": 1,
@@ -260,7 +287,7 @@ def _board(env: Environment, site: Site, table: Standings) -> Iterator[tuple[str
     board, task = table.board, table.board.task
     path = board_path(board)
     sizes = [row.band for row in table.rows]
-    yield path, _render(
+    yield _page(
         env,
         "board.html",
         path,
@@ -293,7 +320,7 @@ def _submission(env: Environment, site: Site, entry: Entry) -> Iterator[tuple[st
     newest = entry.judgements[-1]
     path = submission_path(board, entry.login, entry.digest)
     source = site.sources(newest)
-    yield path, _render(
+    yield _page(
         env,
         "submission.html",
         path,
@@ -311,35 +338,20 @@ def _submission(env: Environment, site: Site, entry: Entry) -> Iterator[tuple[st
         yield submission_path(board, entry.login, entry.digest, name), judgement.to_json()
 
 
-def _authors(env: Environment, site: Site) -> Iterator[tuple[str, str]]:
-    rows: defaultdict[str, list[tuple[Standings, Row]]] = defaultdict(list)
-    records: defaultdict[str, list[tuple[Standings, Record]]] = defaultdict(list)
-    for board in site.boards:
-        for row in board.rows:
-            rows[row.login].append((board, row))
-        for record in board.records:
-            records[record.login].append((board, record))
-    for login in sorted(rows.keys() | records.keys()):
-        path = author_path(login)
-        newest_first = sorted(records[login], key=lambda pair: pair[1].at, reverse=True)
-        firsts = sum(row.rank == 1 for _, row in rows[login])
-        yield (
-            path,
-            _render(
-                env, "author.html", path, site=site, login=login, firsts=firsts, rows=rows[login], records=newest_first
-            ),
-        )
-        facts = {
-            "login": login,
-            "rows": [_row_facts(board.board, row) for board, row in rows[login]],
-            "records": [_record_facts(board.board, record) for board, record in newest_first],
-        }
-        yield author_path(login, "author.json"), _json(facts)
+def _author(env: Environment, site: Site, author: Author) -> Iterator[tuple[str, str]]:
+    yield _page(env, "author.html", author_path(author.login), site=site, author=author)
+    facts = {
+        "login": author.login,
+        "rows": [_row_facts(table.board, row) for table, row in author.rows],
+        "records": [_record_facts(table.board, record) for table, record in author.records],
+    }
+    yield author_path(author.login, "author.json"), _json(facts)
 
 
 def _bests(table: Standings) -> list[float]:
     """The best standing time of each benchmark."""
-    return [min(case.time_us.value for case in column) for column in zip(*(row.cases for row in table.rows), strict=False)]
+    columns = zip(*(row.cases for row in table.rows), strict=False)
+    return [min(case.time_us.value for case in column) for column in columns]
 
 
 @dataclass(frozen=True, kw_only=True)

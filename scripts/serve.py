@@ -11,7 +11,7 @@ from harness.errors import PullRankError
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base's names)
         """Quiet: a line per request would bury what the command says."""
 
     def end_headers(self) -> None:
@@ -21,9 +21,12 @@ class _Handler(SimpleHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer like GitHub Pages: with the site's own 404.html."""
         page = Path(self.directory) / "404.html"
-        if code != 404 or not page.is_file():
-            return super().send_error(code, message, explain)
-        body = page.read_bytes()
+        if code == 404 and page.is_file():
+            self._send_not_found(page.read_bytes())
+        else:
+            super().send_error(code, message, explain)
+
+    def _send_not_found(self, body: bytes) -> None:
         self.send_response(404)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))

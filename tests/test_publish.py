@@ -108,7 +108,9 @@ def judged(
     cases = [
         CaseResult(kind=CaseKind.BUILD, params={}, verdict=Verdict.ACCEPTED, seconds=1.2),
         *(
-            CaseResult(kind=CaseKind.TEST, params=dict(case.params), verdict=Verdict.ACCEPTED, message=message, seconds=0.01)
+            CaseResult(
+                kind=CaseKind.TEST, params=dict(case.params), verdict=Verdict.ACCEPTED, message=message, seconds=0.01
+            )
             for case in board.tests
         ),
     ]
@@ -143,7 +145,11 @@ def duel_with(board: Board, champion: Judgement, ratio: float) -> Duel:
         opponent=champion.submission.login,
         opponent_digest=champion.submission.digest,
         cases=tuple(
-            DuelCase(params=dict(case.params), challenger=runs(us * ratio, noise, 0, 16), champion=runs(us, noise, 1, 16))
+            DuelCase(
+                params=dict(case.params),
+                challenger=runs(us * ratio, noise, 0, 16),
+                champion=runs(us, noise, 1, 16),
+            )
             for case, us in zip(board.benchmarks, ANCHOR_US, strict=False)
         ),
         ratio=Interval(value=ratio, low=ratio * 0.99, high=ratio * 1.01),
@@ -283,8 +289,8 @@ HOSTILE = {
     "message": {"message": SCRIPT},
     "log": {"log": SCRIPT},
     "note": {"note": SCRIPT, "steady": False},
-    "run_url": {"run_url": "javascript:alert(1)//\"><script>alert(1)</script>"},
-    "machine": {"machine": {name: SCRIPT for name in ("device", "cpu", "os", "python", "torch", "driver", "note")}},
+    "run_url": {"run_url": 'javascript:alert(1)//"><script>alert(1)</script>'},
+    "machine": {"machine": dict.fromkeys(("device", "cpu", "os", "python", "torch", "driver", "note"), SCRIPT)},
     "sandbox": {"sandbox": "bubblewrap"} | {"harness": HarnessInfo(version=SCRIPT, method=1, digest="0" * 64)},
     "language": {"submission": SubmissionInfo(login="mallory", digest="ab" * 32, lines=1, language=SCRIPT)},
     "code": {},
@@ -294,7 +300,8 @@ HOSTILE = {
 @pytest.mark.parametrize("field", HOSTILE)
 def test_hostile_text_is_inert_wherever_it_stands(tmp_path: Path, task: Task, field: str) -> None:
     judgement = judged(task.board("CPU"), "mallory", 1.5, **HOSTILE[field])
-    site, _ = built(tmp_path, task, [judgement], submissions=lambda _: f"x = 1  # {SCRIPT}\n", notice=SCRIPT, title=SCRIPT)
+    code = f"x = 1  # {SCRIPT}\n"
+    site, _ = built(tmp_path, task, [judgement], submissions=lambda _: code, notice=SCRIPT, title=SCRIPT)
     for path, page in html_pages(site):
         assert_inert(path, page)
 
@@ -400,7 +407,9 @@ def test_a_task_may_not_take_a_folder_of_the_sites_own(tmp_path: Path) -> None:
         built(tmp_path, task, [])
 
 
-@pytest.mark.parametrize(("base_path", "link"), [("/", "/index.html"), ("cup", "/cup/index.html"), ("/cup/", "/cup/index.html")])
+@pytest.mark.parametrize(
+    ("base_path", "link"), [("/", "/index.html"), ("cup", "/cup/index.html"), ("/cup/", "/cup/index.html")]
+)
 def test_the_404_page_links_from_the_root_since_it_answers_at_any_depth(
     tmp_path: Path, task: Task, base_path: str, link: str
 ) -> None:

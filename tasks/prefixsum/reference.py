@@ -9,11 +9,12 @@ from harness.checker import compare
 #
 # Terms are N(0, 1), so sums are of size sqrt(size) or less, and each rounding of one costs up to u sqrt(size) with
 # u = 2^-24, half of that typically.  Roundings are independent and add up in squares:
-#   - a tree, or blocks that are scanned in blocks, rounds each sum a few dozen times: seen are 2 to 12 u sqrt(size);
+#   - a tree, or blocks that are scanned in blocks, rounds each sum a few dozen times: seen are 1 to 12 u sqrt(size);
 #   - a chain of carries from block to block (the single pass with look-back) rounds as often as there are blocks:
 #     0.28 u sqrt(size) sqrt(blocks), and three times that at worst.  With blocks of 1024 that is 0.027 u size;
 #   - one running sum in float32 rounds `size` times: 0.28 u size, ten times that much.
-# ATOL grants the first two.  Seen for a million terms: 10 % of it for blocks, 300 % and more for one running sum.
+# The first two are granted.  Seen for a million terms: a fifth of it for trees and blocks, three to twelve times it
+# for one running sum.
 # It stays below 0.3 for 134 million terms, which are of size 1: none can be forgotten or counted twice.
 ATOL_PER_SQRT_SIZE = 32 * 2**-24
 ATOL_PER_SIZE = 2**-24 / 32

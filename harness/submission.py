@@ -1,0 +1,240 @@
+"""One participant's file: read, never run.
+
+    submissions/<task>/<login>/submission.py          whose it is, and for which task
+    tasks/<task>/examples/<verdict>/<file>.py         an example is one, too
+    #!POPCORN leaderboard <task>                      directives, in the first block of comments
+    #!POPCORN gpus H100 A100                          (also `//!POPCORN`, and PULLRANK for POPCORN)
+
+What keeps a file from being judged at all is its `fault`: the judge turns it into CE with that message.  Only
+when nothing can be judged, because there is no file or no telling for which task, a `SubmissionError` is raised.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import io
+import os
+import re
+import tokenize
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from harness.errors import SubmissionError, did_you_mean
+from harness.faults import display
+from harness.judgement import language_of
+
+MAX_BYTES = 256 * 1024
+ENTRY_POINT = "custom_kernel"
+
+_DIRECTIVE = re.compile(r"(?:#|//)!(?:POPCORN|PULLRANK)(?!\w)(.*)")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_LOGIN = re.compile(r"[A-Za-z0-9](-?[A-Za-z0-9]){0,38}")
+_KEYS = {"leaderboard": "leaderboard", "gpus": "gpus", "gpu": "gpus"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Directives:
+    """What a file says about itself.  Without `gpus` it is judged on every board of its task."""
+
+    leaderboard: str | None = None
+    gpus: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submission:
+    """A file and whose it is.  `user_id`, `pull_request` and `head_sha` are missing off GitHub."""
+
+    login: str
+    source: bytes
+    name: str = "submission.py"
+    user_id: int | None = None
+    pull_request: int | None = None
+    head_sha: str | None = None
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.source).hexdigest()
+
+    @property
+    def text(self) -> str:
+        return self.source.decode("utf-8-sig", "replace")
+
+    @property
+    def lines(self) -> int:
+        return self.source.count(b"\n") + (not self.source.endswith(b"\n") and bool(self.source))
+
+    @property
+    def language(self) -> str:
+        return language_of(self.text, Path(self.name).suffix)
+
+    @cached_property
+    def fault(self) -> str | None:
+        """Why it cannot be judged, in words that its author can act on; None if it can be tried."""
+        try:
+            _require_text(self)
+            read_directives(self.text, self.name)
+            if self.name.endswith(".py"):
+                _require_kernel(self)
+        except SubmissionError as error:
+            return str(error)
+        return None
+
+
+def read_directives(text: str, name: str = "submission.py") -> Directives:
+    """The directives of a file's first block of comments.
+
+    Raises:
+        SubmissionError: one is unknown, stands twice or lacks its argument; the message names the line.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
+        if not line.lstrip().startswith(("#", "//")):
+            break
+        if directive := _DIRECTIVE.match(line.strip()):
+            try:
+                key, values = _directive(directive[1].split())
+                if key in found:
+                    raise ValueError(f"'{key}' stands twice")
+            except ValueError as error:
+                raise SubmissionError(f"{name}:{number}: {error}") from None
+            found[key] = values
+    return Directives(leaderboard=found.get("leaderboard", (None,))[0], gpus=found.get("gpus", ()))
+
+
+def _directive(words: list[str]) -> tuple[str, tuple[str, ...]]:
+    """Which directive it is, and its arguments."""
+    if not words or words[0] not in _KEYS:
+        word = words[0][:60] if words else ""
+        raise ValueError(f"unknown directive '{word}'{did_you_mean(word, _KEYS) or '; write leaderboard or gpus'}")
+    key, values = _KEYS[words[0]], tuple(words[1:])
+    if not values:
+        raise ValueError(f"'{words[0]}' needs a name")
+    if key == "leaderboard" and len(values) > 1:
+        raise ValueError(f"'leaderboard' takes one name, not {len(values)}")
+    for value in values:
+        if not _NAME.fullmatch(value):
+            raise ValueError(f"{value[:60]!r} is not a name; names are separated by spaces")
+        if values.count(value) > 1:
+            raise ValueError(f"'{value}' stands twice")
+    return key, values
+
+
+def read_submission(path: Path, *, login: str | None = None) -> Submission:
+    """Read a file to be judged; whatever is in it is for the judge to say.
+
+    Args:
+        login: whose it is.  Default: what the path says (`submissions/<task>/<login>/`), or `local`.
+
+    Raises:
+        SubmissionError: no such file, or not a kind of file that is judged.
+    """
+    if path.is_dir():
+        inside = next((str(path / name) for name in ("submission.py", "submission.cu") if (path / name).is_file()), "")
+        raise SubmissionError(f"{path} is a folder; name the file{inside and ': '}{inside}")
+    if not path.is_file():
+        near = did_you_mean(path.name, (other.name for other in path.parent.glob("*.[pc][yu]")))
+        raise SubmissionError(f"{path}: no such file{near}")
+    if path.suffix not in (".py", ".cu"):
+        raise SubmissionError(f"{path}: a submission is a .py file, or a .cu file for tasks with lang: cu")
+    try:
+        with path.open("rb") as file:
+            source = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise SubmissionError(f"{path} cannot be read: {error.strerror}") from None
+    return Submission(login=login or _login_in(path) or "local", source=source, name=f"submission{path.suffix}")
+
+
+def task_of(path: Path, submission: Submission) -> str | None:
+    """Which task a file is for, by its place and by its directive; None if neither says.
+
+    Raises:
+        SubmissionError: place and directive disagree, or the directives can't be read and the place says nothing.
+    """
+    placed = _task_in(path)
+    try:
+        named = read_directives(submission.text, submission.name).leaderboard
+    except SubmissionError:
+        if placed is None:
+            raise
+        return placed  # the judge tells the participant
+    if placed and named and placed != named:
+        raise SubmissionError(
+            f"{display(path)} lies in the folder of '{placed}', but its directive says 'leaderboard {named}'. "
+            f"Move the file to submissions/{named}/, or write '#!POPCORN leaderboard {placed}'."
+        )
+    return placed or named
+
+
+def _task_in(path: Path) -> str | None:
+    match Path(os.path.abspath(path)).parts[-5:]:
+        case (_, "submissions", task, _, _) | ("tasks", task, "examples", _, _):
+            return task
+    return None
+
+
+def _login_in(path: Path) -> str | None:
+    match Path(os.path.abspath(path)).parts[-4:]:
+        case ("submissions", _, login, _):
+            if not _LOGIN.fullmatch(login):
+                raise SubmissionError(f"{path}: '{login}' is not a GitHub login; name the folder for its author")
+            return login
+    return None
+
+
+def _require_text(submission: Submission) -> None:
+    source, name = submission.source, submission.name
+    if len(source) > MAX_BYTES:
+        raise SubmissionError(f"{name} is larger than {MAX_BYTES // 1024} KiB; tables and data must be computed.")
+    if not source.strip():
+        raise SubmissionError(f"{name} is empty. Start from the task's template.")
+    if b"\0" in source:
+        raise SubmissionError(f"{name} is binary, not source code.")
+    try:
+        source.decode()
+    except UnicodeDecodeError as error:
+        line = source.count(b"\n", 0, error.start) + 1
+        raise SubmissionError(
+            f"{name}:{line}: not UTF-8: byte 0x{source[error.start]:02x}. Save it as UTF-8."
+        ) from None
+
+
+def _require_kernel(submission: Submission) -> None:
+    tree = _parse(submission)
+    names = {name for node in ast.walk(tree) for name in _names_made_by(node)}
+    if not names & {ENTRY_POINT, "*"}:
+        near = did_you_mean(ENTRY_POINT, names)
+        raise SubmissionError(f"{submission.name} does not define {ENTRY_POINT}(data){near}")
+
+
+def _parse(submission: Submission) -> ast.Module:
+    name = submission.name
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(submission.source).readline)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # odd escapes and the like are not ours to mention
+            tree = ast.parse(submission.text, name)
+    except SyntaxError as error:
+        raise SubmissionError(f"{name}:{error.lineno or 1}: {type(error).__name__}: {error.msg}") from None
+    except (RecursionError, MemoryError):
+        raise SubmissionError(f"{name} is nested too deeply for Python to read.") from None
+    # Another encoding would let Python run other text than people and this check have read.
+    if encoding not in ("utf-8", "utf-8-sig"):
+        raise SubmissionError(f"{name}:1: declares the encoding {encoding}; only UTF-8 is judged.")
+    return tree
+
+
+def _names_made_by(node: ast.AST) -> tuple[str, ...]:
+    """Names that a statement may define, generously: what is missing in the end, importing it shows."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return (name,)
+        case ast.Name(id=name, ctx=ast.Store()):
+            return (name,)
+        case ast.alias(name=name, asname=asname):
+            return (asname or name,)
+        case ast.Constant(value=str(text)):  # globals()["custom_kernel"] = ..., exec("def custom_kernel ...")
+            return (ENTRY_POINT,) if ENTRY_POINT in text else ()
+    return ()

@@ -1,0 +1,192 @@
+"""The folder around a task.yml: do its files exist, do its keys fit each other, which examples does it bring.
+
+    tasks/gemm/
+      task.yml                      read by `task_file`, key by key
+      task.py  reference.py  …      `files`: read here, whole
+      template.py                   `templates`
+      examples/<verdict>/*.py       the folder's name is the verdict that each must get
+
+Nothing is run.  Faults are added, and a key that is at fault already is left alone: nothing follows from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import did_you_mean
+from harness.faults import Faults, Loc
+from harness.formula import evaluate
+from harness.task_file import Evaluator, Language, ScriptConfig, TaskFile
+from harness.task_values import find_file
+from harness.verdict import Verdict
+from harness.yaml_file import windows_line_ends
+
+VERDICTS = {verdict.folder: verdict for verdict in Verdict if verdict is not Verdict.JUDGING_ERROR}
+"""The folders of examples."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """One of the task's own tests: a submission, and the verdict that it must get."""
+
+    path: Path
+    verdict: Verdict
+
+
+class TaskFolder:
+    """A task's folder, read as its task.yml says."""
+
+    def __init__(self, folder: Path, file: TaskFile, faults: Faults) -> None:
+        self.folder = folder
+        self.file = file
+        self.faults = faults
+        self.evaluator = file.evaluator or (Evaluator.SCRIPT if file.lang is Language.CU else Evaluator.REFEREE)
+        self.submission_name = f"submission.{file.lang}"
+
+    @property
+    def is_script(self) -> bool:
+        return self.evaluator is Evaluator.SCRIPT
+
+    @property
+    def is_refereed(self) -> bool:
+        """Whether the referee judges for sure: not where the keys that say so are at fault."""
+        return not self.is_script and not self.faults.touch("evaluator", "lang")
+
+    def check_keys(self) -> None:
+        """Do the keys fit each other?"""
+        self._check_evaluator()
+        self._check_boards()
+        self._check_work()
+
+    def read(self, path: Path) -> bytes:
+        """The content of a file that counts: text in UTF-8, with the same line ends on every machine."""
+        try:
+            content = path.read_bytes()
+            content.decode()
+        except (OSError, UnicodeDecodeError) as error:
+            self.faults.add_elsewhere(path, f"cannot be read as UTF-8 text: {error}")
+            return b""
+        if b"\r\n" in content:
+            self.faults.add_elsewhere(path, windows_line_ends(path))
+        return content
+
+    def read_files(self) -> dict[str, bytes]:
+        """Name and content of every file that judging needs, but for the submission."""
+        if self.faults.touch("files", "lang"):
+            return {}
+        sources = self._listed_files() if self.file.files else self._default_files()
+        files = {name: self.read(path) for name, path in sources}
+        if self.is_refereed and self.file.files and "reference.py" not in files:
+            self.faults.add(("files",), "reference.py is missing; it holds generate_input and check_implementation")
+        self._check_config(files)
+        return files
+
+    def find_templates(self) -> dict[str, Path]:
+        name = f"template.{self.file.lang}"
+        if self.file.templates or not (self.folder / name).exists():
+            return self.file.templates
+        path = self._find(name)
+        return {"CUDA" if self.file.lang is Language.CU else "Python": path} if path else {}
+
+    def find_examples(self) -> tuple[Example, ...]:
+        """All examples: accepted ones first, then in the order of verdicts."""
+        for folder in sorted(self.folder.glob("examples/[!._]*/")):
+            if folder.name not in VERDICTS:
+                near = did_you_mean(folder.name, VERDICTS) or f"; there are {', '.join(VERDICTS)}"
+                self.faults.add_elsewhere(folder, f"not the name of a verdict{near}")
+        examples = tuple(
+            Example(path=path, verdict=verdict)
+            for name, verdict in VERDICTS.items()
+            for example in sorted(self.folder.glob(f"examples/{name}/*.{self.file.lang}"))
+            if (path := self._find(str(example.relative_to(self.folder))))
+        )
+        for verdict in (Verdict.ACCEPTED, Verdict.WRONG_ANSWER):
+            if self.is_refereed and verdict not in (example.verdict for example in examples):
+                place = self.folder / "examples" / verdict.folder
+                self.faults.add_elsewhere(place, f"needs a file *.{self.file.lang} that must get {verdict}")
+        return examples
+
+    def find_anchor(self, examples: tuple[Example, ...]) -> Path | None:
+        """The accepted example that the task names, or its first.  A task's own evaluator knows no anchor."""
+        accepted = [example.path for example in examples if example.verdict is Verdict.ACCEPTED]
+        anchor = self.file.anchor
+        if anchor and anchor not in accepted:
+            self.faults.add(("anchor",), "must be one of the accepted examples, in examples/accepted/")
+        return anchor or (accepted[0] if accepted and not self.is_script else None)
+
+    def _check_evaluator(self) -> None:
+        if self.file.lang is Language.CU and self.is_refereed:
+            self.faults.add(("evaluator",), "lang: cu brings its own evaluator; write 'script' or leave it out")
+        if self.file.multi_gpu and self.is_refereed:
+            self.faults.add(("multi_gpu",), "needs evaluator: script")
+        for loc, params in self._cases() if self.file.multi_gpu else ():
+            if "world_size" not in params:
+                self.faults.add(loc, "needs world_size, because of multi_gpu")
+
+    def _check_boards(self) -> None:
+        for gpu in self.file.per_gpu:
+            if gpu not in self.file.gpus and not self.faults.touch("gpus"):
+                known = ", ".join(self.file.gpus)
+                near = did_you_mean(gpu, self.file.gpus)
+                self.faults.add(("per_gpu", gpu), f"no board of this task (gpus: {known}){near}")
+
+    def _check_work(self) -> None:
+        formulas = {"bytes": self.file.work.bytes, "flops": self.file.work.flops} if self.file.work else {}
+        for (key, formula), (_, params) in ((item, case) for item in formulas.items() for case in self._cases()):
+            try:
+                evaluate(formula or "0", params)
+            except ValueError as error:
+                self.faults.add(("work", key), str(error))
+
+    def _check_config(self, files: dict[str, bytes]) -> None:
+        if not self.is_script or self.faults.touch("config", "evaluator"):
+            return
+        config = self.file.config or ScriptConfig()
+        main = () if config.main is None else (config.main,)
+        key, programs = ("sources", config.sources) if self.file.lang is Language.CU else ("main", main)
+        if not programs:
+            self.faults.add(("config", key), "required key is missing: what to run with evaluator: script")
+        for name in programs:
+            if name not in files:
+                self.faults.add(("config", key), f"'{name}' is not one of the files{did_you_mean(name, files)}")
+
+    def _cases(self) -> Iterator[tuple[Loc, dict[str, Any]]]:
+        """Every case of every board, with its place; none of lists that are at fault."""
+        sections = [((), self.file), *((("per_gpu", gpu), board) for gpu, board in self.file.per_gpu.items())]
+        for loc, section in sections:
+            for key in ("tests", "benchmarks"):
+                if not self.faults.touch(key, "per_gpu"):
+                    for index, params in enumerate(getattr(section, key) or ()):
+                        yield (*loc, key, index), params
+
+    def _listed_files(self) -> Iterator[tuple[str, Path]]:
+        names: set[str] = set()
+        for index, entry in enumerate(self.file.files):
+            if entry.name in names:
+                self.faults.add(("files", index, "name"), f"'{entry.name}' stands twice")
+            elif entry.source:
+                yield entry.name, entry.source
+            elif entry.name != self.submission_name:
+                self.faults.add(("files", index, "name"), f"the submission is always called {self.submission_name}")
+            names.add(entry.name)
+        if all(entry.source for entry in self.file.files):
+            self.faults.add(("files",), f"must hold {{name: {self.submission_name}, source: '@SUBMISSION@'}}")
+
+    def _default_files(self) -> Iterator[tuple[str, Path]]:
+        if self.file.lang is Language.CU:
+            self.faults.add(("files",), "required key is missing: lang: cu has no default files")
+            return
+        optional = ["utils.py"] if (self.folder / "utils.py").exists() else []
+        for name in ("task.py", "reference.py", *optional):
+            if path := self._find(name):
+                yield name, path
+
+    def _find(self, source: str) -> Path | None:
+        try:
+            return find_file(self.folder, source)
+        except ValueError as error:
+            self.faults.add_elsewhere(self.folder, str(error))
+            return None

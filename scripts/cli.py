@@ -1,0 +1,112 @@
+"""`pullrank`: every command that a person types, by name; each is loaded when it is called.
+
+    main          what the shell starts: errors become one line on stderr and an exit code, here and nowhere else
+      └─ cli      the click group: names, one sentence each, and where the command's code is
+
+A command's function parses, calls one function of ours, prints, and returns its exit code (None is 0).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import Any, NoReturn
+
+import click
+
+from harness import __version__
+from harness.errors import PullRankError
+
+INTERRUPTED = 130
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "demo": ("scripts.demo:demo", "Run a whole competition on this machine and show its leaderboard."),
+    "doctor": ("scripts.doctor:doctor", "Say what this machine can do, and how to get what is missing."),
+    "tasks": ("scripts.task_tools:tasks", "List the tasks and their boards."),
+    "board": ("scripts.board:board", "Show the standings of one board."),
+    "test": ("scripts.local:test", "Judge a file on a task's tests."),
+    "benchmark": ("scripts.local:benchmark", "Judge a file on the tests, then time it on the benchmarks."),
+    "rank": ("scripts.local:rank", "Judge a file as a pull request would be judged: on secret seeds."),
+    "task": ("scripts.task_tools:task", "Look at a task, start from its template, check it."),
+    "site": ("scripts.site_tools:site", "Build the leaderboard's site, and look at it."),
+    "schema": ("scripts.schema:schema", "Print the JSON Schema of a file format."),
+}
+"""Name → where its code is, and its help: `--help` must not have to load them all."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module, name = COMMANDS[cmd_name][0].split(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, sentence) for name, (_, sentence) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="pullrank")
+def cli() -> None:
+    """PullRank turns a GitHub repository into a GPU-kernel competition.
+
+    Try `pullrank demo`, then `pullrank test FILE` on a file of your own.
+
+    Exit codes: 0 accepted or done, 1 judged and not accepted, 2 the input or the call is wrong, 3 judging error.
+    """
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code; whatever went wrong has been said on stderr."""
+    try:
+        return cli.main(arguments, prog_name="pullrank", standalone_mode=False) or 0
+    except click.UsageError as error:
+        error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        return _complain(error.format_message(), 2)
+    except PullRankError as error:
+        return _complain(str(error), error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        return _complain("stopped; nothing is left running.", INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has gone, as in `pullrank tasks | head -1`: not even an exit flush may complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error), 2)
+    except Exception as error:
+        if os.environ.get("PULLRANK_TRACEBACK"):
+            raise
+        kind = type(error).__name__
+        return _complain(f"a fault of ours: {kind}: {error}\nPULLRANK_TRACEBACK=1 shows where; please report it.", 3)
+
+
+def _complain(message: str, exit_code: int) -> int:
+    click.echo(f"pullrank: {message}", err=True)
+    return exit_code
+
+
+def _terminated(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
+    raise SystemExit(128 + number)
+
+
+def main(arguments: Sequence[str] | None = None) -> Any:
+    """The console script.  Being told to end is an exception, too, so that all we started ends with us."""
+    signal.signal(signal.SIGTERM, _terminated)
+    sys.exit(run(arguments))
+
+
+if __name__ == "__main__":
+    main()

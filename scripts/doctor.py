@@ -1,0 +1,193 @@
+"""`pullrank doctor`: what this machine can do, and how to get what is missing.
+
+Nothing is guessed from versions where it can be tried: a player is really seated behind the walls.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+import click
+
+from scripts.terminal import console, table
+
+_STYLES = {"ok": "green", "limited": "yellow", "missing": "red", "optional": "dim"}
+
+
+class State(StrEnum):
+    OK = "ok"
+    LIMITED = "limited"
+    """It works, but promises less."""
+    MISSING = "missing"
+    """Without it nothing is judged here."""
+    OPTIONAL = "optional"
+    """Not there; only some tasks or tests want it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What one look at the machine has shown, and what to do about it."""
+
+    name: str
+    state: State
+    detail: str
+    remedy: str = ""
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def doctor(as_json: bool) -> int:
+    """Say what this machine can do, and how to get what is missing.
+
+    Exits with 0 if submissions can be judged here behind walls, and with 1 if not.
+
+    Example: pullrank doctor --json
+    """
+    findings = examine()
+    if as_json:
+        click.echo(json.dumps([asdict(finding) for finding in findings], indent=1))
+    else:
+        _print(findings)
+    return int(any(finding.state is State.MISSING for finding in findings))
+
+
+def examine() -> list[Finding]:
+    """All findings; what needs torch is left out where torch is missing."""
+    findings = [_python(), _torch()]
+    if findings[-1].state is State.OK:
+        findings += [_walls(), _freezer()]
+    return [*findings, _user(), _cores(), *_quiet(), *map(_compiler, _COMPILERS), _gpu(), _browser()]
+
+
+def _print(findings: list[Finding]) -> None:
+    made = table("", "", "", "Found", "What to do")
+    for finding in findings:
+        made.add_row(finding.state, finding.name, finding.detail, finding.remedy, style=_STYLES[finding.state])
+    console().print(made)
+    missing = [finding.name for finding in findings if finding.state is State.MISSING]
+    click.echo(f"\nThis machine cannot judge yet: {', '.join(missing)}." if missing else "\nThis machine can judge.")
+
+
+def _python() -> Finding:
+    version = f"{platform.python_version()} in {sys.prefix}"
+    return Finding(name="Python", state=State.OK, detail=version)
+
+
+def _torch() -> Finding:
+    try:
+        version = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(name="torch", state=State.MISSING, detail="not installed", remedy="make setup, or pip install torch numpy")
+    return Finding(name="torch", state=State.OK, detail=version)
+
+
+def _walls() -> Finding:
+    from harness.errors import JudgeError
+    from harness.sandbox import Entry, Sandbox, find_faults
+
+    if faults := find_faults():
+        return Finding(name="sandbox", state=State.MISSING, detail="no walls", remedy="; ".join(faults))
+    try:
+        with Sandbox("bubblewrap", memory_gib=1) as sandbox:
+            began = time.perf_counter()
+            with sandbox.seat(Entry(name="doctor", files={"submission.py": "def custom_kernel(data):\n    return data\n"})):
+                seconds = time.perf_counter() - began
+    except JudgeError as error:
+        return Finding(name="sandbox", state=State.MISSING, detail=str(error), remedy="Linux 5.11 or later, with user namespaces")
+    return Finding(name="sandbox", state=State.OK, detail=f"bubblewrap; a fresh player stands in {seconds * 1e3:.0f} ms")
+
+
+def _freezer() -> Finding:
+    from harness.freezer import find_cgroup, remove_cgroup
+
+    folder = find_cgroup()
+    if folder:
+        remove_cgroup(folder)
+        return Finding(name="freezer", state=State.OK, detail=f"cgroup v2 at {folder.parent}")
+    return Finding(
+        name="freezer",
+        state=State.LIMITED,
+        detail="players are stopped by signals, which takes longer",
+        remedy="run as root, or in a delegated cgroup: systemd-run --user --scope -p Delegate=yes pullrank ...",
+    )
+
+
+def _user() -> Finding:
+    if os.geteuid() == 0:
+        return Finding(name="user", state=State.OK, detail="root; players are started as another user")
+    return Finding(name="user", state=State.OK, detail=f"unprivileged, uid {os.geteuid()}")
+
+
+def _cores() -> Finding:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if cores > 1:
+        return Finding(name="cores", state=State.OK, detail=f"{cores}: one for the referee, {cores - 1} for players")
+    return Finding(
+        name="cores", state=State.LIMITED, detail="one for both sides: times are rough", remedy="two cores or more"
+    )
+
+
+def _quiet() -> Iterator[Finding]:
+    from harness.machine import busy_share
+
+    if sys.platform == "linux":
+        busy = busy_share()
+        yield Finding(
+            name="quiet",
+            state=State.OK if busy <= 0.1 else State.LIMITED,
+            detail=f"{busy:.0%} of the cores are busy with other work",
+            remedy="" if busy <= 0.1 else "times are better when nothing else runs",
+        )
+
+
+_COMPILERS = {
+    "g++": "for submissions with inline C++: apt install g++",
+    "ninja": "for submissions with inline C++: apt install ninja-build",
+    "nvcc": "for CUDA C++: NVIDIA's CUDA toolkit",
+}
+
+
+def _compiler(name: str) -> Finding:
+    path = shutil.which(name)
+    if not path:
+        return Finding(name=name, state=State.OPTIONAL, detail="not installed", remedy=_COMPILERS[name])
+    return Finding(name=name, state=State.OK, detail=_first_line_with_digits([path, "--version"]) or path)
+
+
+def _gpu() -> Finding:
+    if shutil.which("nvidia-smi"):
+        names = _output(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]).splitlines()
+        if names:
+            return Finding(name="GPU", state=State.OK, detail=", ".join(names))
+    return Finding(name="GPU", state=State.OPTIONAL, detail="none found", remedy="CPU boards need none")
+
+
+def _browser() -> Finding:
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path:
+        return Finding(name="chromium", state=State.OK, detail=path)
+    remedy = "for the tests of the site: apt install chromium"
+    return Finding(name="chromium", state=State.OPTIONAL, detail="not installed", remedy=remedy)
+
+
+def _first_line_with_digits(command: list[str]) -> str:
+    lines = _output(command).splitlines()
+    return next((line for line in reversed(lines) if "release" in line), next(iter(lines), ""))
+
+
+def _output(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip()

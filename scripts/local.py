@@ -1,0 +1,185 @@
+"""`pullrank test / benchmark / rank FILE`: judge a file on this machine, just as a pull request is judged.
+
+    file ─► which task?   --task-dir, --task, the folder that it lies in, or its directive
+         ─► which board?  --gpu, its directive, CPU
+         ─► harness.judge.judge ─► Judgement ─► a table, or JSON
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from harness.errors import SubmissionError
+from harness.judgement import CaseResult, Judgement, Mode
+from harness.submission import Submission, read_submission, task_of
+from harness.task import Task, load_task
+from harness.verdict import Verdict
+from scripts.board import choose_board
+from scripts.repository import require_task
+from scripts.terminal import Display, cell, console, table, verdict_text
+from scripts.text import format_error, format_percent, format_us, plain
+
+_LOG_LINES = 30
+
+_OPTIONS: list[Callable[[Any], Any]] = [
+    click.argument("file", type=click.Path(path_type=Path)),
+    click.option("--task", help="Name of the task. Default: the file's directive or its folder decides."),
+    click.option("--task-dir", type=click.Path(path_type=Path), help="Folder of a task, anywhere."),
+    click.option("--gpu", help="Which board of the task. Default: the directive's first, else CPU."),
+    click.option(
+        "--sandbox",
+        type=click.Choice(["auto", "bubblewrap", "none"]),
+        default="auto",
+        help="The walls. `none` is for your own code only, and never ranks.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON."),
+    click.option("--out", type=click.Path(path_type=Path), help="Write the judgement to this file."),
+]
+
+
+def _judging(command: Callable[..., int]) -> Callable[..., int]:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command()
+@_judging
+def test(**options: Any) -> int:
+    """Judge a file on all tests of a task, each with its verdict.
+
+    Example: pullrank test submissions/vectoradd/ada/submission.py
+    """
+    return judge_file(Mode.TEST, **options)
+
+
+@click.command()
+@_judging
+def benchmark(**options: Any) -> int:
+    """Judge a file on the tests, then time it on the benchmarks, beside the task's anchor.
+
+    Example: pullrank benchmark kernel.py --task vectoradd --gpu CPU
+    """
+    return judge_file(Mode.BENCHMARK, **options)
+
+
+@click.command()
+@_judging
+def rank(**options: Any) -> int:
+    """Judge a file as a pull request is judged: on secret seeds, until the times are steady.
+
+    Example: pullrank rank kernel.py --task vectoradd --json --out judgement.json
+    """
+    return judge_file(Mode.RANKED, **options)
+
+
+def judge_file(
+    mode: Mode,
+    *,
+    file: Path,
+    task: str | None,
+    task_dir: Path | None,
+    gpu: str | None,
+    sandbox: str,
+    as_json: bool,
+    out: Path | None,
+) -> int:
+    """Judge one file, print what came out, and return the command's exit code."""
+    submission = read_submission(file)
+    board = choose_board(find_task(file, submission, task, task_dir), gpu, wishes_of(submission))
+    if out and not out.parent.is_dir():
+        raise SubmissionError(f"--out {out}: there is no folder {out.parent}")
+    from harness.judge import judge
+
+    with Display(console(stderr=True), [20.0 if mode is Mode.RANKED else 10.0]) as display:
+        display.begin(f"{file.name} on {board.task.name} / {board.gpu}")
+        judgement = judge(board, submission, mode, sandbox=sandbox, on_progress=display.show)
+    if out:
+        out.write_text(judgement.to_json(), "utf-8")
+    if as_json:
+        click.echo(judgement.to_json(), nl=False)
+    else:
+        show(judgement, console())
+    return exit_code_of(judgement.verdict)
+
+
+def find_task(file: Path, submission: Submission, name: str | None, task_dir: Path | None) -> Task:
+    """The task that a file is for: as the call says, else as its place or its directive says."""
+    if task_dir:
+        return load_task(task_dir)
+    around = next((folder for folder in file.resolve().parents if (folder / "task.yml").is_file()), None)
+    if around and not name:
+        return load_task(around)
+    name = name or task_of(submission)
+    if not name:
+        raise SubmissionError(
+            f"{file}: which task is it for? Say --task NAME, or put a first line into it: #!POPCORN leaderboard NAME"
+        )
+    return require_task(name)
+
+
+def exit_code_of(verdict: Verdict) -> int:
+    return {Verdict.ACCEPTED: 0, Verdict.JUDGING_ERROR: 3}.get(verdict, 1)
+
+
+def show(judgement: Judgement, stdout: Console) -> None:
+    """All cases of a judgement, then its verdict and what to do."""
+    if judgement.tests:
+        stdout.print(_tests_table(judgement), "")
+    if any(case.timing for case in judgement.benchmarks):
+        stdout.print(_benchmarks_table(judgement), "")
+    for note in dict.fromkeys(case.timing.note for case in judgement.benchmarks if case.timing and case.timing.note):
+        stdout.print(f"Note: {plain(note)}", soft_wrap=True)
+    if judgement.verdict is not Verdict.ACCEPTED:
+        _show_trouble(judgement, stdout)
+    seconds = (judgement.finished_at - judgement.started_at).total_seconds()
+    walls = "" if judgement.sandbox.kind != "none" else ", without walls: it cannot rank"
+    stdout.print(
+        verdict_text(judgement.verdict),
+        f"{judgement.verdict.title}: {judgement.task} / {judgement.gpu}, {judgement.mode}, in {seconds:.1f} s{walls}",
+    )
+    if judgement.verdict is not Verdict.ACCEPTED:
+        stdout.print(judgement.verdict.help, soft_wrap=True)
+
+
+def _tests_table(judgement: Judgement) -> Table:
+    made = table("Tests", "", "Case", "Message")
+    for case in judgement.tests:
+        made.add_row(verdict_text(case.verdict), cell(_name(case)), cell(case.message))
+    return made
+
+
+def _benchmarks_table(judgement: Judgement) -> Table:
+    made = table("Benchmarks", "Case", "Time", "±", "Anchor", "Against it", "Bound", right=("Time", "±", "Anchor", "Bound"))
+    for case in judgement.benchmarks:
+        if timing := case.timing:
+            made.add_row(
+                cell(_name(case)),
+                format_us(timing.submission_us),
+                format_error(timing.ratio).removeprefix("±"),
+                format_us(timing.anchor_us),
+                f"{1 / timing.ratio.value:.2f}×",
+                format_percent(timing.bound_us / timing.submission_us),
+            )
+    return made
+
+
+def _show_trouble(judgement: Judgement, stdout: Console) -> None:
+    """What the tables do not show: a build or a benchmark that failed, and the end of what was printed."""
+    for case in judgement.cases:
+        if case.verdict is not Verdict.ACCEPTED and case not in judgement.tests:
+            stdout.print(verdict_text(case.verdict), cell(f"{case.kind} {_name(case)}".rstrip() + f": {case.message}"))
+    if judgement.log.strip():
+        stdout.print("What it printed, at the end:", style="dim")
+        for line in plain(judgement.log).rstrip().splitlines()[-_LOG_LINES:]:
+            stdout.print(f"  {line}", soft_wrap=True)
+
+
+def _name(case: CaseResult) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in case.params.items())

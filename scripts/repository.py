@@ -1,0 +1,23 @@
+"""Where things lie: tasks, ledger and site of the repository that this code stands in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.errors import TaskError, did_you_mean
+from harness.task import Task, load_task
+
+ROOT = Path(__file__).resolve().parent.parent
+TASKS = ROOT / "tasks"
+LEDGER = ROOT / "ledger"
+SITE = ROOT / "_site"
+TITLE = "PullRank"
+
+
+def require_task(name: str, tasks: Path = TASKS) -> Task:
+    """A task by its name in the folder `tasks`, or by the path of its own folder."""
+    for folder in (tasks / name, Path(name)):
+        if (folder / "task.yml").is_file():
+            return load_task(folder)
+    known = sorted(path.parent.name for path in tasks.glob("*/task.yml"))
+    raise TaskError(f"no task '{name}' in {tasks}{did_you_mean(name, known)}; there are: {', '.join(known) or 'none'}")

@@ -1,0 +1,387 @@
+"""The standings of a board: judgements in ledger order in, ordered rows out.  Pure; the only place that ranks.
+
+    judgements that rank   accepted, walled, of this edition, on this board's cases; the rest is counted
+      └─ files             an author's judgements of the same bytes are pooled: judging again is no lottery
+          └─ authors       a new file replaces its author's standing one only by beating it
+              ├─ champion  the first entry; then whoever wins a duel with the champion of that moment
+              └─ rows      champion first, the others by score, in bands of ties, the earlier first in each
+
+A time is a ratio to the anchor times the anchor's nominal time on this board, the median over all its
+judgements.  With `geom` and `last` the nominal time cancels out of every comparison; with `mean` it weighs
+the cases, so that late judgements may move a close call of earlier days.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from itertools import chain, islice
+from typing import Any
+
+from harness.judgement import Duel, Judgement, Mode, Timing
+from harness.stats import MIN_PAIRS, Interval, beats, median, ratio_interval, score
+from harness.task import Board
+from harness.verdict import Verdict
+
+MAX_POOLED = 20
+"""So many of a file's judgements, the newest, make its times.  More would cost much and tell nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseTime:
+    """One benchmark of a row.  `ratio` is to the anchor; `time_us` is `ratio` times `nominal_us`."""
+
+    params: Mapping[str, Any]
+    time_us: Interval
+    ratio: Interval
+    nominal_us: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """An author's place: `rank` counts rows from 1, `band` counts groups of ties from 1.
+
+    `gap` is the score over the first's, less 1; negative where a row looks faster but has not won first place.
+    `note` says so in words.  `judgements` are those of this file, oldest first.
+    """
+
+    rank: int
+    band: int
+    login: str
+    score_us: Interval
+    gap: float
+    cases: tuple[CaseTime, ...]
+    digest: str
+    language: str
+    lines: int
+    judgements: tuple[Judgement, ...]
+    first_at: datetime
+    note: str
+    unwalled: bool
+    champion: bool
+    duel_due: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """A new best: another champion, or a faster file of the champion's.  `score_us` is as of that moment.
+
+    `gain` is the share of time saved: by the duel where one decided, else by the scores; None for the first entry.
+    """
+
+    at: datetime
+    login: str
+    score_us: Interval
+    digest: str
+    gain: float | None
+    judgement: Judgement
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standings:
+    """`unranked` counts this edition's judgements that don't rank; `earlier_editions` are oldest first."""
+
+    board: Board
+    rows: tuple[Row, ...]
+    records: tuple[Record, ...]
+    nominal_us: tuple[float, ...]
+    unranked: int
+    earlier_editions: tuple[str, ...]
+
+    @property
+    def champion(self) -> Row | None:
+        return self.rows[0] if self.rows else None
+
+    def find_row(self, login: str) -> Row | None:
+        return next((row for row in self.rows if row.login.lower() == login.lower()), None)
+
+    def leader_of(self, row: Row) -> Row:
+        """The row that stands first in this row's band."""
+        return next(other for other in self.rows if other.band == row.band)
+
+
+def standings(board: Board, judgements: Sequence[Judgement], *, allow_unwalled: bool = False) -> Standings:
+    """Rank a board.
+
+    Args:
+        judgements: in ledger order; those of other boards are passed over.
+        allow_unwalled: rank what was judged without walls, too: for one's own code on one's own machine.
+    """
+    ours = [one for one in judgements if (one.task, one.gpu) == (board.task.name, board.gpu)]
+    current = [one for one in ours if one.edition == board.edition]
+    counted = [one for one in current if _ranks(one, board, allow_unwalled)]
+    season = _Season(board.ranking_by, _nominal_us(counted))
+    for judgement in counted:
+        season.add(judgement)
+    return Standings(
+        board=board,
+        rows=_rows(season),
+        records=tuple(season.records),
+        nominal_us=season.nominal_us,
+        unranked=len(current) - len(counted),
+        earlier_editions=tuple(dict.fromkeys(one.edition for one in ours if one.edition != board.edition)),
+    )
+
+
+def is_duel_due(standings: Standings, *, login: str, digest: str, score_us: Interval) -> bool:
+    """Whether an author's file, with this score on this board, should be dueled with the champion."""
+    champion = standings.champion
+    if not champion or champion.login.lower() == login.lower():
+        return False
+    return _could_win(digest, score_us, champion.digest, champion.score_us)
+
+
+def _could_win(digest: str, score_us: Interval, champion_digest: str, champion_us: Interval) -> bool:
+    """Whether a duel decides anything: not if the noise leaves no room for a win, nor between the same bytes."""
+    return digest != champion_digest and score_us.low < champion_us.value
+
+
+def _ranks(judgement: Judgement, board: Board, allow_unwalled: bool) -> bool:
+    if judgement.mode is not Mode.RANKED or judgement.verdict is not Verdict.ACCEPTED:
+        return False
+    if judgement.sandbox.kind == "none" and not allow_unwalled:
+        return False
+    # An edition fixes the cases: another list is no judgement of this board, whatever it says it is.
+    if [_shape(case.params) for case in judgement.benchmarks] != [_shape(case.params) for case in board.benchmarks]:
+        return False
+    # Fewer pairs give an interval that claims too much.
+    return all(len(timing.submission) >= MIN_PAIRS for timing in _timings(judgement))
+
+
+def _shape(params: Mapping[str, Any]) -> dict[str, Any]:
+    """A case's parameters but for the seed, which is drawn anew for ranked runs."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in params.items() if key != "seed"}
+
+
+def _timings(judgement: Judgement) -> list[Timing]:
+    return [case.timing for case in judgement.benchmarks if case.timing]
+
+
+def _nominal_us(judgements: Sequence[Judgement]) -> tuple[float, ...]:
+    anchors = zip(*([timing.anchor_us for timing in _timings(one)] for one in judgements), strict=True)
+    return tuple(median(column) for column in anchors)
+
+
+# The fold.
+
+
+class _File:
+    """One author's judgements of the same bytes, pooled."""
+
+    def __init__(self, ranking_by: str, nominal_us: tuple[float, ...]) -> None:
+        self._ranking_by = ranking_by
+        self._nominal_us = nominal_us
+        self.judgements: list[Judgement] = []
+
+    def add(self, judgement: Judgement) -> None:
+        self.judgements.append(judgement)
+        self.__dict__.pop("cases", None)
+        self.__dict__.pop("score_us", None)
+
+    @property
+    def digest(self) -> str:
+        return self.newest.submission.digest
+
+    @property
+    def newest(self) -> Judgement:
+        return self.judgements[-1]
+
+    @property
+    def first_at(self) -> datetime:
+        return self.judgements[0].finished_at
+
+    @cached_property
+    def cases(self) -> tuple[CaseTime, ...]:
+        pooled = zip(*map(_timings, self.judgements[-MAX_POOLED:]), strict=True)
+        ratios = [_pooled_ratio(timings) for timings in pooled]
+        return tuple(
+            CaseTime(params=case.params, time_us=ratio.scaled(us), ratio=ratio, nominal_us=us)
+            for case, ratio, us in zip(self.newest.benchmarks, ratios, self._nominal_us, strict=True)
+        )
+
+    @cached_property
+    def score_us(self) -> Interval:
+        return score([case.time_us for case in self.cases], self._ranking_by)
+
+
+def _pooled_ratio(timings: Sequence[Timing]) -> Interval:
+    if len(timings) == 1:
+        return timings[0].ratio
+    return ratio_interval(list(chain.from_iterable(timing.pair_ratios for timing in timings)))
+
+
+class _Author:
+    """An author's files, in the order in which they were first judged, and the one that stands."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, _File] = {}
+        self._crowned: _File | None = None
+        self._best: _File | None = None
+        self._compared = 0
+
+    @property
+    def login(self) -> str:
+        return self.standing.newest.submission.login
+
+    @property
+    def standing(self) -> _File:
+        """The first file, or the one that won first place, unless another beats it, and so on through all files."""
+        best = self._best or self._crowned or next(iter(self.files.values()))
+        for file in islice(self.files.values(), self._compared, None):
+            if beats(file.score_us, best.score_us):
+                best = file
+        self._best, self._compared = best, len(self.files)
+        return best
+
+    def add(self, judgement: Judgement, file: _File) -> _File:
+        """Keep a judgement: in `file` if its bytes are new, else with the earlier judgements of the same bytes."""
+        known = self.files.setdefault(judgement.submission.digest, file)
+        known.add(judgement)
+        if known is not file:
+            self._compare_anew()  # Pooling has moved a time that was compared before.
+        return known
+
+    def crown(self, file: _File) -> None:
+        self._crowned = file
+        self._compare_anew()
+
+    def _compare_anew(self) -> None:
+        self._best, self._compared = None, 0
+
+
+class _Season:
+    """Everything that has happened on a board up to some judgement."""
+
+    def __init__(self, ranking_by: str, nominal_us: tuple[float, ...]) -> None:
+        self.ranking_by = ranking_by
+        self.nominal_us = nominal_us
+        self.authors: dict[str, _Author] = {}
+        self.champion: _Author | None = None
+        self.records: list[Record] = []
+
+    def add(self, judgement: Judgement) -> None:
+        author = self.authors.setdefault(_author_key(judgement.submission.login), _Author())
+        file = author.add(judgement, _File(self.ranking_by, self.nominal_us))
+        if self.champion is None:
+            self._crown(author, file, gain=None)
+        elif author is self.champion:
+            self._note_improvement(author, file)
+        elif self._is_won(judgement):
+            assert judgement.duel
+            self._crown(author, file, gain=1 - judgement.duel.ratio.value)
+
+    def is_with_champion(self, duel: Duel) -> bool:
+        """Whether a duel was with the file that stands first now: with any other it decides nothing."""
+        champion = self.champion
+        if not champion or self.authors.get(_author_key(duel.opponent)) is not champion:
+            return False
+        return duel.opponent_digest == champion.standing.digest
+
+    def _is_won(self, judgement: Judgement) -> bool:
+        duel = judgement.duel
+        if not duel or not duel.won or judgement.submission.digest == duel.opponent_digest:
+            return False
+        return self.is_with_champion(duel)
+
+    def _crown(self, author: _Author, file: _File, gain: float | None) -> None:
+        self.champion = author
+        author.crown(file)
+        self._record(file, gain)
+
+    def _note_improvement(self, author: _Author, file: _File) -> None:
+        """A record is set when another file of the champion's takes over; pooling alone sets none."""
+        last = self.records[-1]
+        if file.digest == last.digest:
+            return
+        standing = author.standing
+        if standing.digest != last.digest and standing.score_us.value < last.score_us.value:
+            self._record(standing, gain=1 - standing.score_us.value / last.score_us.value)
+
+    def _record(self, file: _File, gain: float | None) -> None:
+        judgement = file.newest
+        self.records.append(
+            Record(
+                at=judgement.finished_at,
+                login=judgement.submission.login,
+                score_us=file.score_us,
+                digest=file.digest,
+                gain=gain,
+                judgement=judgement,
+            )
+        )
+
+
+def _author_key(login: str) -> str:
+    # GitHub's logins are the same in any case.
+    return login.lower()
+
+
+# The table.
+
+
+def _rows(season: _Season) -> tuple[Row, ...]:
+    if not season.champion:
+        return ()
+    rows: list[Row] = []
+    for band, authors in enumerate(_bands(season, season.champion), start=1):
+        for author in authors:
+            rows.append(_row(season, season.champion, author, rank=len(rows) + 1, band=band))
+    return tuple(rows)
+
+
+def _bands(season: _Season, champion: _Author) -> list[list[_Author]]:
+    """Authors in groups that the group's best does not beat; the champion's group holds all who look faster, too."""
+    by_score = sorted(
+        season.authors.values(),
+        key=lambda one: (one is not champion, one.standing.score_us.value, one.standing.first_at),
+    )
+    bands: list[list[_Author]] = []
+    for author in by_score:
+        if bands and not beats(bands[-1][0].standing.score_us, author.standing.score_us):
+            bands[-1].append(author)
+        else:
+            bands.append([author])
+    return [sorted(band, key=lambda one: (one is not champion, one.standing.first_at)) for band in bands]
+
+
+def _row(season: _Season, champion: _Author, author: _Author, *, rank: int, band: int) -> Row:
+    file, first = author.standing, champion.standing
+    submission = file.newest.submission
+    has_lost = any(one.duel and not one.duel.won and season.is_with_champion(one.duel) for one in file.judgements)
+    could_win = author is not champion and _could_win(file.digest, file.score_us, first.digest, first.score_us)
+    return Row(
+        rank=rank,
+        band=band,
+        login=submission.login,
+        score_us=file.score_us,
+        gap=file.score_us.value / first.score_us.value - 1,
+        cases=file.cases,
+        digest=file.digest,
+        language=submission.language,
+        lines=submission.lines,
+        judgements=tuple(file.judgements),
+        first_at=file.first_at,
+        note="" if author is champion else _note(file, champion, has_lost=has_lost),
+        unwalled=any(one.sandbox.kind == "none" for one in file.judgements),
+        champion=author is champion,
+        duel_due=could_win and not has_lost,
+    )
+
+
+def _note(file: _File, champion: _Author, *, has_lost: bool) -> str:
+    """Why a row that looks faster than the champion's stands behind it."""
+    first = champion.standing
+    if file.digest == first.digest:
+        return f"the same file as {champion.login}'s"
+    if file.score_us.value >= first.score_us.value:
+        return ""
+    if has_lost:
+        return f"looks faster, but lost its duel with {champion.login}"
+    former = next((one.duel.opponent for one in reversed(file.judgements) if one.duel), None)
+    if not former:
+        return f"looks faster; its duel with {champion.login} is due"
+    same = _author_key(former) == _author_key(champion.login)
+    whom = f"an earlier file of {former}'s" if same else f"{former}, who is not first"
+    return f"looks faster; its duel was with {whom}, so one with {champion.login} is due"

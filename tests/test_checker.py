@@ -1,0 +1,368 @@
+"""The checker: which outputs are right, what a participant is told, and which faults are the task's own."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from harness.checker import Reference, compare
+from harness.errors import TaskError
+from harness.task import Board, load_task
+
+NAN, INF = float("nan"), float("inf")
+
+GENERATE = """\
+def generate_input(size, seed):
+    torch.manual_seed(seed)
+    return torch.randn(size)
+"""
+KERNEL = """\
+def ref_kernel(data):
+    return 2 * data
+"""
+CHECK = """\
+def check_implementation(data, output):
+    return compare(output, ref_kernel(data), rtol=1e-3, atol=1e-6)
+"""
+TASK_YML = """\
+title: Doubling
+description: Double every number.
+lang: py
+gpus: [CPU]
+tests: [{size: 8, seed: 1}]
+benchmarks: [{size: 8, seed: 1}]
+"""
+EXAMPLE = "def custom_kernel(data):\n    return data\n"
+CASE = {"size": 8, "seed": 1}
+
+
+def board(folder: Path, *parts: str, **shared: str) -> Board:
+    """A board whose reference.py is made of `parts`, after two lines of imports."""
+    reference = "import torch\nfrom harness.checker import compare\n" + "".join(parts or (GENERATE, KERNEL, CHECK))
+    files = {"task.yml": TASK_YML, "reference.py": reference, "task.py": "", "template.py": EXAMPLE}
+    files |= {f"{name}.py": content for name, content in shared.items()}
+    files |= {f"examples/{verdict}/it.py": EXAMPLE for verdict in ("accepted", "wrong_answer")}
+    for name, content in files.items():
+        path = folder / "doubling" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return load_task(folder / "doubling").board("CPU")
+
+
+def tensor(*values: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.tensor(values, dtype=dtype)
+
+
+RIGHT = {
+    "equal": (tensor(1, 2), tensor(1, 2)),
+    "within the tolerance": (tensor(1.0009), tensor(1)),
+    "nan where nan is expected": (tensor(NAN, 1), tensor(NAN, 1)),
+    "the same infinities": (tensor(INF, -INF), tensor(INF, -INF)),
+    "empty": (torch.empty(0, 3), torch.empty(0, 3)),
+    "without dimensions": (torch.tensor(2.0), torch.tensor(2.0)),
+    "a list for a tuple": ([tensor(1), {"x": tensor(2)}], (tensor(1), {"x": tensor(2)})),
+    "keys in another order": ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+    "scalars": ((1, 2.0004, True, "text", None), (1, 2.0, True, "text", None)),
+    "a nan scalar": (NAN, NAN),
+    "another layout in memory": (torch.arange(6.0).view(2, 3).t(), torch.arange(6.0).view(2, 3).t().contiguous()),
+    "a stride of zero": (torch.ones(1).expand(5), torch.ones(5)),
+    "float8": (tensor(1, 2).to(torch.float8_e4m3fn), tensor(1, 2).to(torch.float8_e4m3fn)),
+    "half": (tensor(1, 2, dtype=torch.float16), tensor(1.0005, 2, dtype=torch.float16)),
+    "bfloat16": (tensor(1, dtype=torch.bfloat16), tensor(1, dtype=torch.bfloat16)),
+    "complex": (tensor(1 + 1j, dtype=torch.complex64), tensor(1 + 1.001j, dtype=torch.complex64)),
+}
+
+
+@pytest.mark.parametrize("pair", RIGHT.values(), ids=RIGHT)
+def test_what_is_right(pair: tuple[Any, Any]) -> None:
+    assert compare(*pair, rtol=1e-3, atol=0) == (True, "")
+
+
+WRONG = {
+    "None": (None, tensor(1, 2), "custom_kernel returned None; the task expects a tensor of shape (2,), dtype float32"),
+    "another class": (object(), tensor(1), "returned an object; the task expects a tensor of shape (1,)"),
+    "a scalar for a tensor": (1.0, tensor(1), "custom_kernel returned a float; the task expects a tensor"),
+    "a tensor for a scalar": (tensor(1), 1.0, "a tensor of shape (1,), dtype float32; the task expects a float"),
+    "a bool for an int": (True, 1, "custom_kernel returned a bool; the task expects an int"),
+    "numpy": (tensor(1).numpy(), tensor(1), "custom_kernel returned a ndarray; the task expects a tensor"),
+    "a tensor for a tuple": (tensor(1), (tensor(1),), "the task expects a tuple of length 1"),
+    "too few items": ((tensor(1),), (tensor(1), 2), "output has length 1; the task expects 2"),
+    "other keys": ({"a": 1}, {"b": 1}, "output has the keys 'a'; the task expects 'b'"),
+    "None inside": ((1, None), (1, tensor(1)), "output[1] is None; the task expects a tensor"),
+    "a shape that broadcasts": (tensor(1), torch.ones(2, 1), "output has shape (1,), expected (2, 1)"),
+    "an empty tensor": (torch.empty(0), torch.ones(2), "output has shape (0,), expected (2,)"),
+    "dtype": (tensor(1, dtype=torch.float64), tensor(1), "output has dtype float64, expected float32"),
+    "shape and dtype": (tensor(1, dtype=torch.int64), tensor(1.0, 2), "(1,), expected (2,) and dtype int64, expected"),
+    "sparse": (tensor(1).to_sparse(), tensor(1), "layout torch.sparse_coo; the task expects torch.strided"),
+    "a value": (tensor(1, 2), tensor(1, 3), "output[1] is 2.0000, expected 3.0000 (allowed 0.003); 1 of 2 differ"),
+    "without dimensions": (torch.tensor(1.0), torch.tensor(2.0), "output is 1.0000, expected 2.0000 (allowed 0.002)"),
+    "a place in a matrix": (torch.zeros(2, 3), tensor([0, 0, 0], [0, 0, 1]), "output[1, 2] is 0.0000, expected 1.0"),
+    "a nan": (tensor(1, NAN), tensor(1, 3), "output[1] is nan, expected 3.0000"),
+    "a number for a nan": (tensor(3), tensor(NAN), "output[0] is 3.0000, expected nan"),
+    "a number for an infinity": (tensor(3), tensor(INF), "output[0] is 3.0000, expected inf"),
+    "an infinity for a number": (tensor(INF), tensor(3), "output[0] is inf, expected 3.0000"),
+    "the other infinity": (tensor(-INF), tensor(INF), "output[0] is -inf, expected inf"),
+    "a nan for an infinity": (tensor(NAN), tensor(INF), "output[0] is nan, expected inf"),
+    "a scalar": ((1.5,), (2.5,), "output[0] is 1.5000, expected 2.5000 (allowed 0.0025)"),
+    "text": ("a", "b", "output is 'a', expected 'b'"),
+    "a large integer": (2**63 - 1, 2**63 - 2, "output is 9223372036854775807, expected 9223372036854775806"),
+    "int64, exactly": (tensor(2**62, dtype=torch.int64), tensor(2**62 + 1, dtype=torch.int64), "expected 461168601842"),
+    "uint16": (tensor(1, dtype=torch.uint16), tensor(2, dtype=torch.uint16), "output[0] is 1, expected 2"),
+    "bool": (tensor(True, dtype=torch.bool), tensor(False, dtype=torch.bool), "output[0] is True, expected False"),
+    "complex": (tensor(1j, dtype=torch.complex64), tensor(2j, dtype=torch.complex64), "is 0.0000+1.0000j, expected"),
+    "float4": (
+        torch.zeros(2, dtype=torch.uint8).view(torch.float4_e2m1fn_x2),
+        torch.ones(2, dtype=torch.uint8).view(torch.float4_e2m1fn_x2),
+        "output[0] is 0, expected 1; 2 of 2 differ",
+    ),
+    "deep down": ([{"x": tensor(1, 2)}], ({"x": tensor(1, 9)},), "output[0]['x'][1] is 2.0000, expected 9.0000"),
+}
+
+
+@pytest.mark.parametrize(("output", "expected", "message"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_said_with_place_and_numbers(output: Any, expected: Any, message: str) -> None:
+    right, said = compare(output, expected, rtol=1e-3, atol=0)
+    assert not right
+    assert message in said
+
+
+def test_numbers_are_printed_with_as_many_digits_as_tell_them_apart() -> None:
+    _, said = compare(tensor(1.0, dtype=torch.float64), tensor(1 + 1e-12, dtype=torch.float64), rtol=0, atol=0)
+    assert said == "output[0] is 1.0000000000000000, expected 1.0000000000010001 (allowed 0)"
+
+
+def test_elements_of_all_chunks_are_counted() -> None:
+    output, expected = torch.zeros(200_000), torch.zeros(200_000)
+    expected[[70_000, 140_000, 199_999]] = 1
+    assert compare(output, expected, rtol=0, atol=0.5)[1].startswith("output[70000] is 0.0000")
+    assert compare(output, expected, rtol=0, atol=0.5)[1].endswith("; 3 of 200000 differ")
+
+
+def test_a_participant_may_return_a_tensor_that_requires_grad() -> None:
+    assert compare(tensor(1).requires_grad_(), tensor(1), rtol=0, atol=0) == (True, "")
+
+
+def test_the_reference_accepts_its_own_answer_and_names_a_wrong_element(tmp_path: Path) -> None:
+    reference = Reference(board(tmp_path))
+    data = reference.generate(CASE, 7)
+    assert reference.check(data, reference.compute(data)) == ""
+    assert reference.check(data, data * 2.1).startswith("output[0] is ")
+
+
+def test_a_seed_decides_the_inputs_and_the_public_one_is_replaced(tmp_path: Path) -> None:
+    reference = Reference(board(tmp_path))
+    assert torch.equal(reference.generate(CASE, 7), reference.generate({"size": 8, "seed": 2}, 7))
+    assert not torch.equal(reference.generate(CASE, 7), reference.generate(CASE, 8))
+
+
+def test_a_generator_without_a_seed_gets_fresh_global_ones(tmp_path: Path) -> None:
+    generate = """\
+import random
+import numpy
+def generate_input(size):
+    return torch.randn(size), random.random(), float(numpy.random.rand())
+"""
+    kernel = "def ref_kernel(data): return 2 * data[0]\n"
+    reference = Reference(board(tmp_path, generate, kernel, CHECK))
+    reference.probe({"size": 8})
+    same, other = reference.generate({"size": 8}, 2**62), reference.generate({"size": 8}, 5)
+    assert compare(reference.generate({"size": 8}, 2**62), same, rtol=0, atol=0)[0]
+    assert same[1] != other[1] and same[2] != other[2]
+
+
+FORMS = {
+    "a message": "def check_implementation(data, output): return '' if torch.equal(output, 2 * data) else 'no'\n",
+    "a bool and a message": "def check_implementation(data, output): return torch.equal(output, 2 * data), 'no'\n",
+    "a tensor's truth": "def check_implementation(data, output): return (output == 2 * data).all(), 'no'\n",
+    "numpy's truth": "def check_implementation(data, output): return (output == 2 * data).numpy().all(), 'no'\n",
+    "the oldest": "def check_implementation(mine, reference_output): return torch.equal(mine, reference_output)\n",
+    "the oldest, other names": "def check_implementation(output, expected): return torch.equal(output, expected)\n",
+    "a lambda": "check_implementation = lambda data, output: torch.equal(output, 2 * data)\n",
+}
+
+
+@pytest.mark.parametrize("check", FORMS.values(), ids=FORMS)
+def test_all_forms_of_a_check_are_understood(tmp_path: Path, check: str) -> None:
+    reference = Reference(board(tmp_path, GENERATE, KERNEL, check))
+    data = reference.generate(CASE, 7)
+    assert reference.check(data, 2 * data) == ""
+    assert reference.check(data, 3 * data) != ""
+
+
+def test_a_bare_false_is_explained_beside_the_references_answer(tmp_path: Path) -> None:
+    reference = Reference(board(tmp_path, GENERATE, KERNEL, FORMS["the oldest"]))
+    data = reference.generate(CASE, 7)
+    assert "; beside the reference's, output[0] is " in reference.check(data, 3 * data)
+
+
+def test_a_check_that_an_output_upsets_is_a_wrong_answer(tmp_path: Path) -> None:
+    check = "def check_implementation(data, output): return '' if (output - 2 * data).abs().max() < 1 else 'no'\n"
+    reference = Reference(board(tmp_path, GENERATE, KERNEL, check))
+    data = reference.generate(CASE, 7)
+    assert reference.check(data, None).startswith(
+        "custom_kernel returned None; the task expects a tensor of shape (8,)"
+    )
+    assert reference.check(data, torch.zeros(7)) == "output has shape (7,), expected (8,)"
+
+
+def test_a_check_that_refuses_the_references_answer_is_never_the_participants_fault(tmp_path: Path) -> None:
+    check = "def check_implementation(data, output): return 'never'\n"
+    reference = Reference(board(tmp_path, GENERATE, KERNEL, check))
+    data = reference.generate(CASE, 7)
+    with pytest.raises(
+        TaskError, match=r"reference\.py:8: check_implementation refuses the answer of ref_kernel itself"
+    ):
+        reference.check(data, data)
+
+
+def test_the_tasks_code_cannot_change_the_pristine_inputs(tmp_path: Path) -> None:
+    check = "def check_implementation(data, output):\n    data.zero_()\n    return ''\n"
+    kernel = "def ref_kernel(data): return data.mul_(2)\n"
+    reference = Reference(board(tmp_path, GENERATE, kernel, check))
+    data = reference.generate(CASE, 7)
+    before = data.clone()
+    reference.compute(data)
+    reference.check(data, data)
+    assert torch.equal(data, before)
+
+
+def test_shared_files_are_importable_for_the_tasks_code_only(tmp_path: Path) -> None:
+    generate = "from task import kind\nfrom utils import factor\n" + GENERATE
+    kernel = "def ref_kernel(data):\n    from utils import late\n    return late(data)\n"
+    utils = "from task import kind\nfactor = 2\ndef late(data): return factor * data\n"
+    before = {name: sys.modules.get(name) for name in ("task", "utils", "reference")}
+    reference = Reference(board(tmp_path, generate, kernel, CHECK, task="kind = int\n", utils=utils))
+    assert torch.equal(reference.compute(tensor(1)), tensor(2))
+    assert {name: sys.modules.get(name) for name in before} == before
+
+
+def test_two_tasks_do_not_share_their_modules(tmp_path: Path) -> None:
+    kernel = "from task import factor\ndef ref_kernel(data): return factor * data\n"
+    two, three = (
+        Reference(board(tmp_path / str(factor), GENERATE, kernel, CHECK, task=f"factor = {factor}\n"))
+        for factor in (2, 3)
+    )
+    assert [float(reference.compute(tensor(1))) for reference in (two, three, two)] == [2, 3, 2]
+
+
+LOADING = {
+    "a syntax error": ("def generate_input(:\n", r"reference\.py:3: .*SyntaxError"),
+    "an import that fails": ("import no_such_module\n", r"reference\.py:3: .*No module named 'no_such_module'"),
+    "an exit": ("raise SystemExit(3)\n", r"reference\.py:3: .*SystemExit: 3"),
+    "a missing function": (GENERATE + KERNEL, r"reference\.py:1: check_implementation is missing"),
+}
+
+
+@pytest.mark.parametrize(("source", "message"), LOADING.values(), ids=LOADING)
+def test_a_reference_that_cannot_be_loaded_is_named_with_its_line(tmp_path: Path, source: str, message: str) -> None:
+    with pytest.raises(TaskError, match=r"^tasks/doubling/" + message):
+        Reference(board(tmp_path, source))
+
+
+FAULTS = {
+    "a generator that raises": (
+        ("def generate_input(size, seed):\n    return 1 / 0\n", KERNEL, CHECK),
+        r"reference\.py:4: generate_input: ZeroDivisionError: division by zero",
+    ),
+    "a generator without such an argument": (
+        ("def generate_input(sizes, seed):\n    return torch.randn(sizes)\n", KERNEL, CHECK),
+        r"reference\.py:3: generate_input: TypeError: .*unexpected keyword argument 'size'",
+    ),
+    "a generator that wants CUDA": (
+        ("def generate_input(size, seed):\n    return torch.randn(size, device='cuda')\n", KERNEL, CHECK),
+        r"reference\.py:4: generate_input: .*; this board runs on the CPU: name no device",
+    ),
+    "an input that cannot cross": (
+        ("def generate_input(size, seed):\n    return [torch.randn(size), object()]\n", KERNEL, CHECK),
+        r"reference\.py:3: generate_input returns what cannot cross to a player: object",
+    ),
+    "a generator that ignores its seed": (
+        ("def generate_input(size, seed):\n    return torch.ones(size)\n", KERNEL, CHECK),
+        r"reference\.py:3: generate_input returns the same values for every seed",
+    ),
+    "a reference that raises": (
+        (GENERATE, "def ref_kernel(data):\n    return data + torch.zeros(3)\n", CHECK),
+        r"reference\.py:7: ref_kernel: RuntimeError",
+    ),
+    "a reference that returns another type": (
+        (GENERATE, "def ref_kernel(data):\n    return {1, 2}\n", CHECK),
+        r"reference\.py:6: ref_kernel returns what cannot cross to a player: set",
+    ),
+    "a reference that changes its input": (
+        (GENERATE, "def ref_kernel(data):\n    data += 1\n    return data * 2\n", CHECK),
+        r"reference\.py:6: ref_kernel changes its input data; copy it first, or return it",
+    ),
+    "a check that returns neither form": (
+        (GENERATE, KERNEL, "def check_implementation(data, output):\n    return None\n"),
+        r"reference\.py:8: check_implementation returns None, but must return str or \(bool, str\)",
+    ),
+    "a check that raises": (
+        (GENERATE, KERNEL, "def check_implementation(data, output):\n    raise ValueError('x')\n"),
+        r"reference\.py:9: check_implementation: ValueError: x",
+    ),
+    "a check that refuses the reference": (
+        (GENERATE, KERNEL, "def check_implementation(data, output):\n    return False, 'too blue'\n"),
+        r"reference\.py:8: check_implementation refuses the answer of ref_kernel itself: too blue",
+    ),
+}
+
+
+@pytest.mark.parametrize(("parts", "message"), FAULTS.values(), ids=FAULTS)
+def test_a_probe_names_file_and_line_of_the_tasks_fault(tmp_path: Path, parts: tuple[str, ...], message: str) -> None:
+    reference = Reference(board(tmp_path, *parts))
+    with pytest.raises(TaskError, match=r"^tasks/doubling/" + message):
+        reference.probe(CASE)
+
+
+def test_a_fault_in_a_shared_file_is_named_there(tmp_path: Path) -> None:
+    kernel = "from utils import late\ndef ref_kernel(data): return late(data)\n"
+    reference = Reference(board(tmp_path, GENERATE, kernel, CHECK, utils="def late(data):\n    return data.nothing\n"))
+    with pytest.raises(TaskError, match=r"^tasks/doubling/utils\.py:2: ref_kernel: AttributeError"):
+        reference.probe(CASE)
+
+
+SOUND = {
+    "an output buffer in the input": (
+        "def generate_input(size, seed):\n    return torch.randn(size), torch.empty(size)\n",
+        "def ref_kernel(data):\n    torch.mul(data[0], 2, out=data[1])\n    return data[1]\n",
+        "def check_implementation(data, output):\n    return compare(output, 2 * data[0], rtol=0, atol=0)\n",
+    ),
+    "an output that aliases its input": (GENERATE, "def ref_kernel(data):\n    return data.mul_(2)\n", CHECK),
+    "inputs with nan": (
+        "def generate_input(size, seed):\n    return torch.cat([torch.randn(size), torch.tensor([float('nan')])])\n",
+        KERNEL,
+        CHECK,
+    ),
+    "an output of views and scalars": (
+        GENERATE,
+        "def ref_kernel(data):\n    return {'view': data[::2], 'sum': float(data.sum()), 'none': None}\n",
+        CHECK,
+    ),
+    "inputs that need gradients": (
+        "def generate_input(size, seed):\n    return torch.randn(size, requires_grad=True) * 2\n",
+        KERNEL,
+        CHECK,
+    ),
+}
+
+
+@pytest.mark.parametrize("parts", SOUND.values(), ids=SOUND)
+def test_a_probe_lets_sound_tasks_pass(tmp_path: Path, parts: tuple[str, ...]) -> None:
+    Reference(board(tmp_path, *parts)).probe(CASE)
+
+
+def test_an_output_buffer_is_told_from_an_input_that_is_changed_in_place(tmp_path: Path) -> None:
+    buffer = Reference(board(tmp_path / "buffer", *SOUND["an output buffer in the input"]))
+    in_place = Reference(board(tmp_path / "in_place", *SOUND["an output that aliases its input"]))
+    assert buffer.output_buffers(CASE) == {1}
+    assert in_place.output_buffers(CASE) == frozenset()
+
+
+def test_inputs_that_are_seldom_different_and_empty_ones_pass_the_probe(tmp_path: Path) -> None:
+    coin = "def generate_input(size, seed):\n    return torch.rand(size) < 0.5\n"
+    kernel = "def ref_kernel(data): return ~data\n"
+    reference = Reference(board(tmp_path, coin, kernel, CHECK))
+    reference.probe({"size": 1, "seed": 1})
+    reference.probe({"size": 0, "seed": 1})

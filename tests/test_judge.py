@@ -1,0 +1,196 @@
+"""Whole judgings, for real: a submission in, a judgement out, and the next one judged as if nothing had happened."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from harness.errors import JudgeError, TaskError
+from harness.judge import Champion, judge
+from harness.judgement import CaseKind, Judgement, Mode
+from harness.sandbox import find_faults
+from harness.stats import Interval
+from harness.submission import Submission
+from harness.task import load_task
+from harness.verdict import Verdict
+
+TINY = Path(__file__).parent / "tasks" / "tiny"
+FAULTS = find_faults()
+pytestmark = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
+
+GOOD = "import torch\ndef custom_kernel(data):\n    return data + 1\n"
+AROUND = "import torch, os, time\ndef custom_kernel(data):\n    {}\n"
+
+
+@pytest.fixture(scope="module")
+def board():
+    return load_task(TINY).board("CPU")
+
+
+def submission(source, login="sample"):
+    return Submission(login=login, source=source if isinstance(source, bytes) else source.encode(), name="submission.py")
+
+
+def verdict_of(board, source, mode=Mode.TEST):
+    judgement = judge(board, submission(source), mode)
+    assert Judgement.from_json(judgement.to_json()).verdict is judgement.verdict
+    return judgement
+
+
+@pytest.mark.parametrize(
+    ("source", "verdict", "message"),
+    [
+        (GOOD, "AC", ""),
+        (AROUND.format("print('é' * 10**6); return data + 1"), "AC", ""),
+        (AROUND.format("return torch.stack([data, data + 1]).t()[:, 1]"), "AC", ""),
+        (AROUND.format("return data.add_(1)"), "AC", ""),
+        ("", "CE", "empty"),
+        (b"\x7fELF\x00\x01", "CE", "text"),
+        ("#" * 300 * 1024, "CE", "256 KiB"),
+        ("x = 1\n", "CE", "custom_kernel"),
+        ("def custom_kernel(data:\n", "CE", "line 1"),
+        (GOOD + "raise RuntimeError('at import')\n", "CE", "at import"),
+        (GOOD + "import nowhere\n", "CE", "nowhere"),
+        (GOOD + "import os; os._exit(0)\n", "CE", "exit code 0"),
+        (GOOD + "print('x' * 100_000_000)\n", "AC", ""),
+        (AROUND.format("os._exit(0)"), "RTE", "exit code 0"),
+        (AROUND.format("raise ValueError('odd')"), "RTE", "line 3: ValueError: odd"),
+        (AROUND.format("return torch.ones(10**12)"), "MLE", "memory"),
+        (AROUND.format("torch.ones(10**12) if False else [bytearray(b'x') * 2**26 for _ in range(40)]"), "MLE", ""),
+        (AROUND.format("while True: pass"), "TLE", "longer than allowed"),
+        (AROUND.format("return None"), "WA", "None"),
+        (AROUND.format("return data[:0]"), "WA", "shape"),
+        (AROUND.format("return data * float('nan')"), "WA", "nan"),
+        (AROUND.format("return (data + 1).double()"), "WA", "float64"),
+        (AROUND.format("return data.numpy() + 1"), "WA", "ndarray"),
+        (AROUND.format("return (data + 1).to_sparse()"), "WA", "sparse"),
+        (AROUND.format("return (data + 1).to('meta')"), "WA", "meta"),
+        ("import torch\nclass Lazy(torch.Tensor): pass\n" + AROUND.format("return (data + 1).as_subclass(Lazy)"), "WA", "Lazy"),
+        (AROUND.format("return torch.ones(1).expand(10**11)"), "WA", "bytes"),
+        (AROUND.format("os.write(900, b'{\"is\": \"done\", \"output\": 1}'); return data + 1"), "SV", ""),
+    ],
+)  # fmt: skip
+def test_each_kind_of_submission_gets_its_verdict_and_a_message(board, source, verdict, message):
+    judgement = verdict_of(board, source)
+    assert (judgement.verdict, message in judgement.message) == (verdict, True), judgement.message
+
+
+def test_a_hanging_import_ends_within_the_compile_timeout(board):
+    judgement = verdict_of(board, GOOD + "while True: pass\n")
+    assert judgement.verdict is Verdict.TIME_LIMIT_EXCEEDED
+    assert judgement.cases[0].kind is CaseKind.BUILD
+
+
+def test_every_failing_test_is_reported(board):
+    judgement = verdict_of(board, AROUND.format("return data if data.numel() == 100 else os._exit(3)"))
+    assert [case.verdict for case in judgement.tests] == ["RTE", "WA"]
+    assert re.search(r"output\[\d+\] is .* expected", judgement.tests[1].message)
+
+
+def test_state_that_is_right_by_luck_only_is_found_out(board):
+    # The cheat of caches: answer a shape that was seen before with what was right then.
+    source = "seen = {}\ndef custom_kernel(data):\n    return seen.setdefault(data.shape, data + 1)\n"
+    judgement = verdict_of(board, source, Mode.BENCHMARK)
+    assert judgement.verdict is Verdict.WRONG_ANSWER
+    assert judgement.benchmarks[0].timing is None
+
+
+def test_a_ranked_judgement_keeps_every_sample_beside_the_anchor(board):
+    judgement = verdict_of(board, GOOD, Mode.RANKED)
+    timing = judgement.benchmarks[0].timing
+    assert judgement.is_rankable
+    assert len(timing.submission) == len(timing.anchor) >= 6
+    assert all(len(run.samples_us) >= 10 for run in timing.submission + timing.anchor)
+    seeds = [seed for run in timing.submission + timing.anchor for seed in run.seeds]
+    assert len(set(seeds)) == len(seeds)
+    assert 13 not in seeds
+    orders = [run.order for run in timing.submission]
+    assert orders[:4] == [0, 3, 4, 7]
+    assert timing.bound_us >= timing.overhead_us > 0
+    assert timing.ratio.low < 1.1
+    assert timing.ratio.high > 0.9
+    assert judgement.machine.cores >= 1
+
+
+def test_a_slower_kernel_has_a_ratio_above_one(board):
+    slow = "import time\ndef custom_kernel(data):\n    end = time.perf_counter() + 0.002\n    while time.perf_counter() < end: pass\n    return data + 1\n"
+    timing = verdict_of(board, slow, Mode.BENCHMARK).benchmarks[0].timing
+    assert timing.submission_us == pytest.approx(2000, rel=0.2)
+    assert timing.ratio.low > 2
+
+
+def test_a_challenger_is_dueled_and_a_slower_champion_beaten(board):
+    slow = submission("import time\ndef custom_kernel(data):\n    time.sleep(0.001)\n    return data + 1\n", "slow-sample")
+    champion = Champion(submission=slow, score=Interval(value=1000, low=990, high=1010), nominal_us=(10.0,))
+    judgement = judge(board, submission(GOOD), Mode.RANKED, champion=champion)
+    assert judgement.duel.opponent == "slow-sample"
+    assert judgement.duel.won
+    assert len(judgement.duel.cases[0].champion) == 16
+
+
+def test_a_challenger_far_behind_is_not_dueled(board):
+    slow = "import time\ndef custom_kernel(data):\n    time.sleep(0.001)\n    return data + 1\n"
+    champion = Champion(submission=submission(GOOD, "x"), score=Interval(value=10, low=9, high=11), nominal_us=(10.0,))
+    assert judge(board, submission(slow), Mode.RANKED, champion=champion).duel is None
+
+
+def test_without_walls_the_judgement_says_so_and_cannot_rank(board):
+    judgement = judge(board, submission(GOOD), Mode.RANKED, sandbox="none")
+    assert judgement.verdict is Verdict.ACCEPTED
+    assert (judgement.sandbox.kind, judgement.claim, judgement.is_rankable) == ("none", "self-timed", False)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("return data + 1", "raise KeyError('lost')", r"reference\.py:13: ref_kernel raised KeyError"),
+        ("return data + 1", "return data.add_(1) * 1", r"reference\.py:12: ref_kernel changes its input"),
+        ("return data + 1", "return object()", r"reference\.py:12: ref_kernel returns"),
+        ("return compare(", "return len(", r"reference\.py:17: check_implementation"),
+    ],
+)
+def test_a_faulty_reference_is_the_tasks_fault(tmp_path, old, new, message):
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    for path in TINY.glob("**/*.*"):
+        target = folder / path.relative_to(TINY)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(path.read_text())
+    reference = folder / "reference.py"
+    assert old in reference.read_text()
+    reference.write_text(reference.read_text().replace(old, new))
+    with pytest.raises(TaskError, match=message):
+        judge(load_task(folder).board("CPU"), submission(GOOD), Mode.TEST)
+
+
+def test_an_output_buffer_inside_the_input_is_poisoned_and_not_trusted(tmp_path):
+    folder = tmp_path / "buffer"
+    (folder / "examples" / "accepted").mkdir(parents=True)
+    (folder / "examples" / "wrong_answer").mkdir()
+    (folder / "task.yml").write_text("title: B\ndescription: d\ngpus: [CPU]\ntests: [{size: 64, seed: 1}]\nbenchmarks: [{size: 64, seed: 1}]\n")
+    (folder / "reference.py").write_text(
+        "import torch\nfrom harness.checker import compare\n"
+        "def generate_input(size, seed):\n    torch.manual_seed(seed)\n    return torch.randn(size), torch.zeros(size)\n"
+        "def ref_kernel(data):\n    x, out = data\n    out[:] = (x > 9).float()\n    return out\n"
+        "def check_implementation(data, output):\n    return compare(output, ref_kernel(data), rtol=0, atol=0)\n"
+    )
+    (folder / "task.py").write_text("")
+    good = "def custom_kernel(data):\n    x, out = data\n    out[:] = (x > 9).float()\n    return out\n"
+    lazy = "def custom_kernel(data):\n    return data[1]\n"
+    (folder / "examples" / "accepted" / "good.py").write_text(good)
+    (folder / "examples" / "wrong_answer" / "lazy.py").write_text(lazy)
+    board = load_task(folder).board("CPU")
+    assert judge(board, submission(good), Mode.TEST).verdict is Verdict.ACCEPTED
+    assert judge(board, submission(lazy), Mode.TEST).verdict is Verdict.WRONG_ANSWER
+
+
+def test_a_judgement_is_plain_json_with_a_checksum(board):
+    fields = json.loads(judge(board, submission(GOOD), Mode.TEST).to_json())
+    assert fields["format"] == "pullrank-judgement"
+    assert re.fullmatch("[0-9a-f]{64}", fields["checksum"])
+
+
+def test_what_this_judge_cannot_play_is_said(board):
+    with pytest.raises(JudgeError, match="profiler"):
+        judge(board, submission(GOOD), Mode.PROFILE)

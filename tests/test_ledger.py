@@ -1,0 +1,231 @@
+"""The ledger on disk: what is appended comes back in order, and what is broken is named."""
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.judgement import (
+    MAX_BYTES, CaseKind, CaseResult, Claim, HarnessInfo, Judgement, Machine, Mode, SandboxInfo, SubmissionInfo,
+)  # fmt: skip
+from harness.verdict import Verdict
+from scripts.ledger import Ledger, LedgerError
+
+START = datetime(2026, 11, 2, tzinfo=UTC)
+
+
+def judged(login: str = "ada", minute: int = 0, **rest: Any) -> Judgement:
+    """A ranked judgement of a file that did not build: the shortest there is."""
+    failed = Verdict.COMPILE_ERROR
+    fields: dict[str, Any] = {
+        "task": "vectoradd", "edition": "e" * 64, "gpu": "CPU", "mode": Mode.RANKED,
+        "submission": SubmissionInfo(login=login, digest=hashlib.sha256(login.encode()).hexdigest(), lines=3),
+        "verdict": failed, "message": "line 3: invalid syntax", "claim": Claim.BOUNDED,
+        "cases": (CaseResult(kind=CaseKind.BUILD, params={}, verdict=failed, seconds=0.1),),
+        "machine": Machine(
+            device="CPU", cpu="c", cores=2, memory_gib=8.0, os="Linux", python="3.11", torch="2.13", quiet=True
+        ),
+        "sandbox": SandboxInfo(kind="bubblewrap", stop="signals"),
+        "harness": HarnessInfo(version="0.1.0", method=1, digest="0" * 64),
+        "started_at": START, "finished_at": START + timedelta(minutes=minute),
+    }  # fmt: skip
+    return Judgement(**(fields | rest))
+
+
+def minutes(ledger: Ledger, **filters: str) -> list[int]:
+    return [one.finished_at.minute for one in ledger.judgements(**filters).judgements]
+
+
+def test_what_was_appended_comes_back(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    judgement = judged()
+    path = ledger.append(judgement, "r1")
+    assert path.relative_to(ledger.path) == Path(
+        f"judgements/vectoradd/CPU/ada/local-{judgement.submission.digest[:12]}-r1.json"
+    )
+    contents = ledger.judgements()
+    assert [one.to_json() for one in contents.judgements] == [judgement.to_json()]
+    assert not contents.faults
+
+
+def test_a_pull_request_and_its_head_name_the_file(tmp_path: Path) -> None:
+    submission = SubmissionInfo(login="ada", digest="d" * 64, lines=3, pull_request=17, head_sha="0123456789abcdef" + "0" * 24)
+    path = Ledger(tmp_path).append(judged(submission=submission), "2026-11-02.7")
+    assert path.name == "17-0123456789ab-2026-11-02.7.json"
+    assert not Ledger(tmp_path).judgements().faults
+
+
+def test_a_ledger_that_does_not_exist_is_empty(tmp_path: Path) -> None:
+    contents = Ledger(tmp_path / "none").judgements()
+    assert (contents.judgements, contents.faults) == ((), ())
+
+
+def test_judgements_come_in_the_order_in_which_they_finished_then_by_path(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    for login, minute in [("cy", 5), ("ada", 9), ("bob", 1), ("zoe", 5), ("ada", 3)]:
+        ledger.append(judged(login, minute), f"r{minute}")
+    found = ledger.judgements().judgements
+    assert [(one.submission.login, one.finished_at.minute) for one in found] == [
+        ("bob", 1), ("ada", 3), ("cy", 5), ("zoe", 5), ("ada", 9),
+    ]  # fmt: skip
+
+
+def test_one_task_and_one_gpu_can_be_asked_for(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    boards = [("vectoradd", "CPU"), ("vectoradd", "H100"), ("matmul", "CPU"), ("matmul", "H100")]
+    for minute, (task, gpu) in enumerate(boards):
+        ledger.append(judged(minute=minute, task=task, gpu=gpu), "r")
+    assert minutes(ledger) == [0, 1, 2, 3]
+    assert minutes(ledger, task="matmul") == [2, 3]
+    assert minutes(ledger, gpu="CPU") == [0, 2]
+    assert minutes(ledger, task="vectoradd", gpu="H100") == [1]
+
+
+def test_nothing_is_written_over_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    path = ledger.append(judged(minute=1), "r1")
+    with pytest.raises(LedgerError, match="never written over"):
+        ledger.append(judged(minute=2), "r1")
+    assert minutes(ledger) == [1]
+    assert [file for file in tmp_path.rglob("*") if file.is_file()] == [path]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_a_link_that_waits_under_the_name_is_not_followed(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    path = ledger.append(judged(), "r1")
+    path.unlink()
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(LedgerError):
+        ledger.append(judged(), "r1")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("request_id", ["", "../r1", "a/b", ".hidden", "r 1", "r1\n", "x" * 65])
+def test_a_request_id_must_be_a_harmless_name(tmp_path: Path, request_id: str) -> None:
+    with pytest.raises(LedgerError, match="request's id"):
+        Ledger(tmp_path).append(judged(), request_id)
+
+
+@pytest.mark.parametrize("mode", [Mode.TEST, Mode.BENCHMARK, Mode.PROFILE])
+def test_only_ranked_judgements_are_kept(tmp_path: Path, mode: Mode) -> None:
+    with pytest.raises(LedgerError, match="only ranked"):
+        Ledger(tmp_path).append(judged(mode=mode), "r1")
+
+
+def torn(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def edited(path: Path) -> None:
+    path.write_text(path.read_text().replace("invalid syntax", "nothing wrong!"))
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def binary(path: Path) -> None:
+    path.write_bytes(bytes(range(256)) * 4)
+
+
+def huge(path: Path) -> None:
+    os.truncate(path, MAX_BYTES + 1)
+
+
+def nested(path: Path) -> None:
+    path.write_text("[" * 200_000)
+
+
+def of_another_version(path: Path) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 2}))
+
+
+def moved_to_another_login(path: Path) -> None:
+    (path.parent.parent / "eve").mkdir()
+    path.rename(path.parent.parent / "eve" / path.name)
+
+
+def moved_to_another_task(path: Path) -> None:
+    path.parents[2].rename(path.parents[3] / "matmul")
+
+
+def moved_up(path: Path) -> None:
+    path.rename(path.parents[3] / path.name)
+
+
+def renamed(path: Path) -> None:
+    path.rename(path.with_name("17-aaaaaaaaaaaa-r1.json"))
+
+
+def with_another_suffix(path: Path) -> None:
+    path.rename(path.with_suffix(".json.bak"))
+
+
+def replaced_by_a_link(path: Path) -> None:
+    path.rename(path.parents[4] / "outside.json")
+    path.symlink_to(path.parents[4] / "outside.json")
+
+
+def replaced_by_a_linked_folder(path: Path) -> None:
+    path.parent.rename(path.parents[4] / "outside")
+    path.parent.symlink_to(path.parents[4] / "outside")
+
+
+def replaced_by_a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def unranked(path: Path) -> None:
+    path.write_text(judged("bob", mode=Mode.TEST).to_json())
+
+
+FAULTS: list[tuple[Callable[[Path], None], str]] = [
+    (torn, "not JSON"),
+    (edited, "edited"),
+    (emptied, "not JSON"),
+    (binary, "not JSON"),
+    (huge, "larger than 32 MiB"),
+    (nested, "not JSON"),
+    (of_another_version, "version 2"),
+    (moved_to_another_login, "belong into judgements/vectoradd/CPU/bob/"),
+    (moved_to_another_task, "belong into judgements/vectoradd/CPU/bob/"),
+    (moved_up, "belong into judgements/vectoradd/CPU/bob/"),
+    (renamed, "belong into a file named local-"),
+    (with_another_suffix, "belong into a file named local-"),
+    (replaced_by_a_link, "not a plain file"),
+    (replaced_by_a_linked_folder, "not a plain file"),
+    (replaced_by_a_pipe, "not a plain file"),
+    (unranked, "only ranked"),
+]
+
+
+@pytest.mark.parametrize(("harm", "reason"), FAULTS, ids=[harm.__name__ for harm, _ in FAULTS])
+def test_a_file_that_is_no_judgement_is_named_and_left_out(
+    tmp_path: Path, harm: Callable[[Path], None], reason: str
+) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.append(judged("ada", 1), "r1")
+    harm(ledger.append(judged("bob", 2), "r2"))
+    ledger.append(judged("cy", 3), "r3")
+    contents = ledger.judgements()
+    assert [one.submission.login for one in contents.judgements] == ["ada", "cy"]
+    assert len(contents.faults) == 1
+    assert reason in contents.faults[0].reason
+    assert str(contents.faults[0]).startswith("judgements/")
+
+
+def test_the_same_judgement_under_two_names_counts_once(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    first, second = (ledger.append(judged(), request_id) for request_id in ("r1", "r2"))
+    contents = ledger.judgements()
+    assert len(contents.judgements) == 1
+    assert [fault.path for fault in contents.faults] == [second.relative_to(tmp_path)]
+    assert str(first.relative_to(tmp_path)) in contents.faults[0].reason

@@ -1,0 +1,539 @@
+"""Standings as tables: what happened on a board, and the rows that come of it."""
+
+import hashlib
+import math
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.judgement import (
+    CaseKind, CaseResult, Claim, Duel, DuelCase, HarnessInfo, Judgement, Machine, Mode, Run, SandboxInfo,
+    SubmissionInfo, Timing,
+)  # fmt: skip
+from harness.stats import Interval
+from harness.task import Board
+from harness.verdict import Verdict
+from scripts.standings import MAX_POOLED, Standings, is_duel_due, standings
+
+START = datetime(2026, 11, 2, tzinfo=UTC)
+SPREAD = (-1.0, -0.6, -0.2, 0.2, 0.6, 1.0)
+"""Six pairs around the ratio: its interval is the whole range, so a noise of 0.01 reads as ±1 %."""
+
+
+def board(*sizes: int, ranking_by: str = "geom") -> Board:
+    """A board for `standings`: it reads no more of one than this."""
+    benchmarks = tuple(SimpleNamespace(params={"size": size, "seed": 7}) for size in sizes or (1024,))
+    task = SimpleNamespace(name="vectoradd")
+    return cast(
+        Board, SimpleNamespace(task=task, gpu="CPU", edition="e" * 64, benchmarks=benchmarks, ranking_by=ranking_by)
+    )
+
+
+def digest(file: str) -> str:
+    return hashlib.sha256(file.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Event:
+    """One judgement: whose, of which file, its times relative to the anchor; a duel as (opponent, file, ratio)."""
+
+    login: str
+    file: str
+    ratios: float | tuple[float, ...]
+    duel: tuple[str, str, float] | None = None
+    noise: float = 0.0001
+    anchor_us: float = 100.0
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+def run(us: float, order: int = 0) -> Run:
+    return Run(order=order, warmups_us=(), samples_us=(us,), seeds=(order,))
+
+
+def timing(ratio: float, noise: float, anchor_us: float, pairs: int = 6) -> Timing:
+    return Timing.of(
+        tuple(run(anchor_us * ratio * math.exp(noise * share)) for share in SPREAD[:pairs]),
+        tuple(run(anchor_us) for _ in range(pairs)),
+        overhead_us=1.0, bound_us=1.0, steady=True, note="",
+    )  # fmt: skip
+
+
+def duel(opponent: str, file: str, ratio: float) -> Duel:
+    case = DuelCase(params={"size": 1024}, challenger=(run(100 * ratio),) * 16, champion=(run(100.0),) * 16)
+    return Duel(
+        opponent=opponent, opponent_digest=digest(file), cases=(case,),
+        ratio=Interval(value=ratio, low=ratio * 0.999, high=ratio * 1.001), won=ratio < 0.99,
+    )  # fmt: skip
+
+
+def judged(event: Event, minute: int, on: Board) -> Judgement:
+    ratios = event.ratios if isinstance(event.ratios, tuple) else (event.ratios,) * len(on.benchmarks)
+    accepted: dict[str, Any] = {"verdict": Verdict.ACCEPTED, "seconds": 1.0}
+    cases = [
+        CaseResult(kind=CaseKind.BUILD, params={}, **accepted),
+        CaseResult(kind=CaseKind.TEST, params={"size": 7}, **accepted),
+        *(
+            CaseResult(
+                kind=CaseKind.BENCHMARK, params=dict(case.params),
+                timing=timing(ratio, event.noise, event.anchor_us), **accepted,
+            )
+            for case, ratio in zip(on.benchmarks, ratios, strict=True)
+        ),
+    ]  # fmt: skip
+    fields: dict[str, Any] = {
+        "task": on.task.name, "edition": on.edition, "gpu": on.gpu, "mode": Mode.RANKED,
+        "submission": SubmissionInfo(login=event.login, digest=digest(event.file), lines=10),
+        "verdict": Verdict.ACCEPTED, "message": "", "cases": tuple(cases), "claim": Claim.BOUNDED,
+        "duel": duel(*event.duel) if event.duel else None,
+        "machine": Machine(
+            device="CPU", cpu="c", cores=2, memory_gib=8.0, os="Linux", python="3.11", torch="2.13", quiet=True
+        ),
+        "sandbox": SandboxInfo(kind="bubblewrap", stop="signals"),
+        "harness": HarnessInfo(version="0.1.0", method=1, digest="0" * 64),
+        "started_at": START, "finished_at": START + timedelta(minutes=minute),
+    }  # fmt: skip
+    return Judgement(**(fields | event.more))
+
+
+def season(events: list[Event], on: Board | None = None, **rest: Any) -> Standings:
+    on = on or board()
+    return standings(on, [judged(event, minute, on) for minute, event in enumerate(events)], **rest)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Events, and the table that they make: (band, login, file, note), in order of rank; the records' files."""
+
+    name: str
+    events: list[Event]
+    rows: list[tuple[int, str, str, str]]
+    records: list[str]
+
+
+SCENARIOS = [
+    Scenario("nothing has happened", [], [], []),
+    Scenario(
+        "a first entry stands first without a duel",
+        [Event("ada", "a", 0.5)],
+        [(1, "ada", "a", "")],
+        ["a"],
+    ),
+    Scenario(
+        "slower entries follow by score, whenever they came",
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.9), Event("cy", "c", 0.7)],
+        [(1, "ada", "a", ""), (2, "cy", "c", ""), (3, "bob", "b", "")],
+        ["a"],
+    ),
+    Scenario(
+        "a won duel takes first place",
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.4, duel=("ada", "a", 0.8))],
+        [(1, "bob", "b", ""), (2, "ada", "a", "")],
+        ["a", "b"],
+    ),
+    Scenario(
+        "a won duel takes first place even from a file that looks faster",
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.55, noise=0.2, duel=("ada", "a", 0.95))],
+        [(1, "bob", "b", ""), (1, "ada", "a", "looks faster; its duel with bob is due")],
+        ["a", "b"],
+    ),
+    Scenario(
+        "looking faster without a duel is not first place",
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.4), Event("cy", "c", 0.6)],
+        [(1, "ada", "a", ""), (1, "bob", "b", "looks faster; its duel with ada is due"), (2, "cy", "c", "")],
+        ["a"],
+    ),
+    Scenario(
+        "a lost duel is not first place",
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.49, duel=("ada", "a", 0.995))],
+        [(1, "ada", "a", ""), (1, "bob", "b", "looks faster, but lost its duel with ada")],
+        ["a"],
+    ),
+    Scenario(
+        "a lost duel of a file that is slower needs no note",
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.502, duel=("ada", "a", 1.01))],
+        [(1, "ada", "a", ""), (1, "bob", "b", "")],
+        ["a"],
+    ),
+    Scenario(
+        "a duel with a former champion decides nothing",
+        [
+            Event("ada", "a", 0.5),
+            Event("bob", "b", 0.45, duel=("ada", "a", 0.9)),
+            Event("cy", "c", 0.4, duel=("ada", "a", 0.8)),
+        ],
+        [
+            (1, "bob", "b", ""),
+            (1, "cy", "c", "looks faster; its duel was with ada, who is not first, so one with bob is due"),
+            (2, "ada", "a", ""),
+        ],
+        ["a", "b"],
+    ),
+    Scenario(
+        "a duel that is made up for decides",
+        [
+            Event("ada", "a", 0.5),
+            Event("bob", "b", 0.45, duel=("ada", "a", 0.9)),
+            Event("cy", "c", 0.4, duel=("ada", "a", 0.8)),
+            Event("cy", "c", 0.4, duel=("bob", "b", 0.9)),
+        ],
+        [(1, "cy", "c", ""), (2, "bob", "b", ""), (3, "ada", "a", "")],
+        ["a", "b", "c"],
+    ),
+    Scenario(
+        "a duel with an earlier file of the champion's decides nothing",
+        [Event("ada", "a", 0.5), Event("ada", "a2", 0.4), Event("bob", "b", 0.39, duel=("ada", "a", 0.8))],
+        [
+            (1, "ada", "a2", ""),
+            (1, "bob", "b", "looks faster; its duel was with an earlier file of ada's, so one with ada is due"),
+        ],
+        ["a", "a2"],
+    ),
+    Scenario(
+        "the champion improves itself without a duel",
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.6), Event("ada", "a2", 0.4)],
+        [(1, "ada", "a2", ""), (2, "bob", "b", "")],
+        ["a", "a2"],
+    ),
+    Scenario(
+        "the champion's new file that is only tied with its own changes nothing",
+        [Event("ada", "a", 0.5), Event("ada", "a2", 0.4972)],
+        [(1, "ada", "a", "")],
+        ["a"],
+    ),
+    Scenario(
+        "a dethroned champion stands with its best file",
+        [
+            Event("ada", "a", 0.5),
+            Event("ada", "a2", 0.45),
+            Event("bob", "b", 0.4, duel=("ada", "a2", 0.9)),
+            Event("ada", "a3", 0.47),
+        ],
+        [(1, "bob", "b", ""), (2, "ada", "a2", "")],
+        ["a", "a2", "b"],
+    ),
+    Scenario(
+        "first place can be won back",
+        [
+            Event("ada", "a", 0.5),
+            Event("bob", "b", 0.4, duel=("ada", "a", 0.8)),
+            Event("ada", "a2", 0.3, duel=("bob", "b", 0.75)),
+        ],
+        [(1, "ada", "a2", ""), (2, "bob", "b", "")],
+        ["a", "b", "a2"],
+    ),
+    Scenario(
+        "the champion cannot win a duel with itself",
+        [Event("ada", "a", 0.5), Event("ada", "a2", 0.499, duel=("ada", "a", 0.9))],
+        [(1, "ada", "a", "")],
+        ["a"],
+    ),
+    Scenario(
+        "a slower file leaves its author's row alone",
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.6), Event("bob", "b2", 0.8)],
+        [(1, "ada", "a", ""), (2, "bob", "b", "")],
+        ["a"],
+    ),
+    Scenario(
+        "a new file within the noise leaves its author's row alone",
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.6, noise=0.05), Event("bob", "b2", 0.58, noise=0.05)],
+        [(1, "ada", "a", ""), (2, "bob", "b", "")],
+        ["a"],
+    ),
+    Scenario(
+        "a better file replaces its author's row",
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.8), Event("bob", "b2", 0.6)],
+        [(1, "ada", "a", ""), (2, "bob", "b2", "")],
+        ["a"],
+    ),
+    Scenario(
+        "a file that won first place stands, though its author's earlier one looks as fast",
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.45), Event("bob", "b2", 0.449, duel=("ada", "a", 0.9))],
+        [(1, "bob", "b2", ""), (2, "ada", "a", "")],
+        ["a", "b2"],
+    ),
+    Scenario(
+        "an old file that is judged again does not come back",
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.8), Event("bob", "b2", 0.6), Event("bob", "b", 0.8)],
+        [(1, "ada", "a", ""), (2, "bob", "b2", "")],
+        ["a"],
+    ),
+    Scenario(
+        "an old file comes back when judging again shows that the new one was only lucky",
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.8), Event("bob", "b2", 0.7), *[Event("bob", "b2", 0.9)] * 4],
+        [(1, "ada", "a", ""), (2, "bob", "b", "")],
+        ["a"],
+    ),
+    Scenario(
+        "the champion's lucky file gives way to its earlier one, and no record is set by that",
+        [Event("ada", "a", 0.5), Event("ada", "a2", 0.4), *[Event("ada", "a2", 0.6)] * 4],
+        [(1, "ada", "a", "")],
+        ["a", "a2"],
+    ),
+    Scenario(
+        "one lucky judgement among several of the same file gains nothing",
+        [Event("ada", "a", 0.5), *[Event("bob", "b", 0.6)] * 4, Event("bob", "b", 0.3)],
+        [(1, "ada", "a", ""), (2, "bob", "b", "")],
+        ["a"],
+    ),
+    Scenario(
+        "the same bytes of two authors are two rows, and the earlier stands first",
+        [Event("ada", "a", 0.5), Event("bob", "a", 0.48), Event("cy", "a", 0.502)],
+        [(1, "ada", "a", ""), (1, "bob", "a", "the same file as ada's"), (1, "cy", "a", "the same file as ada's")],
+        ["a"],
+    ),
+    Scenario(
+        "a copy cannot win first place from its original",
+        [Event("ada", "a", 0.5), Event("bob", "a", 0.48, duel=("ada", "a", 0.9))],
+        [(1, "ada", "a", ""), (1, "bob", "a", "the same file as ada's")],
+        ["a"],
+    ),
+    Scenario(
+        "a duel is with an author and a file: the same file of another author is not the champion's",
+        [Event("ada", "a", 0.5), Event("bob", "a", 0.5), Event("cy", "c", 0.4, duel=("bob", "a", 0.8))],
+        [
+            (1, "ada", "a", ""),
+            (1, "bob", "a", "the same file as ada's"),
+            (1, "cy", "c", "looks faster; its duel was with bob, who is not first, so one with ada is due"),
+        ],
+        ["a"],
+    ),
+    Scenario(
+        "a login in other letters is the same author",
+        [Event("Ada", "a", 0.5), Event("ada", "a2", 0.4), Event("bob", "b", 0.3, duel=("ADA", "a2", 0.75))],
+        [(1, "bob", "b", ""), (2, "ada", "a2", "")],
+        ["a", "a2", "b"],
+    ),
+    Scenario(
+        "within a band the earlier stands first",
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.604), Event("cy", "c", 0.6), Event("dee", "d", 0.62)],
+        [(1, "ada", "a", ""), (2, "bob", "b", ""), (2, "cy", "c", ""), (3, "dee", "d", "")],
+        ["a"],
+    ),
+    Scenario(
+        "a band ends where its best beats a row, not where neighbours differ",
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.6), Event("cy", "c", 0.604), Event("dee", "d", 0.608)],
+        [(1, "ada", "a", ""), (2, "bob", "b", ""), (2, "cy", "c", ""), (3, "dee", "d", "")],
+        ["a"],
+    ),
+    Scenario(
+        "noisy times are tied with the champion over a wide range",
+        [Event("ada", "a", 0.5, noise=0.1), Event("bob", "b", 0.55, noise=0.1), Event("cy", "c", 0.7)],
+        [(1, "ada", "a", ""), (1, "bob", "b", ""), (2, "cy", "c", "")],
+        ["a"],
+    ),
+]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_standings(scenario: Scenario) -> None:
+    table = season(scenario.events)
+    assert [(row.band, row.login, row.digest, row.note) for row in table.rows] == [
+        (band, login, digest(file), note) for band, login, file, note in scenario.rows
+    ]
+    assert [record.digest for record in table.records] == [digest(file) for file in scenario.records]
+    assert [row.rank for row in table.rows] == list(range(1, len(table.rows) + 1))
+    assert [row.champion for row in table.rows] == [True, *[False] * len(table.rows)][: len(table.rows)]
+
+
+DOES_NOT_RANK = {
+    "of another mode": {"mode": Mode.BENCHMARK},
+    "without walls": {"sandbox": SandboxInfo(kind="none", stop="signals")},
+    "not accepted": {
+        "verdict": Verdict.COMPILE_ERROR,
+        "cases": (CaseResult(kind=CaseKind.BUILD, params={}, verdict=Verdict.COMPILE_ERROR, seconds=1.0),),
+    },
+}
+
+
+@pytest.mark.parametrize("change", DOES_NOT_RANK.values(), ids=DOES_NOT_RANK)
+def test_what_does_not_rank_is_counted(change: dict[str, Any]) -> None:
+    table = season([Event("ada", "a", 0.5), Event("bob", "b", 0.4, more=change)])
+    assert [row.login for row in table.rows] == ["ada"]
+    assert table.unranked == 1
+
+
+def test_other_cases_than_the_boards_do_not_rank_and_are_counted() -> None:
+    other, ours = board(1024, 4096), board(1024, 2048)
+    judgements = [judged(Event("ada", "a", 0.5), 0, ours), judged(Event("bob", "b", 0.4), 1, other)]
+    judgements.append(judged(Event("cy", "c", 0.4), 2, board(1024)))
+    table = standings(ours, judgements)
+    assert ([row.login for row in table.rows], table.unranked) == (["ada"], 2)
+
+
+def test_a_benchmark_of_fewer_than_six_pairs_does_not_rank() -> None:
+    hasty = judged(Event("bob", "b", 0.4), 1, board())
+    short = hasty.cases[2].model_copy(update={"timing": timing(0.4, 0.001, 100.0, pairs=5)})
+    table = standings(board(), [judged(Event("ada", "a", 0.5), 0, board()), hasty.model_copy(update={"cases": (*hasty.cases[:2], short)})])
+    assert ([row.login for row in table.rows], table.unranked) == (["ada"], 1)
+
+
+def test_a_seed_that_was_drawn_anew_is_no_other_case() -> None:
+    judgement = judged(Event("ada", "a", 0.5), 0, board())
+    case = judgement.cases[2].model_copy(update={"params": {"size": 1024, "seed": 99}})
+    assert standings(board(), [judgement.model_copy(update={"cases": (*judgement.cases[:2], case)})]).rows
+
+
+def test_earlier_editions_are_named_and_other_boards_passed_over() -> None:
+    events = [
+        Event("ada", "a", 0.5, more={"edition": "1" * 64}),
+        Event("ada", "a", 0.5, more={"edition": "2" * 64}),
+        Event("bob", "b", 0.5, more={"edition": "1" * 64}),
+        Event("cy", "c", 0.5, more={"gpu": "H100"}),
+        Event("dee", "d", 0.5, more={"task": "matmul"}),
+        Event("eve", "e", 0.9),
+    ]
+    table = season(events)
+    assert [row.login for row in table.rows] == ["eve"]
+    assert table.earlier_editions == ("1" * 64, "2" * 64)
+    assert table.unranked == 0
+
+
+def test_unwalled_judgements_rank_where_they_are_allowed_and_are_marked() -> None:
+    unwalled = {"sandbox": SandboxInfo(kind="none", stop="signals")}
+    events = [Event("ada", "a", 0.5), Event("bob", "b", 0.6, more=unwalled), Event("ada", "a", 0.5)]
+    table = season(events, allow_unwalled=True)
+    assert [(row.login, row.unwalled) for row in table.rows] == [("ada", False), ("bob", True)]
+
+
+@pytest.mark.parametrize(
+    ("ranking_by", "order"),
+    [("geom", ["ada", "bob"]), ("mean", ["bob", "ada"]), ("last", ["bob", "ada"])],
+)
+def test_the_boards_ranking_decides_the_order(ranking_by: str, order: list[str]) -> None:
+    on = board(1024, 4096, ranking_by=ranking_by)
+    events = [Event("zoe", "z", 0.1), Event("ada", "a", (0.2, 0.9)), Event("bob", "b", (0.5, 0.5))]
+    assert [row.login for row in season(events, on).rows] == ["zoe", *order]
+
+
+def test_times_are_ratios_times_the_median_of_all_anchor_times() -> None:
+    table = season([
+        Event("ada", "a", 0.5, anchor_us=100.0),
+        Event("bob", "b", 0.6, anchor_us=400.0),
+        Event("cy", "c", 0.7, anchor_us=200.0),
+    ])  # fmt: skip
+    assert table.nominal_us == (200.0,)
+    assert [row.score_us.value for row in table.rows] == pytest.approx([100, 120, 140])
+    assert [row.gap for row in table.rows] == pytest.approx([0, 0.2, 0.4])
+    case = table.rows[1].cases[0]
+    assert (case.time_us.value, case.ratio.value, case.nominal_us) == pytest.approx((120, 0.6, 200))
+
+
+def test_a_machine_that_is_twice_as_slow_moves_no_row() -> None:
+    events = [Event("ada", "a", 0.5), Event("bob", "b", 0.6), Event("cy", "c", 0.7)]
+    slow = [*events[:2], Event("cy", "c", 0.7, anchor_us=200.0)]
+    assert [row.gap for row in season(slow).rows] == pytest.approx([row.gap for row in season(events).rows])
+
+
+def test_pooling_sharpens_the_interval_and_keeps_when_the_file_was_first_judged() -> None:
+    once = season([Event("ada", "a", 0.5, noise=0.02)]).rows[0]
+    thrice = season([Event("ada", "a", 0.5, noise=0.02)] * 3).rows[0]
+    assert thrice.score_us.log_half_width < once.score_us.log_half_width
+    assert thrice.score_us.value == pytest.approx(once.score_us.value)
+    assert [one.finished_at.minute for one in thrice.judgements] == [0, 1, 2]
+    assert thrice.first_at == START
+
+
+def test_only_the_newest_judgements_of_a_file_are_pooled_but_all_are_kept() -> None:
+    table = season([*[Event("ada", "a", 0.9)] * 5, *[Event("ada", "a", 0.5)] * MAX_POOLED])
+    assert table.rows[0].score_us.value == pytest.approx(50)
+    assert len(table.rows[0].judgements) == MAX_POOLED + 5
+
+
+def test_records_tell_when_by_whom_and_by_how_much() -> None:
+    table = season([
+        Event("ada", "a", 0.5),
+        Event("ada", "a2", 0.4),
+        Event("bob", "b", 0.3, duel=("ada", "a2", 0.76)),
+    ])  # fmt: skip
+    assert [(record.login, record.at.minute) for record in table.records] == [("ada", 0), ("ada", 1), ("bob", 2)]
+    assert [record.gain for record in table.records[1:]] == pytest.approx([0.2, 0.24])
+    assert table.records[0].gain is None
+    assert [record.score_us.value for record in table.records] == pytest.approx([50, 40, 30])
+    assert table.records[2].judgement.duel
+
+
+@pytest.mark.parametrize(
+    ("login", "file", "score_us", "is_due"),
+    [
+        ("bob", "b", (40.0, 39.0, 41.0), True),
+        ("bob", "b", (50.5, 49.5, 51.5), True),  # slower, but the noise reaches below
+        ("bob", "b", (52.0, 51.0, 53.0), False),
+        ("bob", "a", (40.0, 39.0, 41.0), False),  # the champion's own file
+        ("ADA", "a2", (40.0, 39.0, 41.0), False),  # the champion
+    ],
+)
+def test_a_duel_is_due_where_it_could_be_won(
+    login: str, file: str, score_us: tuple[float, float, float], is_due: bool
+) -> None:
+    value, low, high = score_us
+    table = season([Event("ada", "a", 0.5)])
+    interval = Interval(value=value, low=low, high=high)
+    assert is_duel_due(table, login=login, digest=digest(file), score_us=interval) is is_due
+    assert not is_duel_due(season([]), login=login, digest=digest(file), score_us=interval)
+
+
+def test_rows_are_found_by_login_in_any_letters() -> None:
+    table = season([Event("Ada", "a", 0.5), Event("bob", "b", 0.502)])
+    row = table.find_row("BOB")
+    assert row and table.leader_of(row) is table.champion
+    assert table.find_row("eve") is None
+
+
+events = st.builds(
+    Event,
+    login=st.sampled_from(["ada", "bob", "cy"]),
+    file=st.sampled_from("abcd"),
+    ratios=st.floats(0.4, 0.6),
+    duel=st.none() | st.tuples(st.sampled_from(["ada", "bob", "cy"]), st.sampled_from("abcd"), st.floats(0.9, 1.05)),
+    noise=st.sampled_from([0.0, 0.001, 0.05]),
+)
+
+
+@settings(deadline=None, derandomize=True, max_examples=60, database=None)
+@given(st.lists(events, min_size=1, max_size=12))
+def test_whatever_happens_the_table_keeps_its_promises(history: list[Event]) -> None:
+    table = season(history)
+    rows = table.rows
+    assert {row.login for row in rows} == {event.login for event in history}
+    assert sum(len(row.judgements) for row in rows) <= len(history)
+    assert [row.band for row in rows] == sorted(row.band for row in rows)
+    assert [row.champion for row in rows] == [True] + [False] * (len(rows) - 1)
+    assert table.records[0].gain is None
+    assert table.records[-1].login == rows[0].login
+    for row in rows:
+        assert row.champion or not row.note or "looks faster" not in row.note or row.gap < 0
+        assert row.champion or row.gap >= 0 or row.note
+        assert row.duel_due or not row.note.endswith("is due")
+
+
+@settings(deadline=None, derandomize=True, max_examples=30, database=None)
+@given(st.lists(events, min_size=1, max_size=8), events)
+def test_another_boards_judgements_change_nothing(history: list[Event], other: Event) -> None:
+    on = board()
+    judgements = [judged(event, minute, on) for minute, event in enumerate(history)]
+    foreign = judged(other, 3, on).model_copy(update={"gpu": "H100"})
+    assert standings(on, [foreign, *judgements, foreign]).rows == standings(on, judgements).rows
+
+
+def test_twenty_thousand_judgements_are_ranked_in_seconds() -> None:
+    on = board(1024, 2048, 4096)
+    patterns = [judged(Event("ada", "a", 0.3 + index / 1000, noise=0.02), index, on) for index in range(200)]
+    history = [
+        patterns[index * 7 % 200].model_copy(
+            update={
+                "submission": SubmissionInfo(login=f"user{index % 250}", digest=digest(str(index // 3 % 4000)), lines=9),
+                "finished_at": START + timedelta(minutes=index),
+            }
+        )
+        for index in range(20_000)
+    ]
+    began = time.process_time()
+    table = standings(on, history)
+    assert (took := time.process_time() - began) < 6, took
+    assert len(table.rows) == 250

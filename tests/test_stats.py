@@ -1,0 +1,194 @@
+"""The statistics that decide: checked against enumeration, simulation and their own symmetries."""
+
+import itertools
+import math
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from harness.stats import MIN_PAIRS, TIE, Interval, _signed_rank_skip, beats, is_faster, ratio_interval, score, tied
+
+ratios = st.lists(st.floats(0.1, 10), min_size=1, max_size=20)
+times = st.floats(0.5, 500)
+calmly = settings(deadline=None, derandomize=True, max_examples=60, database=None)
+
+
+def exact(value: float) -> Interval:
+    return Interval(value=value, low=value, high=value)
+
+
+def about(value: float, error: float) -> Interval:
+    return Interval(value=value, low=value / (1 + error), high=value * (1 + error))
+
+
+@st.composite
+def intervals(draw: st.DrawFn) -> Interval:
+    return about(draw(times), draw(st.floats(0, 0.2)))
+
+
+def skip_by_enumeration(n: int) -> int:
+    """The largest k with P(W <= k) <= 2.5 %, over all 2^n assignments of signs to the ranks; 0 where there is none."""
+    sums = [sum(signs) for signs in itertools.product(*((0, rank) for rank in range(1, n + 1)))]
+    fitting = [k for k in range(n * (n + 1) // 2) if sum(w <= k for w in sums) <= 0.025 * len(sums)]
+    return max(fitting, default=0)
+
+
+def counts_of_sums(n: int) -> list[int]:
+    counts = [1] + [0] * (n * (n + 1) // 2)
+    for rank in range(1, n + 1):
+        for w in range(len(counts) - 1, rank - 1, -1):
+            counts[w] += counts[w - rank]
+    return counts
+
+
+@pytest.mark.parametrize("n", range(1, 11))
+def test_the_signed_rank_skip_is_that_of_an_enumeration(n: int) -> None:
+    assert _signed_rank_skip(n) == skip_by_enumeration(n)
+
+
+@pytest.mark.parametrize("n", [65, 80, 120])
+def test_the_approximation_for_many_pairs_covers_95_percent_and_leaves_out_few_too_little(n: int) -> None:
+    tails = list(itertools.accumulate(counts_of_sums(n)))
+    right = max(k for k, tail in enumerate(tails) if 40 * tail <= 2**n)
+    assert right - 3 <= _signed_rank_skip(n) <= right
+
+
+def test_six_pairs_are_the_fewest_that_cover_95_percent() -> None:
+    assert 2 / 2**MIN_PAIRS <= 0.05 < 2 / 2 ** (MIN_PAIRS - 1)
+
+
+def test_thousands_of_pairs_do_not_overflow() -> None:
+    assert _signed_rank_skip(5000) > 0
+
+
+def normal(noise: random.Random) -> float:
+    return noise.gauss(0, 0.02)
+
+
+def with_stalls(noise: random.Random) -> float:
+    """Symmetric, because either side of a pair may stall; heavy, because stalls are long."""
+    stall = noise.choice((-1, 1)) * noise.expovariate(3) if noise.random() < 0.1 else 0
+    return noise.gauss(0, 0.01) + stall
+
+
+@pytest.mark.parametrize("n", [6, 8, 16])
+@pytest.mark.parametrize("error", [normal, with_stalls])
+def test_the_interval_covers_the_truth_in_95_percent_of_simulations(
+    n: int, error: Callable[[random.Random], float]
+) -> None:
+    noise, runs, covered = random.Random(4242), 1500, 0
+    for _ in range(runs):
+        interval = ratio_interval([0.8 * math.exp(error(noise)) for _ in range(n)])
+        covered += interval.low <= 0.8 <= interval.high
+    assert covered / runs > 0.94
+
+
+def test_the_same_kernel_against_itself_wins_fewer_than_5_percent_of_duels() -> None:
+    noise, runs = random.Random(9173), 2000
+    for error in (normal, with_stalls):
+        won = sum(is_faster(ratio_interval([math.exp(error(noise)) for _ in range(8)])) for _ in range(runs))
+        assert won / runs < 0.05
+
+
+def test_one_stall_among_six_runs_does_not_move_the_estimate() -> None:
+    calm = ratio_interval([0.79, 0.8, 0.8, 0.8, 0.8, 0.81])
+    stalled = ratio_interval([0.79, 0.8, 0.8, 0.8, 0.8, 8.0])
+    assert stalled.value == pytest.approx(calm.value, rel=0.01)
+
+
+@calmly
+@given(ratios, st.floats(0.01, 100))
+def test_scaling_all_ratios_scales_the_interval(values: list[float], factor: float) -> None:
+    scaled = ratio_interval([value * factor for value in values])
+    expected = ratio_interval(values).scaled(factor)
+    assert (scaled.value, scaled.low, scaled.high) == pytest.approx((expected.value, expected.low, expected.high))
+
+
+@calmly
+@given(ratios)
+def test_inverting_all_ratios_inverts_the_interval(values: list[float]) -> None:
+    there, back = ratio_interval(values), ratio_interval([1 / value for value in values])
+    assert (back.value, back.low, back.high) == pytest.approx((1 / there.value, 1 / there.high, 1 / there.low))
+
+
+@calmly
+@given(ratios, st.randoms(use_true_random=False))
+def test_the_order_of_ratios_does_not_matter(values: list[float], shuffler: random.Random) -> None:
+    shuffled = shuffler.sample(values, len(values))
+    assert ratio_interval(shuffled) == ratio_interval(values)
+
+
+@calmly
+@given(ratios)
+def test_an_interval_lies_within_its_ratios(values: list[float]) -> None:
+    interval = ratio_interval(values)
+    assert min(values) * (1 - 1e-12) <= interval.low <= interval.value <= interval.high <= max(values) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("ranking_by", ["geom", "mean", "last"])
+@calmly
+@given(cases=st.lists(intervals(), min_size=1, max_size=6))
+def test_a_score_is_an_interval_between_the_fastest_and_the_slowest_case(ranking_by: str, cases: list[Interval]) -> None:
+    result = score(cases, ranking_by)
+    assert min(case.low for case in cases) * (1 - 1e-9) <= result.low
+    assert result.high <= max(case.high for case in cases) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("ranking_by", "expected"), [("geom", 20.0), ("mean", 22.5), ("last", 40.0)])
+def test_scores_are_the_means_that_they_are_called(ranking_by: str, expected: float) -> None:
+    cases = [exact(10.0), exact(40.0)] if ranking_by != "mean" else [exact(5.0), exact(40.0)]
+    assert score(cases, ranking_by).value == pytest.approx(expected)
+
+
+def test_errors_of_independent_cases_add_in_squares() -> None:
+    assert score([about(10, 0.02)] * 4, "geom").log_half_width == pytest.approx(math.log(1.02) / 2)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "is_tied"),
+    [
+        (exact(100), exact(100), True),
+        (exact(100), exact(100 * (1 + TIE) - 0.01), True),
+        (exact(100), exact(100 * (1 + TIE) + 0.01), False),
+        (about(100, 0.03), exact(102), True),
+        (about(100, 0.03), about(104, 0.03), True),
+        (about(100, 0.03), about(105, 0.03), False),
+    ],
+)
+def test_a_tie_is_below_one_percent_or_below_the_intervals(a: Interval, b: Interval, is_tied: bool) -> None:
+    assert tied(a, b) is is_tied
+    assert beats(a, b) is not is_tied
+
+
+@calmly
+@given(intervals(), intervals())
+def test_of_two_times_either_is_beaten_or_they_are_tied(a: Interval, b: Interval) -> None:
+    assert tied(a, b) == tied(b, a)
+    assert tied(a, b) + beats(a, b) + beats(b, a) == 1
+
+
+@pytest.mark.parametrize(
+    ("low", "value", "high", "wins"),
+    [
+        (0.95, 0.97, 0.99, True),
+        (0.9, 0.97, 1.0, False),  # the noise reaches 1
+        (0.9949, 0.995, 0.9951, False),  # sure, but too little
+        (0.98, 0.99, 0.9999, True),
+        (1.01, 1.02, 1.03, False),
+    ],
+)
+def test_a_duel_takes_a_sure_gain_of_one_percent(low: float, value: float, high: float, wins: bool) -> None:
+    assert is_faster(Interval(value=value, low=low, high=high)) is wins
+
+
+@pytest.mark.parametrize(
+    "numbers", [(1.0, 1.1, 1.2), (1.0, 0.5, 0.9), (0.0, 0.0, 0.0), (math.nan, 1.0, 1.0), (1.0, 1.0, math.inf), (-1, -2, -0.5)]
+)
+def test_an_interval_is_positive_finite_and_ordered(numbers: tuple[float, float, float]) -> None:
+    value, low, high = numbers
+    with pytest.raises(ValidationError):
+        Interval(value=value, low=low, high=high)

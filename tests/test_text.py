@@ -1,0 +1,118 @@
+"""Hostile words in Markdown, and numbers for people."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from harness.stats import Interval
+from scripts.text import fence, format_interval, format_percent, format_us, inline, plain, shorten
+
+calmly = settings(deadline=None, derandomize=True, database=None)
+hostile = st.text(
+    alphabet=st.one_of(st.sampled_from("`|\\<>@#[]()!*_~:/\n\r\t \x1b\u202e\u200b$"), st.characters()), max_size=200
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("output[3] is 1.5, expected 1.0 ± 0.1 µs", "output[3] is 1.5, expected 1.0 ± 0.1 µs"),
+        ("日本語 é ß 🎉", "日本語 é ß 🎉"),
+        ("two\nlines\tand a tab", "two\nlines\tand a tab"),
+        ("from\r\nWindows", "from\nWindows"),
+        ("over\rwritten", "over\\x0dwritten"),
+        ("\x1b[31mred\x1b[0m \x07\x00\x7f", "\\x1b[31mred\\x1b[0m \\x07\\x00\\x7f"),
+        ("\x9b2J", "\\x9b2J"),
+        ("abc\u202egnp.exe\u2066\u200f", "abc\\u202egnp.exe\\u2066\\u200f"),
+        ("zero\u200bwidth\ufeff\u2060\u00ad", "zero\\u200bwidth\\ufeff\\u2060\\xad"),
+        ("tag \U000e0041", "tag \\U000e0041"),
+        ("filler \u3164\u2800\u115f\ufe0f", "filler \\u3164\\u2800\\u115f\\ufe0f"),
+        ("line\u2028separator\u2029", "line\\u2028separator\\u2029"),
+        ("lone \ud800", "lone \\ud800"),
+        ("wide\u3000space\u00a0", "wide\u3000space\u00a0"),
+    ],
+)
+def test_what_is_invisible_is_written_out_and_the_rest_stays(text: str, expected: str) -> None:
+    assert plain(text) == expected
+
+
+@calmly
+@given(hostile)
+def test_plain_text_stays_as_it_is(text: str) -> None:
+    assert plain(plain(text)) == plain(text)
+    plain(text).encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("simple", "`simple`"),
+        ("two\n  lines", "`two lines`"),
+        ("a|b", "`a¦b`"),
+        ("a `b` c", "``a `b` c``"),
+        ("``` at start", "```` ``` at start ````"),
+        ("@alice #1 <img src=x>", "`@alice #1 <img src=x>`"),
+        (" \n ", ""),
+        ("", ""),
+    ],
+)
+def test_a_line_becomes_code(text: str, expected: str) -> None:
+    assert inline(text) == expected
+
+
+@calmly
+@given(hostile)
+def test_a_cell_of_a_table_is_code_and_nothing_else(text: str) -> None:
+    cell = inline(text)
+    tokens = MarkdownIt("commonmark").enable("table").parse(f"| a | b |\n| --- | --- |\n| {cell} | end |")
+    inlines = [token for token in tokens if token.type == "inline"]
+    assert [token.content for token in inlines if token.content == "end"] or cell.strip("` ") == "end"
+    assert len(inlines) == 4
+    assert [child.type for child in inlines[2].children or []] == (["code_inline"] if cell else [])
+
+
+@calmly
+@given(hostile)
+def test_a_fence_is_one_block_of_code_and_nothing_else(text: str) -> None:
+    tokens = MarkdownIt("commonmark").parse(f"before\n\n{fence(text)}\n\nafter")
+    assert [token.type for token in tokens if not token.type.startswith("paragraph")] == ["inline", "fence", "inline"]
+
+
+def test_long_text_is_cut_after_it_was_written_out() -> None:
+    assert len(inline("\u202e" * 1000, 100)) == 102
+    assert shorten("abcdef", 4) == "abc…"
+    assert shorten("abcdef", 4, keep_end=True) == "…def"
+    assert fence("x" * 100 + "end", 10, keep_end=True) == "```text\n…xxxxxxend\n```"
+
+
+@pytest.mark.parametrize(
+    ("us", "expected"),
+    [
+        (0.0004, "0.400 ns"),
+        (0.4123, "412.3 ns"),
+        (1, "1.000 µs"),
+        (412.34, "412.3 µs"),
+        (999.94, "999.9 µs"),
+        (999.96, "1.000 ms"),
+        (1234.4, "1.234 ms"),
+        (12_344, "12.34 ms"),
+        (1_500_000, "1.500 s"),
+        (7_200_000_000, "7200 s"),
+    ],
+)
+def test_a_time_has_four_digits_and_a_unit(us: float, expected: str) -> None:
+    assert format_us(us) == expected
+
+
+@calmly
+@given(st.floats(1e-3, 1e9))
+def test_no_time_is_longer_than_a_cell(us: float) -> None:
+    assert re.fullmatch(r"\d[\d.]{0,4} (ns|µs|ms|s)", format_us(us)) or us >= 1e10
+
+
+def test_intervals_and_shares_are_written_with_their_unit() -> None:
+    assert format_interval(Interval(value=412.3, low=410.6, high=413.9)) == "412.3 µs ±0.4 %"
+    assert format_percent(0.031) == "3.1 %"
