@@ -9,8 +9,8 @@ until the interval of their ratio is within ±1 % or the time for it is spent.  
 is the referee's alone: it never follows from how fast a player seems to be.
 
 What a window costs beside the kernel is measured by an honest player that does nothing with the same
-inputs.  That overhead is subtracted; so a player that had none at all would gain that much, and no more:
-it is the bound.
+inputs.  Of these windows the lower quartile is the overhead: it is subtracted from every window, and so is
+the most that a player could gain who had no overhead at all.  It is the bound.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.judgement import Run, Timing, pair_ratios
-from harness.stats import MIN_PAIRS, Interval, median, ratio_interval
+from harness.stats import MIN_PAIRS, Interval, ratio_interval
 
 WARMUPS = 3
 SAMPLES = 12
 STEADY = 0.01
 """Half-width of the ratio's interval at which sampling may end."""
 
-SHORTEST_US = 0.1
-"""A window that was no longer than its overhead is written down as this, not as zero or less."""
+RESOLUTION = 0.1
+"""No sample is written down as less than this share of the overhead: below it, there is nothing but noise."""
 
 NULL_KERNEL = """
 def custom_kernel(data):
@@ -51,13 +51,14 @@ class Windows:
     seeds: tuple[int, ...]
 
     def as_run(self, order: int, overhead_us: float) -> Run:
-        times = tuple(max(window - overhead_us, SHORTEST_US) for window in self.windows_us)
+        times = tuple(max(window - overhead_us, RESOLUTION * overhead_us) for window in self.windows_us)
         return Run(order=order, warmups_us=times[:WARMUPS], samples_us=times[WARMUPS:], seeds=self.seeds)
 
 
 def calibrate(play_null: Play) -> float:
-    """The median window of a player that does nothing, in microseconds: what is subtracted, and the bound."""
-    return median(play_null(0).windows_us[WARMUPS:])
+    """The lower quartile of the windows of a player that does nothing, in microseconds."""
+    windows = sorted(play_null(0).windows_us[WARMUPS:])
+    return windows[len(windows) // 4]
 
 
 def time_case(play_submission: Play, play_anchor: Play, overhead_us: float, steady_s: float) -> Timing:

@@ -68,10 +68,6 @@ class Faults:
                 names = _keys_beside(loc, model)
                 self.add(loc, _in_plain_words(details["type"], details["input"], details.get("ctx", {}), loc, names))
 
-    def touch(self, *keys: str) -> bool:
-        """Whether one of these top-level keys is at fault, so that nothing can be concluded from it."""
-        return any(loc[:1] == (key,) for loc in self._places for key in keys)
-
     def _line(self, loc: Loc) -> int:
         while loc not in self.lines:
             loc = loc[:-1]

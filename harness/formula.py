@@ -27,22 +27,28 @@ _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
 _FUNCTIONS: dict[str, Callable[..., float]] = {"min": min, "max": max, "log2": math.log2, "ceil": math.ceil}
 
 
+class NotAFormula(ValueError):
+    """What should be a formula is none, or has no value for this case."""
+
+
 def evaluate(formula: str, params: Mapping[str, object]) -> float:
     """The value of `formula` for one case; finite and not negative.
 
     Raises:
-        ValueError: not such a formula, a name that is no parameter, or no finite value; the message says which.
+        NotAFormula: not arithmetic, a name that is no parameter, or no finite value; the message says which.
     """
     if len(formula) > MAX_LENGTH:
-        raise ValueError(f"longer than {MAX_LENGTH} characters")
+        raise NotAFormula(f"longer than {MAX_LENGTH} characters")
     try:
         value = float(_value(ast.parse(formula.strip(), mode="eval").body, params))
     except (SyntaxError, RecursionError, MemoryError):
-        raise ValueError(f"'{formula}' is not a formula; write it like '3 * size * size * 2'") from None
-    except (ArithmeticError, TypeError) as error:
-        raise ValueError(f"'{formula}' cannot be computed: {error}") from None
+        raise NotAFormula(f"'{formula}' is not a formula; write it like '3 * size * size * 2'") from None
+    except NotAFormula:
+        raise
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise NotAFormula(f"'{formula}' cannot be computed: {error}") from None
     if not math.isfinite(value) or value < 0:
-        raise ValueError(f"'{formula}' is {value}; it must be finite and not negative")
+        raise NotAFormula(f"'{formula}' is {value}; it must be finite and not negative")
     return value
 
 
@@ -61,19 +67,19 @@ def _value(node: ast.expr, params: Mapping[str, object]) -> float:
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
             return _function(name)(*(_value(arg, params) for arg in args))
     words = f"use numbers, names, + - * / // % ** {', '.join(_FUNCTIONS)}"
-    raise ValueError(f"'{ast.unparse(node)}' is not arithmetic; {words}")
+    raise NotAFormula(f"'{ast.unparse(node)}' is not arithmetic; {words}")
 
 
 def _param(name: str, params: Mapping[str, object]) -> float:
     if name not in params:
-        raise ValueError(f"no case has the parameter '{name}'{did_you_mean(name, params)}")
+        raise NotAFormula(f"no case has the parameter '{name}'{did_you_mean(name, params)}")
     value = params[name]
     if not isinstance(value, int | float):
-        raise ValueError(f"the parameter '{name}' is {value!r}, not a number")
+        raise NotAFormula(f"the parameter '{name}' is {value!r}, not a number")
     return float(value)
 
 
 def _function(name: str) -> Callable[..., float]:
     if name not in _FUNCTIONS:
-        raise ValueError(f"no function is called '{name}'{did_you_mean(name, _FUNCTIONS)}")
+        raise NotAFormula(f"no function is called '{name}'{did_you_mean(name, _FUNCTIONS)}")
     return _FUNCTIONS[name]

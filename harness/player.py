@@ -18,9 +18,9 @@ from typing import Any
 
 import torch
 
-from harness.protocol import MAX_MESSAGE, MAX_TEXT, write
+from harness.protocol import ITEM_BYTES, MAX_MESSAGE, MAX_TEXT, write
 
-_DTYPE_NAMES = {value: name for name, value in vars(torch).items() if isinstance(value, torch.dtype)}
+_DTYPE_NAMES = {getattr(torch, name): name for name in ITEM_BYTES if hasattr(torch, name)}
 _SCALARS = (bool, int, float, str, type(None))
 
 
@@ -112,8 +112,8 @@ def describe(value: Any) -> Any:
 
 
 def _describe_tensor(tensor: torch.Tensor) -> Any:
-    if tensor.layout is not torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
-        return {"object": f"Tensor with layout {tensor.layout} on {tensor.device.type}"}
+    if tensor.layout is not torch.strided or tensor.device.type != "cpu" or tensor.dtype not in _DTYPE_NAMES:
+        return {"object": f"a Tensor of {tensor.dtype}, {tensor.layout}, on {tensor.device.type}"}
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
     return {

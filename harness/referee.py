@@ -148,7 +148,9 @@ class Table:
         self.player.resume()
         answer = self.player.answer(ends, deadline.what)
         self.player.stop()
-        return (time.perf_counter_ns() - start) / 1e3, answer
+        window_us = (time.perf_counter_ns() - start) / 1e3
+        self.player.refuse_early_messages()
+        return window_us, answer
 
     def _read(self, address: int, target: int, length: int) -> None:
         cpu.read_memory(self.player.pid, address, target, length)

@@ -342,10 +342,10 @@ class Player:
                 time.sleep(0.0001)
 
     def refuse_early_messages(self) -> None:
-        """Between windows nothing may come: a message now was sent before it was asked for."""
+        """While the player is stopped nothing may come: a message now was sent without being asked for."""
         with contextlib.suppress(BlockingIOError, OSError):
             if self._control.recv(MAX_MESSAGE, socket.MSG_DONTWAIT):
-                raise Foul(Verdict.SECURITY_VIOLATION, "The process answered the referee before it was asked.")
+                raise Foul(Verdict.SECURITY_VIOLATION, "The process answered the referee without being asked.")
 
     def stop(self) -> None:
         assert self._freezer

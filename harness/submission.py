@@ -19,6 +19,7 @@ import re
 import tokenize
 import warnings
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
@@ -205,8 +206,9 @@ def _require_kernel(submission: Submission) -> None:
     tree = _parse(submission)
     names = {name for node in ast.walk(tree) for name in _names_made_by(node)}
     if not names & {ENTRY_POINT, "*"}:
-        near = did_you_mean(ENTRY_POINT, names)
-        raise SubmissionError(f"{submission.name} does not define {ENTRY_POINT}(data){near}")
+        near = get_close_matches(ENTRY_POINT, sorted(names)[:1000], n=1, cutoff=0.8)
+        hint = f"; rename {near[0]}" if near else ""
+        raise SubmissionError(f"{submission.name} does not define {ENTRY_POINT}(data){hint}.")
 
 
 def _parse(submission: Submission) -> ast.Module:
@@ -235,6 +237,6 @@ def _names_made_by(node: ast.AST) -> tuple[str, ...]:
             return (name,)
         case ast.alias(name=name, asname=asname):
             return (asname or name,)
-        case ast.Constant(value=str(text)):  # globals()["custom_kernel"] = ..., exec("def custom_kernel ...")
-            return (ENTRY_POINT,) if ENTRY_POINT in text else ()
+        case ast.Constant(value=str(text)):  # globals()["custom_kernel"] = …, exec("def custom_kernel(data): …")
+            return (ENTRY_POINT,) if text == ENTRY_POINT or f"def {ENTRY_POINT}(" in text else ()
     return ()

@@ -193,8 +193,8 @@ def load_task(folder: Path) -> Task:
     folder = folder.parent.resolve() / folder.name
     faults = Faults(folder / "task.yml")
     _require_place(folder)
-    file = read_task_file(folder, faults)
-    task = _assemble(folder, file, faults) if file else None
+    file, ill = read_task_file(folder, faults)
+    task = _assemble(folder, file, ill, faults) if file else None
     if faults or not task:
         raise TaskError(str(faults))
     return task
@@ -229,11 +229,11 @@ def _require_place(folder: Path) -> None:
         raise TaskError(f"{display(folder)}: {error}") from None
 
 
-def _assemble(folder: Path, file: TaskFile, faults: Faults) -> Task:
+def _assemble(folder: Path, file: TaskFile, ill: set[str], faults: Faults) -> Task:
     """The task that file and folder describe; faults are collected on the way."""
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", folder.name):
         faults.add_elsewhere(folder, "a task's folder is named with lower case letters, digits, _ and - only")
-    around = TaskFolder(folder, file, faults)
+    around = TaskFolder(folder, file, ill, faults)
     around.check_keys()
     examples = around.find_examples()
     anchor = around.find_anchor(examples)

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import core_schema
+from pydantic_core import ErrorDetails, core_schema
 
 from harness.faults import Faults
 from harness.task_values import (
@@ -205,18 +205,30 @@ def task_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "PullRank task"}
 
 
-def read_task_file(folder: Path, faults: Faults) -> TaskFile | None:
-    """Read `task.yml`; faults go to `faults`, and a key at fault is as if left out, so that the rest can be judged.
+def read_task_file(folder: Path, faults: Faults) -> tuple[TaskFile | None, set[str]]:
+    """Read `task.yml`; what is wrong goes to `faults`.
 
-    None where nothing can be read.
+    So that the rest can be judged, unknown keys are left away, and so are keys whose values are at fault; the latter
+    are returned beside, for nothing follows from them.  None where nothing can be read.
     """
     values = read_yaml(folder / "task.yml", faults)
     if values is None:
-        return None
+        return None, set()
     try:
-        return TaskFile.model_validate(values, context=folder)
+        return TaskFile.model_validate(values, context=folder), set()
     except ValidationError as error:
         faults.add_all(error, TaskFile)
-        ill = {first["loc"][0] for first in error.errors(include_url=False)}
-        rest = {key: value for key, value in values.items() if key not in ill}
-        return TaskFile.model_validate({"tests": [{}], "benchmarks": [{}]} | rest, context=folder)
+        ill = {key for details in error.errors() if (key := _key_at_fault(details, values))}
+    rest = {key: value for key, value in values.items() if key not in ill}
+    return TaskFile.model_validate({"tests": [{}], "benchmarks": [{}]} | rest, context=folder), ill
+
+
+def _key_at_fault(details: ErrorDetails, values: dict[str, Any]) -> str | None:
+    """The top-level key whose value is at fault; None for unknown keys, which are taken out of `values`."""
+    if details["type"] != "extra_forbidden":
+        return str(details["loc"][0])
+    section: Any = values
+    for part in details["loc"][:-1]:
+        section = section[part]
+    del section[details["loc"][-1]]
+    return None

@@ -6,7 +6,7 @@
       template.py                   `templates`
       examples/<verdict>/*.py       the folder's name is the verdict that each must get
 
-Nothing is run.  Faults are added, and a key that is at fault already is left alone: nothing follows from it.
+Nothing is run.  Faults are added; nothing is concluded from keys whose values are at fault already.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ class Example:
 class TaskFolder:
     """A task's folder, read as its task.yml says."""
 
-    def __init__(self, folder: Path, file: TaskFile, faults: Faults) -> None:
+    def __init__(self, folder: Path, file: TaskFile, ill: set[str], faults: Faults) -> None:
         self.folder = folder
         self.file = file
+        self.ill = ill
         self.faults = faults
         self.evaluator = file.evaluator or (Evaluator.SCRIPT if file.lang is Language.CU else Evaluator.REFEREE)
         self.submission_name = f"submission.{file.lang}"
@@ -53,7 +54,7 @@ class TaskFolder:
     @property
     def is_refereed(self) -> bool:
         """Whether the referee judges for sure: not where the keys that say so are at fault."""
-        return not self.is_script and not self.faults.touch("evaluator", "lang")
+        return not self.is_script and self.file.lang is Language.PY and not self.ill & {"evaluator", "lang"}
 
     def check_keys(self) -> None:
         """Do the keys fit each other?"""
@@ -75,7 +76,7 @@ class TaskFolder:
 
     def read_files(self) -> dict[str, bytes]:
         """Name and content of every file that judging needs, but for the submission."""
-        if self.faults.touch("files", "lang"):
+        if self.ill & {"files", "lang"}:
             return {}
         sources = self._listed_files() if self.file.files else self._default_files()
         files = {name: self.read(path) for name, path in sources}
@@ -118,17 +119,17 @@ class TaskFolder:
         return anchor or (accepted[0] if accepted and not self.is_script else None)
 
     def _check_evaluator(self) -> None:
-        if self.file.lang is Language.CU and self.is_refereed:
+        if self.file.lang is Language.CU and not self.is_script:
             self.faults.add(("evaluator",), "lang: cu brings its own evaluator; write 'script' or leave it out")
         if self.file.multi_gpu and self.is_refereed:
             self.faults.add(("multi_gpu",), "needs evaluator: script")
-        for loc, params in self._cases() if self.file.multi_gpu else ():
+        for loc, params in self._cases() if self.file.multi_gpu and self.is_script else ():
             if "world_size" not in params:
                 self.faults.add(loc, "needs world_size, because of multi_gpu")
 
     def _check_boards(self) -> None:
         for gpu in self.file.per_gpu:
-            if gpu not in self.file.gpus and not self.faults.touch("gpus"):
+            if gpu not in self.file.gpus and "gpus" not in self.ill:
                 known = ", ".join(self.file.gpus)
                 near = did_you_mean(gpu, self.file.gpus)
                 self.faults.add(("per_gpu", gpu), f"no board of this task (gpus: {known}){near}")
@@ -142,7 +143,7 @@ class TaskFolder:
                 self.faults.add(("work", key), str(error))
 
     def _check_config(self, files: dict[str, bytes]) -> None:
-        if not self.is_script or self.faults.touch("config", "evaluator"):
+        if not self.is_script or self.ill & {"config", "evaluator"}:
             return
         config = self.file.config or ScriptConfig()
         main = () if config.main is None else (config.main,)
@@ -154,11 +155,11 @@ class TaskFolder:
                 self.faults.add(("config", key), f"'{name}' is not one of the files{did_you_mean(name, files)}")
 
     def _cases(self) -> Iterator[tuple[Loc, dict[str, Any]]]:
-        """Every case of every board, with its place; none of lists that are at fault."""
+        """Every case of every board, with its place."""
         sections = [((), self.file), *((("per_gpu", gpu), board) for gpu, board in self.file.per_gpu.items())]
         for loc, section in sections:
             for key in ("tests", "benchmarks"):
-                if not self.faults.touch(key, "per_gpu"):
+                if key not in self.ill:
                     for index, params in enumerate(getattr(section, key) or ()):
                         yield (*loc, key, index), params
 

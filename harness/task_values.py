@@ -43,8 +43,8 @@ def find_file(folder: Path, source: str) -> Path:
     Raises:
         ValueError: it leads out of the tree (by `..` or by a link), is missing, or is no plain file.
     """
-    if Path(source).is_absolute() or "\\" in source:
-        raise ValueError(f"'{source}' must be a path relative to the task's folder, with /")
+    if Path(source).is_absolute() or "\\" in source or not source.isprintable():
+        raise ValueError(f"{source!r} must be a path relative to the task's folder, with /")
     try:
         path = (folder / source).resolve()
         if not path.is_relative_to(folder.parent):
@@ -105,6 +105,10 @@ def _case_value(value: object) -> Param:
             return tuple(int(number) for number in re.findall(r"-?\d+", value))
         case str() if len(value) <= 200 and value.isprintable() and ";" not in value:
             return value
+        case int():
+            raise ValueError(f"must be within 64 bits, not {quote(value)}")
+        case str():
+            raise ValueError(f"must be a short word, without ';' and line breaks, not {quote(value)}")
         case list() if all(type(item) is int and abs(item) < 2**63 for item in value):
             return tuple(value)
     raise ValueError(f"must be a number, a word, true, false or a list of whole numbers, not {quote(value)}")

@@ -23,12 +23,17 @@ MAX_BYTES = 128 * 1024
 MAX_DEPTH = 16
 MAX_VALUES = 20_000
 
+UNREADABLE = object()
+"""Stands where a value could not be read; no model accepts it."""
+
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _STANDARD = "tag:yaml.org,2002:"
+_SCALARS = {"str", "int", "float", "bool", "null", "timestamp"}
 _EXPONENT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+")
 _HINTS = {
     "mapping values are not allowed": "a text with ': ' in it needs quotes",
     "cannot start any token": "a text that begins with @, % or ` needs quotes",
+    "found another document": "take the '---' away",
     "did not find expected": "is a bracket or a quote left open?",
 }
 
@@ -100,7 +105,7 @@ def _in_plain_words(error: yaml.YAMLError, text: str) -> _Unreadable:
     line = mark.line + 1 if mark else 1
     tabs = [number for number, content in enumerate(text.split("\n"), 1) if re.match(r" *\t", content)]
     if tabs and tabs[0] <= line:
-        others = f" (so are lines {', '.join(map(str, tabs[1:9]))})" if tabs[1:] else ""
+        others = f" (also in {', '.join(map(str, tabs[1:9]))})" if tabs[1:] else ""
         return _Unreadable(f"indented with a tab; YAML wants spaces{others}", tabs[0])
     problem = getattr(error, "problem", None) or getattr(error, "context", None) or str(error)
     hint = next((f"; {hint}" for part, hint in _HINTS.items() if part in problem), "")
@@ -124,10 +129,11 @@ class _Walk:
                 return self.mapping(node, loc)
             case yaml.SequenceNode(tag="tag:yaml.org,2002:seq"):
                 return [self.placed(child, (*loc, index), _line(child)) for index, child in enumerate(node.value)]
-            case yaml.ScalarNode():
+            case yaml.ScalarNode() if node.tag.removeprefix(_STANDARD) in _SCALARS:
                 return self.scalar(node, loc)
             case yaml.Node():
                 self.faults.add(loc, f"the tag {_short(node.tag)} is not read here")
+                return UNREADABLE
         return None
 
     def placed(self, node: yaml.Node, loc: Loc, line: int) -> Any:
@@ -155,7 +161,7 @@ class _Walk:
             return self.scalars.construct_object(node)
         except (yaml.YAMLError, ValueError, LookupError, AttributeError):  # PyYAML on `!!bool maybe`, `!!timestamp x`
             self.faults.add(loc, f"{quote(node.value)} cannot be read as {_short(node.tag)}")
-            return None
+            return UNREADABLE
 
 
 def _line(node: yaml.Node | yaml.Event) -> int:

@@ -21,7 +21,9 @@ from scripts.text import format_error, format_percent, format_us
 @click.command()
 @click.argument("task")
 @click.option("--gpu", help="Which board of the task. Default: CPU if it has one, else its first.")
-@click.option("--ledger", type=click.Path(path_type=Path), default=LEDGER, help="Folder of the ledger. Default: ledger/.")
+@click.option(
+    "--ledger", type=click.Path(path_type=Path), default=LEDGER, help="Folder of the ledger. Default: ledger/."
+)
 @click.option("--tasks", type=click.Path(path_type=Path), default=TASKS, help="Folder of the tasks. Default: tasks/.")
 @click.option("--allow-unwalled", is_flag=True, help="Rank what was judged without walls, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, in full precision.")
@@ -52,7 +54,9 @@ def choose_board(task: Task, gpu: str | None, wishes: tuple[str, ...] = ()) -> B
 
 def standings_table(ranked: Standings) -> Table:
     title = f"{ranked.board.task.title} on {ranked.board.gpu}"
-    made = table(title, "Rank", "Author", "Time", "±", "Gap", "Language", "Judged", "", right=("Rank", "Time", "±", "Gap"))
+    made = table(
+        title, "Rank", "Author", "Time", "±", "Gap", "Language", "Judged", "", right=("Rank", "Time", "±", "Gap")
+    )
     bands = [row.band for row in ranked.rows]
     for row in ranked.rows:
         made.add_row(

@@ -1,8 +1,8 @@
 """`pullrank demo`: a whole competition in a scratch folder, without GitHub and without a GPU.
 
-    the tasks' examples ─► as pull requests of six fictional logins
-      each: judge, for real ─► ledger ─► standings ─► the comment that the pull request would get
-    then: the boards, the site, and a server on loopback to look at it
+the tasks' examples ─► as pull requests of six fictional logins
+  each: judge, for real ─► ledger ─► standings ─► the comment that the pull request would get
+then: the boards, the site, and a server on loopback to look at it
 """
 
 from __future__ import annotations

@@ -87,7 +87,8 @@ def _torch() -> Finding:
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
-        return Finding(name="torch", state=State.MISSING, detail="not installed", remedy="make setup, or pip install torch numpy")
+        remedy = "make setup, or pip install torch numpy"
+        return Finding(name="torch", state=State.MISSING, detail="not installed", remedy=remedy)
     return Finding(name="torch", state=State.OK, detail=version)
 
 
@@ -100,11 +101,13 @@ def _walls() -> Finding:
     try:
         with Sandbox("bubblewrap", memory_gib=1) as sandbox:
             began = time.perf_counter()
-            with sandbox.seat(Entry(name="doctor", files={"submission.py": "def custom_kernel(data):\n    return data\n"})):
+            with sandbox.seat(Entry(name="doctor", files={})):
                 seconds = time.perf_counter() - began
     except JudgeError as error:
-        return Finding(name="sandbox", state=State.MISSING, detail=str(error), remedy="Linux 5.11 or later, with user namespaces")
-    return Finding(name="sandbox", state=State.OK, detail=f"bubblewrap; a fresh player stands in {seconds * 1e3:.0f} ms")
+        remedy = "Linux 5.11 or later, with user namespaces"
+        return Finding(name="sandbox", state=State.MISSING, detail=str(error), remedy=remedy)
+    detail = f"bubblewrap; a fresh player stands in {seconds * 1e3:.0f} ms"
+    return Finding(name="sandbox", state=State.OK, detail=detail)
 
 
 def _freezer() -> Finding:
@@ -187,7 +190,9 @@ def _first_line_with_digits(command: list[str]) -> str:
 
 def _output(command: list[str]) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip()

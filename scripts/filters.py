@@ -6,9 +6,10 @@ its way into a page, without a template having to ask for it: see `environment`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,7 @@ def minute(at: datetime) -> str:
 
 
 def params(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}: {value}" for name, value in values.items())
+    return ", ".join(f"{name}: {value}" for name, value in values.items()) or "no arguments"
 
 
 def sentence(text: str) -> str:
@@ -173,10 +174,14 @@ def claims(standings: Standings) -> str:
     return " ".join(_CLAIMS[claim] for claim in Claim if claim in found)
 
 
-def case_labels(cases: list[Mapping[str, Any]]) -> list[str]:
-    """A name for each case, without the seed where the rest tells them apart: ranked seeds are fresh anyway."""
-    short = [params({key: value for key, value in case.items() if key != "seed"}) for case in cases]
-    return short if len(set(short)) == len(short) and all(short) else [params(case) for case in cases]
+def case_labels(cases: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A name for each case, by what tells them apart; by the seed only if nothing else does: ranked ones are fresh."""
+    telling = [name for name in dict.fromkeys(chain(*cases)) if len({str(case.get(name)) for case in cases}) > 1]
+    for names in ([name for name in telling if name != "seed"], telling):
+        short = [params({name: case[name] for name in names if name in case}) for case in cases]
+        if len(set(short)) == len(cases) > 1:
+            return short
+    return [params(case) for case in cases]
 
 
 # Markdown and code.

@@ -1,8 +1,8 @@
 """`pullrank test / benchmark / rank FILE`: judge a file on this machine, just as a pull request is judged.
 
-    file ─► which task?   --task-dir, --task, the folder that it lies in, or its directive
-         ─► which board?  --gpu, its directive, CPU
-         ─► harness.judge.judge ─► Judgement ─► a table, or JSON
+file ─► which task?   --task-dir, --task, the folder that it lies in, or its directive
+     ─► which board?  --gpu, its directive, CPU
+     ─► harness.judge.judge ─► Judgement ─► a table, or JSON
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rich.table import Table
 
 from harness.errors import SubmissionError
 from harness.judgement import CaseResult, Judgement, Mode
-from harness.submission import Submission, read_submission, task_of
+from harness.submission import Submission, read_directives, read_submission, task_of
 from harness.task import Task, load_task
 from harness.verdict import Verdict
 from scripts.board import choose_board
@@ -92,7 +92,9 @@ def judge_file(
 ) -> int:
     """Judge one file, print what came out, and return the command's exit code."""
     submission = read_submission(file)
-    board = choose_board(find_task(file, submission, task, task_dir), gpu, wishes_of(submission))
+    # A file that cannot be read for its directives is judged all the same, and told what is wrong with it.
+    wishes = () if submission.fault else read_directives(submission.text).gpus
+    board = choose_board(find_task(file, submission, task, task_dir), gpu, wishes)
     if out and not out.parent.is_dir():
         raise SubmissionError(f"--out {out}: there is no folder {out.parent}")
     from harness.judge import judge
@@ -113,15 +115,17 @@ def find_task(file: Path, submission: Submission, name: str | None, task_dir: Pa
     """The task that a file is for: as the call says, else as its place or its directive says."""
     if task_dir:
         return load_task(task_dir)
+    own = task_of(file, submission)
+    if name and own and own != name:
+        raise SubmissionError(f"{file} is for '{own}', as its place or its directive says, but --task says '{name}'")
     around = next((folder for folder in file.resolve().parents if (folder / "task.yml").is_file()), None)
-    if around and not name:
+    if around:
         return load_task(around)
-    name = name or task_of(submission)
-    if not name:
+    if not (name or own):
         raise SubmissionError(
             f"{file}: which task is it for? Say --task NAME, or put a first line into it: #!POPCORN leaderboard NAME"
         )
-    return require_task(name)
+    return require_task(name or own or "")
 
 
 def exit_code_of(verdict: Verdict) -> int:
@@ -142,7 +146,7 @@ def show(judgement: Judgement, stdout: Console) -> None:
     walls = "" if judgement.sandbox.kind != "none" else ", without walls: it cannot rank"
     stdout.print(
         verdict_text(judgement.verdict),
-        f"{judgement.verdict.title}: {judgement.task} / {judgement.gpu}, {judgement.mode}, in {seconds:.1f} s{walls}",
+        f"{judgement.verdict.label}: {judgement.task} / {judgement.gpu}, {judgement.mode}, in {seconds:.1f} s{walls}",
     )
     if judgement.verdict is not Verdict.ACCEPTED:
         stdout.print(judgement.verdict.help, soft_wrap=True)
@@ -156,7 +160,9 @@ def _tests_table(judgement: Judgement) -> Table:
 
 
 def _benchmarks_table(judgement: Judgement) -> Table:
-    made = table("Benchmarks", "Case", "Time", "±", "Anchor", "Against it", "Bound", right=("Time", "±", "Anchor", "Bound"))
+    made = table(
+        "Benchmarks", "Case", "Time", "±", "Anchor", "Against it", "Bound", right=("Time", "±", "Anchor", "Bound")
+    )
     for case in judgement.benchmarks:
         if timing := case.timing:
             made.add_row(

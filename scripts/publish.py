@@ -141,7 +141,7 @@ def build_site(
         title=title,
         notice=notice,
         boards=_boards(tasks, contents, allow_unwalled),
-        guides=_guides(SITE / "pages"),
+        guides=read_guides(SITE / "pages"),
         faults=(*contents.faults, *_strays(tasks, contents)),
         as_of=max((judgement.finished_at for judgement in contents.judgements), default=None),
         sources=submissions,
@@ -199,7 +199,8 @@ def _strays(tasks: Sequence[Task], contents: LedgerContents) -> Iterator[LedgerF
         yield LedgerFault(path=Path("judgements") / task / gpu, reason=f"no task has this board; {found} not shown")
 
 
-def _guides(folder: Path) -> tuple[Guide, ...]:
+def read_guides(folder: Path) -> tuple[Guide, ...]:
+    """A page for each Markdown file; its first heading is its title."""
     return tuple(
         Guide(
             title=next((line[2:] for line in text.splitlines() if line.startswith("# ")), path.stem),
@@ -270,7 +271,8 @@ def _page(env: Environment, template: str, path: str, **context: Any) -> tuple[s
 def _landing(env: Environment, site: Site) -> Iterator[tuple[str, str]]:
     found = [(board, record) for board in site.boards for record in board.records]
     latest = sorted(found, key=lambda pair: pair[1].at, reverse=True)[:LATEST_RECORDS]
-    yield _page(env, "index.html", "index.html", site=site, records=latest)
+    lively_first = sorted(site.boards, key=lambda board: not board.rows)
+    yield _page(env, "index.html", "index.html", site=site, boards=lively_first, records=latest)
     facts = {
         "format": FORMAT,
         "version": 1,
@@ -300,7 +302,7 @@ def _board(env: Environment, site: Site, table: Standings) -> Iterator[tuple[str
         broad=_staircase(table, width=1080, height=260),
         narrow=_staircase(table, width=340, height=220),
         statement=render_markdown(task.description),
-        reference=render_code(task.reference, "reference.py"),
+        reference=render_code(task.reference, "reference.py") if task.reference else None,
         files=[*_templates(task), *_shared(task)],
     )
     facts = _board_summary(table) | {
@@ -368,7 +370,8 @@ def _templates(task: Task) -> Iterator[File]:
 
 
 def _shared(task: Task) -> Iterator[File]:
-    for name, text in task.shared_files.items():
+    for name, content in task.shared_files.items():
+        text = content.decode("utf-8", "replace")
         yield File(title=name, hint="lies beside your file when it runs", code=render_code(text, name))
 
 

@@ -63,7 +63,7 @@ def render(judgement: Judgement, board: Board, standings: Standings | None = Non
 
 
 def _headline(judgement: Judgement, standings: Standings | None, place: Row | None) -> str:
-    verdict = f"{judgement.verdict.title} ({judgement.verdict})"
+    verdict = f"{judgement.verdict.label} ({judgement.verdict})"
     if judgement.verdict is Verdict.ACCEPTED and judgement.mode is not Mode.RANKED:
         verdict += f", {judgement.mode} only"
     if judgement.verdict is Verdict.ACCEPTED and standings and place and _stands(judgement, place):

@@ -27,10 +27,15 @@ def site() -> None:
 
 
 @site.command()
-@click.option("--ledger", type=click.Path(path_type=Path), default=LEDGER, help="Folder of the ledger. Default: ledger/.")
+@click.option(
+    "--ledger", type=click.Path(path_type=Path), default=LEDGER, help="Folder of the ledger. Default: ledger/."
+)
 @click.option("--tasks", type=click.Path(path_type=Path), default=TASKS, help="Folder of the tasks. Default: tasks/.")
 @click.option(
-    "--submissions", type=click.Path(path_type=Path), default=ROOT, help="Folder that holds submissions/. Default: here."
+    "--submissions",
+    type=click.Path(path_type=Path),
+    default=ROOT,
+    help="Folder that holds submissions/. Default: here.",
 )
 @click.option("--out", type=click.Path(path_type=Path), default=SITE, help="Where to put the site. Default: _site/.")
 @click.option("--title", default=TITLE, show_default=True, help="Name of the competition.")

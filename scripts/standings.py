@@ -111,7 +111,8 @@ def standings(board: Board, judgements: Sequence[Judgement], *, allow_unwalled: 
     """
     ours = [one for one in judgements if (one.task, one.gpu) == (board.task.name, board.gpu)]
     current = [one for one in ours if one.edition == board.edition]
-    counted = [one for one in current if _ranks(one, board, allow_unwalled)]
+    cases = [_shape(case.params) for case in board.benchmarks]
+    counted = [one for one in current if _ranks(one, cases, allow_unwalled)]
     season = _Season(board.ranking_by, _nominal_us(counted))
     for judgement in counted:
         season.add(judgement)
@@ -138,13 +139,13 @@ def _could_win(digest: str, score_us: Interval, champion_digest: str, champion_u
     return digest != champion_digest and score_us.low < champion_us.value
 
 
-def _ranks(judgement: Judgement, board: Board, allow_unwalled: bool) -> bool:
+def _ranks(judgement: Judgement, cases: list[dict[str, Any]], allow_unwalled: bool) -> bool:
     if judgement.mode is not Mode.RANKED or judgement.verdict is not Verdict.ACCEPTED:
         return False
     if judgement.sandbox.kind == "none" and not allow_unwalled:
         return False
     # An edition fixes the cases: another list is no judgement of this board, whatever it says it is.
-    if [_shape(case.params) for case in judgement.benchmarks] != [_shape(case.params) for case in board.benchmarks]:
+    if [_shape(case.params) for case in judgement.benchmarks] != cases:
         return False
     # Fewer pairs give an interval that claims too much.
     return all(len(timing.submission) >= MIN_PAIRS for timing in _timings(judgement))

@@ -191,7 +191,8 @@ def _print_outcomes(outcomes: Sequence[Outcome]) -> None:
     for one in outcomes:
         got = verdict_text(one.got)
         got.stylize("green" if one.is_good else "bold red")
-        made.add_row(one.task, one.example, one.expected, got, f"{one.seconds:.1f}", cell(one.message.splitlines()[0] if one.message else ""))
+        message = cell(next(iter(one.message.splitlines()), ""))
+        made.add_row(one.task, one.example, one.expected, got, f"{one.seconds:.1f}", message)
     console().print(made)
     bad = sum(not one.is_good for one in outcomes)
     click.echo(f"{len(outcomes) - bad} of {len(outcomes)} examples got the verdict of their folder.")

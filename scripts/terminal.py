@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress as Bars, TextColumn
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
@@ -40,7 +41,9 @@ def verdict_text(verdict: Verdict) -> Text:
 
 def table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
     """An empty table; the columns named in `right` hold numbers."""
-    made = Table(title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    made = Table(
+        title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+    )
     for column in columns:
         made.add_column(column, justify="right" if column in right else "left", overflow="fold", header_style="dim")
     return made

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from harness.stats import Interval
 
@@ -33,6 +34,7 @@ def plain(text: str) -> str:
     return "".join(map(_visible, text.replace("\r\n", "\n")))
 
 
+@lru_cache(4096)
 def _visible(char: str) -> str:
     # Not `isprintable`: it refuses spaces of other widths, too, which are visible enough.
     is_hidden = unicodedata.category(char) in _HIDDEN_CATEGORIES or _HIDDEN.match(char)

@@ -15,8 +15,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
-TORCH_FREE = {"errors", "faults", "formula", "judgement", "stats", "submission", "task", "task_file", "task_values",
-              "verdict", "yaml_file"}  # fmt: skip
+TORCH_FREE = {
+    "errors", "faults", "formula", "judgement", "stats", "submission", "task", "task_file", "task_folder",
+    "task_values", "verdict", "yaml_file",
+}  # fmt: skip
 """The half of the harness that hosted runners import."""
 
 OPEN_TO_SCRIPTS = {"errors", "judgement", "stats", "submission", "task", "verdict"}
@@ -86,7 +88,7 @@ def imports_of(module: str, tree: ast.AST, *, is_lazy: bool = False) -> Iterator
 
 
 def imports(zone: str) -> list[Import]:
-    return [found for module, tree in modules(zone).items() for found in imports_of(module, tree)]
+    return list(dict.fromkeys(found for module, tree in modules(zone).items() for found in imports_of(module, tree)))
 
 
 def ours(found: Import, zone: str) -> str | None:

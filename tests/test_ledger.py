@@ -12,7 +12,16 @@ from typing import Any
 import pytest
 
 from harness.judgement import (
-    MAX_BYTES, CaseKind, CaseResult, Claim, HarnessInfo, Judgement, Machine, Mode, SandboxInfo, SubmissionInfo,
+    MAX_BYTES,
+    CaseKind,
+    CaseResult,
+    Claim,
+    HarnessInfo,
+    Judgement,
+    Machine,
+    Mode,
+    SandboxInfo,
+    SubmissionInfo,
 )  # fmt: skip
 from harness.verdict import Verdict
 from scripts.ledger import Ledger, LedgerError
@@ -55,7 +64,9 @@ def test_what_was_appended_comes_back(tmp_path: Path) -> None:
 
 
 def test_a_pull_request_and_its_head_name_the_file(tmp_path: Path) -> None:
-    submission = SubmissionInfo(login="ada", digest="d" * 64, lines=3, pull_request=17, head_sha="0123456789abcdef" + "0" * 24)
+    submission = SubmissionInfo(
+        login="ada", digest="d" * 64, lines=3, pull_request=17, head_sha="0123456789abcdef" + "0" * 24
+    )
     path = Ledger(tmp_path).append(judged(submission=submission), "2026-11-02.7")
     assert path.name == "17-0123456789ab-2026-11-02.7.json"
     assert not Ledger(tmp_path).judgements().faults
@@ -153,7 +164,9 @@ def moved_to_another_login(path: Path) -> None:
 
 
 def moved_to_another_task(path: Path) -> None:
-    path.parents[2].rename(path.parents[3] / "matmul")
+    other = path.parents[3] / "matmul" / "CPU" / "bob"
+    other.mkdir(parents=True)
+    path.rename(other / path.name)
 
 
 def moved_up(path: Path) -> None:

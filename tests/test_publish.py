@@ -31,8 +31,9 @@ from harness.judgement import (
 from harness.stats import Interval
 from harness.task import Board, Task, load_task
 from harness.verdict import Verdict
+from scripts.filters import case_labels
 from scripts.ledger import Ledger
-from scripts.publish import SiteReport, build_site
+from scripts.publish import SiteReport, build_site, read_guides
 
 START = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 ANCHOR_US = (80.0, 410.0, 2600.0)
@@ -422,3 +423,26 @@ def test_code_that_is_not_at_hand_is_named_by_its_digest(tmp_path: Path, task: T
     site, _ = built(tmp_path, task, [judgement], submissions=lambda _: None)
     digest = judgement.submission.digest
     assert digest in page_text(site, f"vectoradd/CPU/ada/{digest[:12]}")
+
+
+@pytest.mark.parametrize(
+    ("cases", "labels"),
+    [
+        ([{"size": 1, "seed": 3}, {"size": 2, "seed": 4}], ["size: 1", "size: 2"]),
+        ([{"n": 8, "size": 1, "seed": 3}, {"n": 8, "size": 2, "seed": 3}], ["size: 1", "size: 2"]),
+        ([{"size": 1, "seed": 3}, {"size": 1, "seed": 4}], ["seed: 3", "seed: 4"]),
+        ([{"size": 1, "seed": 3}], ["size: 1, seed: 3"]),
+        ([{"size": 1}, {"size": 1}], ["size: 1", "size: 1"]),
+        ([{"size": 1}, {}], ["size: 1", "no arguments"]),
+        ([], []),
+    ],
+)
+def test_a_case_is_named_by_what_tells_it_apart(cases: list[dict[str, Any]], labels: list[str]) -> None:
+    assert case_labels(cases) == labels
+
+
+def test_a_guide_is_named_by_its_first_heading(tmp_path: Path) -> None:
+    (tmp_path / "rules.md").write_text("# The rules\n\nOne file. <script>\n\n## More\n")
+    guide = read_guides(tmp_path)[0]
+    assert (guide.title, guide.path) == ("The rules", "guides/rules/index.html")
+    assert "<h1>The rules</h1>" in guide.body and "<h2>More</h2>" in guide.body and "<script>" not in guide.body

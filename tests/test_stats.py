@@ -132,7 +132,9 @@ def test_an_interval_lies_within_its_ratios(values: list[float]) -> None:
 @pytest.mark.parametrize("ranking_by", ["geom", "mean", "last"])
 @calmly
 @given(cases=st.lists(intervals(), min_size=1, max_size=6))
-def test_a_score_is_an_interval_between_the_fastest_and_the_slowest_case(ranking_by: str, cases: list[Interval]) -> None:
+def test_a_score_is_an_interval_between_the_fastest_and_the_slowest_case(
+    ranking_by: str, cases: list[Interval]
+) -> None:
     result = score(cases, ranking_by)
     assert min(case.low for case in cases) * (1 - 1e-9) <= result.low
     assert result.high <= max(case.high for case in cases) * (1 + 1e-9)
@@ -186,7 +188,8 @@ def test_a_duel_takes_a_sure_gain_of_one_percent(low: float, value: float, high:
 
 
 @pytest.mark.parametrize(
-    "numbers", [(1.0, 1.1, 1.2), (1.0, 0.5, 0.9), (0.0, 0.0, 0.0), (math.nan, 1.0, 1.0), (1.0, 1.0, math.inf), (-1, -2, -0.5)]
+    "numbers",
+    [(1.0, 1.1, 1.2), (1.0, 0.5, 0.9), (0.0, 0.0, 0.0), (math.nan, 1.0, 1.0), (1.0, 1.0, math.inf), (-1, -2, -0.5)],
 )
 def test_an_interval_is_positive_finite_and_ordered(numbers: tuple[float, float, float]) -> None:
     value, low, high = numbers

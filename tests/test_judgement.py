@@ -1,0 +1,278 @@
+"""Judgements: kept samples of every version, invariants, and what hostile files are told."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from harness.judgement import (
+    VERSION,
+    CaseKind,
+    CaseResult,
+    Duel,
+    DuelCase,
+    Judgement,
+    JudgementError,
+    Mode,
+    Run,
+    SandboxInfo,
+    SubmissionInfo,
+    Timing,
+    _checksum,
+    language_of,
+)
+from harness.stats import MIN_PAIRS, Interval
+from harness.verdict import Verdict
+
+SAMPLES = Path(__file__).parent / "judgements"
+NEWEST = SAMPLES / f"v{VERSION}.json"
+"""Written once, by the PullRank of that version, and never again: old ledgers must stay readable."""
+
+Fields = dict[str, Any]
+
+
+def sample(**changes: Any) -> Judgement:
+    fields = {name: getattr(NEWEST_JUDGEMENT, name) for name in Judgement.model_fields} | changes
+    return Judgement(**fields)
+
+
+NEWEST_JUDGEMENT = Judgement.from_json(NEWEST.read_bytes())
+
+
+def edited(change: Callable[[Fields], object]) -> str:
+    """The sample with a change and the checksum that belongs to it: the work of a forger."""
+    fields: Fields = json.loads(NEWEST.read_text())
+    change(fields)
+    fields["checksum"] = _checksum(fields)
+    return json.dumps(fields)
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("v*.json")), ids=lambda path: path.stem)
+def test_a_kept_sample_still_reads_and_writes_the_same(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert Judgement.from_json(text).to_json() == text
+    assert Judgement.from_json(text.encode()) == Judgement.from_json(text)
+
+
+def test_every_version_has_a_kept_sample() -> None:
+    assert [path.name for path in sorted(SAMPLES.glob("*.json"))] == [f"v{n + 1}.json" for n in range(VERSION)]
+
+
+def test_the_sample_tells_what_it_should() -> None:
+    judgement = NEWEST_JUDGEMENT
+    assert (judgement.submission.login, judgement.verdict, judgement.mode) == ("grace-h", Verdict.ACCEPTED, Mode.RANKED)
+    assert (len(judgement.tests), len(judgement.benchmarks)) == (3, 2)
+    assert judgement.duel and judgement.duel.won
+    assert judgement.is_rankable
+
+
+params = st.dictionaries(
+    st.sampled_from(["size", "seed", "n_heads", "B", "eps"]),
+    st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=30)
+    | st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4).map(tuple),
+    max_size=4,
+)
+
+
+@settings(deadline=None, derandomize=True, max_examples=25, database=None)
+@given(
+    case_params=params,
+    message=st.text(max_size=100),
+    log=st.text(max_size=100),
+    at=st.datetimes(timezones=st.just(UTC)),
+    seconds=st.floats(0, 1e6),
+    seed=st.none() | st.integers(0, 2**63 - 1),
+)
+def test_whatever_a_judgement_says_survives_the_file(
+    case_params: Fields, message: str, log: str, at: datetime, seconds: float, seed: int | None
+) -> None:
+    wrong = Verdict.WRONG_ANSWER
+    build = CaseResult(kind=CaseKind.BUILD, params={}, verdict=Verdict.ACCEPTED, seconds=seconds)
+    case = CaseResult(
+        kind=CaseKind.TEST, params=case_params, verdict=wrong, message=message, seconds=seconds, seed=seed
+    )
+    judgement = sample(
+        verdict=wrong, message=message, cases=(build, case), duel=None, log=log, started_at=at, finished_at=at
+    )
+    text = judgement.to_json()
+    assert text.isascii()
+    again = Judgement.from_json(text)
+    assert again.to_json() == text
+    assert again.model_copy(update={"checksum": judgement.checksum}) == judgement
+    assert [type(value) for value in again.cases[1].params.values()] == [type(value) for value in case_params.values()]
+
+
+def runs(*medians_us: float) -> tuple[Run, ...]:
+    return tuple(
+        Run(order=order, warmups_us=(), samples_us=(us,), seeds=(order,)) for order, us in enumerate(medians_us)
+    )
+
+
+def timing(**changes: Any) -> Timing:
+    made = Timing.of(runs(5, 6, 7), runs(10, 10, 10), overhead_us=1.0, bound_us=1.0, steady=True, note="")
+    return Timing(**({name: getattr(made, name) for name in Timing.model_fields} | changes))
+
+
+def duel(**changes: Any) -> Duel:
+    case = DuelCase(params={}, challenger=runs(*[9.0] * 16), champion=runs(*[10.0] * 16))
+    fields: Fields = {
+        "opponent": "ada",
+        "opponent_digest": "d" * 64,
+        "cases": (case,),
+        "ratio": Interval(value=0.9, low=0.89, high=0.91),
+        "won": True,
+    }
+    return Duel(**(fields | changes))
+
+
+def short(blocks: int) -> DuelCase:
+    return DuelCase(params={}, challenger=runs(*[9.0] * blocks * 2), champion=runs(*[10.0] * blocks * 2))
+
+
+def case(**changes: Any) -> CaseResult:
+    fields: Fields = {"kind": CaseKind.BENCHMARK, "params": {}, "verdict": Verdict.ACCEPTED, "seconds": 1.0}
+    return CaseResult(**(fields | changes))
+
+
+BUILD, TEST, BENCHMARK = (next(one for one in NEWEST_JUDGEMENT.cases if one.kind is kind) for kind in CaseKind)
+EARLIER = NEWEST_JUDGEMENT.started_at - timedelta(seconds=1)
+
+REFUSED: dict[str, Callable[[], object]] = {
+    "samples without acceptance": lambda: case(verdict=Verdict.WRONG_ANSWER, timing=timing()),
+    "samples of a test": lambda: case(kind=CaseKind.TEST, timing=timing()),
+    "an accepted benchmark without samples": case,
+    "negative seconds": lambda: case(seconds=-1.0),
+    "a parameter that is no number": lambda: case(kind=CaseKind.TEST, params={"size": float("nan")}),
+    "a parameter with a bad name": lambda: case(kind=CaseKind.TEST, params={"<b>": 1}),
+    "a time of nothing": lambda: runs(0.0),
+    "a negative time": lambda: runs(-1.0),
+    "a time without end": lambda: runs(float("inf")),
+    "a time that is a denormal number": lambda: runs(5e-324),
+    "a run without samples": lambda: Run(order=0, warmups_us=(1.0,), samples_us=(), seeds=(1,)),
+    "a call without a seed": lambda: Run(order=0, warmups_us=(1.0,), samples_us=(1.0,), seeds=(1,)),
+    "a run without its anchor": lambda: timing(anchor=runs(10, 10)),
+    "runs without end": lambda: Timing.of(
+        runs(*[1.0] * 501), runs(*[1.0] * 501), overhead_us=1.0, bound_us=1.0, steady=True, note=""
+    ),
+    "a median that is not its samples'": lambda: timing(submission_us=5.0),
+    "a ratio that is not its samples'": lambda: timing(ratio=Interval(value=0.5, low=0.5, high=0.5)),
+    "a bound of nothing": lambda: timing(bound_us=0.0),
+    "half a block": lambda: DuelCase(params={}, challenger=runs(1, 1, 1), champion=runs(1, 1, 1)),
+    "a duel without an opponent's runs": lambda: DuelCase(params={}, challenger=runs(1, 1), champion=()),
+    "a duel without a case": lambda: duel(cases=()),
+    "a duel of unequal cases": lambda: duel(cases=(short(8), short(7))),
+    "a duel that says it is won": lambda: duel(ratio=Interval(value=0.9, low=0.8, high=1.01)),
+    "a duel that says it is lost": lambda: duel(won=False),
+    "a duel won in too few blocks": lambda: duel(cases=(short(MIN_PAIRS - 1),)),
+    "no case": lambda: sample(cases=()),
+    "no build": lambda: sample(cases=(TEST, BENCHMARK)),
+    "acceptance without a test": lambda: sample(cases=(BUILD, BENCHMARK)),
+    "a ranking without a benchmark": lambda: sample(cases=(BUILD, TEST)),
+    "a verdict that is not its cases'": lambda: sample(verdict=Verdict.WRONG_ANSWER),
+    "a time without a zone": lambda: sample(started_at=datetime(2026, 1, 1)),  # noqa: DTZ001
+    "an end before the start": lambda: sample(finished_at=EARLIER),
+    "a login with a newline": lambda: SubmissionInfo(login="ada\n", digest="d" * 64, lines=1),
+    "a login that is a path": lambda: SubmissionInfo(login="../ada", digest="d" * 64, lines=1),
+    "a login longer than GitHub's": lambda: SubmissionInfo(login="a-" * 19 + "ab", digest="d" * 64, lines=1),
+    "a task that is a path": lambda: sample(task="../../etc"),
+    "a digest that is none": lambda: sample(edition="E" * 64),
+    "walls that do not exist": lambda: SandboxInfo(kind="podman", stop="signals"),
+}
+
+
+@pytest.mark.parametrize("make", REFUSED.values(), ids=REFUSED)
+def test_a_judgement_cannot_hold(make: Callable[[], object]) -> None:
+    with pytest.raises(ValidationError):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_rankable"),
+    [
+        ({}, True),
+        ({"mode": Mode.BENCHMARK}, False),
+        ({"sandbox": SandboxInfo(kind="none", stop="signals")}, False),
+        ({"verdict": Verdict.TIME_LIMIT_EXCEEDED, "cases": (BUILD, case(verdict=Verdict.TIME_LIMIT_EXCEEDED))}, False),
+    ],
+)
+def test_what_is_ranked_accepted_and_walled_can_rank(changes: Fields, is_rankable: bool) -> None:
+    assert sample(**changes).is_rankable is is_rankable
+
+
+FORGED: dict[str, tuple[str, str]] = {
+    "torn": (NEWEST.read_text()[:-100], "not JSON"),
+    "empty": ("", "not JSON"),
+    "no object": ("[]", "not a PullRank judgement"),
+    "something else": ("{}", "not a PullRank judgement"),
+    "nested without end": ("[" * 100_000, "not JSON"),
+    "a number of ten thousand digits": ('{"format": ' + "9" * 10_000 + "}", "not JSON"),
+    "a constant that is no number": ('{"format": NaN}', "NaN is not a number"),
+    "a key that stands twice": ('{"format": "a", "format": "b"}', "a key stands twice"),
+    "edited": (NEWEST.read_text().replace('"grace-h"', '"mallory"'), "checksum"),
+    "of a later version": (edited(lambda it: it.update(version=2)), "format version 2; this PullRank reads version 1"),
+    "with an unknown key": (edited(lambda it: it.update(extra=1)), "extra: "),
+    "with a missing key": (edited(lambda it: it.pop("claim")), "claim: "),
+    "with a number in a string": (edited(lambda it: it["machine"].update(cores="2")), "machine.cores: "),
+    "with an infinite time": (
+        edited(lambda it: it["cases"][4]["timing"].update(bound_us=1e999)).replace("Infinity", "1e999"),
+        "bound_us: ",
+    ),
+    "with an edited sample": (
+        edited(lambda it: it["cases"][4]["timing"]["submission"][0].update(samples_us=[1.0] * 10)),
+        "cases.4.timing: Value error, medians and ratio do not follow from the samples",
+    ),
+    "with half a character": (edited(lambda it: it.update(log="\ud800")), "JSON"),
+}
+
+
+@pytest.mark.parametrize(("text", "reason"), FORGED.values(), ids=FORGED)
+def test_a_file_is_refused_with_the_reason(text: str, reason: str) -> None:
+    with pytest.raises(JudgementError) as caught:
+        Judgement.from_json(text)
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xff\xfe\x00", b"\x80", bytes(32 * 1024 * 1024 + 1)], ids=["utf-16", "latin", "large"]
+)
+def test_bytes_that_are_no_text_are_refused(data: bytes) -> None:
+    with pytest.raises(JudgementError):
+        Judgement.from_json(data)
+
+
+@settings(deadline=None, derandomize=True, max_examples=100, database=None)
+@given(st.data())
+def test_a_changed_byte_never_goes_unnoticed(data: st.DataObject) -> None:
+    text = NEWEST.read_bytes()
+    at = data.draw(st.integers(0, len(text) - 1))
+    byte = data.draw(st.integers(0, 255).filter(lambda value: value != text[at]))
+    try:
+        read = Judgement.from_json(text[:at] + bytes([byte]) + text[at + 1 :])
+    except JudgementError:
+        return
+    assert read == NEWEST_JUDGEMENT  # white space, an escape in other letters
+
+
+@pytest.mark.parametrize(
+    ("source", "suffix", "language"),
+    [
+        ("def custom_kernel(data): ...", ".py", "Python"),
+        ("import torch\n", ".py", "PyTorch"),
+        ("from torch import nn\n", ".py", "PyTorch"),
+        ("import torch\nimport triton\n", ".py", "Triton"),
+        ("from torch.utils.cpp_extension import load_inline\nimport triton\n", ".py", "C++"),
+        ("# import triton\nimport torchvision\n", ".py", "Python"),
+        ("__global__ void f() {}", ".cu", "CUDA C++"),
+    ],
+)
+def test_the_language_is_what_a_source_imports(source: str, suffix: str, language: str) -> None:
+    assert language_of(source, suffix) == language

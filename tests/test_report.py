@@ -1,0 +1,318 @@
+"""What a pull request is told: each outcome in words, and hostile words in none of them."""
+
+import hashlib
+import math
+import re
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from markdown_it import MarkdownIt
+
+from harness.judgement import (
+    CaseKind,
+    CaseResult,
+    Claim,
+    Duel,
+    DuelCase,
+    HarnessInfo,
+    Judgement,
+    Machine,
+    Mode,
+    Run,
+    SandboxInfo,
+    SubmissionInfo,
+    Timing,
+)  # fmt: skip
+from harness.stats import Interval
+from harness.task import Board
+from harness.verdict import Verdict
+from scripts.report import render
+from scripts.standings import standings
+
+START = datetime(2026, 11, 2, tzinfo=UTC)
+AC = Verdict.ACCEPTED
+BOARD = cast(
+    Board,
+    SimpleNamespace(
+        task=SimpleNamespace(name="vectoradd"),
+        gpu="CPU",
+        edition="e" * 64,
+        tests=tuple(SimpleNamespace(params={"size": size}) for size in (127, 128, 512)),
+        benchmarks=tuple(SimpleNamespace(params={"size": size}) for size in (1024, 4096)),
+        ranking_by="geom",
+    ),
+)
+HOSTILE = (
+    "``` ~~~ @everyone @alice #1 <img src=https://evil.example/x.png><script>alert(1)</script> </details> </sub>\n"
+    "| rank | 1 |\n\n# Rank 1 of 1\n![x](https://evil.example/y.png) [a](javascript:b) www.evil.example\r"
+    "\x1b[31m\u202egnp.exe\u2066\u200b\u3164\n::set-output name=x::y"
+)
+
+
+def run(us: float) -> Run:
+    return Run(order=0, warmups_us=(), samples_us=(us,), seeds=(1,))
+
+
+def timing(ratio: float, anchor_us: float = 100.0, **rest: Any) -> Timing:
+    fields: dict[str, Any] = {"overhead_us": 0.5, "bound_us": 0.5, "steady": True, "note": ""}
+    noise = [math.exp(0.004 * share) for share in (-1.0, -0.6, -0.2, 0.2, 0.6, 1.0)]
+    submission = tuple(run(ratio * anchor_us * factor) for factor in noise)
+    return Timing.of(submission, (run(anchor_us),) * 6, **(fields | rest))
+
+
+def benchmarks(*ratios: float, **rest: Any) -> tuple[CaseResult, ...]:
+    return tuple(
+        CaseResult(
+            kind=CaseKind.BENCHMARK, params=dict(case.params), verdict=AC, seconds=1.0, timing=timing(ratio, **rest)
+        )
+        for case, ratio in zip(BOARD.benchmarks, ratios, strict=True)
+    )
+
+
+def right_tests_but(*failed: tuple[int, Verdict, str]) -> tuple[CaseResult, ...]:
+    found = {size: (verdict, message) for size, verdict, message in failed}
+    return tuple(
+        CaseResult(kind=CaseKind.TEST, params=dict(case.params), verdict=verdict, message=message, seconds=1.0)
+        for case in BOARD.tests
+        for verdict, message in [found.get(cast(int, case.params["size"]), (AC, ""))]
+    )
+
+
+def built(verdict: Verdict = AC, message: str = "") -> CaseResult:
+    return CaseResult(kind=CaseKind.BUILD, params={}, verdict=verdict, message=message, seconds=1.0)
+
+
+def judged(login: str, *cases: CaseResult, file: str = "", minute: int = 0, **rest: Any) -> Judgement:
+    first = next((case for case in cases if case.verdict is not AC), built())
+    fields: dict[str, Any] = {
+        "task": "vectoradd", "edition": "e" * 64, "gpu": "CPU", "mode": Mode.RANKED,
+        "submission": SubmissionInfo(login=login, digest=hashlib.sha256((file or login).encode()).hexdigest(), lines=9),
+        "verdict": first.verdict, "message": first.message, "cases": cases, "claim": Claim.BOUNDED,
+        "machine": Machine(
+            device="CPU", cpu="AMD EPYC", cores=2, memory_gib=8.0, os="Linux", python="3.11", torch="2.13", quiet=True
+        ),
+        "sandbox": SandboxInfo(kind="bubblewrap", stop="signals"),
+        "harness": HarnessInfo(version="0.1.0", method=1, digest="0" * 64),
+        "started_at": START + timedelta(minutes=minute), "finished_at": START + timedelta(minutes=minute, seconds=21),
+    }  # fmt: skip
+    return Judgement(**(fields | rest))
+
+
+def accepted(login: str, ratio: float, **rest: Any) -> Judgement:
+    return judged(login, built(), *right_tests_but(), *benchmarks(ratio, ratio), **rest)
+
+
+def duel(opponent: Judgement, ratio: float) -> Duel:
+    case = DuelCase(params={"size": 1024}, challenger=(run(100 * ratio),) * 16, champion=(run(100.0),) * 16)
+    submission = opponent.submission
+    return Duel(
+        opponent=submission.login, opponent_digest=submission.digest, cases=(case,),
+        ratio=Interval(value=ratio, low=ratio * 0.996, high=ratio * 1.004), won=ratio < 0.98,
+    )  # fmt: skip
+
+
+def told(*judgements: Judgement) -> str:
+    """What the last of these judgements' pull requests is told."""
+    return render(judgements[-1], BOARD, standings(BOARD, judgements))
+
+
+ADA = accepted("ada", 0.5)
+
+
+def test_an_accepted_entry_is_told_its_rank_gap_and_times() -> None:
+    text = told(ADA, accepted("bob", 0.6, minute=1))
+    assert text.startswith("### `vectoradd` on `CPU`: accepted (AC), rank 2 of 2\n")
+    assert "**Rank 2 of 2** with 60.00 µs ±0.3 %; 20.0 % behind ada." in text
+    assert "| `size: 4096` | 60.00 µs ±0.4 % | 100.0 µs | 1.67× | +20.0 % |" in text
+    assert "<details><summary>3 of 3 tests accepted</summary>" in text
+    assert "bounds these times; none understates the truth by more than 500.0 ns a call, 0.8 % at worst." in text
+    assert "Judged in 21 s on `CPU` (`AMD EPYC`, 2 cores)." in text
+
+
+def test_a_first_entry_is_told_that_it_is_first() -> None:
+    assert "**Rank 1 of 1** with 50.00 µs ±0.3 %; first place." in told(ADA)
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ([ADA, accepted("bob", 0.501, minute=1)], "0.2 % behind ada, tied with ada."),
+        ([ADA, accepted("bob", 0.4, minute=1)], "it looks faster; its duel with ada is due."),
+        ([ADA, accepted("bob", 0.49, file="ada", minute=1)], "it is the same file as ada's."),
+        ([ADA, ADA], "over 2 judgements of this file; first place."),
+        (
+            [ADA, accepted("ada", 0.7, file="slower", minute=1)],
+            f"Your earlier file `{ADA.submission.digest[:12]}` keeps your row, with 50.00 µs ±0.3 % and rank 1 of 1:",
+        ),
+        (
+            [ADA, accepted("bob", 0.4, duel=duel(ADA, 0.8), minute=1)],
+            "Duel with ada**, then first: 20.0 % faster, ±0.4 %, over 8 interleaved blocks. Won: it takes first place.",
+        ),
+        (
+            [ADA, accepted("bob", 0.499, duel=duel(ADA, 1.02), minute=1)],
+            "2.0 % slower, ±0.4 %, over 8 interleaved blocks. Lost: first place takes a gain of at least 1 %",
+        ),
+        (
+            [
+                ADA,
+                accepted("bob", 0.4, duel=duel(ADA, 0.8), minute=1),
+                accepted("cy", 0.3, duel=duel(ADA, 0.6), minute=2),
+            ],
+            "Won, but bob stands first now: the duel with bob decides.",
+        ),
+        (
+            [accepted("ada", 0.5, sandbox=SandboxInfo(kind="none", stop="signals"))],
+            "This judgement does not rank: it was judged without walls.",
+        ),
+    ],
+)
+def test_a_place_and_a_duel_are_told_in_plain_words(entries: list[Judgement], words: str) -> None:
+    assert words in told(*entries)
+
+
+def test_a_wrong_answer_is_told_which_test_and_what_to_do() -> None:
+    message = "output[3, 17] is 1.0312, expected 1.0000 (allowed 0.0011); 48 of 65536 differ"
+    text = told(ADA, judged("bob", built(), *right_tests_but((128, Verdict.WRONG_ANSWER, message)), minute=1))
+    assert text.startswith("### `vectoradd` on `CPU`: wrong answer (WA)\n")
+    assert f"```text\n{message}\n```" in text
+    assert f"| `size: 128` | WA | `{message}` |" in text
+    assert "| `size: 127` | AC |  |" in text
+    assert "2 of 3 tests accepted" in text
+    assert f"**Next:** {Verdict.WRONG_ANSWER.help}" in text
+    assert "Rank" not in text and "rank 1" not in text
+
+
+def test_a_failed_build_is_told_so_without_empty_tables() -> None:
+    text = told(judged("bob", built(Verdict.COMPILE_ERROR, "line 3: invalid syntax")))
+    assert "compile error (CE)" in text and "line 3: invalid syntax" in text
+    assert "|" not in text
+
+
+def test_a_benchmark_that_failed_stands_in_the_table_and_the_others_find_their_case() -> None:
+    failed = CaseResult(
+        kind=CaseKind.BENCHMARK,
+        params={"size": 1024},
+        verdict=Verdict.TIME_LIMIT_EXCEEDED,
+        message="30 s",
+        seconds=30.0,
+    )
+    text = told(ADA, judged("bob", built(), *right_tests_but(), failed, benchmarks(1, 0.55)[1], minute=1))
+    assert "| `size: 1024` | TLE |  | `30 s` |  |" in text
+    assert "| `size: 4096` | 55.00 µs ±0.4 % | 100.0 µs | 1.82× | +10.0 % |" in text
+
+
+@pytest.mark.parametrize("mode", [Mode.TEST, Mode.BENCHMARK])
+def test_a_trial_is_told_that_it_is_one_and_what_comes_next(mode: Mode) -> None:
+    text = render(accepted("bob", 0.4, mode=mode), BOARD, standings(BOARD, [ADA]))
+    assert f"accepted (AC), {mode} only\n" in text
+    assert "ready for review is ranked" in text
+    assert "Rank" not in text
+
+
+def test_our_own_fault_is_told_as_ours() -> None:
+    text = told(judged("bob", built(Verdict.JUDGING_ERROR, "the anchor did not build")))
+    assert Verdict.JUDGING_ERROR.help in text
+    assert "pullrank test" not in text
+
+
+def test_without_standings_there_is_no_rank_but_everything_else() -> None:
+    text = render(accepted("bob", 0.4), BOARD)
+    assert "rank" not in text.splitlines()[0]
+    assert "| `size: 1024` | 40.00 µs ±0.4 % | 100.0 µs | 2.50× |  |" in text
+
+
+def test_a_judgement_of_an_earlier_edition_is_compared_with_nothing() -> None:
+    old = accepted("bob", 0.4, edition="1" * 64)
+    assert render(old, BOARD, standings(BOARD, [ADA, old])) == render(old, BOARD)
+
+
+@pytest.mark.parametrize(
+    ("claim", "words"), [(Claim.INSIDE_TIMED, "bounded only loosely"), (Claim.SELF_TIMED, "Nothing outside")]
+)
+def test_a_weaker_claim_is_said_and_no_bound_with_it(claim: Claim, words: str) -> None:
+    text = told(accepted("ada", 0.5, claim=claim))
+    assert words in text and "understates" not in text
+
+
+def test_times_that_are_not_steady_say_so() -> None:
+    cases = benchmarks(0.5, 0.5, steady=False, note="Not steady: the interval is still ±3 %.")
+    assert (
+        told(judged("ada", built(), *right_tests_but(), *cases)).count("`Not steady: the interval is still ±3 %.`") == 1
+    )
+
+
+def test_many_tests_are_cut_to_those_that_failed() -> None:
+    right = CaseResult(kind=CaseKind.TEST, params={"size": 1}, verdict=AC, seconds=1.0)
+    wrong = right.model_copy(update={"verdict": Verdict.WRONG_ANSWER, "message": "all of it", "params": {"size": 9}})
+    text = told(judged("ada", built(), *[right] * 100, wrong))
+    assert text.count("| AC |") == 0 and "| `size: 9` | WA |" in text
+    assert "100 more tests are not shown." in text
+
+
+def hostile() -> Judgement:
+    """Every free text of a judgement, hostile and as long as it may be."""
+    text = (HOSTILE * 60)[:20_000]
+    line = HOSTILE[:500]
+    wrong = Verdict.WRONG_ANSWER
+    failures = [
+        CaseResult(kind=kind, params={"size": line}, verdict=wrong, message=text, seconds=1.0)
+        for kind in (CaseKind.TEST, CaseKind.BENCHMARK)
+        for _ in range(100)
+    ]
+    unsteady = [
+        CaseResult(
+            kind=CaseKind.BENCHMARK,
+            params={},
+            verdict=AC,
+            seconds=1.0,
+            timing=timing(0.5, steady=False, note=f"{n}{line[9:]}"),
+        )
+        for n in range(20)
+    ]
+    facts = dict.fromkeys(("device", "cpu", "os", "python", "torch", "driver", "note"), line)
+    return judged(
+        "mallory", built(), *unsteady, *failures, message=text, verdict=wrong, log=text, run_url=line,
+        machine=Machine(cores=1, memory_gib=1.0, quiet=False, **facts),
+        submission=SubmissionInfo(login="mallory", digest="d" * 64, lines=1, language=line),
+    )  # fmt: skip
+
+
+def test_hostile_words_stay_inside_of_code() -> None:
+    tokens = MarkdownIt("commonmark").enable("table").parse(render(hostile(), BOARD))
+    flat = [child for token in tokens for child in (token.children or [token])]
+    assert not [token for token in flat if token.type in ("image", "link_open")]
+    html = "".join(token.content for token in flat if token.type.startswith("html"))
+    assert set(re.findall(r"</?\w+", html)) == {"<sub", "</sub", "<details", "</details", "<summary", "</summary"}
+    prose = " ".join(token.content for token in flat if token.type == "text")
+    assert not re.search(r"@|#|evil|<|::", prose)
+    headings = [token for token in tokens if token.type == "heading_open"]
+    assert len(headings) == 1
+
+
+def test_hostile_words_cannot_hide_or_move_others() -> None:
+    assert not re.search(
+        r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069\u3164]", render(hostile(), BOARD)
+    )
+
+
+def test_the_longest_report_fits_into_a_comment() -> None:
+    assert len(render(hostile(), BOARD)) < 65_536
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://github.com/cup/cup/actions/runs/7", "[run](https://github.com/cup/cup/actions/runs/7)"),
+        ("javascript:alert(1)", "`javascript:alert(1)`"),
+        ("https://x.example/a)[b](c", "`https://x.example/a)[b](c`"),
+    ],
+)
+def test_only_a_harmless_address_becomes_a_link(url: str, expected: str) -> None:
+    assert expected in render(accepted("ada", 0.5, run_url=url), BOARD)
+
+
+def test_a_judgement_that_was_read_is_told_the_same_as_one_that_was_made() -> None:
+    table = standings(BOARD, [ADA])
+    assert render(ADA, BOARD, table) == render(Judgement.from_json(ADA.to_json()), BOARD, table)

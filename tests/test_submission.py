@@ -1,0 +1,206 @@
+"""Reading submissions: directives, whose they are, for which task, and what makes one impossible to judge."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.errors import SubmissionError
+from harness.submission import MAX_BYTES, Directives, Submission, read_directives, read_submission, task_of
+
+KERNEL = "def custom_kernel(data):\n    return data\n"
+
+
+def submission(source: str | bytes, name: str = "submission.py") -> Submission:
+    return Submission(login="alice", source=source.encode() if isinstance(source, str) else source, name=name)
+
+
+def write(path: Path, text: str = KERNEL) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "leaderboard", "gpus"),
+    [
+        ("", None, ()),
+        (KERNEL, None, ()),
+        ("#!POPCORN leaderboard vectoradd\n", "vectoradd", ()),
+        ("#!POPCORN leaderboard amd-fp8_mm.v2\n#!POPCORN gpus H100 A100\n", "amd-fp8_mm.v2", ("H100", "A100")),
+        ("#!POPCORN gpu RTX-4090", None, ("RTX-4090",)),
+        ("//!POPCORN gpus H100\n//!PULLRANK leaderboard gemm\n", "gemm", ("H100",)),
+        ("#!/usr/bin/env python\n# Mine.\n  #!PULLRANK   leaderboard   gemm  \r\nimport torch\n", "gemm", ()),
+        ("\ufeff#!POPCORN leaderboard gemm\n", "gemm", ()),
+        ("import torch\n#!POPCORN leaderboard gemm\n", None, ()),
+        ("# Mine.\n\n#!POPCORN leaderboard gemm\n", None, ()),
+        ('"""\n#!POPCORN leaderboard gemm\n"""\n', None, ()),
+        ("#!POPCORNS leaderboard gemm\n# !POPCORN leaderboard gemm\n", None, ()),
+    ],
+)
+def test_directives_stand_in_the_first_block_of_comments(text: str, leaderboard: str | None, gpus: tuple[str]) -> None:
+    assert read_directives(text) == Directives(leaderboard=leaderboard, gpus=gpus)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("#!POPCORN leaderbord gemm", "submission.py:1: unknown directive 'leaderbord'; did you mean 'leaderboard'?"),
+        ("#\n#!POPCORN profile", "submission.py:2: unknown directive 'profile'; write leaderboard or gpus"),
+        ("#!POPCORN", "submission.py:1: unknown directive ''; write leaderboard or gpus"),
+        ("#!POPCORN leaderboard", "submission.py:1: 'leaderboard' needs a name"),
+        ("//!PULLRANK gpu", "submission.py:1: 'gpu' needs a name"),
+        ("#!POPCORN leaderboard a b", "submission.py:1: 'leaderboard' takes one name, not 2"),
+        ("#!POPCORN leaderboard a\n#!PULLRANK leaderboard a", "submission.py:2: 'leaderboard' stands twice"),
+        ("#!POPCORN gpus A\n#!POPCORN gpu B", "submission.py:2: 'gpus' stands twice"),
+        ("#!POPCORN gpus H100 H100", "submission.py:1: 'H100' stands twice"),
+        ("#!POPCORN gpus H100, A100", "submission.py:1: 'H100,' is not a name; names are separated by spaces"),
+        ("#!POPCORN leaderboard ../x", "submission.py:1: '../x' is not a name"),
+    ],
+)
+def test_a_wrong_directive_is_a_fault_with_its_line(text: str, message: str) -> None:
+    with pytest.raises(SubmissionError) as error:
+        read_directives(text)
+    assert str(error.value).startswith(message)
+    assert submission(f"{text}\n{KERNEL}").fault == str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (b"", "submission.py is empty. Start from the task's template."),
+        (b" \n\t\n", "submission.py is empty."),
+        (b"x" * (MAX_BYTES + 1), "submission.py is larger than 256 KiB"),
+        (b"\x7fELF\0\0", "submission.py is binary, not source code."),
+        (b"# ok\n\n# caf\xe9\n", "submission.py:3: not UTF-8: byte 0xe9. Save it as UTF-8."),
+        ("def custom_kernel(data):\n    return data +\n", "submission.py:2: SyntaxError: invalid syntax"),
+        ("def custom_kernel(data):\nreturn data\n", "submission.py:2: IndentationError: expected an indented block"),
+        ("if 1:\n\tx = 1\n        y = 2\n", "submission.py:3: TabError"),
+        ("import torch\n", "submission.py does not define custom_kernel(data)."),
+        ("# custom_kernel\ny = custom_kernel(1)\n", "submission.py does not define custom_kernel(data)."),
+        ('"""My custom_kernel."""\n', "submission.py does not define custom_kernel(data)."),
+        ("def custom_kernal(data): ...\n", "submission.py does not define custom_kernel(data); rename custom_kernal."),
+        ("# coding: utf-7\n" + KERNEL, "submission.py:1: declares the encoding utf-7; only UTF-8 is judged."),
+        ("# coding: klingon\n" + KERNEL, "submission.py:1: SyntaxError: unknown encoding"),
+        ("-" * 200_000 + "1", "submission.py is nested too deeply for Python to read."),
+        ("a" + ".b" * 120_000, "submission.py is nested too deeply for Python to read."),
+        ("x = " + "9" * 200_000, "submission.py:1: SyntaxError: "),
+    ],
+)
+def test_what_cannot_be_judged_says_why(source: str | bytes, message: str) -> None:
+    started = time.monotonic()
+    assert (submission(source).fault or "").startswith(message)
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        KERNEL,
+        "\ufeff" + KERNEL,
+        KERNEL.replace("\n", "\r\n"),
+        "# coding: utf-8\n" + KERNEL,
+        "async def custom_kernel(data): ...\n",
+        "custom_kernel = lambda data: data\n",
+        "import torch\ncustom_kernel = torch.compile(abs)\n",
+        "from task import kernel as custom_kernel\n",
+        "from utils import *\n",
+        "try:\n    import triton\nexcept ImportError:\n    def custom_kernel(data): ...\n",
+        "for custom_kernel in [abs]: ...\n",
+        'globals()["custom_kernel"] = abs\n',
+        'exec("def custom_kernel(data): return data")\n',
+        '"\\d"\n' + KERNEL,
+    ],
+)
+def test_whatever_may_define_the_kernel_is_tried(source: str) -> None:
+    assert submission(source).fault is None
+
+
+def test_a_cuda_file_is_left_to_its_compiler() -> None:
+    assert submission("//!POPCORN gpus H100\n__global__ void f() {}\n", "submission.cu").fault is None
+    assert submission("//!POPCORN gpus\n", "submission.cu").fault == "submission.cu:1: 'gpus' needs a name"
+    assert submission("\0", "submission.cu").fault == "submission.cu is binary, not source code."
+
+
+def test_a_submission_knows_its_digest_lines_and_language() -> None:
+    one = submission("import triton\n" + KERNEL)
+    assert (one.lines, one.language, len(one.digest)) == (3, "Triton", 64)
+    assert one.digest == submission("import triton\n" + KERNEL).digest != submission(KERNEL).digest
+    assert [submission(text).lines for text in ("", "a", "a\n", "a\nb")] == [0, 1, 1, 2]
+    assert submission("x", "submission.cu").language == "CUDA C++"
+    assert submission(b"\xff").text == "\ufffd"
+
+
+def test_the_author_is_who_the_folder_says(tmp_path: Path) -> None:
+    path = write(tmp_path / "submissions/gemm/alice/submission.py")
+    assert read_submission(path).login == "alice"
+    assert read_submission(path, login="bob").login == "bob"
+    assert read_submission(write(tmp_path / "mine.py")) == Submission(login="local", source=KERNEL.encode())
+    assert read_submission(write(tmp_path / "mine.cu")).name == "submission.cu"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("kernal.py", "kernal.py: no such file; did you mean 'kernel.py'?"),
+        ("nowhere/kernel.py", "kernel.py: no such file"),
+        ("gemm/alice", "is a folder; name the file: "),
+        ("gemm", "gemm is a folder; name the file"),
+        ("notes.txt", "notes.txt: a submission is a .py file"),
+        ("submissions/gemm/-alice/submission.py", "'-alice' is not a GitHub login"),
+        ("pipe.py", "pipe.py: no such file"),
+    ],
+)
+def test_where_there_is_no_file_there_is_nothing_to_judge(name: str, message: str, tmp_path: Path) -> None:
+    for path in ("kernel.py", "gemm/alice/submission.py", "notes.txt", "submissions/gemm/-alice/submission.py"):
+        write(tmp_path / path)
+    os.mkfifo(tmp_path / "pipe.py")
+    with pytest.raises(SubmissionError) as error:
+        read_submission(tmp_path / name)
+    assert message in str(error.value)
+
+
+def test_no_more_of_a_file_is_read_than_shows_that_it_is_too_large(tmp_path: Path) -> None:
+    path = tmp_path / "huge.py"
+    with path.open("wb") as file:
+        file.truncate(10 * 2**30)
+    one = read_submission(path)
+    assert len(one.source) == MAX_BYTES + 1
+    assert one.fault and "larger than 256 KiB" in one.fault
+
+
+BOARD = "#!POPCORN leaderboard {}\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "task"),
+    [
+        ("submissions/gemm/alice/submission.py", "", "gemm"),
+        ("submissions/gemm/alice/submission.py", BOARD.format("gemm"), "gemm"),
+        ("tasks/gemm/examples/accepted/fast.py", "", "gemm"),
+        ("tasks/gemm/template.py", "", None),
+        ("fast.py", BOARD.format("gemm"), "gemm"),
+        ("fast.py", "", None),
+        ("submissions/gemm/alice/submission.py", "#!POPCORN leaderbord gemm\n", "gemm"),
+    ],
+)
+def test_place_and_directive_say_which_task_it_is_for(path: str, text: str, task: str | None, tmp_path: Path) -> None:
+    assert task_of(tmp_path / path, submission(text + KERNEL)) == task
+
+
+def test_the_place_is_found_from_inside_the_folder_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "submissions/gemm/alice/submission.py")
+    monkeypatch.chdir(path.parent)
+    assert task_of(Path("submission.py"), read_submission(Path("submission.py"))) == "gemm"
+
+
+def test_place_and_directive_must_agree(tmp_path: Path) -> None:
+    path = tmp_path / "submissions/gemm/alice/submission.py"
+    with pytest.raises(SubmissionError, match="'gemm', but its directive says 'leaderboard softmax'"):
+        task_of(path, submission(BOARD.format("softmax") + KERNEL))
+
+
+def test_a_wrong_directive_without_a_place_leaves_nothing_to_judge(tmp_path: Path) -> None:
+    with pytest.raises(SubmissionError, match=r"submission\.py:1: unknown directive"):
+        task_of(tmp_path / "fast.py", submission("#!POPCORN leaderbord gemm\n"))
