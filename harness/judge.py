@@ -23,10 +23,11 @@ from datetime import UTC, datetime
 from importlib.resources.abc import Traversable
 from typing import Any
 
+import torch
+
 from harness import __version__, clock, machine
 from harness.checker import Reference
 from harness.clock import NULL_KERNEL, SAMPLES, WARMUPS, Windows
-from harness.devices.cpu import CacheFlusher
 from harness.errors import JudgeError, TaskError
 from harness.judgement import (
     CaseKind,
@@ -103,7 +104,7 @@ def judge(
     if submission.fault:
         game.results = [_result(CaseKind.BUILD, {}, Foul(Verdict.COMPILE_ERROR, submission.fault), time.monotonic())]
     else:
-        with Sandbox(walls.kind, memory_gib=board.limits.memory_gib) as room:
+        with _one_thread(), Sandbox(walls.kind, memory_gib=board.limits.memory_gib) as room:
             walls = SandboxInfo(kind=walls.kind, stop=room.stop_kind, missing=tuple(room.missing))
             game.play(room)
     verdict = overall(case.verdict for case in game.results)
@@ -128,6 +129,17 @@ def judge(
     )
 
 
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """The referee has one core: a second thread on it would wait for the first."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 class _Game:
     """One judging under way: who plays, what has come out so far."""
 
@@ -147,7 +159,6 @@ class _Game:
         """Build, tests, benchmarks, duel, until one of them is not accepted."""
         self.sandbox = sandbox
         self.reference = Reference(self.board)
-        self.flusher = CacheFlusher()
         self.challenger = self._entry("submission", self.submission)
         cases = [*self.board.tests, *(self.board.benchmarks if self.is_timed else ())]
         self._report("build", 0, 1)
@@ -218,7 +229,8 @@ class _Game:
             case = waiting.pop(0)
             self._report("test", len(self.board.tests) - len(waiting) - 1, len(self.board.tests))
             # Trying is repeatable: the seeds that stand in task.yml.  Ranking is on seeds that nobody knows.
-            seed = int(case.params["seed"]) if self.mode is Mode.TEST and "seed" in case.params else self._seed()
+            seed = case.public_seed if self.mode is Mode.TEST else None
+            seed = self._seed() if seed is None else seed
             start, foul = time.monotonic(), None
             try:
                 if not is_loaded:
@@ -279,11 +291,11 @@ class _Game:
         def play(_: int) -> Windows:
             with self.sandbox.seat(entry) as player:
                 try:
-                    table = Table(player, self.reference, self.flusher)
+                    table = Table(player, self.reference)
                     table.load(self.board.limits.compile_timeout_s)
                     # Drawn only now that the submission is loaded.
                     seeds = tuple(self._seed() for _ in range(WARMUPS + SAMPLES))
-                    windows = tuple(table.call(case.params, seed, deadline, checked=checked) for seed in seeds)
+                    windows = table.calls(case.params, seeds, deadline, checked=checked)
                 finally:
                     if entry is self.challenger:
                         self._keep_log(player)

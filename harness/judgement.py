@@ -119,7 +119,7 @@ class Timing(Model):
     submission_us: Microseconds
     anchor_us: Microseconds
     ratio: Interval
-    overhead_us: PositiveFloat = Field(description="lower quartile of an honest player's windows who does nothing; subtracted")
+    overhead_us: PositiveFloat = Field(description="lower quartile of an idle honest player's windows; subtracted")
     bound_us: PositiveFloat = Field(description="the most by which a time could understate the truth")
     steady: bool
     note: Line = Field(description="why it is not steady, and what to do")

@@ -114,8 +114,8 @@ def describe(value: Any) -> Any:
 def _describe_tensor(tensor: torch.Tensor) -> Any:
     if tensor.layout is not torch.strided or tensor.device.type != "cpu" or tensor.dtype not in _DTYPE_NAMES:
         return {"object": f"a Tensor of {tensor.dtype}, {tensor.layout}, on {tensor.device.type}"}
-    if tensor.is_conj() or tensor.is_neg():
-        tensor = tensor.resolve_conj().resolve_neg()
+    if tensor.is_neg() or (tensor.is_complex() and tensor.is_conj()):
+        return {"object": "a lazily negated or conjugated Tensor; call resolve_neg() and resolve_conj(), it"}
     return {
         "dtype": _DTYPE_NAMES[tensor.dtype],
         "shape": tuple(tensor.shape),

@@ -41,6 +41,9 @@ ITEM_BYTES = {
 """The dtypes that cross the border, by torch's names."""
 
 
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
 class ProtocolError(Exception):
     """Bytes that no honest player sends."""
 
@@ -211,7 +214,7 @@ def _integer(value: object, limit: int) -> int:
 
 def write(message: dict[str, Any]) -> bytes:
     """One packet.  Floats may be NaN or infinite: they are a task's scalars."""
-    return json.dumps(message, separators=(",", ":")).encode()
+    return _encode(message).encode()
 
 
 def tree_as_json(node: Any) -> Any:

@@ -1,7 +1,7 @@
 """One player, one call after another: deal the inputs, open the window, take the output, check it.
 
-    player  stopped ──────────────────────┐ runs: the window ┌ stopped ─────────────────────────────
-    referee  generate · write · flush · go ┴───── clock ──────┴ read · check · poison · generate · …
+    player  stopped ──────────────┐ runs: the window ┌ stopped ─────────────────────────────
+    referee  generate · write · go ┴───── clock ──────┴ read · poison · write · go · … · check
 
 The player runs only inside windows (and while it makes room for inputs of a new shape, before they exist).
 So all of its work on an input lies between two readings of the referee's clock: `resume` and confirmed `stop`.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,12 @@ from harness.values import Deal, UnsupportedInput, collect, deal, span_bytes
 from harness.verdict import Foul, Verdict
 
 _POISON = torch.frombuffer(bytearray(os.urandom(4 << 20)), dtype=torch.uint8)
+_BATCH_BYTES = 256 << 20
+"""Inputs of this size are made ahead of their windows."""
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "cannot allocate memory")
+
+
+Params = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -51,10 +57,9 @@ class Deadline:
 class Table:
     """A player at the referee's table."""
 
-    def __init__(self, player: Player, reference: Reference, flusher: cpu.CacheFlusher | None = None) -> None:
+    def __init__(self, player: Player, reference: Reference) -> None:
         self.player = player
         self.reference = reference
-        self.flusher = flusher
         self._layout: Any = None
         self._addresses: tuple[int, ...] = ()
         self._output: tuple[TensorSpec, ...] = ()
@@ -71,28 +76,50 @@ class Table:
             raise
         self.player.stop()
 
-    def call(self, params: dict[str, Any], seed: int, deadline: Deadline, *, checked: bool = True) -> float:
-        """One call of `custom_kernel` on fresh inputs; its window in microseconds.
+    def call(self, params: Params, seed: int, deadline: Deadline, *, checked: bool = True) -> float:
+        """One call of `custom_kernel` on fresh inputs; its window in microseconds.  Raises as `calls` does."""
+        return self.calls(params, (seed,), deadline, checked=checked)[0]
+
+    def calls(
+        self, params: Params, seeds: Sequence[int], deadline: Deadline, *, checked: bool = True
+    ) -> tuple[float, ...]:
+        """Calls of `custom_kernel`, each on fresh inputs; their windows in microseconds.
+
+        Inputs are made before the first window of a batch, and outputs checked after its last: a player that
+        has waited for milliseconds comes back to cold caches, which would be in its window.
 
         Raises:
-            Foul: the output is wrong, or the player broke a rule or a limit.
+            Foul: an output is wrong, or the player broke a rule or a limit.
             TaskError: the task's own code failed.
         """
-        data = self.reference.generate(params, seed)
-        hand = self._deal(data)
+        windows: list[float] = []
+        while len(windows) < len(seeds):
+            batch = self._deal_batch(params, seeds[len(windows) :])
+            outputs = []
+            for hand in batch:
+                window_us, output = self._play(hand, params, deadline)
+                windows.append(window_us)
+                outputs.append(output)
+            for hand, output in zip(batch, outputs, strict=True):
+                if checked and (message := self.reference.check(hand.data, output)):
+                    raise Foul(Verdict.WRONG_ANSWER, message)
+        return tuple(windows)
+
+    def _deal_batch(self, params: Params, seeds: Sequence[int]) -> list[Deal]:
+        """Inputs for as many of the next calls as fit into the referee's memory."""
+        batch: list[Deal] = []
+        while len(batch) < len(seeds) and sum(hand.span_bytes for hand in batch) <= _BATCH_BYTES:
+            batch.append(self._deal(self.reference.generate(params, seeds[len(batch)])))
+        return batch
+
+    def _play(self, hand: Deal, params: Params, deadline: Deadline) -> tuple[float, Any]:
         self._make_room(hand, deadline)
         self._hand_over(hand, self.reference.output_buffers(params))
-        if self.flusher:
-            self.flusher.flush()
         window_us, answer = self._open_window(hand, deadline)
         done = self._expect(answer, Done)
         assert isinstance(done, Done)
-        if checked:
-            output = collect(done.output, self._read, hand.span_bytes)
-            if message := self.reference.check(data, output):
-                raise Foul(Verdict.WRONG_ANSWER, message)
         self._output = tuple(tensors_of(done.output))
-        return window_us
+        return window_us, collect(done.output, self._read, hand.span_bytes)
 
     def _deal(self, data: Any) -> Deal:
         try:

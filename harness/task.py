@@ -72,6 +72,12 @@ class Case:
         """`size: 127, seed: 4242`"""
         return ", ".join(f"{key}: {value}" for key, value in self.params.items()) or "no arguments"
 
+    @property
+    def public_seed(self) -> int | None:
+        """The seed that stands in task.yml, if one does."""
+        seed = self.params.get("seed")
+        return seed if type(seed) is int else None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Work:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,13 +85,11 @@ def distinct(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _deadline(value: object) -> datetime:
-    try:
+    with suppress(ValueError, OverflowError):
         time = datetime.fromisoformat(value) if isinstance(value, str) else value
-    except ValueError:
-        time = None
-    if not isinstance(time, datetime) or time.tzinfo is None:
-        raise ValueError(f"must be a time with its zone, such as 2027-03-01T00:00:00Z, not {quote(value)}")
-    return time.astimezone(UTC)
+        if isinstance(time, datetime) and time.tzinfo is not None:
+            return time.astimezone(UTC)
+    raise ValueError(f"must be a time with its zone, such as 2027-03-01T00:00:00Z, not {quote(value)}")
 
 
 def _case_value(value: object) -> Param:

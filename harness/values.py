@@ -32,6 +32,7 @@ class UnsupportedInput(Exception):
 class Deal:
     """One call's input, taken apart."""
 
+    data: Any = None
     tree: Any = None
     tensors: list[torch.Tensor] = field(default_factory=list)
     scalars: list[Any] = field(default_factory=list)
@@ -53,7 +54,7 @@ def deal(data: Any) -> Deal:
     Raises:
         UnsupportedInput: neither tensor, scalar, tuple, list nor dict; or a tensor of a dtype that can't cross.
     """
-    result = Deal()
+    result = Deal(data)
     result.tree = _take_apart(data, result)
     return result
 

@@ -29,6 +29,8 @@ UNREADABLE = object()
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _STANDARD = "tag:yaml.org,2002:"
 _SCALARS = {"str", "int", "float", "bool", "null", "timestamp"}
+_WRONG_SCALAR = (yaml.YAMLError, ValueError, LookupError, AttributeError, ArithmeticError)
+"""What PyYAML raises on `!!bool maybe`, `2027-13-01`, `!!timestamp soon` and the like."""
 _EXPONENT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+")
 _HINTS = {
     "mapping values are not allowed": "a text with ': ' in it needs quotes",
@@ -159,7 +161,7 @@ class _Walk:
             return float(node.value)
         try:
             return self.scalars.construct_object(node)
-        except (yaml.YAMLError, ValueError, LookupError, AttributeError):  # PyYAML on `!!bool maybe`, `!!timestamp x`
+        except _WRONG_SCALAR:
             self.faults.add(loc, f"{quote(node.value)} cannot be read as {_short(node.tag)}")
             return UNREADABLE
 

@@ -21,6 +21,7 @@ from rich.table import Table as RichTable
 from harness.judgement import Mode
 from harness.stats import median
 from harness.task import Board, load_task
+from scripts.text import format_us
 
 Seconds = list[float]
 
@@ -59,12 +60,11 @@ def _start_up(repeat: int) -> dict[str, Seconds]:
 def _players(board: Board, repeat: int) -> dict[str, Seconds]:
     from harness.checker import Reference
     from harness.clock import NULL_KERNEL
-    from harness.devices.cpu import CacheFlusher
     from harness.referee import Deadline, Table
     from harness.sandbox import Entry, Sandbox
 
     steps: dict[str, Seconds] = {"walls and warm parent": [], "a fresh player, loaded and killed": []}
-    reference, flusher = Reference(board), CacheFlusher()
+    reference = Reference(board)
     case = board.benchmarks[0]
     entry = Entry(name="null", files={"submission.py": NULL_KERNEL})
     deadline = Deadline.of(3600, 60, "A call")
@@ -76,7 +76,7 @@ def _players(board: Board, repeat: int) -> dict[str, Seconds]:
                 with _timed(steps["a fresh player, loaded and killed"]), sandbox.seat(entry) as player:
                     Table(player, reference).load(10)
             with sandbox.seat(entry) as player:
-                table = Table(player, reference, flusher)
+                table = Table(player, reference)
                 table.load(10)
                 for seed in range(30):
                     with _timed(steps.setdefault("one timed call, all in all", [])):
@@ -84,8 +84,6 @@ def _players(board: Board, repeat: int) -> dict[str, Seconds]:
                     steps.setdefault("  of it the window of a null kernel", []).append(window_us / 1e6)
                     with _timed(steps.setdefault("  of it the task's generate_input", [])):
                         data = reference.generate(case.params, seed)
-                    with _timed(steps.setdefault("  of it emptying the caches", [])):
-                        flusher.flush()
                     output = reference.compute(data)
                     with _timed(steps.setdefault("the task's check (with its reference)", [])):
                         reference.check(data, output)
@@ -120,7 +118,7 @@ def _timed(seconds: Seconds) -> Iterator[None]:
 
 
 def _format(seconds: float) -> str:
-    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.0f} µs"
+    return f"{seconds:.2f} s" if seconds >= 1 else format_us(seconds * 1e6)
 
 
 if __name__ == "__main__":

@@ -212,4 +212,4 @@ class Competition:
 def _print_comment(stdout: Console, title: str, comment: str) -> None:
     """As Markdown looks, on a terminal; as it is written, elsewhere."""
     stdout.print(Rule(title, align="left"))
-    stdout.print(Markdown(comment) if stdout.is_terminal else comment)
+    stdout.print(Markdown(comment) if stdout.is_terminal else comment, soft_wrap=not stdout.is_terminal)

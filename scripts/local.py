@@ -1,4 +1,4 @@
-"""`pullrank test / benchmark / rank FILE`: judge a file on this machine, just as a pull request is judged.
+"""`pullrank test / benchmark / rank FILE`: judge a file on this machine, as it would be judged for a board.
 
 file ─► which task?   --task-dir, --task, the folder that it lies in, or its directive
      ─► which board?  --gpu, its directive, CPU
@@ -62,7 +62,7 @@ def test(**options: Any) -> int:
 @click.command()
 @_judging
 def benchmark(**options: Any) -> int:
-    """Judge a file on the tests, then time it on the benchmarks, beside the task's anchor.
+    """Judge a file on the tests, then time it beside the task's anchor.
 
     Example: pullrank benchmark kernel.py --task vectoradd --gpu CPU
     """
@@ -72,7 +72,7 @@ def benchmark(**options: Any) -> int:
 @click.command()
 @_judging
 def rank(**options: Any) -> int:
-    """Judge a file as a pull request is judged: on secret seeds, until the times are steady.
+    """Judge a file as the judge ranks: on secret seeds, until the times are steady.
 
     Example: pullrank rank kernel.py --task vectoradd --json --out judgement.json
     """

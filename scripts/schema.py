@@ -13,7 +13,7 @@ from harness.task import task_schema
 @click.command()
 @click.argument("format", type=click.Choice(["task", "judgement"]), default="task", metavar="[task|judgement]")
 def schema(format: str) -> None:  # noqa: A002 (click names it after the argument)
-    """Print the JSON Schema of a file format, for editors and for programs.
+    """Print the JSON Schema of a file format.
 
     Example: pullrank schema task > task.schema.json
     """

@@ -95,7 +95,8 @@ class Display:
 
     def clear(self) -> None:
         """Give the terminal back, so that something can be printed; the next `begin` takes it again."""
-        self._bars.stop()
+        if self._stderr.is_terminal:
+            self._bars.stop()
 
     def show(self, progress: Progress) -> None:
         """To be given to `judge` as `on_progress`."""

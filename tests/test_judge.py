@@ -29,7 +29,9 @@ def board():
 
 
 def submission(source, login="sample"):
-    return Submission(login=login, source=source if isinstance(source, bytes) else source.encode(), name="submission.py")
+    return Submission(
+        login=login, source=source if isinstance(source, bytes) else source.encode(), name="submission.py"
+    )
 
 
 def verdict_of(board, source, mode=Mode.TEST):
@@ -121,7 +123,9 @@ def test_a_slower_kernel_has_a_ratio_above_one(board):
 
 
 def test_a_challenger_is_dueled_and_a_slower_champion_beaten(board):
-    slow = submission("import time\ndef custom_kernel(data):\n    time.sleep(0.001)\n    return data + 1\n", "slow-sample")
+    slow = submission(
+        "import time\ndef custom_kernel(data):\n    time.sleep(0.001)\n    return data + 1\n", "slow-sample"
+    )
     champion = Champion(submission=slow, score=Interval(value=1000, low=990, high=1010), nominal_us=(10.0,))
     judgement = judge(board, submission(GOOD), Mode.RANKED, champion=champion)
     assert judgement.duel.opponent == "slow-sample"
@@ -168,7 +172,9 @@ def test_an_output_buffer_inside_the_input_is_poisoned_and_not_trusted(tmp_path)
     folder = tmp_path / "buffer"
     (folder / "examples" / "accepted").mkdir(parents=True)
     (folder / "examples" / "wrong_answer").mkdir()
-    (folder / "task.yml").write_text("title: B\ndescription: d\ngpus: [CPU]\ntests: [{size: 64, seed: 1}]\nbenchmarks: [{size: 64, seed: 1}]\n")
+    (folder / "task.yml").write_text(
+        "title: B\ndescription: d\ngpus: [CPU]\ntests: [{size: 64, seed: 1}]\nbenchmarks: [{size: 64, seed: 1}]\n"
+    )
     (folder / "reference.py").write_text(
         "import torch\nfrom harness.checker import compare\n"
         "def generate_input(size, seed):\n    torch.manual_seed(seed)\n    return torch.randn(size), torch.zeros(size)\n"

@@ -27,7 +27,9 @@ def sandbox(request):
 
 
 def entry(source, name="test"):
-    return Entry(name=name, files={"submission.py": textwrap.dedent(source) + "\ndef custom_kernel(data): return data\n"})
+    return Entry(
+        name=name, files={"submission.py": textwrap.dedent(source) + "\ndef custom_kernel(data): return data\n"}
+    )
 
 
 def load(player, seconds=10.0):
@@ -52,7 +54,9 @@ def prints(expression, setup=""):
 
 
 def tries(statement):
-    return prints("outcome", f"try:\n    {statement}\n    outcome = 'done'\nexcept OSError as e:\n    outcome = e.strerror")
+    return prints(
+        "outcome", f"try:\n    {statement}\n    outcome = 'done'\nexcept OSError as e:\n    outcome = e.strerror"
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,10 +71,19 @@ def tries(statement):
         ("os.listdir('/tmp') + os.listdir('/dev/shm') + os.listdir('/cache')", "[]"),
         ("sorted(os.listdir('/dev'))", "['full', 'null', 'random', 'shm', 'urandom', 'zero']"),
         ("os.path.exists('/etc/passwd'), os.path.exists('/home')", "(False, False)"),
-        ("[l.split()[1] for l in open('/proc/self/status') if l.startswith(('CapEff', 'CapBnd'))]", "['0000000000000000', '0000000000000000']"),
+        (
+            "[l.split()[1] for l in open('/proc/self/status') if l.startswith(('CapEff', 'CapBnd'))]",
+            "['0000000000000000', '0000000000000000']",
+        ),
         ("[l.split()[1] for l in open('/proc/self/status') if l.startswith(('NoNewPrivs', 'Seccomp:'))]", "['1', '2']"),
-        ("sorted(set(os.environ) - set('PATH HOME TMPDIR USER LOGNAME LC_ALL'.split()))[:3]", "['NUMBA_CACHE_DIR', 'PWD', 'PYTHONDONTWRITEBYTECODE']"),
-        ("sorted(os.listdir('/player/harness'))", "['__init__.py', 'player.py', 'protocol.py', 'seccomp.py', 'walls.py', 'zygote.py']"),
+        (
+            "sorted(set(os.environ) - set('PATH HOME TMPDIR USER LOGNAME LC_ALL'.split()))[:3]",
+            "['NUMBA_CACHE_DIR', 'PWD', 'PYTHONDONTWRITEBYTECODE']",
+        ),
+        (
+            "sorted(os.listdir('/player/harness'))",
+            "['__init__.py', 'player.py', 'protocol.py', 'seccomp.py', 'walls.py', 'zygote.py']",
+        ),
     ],
 )
 def test_a_player_sees_only_what_it_may(sandbox, expression, expected):
@@ -142,7 +155,10 @@ def test_nothing_survives_from_player_to_player(sandbox):
 def test_what_the_build_leaves_in_its_cache_is_there_for_later_players_who_cannot_change_it(sandbox):
     said(sandbox, prints("open('/cache/built', 'w').write('good')"), building=True)
     change = "open('/cache/built', 'w').write('bad'); os.mkdir('/cache/new')"
-    assert said(sandbox, prints("open('/cache/built').read(), sorted(os.listdir('/cache'))", change)) == "('bad', ['built', 'new'])"
+    assert (
+        said(sandbox, prints("open('/cache/built').read(), sorted(os.listdir('/cache'))", change))
+        == "('bad', ['built', 'new'])"
+    )
     assert said(sandbox, prints("open('/cache/built').read(), os.listdir('/cache')")) == "('good', ['built'])"
     with sandbox.seat(entry(prints("os.listdir('/cache')"), name="other")) as player:
         load(player)
@@ -192,9 +208,9 @@ def test_reading_from_an_address_that_is_not_there_is_an_error_of_theirs(sandbox
     with sandbox.seat(entry("")) as player:
         load(player)
         target = cpu.torch.empty(8)
-        with pytest.raises(OSError):
+        with pytest.raises(OSError, match="Bad address"):
             cpu.read_memory(player.pid, 4096, target.data_ptr(), 32)
-        with pytest.raises(OSError):
+        with pytest.raises(OSError, match="Bad address"):
             cpu.write_memory(player.pid, 4096, target.data_ptr(), 32)
 
 
@@ -246,12 +262,10 @@ def test_what_a_submission_raises_at_import_comes_back_as_text(sandbox, source, 
 
 def test_a_fork_bomb_is_held_within_its_walls(sandbox):
     with sandbox.seat(entry("import os\nfor _ in range(2000): os.fork() or __import__('time').sleep(60)")) as player:
-        try:
-            answer = load(player)
-        except Foul as foul:
-            assert foul.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
-        else:
-            assert isinstance(answer, Failed)
+        with contextlib.suppress(
+            Foul
+        ):  # of so many processes, the sum of their memory may be the first to pass its limit
+            assert isinstance(answer := load(player), Failed)
             assert answer.error == "BlockingIOError"
         family = list(freezer.descendants(player._keeper))
         assert len(family) < 600

@@ -221,7 +221,10 @@ def test_a_case_without_arguments_is_a_case(tmp_path: Path) -> None:
     assert task.benchmarks[0].params == {"no": 1}, "a key is text, whatever YAML makes of the word"
 
 
-@pytest.mark.parametrize("deadline", ["2027-03-01T00:00:00", "2027-03-01", "soon", "2027-13-01T00:00:00Z", "12"])
+@pytest.mark.parametrize(
+    "deadline",
+    ["2027-03-01T00:00:00", "2027-03-01", "soon", "2027-13-01T00:00:00Z", "12", "0001-01-01T00:00:00+05:00"],
+)
 def test_a_deadline_needs_a_zone(deadline: str, tmp_path: Path) -> None:
     [fault] = faults_of(task_folder(tmp_path, f"{CASES}deadline: {deadline}\n"))
     assert "task.yml:3: deadline: " in fault
@@ -255,6 +258,7 @@ def test_an_unknown_board_is_refused_with_a_suggestion(tmp_path: Path) -> None:
         ("tests: [{}]\ntitle: a\x07b\n", "task.yml:2: holds the control character '\\x07'"),
         (CASES + "description: " + "x" * 200_000, "task.yml:1: larger than 128 KiB"),
         ("tests: " + "[" * 100_000, "task.yml:1: nested more than 16 deep"),
+        ("title: " + ":".join(["59"] * 999) + ".0", "task.yml:1: title: '59:59"),
         ("title: " + "9" * 5000, "task.yml:1: title: '999"),
         (
             "tests: [{size: 0x" + "f" * 10_000 + "}]\nbenchmarks: [{}]",

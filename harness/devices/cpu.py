@@ -2,14 +2,16 @@
 
 `process_vm_writev` and `process_vm_readv` need no memory shared with the player: nothing to peek at, nothing to
 shrink under us.  A bad address is an error of theirs, never a crash of ours.
+
+Inputs come fresh from another core for every call: they were never in the private caches of the player's own
+core.  Emptying the shared cache as well would cost 10 ms a call, and evict the interpreter: a null call then
+takes 400 µs instead of 50, which would be ours to subtract and a cheat's to gain.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-
-import torch
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -44,7 +46,7 @@ def read_memory(pid: int, address: int, target: int, length: int) -> None:
     _move(_libc.process_vm_readv, pid, address, target, length)
 
 
-def _move(call: ctypes._NamedFuncPointer, pid: int, remote: int, local: int, length: int) -> None:  # type: ignore[name-defined]
+def _move(call: ctypes._NamedFuncPointer, pid: int, remote: int, local: int, length: int) -> None:
     done = 0
     while done < length:
         ours, theirs = _IoVec(local + done, length - done), _IoVec(remote + done, length - done)
@@ -53,24 +55,3 @@ def _move(call: ctypes._NamedFuncPointer, pid: int, remote: int, local: int, len
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
         done += moved
-
-
-def cache_bytes() -> int:
-    """Size of the last-level cache; 32 MiB where the machine does not tell."""
-    for index in range(4, 0, -1):
-        path = f"/sys/devices/system/cpu/cpu0/cache/index{index}/size"
-        if os.path.exists(path):
-            with open(path, encoding="ascii") as file:
-                text = file.read().strip()
-            return int(text.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(text[-1], 0)
-    return 32 << 20
-
-
-class CacheFlusher:
-    """Pushes everything else out of the shared last-level cache by reading more than it holds."""
-
-    def __init__(self) -> None:
-        self.ballast = torch.zeros(min(2 * cache_bytes(), 512 << 20) // 8, dtype=torch.int64)
-
-    def flush(self) -> None:
-        self.ballast.sum()

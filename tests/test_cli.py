@@ -1,0 +1,349 @@
+"""The command line as its users meet it: help, exit codes, messages, JSON, and what Ctrl-C leaves behind."""
+
+import ctypes
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from inspect import cleandoc
+from io import StringIO
+from pathlib import Path
+
+import click
+import pytest
+from rich.console import Console
+
+from harness.freezer import children
+from harness.judge import Progress
+from harness.judgement import Judgement
+from harness.verdict import Verdict
+from scripts.cli import COMMANDS, cli, run
+from scripts.terminal import Display, time_left
+
+ROOT = Path(__file__).parent.parent
+TINY = ROOT / "tests" / "tasks" / "tiny"
+GOOD = "def custom_kernel(data):\n    return data + 1\n"
+PULLRANK = [sys.executable, "-m", "scripts.cli"]
+UNWALLED = ["--sandbox", "none"]
+
+
+def commands(group: click.Group = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    """Every command that can be typed, as `task show`."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command
+        yield " ".join((*path, name)), command
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+
+
+ALL = dict(commands())
+
+
+def submission(folder: Path, source: str | bytes = GOOD, name: str = "kernel.py") -> Path:
+    path = folder / name
+    path.write_bytes(source if isinstance(source, bytes) else source.encode())
+    return path
+
+
+# Help.
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_command_has_one_plain_sentence_and_an_example(name):
+    sentence, *rest = cleandoc(ALL[name].help or "").split("\n\n")
+    assert re.fullmatch(r"[A-Z][^.]*\.", sentence), sentence
+    assert any(part.startswith(f"Example: pullrank {name.split()[0]}") for part in rest), rest
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_the_commands_own_help_says(name):
+    assert " ".join((ALL[name].help or "").split("\n\n")[0].split()) == COMMANDS[name][1]
+
+
+@pytest.mark.parametrize("name", [name for name, command in ALL.items() if not isinstance(command, click.Group)])
+def test_every_command_is_mentioned_in_the_documents(name):
+    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "site" / "pages").glob("*.md")]
+    text = "\n".join(path.read_text() for path in documents)
+    assert f"pullrank {name}" in text or (name == "demo" and "make demo" in text)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_option_says_what_it_is_for(name):
+    options = [one for one in ALL[name].params if isinstance(one, click.Option)]
+    assert [one.name for one in options if not one.help] == []
+
+
+def test_help_is_quick_and_loads_no_command():
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    code = "import sys, scripts.cli as c; c.run(['--help']); print({'torch', 'pydantic', 'rich'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.stdout.endswith("set()\n")
+    # Of the processor's time: how long it takes by the clock depends on who else is using the machine.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.3
+
+
+# What goes wrong.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["tets"], 2, "No such command 'tets'"),
+        (["test"], 2, "Missing argument"),
+        (["test", "nowhere.py"], 2, "nowhere.py: no such file"),
+        (["test", "{folder}"], 2, "is a folder"),
+        (["test", "{kernel}"], 2, "#!POPCORN leaderboard NAME"),
+        (["test", "{kernel}", "--task", "vectorad"], 2, "did you mean 'vectoradd'?"),
+        (["test", "{kernel}", "--task-dir", "{folder}"], 2, "no file 'task.yml'"),
+        (["test", "{kernel}", "--task", "vectoradd", "--gpu", "H10"], 2, "did you mean 'H100'?"),
+        (["test", "{directed}", "--task", "matmul"], 2, "--task says 'matmul'"),
+        (["test", "{kernel}", "--task", "vectoradd", "--out", "/nowhere/judgement.json"], 2, "no folder /nowhere"),
+        (["task", "show", "nothing"], 2, "no task 'nothing'"),
+        (["task", "template", "vectoradd", "--language", "Pyton"], 2, "did you mean 'Python'?"),
+        (["task", "check", "{folder}"], 2, "no task.yml in"),
+        (["task", "check", "nothing", "nowhere"], 2, "no task 'nowhere'"),
+        (["board", "vectoradd", "--gpu", "CPV"], 2, "did you mean 'CPU'?"),
+        (["site", "serve", "{folder}"], 2, "holds no site"),
+        (["demo", "--out", "{folder}"], 2, "it must be a new or empty folder"),
+        (["schema", "tax"], 2, "'tax' is not one of"),
+    ],
+)  # fmt: skip
+def test_a_wrong_call_gets_one_message_and_exit_code_2(arguments, code, message, tmp_path, capsys):
+    places = {
+        "folder": tmp_path,
+        "kernel": submission(tmp_path),
+        "directed": submission(tmp_path, f"#!POPCORN leaderboard vectoradd\n{GOOD}", "directed.py"),
+    }
+    assert run([argument.format(**places) for argument in arguments]) == code
+    said = capsys.readouterr()
+    assert message in said.err
+    assert "Traceback" not in said.err
+    assert said.out == ""
+
+
+def test_all_faults_of_all_tasks_are_told_in_one_go(tmp_path, capsys):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "task.yml").write_text("benchmark_timout: 3\n")
+    assert run(["task", "check", str(tmp_path / "one"), str(tmp_path / "two")]) == 2
+    assert capsys.readouterr().err.count("benchmark_timout") == 2
+
+
+def test_a_fault_of_ours_is_one_message_and_exit_code_3(monkeypatch, capsys):
+    monkeypatch.setitem(COMMANDS, "broken", ("json:nothing", "Break."))
+    assert run(["broken"]) == 3
+    assert "a fault of ours: AttributeError" in capsys.readouterr().err
+
+
+def test_who_stops_reading_our_output_sees_no_complaint():
+    done = subprocess.run(
+        f"{sys.executable} -m scripts.cli schema judgement | head -1",
+        shell=True,
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert (done.stdout, done.stderr) == ("{\n", "")
+
+
+# Looking around.
+
+
+def test_the_tasks_are_listed_for_people_and_for_scripts(capsys):
+    assert run(["tasks"]) == 0
+    assert "Vector addition" in capsys.readouterr().out
+    assert run(["tasks", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [task["name"] for task in listed] == sorted(path.parent.name for path in ROOT.glob("tasks/*/task.yml"))
+
+
+def test_a_task_is_shown_with_its_cases_and_its_editions(capsys):
+    assert run(["task", "show", "vectoradd"]) == 0
+    shown = capsys.readouterr().out
+    assert "size: 127" in shown
+    assert "H100" in shown
+    assert run(["task", "show", "vectoradd", "--json"]) == 0
+    boards = json.loads(capsys.readouterr().out)["boards"]
+    assert all(re.fullmatch("[0-9a-f]{64}", board["edition"]) for board in boards)
+
+
+def test_a_template_is_written_only_where_nothing_is(tmp_path, capsys):
+    out = tmp_path / "submission.py"
+    assert run(["task", "template", "vectoradd", "--out", str(out)]) == 0
+    assert "custom_kernel" in out.read_text()
+    assert run(["task", "template", "vectoradd", "--out", str(out)]) == 2
+    assert f"{out}: File exists" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["task", "judgement"])
+def test_a_schema_is_printed_as_json(kind, capsys):
+    assert run(["schema", kind]) == 0
+    assert json.loads(capsys.readouterr().out)["type"] == "object"
+
+
+def test_a_board_without_entries_says_so(tmp_path, capsys):
+    assert run(["board", "vectoradd", "--ledger", str(tmp_path)]) == 0
+    assert "No ranked entries on vectoradd / CPU" in capsys.readouterr().out
+    assert run(["board", "vectoradd", "--ledger", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == []
+
+
+def test_a_site_is_built_from_an_empty_ledger_and_served_until_ctrl_c(tmp_path, capsys):
+    site = tmp_path / "_site"
+    assert run(["site", "build", "--ledger", str(tmp_path), "--out", str(site), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 0
+    with started("site", "serve", str(site)) as process:
+        assert process.stdout
+        url = process.stdout.readline().split()[0]
+        assert b"<!doctype html>" in urllib.request.urlopen(url, timeout=10).read().lower()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+
+
+# Judging.
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "verdict"),
+    [(GOOD, 0, Verdict.ACCEPTED), (GOOD.replace("1", "2"), 1, Verdict.WRONG_ANSWER), ("", 1, Verdict.COMPILE_ERROR)],
+)
+def test_the_exit_code_says_whether_the_file_was_accepted(source, code, verdict, tmp_path, capsys):
+    out = tmp_path / "judgement.json"
+    file = submission(tmp_path, source)
+    assert run(["test", str(file), "--task-dir", str(TINY), *UNWALLED, "--json", "--out", str(out)]) == code
+    said = capsys.readouterr()
+    judgement = Judgement.from_json(said.out)
+    assert judgement.verdict is verdict
+    assert out.read_text() == said.out
+    assert "\x1b" not in said.err
+
+
+def test_people_get_a_line_for_each_test_and_what_the_file_printed_made_harmless(tmp_path, capsys):
+    file = submission(
+        tmp_path, "print('\\x1b[31mred', flush=True)\ndef custom_kernel(data):\n    return data + len(data)\n"
+    )
+    assert run(["test", str(file), "--task-dir", str(TINY), *UNWALLED]) == 1
+    said = capsys.readouterr()
+    assert re.search(r"AC\s+size: 1, seed: 11", said.out)
+    assert re.search(r"WA\s+size: 100, seed: 12\s+output\[0\] is", said.out)
+    assert "\\x1b[31mred" in said.out
+    assert "test 2 of 2" in said.err
+
+
+def test_a_file_in_a_tasks_folder_is_for_that_task(capsys):
+    assert run(["rank", str(TINY / "examples" / "accepted" / "plain.py"), *UNWALLED]) == 0
+    said = capsys.readouterr().out
+    assert "tiny / CPU, ranked" in said
+    assert "without walls: it cannot rank" in said
+    assert "Against it" in said
+
+
+@pytest.mark.parametrize(("source", "code"), [("data + 1", 0), ("data", 1)])
+def test_a_task_is_good_when_each_example_gets_the_verdict_of_its_folder(source, code, tmp_path, capsys):
+    folder = tmp_path / "tasks" / "little"
+    for path in TINY.rglob("*.*"):
+        target = folder / path.relative_to(TINY)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes())
+    for path in folder.glob("examples/*/*.py"):
+        path.write_text(path.read_text().replace("leaderboard tiny", "leaderboard little"))
+    (folder / "examples" / "accepted" / "plain.py").write_text(f"def custom_kernel(data):\n    return {source}\n")
+    (folder.parent / "README.md").write_text("passed over")
+    paths = [str(path) for path in folder.parent.iterdir()]
+    assert run(["task", "check", *paths, *UNWALLED, "--json"]) == code
+    outcomes = json.loads(capsys.readouterr().out)
+    got = {outcome["example"]: outcome["got"] for outcome in outcomes}
+    assert got["accepted/plain.py"] == ("WA" if code else "AC")
+    assert got["wrong_answer/identity.py"] == "WA"
+
+
+# Ctrl-C.
+
+
+def started(*arguments: str) -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        [*PULLRANK, *arguments], cwd=ROOT, text=True, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe
+    )
+
+
+@pytest.fixture
+def orphans():
+    """What a process of ours leaves running becomes our child, and is listed here."""
+    become_subreaper, known = 36, set(children(os.getpid()))
+    ctypes.CDLL(None).prctl(become_subreaper, 1)
+    yield lambda: [pid for pid in children(os.getpid()) if pid not in known and is_running(pid)]
+    ctypes.CDLL(None).prctl(become_subreaper, 0)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "being told to end"]
+)
+def test_when_it_is_stopped_nothing_is_left_running(number, code, tmp_path, orphans):
+    file = submission(tmp_path, f"import time\n{GOOD.replace('return', 'time.sleep(30); return')}")
+    before = set(Path("/tmp").glob("pullrank-*"))
+    with started("test", str(file), "--task-dir", str(TINY), *UNWALLED) as process:
+        assert process.stderr
+        for line in process.stderr:
+            if "build" in line:
+                break
+        time.sleep(0.5)
+        process.send_signal(number)
+        rest = process.stderr.read()
+        assert process.wait(20) == code
+    assert rest.strip() == ("pullrank: stopped; nothing is left running." if code == 130 else "")
+    give_up = time.monotonic() + 5
+    while orphans() and time.monotonic() < give_up:
+        time.sleep(0.05)
+    assert orphans() == []
+    assert set(Path("/tmp").glob("pullrank-*")) <= before
+
+
+# The display.
+
+
+def drawn(*, terminal: bool) -> str:
+    file = StringIO()
+    with Display(Console(file=file, force_terminal=terminal, width=100, markup=False), [4, 4]) as display:
+        display.begin("first")
+        display.show(Progress(step="test", done=0, total=3))
+        display.begin("[second]")
+        display.show(Progress(step="benchmark", done=1, total=2, seconds_left=70))
+    return file.getvalue()
+
+
+def test_the_display_says_what_is_judged_how_far_it_is_and_how_long_is_left():
+    lines = drawn(terminal=False).splitlines()
+    assert lines[:2] == ["[1/2] first: preparing (about 10 s left)", "[1/2] first: test 1 of 3 (about 10 s left)"]
+    assert lines[-1] == "[2/2] [second]: benchmark 2 of 2 (about 1 min 10 s left)"
+
+
+def test_the_display_moves_on_a_terminal_and_is_gone_at_the_end():
+    shown = drawn(terminal=True)
+    assert "[second]: benchmark 2 of 2" in shown
+    assert shown.rstrip().endswith(("\x1b[2K", "\x1b[?25h"))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(-3, "about 5 s left"), (12, "about 10 s left"), (119, "about 2 min 0 s left"), (131, "about 2 min 10 s left")],
+)
+def test_time_left_is_said_in_steps_of_five_seconds(seconds, said):
+    assert time_left(seconds) == said

@@ -1,0 +1,85 @@
+"""The demo: its cast, and a small competition held for real from beginning to end."""
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from harness.task import load_task
+from harness.verdict import Verdict
+from scripts.demo import ENTRIES, Competition, Entry, tasks_of
+from scripts.terminal import Display
+
+TINY = Path(__file__).parent / "tasks" / "tiny"
+
+
+def test_the_cast_is_a_dozen_entries_of_six_fictional_authors_on_four_tasks():
+    assert 11 <= len(ENTRIES) <= 15
+    assert len({entry.login for entry in ENTRIES}) == 6
+    assert all(entry.login.endswith("-sample") for entry in ENTRIES)
+    assert len(tasks_of(ENTRIES)) == 4
+
+
+def test_every_entry_is_an_example_of_its_task_and_all_kinds_of_trouble_occur():
+    tasks = tasks_of(ENTRIES)
+    examples = {name: {example.path: example.verdict for example in task.examples} for name, task in tasks.items()}
+    verdicts = [examples[one.task][tasks[one.task].folder / "examples" / one.example] for one in ENTRIES]
+    assert {Verdict.ACCEPTED, Verdict.WRONG_ANSWER, Verdict.RUN_TIME_ERROR, Verdict.TIME_LIMIT_EXCEEDED} <= set(
+        verdicts
+    )
+
+
+def test_somebody_submits_twice_and_somebody_challenges_the_first():
+    places = [(entry.login, entry.task) for entry in ENTRIES]
+    assert len(set(places)) < len(places)
+    accepted = [entry.task for entry in ENTRIES if entry.example.startswith("accepted/")]
+    assert len(set(accepted)) < len(accepted)
+
+
+@pytest.fixture(scope="module")
+def competition(tmp_path_factory):
+    entries = [
+        Entry(login="ada-sample", task="tiny", example="accepted/plain.py"),
+        Entry(login="ben-sample", task="tiny", example="wrong_answer/identity.py"),
+        Entry(login="ben-sample", task="tiny", example="accepted/plain.py"),
+    ]
+    held = Competition(tmp_path_factory.mktemp("demo"), {"tiny": load_task(TINY)}, sandbox="none")
+    held.hold(entries)
+    return held
+
+
+def test_every_entry_is_judged_and_kept_in_the_ledger(competition):
+    contents = competition.ledger.judgements()
+    assert contents.faults == ()
+    assert [(one.submission.login, one.verdict) for one in contents.judgements] == [
+        ("ada-sample", Verdict.ACCEPTED),
+        ("ben-sample", Verdict.WRONG_ANSWER),
+        ("ben-sample", Verdict.ACCEPTED),
+    ]
+
+
+def test_the_accepted_ones_get_rows_the_first_before_its_equal(competition):
+    rows = competition.standings(competition.tasks["tiny"].board("CPU")).rows
+    assert [row.login for row in rows] == ["ada-sample", "ben-sample"]
+
+
+def test_the_site_says_that_it_is_a_demo_and_marks_every_unwalled_row(competition):
+    site = competition.build_site()
+    page = (site / "tiny" / "CPU" / "index.html").read_text()
+    assert "the authors are fictional" in page
+    assert "no bubblewrap" in page
+    assert page.count(">unwalled<") == 2
+
+
+def test_a_pull_request_is_told_its_verdict_and_its_place(competition, capsys):
+    entry = Entry(login="cleo-sample", task="tiny", example="accepted/plain.py")
+    with Display(Console(stderr=True), [1]) as display:
+        display.begin(entry.name)
+        comment = competition.judge(entry, 4, display)
+    assert "accepted (AC)" in comment
+    assert "of 3" in comment
+
+
+def test_the_files_lie_where_a_repository_has_them(competition):
+    path = competition.folder / "submissions" / "tiny" / "ada-sample" / "submission.py"
+    assert path.read_bytes() == (TINY / "examples" / "accepted" / "plain.py").read_bytes()
