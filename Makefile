@@ -46,7 +46,7 @@ $(READY): requirements.lock pyproject.toml
 	  echo "$(PY) has no venv module. On Debian or Ubuntu: apt install python3-venv"; exit 2; }
 	$(PY) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r requirements.lock
-	$(BIN)/python -m pip install --quiet $(TORCH_ARGS) $(TORCH)
+	$(BIN)/python -m pip install $(TORCH_ARGS) $(TORCH)
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 

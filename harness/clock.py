@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from harness.judgement import Run, Timing, pair_ratios
 from harness.stats import MIN_PAIRS, Interval, ratio_interval
 
-WARMUPS = 3
-SAMPLES = 12
+WARMUPS = 2
+SAMPLES = 10
 STEADY = 0.01
 """Half-width of the ratio's interval at which sampling may end."""
 

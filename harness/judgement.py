@@ -50,7 +50,8 @@ Sha = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 Login = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9](-?[A-Za-z0-9])*$", max_length=39)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 """Of a task or a GPU: safe as the name of a folder and as a part of a URL."""
-Text = Annotated[str, StringConstraints(max_length=20_000)]
+MAX_MESSAGE = 20_000
+Text = Annotated[str, StringConstraints(max_length=MAX_MESSAGE)]
 Line = Annotated[str, StringConstraints(max_length=500)]
 Microseconds = Annotated[float, Field(ge=1e-6, lt=1e12)]
 """Far beyond anything real on both sides, and no ratio of two overflows."""

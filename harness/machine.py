@@ -5,6 +5,7 @@ They travel with the numbers.  What a machine does not tell is left out.
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import platform
 import re
@@ -21,8 +22,6 @@ _LISTEN_S = 0.2
 
 def read_machine(device: str) -> Machine:
     """Facts of this machine, taken before anything is judged on it."""
-    import torch
-
     busy = busy_share()
     quiet = busy <= _QUIET
     return Machine(
@@ -32,10 +31,18 @@ def read_machine(device: str) -> Machine:
         memory_gib=round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
         os=f"{_os_name()}, Linux {platform.release()}"[:500],
         python=platform.python_version(),
-        torch=torch.__version__,
+        torch=_version_of("torch"),
         quiet=quiet,
         note="" if quiet else f"Other work kept {busy:.0%} of the cores busy when the judging began.",
     )
+
+
+def _version_of(package: str) -> str:
+    # From the package's metadata: importing torch for its version would cost seconds.
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
 
 
 def busy_share() -> float:

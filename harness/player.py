@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import io
 import json
 import os
 import socket
@@ -21,16 +22,21 @@ import torch
 from harness.protocol import ITEM_BYTES, MAX_MESSAGE, MAX_TEXT, write
 
 _DTYPE_NAMES = {getattr(torch, name): name for name in ITEM_BYTES if hasattr(torch, name)}
+_GO: dict[str, Any] = {"do": "go", "scalars": []}
+_GO_PACKET = write(_GO)
 _SCALARS = (bool, int, float, str, type(None))
 
 
 def main(control: socket.socket, entry: str, threads: int) -> None:
     """Serve the referee until it kills us.  `entry` is the folder that holds the submission."""
     torch.set_num_threads(threads)
+    for stream in (sys.stdout, sys.stderr):
+        assert isinstance(stream, io.TextIOWrapper)
+        stream.reconfigure(line_buffering=True)  # what was printed before a crash is worth most
     control.send(write({"is": "ready"}))
     player = _Player(control, entry)
     while packet := control.recv(MAX_MESSAGE):
-        player.obey(json.loads(packet))
+        player.obey(packet)
 
 
 class _Player:
@@ -40,12 +46,14 @@ class _Player:
         self.kernel: Any = None
         self.tree: Any = None
         self.inputs: list[torch.Tensor] = []
+        self.views: list[torch.Tensor] = []
         self.output: Any = None
 
-    def obey(self, command: dict[str, Any]) -> None:
+    def obey(self, packet: bytes) -> None:
+        command = _GO if packet == _GO_PACKET else json.loads(packet)
         answer = {"load": self.load, "lay": self.lay, "go": self.go}[command["do"]]
         try:
-            packet = write(answer(command))
+            packet = answer(command)
         except Exception as error:
             packet = write(_failure(error, self.entry))
         except SystemExit as error:
@@ -53,8 +61,10 @@ class _Player:
         if len(packet) > MAX_MESSAGE:
             packet = write({"is": "done", "output": {"object": "a structure too large to describe"}})
         self.control.send(packet)
+        # While the referee is stopping us.  Fresh views each time: a kernel may transpose its argument in place.
+        self.views = [tensor.detach() for tensor in self.inputs]
 
-    def load(self, _: dict[str, Any]) -> dict[str, Any]:
+    def load(self, _: dict[str, Any]) -> bytes:
         # Last in the path, so that `task.py` can hide nothing of the libraries.
         sys.path.append(self.entry)
         os.chdir(self.entry)
@@ -65,63 +75,59 @@ class _Player:
         sys.modules["submission"] = module
         spec.loader.exec_module(module)
         self.kernel = module.custom_kernel
-        return {"is": "loaded"}
+        return write({"is": "loaded"})
 
-    def lay(self, command: dict[str, Any]) -> dict[str, Any]:
+    def lay(self, command: dict[str, Any]) -> bytes:
         self.output = None
         self.tree = command["tree"]
-        self.inputs = []
-        for dtype, shape, strides in command["tensors"]:
-            self.inputs.append(torch.empty_strided(shape, strides, dtype=getattr(torch, dtype)))
-        return {"is": "laid", "at": [tensor.data_ptr() for tensor in self.inputs]}
+        self.inputs = [
+            torch.empty_strided(shape, strides, dtype=getattr(torch, dtype))
+            for dtype, shape, strides in command["tensors"]
+        ]
+        return write({"is": "laid", "at": [tensor.data_ptr() for tensor in self.inputs]})
 
-    def go(self, command: dict[str, Any]) -> dict[str, Any]:
-        data = self._build(self.tree, command["scalars"])
+    def go(self, command: dict[str, Any]) -> bytes:
         # Kept until the next call: the referee reads it after this function has returned.
-        self.output = self.kernel(data)
-        return {"is": "done", "output": describe(self.output)}
+        self.output = self.kernel(self._build(self.tree, command["scalars"]))
+        return b'{"is":"done","output":%s}' % describe(self.output).encode()
 
     def _build(self, node: Any, scalars: list[Any]) -> Any:
         if isinstance(node, list):
             return [self._build(item, scalars) for item in node]
         if "tensor" in node:
-            # A fresh view each time: a kernel may transpose or squeeze its argument in place.
-            tensor = self.inputs[node["tensor"]]
-            return tensor.as_strided(tensor.shape, tensor.stride())
+            return self.views[node["tensor"]]
+        if "tuple" in node:
+            return tuple([self._build(item, scalars) for item in node["tuple"]])
         if "scalar" in node:
             return scalars[node["scalar"]]
-        if "tuple" in node:
-            return tuple(self._build(item, scalars) for item in node["tuple"])
         return {key: self._build(item, scalars) for key, item in node["dict"]}
 
 
-def describe(value: Any) -> Any:
-    """What a kernel returned, as JSON in the grammar of `protocol`."""
+def describe(value: Any) -> str:
+    """What a kernel returned, as JSON in the grammar of `protocol`; by hand, for its time is in the window."""
     kind = type(value)
     if kind is torch.Tensor or kind is torch.nn.Parameter:
         return _describe_tensor(value)
     if kind in _SCALARS:
-        return value
+        return json.dumps(value)
     if isinstance(value, tuple):
-        return {"tuple": [describe(item) for item in value]}
+        return f'{{"tuple":[{",".join(map(describe, value))}]}}'
     if kind is list:
-        return [describe(item) for item in value]
+        return f"[{','.join(map(describe, value))}]"
     if isinstance(value, dict):
-        return {"dict": [[key, describe(item)] for key, item in value.items()]}
-    return {"object": kind.__name__}
+        pairs = (f"[{json.dumps(key)},{describe(item)}]" for key, item in value.items())
+        return f'{{"dict":[{",".join(pairs)}]}}'
+    return json.dumps({"object": kind.__name__})
 
 
-def _describe_tensor(tensor: torch.Tensor) -> Any:
-    if tensor.layout is not torch.strided or tensor.device.type != "cpu" or tensor.dtype not in _DTYPE_NAMES:
-        return {"object": f"a Tensor of {tensor.dtype}, {tensor.layout}, on {tensor.device.type}"}
+def _describe_tensor(tensor: torch.Tensor) -> str:
+    dtype = _DTYPE_NAMES.get(tensor.dtype)
+    if tensor.layout is not torch.strided or not tensor.is_cpu or dtype is None:
+        return json.dumps({"object": f"a Tensor of {tensor.dtype}, {tensor.layout}, on {tensor.device.type}"})
     if tensor.is_neg() or (tensor.is_complex() and tensor.is_conj()):
-        return {"object": "a lazily negated or conjugated Tensor; call resolve_neg() and resolve_conj(), it"}
-    return {
-        "dtype": _DTYPE_NAMES[tensor.dtype],
-        "shape": tuple(tensor.shape),
-        "strides": tensor.stride(),
-        "at": tensor.data_ptr(),
-    }
+        return json.dumps({"object": "a lazily negated or conjugated Tensor; call resolve_neg() or resolve_conj(), it"})
+    shape, strides = list(tensor.shape), list(tensor.stride())
+    return f'{{"dtype":"{dtype}","shape":{shape},"strides":{strides},"at":{tensor.data_ptr()}}}'
 
 
 def _failure(error: Exception, entry: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ never travel here: the referee reads and writes them in the memory of the stoppe
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,11 @@ MAX_LEAVES = 1024
 MAX_DIMENSIONS = 16
 MAX_ADDRESS = 2**57
 MAX_TEXT = 8_000
+
+LOG_HEADER = struct.Struct("<iiQ")
+"""Start of a player's log, a memfd that its keeper writes: ended (0 or 1), wait status, bytes printed in all."""
+LOG_BYTES = 16 * 1024
+"""How much of the end of a player's output the log keeps, after the header."""
 
 ITEM_BYTES = {
     "bool": 1, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "uint32": 4, "int32": 4, "uint64": 8, "int64": 8,

@@ -38,13 +38,14 @@ Params = Mapping[str, Any]
 class Deadline:
     """Until when a phase may go on, and how long one call in it may take."""
 
+    phase_s: float
     phase_ends: float
     call_s: float
     what: str
 
     @classmethod
     def of(cls, phase_s: float, call_s: float, what: str) -> Deadline:
-        return cls(time.monotonic() + phase_s, call_s, what)
+        return cls(phase_s, time.monotonic() + phase_s, call_s, what)
 
     @property
     def is_over(self) -> bool:

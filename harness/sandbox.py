@@ -32,9 +32,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from harness import freezer, seccomp, walls, zygote
+from harness import freezer, seccomp, walls
 from harness.errors import JudgeError
-from harness.protocol import MAX_MESSAGE, Answer, Failed, ProtocolError, Ready, read_answer, write
+from harness.protocol import (
+    LOG_BYTES,
+    LOG_HEADER,
+    MAX_MESSAGE,
+    Answer,
+    Failed,
+    ProtocolError,
+    Ready,
+    read_answer,
+    write,
+)
 from harness.verdict import Foul, Verdict
 
 Kind = Literal["bubblewrap", "none"]
@@ -115,6 +125,7 @@ class Sandbox:
     def __init__(self, kind: Kind, *, memory_gib: float, use_cgroup: bool = True) -> None:
         self.kind = kind
         self._use_cgroup = use_cgroup
+        self._is_warm = False
         self.memory_bytes = int(memory_gib * 2**30)
         self.cores = sorted(os.sched_getaffinity(0))
         self.referee_core = {self.cores[0]}
@@ -196,9 +207,10 @@ class Sandbox:
         )
         self._cleanup.callback(self._end_warm_parent)
         theirs.close()
-        self._await_warmth()
 
     def _await_warmth(self) -> None:
+        if self._is_warm:
+            return
         self._orders.settimeout(_START_S)
         try:
             warm = self._orders.recv(64)
@@ -206,6 +218,7 @@ class Sandbox:
             warm = b""
         if warm != b"warm":
             raise JudgeError(f"the player's warm parent did not start: {self._last_error()}")
+        self._is_warm = True
 
     def _last_error(self) -> str:
         self._errors.seek(0)
@@ -228,6 +241,7 @@ class Sandbox:
     @contextlib.contextmanager
     def seat(self, entry: Entry, *, building: bool = False) -> Iterator[Player]:
         """A fresh player, ready to load; killed with all it started when the block ends."""
+        self._await_warmth()
         room = walls.Room(
             files=entry.files,
             cache=entry.name,
@@ -366,7 +380,7 @@ class Player:
         """Why the process ended by itself, as its keeper saw it."""
         give_up = time.monotonic() + 5
         while time.monotonic() < give_up:
-            ended, status, _ = zygote.LOG_HEADER.unpack(os.pread(self._log, zygote.LOG_HEADER.size, 0) or bytes(16))
+            ended, status, _ = LOG_HEADER.unpack(os.pread(self._log, LOG_HEADER.size, 0) or bytes(16))
             if ended:
                 return Foul(Verdict.RUN_TIME_ERROR, _how_it_ended(status))
             if freezer.has_ended(self._keeper):
@@ -377,12 +391,12 @@ class Player:
     @property
     def log(self) -> str:
         """The end of what the player printed.  Hostile text."""
-        header = os.pread(self._log, zygote.LOG_HEADER.size, 0)
-        if len(header) < zygote.LOG_HEADER.size:
+        header = os.pread(self._log, LOG_HEADER.size, 0)
+        if len(header) < LOG_HEADER.size:
             return ""
-        printed = zygote.LOG_HEADER.unpack(header)[2]
-        kept = min(printed, zygote.LOG_BYTES)
-        text = os.pread(self._log, kept, zygote.LOG_HEADER.size).decode(errors="replace")
+        printed = LOG_HEADER.unpack(header)[2]
+        kept = min(printed, LOG_BYTES)
+        text = os.pread(self._log, kept, LOG_HEADER.size).decode(errors="replace")
         return text if printed == kept else f"[the last {kept} of {printed} bytes]\n{text}"
 
     def close(self) -> None:

@@ -26,6 +26,7 @@ from pathlib import Path
 from harness.errors import SubmissionError, did_you_mean
 from harness.faults import display
 from harness.judgement import language_of
+from harness.stats import Interval
 
 MAX_BYTES = 256 * 1024
 ENTRY_POINT = "custom_kernel"
@@ -82,6 +83,18 @@ class Submission:
         except SubmissionError as error:
             return str(error)
         return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Champion:
+    """The first of a board, who is dueled by whoever could take its place.
+
+    `nominal_us` are the anchor's times on this board, one for each benchmark; `score` is in microseconds, too.
+    """
+
+    submission: Submission
+    score: Interval
+    nominal_us: tuple[float, ...]
 
 
 def read_directives(text: str, name: str = "submission.py") -> Directives:

@@ -20,17 +20,12 @@ import os
 import select
 import signal
 import socket
-import struct
 import sys
 from typing import Any
 
 from harness import player, walls
-from harness.protocol import write
+from harness.protocol import LOG_BYTES, LOG_HEADER, write
 
-LOG_HEADER = struct.Struct("<iiQ")
-"""Start of the log's memfd: ended (0 or 1), wait status, bytes printed in all."""
-LOG_BYTES = 16 * 1024
-"""How much of the end of a player's output is kept."""
 _CONTROL = 900
 """The player's end of the control socket: a number that no program writes to by accident."""
 

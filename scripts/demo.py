@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from rich.rule import Rule
 from harness.errors import PullRankError
 from harness.judgement import Judgement, Mode
 from harness.submission import Submission
-from harness.task import Board, Task
+from harness.task import Board, Rules, Task
 from scripts.board import standings_table
 from scripts.ledger import Ledger
 from scripts.report import render
@@ -35,7 +35,10 @@ from scripts.terminal import Display, console
 if TYPE_CHECKING:
     from harness.judge import Champion
 
-NOTICE = "A demo: the authors are fictional, the entries are the tasks' own examples, the times are this machine's."
+NOTICE = (
+    "A demo: the authors are fictional, the entries are the tasks' own examples, and of each task's benchmarks only "
+    "the first is played."
+)
 UNWALLED = "Judged without walls, since this machine has no bubblewrap: good for one's own code only."
 
 
@@ -54,18 +57,18 @@ class Entry:
 
 
 ENTRIES = (
-    Entry(login="ada-sample", task="vectoradd", example="accepted/in_float32.py", guess_s=10),
-    Entry(login="ben-sample", task="vectoradd", example="compile_error/missing_module.py", guess_s=2),
+    Entry(login="ada-sample", task="vectoradd", example="accepted/in_float32.py", guess_s=11),
+    Entry(login="ben-sample", task="vectoradd", example="compile_error/missing_module.py"),
     Entry(login="ben-sample", task="vectoradd", example="wrong_answer/forgets_the_tail.py"),
-    Entry(login="cleo-sample", task="vectoradd", example="accepted/in_place.py", guess_s=22),
-    Entry(login="dan-sample", task="matmul", example="accepted/slices.py", guess_s=10),
-    Entry(login="eve-sample", task="matmul", example="time_limit_exceeded/three_loops.py", guess_s=6),
+    Entry(login="cleo-sample", task="vectoradd", example="accepted/in_place.py", guess_s=20),
+    Entry(login="dan-sample", task="matmul", example="accepted/slices.py", guess_s=11),
     Entry(login="fay-sample", task="matmul", example="wrong_answer/half_precision_sum.py"),
-    Entry(login="eve-sample", task="softmax", example="accepted/textbook.py", guess_s=10),
+    Entry(login="eve-sample", task="softmax", example="accepted/textbook.py", guess_s=11),
     Entry(login="dan-sample", task="softmax", example="wrong_answer/one_maximum_for_all.py"),
-    Entry(login="dan-sample", task="softmax", example="accepted/fused.py", guess_s=22),
+    Entry(login="dan-sample", task="softmax", example="accepted/fused.py", guess_s=20),
     Entry(login="fay-sample", task="prefixsum", example="run_time_error/null_pointer.py"),
-    Entry(login="fay-sample", task="prefixsum", example="accepted/three_steps.py", guess_s=10),
+    Entry(login="eve-sample", task="prefixsum", example="time_limit_exceeded/waits_for_its_predecessor.py", guess_s=12),
+    Entry(login="fay-sample", task="prefixsum", example="accepted/three_steps.py", guess_s=11),
 )
 
 
@@ -113,7 +116,15 @@ def _choose_sandbox() -> str:
 
 
 def tasks_of(entries: Sequence[Entry]) -> dict[str, Task]:
-    return {name: require_task(name, TASKS) for name in dict.fromkeys(entry.task for entry in entries)}
+    return {name: shortened(require_task(name, TASKS)) for name in dict.fromkeys(entry.task for entry in entries)}
+
+
+def shortened(task: Task) -> Task:
+    """An edition of the task for those in a hurry: the CPU's board, one benchmark, little patience."""
+    board = task.board("CPU")
+    limits = replace(board.limits, case_timeout_s=2.0, compile_timeout_s=12.0)
+    rules = Rules(tests=board.tests, benchmarks=board.benchmarks[:1], limits=limits)
+    return replace(task, gpus=("CPU",), per_gpu={"CPU": rules})
 
 
 class Competition:

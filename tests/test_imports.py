@@ -41,11 +41,12 @@ PLAYER_SIDE = {"player", "protocol", "seccomp", "walls", "zygote"}
 
 LAYERS = (
     {"errors", "verdict", "stats", "seccomp"},
-    TORCH_FREE | {"protocol", "walls"},
+    TORCH_FREE | {"progress", "protocol", "walls"},
     {"player", "values", "machine", "freezer", "devices.cpu"},
     {"zygote"},
     {"checker", "clock", "sandbox"},
     {"referee"},
+    {"game"},
     {"judge"},
 )
 """From the bottom up; a module imports from its own layer and from below."""
