@@ -178,7 +178,7 @@ def test_a_stopped_player_with_threads_and_children_does_nothing(sandbox):
         if os.fork() == 0:
             count(1)
         import torch
-        torch.empty_strided = lambda *a, **k: type('T', (), {'data_ptr': lambda self: ctypes.addressof(counters)})()
+        torch.empty_strided = lambda *a, **k: type('T', (), {'data_ptr': lambda self: ctypes.addressof(counters), 'detach': lambda self: self})()
     """
     with sandbox.seat(entry(source)) as player:
         assert isinstance(load(player), Loaded)
