@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench-judge lock clean
+.PHONY: help setup demo test exploits lint bench-judge lock clean
 
 help:  ## say what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/\1 —/p' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ demo: $(READY)  ## run a whole competition on this machine, and show its site
 
 test: $(READY)  ## run all tests
 	$(BIN)/python -m pytest $(ARGS)
+
+exploits: $(READY)  ## judge every attack that we know of, and print the table
+	$(BIN)/python -m pytest tests/test_exploits.py $(ARGS)
 
 lint: $(READY)  ## check style and types
 	$(BIN)/ruff check .

@@ -1,8 +1,9 @@
 """The judge: everything between a submission and its judgement.
 
-    judge.judge(board, submission, mode)                 the rules of the game
+    judge.judge(board, submission, mode)                 the frame: walls up, game played, judgement written
       │  sandbox.Sandbox                                 the walls; inside them a warm parent (zygote)
       │  sandbox.seat(entry)                             a fresh player behind inner walls (walls, seccomp)
+    game.Game                                            the rules
       ├─ build       one player imports the submission and calls it once per shape; caches are sealed
       ├─ tests       referee.Table deals inputs, opens the window, takes the output, asks the checker
       ├─ benchmarks  clock plays submission and anchor in mirrored order, fresh players each

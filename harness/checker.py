@@ -93,7 +93,7 @@ class Reference:
             TaskError: something raises or returns what cannot cross to a player, seeds make no difference, the
                 reference changes its inputs, or the check refuses the reference's own answer.
         """
-        seed = int(params.get("seed", 1))
+        seed = _first_seed(params)
         data = self.generate(params, seed)
         self._require_plain("generate_input", data)
         self._require_variety(params, seed, data)
@@ -111,7 +111,7 @@ class Reference:
         return self._buffers[key]
 
     def _find_output_buffers(self, params: Mapping[str, Any]) -> frozenset[int]:
-        data = self.generate(params, int(params.get("seed", 1)))
+        data = self.generate(params, _first_seed(params))
         given = copy.deepcopy(data)
         returned = {_storage(tensor) for tensor in _tensors(self._call("ref_kernel", given)) if tensor.numel()}
         buffers = frozenset(i for i, tensor in enumerate(_tensors(given)) if _storage(tensor) in returned)
@@ -430,6 +430,11 @@ def _truth(value: Any) -> bool | None:
     if isinstance(value, torch.Tensor):
         return bool(value) if value.numel() == 1 else None
     return bool(value) if type(value).__name__ in ("bool", "bool_") else None
+
+
+def _first_seed(params: Mapping[str, Any]) -> int:
+    seed = params.get("seed")
+    return seed if type(seed) is int and seed >= 0 else 1
 
 
 def _seed_generators(seed: int) -> None:

@@ -9,8 +9,8 @@ until the interval of their ratio is within ±1 % or the time for it is spent.  
 is the referee's alone: it never follows from how fast a player seems to be.
 
 What a window costs beside the kernel is measured by an honest player that does nothing with the same
-inputs.  Of these windows the lower quartile is the overhead: it is subtracted from every window, and so is
-the most that a player could gain who had no overhead at all.  It is the bound.
+inputs.  Of these windows the lower quartile is the overhead, which is subtracted from every window.  A player
+that had no overhead at all would gain just that: so it is the bound, too.
 """
 
 from __future__ import annotations

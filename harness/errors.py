@@ -1,8 +1,8 @@
 """Everything that can go wrong on our side of the border, and the exit code that each becomes.
 
 A participant's trouble is never an exception: it is a `Verdict` with a message.  What is raised here is
-trouble of whoever called us (`TaskError`, `SubmissionError`) or our own (`JudgeError`).  `main` in
-`scripts/cli.py` and `harness/__main__.py` turn them into one line on stderr and an exit code, once.
+trouble of whoever called us (`TaskError`, `SubmissionError`) or our own (`JudgeError`).  `scripts/cli.py` turns
+them into one line on stderr and an exit code, once.
 
     exit code   meaning
     0           accepted, or done

@@ -15,12 +15,14 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
 from harness.errors import JudgeError
+from harness.verdict import Foul, Verdict
 
 _PATIENCE_S = 5.0
 """How long all processes may take to stop; microseconds are usual, milliseconds happen on a busy machine."""
@@ -30,7 +32,12 @@ class Freezer(Protocol):
     """Stops and resumes one player."""
 
     def stop(self) -> None:
-        """Return when every process of the player has stopped.  Raises JudgeError if that can't be had."""
+        """Return when every process of the player has stopped.
+
+        Raises:
+            Foul: its processes do not let themselves be stopped.
+            JudgeError: this machine can't stop them.
+        """
 
     def resume(self) -> None: ...
 
@@ -73,25 +80,28 @@ class CgroupFreezer:
 class SignalFreezer:
     """SIGSTOP and SIGCONT to all processes below the keeper."""
 
-    def __init__(self, keeper: int) -> None:
+    def __init__(self, keeper: int, player: int) -> None:
         self.keeper = keeper
+        self.player = player
         self.stopped: frozenset[int] = frozenset()
 
     def stop(self) -> None:
         give_up = time.monotonic() + _PATIENCE_S
-        known = self.stopped
+        known: frozenset[int] = frozenset()
         while True:
             for pid in known:
                 _signal(pid, signal.SIGSTOP)
             # If all that a listing shows were stopped before it was made, nothing was left to start another.
             all_stopped = all(map(_is_stopped, known))
             listed = frozenset(descendants(self.keeper))
+            if self.player not in listed and not has_ended(self.player):
+                raise JudgeError("this kernel does not list a process's children: players can't be stopped by signals")
             if all_stopped and listed <= known:
                 self.stopped = listed
                 return
             known = listed
             if time.monotonic() > give_up:
-                raise JudgeError(f"the player's processes did not stop within {_PATIENCE_S:.0f} s")
+                raise Foul(Verdict.RUN_TIME_ERROR, f"Its processes could not be stopped within {_PATIENCE_S:.0f} s.")
 
     def resume(self) -> None:
         for pid in self.stopped:
@@ -110,9 +120,9 @@ def find_cgroup() -> Path | None:
 
     The caller removes it with `remove_cgroup`.
     """
-    for base in _own_cgroups():
-        folder = base / f"pullrank-{os.getpid()}-{time.monotonic_ns()}"
-        with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):
+        for base in _own_cgroups():
+            folder = base / f"pullrank-{os.getpid()}-{time.monotonic_ns()}"
             folder.mkdir()
             if _can_freeze(folder):
                 return folder
@@ -137,18 +147,21 @@ def _own_cgroups() -> Iterator[Path]:
 
 def _can_freeze(folder: Path) -> bool:
     """Try it on a process of our own: moving it takes rights on the cgroup that it comes from, too."""
-    with subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL) as sleeper:
+    sleep = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"]
+    with contextlib.ExitStack() as cleanup:
+        sleeper = subprocess.Popen(sleep, stdin=subprocess.DEVNULL)
+        cleanup.callback(_remove_when_empty, folder / f"player-{sleeper.pid}")
         try:
             freezer = CgroupFreezer(folder, sleeper.pid)
+            cleanup.callback(freezer.close)
             freezer.stop()
             freezer.resume()
-            return True
         except (OSError, JudgeError):
             return False
         finally:
             sleeper.kill()
             sleeper.wait()
-            _remove_when_empty(folder / f"player-{sleeper.pid}")
+        return True
 
 
 def _remove_when_empty(folder: Path) -> None:

@@ -14,6 +14,7 @@ import random
 import secrets
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from harness import clock
@@ -35,6 +36,18 @@ STEADY_S = {Mode.RANKED: 2.5, Mode.BENCHMARK: 0.0}
 DUEL_BLOCKS = 8
 
 
+@dataclass(frozen=True)
+class Side:
+    """Who plays: the submission, the anchor, the champion, or an idle player that shows what a window costs."""
+
+    entry: Entry
+    is_champion: bool = False
+
+
+class _VoidDuel(Exception):
+    """A duel that could not be played, by no fault of the challenger's."""
+
+
 class Game:
     """One judging under way: who plays, what has come out so far."""
 
@@ -49,7 +62,9 @@ class Game:
         self.results: list[CaseResult] = []
         self.duel: Duel | None = None
         self.log = ""
-        self.submission_s = 0.0
+        self.message = ""
+        self.is_dueling = False
+        self.challenger_s = 0.0
 
     def play(self, sandbox: Sandbox) -> None:
         """Build, tests, benchmarks, duel, until one of them is not accepted."""
@@ -59,7 +74,10 @@ class Game:
     def _play(self, sandbox: Sandbox) -> None:
         self.sandbox = sandbox
         self.reference = Reference(self.board)
-        self.challenger = self._entry("submission", self.submission)
+        self.challenger = Side(self._entry("submission", self.submission))
+        self.anchor = Side(self._entry("anchor", _anchor_of(self.board)))
+        idle = Submission(login="idle", source=NULL_KERNEL.encode(), name="submission.py")
+        self.idler = Side(self._entry("idle player", idle))
         cases = [*self.board.tests, *(self.board.benchmarks if self.is_timed else ())]
         self._report("build", 0, 1)
         for case in cases:
@@ -86,15 +104,15 @@ class Game:
 
     # ------------------------------------------------------------------ build
 
-    def _build(self, entry: Entry, cases: list[Case]) -> CaseResult:
+    def _build(self, side: Side, cases: list[Case]) -> CaseResult:
         """Import a submission and call it once per shape on throw-away inputs; its caches are sealed after."""
         limits = self.board.limits
         start = time.monotonic()
         # A first call may compile, and may take a good part of the build's time for it.
         call_s = max(limits.case_timeout_s, limits.compile_timeout_s / 4)
-        deadline = Deadline.of(limits.compile_timeout_s, call_s, "A call while building")
+        deadline = Deadline.of(limits.compile_timeout_s, call_s)
         foul: Foul | None = None
-        with self.sandbox.seat(entry, building=True) as player:
+        with self.sandbox.seat(side.entry, building=True) as player:
             try:
                 table = Table(player, self.reference)
                 table.load(limits.compile_timeout_s)
@@ -104,17 +122,18 @@ class Game:
                         table.call(case.params, self._seed(), deadline, checked=False)
             except Foul as error:
                 foul = error
-            self._keep_log(player)
+            if side is self.challenger:
+                self._keep_log(player)
         return _result(CaseKind.BUILD, {}, foul, start)
 
     # ------------------------------------------------------------------ tests
 
     def _play_tests(self) -> None:
         limits = self.board.limits
-        deadline = Deadline.of(limits.test_timeout_s, limits.case_timeout_s, "A call")
+        deadline = Deadline.of(limits.test_timeout_s, limits.case_timeout_s)
         waiting = list(self.board.tests)
         while waiting and not deadline.is_over:
-            with self.sandbox.seat(self.challenger) as player:
+            with self.sandbox.seat(self.challenger.entry) as player:
                 self._play_tests_with(player, waiting, deadline)
         for case in waiting:
             message = f"Not played: the tests together took over {limits.test_timeout_s:g} s."
@@ -148,11 +167,10 @@ class Game:
 
     def _play_benchmarks(self) -> None:
         limits = self.board.limits
-        phase_s = limits.ranked_timeout_s if self.mode is Mode.RANKED else limits.benchmark_timeout_s
-        deadline = Deadline.of(phase_s, limits.case_timeout_s, "A call")
         self._report("benchmark", 0, len(self.board.benchmarks))
-        self.anchor = self._entry("anchor", _anchor_of(self.board))
-        self._require_good_anchor(self._build(self.anchor, list(self.board.benchmarks)))
+        self._require_build(self.anchor)
+        phase_s = limits.ranked_timeout_s if self.mode is Mode.RANKED else limits.benchmark_timeout_s
+        deadline = Deadline.of(phase_s, limits.case_timeout_s)
         results: dict[int, CaseResult] = {}
         order = random.SystemRandom().sample(range(len(self.board.benchmarks)), len(self.board.benchmarks))
         began = time.monotonic()
@@ -170,105 +188,117 @@ class Game:
         try:
             overhead_us = self._calibrate(case, deadline)
             timing = clock.time_case(
-                self._player_of(self.challenger, case, deadline),
-                self._trusted(self._player_of(self.anchor, case, deadline)),
+                self._runs_of(self.challenger, case, deadline),
+                self._runs_of(self.anchor, case, deadline),
                 overhead_us,
                 min(STEADY_S[self.mode], max(0.0, deadline.phase_ends - time.monotonic())),
             )
         except Foul as error:
             foul = error
-            self._blame_the_machine_where_due(deadline)
         return _result(CaseKind.BENCHMARK, case.params, foul, start, timing=timing)
 
-    def _blame_the_machine_where_due(self, deadline: Deadline) -> None:
-        """A phase that ran out of time is the submission's fault only if most of the time went into its runs."""
-        if deadline.is_over and self.submission_s < deadline.phase_s / 2:
-            raise JudgeError(
-                f"{self.board.task.name}: the benchmarks did not fit into {deadline.phase_s:g} s on this machine, "
-                "and not because of the submission: allow more in task.yml, or judge on a quieter machine"
-            )
+    def _require_build(self, side: Side) -> None:
+        build = self._build(side, list(self.board.benchmarks))
+        if build.verdict is not Verdict.ACCEPTED:
+            raise self._blame(side, Foul(build.verdict, build.message))
 
     def _calibrate(self, case: Case, deadline: Deadline) -> float:
         """What a window costs with this case's inputs when nothing is computed, in microseconds."""
-        shared = {file: content.decode() for file, content in self.board.task.shared_files.items()}
-        entry = Entry(name="null", files={**shared, "submission.py": NULL_KERNEL})
-        return clock.calibrate(self._trusted(self._player_of(entry, case, deadline, checked=False)))
+        return clock.calibrate(self._runs_of(self.idler, case, deadline))
 
-    def _player_of(self, entry: Entry, case: Case, deadline: Deadline, *, checked: bool = True) -> clock.Play:
+    def _runs_of(self, side: Side, case: Case, deadline: Deadline) -> clock.Play:
         """How one side plays one run of a case: a fresh player, warm-ups and samples, every output checked."""
 
         def play(_: int) -> Windows:
-            start = time.monotonic()
-            with self.sandbox.seat(entry) as player:
+            with self.sandbox.seat(side.entry) as player:
+                table = Table(player, self.reference)
                 try:
-                    table = Table(player, self.reference)
                     table.load(self.board.limits.compile_timeout_s)
                     # Drawn only now that the submission is loaded.
                     seeds = tuple(self._seed() for _ in range(WARMUPS + SAMPLES))
-                    windows = table.calls(case.params, seeds, deadline, checked=checked)
+                    windows = table.calls(case.params, seeds, deadline, checked=side is not self.idler)
+                except Foul as foul:
+                    raise self._blame(side, foul, deadline) from None
                 finally:
-                    if entry is self.challenger:
+                    if side is self.challenger:
+                        self.challenger_s += table.running_s
                         self._keep_log(player)
-                        self.submission_s += time.monotonic() - start
             return Windows(windows_us=windows, seeds=seeds)
 
         return play
 
-    def _trusted(self, play: clock.Play) -> clock.Play:
-        """A side that is ours: what goes wrong with it is a judging error."""
-
-        def play_trusted(order: int) -> Windows:
-            try:
-                return play(order)
-            except Foul as foul:
-                raise JudgeError(f"{self.board.task.name}: the anchor got {foul.verdict}: {foul.message}") from None
-
-        return play_trusted
-
-    def _require_good_anchor(self, build: CaseResult) -> None:
-        if build.verdict is not Verdict.ACCEPTED:
-            raise TaskError(f"{self.board.task.name}: the anchor does not build: {build.message}")
+    def _blame(self, side: Side, foul: Foul, deadline: Deadline | None = None) -> Exception:
+        """Whose fault a foul is: the submission's, the champion's, or ours."""
+        task = self.board.task.name
+        if deadline and deadline.is_over and foul.verdict is Verdict.TIME_LIMIT_EXCEEDED:
+            # A phase that ran out of time is the submission's fault only if most of the time went into its windows.
+            if self.challenger_s > deadline.phase_s / 2:
+                return Foul(foul.verdict, f"Its calls took most of the {deadline.phase_s:g} s for all benchmarks.")
+            if self.is_dueling:
+                return _VoidDuel(f"it did not fit into {deadline.phase_s:g} s")
+            return JudgeError(
+                f"{task}: the benchmarks did not fit into {deadline.phase_s:g} s on this machine, and not because of "
+                "the submission: allow more in task.yml, or judge on a quieter machine"
+            )
+        if side is self.challenger:
+            return foul
+        if side.is_champion:
+            return _VoidDuel(f"the first place's file got {foul.verdict} this time: {foul.message}")
+        return JudgeError(f"{task}: {side.entry.name} got {foul.verdict}: {foul.message}")
 
     # ------------------------------------------------------------------ duel
 
     def _could_be_first(self, champion: Champion) -> bool:
         """Whether the interval of the score reaches below the champion's: only then a duel decides anything."""
         theirs, ours = champion.submission, self.submission
+        ratios = [case.timing.ratio for case in self.results if case.timing]
+        if self.mode is not Mode.RANKED or len(ratios) != len(champion.nominal_us):
+            return False
         if theirs.digest == ours.digest or theirs.login.lower() == ours.login.lower():
             return False
-        ratios = [case.timing.ratio for case in self.results if case.timing]
         times = [ratio.scaled(nominal) for ratio, nominal in zip(ratios, champion.nominal_us, strict=True)]
-        return self.mode is Mode.RANKED and score(times, self.board.ranking_by).low < champion.score.value
+        return score(times, self.board.ranking_by).low < champion.score.value
 
     def _play_duel(self, champion: Champion) -> None:
-        limits = self.board.limits
-        deadline = Deadline.of(limits.ranked_timeout_s, limits.case_timeout_s, "A call")
-        entry = self._entry("champion", champion.submission)
-        self._require_good_anchor(self._build(entry, list(self.board.benchmarks)))
+        """Eight blocks A-B-B-A on every benchmark that counts.  A duel that can't be played decides nothing."""
+        self.is_dueling, self.challenger_s = True, 0.0
+        side = Side(self._entry("champion", champion.submission), is_champion=True)
+        try:
+            cases = self._duel_on_all_cases(side)
+        except _VoidDuel as void:
+            self.message = f"The duel with {champion.submission.login} is void: {void}"[:MAX_MESSAGE]
+            return
+        if not self.is_accepted:
+            return
+        ratio = duel_ratio(cases, self.board.ranking_by)
+        self.duel = Duel(
+            opponent=champion.submission.login,
+            opponent_digest=champion.submission.digest,
+            cases=cases,
+            ratio=ratio,
+            won=is_faster(ratio),
+        )
+
+    def _duel_on_all_cases(self, champion: Side) -> tuple[DuelCase, ...]:
+        self._require_build(champion)
+        deadline = Deadline.of(self.board.limits.ranked_timeout_s, self.board.limits.case_timeout_s)
         benchmarks = self.board.benchmarks if self.board.ranking_by is not Ranking.LAST else self.board.benchmarks[-1:]
         cases = []
         for done, case in enumerate(benchmarks):
             self._report("duel", done, len(benchmarks))
             start = time.monotonic()
             try:
-                cases.append(self._duel_on(case, entry, deadline))
+                cases.append(self._duel_on(case, champion, deadline))
             except Foul as foul:
                 # Right in every benchmark, and wrong now: it is not right.
                 self.results.append(_result(CaseKind.BENCHMARK, case.params, foul, start))
-                return
-        ratio = duel_ratio(tuple(cases), self.board.ranking_by)
-        self.duel = Duel(
-            opponent=champion.submission.login,
-            opponent_digest=champion.submission.digest,
-            cases=tuple(cases),
-            ratio=ratio,
-            won=is_faster(ratio),
-        )
+                break
+        return tuple(cases)
 
-    def _duel_on(self, case: Case, champion: Entry, deadline: Deadline) -> DuelCase:
+    def _duel_on(self, case: Case, champion: Side, deadline: Deadline) -> DuelCase:
         challenger_runs, champion_runs = clock.play_blocks(
-            self._player_of(self.challenger, case, deadline),
-            self._trusted(self._player_of(champion, case, deadline)),
+            self._runs_of(self.challenger, case, deadline),
+            self._runs_of(champion, case, deadline),
             self._calibrate(case, deadline),
             DUEL_BLOCKS,
         )

@@ -73,7 +73,7 @@ def judge(
         mode=mode,
         submission=_describe(submission),
         verdict=verdict,
-        message=next((case.message for case in outcome.cases if case.verdict is verdict), ""),
+        message=outcome.message or next((case.message for case in outcome.cases if case.verdict is verdict), ""),
         cases=outcome.cases,
         duel=outcome.duel,
         claim=Claim.BOUNDED if kind == "bubblewrap" else Claim.SELF_TIMED,
@@ -92,6 +92,7 @@ class _Outcome:
     cases: tuple[CaseResult, ...]
     walls: SandboxInfo
     duel: Duel | None = None
+    message: str = ""
     log: str = ""
 
 
@@ -113,7 +114,7 @@ def _play(
         game = Game(board, submission, mode, champion, on_progress)
         game.play(sandbox)
         walls = SandboxInfo(kind=kind, stop=sandbox.stop_kind, missing=tuple(sandbox.missing))
-        return _Outcome(cases=tuple(game.results), walls=walls, duel=game.duel, log=game.log)
+        return _Outcome(cases=tuple(game.results), walls=walls, duel=game.duel, message=game.message, log=game.log)
 
 
 def harness_digest() -> str:

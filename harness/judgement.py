@@ -10,7 +10,7 @@
       checksum              SHA-256 of all the rest: a torn or edited file is noticed
 
 A judgement is made by the judge's machine and read on GitHub's: reading treats the file as hostile text.
-What can be derived is checked against the samples, both when it is made and when it is read.
+Medians and ratios to the anchor are checked against the samples, both when it is made and when it is read.
 
 History of the format
     1   2026-11   first version

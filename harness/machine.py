@@ -23,7 +23,7 @@ _LISTEN_S = 0.2
 def read_machine(device: str) -> Machine:
     """Facts of this machine, taken before anything is judged on it."""
     busy = busy_share()
-    quiet = busy <= _QUIET
+    quiet = busy is None or busy <= _QUIET
     return Machine(
         device=_cpu_name() if device == "cpu" else device,
         cpu=_cpu_name(),
@@ -45,11 +45,14 @@ def _version_of(package: str) -> str:
         return "unknown"
 
 
-def busy_share() -> float:
-    """The share of all cores' time that went into work during a short listen, 0 to 1."""
-    before = _cpu_ticks()
-    time.sleep(_LISTEN_S)
-    after = _cpu_ticks()
+def busy_share() -> float | None:
+    """The share of all cores' time that went into work during a short listen, 0 to 1; None where it can't be told."""
+    try:
+        before = _cpu_ticks()
+        time.sleep(_LISTEN_S)
+        after = _cpu_ticks()
+    except OSError:
+        return None
     total = sum(after) - sum(before)
     idle = (after[3] + after[4]) - (before[3] + before[4])
     return 1 - idle / total if total else 0.0

@@ -33,7 +33,6 @@ def main(control: socket.socket, entry: str, threads: int) -> None:
     for stream in (sys.stdout, sys.stderr):
         assert isinstance(stream, io.TextIOWrapper)
         stream.reconfigure(line_buffering=True)  # what was printed before a crash is worth most
-    control.send(write({"is": "ready"}))
     player = _Player(control, entry)
     while packet := control.recv(MAX_MESSAGE):
         player.obey(packet)

@@ -9,13 +9,16 @@ One message is one packet of JSON on a SEQPACKET socket, so that there are no ha
     Lay    tree of tensors without contents   Laid   addresses         make room for the inputs
     Go     scalars of the inputs              Done   tree | Failed     the window: one call of custom_kernel
 
-A tree is any nesting of tuples, lists and dicts whose leaves are scalars and `TensorSpec`.  Bytes of tensors
-never travel here: the referee reads and writes them in the memory of the stopped player.
+A tree is any nesting of tuples, lists and dicts.  Its leaves are, in what a kernel returned:
 
-    TensorSpec  {"dtype": "float32", "shape": [2, 3], "strides": [3, 1], "at": 94012345678}
-    tuple       {"tuple": [..]}        dict  {"dict": [[key, value], ..]}        list  [..]
-    a scalar of the inputs, still secret     {"scalar": 0}
-    anything else that a kernel returned     {"object": "its type's name"}
+    {"dtype": "float32", "shape": [2, 3], "strides": [3, 1], "at": 94012345678}       a tensor in the player's memory
+    3, 2.5, true, null, "text"                                                       a scalar
+    {"object": "its type's name"}                                                    anything else
+
+and in the inputs, whose bytes and values don't travel in `Lay`: `{"tensor": 0}`, a place in the list of tensors
+(dtype, shape, strides), and `{"scalar": 0}`, a place in the list that comes with `Go`.  In both, tuples are
+`{"tuple": [..]}`, dicts `{"dict": [[key, value], ..]}`, lists lists.  Bytes of tensors never travel here: the referee
+reads and writes them in the memory of the stopped player.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ MAX_MESSAGE = 64 * 1024
 MAX_DEPTH = 16
 MAX_LEAVES = 1024
 MAX_DIMENSIONS = 16
-MAX_ADDRESS = 2**57
+MAX_SIZE = 2**48
 MAX_TEXT = 8_000
 
 LOG_HEADER = struct.Struct("<iiQ")
@@ -52,6 +55,10 @@ _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 class ProtocolError(Exception):
     """Bytes that no honest player sends."""
+
+
+class TooComplex(Exception):
+    """An output that an honest kernel may return, beyond what is read here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,22 +89,12 @@ class TensorSpec:
     def is_dense(self) -> bool:
         return self.span_bytes == self.elements * ITEM_BYTES[self.dtype]
 
-    def as_json(self) -> dict[str, Any]:
-        return {"dtype": self.dtype, "shape": self.shape, "strides": self.strides, "at": self.address}
-
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
     """A leaf that is neither tensor nor scalar; all that crosses the border is its type's name."""
 
     name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """A scalar of the inputs, which stays secret until `Go`."""
-
-    index: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +135,7 @@ def read_answer(packet: bytes) -> Answer:
 
     Raises:
         ProtocolError: the packet is none that our side of the player sends.
+        TooComplex: it describes an output that is too deep, too large or too odd.
     """
     if len(packet) > MAX_MESSAGE:
         raise ProtocolError(f"a message of more than {MAX_MESSAGE} bytes")
@@ -153,11 +151,11 @@ def read_answer(packet: bytes) -> Answer:
         case {"is": "loaded", **rest} if not rest:
             return Loaded()
         case {"is": "laid", "at": list(addresses), **rest} if not rest:
-            return Laid(tuple(_integer(address, MAX_ADDRESS) for address in addresses[:MAX_LEAVES]))
+            return Laid(tuple(_integer(address) for address in addresses))
         case {"is": "done", "output": output, **rest} if not rest:
             return Done(_TreeReader().read(output))
         case {"is": "failed", "error": str(error), "message": str(message), "traceback": str(trace), "line": line}:
-            where = None if line is None else _integer(line, 10**7)
+            where = None if line is None else _integer(line)
             return Failed(_text(error, 200), _text(message, MAX_TEXT), _text(trace, MAX_TEXT), where)
     raise ProtocolError("a message of no known kind")
 
@@ -171,7 +169,7 @@ class _TreeReader:
     def read(self, node: object, depth: int = 0) -> Any:
         self.leaves += 1
         if depth > MAX_DEPTH or self.leaves > MAX_LEAVES:
-            raise ProtocolError(f"an output deeper than {MAX_DEPTH} levels or of more than {MAX_LEAVES} values")
+            raise TooComplex(f"deeper than {MAX_DEPTH} levels, or has more than {MAX_LEAVES} values")
         match node:
             case None | bool() | int() | float():
                 return node
@@ -193,17 +191,19 @@ class _TreeReader:
         match pair:
             case [str() | int() as key, value]:
                 return key, self.read(value, depth)
-        raise ProtocolError("a dict in the output whose keys are neither text nor integers")
+        raise TooComplex("has a dict whose keys are neither text nor integers")
 
 
 def _tensor(dtype: str, shape: list[object], strides: list[object], address: object) -> TensorSpec:
     if dtype not in ITEM_BYTES:
         raise ProtocolError("a tensor of an unknown dtype")
-    if len(shape) != len(strides) or len(shape) > MAX_DIMENSIONS:
-        raise ProtocolError(f"a tensor of more than {MAX_DIMENSIONS} dimensions, or without a stride for each")
-    sizes = tuple(_integer(size, 2**48) for size in shape)
-    steps = tuple(_integer(stride, 2**48) for stride in strides)
-    return TensorSpec(dtype, sizes, steps, _integer(address, MAX_ADDRESS))
+    if len(shape) != len(strides):
+        raise ProtocolError("a tensor without a stride for each dimension")
+    sizes = tuple(_integer(size) for size in shape)
+    steps = tuple(_integer(stride) for stride in strides)
+    if len(sizes) > MAX_DIMENSIONS or max((*sizes, *steps), default=0) > MAX_SIZE:
+        raise TooComplex(f"has a tensor of more than {MAX_DIMENSIONS} dimensions or of {MAX_SIZE} elements")
+    return TensorSpec(dtype, sizes, steps, _integer(address))
 
 
 def _text(value: str, limit: int) -> str:
@@ -211,9 +211,9 @@ def _text(value: str, limit: int) -> str:
     return value[:limit].encode(errors="replace").decode()
 
 
-def _integer(value: object, limit: int) -> int:
+def _integer(value: object) -> int:
     # `type is`, not isinstance: True is an int to Python.
-    if type(value) is not int or not 0 <= value < limit:
+    if type(value) is not int or not 0 <= value < 2**63:
         raise ProtocolError("a number that is no size, stride or address")
     return value
 
@@ -221,24 +221,6 @@ def _integer(value: object, limit: int) -> int:
 def write(message: dict[str, Any]) -> bytes:
     """One packet.  Floats may be NaN or infinite: they are a task's scalars."""
     return _encode(message).encode()
-
-
-def tree_as_json(node: Any) -> Any:
-    """A tree of tuples, lists, dicts, scalars and leaves in the grammar above."""
-    match node:
-        case TensorSpec():
-            return node.as_json()
-        case Slot(index):
-            return {"scalar": index}
-        case Unsupported(name):
-            return {"object": name}
-        case tuple():
-            return {"tuple": [tree_as_json(item) for item in node]}
-        case list():
-            return [tree_as_json(item) for item in node]
-        case dict():
-            return {"dict": [[key, tree_as_json(value)] for key, value in node.items()]}
-    return node
 
 
 def tensors_of(node: Any) -> Iterator[TensorSpec]:

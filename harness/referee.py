@@ -9,9 +9,11 @@ So all of its work on an input lies between two readings of the referee's clock:
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +21,7 @@ import torch
 
 from harness.checker import Reference
 from harness.devices import cpu
-from harness.errors import TaskError
+from harness.errors import JudgeError, TaskError
 from harness.protocol import Answer, Done, Failed, Laid, Loaded, TensorSpec, tensors_of
 from harness.sandbox import Player
 from harness.values import Deal, UnsupportedInput, collect, deal, span_bytes
@@ -41,18 +43,21 @@ class Deadline:
     phase_s: float
     phase_ends: float
     call_s: float
-    what: str
 
     @classmethod
-    def of(cls, phase_s: float, call_s: float, what: str) -> Deadline:
-        return cls(phase_s, time.monotonic() + phase_s, call_s, what)
+    def of(cls, phase_s: float, call_s: float) -> Deadline:
+        return cls(phase_s, time.monotonic() + phase_s, call_s)
 
     @property
     def is_over(self) -> bool:
         return time.monotonic() > self.phase_ends
 
-    def next_call(self) -> float:
-        return min(self.phase_ends, time.monotonic() + self.call_s)
+    def next_call(self) -> tuple[float, str]:
+        """Until when the next call may go on, and what to say if it doesn't end by then."""
+        ends = time.monotonic() + self.call_s
+        if ends < self.phase_ends:
+            return ends, f"A call took over {self.call_s:g} s."
+        return self.phase_ends, f"All calls together took over {self.phase_s:g} s."
 
 
 class Table:
@@ -64,12 +69,14 @@ class Table:
         self._layout: Any = None
         self._addresses: tuple[int, ...] = ()
         self._output: tuple[TensorSpec, ...] = ()
+        self.running_s = 0.0
 
     def load(self, seconds: float) -> None:
         """Have the player import the submission.  Raises Foul; on return the player is stopped."""
         self.player.send({"do": "load"})
         try:
-            answer = self.player.answer(time.monotonic() + seconds, "Importing the submission")
+            late = f"Importing the submission took over {seconds:g} s (compile_timeout)."
+            answer = self.player.answer(time.monotonic() + seconds, late)
             self._expect(answer, Loaded)
         except Foul as foul:
             if foul.verdict is Verdict.RUN_TIME_ERROR:
@@ -119,8 +126,9 @@ class Table:
         window_us, answer = self._open_window(hand, deadline)
         done = self._expect(answer, Done)
         assert isinstance(done, Done)
+        output = collect(done.output, self._read, hand.span_bytes)
         self._output = tuple(tensors_of(done.output))
-        return window_us, collect(done.output, self._read, hand.span_bytes)
+        return window_us, output
 
     def _deal(self, data: Any) -> Deal:
         try:
@@ -135,7 +143,7 @@ class Table:
             return
         self.player.send({"do": "lay", **hand.layout})
         self.player.resume()
-        laid = self._expect(self.player.answer(deadline.next_call(), "Making room for the inputs"), Laid)
+        laid = self._expect(self.player.answer(*deadline.next_call()), Laid)
         self.player.stop()
         assert isinstance(laid, Laid)
         if len(laid.addresses) != len(hand.tensors):
@@ -146,22 +154,19 @@ class Table:
         self._poison_output()
         for index, (tensor, address) in enumerate(zip(hand.tensors, self._addresses, strict=True)):
             length = span_bytes(tensor)
-            try:
+            with self._blaming("The memory of the inputs was freed or made read-only."):
                 if index in buffers:
                     self._poison(address, length)
                 else:
                     cpu.write_memory(self.player.pid, address, tensor.data_ptr(), length)
-            except OSError:
-                raise Foul(Verdict.RUN_TIME_ERROR, "The memory of the inputs was freed or made read-only.") from None
 
     def _poison_output(self) -> None:
         """Overwrite what the last call returned: a buffer that still holds it must not pass for an answer."""
         for spec in self._output:
             if spec.is_dense:
-                try:
+                # Freed, or read-only: then nothing in it can be returned again as new.
+                with contextlib.suppress(Foul), self._blaming("The memory of the last output is gone."):
                     self._poison(spec.address, spec.span_bytes)
-                except OSError:
-                    continue  # freed, or read-only: nothing in it can be returned again as new
 
     def _poison(self, address: int, length: int) -> None:
         for start in range(0, length, len(_POISON)):
@@ -171,17 +176,36 @@ class Table:
     def _open_window(self, hand: Deal, deadline: Deadline) -> tuple[float, Answer]:
         self.player.refuse_early_messages()
         self.player.send({"do": "go", "scalars": hand.scalars})
-        ends = deadline.next_call()
+        ends, late = deadline.next_call()
         start = time.perf_counter_ns()
-        self.player.resume()
-        answer = self.player.answer(ends, deadline.what)
-        self.player.stop()
-        window_us = (time.perf_counter_ns() - start) / 1e3
+        try:
+            self.player.resume()
+            answer = self.player.answer(ends, late)
+            self.player.stop()
+        finally:
+            window_us = (time.perf_counter_ns() - start) / 1e3
+            self.running_s += window_us / 1e6
         self.player.refuse_early_messages()
         return window_us, answer
 
     def _read(self, address: int, target: int, length: int) -> None:
-        cpu.read_memory(self.player.pid, address, target, length)
+        with self._blaming("The output lies in memory that can't be read."):
+            cpu.read_memory(self.player.pid, address, target, length)
+
+    @contextlib.contextmanager
+    def _blaming(self, fault: str) -> Iterator[None]:
+        """Tell what the player did to its memory from what this machine does not let us do."""
+        try:
+            yield
+        except ProcessLookupError:
+            raise self.player.died() from None
+        except OSError as error:
+            if error.errno == errno.EFAULT:
+                raise Foul(Verdict.RUN_TIME_ERROR, fault) from None
+            raise JudgeError(
+                f"the player's memory is out of reach ({error}): the judge needs the right to trace its own processes; "
+                "see kernel.yama.ptrace_scope, or a container's CAP_SYS_PTRACE"
+            ) from None
 
     def _expect(self, answer: Answer, kind: type[Answer]) -> Answer:
         if isinstance(answer, kind):

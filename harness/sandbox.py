@@ -42,6 +42,7 @@ from harness.protocol import (
     Failed,
     ProtocolError,
     Ready,
+    TooComplex,
     read_answer,
     write,
 )
@@ -92,19 +93,21 @@ def find_faults() -> list[str]:
         return ["the walls need Linux on x86-64 or arm64"]
     if not shutil.which("bwrap"):
         return ["bubblewrap is missing: apt install bubblewrap (or your system's package of that name)"]
-    with tempfile.TemporaryDirectory(prefix="pullrank-") as stage:
-        os.chmod(stage, 0o755)
-        command = _bubblewrap(Path(stage), ["/bin/true"])
-        done = subprocess.run(
-            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30, check=False
-        )
-    if done.returncode:
-        said = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
-        return [
-            f"bubblewrap does not start ({said[0]}). On Ubuntu 24.04 allow user namespaces: "
-            "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
-        ]
-    return []
+    if missing := [tool for tool in ("unshare", "setpriv", "mount") if os.geteuid() == 0 and not shutil.which(tool)]:
+        return [f"{', '.join(missing)} is missing: apt install util-linux mount"]
+    try:
+        with Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox, sandbox.seat(Entry(name="probe", files={})):
+            return []
+    except JudgeError as error:
+        return [f"the walls don't stand here: {error}{_remedy()}"]
+
+
+def _remedy() -> str:
+    """What most likely keeps user namespaces away on this machine."""
+    with contextlib.suppress(OSError):
+        if Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").read_text().strip() == "1":
+            return "; allow user namespaces: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+    return "; in a container, user namespaces and mounts must be allowed (say, --security-opt seccomp=unconfined)"
 
 
 def choose_kind(wanted: str) -> Kind:
@@ -122,8 +125,9 @@ class Sandbox:
     Pins this process to the first core and the players to the others, where there are others.
     """
 
-    def __init__(self, kind: Kind, *, memory_gib: float, use_cgroup: bool = True) -> None:
+    def __init__(self, kind: Kind, *, memory_gib: float, use_cgroup: bool = True, warm: bool = True) -> None:
         self.kind = kind
+        self._warm = warm
         self._use_cgroup = use_cgroup
         self._is_warm = False
         self.memory_bytes = int(memory_gib * 2**30)
@@ -181,8 +185,10 @@ class Sandbox:
         options = {
             "fd": theirs.fileno(),
             "walled": walled,
+            "warm": self._warm,
             "cores": sorted(self.player_cores),
             "threads": len(self.player_cores),
+            "libraries": {path: inside for path, inside in _places(_library_folders()).items() if path != inside},
         }
         home = "/player" if walled else str(stage / "player")
         packages = [path for path in sys.path if "-packages" in path]
@@ -208,7 +214,8 @@ class Sandbox:
         self._cleanup.callback(self._end_warm_parent)
         theirs.close()
 
-    def _await_warmth(self) -> None:
+    def await_warmth(self) -> None:
+        """Wait until the warm parent has imported torch.  Raises JudgeError if it does not come up."""
         if self._is_warm:
             return
         self._orders.settimeout(_START_S)
@@ -231,6 +238,8 @@ class Sandbox:
             os.killpg(self._warm_parent.pid, signal.SIGKILL)
         self._warm_parent.wait()
         for pid in family:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)  # behind walls they are dead already
             _await_end(pid)
 
     def __exit__(
@@ -241,7 +250,7 @@ class Sandbox:
     @contextlib.contextmanager
     def seat(self, entry: Entry, *, building: bool = False) -> Iterator[Player]:
         """A fresh player, ready to load; killed with all it started when the block ends."""
-        self._await_warmth()
+        self.await_warmth()
         room = walls.Room(
             files=entry.files,
             cache=entry.name,
@@ -249,7 +258,8 @@ class Sandbox:
             # Pages of a tmpfs belong to no process: the watchdog on memory does not see them.
             scratch_bytes=max(64 << 20, min(1 << 30, self.memory_bytes // 8)),
             memory_bytes=self.memory_bytes,
-            max_processes=_MAX_PROCESSES,
+            # Unwalled, the limit would count what the user runs elsewhere.
+            max_processes=_MAX_PROCESSES if self.kind == "bubblewrap" else None,
         )
         player = Player(self, room)
         try:
@@ -268,7 +278,7 @@ class Sandbox:
     def freezer_for(self, keeper: int, player: int) -> freezer.Freezer:
         if self._cgroup:
             return freezer.CgroupFreezer(self._cgroup, player)
-        return freezer.SignalFreezer(keeper)
+        return freezer.SignalFreezer(keeper, player)
 
 
 class Player:
@@ -281,6 +291,7 @@ class Player:
         self._log = os.memfd_create("log")
         self._freezer: freezer.Freezer | None = None
         self._keeper = 0
+        self._shared_before = _shared_memory_bytes()
         self.pid = 0
         room_fd = os.memfd_create("room")
         try:
@@ -319,21 +330,23 @@ class Player:
         except BlockingIOError:
             raise Foul(Verdict.RUN_TIME_ERROR, "The process does not read its orders.") from None
         except OSError:
-            raise self._died() from None
+            raise self.died() from None
 
-    def answer(self, deadline: float, what: str) -> Answer:
-        """The player's next answer.  `deadline` is of `time.monotonic()`.
+    def answer(self, deadline: float, late: str) -> Answer:
+        """The player's next answer.  `deadline` is of `time.monotonic()`; `late` is said if it passes.
 
         Raises:
             Foul: it ended, took too long, used too much memory, or sent what no honest player sends.
         """
-        packet = self._receive(deadline, what)
+        packet = self._receive(deadline, late)
         try:
             return read_answer(packet)
         except ProtocolError as error:
             raise Foul(Verdict.SECURITY_VIOLATION, f"The process wrote to the referee by itself: {error}.") from None
+        except TooComplex as error:
+            raise Foul(Verdict.WRONG_ANSWER, f"The output {error}.") from None
 
-    def _receive(self, deadline: float, what: str) -> bytes:
+    def _receive(self, deadline: float, late: str) -> bytes:
         next_look = time.monotonic() + _WATCH_S
         while True:
             try:
@@ -346,20 +359,21 @@ class Player:
             if packet:
                 return packet
             if packet is not None:
-                raise self._died()
+                raise self.died()
             if (now := time.monotonic()) > next_look:
                 self.check_memory()
                 next_look = now + _WATCH_S
             if now > deadline:
-                raise Foul(Verdict.TIME_LIMIT_EXCEEDED, f"{what} took longer than allowed.")
+                raise Foul(Verdict.TIME_LIMIT_EXCEEDED, late)
             if not self._sandbox.has_core_of_its_own:
                 time.sleep(0.0001)
 
     def refuse_early_messages(self) -> None:
         """While the player is stopped nothing may come: a message now was sent without being asked for."""
-        with contextlib.suppress(BlockingIOError, OSError):
+        with contextlib.suppress(BlockingIOError):
             if self._control.recv(MAX_MESSAGE, socket.MSG_DONTWAIT):
                 raise Foul(Verdict.SECURITY_VIOLATION, "The process answered the referee without being asked.")
+            raise self.died()
 
     def stop(self) -> None:
         assert self._freezer
@@ -370,13 +384,18 @@ class Player:
         self._freezer.resume()
 
     def check_memory(self) -> None:
-        used = sum(map(_resident_bytes, freezer.descendants(self._keeper)))
+        family = list(freezer.descendants(self._keeper))
+        shared = max(0, _shared_memory_bytes() - self._shared_before)
+        used = sum(map(_resident_bytes, family)) + shared
+        if used > self._sandbox.memory_bytes:
+            # Pages that forks share were counted once for each of them: now precisely, which takes longer.
+            used = sum(map(_proportional_bytes, family)) + shared
         if used > self._sandbox.memory_bytes:
             limit = self._sandbox.memory_bytes / 2**30
             message = f"Used {used / 2**30:.1f} GiB of memory; {limit:g} GiB are allowed."
             raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, message)
 
-    def _died(self) -> Foul:
+    def died(self) -> Foul:
         """Why the process ended by itself, as its keeper saw it."""
         give_up = time.monotonic() + 5
         while time.monotonic() < give_up:
@@ -386,7 +405,7 @@ class Player:
             if freezer.has_ended(self._keeper):
                 break
             time.sleep(0.001)
-        return Foul(Verdict.RUN_TIME_ERROR, "The process closed its connection to the referee.")
+        return Foul(Verdict.RUN_TIME_ERROR, "The process closed its connection to the referee, or sent nothing in it.")
 
     @property
     def log(self) -> str:
@@ -431,6 +450,25 @@ def _resident_bytes(pid: int) -> int:
         return 0
 
 
+def _proportional_bytes(pid: int) -> int:
+    """A process's own memory, and its share of what it has in common with others; without shared memory."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+            sizes = {line.split()[0]: int(line.split()[1]) for line in file if line.startswith("Pss")}
+        return (sizes["Pss:"] - sizes.get("Pss_Shmem:", 0)) * 1024
+    except (OSError, KeyError, ValueError):
+        return 0
+
+
+def _shared_memory_bytes() -> int:
+    """The machine's shared memory: tmpfs, memfds, System V; it belongs to no process."""
+    with contextlib.suppress(OSError), open("/proc/meminfo", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("Shmem:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
 def _how_it_ended(status: int) -> str:
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
@@ -457,6 +495,15 @@ def _bubblewrap(stage: Path, command: list[str]) -> list[str]:
     become = ["setpriv", f"--reuid={_PLAYER_UID}", f"--regid={_PLAYER_UID}", "--clear-groups", "--inh-caps=-all"]
     steps.append("exec " + shlex.join([*become, "--no-new-privs", *_walls_command(stage, libraries, command)]))
     return ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", " && ".join(steps)]
+
+
+def _places(libraries: list[str]) -> dict[str, str]:
+    """Where each folder is mounted: at its own path, or aside, where a player's own folders would hide it."""
+    hiding = ("/tmp", "/dev", "/entry", "/cache", "/upper", walls.CACHES, "/proc")
+    return {
+        path: f"/library{number}" if any(Path(path).is_relative_to(folder) for folder in hiding) else path
+        for number, path in enumerate(libraries)
+    }
 
 
 def _library_folders() -> list[str]:
@@ -491,8 +538,10 @@ def _walls_command(stage: Path, libraries: dict[str, str], command: list[str]) -
         arguments += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
     for folder in ("/dev/shm", "/tmp", "/entry", "/cache", "/upper", walls.CACHES):
         arguments += ["--dir", folder]
+    places = _places(list(libraries))
     for path, source in libraries.items():
-        arguments += ["--ro-bind", source, path]
+        # Also where it belongs: the warm parent starts from there.
+        arguments += ["--ro-bind", source, path, *(["--ro-bind", source, places[path]] if places[path] != path else [])]
     if (stage / "player").exists():
         arguments += ["--ro-bind", str(stage / "player"), "/player"]
     return [*arguments, "--remount-ro", "/", "--chdir", "/", "--", *command]

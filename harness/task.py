@@ -76,7 +76,7 @@ class Case:
     def public_seed(self) -> int | None:
         """The seed that stands in task.yml, if one does."""
         seed = self.params.get("seed")
-        return seed if type(seed) is int else None
+        return seed if type(seed) is int and seed >= 0 else None
 
 
 @dataclass(frozen=True, kw_only=True)

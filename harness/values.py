@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from harness.protocol import ITEM_BYTES, TensorSpec, Unsupported, tensors_of
+from harness.protocol import ITEM_BYTES, MAX_LEAVES, MAX_MESSAGE, TensorSpec, Unsupported, tensors_of, write
 from harness.verdict import Foul, Verdict
 
 DTYPES = {name: getattr(torch, name) for name in ITEM_BYTES if hasattr(torch, name)}
@@ -56,6 +56,10 @@ def deal(data: Any) -> Deal:
     """
     result = Deal(data)
     result.tree = _take_apart(data, result)
+    if len(result.tensors) > MAX_LEAVES or len(write(result.layout)) > MAX_MESSAGE // 2:
+        raise UnsupportedInput(f"more than {MAX_LEAVES} tensors, or a structure too large to describe")
+    if len(result.scalars) > MAX_LEAVES or len(write({"scalars": result.scalars})) > MAX_MESSAGE // 2:
+        raise UnsupportedInput(f"more than {MAX_LEAVES} scalars, or text of more than {MAX_MESSAGE // 2} bytes")
     return result
 
 
@@ -132,10 +136,7 @@ def _fetch(spec: TensorSpec, read: Callable[[int, int, int], None]) -> torch.Ten
     if spec.dtype not in DTYPES:
         raise Foul(Verdict.WRONG_ANSWER, f"The output's dtype is {spec.dtype}, which this judge can't read.")
     memory = torch.empty(spec.span_bytes, dtype=torch.uint8)
-    try:
-        read(spec.address, memory.data_ptr(), spec.span_bytes)
-    except OSError:
-        raise Foul(Verdict.WRONG_ANSWER, "The output lies in memory that can't be read.") from None
+    read(spec.address, memory.data_ptr(), spec.span_bytes)
     if spec.dtype == "bool":
         # A byte that is neither 0 nor 1 is no bool, and compares with neither.
         memory = memory.ne(0).view(torch.uint8)

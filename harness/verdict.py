@@ -47,7 +47,7 @@ _HELP = {
 
 
 class Foul(Exception):
-    """How a verdict travels from where it was found up to the case that it ends.  Never leaves `referee`."""
+    """How a verdict travels from where it was found up to the case that it ends.  Never leaves `game`."""
 
     def __init__(self, verdict: Verdict, message: str) -> None:
         super().__init__(message)

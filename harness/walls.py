@@ -14,15 +14,17 @@ Everything here is Linux, by ctypes: Python 3.11 has no `os.unshare`.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import resource
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness import seccomp
 
 _NEW_MOUNT, _NEW_IPC, _NEW_PID = 0x00020000, 0x08000000, 0x20000000
 _READ_ONLY, _NO_SUID, _NO_DEV, _NO_EXEC, _REMOUNT, _BIND, _RECURSIVE, _PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
-_PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 4, 24, 38, 47
+_PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 4, 24, 36, 38, 47
 _CAP_AMBIENT_CLEAR_ALL, _CAPABILITY_VERSION_3 = 4, 0x20080522
 
 CACHES = "/caches"
@@ -36,14 +38,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """What one player gets.  Sizes in bytes; `memory` is None where address space can't be limited (CUDA)."""
+    """What one player gets.  Sizes in bytes; `memory_bytes` is None where address space can't be limited (CUDA)."""
 
     files: dict[str, str]
     cache: str
     building: bool
     scratch_bytes: int
     memory_bytes: int | None
-    max_processes: int
+    max_processes: int | None
 
 
 def prepare() -> None:
@@ -57,13 +59,19 @@ def unshare() -> None:
     _mount(None, "/", None, _RECURSIVE | _PRIVATE)
 
 
-def furnish(room: Room) -> None:
-    """Mount the room.  To be called by the first process of the new pid namespace."""
+def furnish(room: Room, libraries: Mapping[str, str]) -> None:
+    """Mount the room.  To be called by the first process of the new pid namespace.
+
+    `libraries` are folders that the new /tmp would hide, and where else they are mounted.
+    """
     plain = _NO_SUID | _NO_DEV
     _mount("proc", "/proc", "proc", plain | _NO_EXEC)
     _mount("tmpfs", "/tmp", "tmpfs", plain, f"size={room.scratch_bytes},mode=0700")
     _mount("tmpfs", "/dev/shm", "tmpfs", plain, f"size={room.scratch_bytes},mode=0700")
     _mount("tmpfs", "/entry", "tmpfs", plain, f"size={8 << 20},mode=0755")
+    for folder, elsewhere in libraries.items():
+        os.makedirs(folder, exist_ok=True)
+        _mount(elsewhere, folder, None, _BIND)
     write_files(room.files, "/entry")
     _mount(None, "/entry", None, _REMOUNT | _BIND | _READ_ONLY | plain)
     _mount_cache(room, plain)
@@ -91,6 +99,11 @@ def _mount_cache(room: Room, flags: int) -> None:
         _mount("tmpfs", hidden, "tmpfs", flags | _READ_ONLY, "size=4k,mode=0000")
 
 
+def adopt_orphans() -> None:
+    """Without a pid namespace: what a player starts and leaves becomes a child of this process, and can be found."""
+    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
 def lock_keeper() -> None:
     """For the keeper: out of reach of the player beside it."""
     _drop_capabilities()
@@ -109,9 +122,10 @@ def set_limits(room: Room) -> None:
     limits = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NOFILE: 1024,
-        resource.RLIMIT_NPROC: room.max_processes,
         resource.RLIMIT_FSIZE: room.scratch_bytes,
     }
+    if room.max_processes is not None:
+        limits[resource.RLIMIT_NPROC] = room.max_processes
     if room.memory_bytes is not None:
         limits[resource.RLIMIT_AS] = _address_space() + room.memory_bytes
     for limit, value in limits.items():
@@ -127,9 +141,9 @@ def _address_space() -> int:
 
 def _drop_capabilities() -> None:
     _check(_libc.prctl(_PR_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "prctl(PR_CAP_AMBIENT)")
-    with open("/proc/sys/kernel/cap_last_cap", encoding="ascii") as file:
-        for capability in range(int(file.read()) + 1):
-            _check(_libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0), "prctl(PR_CAPBSET_DROP)")
+    for capability in range(64):
+        if _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) and ctypes.get_errno() != errno.EINVAL:
+            _check(1, "prctl(PR_CAPBSET_DROP)")  # EINVAL: this kernel knows no such capability
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     none = (ctypes.c_uint32 * 6)()
     _check(_libc.capset(header, none), "capset")

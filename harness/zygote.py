@@ -14,6 +14,7 @@ the room as JSON in a memfd, the log in a memfd).
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -21,21 +22,41 @@ import select
 import signal
 import socket
 import sys
+from dataclasses import dataclass
 from typing import Any
 
-from harness import player, walls
+from harness import walls
 from harness.protocol import LOG_BYTES, LOG_HEADER, write
 
+_CHUNKS = 16
 _CONTROL = 900
 """The player's end of the control socket: a number that no program writes to by accident."""
 
 
-def main(orders: socket.socket, *, walled: bool, cores: set[int], threads: int) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How the referee wants its players.
+
+    `threads` are torch's.  `libraries` says where folders of libraries lie that a player's own /tmp would hide.
+    Not `warm` is for trying the walls alone, without torch.
+    """
+
+    walled: bool
+    warm: bool
+    cores: tuple[int, ...]
+    threads: int
+    libraries: dict[str, str]
+
+
+def main(orders: socket.socket, options: Options) -> None:
     """Fork a player for each order, until the referee hangs up."""
-    os.sched_setaffinity(0, cores)
-    if walled:
+    os.sched_setaffinity(0, options.cores)
+    if options.walled:
         walls.prepare()
-    _warm_up()
+    else:
+        walls.adopt_orphans()
+    if options.warm:
+        _warm_up()
     orders.send(b"warm")
     while True:
         packet, descriptors, _, _ = socket.recv_fds(orders, 1, 3)
@@ -43,60 +64,71 @@ def main(orders: socket.socket, *, walled: bool, cores: set[int], threads: int) 
             return
         porter = os.fork()
         if porter == 0:
-            _become_porter(descriptors, walled=walled, threads=threads)
+            _become_porter(descriptors, options)
         for descriptor in descriptors:
             os.close(descriptor)
         os.waitpid(porter, 0)
+        _reap_orphans()
 
 
 def _warm_up() -> None:
     # First uses cost milliseconds; one element, because a thread pool would not survive the fork.
     import torch
 
+    from harness import player  # noqa: F401
+
     torch.empty_strided((1,), (1,)).add_(1).as_strided((1,), (1,)).data_ptr()
     gc.collect()
     gc.freeze()
 
 
-def _become_porter(descriptors: list[int], *, walled: bool, threads: int) -> None:
+def _reap_orphans() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _become_porter(descriptors: list[int], options: Options) -> None:
     control, room_fd, log = descriptors
     try:
         with os.fdopen(room_fd, "rb") as file:
             file.seek(0)
             fields = json.loads(file.read())
         room = walls.Room(**fields)
-        if walled:
+        if options.walled:
             walls.unshare()
         if os.fork() == 0:
-            _become_keeper(socket.socket(fileno=control), log, room, walled=walled, threads=threads)
+            _become_keeper(socket.socket(fileno=control), log, room, options)
     except BaseException as error:
         _report_trouble(control, error)
     os._exit(0)
 
 
-def _become_keeper(control: socket.socket, log: int, room: walls.Room, *, walled: bool, threads: int) -> None:
+def _become_keeper(control: socket.socket, log: int, room: walls.Room, options: Options) -> None:
     try:
-        entry = _furnish(room, walled)
+        entry = _furnish(room, options)
         output, printed = os.pipe()
         control.send(write({"is": "ready"}))  # its sender's pid is what the referee wants to know
         child = os.fork()
         if child == 0:
             os.close(output)
-            _become_player(control, printed, entry, room, walled=walled, threads=threads)
+            _become_player(control, printed, entry, room, options)
         os.close(printed)
         control.close()
-        if walled:
+        if options.walled:
             walls.lock_keeper()
+        else:
+            walls.adopt_orphans()
         _keep(child, output, log)
     except BaseException as error:
         _report_trouble(control.fileno(), error)
     os._exit(0)
 
 
-def _furnish(room: walls.Room, walled: bool) -> str:
+def _furnish(room: walls.Room, options: Options) -> str:
     """Prepare the room; returns the folder that holds the submission."""
-    if walled:
-        walls.furnish(room)
+    if options.walled:
+        walls.furnish(room, options.libraries)
         return "/entry"
     import tempfile
 
@@ -117,9 +149,12 @@ def _keep(child: int, output: int, log: int) -> None:
     while not ended:
         # A grandchild may hold the pipe open for ever: the player's own end is what counts.
         ended = any(descriptor != output for descriptor, _ in poll.poll())
-        while chunk := _read_available(output):
+        for _ in range(_CHUNKS):  # not for ever: who prints without end would never be seen to end
+            chunk = _read_available(output)
             printed += len(chunk)
             ring = (ring + chunk)[-LOG_BYTES:]
+            if not chunk:
+                break
         if not ended:
             _write_log(log, ended=0, status=0, printed=printed, tail=ring)
     _, status = os.waitpid(child, 0)
@@ -138,9 +173,7 @@ def _write_log(log: int, *, ended: int, status: int, printed: int, tail: bytes |
     os.pwrite(log, LOG_HEADER.pack(ended, status, printed), 0)
 
 
-def _become_player(
-    control: socket.socket, printed: int, entry: str, room: walls.Room, *, walled: bool, threads: int
-) -> None:
+def _become_player(control: socket.socket, printed: int, entry: str, room: walls.Room, options: Options) -> None:
     try:
         os.setsid()
         nothing = os.open("/dev/null", os.O_RDONLY)
@@ -151,14 +184,17 @@ def _become_player(
         os.closerange(_CONTROL + 1, 1024)
         control = socket.socket(fileno=_CONTROL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        if walled:
+        if options.walled:
             walls.lock_player(room)
         else:
             walls.set_limits(room)
+        control.send(write({"is": "ready"}))
     except BaseException as error:
         _report_trouble(_CONTROL, error)
         os._exit(1)
-    player.main(control, entry, threads)
+    from harness import player
+
+    player.main(control, entry, options.threads)
     os._exit(0)
 
 
@@ -171,9 +207,4 @@ def _report_trouble(control: int, error: BaseException) -> None:
 def start() -> None:
     """Called by name in a new interpreter inside the walls; its argument is `main`'s options as JSON."""
     options = json.loads(sys.argv[1])
-    main(
-        socket.socket(fileno=options["fd"]),
-        walled=options["walled"],
-        cores=set(options["cores"]),
-        threads=options["threads"],
-    )
+    main(socket.socket(fileno=options.pop("fd")), Options(**options))

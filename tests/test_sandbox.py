@@ -34,7 +34,7 @@ def entry(source, name="test"):
 
 def load(player, seconds=10.0):
     player.send({"do": "load"})
-    return player.answer(time.monotonic() + seconds, "Loading")
+    return player.answer(time.monotonic() + seconds, "It took too long.")
 
 
 def said(sandbox, source, *, building=False):
@@ -183,7 +183,7 @@ def test_a_stopped_player_with_threads_and_children_does_nothing(sandbox):
     with sandbox.seat(entry(source)) as player:
         assert isinstance(load(player), Loaded)
         player.send({"do": "lay", "tree": {"tensor": 0}, "tensors": [["int64", [3], [1]]]})
-        laid = player.answer(time.monotonic() + 5, "Laying")
+        laid = player.answer(time.monotonic() + 5, "It took too long.")
         assert isinstance(laid, Laid)
 
         def counts():
@@ -232,7 +232,7 @@ def test_a_hundred_megabytes_of_output_are_drained_and_their_end_is_kept(sandbox
         ("import os; os.abort()", Verdict.RUN_TIME_ERROR, "SIGABRT"),
         ("import os; os.close(900)", Verdict.RUN_TIME_ERROR, "ended"),
         ("import os; os.write(900, b'{\"is\": \"accepted\"}')", Verdict.SECURITY_VIOLATION, "by itself"),
-        ("while True: pass", Verdict.TIME_LIMIT_EXCEEDED, "longer than allowed"),
+        ("while True: pass", Verdict.TIME_LIMIT_EXCEEDED, "took too long"),
         ("import signal, time\nsignal.pthread_sigmask(0, range(1, 64))\nwhile True: time.sleep(1)", Verdict.TIME_LIMIT_EXCEEDED, ""),
         ("b = [bytearray(b'x') * (64 << 20) for _ in range(14)]\nimport os\nif os.fork() == 0:\n  c = [bytearray(b'x') * (64 << 20) for _ in range(8)]\nimport time; time.sleep(9)", Verdict.MEMORY_LIMIT_EXCEEDED, "GiB"),
     ],
