@@ -420,12 +420,14 @@ class Player:
 
     def close(self) -> None:
         """Kill everything that the player is, and wait until it is gone."""
+        family = [*freezer.descendants(self._keeper), self._keeper] if self._keeper else []
         if self._freezer:
             self._freezer.kill()
         if self._keeper:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._keeper, signal.SIGKILL)
-            _await_end(self._keeper)
+        for pid in family:
+            _await_end(pid)
         if self._freezer:
             self._freezer.close()
         self._control.close()

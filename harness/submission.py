@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
+from typing import BinaryIO
 
 from harness.errors import SubmissionError, did_you_mean
 from harness.faults import display
@@ -46,8 +47,19 @@ class Directives:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Whole:
+    """What is known of a file that is too large to be kept."""
+
+    digest: str
+    lines: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Submission:
-    """A file and whose it is.  `user_id`, `pull_request` and `head_sha` are missing off GitHub."""
+    """A file and whose it is.  `user_id`, `pull_request` and `head_sha` are missing off GitHub.
+
+    Of a file that is too large `source` is the beginning, and `whole` tells of all of it.
+    """
 
     login: str
     source: bytes
@@ -55,10 +67,11 @@ class Submission:
     user_id: int | None = None
     pull_request: int | None = None
     head_sha: str | None = None
+    whole: Whole | None = None
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(self.source).hexdigest()
+        return self.whole.digest if self.whole else hashlib.sha256(self.source).hexdigest()
 
     @property
     def text(self) -> str:
@@ -66,6 +79,8 @@ class Submission:
 
     @property
     def lines(self) -> int:
+        if self.whole:
+            return self.whole.lines
         return self.source.count(b"\n") + (not self.source.endswith(b"\n") and bool(self.source))
 
     @property
@@ -156,9 +171,22 @@ def read_submission(path: Path, *, login: str | None = None) -> Submission:
     try:
         with path.open("rb") as file:
             source = file.read(MAX_BYTES + 1)
+            whole = _measure(file, source) if len(source) > MAX_BYTES else None
     except OSError as error:
         raise SubmissionError(f"{path} cannot be read: {error.strerror}") from None
-    return Submission(login=login or _login_in(path) or "local", source=source, name=f"submission{path.suffix}")
+    login = login or _login_in(path) or "local"
+    return Submission(login=login, source=source, name=f"submission{path.suffix}", whole=whole)
+
+
+def _measure(file: BinaryIO, beginning: bytes) -> Whole:
+    """Digest and lines of a file of any size, of which `beginning` has been read."""
+    digest, lines, chunk = hashlib.sha256(), 0, beginning
+    while chunk:
+        digest.update(chunk)
+        lines += chunk.count(b"\n")
+        last = chunk
+        chunk = file.read(MAX_BYTES)
+    return Whole(digest=digest.hexdigest(), lines=lines + (not last.endswith(b"\n")))
 
 
 def task_of(path: Path, submission: Submission) -> str | None:

@@ -21,6 +21,7 @@ from rich.table import Table as RichTable
 from harness.judgement import Mode
 from harness.stats import median
 from harness.task import Board, load_task
+from scripts import cli
 from scripts.text import format_us
 
 Seconds = list[float]
@@ -67,10 +68,11 @@ def _players(board: Board, repeat: int) -> dict[str, Seconds]:
     reference = Reference(board)
     case = board.benchmarks[0]
     entry = Entry(name="null", files={"submission.py": NULL_KERNEL})
-    deadline = Deadline.of(3600, 60, "A call")
+    deadline = Deadline.of(3600, 60)
     for _ in range(repeat):
         start = time.perf_counter()
         with Sandbox("bubblewrap", memory_gib=board.limits.memory_gib) as sandbox:
+            sandbox.await_warmth()
             steps["walls and warm parent"].append(time.perf_counter() - start)
             for _ in range(10):
                 with _timed(steps["a fresh player, loaded and killed"]), sandbox.seat(entry) as player:
@@ -122,4 +124,4 @@ def _format(seconds: float) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    cli.main(command=main)

@@ -3,44 +3,43 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
+from rich.console import Group
 from rich.text import Text
 
 from harness.task import Board, Task
-from scripts.ledger import Ledger
-from scripts.repository import LEDGER, TASKS, require_task
+from scripts.repository import TASKS, require_ledger, require_task
 from scripts.standings import Row, Standings, standings
 from scripts.terminal import console, table
-from scripts.text import format_error, format_percent, format_us
+from scripts.text import format_error, format_gap, format_us
 
 
 @click.command()
 @click.argument("task")
 @click.option("--gpu", help="Which board of the task. Default: CPU if it has one, else its first.")
-@click.option(
-    "--ledger", type=click.Path(path_type=Path), default=LEDGER, help="Folder of the ledger. Default: ledger/."
-)
+@click.option("--ledger", type=click.Path(path_type=Path), help="Folder of the ledger. Default: ledger/.")
 @click.option("--tasks", type=click.Path(path_type=Path), default=TASKS, help="Folder of the tasks. Default: tasks/.")
 @click.option("--allow-unwalled", is_flag=True, help="Rank what was judged without walls, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, in full precision.")
-def board(task: str, gpu: str | None, ledger: Path, tasks: Path, allow_unwalled: bool, as_json: bool) -> None:
+def board(task: str, gpu: str | None, ledger: Path | None, tasks: Path, allow_unwalled: bool, as_json: bool) -> None:
     """Show the standings of one board.
 
     Example: pullrank board vectoradd --gpu CPU --ledger demo/ledger
     """
     place = choose_board(require_task(task, tasks), gpu)
-    contents = Ledger(ledger).judgements(place.task.name, place.gpu)
+    opened = require_ledger(ledger)
+    contents = opened.judgements(place.task.name, place.gpu)
     ranked = standings(place, contents.judgements, allow_unwalled=allow_unwalled)
     if as_json:
         click.echo(json.dumps(facts(ranked), indent=1))
     elif ranked.rows:
         console().print(standings_table(ranked))
     else:
-        click.echo(f"No ranked entries on {place.task.name} / {place.gpu} in {ledger} yet.")
+        click.echo(f"No ranked entries on {place.task.name} / {place.gpu} in {opened.path} yet.")
     for fault in contents.faults:
         click.echo(f"left out: {fault}", err=True)
 
@@ -52,11 +51,13 @@ def choose_board(task: Task, gpu: str | None, wishes: tuple[str, ...] = ()) -> B
     return task.board("CPU" if "CPU" in task.gpus else task.gpus[0])
 
 
-def standings_table(ranked: Standings) -> Table:
+def standings_table(ranked: Standings) -> Group:
+    """A table that fits into 80 columns, and below it what is to be said about its rows."""
     title = f"{ranked.board.task.title} on {ranked.board.gpu}"
     made = table(
-        title, "Rank", "Author", "Time", "±", "Gap", "Language", "Judged", "", right=("Rank", "Time", "±", "Gap")
+        title, "Rank", "Author", "Time", "±", "Gap", "Language", "Judged", right=("Rank", "Time", "±", "Gap", "Judged")
     )
+    made.columns[1].max_width, made.columns[5].max_width = 24, 10
     bands = [row.band for row in ranked.rows]
     for row in ranked.rows:
         made.add_row(
@@ -64,18 +65,19 @@ def standings_table(ranked: Standings) -> Table:
             Text(row.login, "bold" if row.champion else ""),
             format_us(row.score_us.value),
             format_error(row.score_us).removeprefix("±"),
-            "" if row.champion else format_percent(row.gap),
+            "" if row.champion else format_gap(row.gap),
             row.language,
             f"{len(row.judgements)}×",
-            Text("; ".join(_remarks(row)), "dim"),
         )
-    made.caption = "= tied: the difference is below 1 % or the noise" if len(set(bands)) < len(bands) else None
-    made.caption_justify = "left"
-    return made
+    return Group(made, *(Text(remark, "dim") for remark in _remarks(ranked.rows)))
 
 
-def _remarks(row: Row) -> list[str]:
-    return [*([row.note] if row.note else []), *(["judged without walls"] if row.unwalled else [])]
+def _remarks(rows: Sequence[Row]) -> Iterator[str]:
+    if len({row.band for row in rows}) < len(rows):
+        yield "= tied: the difference is below 1 % or the noise"
+    yield from (f"{row.login}: {row.note}" for row in rows if row.note)
+    if unwalled := [row.login for row in rows if row.unwalled]:
+        yield f"judged without walls: {', '.join(unwalled)}"
 
 
 def facts(ranked: Standings) -> dict[str, Any]:
@@ -86,23 +88,5 @@ def facts(ranked: Standings) -> dict[str, Any]:
         "edition": ranked.board.edition,
         "ranking_by": ranked.board.ranking_by,
         "unranked": ranked.unranked,
-        "rows": [_row_facts(row) for row in ranked.rows],
-    }
-
-
-def _row_facts(row: Row) -> dict[str, Any]:
-    return {
-        "rank": row.rank,
-        "band": row.band,
-        "login": row.login,
-        "score_us": row.score_us.model_dump(),
-        "gap": row.gap,
-        "digest": row.digest,
-        "language": row.language,
-        "lines": row.lines,
-        "first_at": row.first_at.isoformat(),
-        "judgements": len(row.judgements),
-        "champion": row.champion,
-        "unwalled": row.unwalled,
-        "note": row.note,
+        "rows": [row.facts for row in ranked.rows],
     }

@@ -1,4 +1,4 @@
-"""Where the marks of the site's charts stand; `site/templates/charts.html` draws them.
+"""Where the marks of the site's charts stand; `site/templates/macros.html` draws them.
 
 Two charts, both pure geometry in the units of an SVG's view box:
 

@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
@@ -67,10 +67,10 @@ def cli() -> None:
     """
 
 
-def run(arguments: Sequence[str] | None = None) -> int:
+def run(arguments: Sequence[str] | None = None, command: click.Command = cli) -> int:
     """Run one command line and return its exit code; whatever went wrong has been said on stderr."""
     try:
-        return cli.main(arguments, prog_name="pullrank", standalone_mode=False) or 0
+        return command.main(arguments, prog_name="pullrank", standalone_mode=False) or 0
     except click.UsageError as error:
         error.show()
         return error.exit_code
@@ -102,10 +102,12 @@ def _terminated(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG0
     raise SystemExit(128 + number)
 
 
-def main(arguments: Sequence[str] | None = None) -> Any:
+def main(arguments: Sequence[str] | None = None, command: click.Command = cli) -> NoReturn:
     """The console script.  Being told to end is an exception, too, so that all we started ends with us."""
     signal.signal(signal.SIGTERM, _terminated)
-    sys.exit(run(arguments))
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # under nohup it is ignored, and stays so
+        signal.signal(signal.SIGHUP, _terminated)
+    sys.exit(run(arguments, command))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from harness.errors import PullRankError
 from harness.judgement import Judgement, Mode
 from harness.submission import Submission
 from harness.task import Board, Rules, Task
+from harness.verdict import Verdict
 from scripts.board import standings_table
 from scripts.ledger import Ledger
 from scripts.report import render
@@ -39,7 +40,7 @@ NOTICE = (
     "A demo: the authors are fictional, the entries are the tasks' own examples, and of each task's benchmarks only "
     "the first is played."
 )
-UNWALLED = "Judged without walls, since this machine has no bubblewrap: good for one's own code only."
+UNWALLED = "Judged without walls: good for one's own code only."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +77,7 @@ ENTRIES = (
 @click.option("--serve/--no-serve", default=True, help="Serve the site until Ctrl-C. Default: yes.")
 @click.option("--port", default=0, help="Port of the site on 127.0.0.1. Default: any that is free.")
 @click.option("--out", type=click.Path(path_type=Path), help="Keep ledger, submissions and site in this new folder.")
-def demo(serve: bool, port: int, out: Path | None) -> None:
+def demo(serve: bool, port: int, out: Path | None) -> int:
     """Run a whole competition on this machine and show its leaderboard.
 
     A dozen entries of six fictional authors are judged for real, in about two minutes. No GPU, no GitHub.
@@ -84,14 +85,20 @@ def demo(serve: bool, port: int, out: Path | None) -> None:
     Example: pullrank demo --no-serve --out demo
     """
     with _scratch_folder(out) as folder:
-        competition = Competition(folder, tasks_of(ENTRIES), sandbox=_choose_sandbox())
-        competition.hold(ENTRIES)
+        competition = Competition(folder, tasks_of(ENTRIES), faults=_wall_faults())
+        exit_code = competition.hold(ENTRIES)
         competition.show_boards()
-        site = competition.build_site()
+        site, pages = competition.build_site()
         if serve:
+            click.echo(f"The site: {pages} pages in {site}")
             serve_until_interrupted(site, port)
         elif out:
-            click.echo(f"Look at it: pullrank site serve {site}")
+            click.echo(f"The site: {pages} pages in {site}\nLook at it: pullrank site serve {site}")
+        else:
+            click.echo(
+                f"The site has {pages} pages, and is gone now: keep it with --out FOLDER, or look at it with --serve."
+            )
+    return exit_code
 
 
 @contextlib.contextmanager
@@ -106,13 +113,14 @@ def _scratch_folder(out: Path | None) -> Iterator[Path]:
     yield out
 
 
-def _choose_sandbox() -> str:
+def _wall_faults() -> str:
+    """Why there are no walls on this machine, with the way out; empty where there are."""
     from harness.sandbox import find_faults
 
-    faults = find_faults()
+    faults = "; ".join(find_faults())
     if faults:
-        click.echo(f"{'; '.join(faults)}\n{UNWALLED}\n", err=True)
-    return "none" if faults else "bubblewrap"
+        click.echo(f"{UNWALLED} {faults}\n", err=True)
+    return faults
 
 
 def tasks_of(entries: Sequence[Entry]) -> dict[str, Task]:
@@ -128,28 +136,40 @@ def shortened(task: Task) -> Task:
 
 
 class Competition:
-    """A competition in a folder: its ledger, its files, and what has come of them so far."""
+    """A competition in a folder: its ledger, its files, and what has come of them so far.
 
-    def __init__(self, folder: Path, tasks: dict[str, Task], *, sandbox: str) -> None:
+    `faults` is why there are no walls; with none, everything is judged behind walls.
+    """
+
+    def __init__(self, folder: Path, tasks: dict[str, Task], *, faults: str = "") -> None:
         self.folder = folder
         self.tasks = tasks
-        self.sandbox = sandbox
+        self.faults = faults
         self.ledger = Ledger(folder / "ledger")
         self._files: dict[str, Submission] = {}  # by digest
         self._stdout = console()
 
     @property
     def is_walled(self) -> bool:
-        return self.sandbox != "none"
+        return not self.faults
 
-    def hold(self, entries: Sequence[Entry]) -> None:
-        """Judge all entries, one after the other, and say what each pull request would be told."""
+    def hold(self, entries: Sequence[Entry]) -> int:
+        """Judge all entries, one after the other, and say what each pull request would be told.
+
+        Returns the exit code: 0, or that of the worst error that kept an entry from being judged.
+        """
+        exit_code = 0
         with Display(console(stderr=True), [entry.guess_s for entry in entries]) as display:
             for number, entry in enumerate(entries, start=1):
                 display.begin(entry.name)
-                comment = self.judge(entry, number, display)
+                try:
+                    comment = self.judge(entry, number, display)
+                except PullRankError as error:
+                    comment = f"{Verdict.JUDGING_ERROR.label} ({Verdict.JUDGING_ERROR}): {error}"
+                    exit_code = max(exit_code, error.exit_code)
                 display.clear()
                 _print_comment(self._stdout, f"#{number} {entry.name}", comment)
+        return exit_code
 
     def judge(self, entry: Entry, number: int, display: Display) -> str:
         """Judge one entry, add it to the ledger, and return the comment."""
@@ -161,7 +181,7 @@ class Competition:
             board,
             submission,
             Mode.RANKED,
-            sandbox=self.sandbox,
+            sandbox="bubblewrap" if self.is_walled else "none",
             champion=self._champion_for(board, entry.login),
             on_progress=display.show,
         )
@@ -199,7 +219,8 @@ class Competition:
         for task in self.tasks.values():
             self._stdout.print(standings_table(self.standings(task.board("CPU"))), "")
 
-    def build_site(self) -> Path:
+    def build_site(self) -> tuple[Path, int]:
+        """The site's folder, and how many pages it has."""
         from scripts.publish import build_site
 
         site = self.folder / "_site"
@@ -209,11 +230,10 @@ class Competition:
             site,
             submissions=self._source_of,
             title="PullRank demo",
-            notice=NOTICE if self.is_walled else f"{NOTICE} {UNWALLED}",
+            notice=NOTICE if self.is_walled else f"{NOTICE} {UNWALLED} {self.faults}",
             allow_unwalled=not self.is_walled,
         )
-        click.echo(f"The site: {report.pages} pages in {site}")
-        return site
+        return site, report.pages
 
     def _source_of(self, judgement: Judgement) -> str | None:
         file = self._files.get(judgement.submission.digest)

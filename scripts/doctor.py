@@ -1,10 +1,12 @@
 """`pullrank doctor`: what this machine can do, and how to get what is missing.
 
-Nothing is guessed from versions where it can be tried: a player is really seated behind the walls.
+Nothing is guessed from versions where it can be tried: a player is really seated behind the walls, and its memory
+written and read.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib.metadata
 import json
 import os
@@ -16,11 +18,16 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import click
 
 from scripts.terminal import console, table
 
+if TYPE_CHECKING:
+    from harness.sandbox import Player
+
+_TENSOR_BYTES = 4096
 _STYLES = {"ok": "green", "limited": "yellow", "missing": "red", "optional": "dim"}
 
 
@@ -95,19 +102,52 @@ def _torch() -> Finding:
 def _walls() -> Finding:
     from harness.errors import JudgeError
     from harness.sandbox import Entry, Sandbox, find_faults
+    from harness.verdict import Foul
 
     if faults := find_faults():
         return Finding(name="sandbox", state=State.MISSING, detail="no walls", remedy="; ".join(faults))
     try:
         with Sandbox("bubblewrap", memory_gib=1) as sandbox:
+            sandbox.await_warmth()
             began = time.perf_counter()
-            with sandbox.seat(Entry(name="doctor", files={})):
+            with sandbox.seat(Entry(name="doctor", files={})) as player:
                 seconds = time.perf_counter() - began
-    except JudgeError as error:
+                _cross_border(player)
+    except (JudgeError, Foul) as error:
         remedy = "Linux 5.11 or later, with user namespaces"
         return Finding(name="sandbox", state=State.MISSING, detail=str(error), remedy=remedy)
+    except OSError as error:
+        remedy = (
+            "the right to trace one's own processes: kernel.yama.ptrace_scope at most 1, a container's CAP_SYS_PTRACE"
+        )
+        detail = f"a player's memory is out of reach: {error.strerror}"
+        return Finding(name="sandbox", state=State.MISSING, detail=detail, remedy=remedy)
     detail = f"bubblewrap; a fresh player stands in {seconds * 1e3:.0f} ms"
     return Finding(name="sandbox", state=State.OK, detail=detail)
+
+
+def _cross_border(player: Player) -> None:
+    """Have a player lay a tensor, stop it, and write and read that tensor's memory, as every call does.
+
+    Raises:
+        OSError: this machine does not let us.
+        JudgeError: what was read is not what was written.
+    """
+    from harness.devices.cpu import read_memory, write_memory
+    from harness.errors import JudgeError
+    from harness.protocol import Laid
+
+    player.send({"do": "lay", "tree": {"tensor": 0}, "tensors": [("uint8", (_TENSOR_BYTES,), (1,))]})
+    laid = player.answer(time.monotonic() + 20, "laying a tensor took over 20 s")
+    player.stop()
+    if not isinstance(laid, Laid):
+        raise JudgeError(f"a player could not lay a tensor: {laid}")
+    written = ctypes.create_string_buffer(os.urandom(_TENSOR_BYTES), _TENSOR_BYTES)
+    read = ctypes.create_string_buffer(_TENSOR_BYTES)
+    write_memory(player.pid, laid.addresses[0], ctypes.addressof(written), _TENSOR_BYTES)
+    read_memory(player.pid, laid.addresses[0], ctypes.addressof(read), _TENSOR_BYTES)
+    if read.raw != written.raw:
+        raise JudgeError("what was read from a player's memory is not what was written there")
 
 
 def _freezer() -> Finding:
@@ -145,6 +185,8 @@ def _quiet() -> Iterator[Finding]:
 
     if sys.platform == "linux":
         busy = busy_share()
+        if busy is None:
+            return
         yield Finding(
             name="quiet",
             state=State.OK if busy <= 0.1 else State.LIMITED,

@@ -20,21 +20,16 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import CudaLexer, PythonLexer
 
-from harness.judgement import Claim, Duel, Judgement
+from harness.judgement import Duel, Judgement
 from harness.task import Board
+from scripts.claims import bound_share, claim_sentence, duel_result, is_bounded, is_unwalled, worst_bound
 from scripts.standings import Row, Standings
-from scripts.text import format_error, format_percent, format_us, plain
+from scripts.text import format_error, format_gap, format_percent, format_us, plain
 
 SITE = Path(__file__).resolve().parent.parent / "site"
 MAX_HIGHLIGHTED = 64 * 1024
 """Characters of code.  Longer files are shown uncoloured: lexers are slow on hostile input."""
 
-_CLAIMS = {
-    Claim.BOUNDED: "The referee's own clock bounds these times.",
-    Claim.INSIDE_TIMED: "These times were taken inside the participant's process and are bounded only loosely from "
-    "outside; a first place that rests on them waits for a maintainer's look.",
-    Claim.SELF_TIMED: "This task's own program took these times; nothing outside it bounds them.",
-}
 _RANKINGS = {"geom": "geometric mean", "mean": "mean", "last": "last"}
 _HEAT_STEPS = ((0.01, 5), (0.05, 4), (0.15, 3), (0.5, 2), (1.0, 1))
 
@@ -52,12 +47,13 @@ def environment() -> Environment:
     )
     env.filters |= {
         "board_path": board_path, "submission_path": submission_path, "author_path": author_path,
-        "us": format_us, "error": format_error, "gap": gap, "gain": gain, "speedup": speedup, "seconds": seconds,
+        "us": format_us, "error": format_error, "gap": format_gap, "gain": gain, "speedup": speedup, "seconds": seconds,
         "number": number, "count": count, "ordinal": ordinal, "px": px, "heat": heat,
         "iso": iso, "day": day, "minute": minute, "params": params, "sentence": sentence,
-        "ranking": _RANKINGS.__getitem__, "claim_sentence": _CLAIMS.__getitem__,
+        "ranking": _RANKINGS.__getitem__, "claim_sentence": claim_sentence,
         "bound": bound, "duel_sentence": duel_sentence, "remarks": remarks,
     }  # fmt: skip
+    env.tests["unwalled"] = is_unwalled
     env.globals["macros"] = env.get_template("macros.html").module
     return env
 
@@ -82,12 +78,6 @@ def author_path(login: str, name: str = "index.html") -> str:
 
 
 # Numbers.
-
-
-def gap(share: float) -> str:
-    """`+12.3 %`, `+480 %`; a row that looks faster than the first, but has not beaten it, has a negative gap."""
-    text = format_percent(share) if abs(share) < 0.9995 else f"{share:,.0%}".replace("%", " %")
-    return text.replace("-", "−") if share < 0 else f"+{text}"
 
 
 def gain(share: float | None) -> str:
@@ -149,16 +139,14 @@ def sentence(text: str) -> str:
 
 def bound(judgement: Judgement) -> str:
     """The worst of its benchmarks: by how much a time could understate the truth."""
-    timings = [case.timing for case in judgement.benchmarks if case.timing]
-    worst = max(timings, key=lambda timing: timing.bound_us / timing.submission_us)
-    return f"at most {format_us(worst.bound_us)}, {format_percent(worst.bound_us / worst.submission_us)} of a call"
+    worst = worst_bound(judgement)
+    if not worst or not is_bounded(judgement):
+        return "none"
+    return f"at most {format_us(worst.bound_us)}, {format_percent(bound_share(worst))} of a call"
 
 
 def duel_sentence(duel: Duel) -> str:
-    blocks = count(len(duel.cases[0].challenger) // 2, "block", "blocks")
-    change = f"{format_percent(abs(1 - duel.ratio.value))} {'faster' if duel.ratio.value < 1 else 'slower'}"
-    outcome = "Won" if duel.won else "Lost"
-    return f"{outcome}: {change} over {blocks} of interleaved runs, with a 95 % interval of {format_error(duel.ratio)}."
+    return f"{'Won' if duel.won else 'Lost'}: {duel_result(duel)}."
 
 
 def remarks(row: Row, standings: Standings) -> list[str]:
@@ -170,8 +158,8 @@ def remarks(row: Row, standings: Standings) -> list[str]:
 
 def claims(standings: Standings) -> str:
     """Said once on a board, when a time there is less than bounded."""
-    found = {judgement.claim for row in standings.rows for judgement in row.judgements} - {Claim.BOUNDED}
-    return " ".join(_CLAIMS[claim] for claim in Claim if claim in found)
+    judgements = [judgement for row in standings.rows for judgement in row.judgements]
+    return " ".join(sorted({claim_sentence(one) for one in judgements if not is_bounded(one)}))
 
 
 def case_labels(cases: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -3,8 +3,8 @@
     judgements/<task>/<gpu>/<login>/<pull request>-<head12>-<request id>.json      ranked judgements
 
 Off GitHub there is no pull request and no head: `local` and the file's own digest stand for them.  What is
-read here may have been torn by a crash or edited by a hand: such a file is named and left out, and the rest
-is read as if it were not there.
+read here may have been torn by a crash or edited by a hand: such a file, or a folder that cannot be read, is
+named and left out, and the rest is read as if it were not there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class LedgerError(PullRankError):
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerFault:
-    """A file that is no fact, and why; `path` is relative to the ledger."""
+    """A file that is no fact, or a folder that cannot be read, and why; `path` is relative to the ledger."""
 
     path: Path
     reason: str
@@ -72,7 +72,9 @@ class Ledger:
         found: list[tuple[Judgement, Path]] = []
         faults: list[LedgerFault] = []
         paths: dict[str, Path] = {}  # by checksum
-        for path in self._paths(task, gpu):
+        for path in self._paths(faults):
+            if not _may_concern(path, task, gpu):
+                continue
             try:
                 judgement = _read(self.path / path, path)
                 first = paths.setdefault(judgement.checksum, path)
@@ -82,19 +84,31 @@ class Ledger:
             except JudgementError as error:
                 faults.append(LedgerFault(path=path, reason=str(error)))
         found.sort(key=lambda pair: (pair[0].finished_at, pair[1]))
-        return LedgerContents(judgements=tuple(map(itemgetter(0), found)), faults=tuple(faults))
+        relevant = tuple(fault for fault in faults if _may_concern(fault.path, task, gpu))
+        return LedgerContents(judgements=tuple(map(itemgetter(0), found)), faults=relevant)
 
-    def _paths(self, task: str | None, gpu: str | None) -> Iterator[Path]:
-        """Whatever lies under `judgements/`, in order, relative to the ledger."""
-        for folder, subfolders, files in os.walk(self.path / "judgements"):
+    def _paths(self, faults: list[LedgerFault]) -> Iterator[Path]:
+        """Whatever lies under `judgements/`, in order, relative to the ledger; unreadable folders are faults."""
+        top = self.path / "judgements"
+
+        def note(error: OSError) -> None:
+            folder = Path(error.filename)
+            # Before the first fact there is nothing to read.
+            if folder != top or os.path.lexists(top):
+                reason = f"cannot be read: {error.strerror}"
+                faults.append(LedgerFault(path=folder.relative_to(self.path), reason=reason))
+
+        for folder, subfolders, files in os.walk(top, onerror=note):
             subfolders.sort()
             # A link to a folder is not followed, and must not vanish silently.
             links = [name for name in subfolders if os.path.islink(os.path.join(folder, name))]
             for name in sorted([*files, *links]):
-                path = Path(folder, name).relative_to(self.path)
-                place = (*path.parts[1:3], None, None)
-                if task in (None, place[0]) and gpu in (None, place[1]):
-                    yield path
+                yield Path(folder, name).relative_to(self.path)
+
+
+def _may_concern(path: Path, task: str | None, gpu: str | None) -> bool:
+    """Whether what lies at a path of the ledger is of this task and GPU; a folder above them may hold their facts."""
+    return all(wanted in (None, part) for wanted, part in zip((task, gpu), path.parts[1:3], strict=False))
 
 
 def _folder_of(judgement: Judgement) -> Path:

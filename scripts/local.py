@@ -1,12 +1,13 @@
 """`pullrank test / benchmark / rank FILE`: judge a file on this machine, as it would be judged for a board.
 
-file ─► which task?   --task-dir, --task, the folder that it lies in, or its directive
+file ─► which task?   --task-dir; else --task, its directive, the folder that it lies in, which must agree
      ─► which board?  --gpu, its directive, CPU
      ─► harness.judge.judge ─► Judgement ─► a table, or JSON
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from harness.submission import Submission, read_directives, read_submission, tas
 from harness.task import Task, load_task
 from harness.verdict import Verdict
 from scripts.board import choose_board
+from scripts.claims import bound_share, is_unwalled
 from scripts.repository import require_task
 from scripts.terminal import Display, cell, console, table, verdict_text
 from scripts.text import format_error, format_percent, format_us, plain
@@ -95,37 +97,51 @@ def judge_file(
     # A file that cannot be read for its directives is judged all the same, and told what is wrong with it.
     wishes = () if submission.fault else read_directives(submission.text).gpus
     board = choose_board(find_task(file, submission, task, task_dir), gpu, wishes)
-    if out and not out.parent.is_dir():
-        raise SubmissionError(f"--out {out}: there is no folder {out.parent}")
+    if out:
+        _require_writable(out)
     from harness.judge import judge
 
     with Display(console(stderr=True), [20.0 if mode is Mode.RANKED else 10.0]) as display:
         display.begin(f"{file.name} on {board.task.name} / {board.gpu}")
         judgement = judge(board, submission, mode, sandbox=sandbox, on_progress=display.show)
-    if out:
-        out.write_text(judgement.to_json(), "utf-8")
     if as_json:
         click.echo(judgement.to_json(), nl=False)
     else:
         show(judgement, console())
+    if out:
+        out.write_text(judgement.to_json(), "utf-8")
     return exit_code_of(judgement.verdict)
 
 
+def _require_writable(out: Path) -> None:
+    """Before anything is judged: a judgement that cannot be written is minutes lost."""
+    if not out.parent.is_dir():
+        raise SubmissionError(f"--out {out}: there is no folder {out.parent}")
+    if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
+        raise SubmissionError(f"--out {out}: it cannot be written")
+
+
 def find_task(file: Path, submission: Submission, name: str | None, task_dir: Path | None) -> Task:
-    """The task that a file is for: as the call says, else as its place or its directive says."""
+    """The task that a file is for.  --task-dir decides alone; whatever else says a name must say the same one."""
     if task_dir:
+        if name:
+            raise SubmissionError(f"--task {name} and --task-dir {task_dir}: say one of them")
         return load_task(task_dir)
     own = task_of(file, submission)
     if name and own and own != name:
         raise SubmissionError(f"{file} is for '{own}', as its place or its directive says, but --task says '{name}'")
+    wanted = name or own
     around = next((folder for folder in file.resolve().parents if (folder / "task.yml").is_file()), None)
+    if around and wanted and wanted != around.name:
+        who = "--task" if name else "its directive"
+        raise SubmissionError(f"{file} lies in the folder of the task '{around.name}', but {who} says '{wanted}'")
     if around:
         return load_task(around)
-    if not (name or own):
+    if not wanted:
         raise SubmissionError(
             f"{file}: which task is it for? Say --task NAME, or put a first line into it: #!POPCORN leaderboard NAME"
         )
-    return require_task(name or own or "")
+    return require_task(wanted)
 
 
 def exit_code_of(verdict: Verdict) -> int:
@@ -143,7 +159,7 @@ def show(judgement: Judgement, stdout: Console) -> None:
     if judgement.verdict is not Verdict.ACCEPTED:
         _show_trouble(judgement, stdout)
     seconds = (judgement.finished_at - judgement.started_at).total_seconds()
-    walls = "" if judgement.sandbox.kind != "none" else ", without walls: it cannot rank"
+    walls = ", without walls: it cannot rank" if is_unwalled(judgement) else ""
     stdout.print(
         verdict_text(judgement.verdict),
         f"{judgement.verdict.label}: {judgement.task} / {judgement.gpu}, {judgement.mode}, in {seconds:.1f} s{walls}",
@@ -171,7 +187,7 @@ def _benchmarks_table(judgement: Judgement) -> Table:
                 format_error(timing.ratio).removeprefix("±"),
                 format_us(timing.anchor_us),
                 f"{1 / timing.ratio.value:.2f}×",
-                format_percent(timing.bound_us / timing.submission_us),
+                format_percent(bound_share(timing)),
             )
     return made
 

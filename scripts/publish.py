@@ -451,19 +451,7 @@ def _row_facts(board: Board, row: Row) -> dict[str, Any]:
     return {
         "task": board.task.name,
         "gpu": board.gpu,
-        "rank": row.rank,
-        "band": row.band,
-        "login": row.login,
-        "score_us": row.score_us.model_dump(),
-        "gap": row.gap,
-        "digest": row.digest,
-        "language": row.language,
-        "lines": row.lines,
-        "first_at": row.first_at.isoformat(),
-        "judgements": len(row.judgements),
-        "champion": row.champion,
-        "unwalled": row.unwalled,
-        "note": row.note,
+        **row.facts,
         "page": submission_path(board, row.login, row.digest),
         "cases": [
             {"params": dict(case.params), "time_us": case.time_us.model_dump(), "ratio": case.ratio.model_dump()}
@@ -504,11 +492,21 @@ def _swapped_in(out: Path) -> Iterator[Path]:
         new = workshop / "new"
         new.mkdir()
         yield new
-        if out.exists():
-            out.rename(workshop / "old")
-        new.rename(out)
+        _swap(new, out, workshop / "old")
     finally:
         shutil.rmtree(workshop, ignore_errors=True)
+
+
+def _swap(new: Path, out: Path, old: Path) -> None:
+    try:
+        if out.exists():
+            out.rename(old)
+        new.rename(out)
+    except BaseException:
+        # Whatever struck, Ctrl-C too: a site stands at `out`, the new one or the old.
+        if old.exists() and not out.exists():
+            old.rename(out)
+        raise
 
 
 def _is_ours(out: Path) -> bool:

@@ -9,8 +9,9 @@
     small print     claim and bound, machine
     log             folded away
 
-Every word of a judgement may be a participant's: none stands outside of code (`scripts.text`), and all of it
-is cut, so that the whole fits into the 65,536 characters of GitHub's comments.
+Free text of a judgement may be a participant's: it stands in code (`scripts.text`) and is cut, so that the whole
+fits into the 65,536 characters of GitHub's comments.  Outside of code stand our own words, numbers, and logins,
+which hold nothing but letters, digits and hyphens.
 """
 
 from __future__ import annotations
@@ -18,22 +19,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from harness.judgement import CaseResult, Claim, Duel, Judgement, Mode, Timing
+from harness.judgement import CaseResult, Duel, Judgement, Mode
 from harness.task import Board
 from harness.verdict import Verdict
+from scripts.claims import bound_share, claim_sentence, duel_result, is_bounded, is_unwalled, worst_bound
 from scripts.standings import CaseTime, Row, Standings
-from scripts.text import fence, format_error, format_interval, format_percent, format_us, inline
+from scripts.text import fence, format_gap, format_interval, format_percent, format_us, inline
 
 MAX_CASES = 40
 """Rows of a table; of more tests, those that failed are shown."""
 
 MAX_NOTES = 8
-
-_CLAIMS = {
-    Claim.BOUNDED: "The referee's own clock bounds these times",
-    Claim.INSIDE_TIMED: "The submission's process took these times; they are bounded only loosely from outside",
-    Claim.SELF_TIMED: "Nothing outside the submission's process bounds these times",
-}
 
 _NEXT = {
     Mode.TEST: "A benchmark says how fast it is; a pull request that is ready for review is ranked.",
@@ -92,7 +88,7 @@ def _place(judgement: Judgement, standings: Standings | None, place: Row | None)
     if not standings or judgement.mode is not Mode.RANKED or judgement.verdict is not Verdict.ACCEPTED:
         return ""
     if not place:
-        return "This judgement does not rank" + (": it was judged without walls." if _is_unwalled(judgement) else ".")
+        return "This judgement does not rank" + (": it was judged without walls." if is_unwalled(judgement) else ".")
     if not _stands(judgement, place):
         return (
             f"Your earlier file {inline(place.digest[:12])} keeps your row, with {format_interval(place.score_us)} and "
@@ -109,7 +105,8 @@ def _gap(place: Row, standings: Standings) -> str:
     if place.note:
         return f"it {_as_verb(place.note)}"
     first, leader = standings.rows[0], standings.leader_of(place)
-    behind = f"{format_percent(place.gap)} behind {first.login}"
+    gap = format_gap(place.gap).removeprefix("+")
+    behind = f"{gap} behind {first.login}" if gap.endswith("%") else f"{gap} the time of {first.login}"
     return behind if leader is place else f"{behind}, tied with {leader.login}"
 
 
@@ -120,10 +117,8 @@ def _as_verb(note: str) -> str:
 def _duel(duel: Duel | None, judgement: Judgement, standings: Standings | None) -> str:
     if not duel:
         return ""
-    blocks = len(duel.cases[0].challenger) // 2
-    change = f"{format_percent(abs(1 - duel.ratio.value))} {'faster' if duel.ratio.value < 1 else 'slower'}"
-    result = f"{change}, {format_error(duel.ratio)}, over {blocks} interleaved blocks"
-    return f"**Duel with {duel.opponent}**, then first: {result}. {_outcome(duel, judgement, standings)}"
+    outcome = _outcome(duel, judgement, standings)
+    return f"**Duel with {duel.opponent}**, then first: {duel_result(duel)}. {outcome}"
 
 
 def _outcome(duel: Duel, judgement: Judgement, standings: Standings | None) -> str:
@@ -158,7 +153,7 @@ def _benchmark(case: CaseResult, board: Board, standings: Standings | None) -> t
         format_interval(timing.ratio.scaled(anchor_us)),
         format_us(anchor_us),
         f"{1 / timing.ratio.value:.2f}×",
-        _signed_percent(timing.ratio.value / first.ratio.value - 1) if first else "",
+        format_gap(timing.ratio.value / first.ratio.value - 1) if first else "",
     )
 
 
@@ -168,10 +163,6 @@ def _same_case_of_first(case: CaseResult, board: Board, standings: Standings | N
         return None
     times = zip(board.benchmarks, standings.champion.cases, strict=True)
     return next((time for known, time in times if dict(known.params) == case.params), None)
-
-
-def _signed_percent(share: float) -> str:
-    return f"{share:+.1%}".replace("%", " %").replace("-", "−")
 
 
 def _tests(judgement: Judgement, board: Board) -> str:
@@ -217,7 +208,6 @@ def _small_print(judgement: Judgement) -> str:
     seconds = (judgement.finished_at - judgement.started_at).total_seconds()
     facts = [
         f"Judged in {seconds:.0f} s on {inline(machine.device, 80)} ({inline(machine.cpu, 80)}, {cores})",
-        "without walls" if _is_unwalled(judgement) else "",
         inline(machine.note) if not machine.quiet else "",
         _link(judgement.run_url),
     ]
@@ -226,20 +216,14 @@ def _small_print(judgement: Judgement) -> str:
 
 
 def _claim(judgement: Judgement) -> Iterator[str]:
-    timings = [case.timing for case in judgement.benchmarks if case.timing]
-    if not timings:
-        return
-    worst = max(timings, key=_bound_share)
-    yield (
-        f"{_CLAIMS[judgement.claim]}; none understates the truth by more than {format_us(worst.bound_us)} a call, "
-        f"{format_percent(_bound_share(worst))} at worst."
-        if judgement.claim is Claim.BOUNDED
-        else f"{_CLAIMS[judgement.claim]}."
-    )
-
-
-def _bound_share(timing: Timing) -> float:
-    return timing.bound_us / timing.submission_us
+    worst = worst_bound(judgement)
+    if worst and is_bounded(judgement):
+        yield (
+            f"{claim_sentence(judgement).removesuffix('.')}; none understates the truth by more than "
+            f"{format_us(worst.bound_us)} a call, {format_percent(bound_share(worst))} at worst."
+        )
+    elif worst or is_unwalled(judgement):
+        yield claim_sentence(judgement)
 
 
 def _link(url: str | None) -> str:
@@ -256,7 +240,3 @@ def _log(log: str) -> str:
 def _folded(summary: str, body: str) -> str:
     # The blank lines make GitHub read the body as Markdown again.
     return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
-
-
-def _is_unwalled(judgement: Judgement) -> bool:
-    return judgement.sandbox.kind == "none"

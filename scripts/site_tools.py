@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scripts.repository import LEDGER, ROOT, SITE, TASKS, TITLE
+from scripts.repository import ROOT, SITE, TASKS, TITLE, require_ledger
 
 if TYPE_CHECKING:
     from harness.judgement import Judgement
@@ -27,9 +27,7 @@ def site() -> None:
 
 
 @site.command()
-@click.option(
-    "--ledger", type=click.Path(path_type=Path), default=LEDGER, help="Folder of the ledger. Default: ledger/."
-)
+@click.option("--ledger", type=click.Path(path_type=Path), help="Folder of the ledger. Default: ledger/.")
 @click.option("--tasks", type=click.Path(path_type=Path), default=TASKS, help="Folder of the tasks. Default: tasks/.")
 @click.option(
     "--submissions",
@@ -42,19 +40,18 @@ def site() -> None:
 @click.option("--allow-unwalled", is_flag=True, help="Rank what was judged without walls, too, and say so.")
 @click.option("--json", "as_json", is_flag=True, help="Print the build's report as JSON.")
 def build(
-    ledger: Path, tasks: Path, submissions: Path, out: Path, title: str, allow_unwalled: bool, as_json: bool
+    ledger: Path | None, tasks: Path, submissions: Path, out: Path, title: str, allow_unwalled: bool, as_json: bool
 ) -> None:
     """Build the site from tasks and ledger; what was there is replaced whole, or not at all.
 
     Example: pullrank site build --ledger demo/ledger --out _site
     """
     from harness.task import load_tasks
-    from scripts.ledger import Ledger
     from scripts.publish import build_site
 
     report = build_site(
         load_tasks(tasks),
-        Ledger(ledger),
+        require_ledger(ledger),
         out,
         submissions=sources_in(submissions),
         title=title,

@@ -24,6 +24,7 @@ from harness.judgement import Duel, Judgement, Mode, Timing
 from harness.stats import MIN_PAIRS, Interval, beats, median, ratio_interval, score
 from harness.task import Board
 from harness.verdict import Verdict
+from scripts.claims import is_unwalled
 
 MAX_POOLED = 20
 """So many of a file's judgements, the newest, make its times.  More would cost much and tell nothing."""
@@ -61,7 +62,25 @@ class Row:
     note: str
     unwalled: bool
     champion: bool
-    duel_due: bool = False
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The row for scripts: times in microseconds, the gap as a share."""
+        return {
+            "rank": self.rank,
+            "band": self.band,
+            "login": self.login,
+            "score_us": self.score_us.model_dump(),
+            "gap": self.gap,
+            "digest": self.digest,
+            "language": self.language,
+            "lines": self.lines,
+            "first_at": self.first_at.isoformat(),
+            "judgements": len(self.judgements),
+            "champion": self.champion,
+            "unwalled": self.unwalled,
+            "note": self.note,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,23 +145,9 @@ def standings(board: Board, judgements: Sequence[Judgement], *, allow_unwalled: 
     )
 
 
-def is_duel_due(standings: Standings, *, login: str, digest: str, score_us: Interval) -> bool:
-    """Whether an author's file, with this score on this board, should be dueled with the champion."""
-    champion = standings.champion
-    if not champion or champion.login.lower() == login.lower():
-        return False
-    return _could_win(digest, score_us, champion.digest, champion.score_us)
-
-
-def _could_win(digest: str, score_us: Interval, champion_digest: str, champion_us: Interval) -> bool:
-    """Whether a duel decides anything: not if the noise leaves no room for a win, nor between the same bytes."""
-    return digest != champion_digest and score_us.low < champion_us.value
-
-
 def _ranks(judgement: Judgement, cases: list[dict[str, Any]], allow_unwalled: bool) -> bool:
-    if judgement.mode is not Mode.RANKED or judgement.verdict is not Verdict.ACCEPTED:
-        return False
-    if judgement.sandbox.kind == "none" and not allow_unwalled:
+    is_own = allow_unwalled and judgement.mode is Mode.RANKED and judgement.verdict is Verdict.ACCEPTED
+    if not (judgement.is_rankable or is_own):
         return False
     # An edition fixes the cases: another list is no judgement of this board, whatever it says it is.
     if [_shape(case.params) for case in judgement.benchmarks] != cases:
@@ -351,7 +356,6 @@ def _row(season: _Season, champion: _Author, author: _Author, *, rank: int, band
     file, first = author.standing, champion.standing
     submission = file.newest.submission
     has_lost = any(one.duel and not one.duel.won and season.is_with_champion(one.duel) for one in file.judgements)
-    could_win = author is not champion and _could_win(file.digest, file.score_us, first.digest, first.score_us)
     return Row(
         rank=rank,
         band=band,
@@ -365,9 +369,8 @@ def _row(season: _Season, champion: _Author, author: _Author, *, rank: int, band
         judgements=tuple(file.judgements),
         first_at=file.first_at,
         note="" if author is champion else _note(file, champion, has_lost=has_lost),
-        unwalled=any(one.sandbox.kind == "none" for one in file.judgements),
+        unwalled=any(map(is_unwalled, file.judgements)),
         champion=author is champion,
-        duel_due=could_win and not has_lost,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from typing import Any
 import click
 from rich.markdown import Markdown
 
-from harness.errors import TaskError, did_you_mean
+from harness.errors import PullRankError, TaskError, did_you_mean
 from harness.judgement import Mode
 from harness.submission import read_submission
 from harness.task import Board, Case, Example, Task, load_task, load_tasks
@@ -40,6 +41,7 @@ def tasks(folder: Path, as_json: bool) -> None:
         click.echo(json.dumps([_summary(task) for task in found], indent=1))
         return
     made = table("", "Task", "Title", "Boards", "Open")
+    made.columns[1].max_width, made.columns[2].max_width = 24, 12  # with a deadline, 80 columns
     for task in found:
         made.add_row(task.name, task.title, ", ".join(task.gpus), _closing(task))
     console().print(made)
@@ -119,17 +121,21 @@ def check(paths: tuple[str, ...], gpu: str | None, sandbox: str, as_json: bool) 
 
     Example: pullrank task check tasks/*
     """
-    outcomes = check_examples(_named(paths), gpu, sandbox)
+    from harness.sandbox import choose_kind
+
+    named = _named(paths)
+    choose_kind(sandbox)  # Where there are no walls, that is to be said once, not of every example.
+    outcomes = check_examples(named, gpu, sandbox)
     if as_json:
         click.echo(json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
     else:
         _print_outcomes(outcomes)
-    return int(any(not outcome.is_good for outcome in outcomes))
+    return max((outcome.exit_code for outcome in outcomes), default=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What an example should have got, and what it got."""
+    """What an example should have got, and what it got; `error_code` is of an error that kept it from being judged."""
 
     task: str
     example: str
@@ -137,10 +143,17 @@ class Outcome:
     got: Verdict
     message: str
     seconds: float
+    error_code: int = 0
 
     @property
     def is_good(self) -> bool:
-        return self.got is self.expected
+        return self.got is self.expected and not self.error_code
+
+    @property
+    def exit_code(self) -> int:
+        if self.error_code:
+            return self.error_code
+        return 0 if self.is_good else 3 if self.got is Verdict.JUDGING_ERROR else 1
 
 
 def _named(paths: Sequence[str]) -> list[Task]:
@@ -159,7 +172,7 @@ def _named(paths: Sequence[str]) -> list[Task]:
 
 
 def check_examples(tasks: Sequence[Task], gpu: str | None, sandbox: str) -> list[Outcome]:
-    """Judge all examples of all tasks, one after the other."""
+    """Judge all examples of all tasks, one after the other.  An error in one is its outcome, and the others go on."""
     jobs = [(choose_board(task, gpu), example) for task in tasks for example in task.examples]
     with Display(console(stderr=True), [_GUESSES_S.get(example.verdict, 3.0) for _, example in jobs]) as display:
         return [_check_example(board, example, sandbox, display) for board, example in jobs]
@@ -173,16 +186,23 @@ def _check_example(board: Board, example: Example, sandbox: str, display: Displa
 
     place = example.path.relative_to(board.task.folder / "examples")
     display.begin(f"{board.task.name}/{place}")
-    # A benchmark, since an example may be too slow on the benchmarks alone.
-    submission = read_submission(example.path, login="example")
-    judgement = judge(board, submission, Mode.BENCHMARK, sandbox=sandbox, on_progress=display.show)
+    began = time.monotonic()
+    error_code = 0
+    try:
+        submission = read_submission(example.path, login="example")
+        # A benchmark, since an example may be too slow on the benchmarks alone.
+        judgement = judge(board, submission, Mode.BENCHMARK, sandbox=sandbox, on_progress=display.show)
+        got, message = judgement.verdict, judgement.message
+    except PullRankError as error:
+        got, message, error_code = Verdict.JUDGING_ERROR, str(error), error.exit_code
     return Outcome(
         task=board.task.name,
         example=str(place),
         expected=example.verdict,
-        got=judgement.verdict,
-        message=judgement.message,
-        seconds=(judgement.finished_at - judgement.started_at).total_seconds(),
+        got=got,
+        message=message,
+        seconds=time.monotonic() - began,
+        error_code=error_code,
     )
 
 

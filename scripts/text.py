@@ -98,3 +98,15 @@ def format_interval(interval: Interval) -> str:
 def format_percent(share: float) -> str:
     """`3.1 %` for 0.031."""
     return f"{share:.1%}".replace("%", " %")
+
+
+def format_factor(factor: float) -> str:
+    """`2.5×`, `11.0×`, `1,240×`."""
+    return f"{factor:.1f}×" if factor < 99.95 else f"{factor:,.0f}×"
+
+
+def format_gap(share: float) -> str:
+    """How much longer a time is than another: `+12.3 %`, `−3.1 %`; where it is double or more, `11.0×` as long."""
+    if share >= 0.9995:
+        return format_factor(1 + share)
+    return f"{share:+.1%}".replace("%", " %").replace("-", "−")

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from rich.console import Console
 from harness.freezer import children
 from harness.judge import Progress
 from harness.judgement import Judgement
+from harness.sandbox import find_faults
 from harness.verdict import Verdict
 from scripts.cli import COMMANDS, cli, run
 from scripts.terminal import Display, time_left
@@ -113,13 +115,24 @@ def test_help_is_quick_and_loads_no_command():
         (["task", "check", "nothing", "nowhere"], 2, "no task 'nowhere'"),
         (["board", "vectoradd", "--gpu", "CPV"], 2, "did you mean 'CPU'?"),
         (["site", "serve", "{folder}"], 2, "holds no site"),
+        (["test", "{kernel}", "--task", "vectoradd", "--out", "{folder}"], 2, "it cannot be written"),
+        (["test", "{placed}", "--task", "vectoradd"], 2, "the folder of the task 'home', but --task says 'vectoradd'"),
+        (["test", "{strayed}"], 2, "the folder of the task 'home', but its directive says 'vectoradd'"),
+        (["test", "{kernel}", "--task", "matmul", "--task-dir", "{folder}"], 2, "say one of them"),
+        (["board", "vectoradd", "--ledger", "nowhere"], 2, "--ledger nowhere: there is no such folder"),
+        (["site", "build", "--ledger", "nowhere"], 2, "--ledger nowhere: there is no such folder"),
         (["demo", "--out", "{folder}"], 2, "it must be a new or empty folder"),
         (["schema", "tax"], 2, "'tax' is not one of"),
     ],
 )  # fmt: skip
 def test_a_wrong_call_gets_one_message_and_exit_code_2(arguments, code, message, tmp_path, capsys):
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "task.yml").touch()
     places = {
         "folder": tmp_path,
+        "placed": submission(home, name="placed.py"),
+        "strayed": submission(home, f"#!POPCORN leaderboard vectoradd\n{GOOD}", "strayed.py"),
         "kernel": submission(tmp_path),
         "directed": submission(tmp_path, f"#!POPCORN leaderboard vectoradd\n{GOOD}", "directed.py"),
     }
@@ -267,6 +280,19 @@ def test_a_task_is_good_when_each_example_gets_the_verdict_of_its_folder(source,
     assert got["wrong_answer/identity.py"] == "WA"
 
 
+def test_an_example_that_cannot_be_judged_is_told_and_the_others_are_judged(tmp_path, capsys):
+    folder = tmp_path / "lame"
+    shutil.copytree(TINY, folder)
+    for path in folder.glob("examples/*/*.py"):
+        path.write_text(path.read_text().replace("leaderboard tiny", "leaderboard lame"))
+    reference = folder / "reference.py"
+    reference.write_text(reference.read_text() + "\n\ndef generate_input(**_):\n    raise OSError('no data')\n")
+    assert run(["task", "check", str(folder), str(TINY), *UNWALLED, "--json"]) == 2
+    outcomes = json.loads(capsys.readouterr().out)
+    assert {(one["task"], one["got"]) for one in outcomes} == {("lame", "JE"), ("tiny", "AC"), ("tiny", "WA")}
+    assert all("no data" in one["message"] for one in outcomes if one["task"] == "lame")
+
+
 # Ctrl-C.
 
 
@@ -286,6 +312,11 @@ def orphans():
     ctypes.CDLL(None).prctl(become_subreaper, 0)
 
 
+def cgroups_of(pid: int) -> list[Path]:
+    """The cgroups that the judge with this pid has made."""
+    return [path for path in Path("/sys/fs/cgroup").rglob(f"pullrank-{pid}*") if path.is_dir()]
+
+
 def is_running(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
@@ -293,18 +324,29 @@ def is_running(pid: int) -> bool:
         return False
 
 
+needs_walls = pytest.mark.skipif(bool(find_faults()), reason="no walls on this machine")
+
+
+@pytest.mark.parametrize("walls", ["none", pytest.param("bubblewrap", marks=needs_walls)])
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "being told to end"]
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
+    ids=["Ctrl-C", "being told to end", "a closed terminal"],
 )
-def test_when_it_is_stopped_nothing_is_left_running(number, code, tmp_path, orphans):
+def test_when_it_is_stopped_nothing_is_left(number, code, walls, tmp_path, orphans, monkeypatch):
     file = submission(tmp_path, f"import time\n{GOOD.replace('return', 'time.sleep(30); return')}")
-    before = set(Path("/tmp").glob("pullrank-*"))
-    with started("test", str(file), "--task-dir", str(TINY), *UNWALLED) as process:
+    stages = tmp_path / "stages"
+    stages.mkdir()
+    tmp_path.chmod(0o755)
+    monkeypatch.setenv("TMPDIR", str(stages))  # others may be judging beside us
+    with started("test", str(file), "--task-dir", str(TINY), "--sandbox", walls) as process:
         assert process.stderr
         for line in process.stderr:
             if "build" in line:
                 break
         time.sleep(0.5)
+        cgroups = cgroups_of(process.pid)
+        assert list(stages.iterdir())
         process.send_signal(number)
         rest = process.stderr.read()
         assert process.wait(20) == code
@@ -313,7 +355,8 @@ def test_when_it_is_stopped_nothing_is_left_running(number, code, tmp_path, orph
     while orphans() and time.monotonic() < give_up:
         time.sleep(0.05)
     assert orphans() == []
-    assert set(Path("/tmp").glob("pullrank-*")) <= before
+    assert list(stages.iterdir()) == []
+    assert [path for path in cgroups if path.exists()] == []
 
 
 # The display.

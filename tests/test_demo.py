@@ -1,5 +1,7 @@
 """The demo: its cast, and a small competition held for real from beginning to end."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,15 +39,24 @@ def test_somebody_submits_twice_and_somebody_challenges_the_first():
 
 
 @pytest.fixture(scope="module")
-def competition(tmp_path_factory):
+def held(tmp_path_factory):
     entries = [
         Entry(login="ada-sample", task="tiny", example="accepted/plain.py"),
         Entry(login="ben-sample", task="tiny", example="wrong_answer/identity.py"),
         Entry(login="ben-sample", task="tiny", example="accepted/plain.py"),
     ]
-    held = Competition(tmp_path_factory.mktemp("demo"), {"tiny": load_task(TINY)}, sandbox="none")
-    held.hold(entries)
+    held = Competition(tmp_path_factory.mktemp("demo"), {"tiny": load_task(TINY)}, faults="no bubblewrap here")
+    assert held.hold(entries) == 0
     return held
+
+
+@pytest.fixture
+def competition(held, tmp_path):
+    """The same competition for each test, in a folder of its own."""
+    shutil.copytree(held.folder, tmp_path / "demo")
+    again = Competition(tmp_path / "demo", held.tasks, faults=held.faults)
+    again._files.update(held._files)
+    return again
 
 
 def test_every_entry_is_judged_and_kept_in_the_ledger(competition):
@@ -64,10 +75,10 @@ def test_the_accepted_ones_get_rows_the_first_before_its_equal(competition):
 
 
 def test_the_site_says_that_it_is_a_demo_and_marks_every_unwalled_row(competition):
-    site = competition.build_site()
+    site, _ = competition.build_site()
     page = (site / "tiny" / "CPU" / "index.html").read_text()
     assert "the authors are fictional" in page
-    assert "no bubblewrap" in page
+    assert "no bubblewrap here" in page
     assert page.count(">unwalled<") == 2
 
 
@@ -78,6 +89,19 @@ def test_a_pull_request_is_told_its_verdict_and_its_place(competition, capsys):
         comment = competition.judge(entry, 4, display)
     assert "accepted (AC)" in comment
     assert "of 3" in comment
+
+
+def test_an_error_in_one_entry_is_told_and_the_others_are_judged(competition, capsys):
+    lost = replace(competition.tasks["tiny"], anchor=None)
+    competition.tasks["lost"] = replace(lost, name="lost")
+    entries = [
+        Entry(login="cleo-sample", task="lost", example="accepted/plain.py"),
+        Entry(login="cleo-sample", task="tiny", example="wrong_answer/identity.py"),
+    ]
+    assert competition.hold(entries) == 2
+    said = capsys.readouterr().out
+    assert "judging error (JE): lost: no anchor" in said
+    assert "wrong answer (WA)" in said
 
 
 def test_the_files_lie_where_a_repository_has_them(competition):

@@ -27,9 +27,9 @@ INSIDE_FUNCTIONS = {
     # A command that judges on this machine loads the judge when it is called, not before.
     "scripts.demo": {"judge", "sandbox"},
     "scripts.local": {"judge"},
-    "scripts.task_tools": {"judge"},
+    "scripts.task_tools": {"judge", "sandbox"},
     # What looks at the machine and at the judge's parts.
-    "scripts.doctor": {"freezer", "machine", "sandbox"},
+    "scripts.doctor": {"devices.cpu", "freezer", "machine", "protocol", "sandbox"},
     "scripts.bench_judge": {"checker", "clock", "devices.cpu", "judge", "referee", "sandbox"},
 }
 

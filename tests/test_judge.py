@@ -200,3 +200,21 @@ def test_a_judgement_is_plain_json_with_a_checksum(board):
 def test_what_this_judge_cannot_play_is_said(board):
     with pytest.raises(JudgeError, match="profiler"):
         judge(board, submission(GOOD), Mode.PROFILE)
+
+
+def test_a_champion_that_fails_voids_the_duel_and_keeps_nobody_from_being_judged(board):
+    broken = submission("def custom_kernel(data):\n    return data\n", "broken-sample")
+    champion = Champion(submission=broken, score=Interval(value=1e6, low=1e6, high=1e6), nominal_us=(10.0,))
+    judgement = judge(board, submission(GOOD), Mode.RANKED, champion=champion)
+    assert (judgement.verdict, judgement.duel) == (Verdict.ACCEPTED, None)
+    assert "void" in judgement.message
+
+
+def test_a_champion_matters_to_ranking_alone(board):
+    champion = Champion(submission=submission(GOOD, "x"), score=Interval(value=1, low=1, high=1), nominal_us=(10.0,))
+    assert judge(board, submission(GOOD + "#"), Mode.TEST, champion=champion).verdict is Verdict.ACCEPTED
+
+
+def test_an_output_of_a_thousand_numbers_is_wrong_and_no_tampering(board):
+    judgement = verdict_of(board, AROUND.format("return list(range(5000))"))
+    assert judgement.verdict is Verdict.WRONG_ANSWER

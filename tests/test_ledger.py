@@ -235,6 +235,34 @@ def test_a_file_that_is_no_judgement_is_named_and_left_out(
     assert str(contents.faults[0]).startswith("judgements/")
 
 
+def test_a_file_where_the_judgements_should_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "judgements").write_text("")
+    for contents in (Ledger(tmp_path).judgements(), Ledger(tmp_path).judgements("vectoradd", "CPU")):
+        assert [str(fault) for fault in contents.faults] == ["judgements: cannot be read: Not a directory"]
+
+
+def test_a_folder_that_cannot_be_read_is_named_and_the_rest_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.append(judged("ada"), "r1")
+    closed = ledger.append(judged("bob"), "r2").parent
+    scandir = os.scandir
+
+    def refuse(path: Any) -> Any:  # chmod would not keep root out
+        if Path(path) == closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    contents = ledger.judgements("vectoradd")
+    assert [one.submission.login for one in contents.judgements] == ["ada"]
+    assert [str(fault) for fault in contents.faults] == [
+        "judgements/vectoradd/CPU/bob: cannot be read: Permission denied"
+    ]
+    assert not ledger.judgements("matmul").faults
+
+
 def test_the_same_judgement_under_two_names_counts_once(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     first, second = (ledger.append(judged(), request_id) for request_id in ("r1", "r2"))

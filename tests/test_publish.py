@@ -394,6 +394,25 @@ def test_a_build_that_fails_leaves_the_old_site_as_it_was(tmp_path: Path, task: 
     assert not list(tmp_path.glob("._site-*"))
 
 
+def test_what_strikes_between_the_two_renames_leaves_the_old_site_in_place(
+    tmp_path: Path, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, _ = built(tmp_path, task, [])
+    before = (site / "index.html").read_bytes()
+    rename = Path.rename
+
+    def interrupted(path: Path, target: Path) -> Path:
+        if path.name == "new":
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        build_site([task], Ledger(tmp_path / "ledger"), site, submissions=lambda _: None, title="Cup")
+    assert (site / "index.html").read_bytes() == before
+    assert not list(tmp_path.glob("._site-*"))
+
+
 def test_a_folder_that_is_no_site_is_never_replaced(tmp_path: Path, task: Task) -> None:
     (tmp_path / "_site").mkdir()
     (tmp_path / "_site" / "thesis.tex").write_text("years of work")

@@ -139,6 +139,7 @@ def test_a_first_entry_is_told_that_it_is_first() -> None:
     ("entries", "words"),
     [
         ([ADA, accepted("bob", 0.501, minute=1)], "0.2 % behind ada, tied with ada."),
+        ([ADA, accepted("bob", 5.5, minute=1)], "**Rank 2 of 2** with 550.0 µs ±0.3 %; 11.0× the time of ada."),
         ([ADA, accepted("bob", 0.4, minute=1)], "it looks faster; its duel with ada is due."),
         ([ADA, accepted("bob", 0.49, file="ada", minute=1)], "it is the same file as ada's."),
         ([ADA, ADA], "over 2 judgements of this file; first place."),
@@ -165,6 +166,10 @@ def test_a_first_entry_is_told_that_it_is_first() -> None:
         (
             [accepted("ada", 0.5, sandbox=SandboxInfo(kind="none", stop="signals"))],
             "This judgement does not rank: it was judged without walls.",
+        ),
+        (
+            [accepted("ada", 0.5, claim=Claim.SELF_TIMED, sandbox=SandboxInfo(kind="none", stop="signals"))],
+            "<sub>Judged without walls: a time to trust only if you trust the author.",
         ),
     ],
 )

@@ -293,3 +293,66 @@ def test_a_folder_of_ours_cannot_be_read_by_a_player_even_if_we_are_root(tmp_pat
     secret = tmp_path / "secret"
     secret.write_text("seed 42")
     assert said(sandbox, prints(f"os.path.exists({str(secret)!r})")) == "False"
+
+
+def test_memory_that_belongs_to_no_process_counts(sandbox):
+    hoard = """
+        import os, time
+        for i in range(20):
+            os.write(os.memfd_create(str(i)), bytes(64 << 20))
+        time.sleep(9)
+    """
+    with sandbox.seat(entry(hoard)) as player, pytest.raises(Foul) as caught:
+        load(player)
+    assert caught.value.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
+
+
+def test_forks_that_share_their_memory_are_counted_once(sandbox):
+    family = "import os, time\nfor _ in range(12):\n    if os.fork() == 0: time.sleep(60)\ntime.sleep(0.5)"
+    with sandbox.seat(entry(family)) as player:
+        assert isinstance(load(player), Loaded)
+
+
+def test_empty_packets_do_not_hide_an_answer_that_was_not_asked_for(sandbox):
+    source = "import os, socket\ns = socket.socket(fileno=os.dup(900))\nfor m in (b'', b'', b'{\"is\": \"loaded\"}'): s.send(m)"
+    with sandbox.seat(entry(source)) as player, pytest.raises(Foul):
+        load(player)
+        player.refuse_early_messages()
+
+
+def test_endless_output_of_an_orphan_does_not_hide_that_the_player_ended(sandbox):
+    source = "import os\nif os.fork() == 0:\n    while True: os.write(1, b'x' * 65536)\nos._exit(3)"
+    with sandbox.seat(entry(source)) as player, pytest.raises(Foul, match="exit code 3"):
+        load(player)
+
+
+def test_unwalled_players_leave_nothing_behind_either():
+    daemon = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(60)\n    os._exit(0)\ntime.sleep(0.1)"
+    with Sandbox("none", memory_gib=1, use_cgroup=False) as sandbox:
+        with sandbox.seat(entry(daemon)) as player:
+            assert isinstance(load(player), Loaded)
+            family = list(freezer.descendants(player._keeper))
+            assert len(family) >= 2
+        assert all(freezer.has_ended(pid) for pid in family)
+
+
+def test_a_sandbox_leaves_no_descriptor_open():
+    def descriptors():
+        return set(os.listdir("/proc/self/fd"))
+
+    find_faults()
+    before = descriptors()
+    find_faults()
+    assert descriptors() == before
+
+
+def test_libraries_below_tmp_are_there_although_a_player_has_a_tmp_of_its_own(tmp_path, monkeypatch):
+    library = tmp_path / "site-packages"
+    library.mkdir()
+    (library / "found_below_tmp.py").write_text("")
+    for folder in (tmp_path, *tmp_path.parents[:-2]):
+        folder.chmod(0o755)
+    monkeypatch.syspath_prepend(str(library))
+    with Sandbox("bubblewrap", memory_gib=1) as sandbox:
+        answer = said(sandbox, prints("os.listdir('/tmp'), found_below_tmp.__file__", "import found_below_tmp"))
+    assert str(library) in answer

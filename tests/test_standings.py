@@ -30,7 +30,7 @@ from harness.judgement import (
 from harness.stats import Interval
 from harness.task import Board
 from harness.verdict import Verdict
-from scripts.standings import MAX_POOLED, Standings, is_duel_due, standings
+from scripts.standings import MAX_POOLED, Standings, standings
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
 SPREAD = (-1.0, -0.6, -0.2, 0.2, 0.6, 1.0)
@@ -472,26 +472,6 @@ def test_records_tell_when_by_whom_and_by_how_much() -> None:
     assert table.records[2].judgement.duel
 
 
-@pytest.mark.parametrize(
-    ("login", "file", "score_us", "is_due"),
-    [
-        ("bob", "b", (40.0, 39.0, 41.0), True),
-        ("bob", "b", (50.5, 49.5, 51.5), True),  # slower, but the noise reaches below
-        ("bob", "b", (52.0, 51.0, 53.0), False),
-        ("bob", "a", (40.0, 39.0, 41.0), False),  # the champion's own file
-        ("ADA", "a2", (40.0, 39.0, 41.0), False),  # the champion
-    ],
-)
-def test_a_duel_is_due_where_it_could_be_won(
-    login: str, file: str, score_us: tuple[float, float, float], is_due: bool
-) -> None:
-    value, low, high = score_us
-    table = season([Event("ada", "a", 0.5)])
-    interval = Interval(value=value, low=low, high=high)
-    assert is_duel_due(table, login=login, digest=digest(file), score_us=interval) is is_due
-    assert not is_duel_due(season([]), login=login, digest=digest(file), score_us=interval)
-
-
 def test_rows_are_found_by_login_in_any_letters() -> None:
     table = season([Event("Ada", "a", 0.5), Event("bob", "b", 0.502)])
     row = table.find_row("BOB")
@@ -523,7 +503,6 @@ def test_whatever_happens_the_table_keeps_its_promises(history: list[Event]) -> 
     for row in rows:
         assert row.champion or not row.note or "looks faster" not in row.note or row.gap < 0
         assert row.champion or row.gap >= 0 or row.note
-        assert row.duel_due or not row.note.endswith("is due")
 
 
 @settings(deadline=None, derandomize=True, max_examples=30, database=None)

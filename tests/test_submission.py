@@ -1,7 +1,9 @@
 """Reading submissions: directives, whose they are, for which task, and what makes one impossible to judge."""
 
+import hashlib
 import os
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -161,12 +163,17 @@ def test_where_there_is_no_file_there_is_nothing_to_judge(name: str, message: st
     assert message in str(error.value)
 
 
-def test_no_more_of_a_file_is_read_than_shows_that_it_is_too_large(tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_is_measured_whole_and_kept_in_part(tmp_path: Path) -> None:
     path = tmp_path / "huge.py"
-    with path.open("wb") as file:
-        file.truncate(10 * 2**30)
+    content = b"0123456\n" * 2**20 + b"end"
+    path.write_bytes(content)
+    tracemalloc.start()
     one = read_submission(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 * MAX_BYTES
     assert len(one.source) == MAX_BYTES + 1
+    assert (one.digest, one.lines) == (hashlib.sha256(content).hexdigest(), 2**20 + 1)
     assert one.fault and "larger than 256 KiB" in one.fault
 
 

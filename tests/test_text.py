@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from harness.stats import Interval
-from scripts.text import fence, format_interval, format_percent, format_us, inline, plain, shorten
+from scripts.text import fence, format_gap, format_interval, format_percent, format_us, inline, plain, shorten
 
 calmly = settings(deadline=None, derandomize=True, database=None)
 hostile = st.text(
@@ -116,3 +116,19 @@ def test_no_time_is_longer_than_a_cell(us: float) -> None:
 def test_intervals_and_shares_are_written_with_their_unit() -> None:
     assert format_interval(Interval(value=412.3, low=410.6, high=413.9)) == "412.3 µs ±0.4 %"
     assert format_percent(0.031) == "3.1 %"
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [
+        (0.031, "+3.1 %"),
+        (0.0, "+0.0 %"),
+        (-0.05, "−5.0 %"),
+        (0.999, "+99.9 %"),
+        (1, "2.0×"),
+        (9.974, "11.0×"),
+        (1239, "1,240×"),
+    ],
+)
+def test_a_gap_is_a_share_and_from_double_on_a_factor(share: float, expected: str) -> None:
+    assert format_gap(share) == expected

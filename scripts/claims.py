@@ -1,0 +1,45 @@
+"""What a judgement's numbers claim, in the words that comment, commands and site share.  Pure."""
+
+from __future__ import annotations
+
+from harness.judgement import Claim, Duel, Judgement, Timing
+from scripts.text import format_error, format_factor, format_percent
+
+_SENTENCES = {
+    Claim.BOUNDED: "The referee's own clock bounds these times.",
+    Claim.INSIDE_TIMED: "These times were taken inside the submission's process and are bounded only loosely from "
+    "outside; a first place that rests on them waits for a maintainer's look.",
+    Claim.SELF_TIMED: "Nothing outside the submission's process bounds these times: the task's own program took them.",
+}
+_UNWALLED = "Judged without walls: a time to trust only if you trust the author."
+
+
+def is_unwalled(judgement: Judgement) -> bool:
+    return judgement.sandbox.kind == "none"
+
+
+def claim_sentence(judgement: Judgement) -> str:
+    return _UNWALLED if is_unwalled(judgement) else _SENTENCES[judgement.claim]
+
+
+def is_bounded(judgement: Judgement) -> bool:
+    return judgement.claim is Claim.BOUNDED and not is_unwalled(judgement)
+
+
+def worst_bound(judgement: Judgement) -> Timing | None:
+    """The benchmark whose time could understate the truth by the largest share; None if there are no times."""
+    return max((case.timing for case in judgement.benchmarks if case.timing), key=bound_share, default=None)
+
+
+def bound_share(timing: Timing) -> float:
+    return timing.bound_us / timing.submission_us
+
+
+def duel_result(duel: Duel) -> str:
+    """`20.0 % faster, ±0.4 %, over 8 interleaved blocks`."""
+    ratio = duel.ratio.value
+    change = f"{format_percent(abs(1 - ratio))} {'faster' if ratio < 1 else 'slower'}"
+    if ratio >= 2:
+        change = f"{format_factor(ratio)} the time"
+    blocks = len(duel.cases[0].challenger) // 2
+    return f"{change}, {format_error(duel.ratio)}, over {blocks} interleaved block{'' if blocks == 1 else 's'}"
