@@ -120,6 +120,10 @@ def _become_keeper(control: socket.socket, log: int, room: walls.Room, options: 
         else:
             walls.adopt_orphans()
         _keep(child, output, log)
+        if options.walled:
+            # All others of the namespace, before they notice that nobody reads their output any more.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
     except BaseException as error:
         _report_trouble(control.fileno(), error)
     os._exit(0)
