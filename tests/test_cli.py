@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -312,6 +313,14 @@ def orphans():
     ctypes.CDLL(None).prctl(become_subreaper, 0)
 
 
+@pytest.fixture
+def stages():
+    """A folder for temporary files of our own, since others may be judging beside us; players may enter it."""
+    with tempfile.TemporaryDirectory(prefix="stages-") as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
+
+
 def cgroups_of(pid: int) -> list[Path]:
     """The cgroups that the judge with this pid has made."""
     return [path for path in Path("/sys/fs/cgroup").rglob(f"pullrank-{pid}*") if path.is_dir()]
@@ -333,12 +342,9 @@ needs_walls = pytest.mark.skipif(bool(find_faults()), reason="no walls on this m
     [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
     ids=["Ctrl-C", "being told to end", "a closed terminal"],
 )
-def test_when_it_is_stopped_nothing_is_left(number, code, walls, tmp_path, orphans, monkeypatch):
+def test_when_it_is_stopped_nothing_is_left(number, code, walls, tmp_path, stages, orphans, monkeypatch):
     file = submission(tmp_path, f"import time\n{GOOD.replace('return', 'time.sleep(30); return')}")
-    stages = tmp_path / "stages"
-    stages.mkdir()
-    tmp_path.chmod(0o755)
-    monkeypatch.setenv("TMPDIR", str(stages))  # others may be judging beside us
+    monkeypatch.setenv("TMPDIR", str(stages))
     with started("test", str(file), "--task-dir", str(TINY), "--sandbox", walls) as process:
         assert process.stderr
         for line in process.stderr:
