@@ -4,7 +4,7 @@ Two ways, tried in this order:
 
     freezer   the cgroup v2 freezer: the kernel stops every process in the group, and says when it has.
               Nothing inside can undo it.  Needs a cgroup that we may write to.
-    signals   SIGSTOP to every process below the keeper, until a full listing shows all of them stopped.
+    signals   SIGSTOP to every process below the keeper, until two full listings show the same, all stopped.
               `seccomp` refuses to send SIGCONT, and what could make the kernel send it.
 """
 
@@ -87,19 +87,20 @@ class SignalFreezer:
 
     def stop(self) -> None:
         give_up = time.monotonic() + _PATIENCE_S
-        known: frozenset[int] = frozenset()
+        before: dict[int, bool] = {}
         while True:
-            for pid in known:
-                _signal(pid, signal.SIGSTOP)
-            # If all that a listing shows were stopped before it was made, nothing was left to start another.
-            all_stopped = all(map(_is_stopped, known))
-            listed = frozenset(descendants(self.keeper))
-            if self.player not in listed and not has_ended(self.player):
+            now = {pid: _is_stopped(pid) for pid in descendants(self.keeper)}
+            if self.player not in now and not has_ended(self.player):
                 raise JudgeError("this kernel does not list a process's children: players can't be stopped by signals")
-            if all_stopped and listed <= known:
-                self.stopped = listed
+            # Twice the same, all stopped, and nobody gone between: a process that ends can make the kernel wake those
+            # of its group, and one that was not listed could still start another.
+            if now == before and all(now.values()):
+                self.stopped = frozenset(now)
                 return
-            known = listed
+            for pid, is_stopped in now.items():
+                if not is_stopped:
+                    _signal(pid, signal.SIGSTOP)
+            before = now
             if time.monotonic() > give_up:
                 raise Foul(Verdict.RUN_TIME_ERROR, f"Its processes could not be stopped within {_PATIENCE_S:.0f} s.")
 
@@ -197,12 +198,12 @@ def has_ended(pid: int) -> bool:
 
 
 def _is_stopped(pid: int) -> bool:
-    """Whether every thread is stopped, or the process has ended."""
+    """Whether every thread is stopped, or the process is a zombie."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
-        return True
-    return all(_state(f"/proc/{pid}/task/{thread}/stat") in "TtZX" for thread in threads)
+        return False  # it ended between listing and looking: look again
+    return all(_state(f"/proc/{pid}/task/{thread}/stat") in "TtZ" for thread in threads)
 
 
 def _state(path: str) -> str:

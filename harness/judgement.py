@@ -345,17 +345,17 @@ def language_of(source: str, suffix: str) -> str:
     for pattern, language in _LANGUAGES:
         if re.search(pattern, source, re.MULTILINE):
             return language
-    return "PyTorch" if re.search(r"^\s*(import|from)\s+torch\b", source, re.MULTILINE) else "Python"
+    return "PyTorch" if re.search(r"^[ \t]*(import|from)\s+torch\b", source, re.MULTILINE) else "Python"
 
 
 _LANGUAGES = (
     (r"\bload_inline\b|\bcpp_extension\b", "C++"),
-    (r"^\s*(import|from)\s+triton\b", "Triton"),
-    (r"^\s*(import|from)\s+cutlass\b", "CuTe DSL"),
-    (r"^\s*(import|from)\s+jax\b", "JAX"),
-    (r"^\s*(import|from)\s+cupy\b", "CuPy"),
-    (r"^\s*(import|from)\s+numba\b", "Numba"),
-    (r"^\s*(import|from)\s+ctypes\b", "C"),
+    (r"^[ \t]*(import|from)\s+triton\b", "Triton"),
+    (r"^[ \t]*(import|from)\s+cutlass\b", "CuTe DSL"),
+    (r"^[ \t]*(import|from)\s+jax\b", "JAX"),
+    (r"^[ \t]*(import|from)\s+cupy\b", "CuPy"),
+    (r"^[ \t]*(import|from)\s+numba\b", "Numba"),
+    (r"^[ \t]*(import|from)\s+ctypes\b", "C"),
 )
 
 

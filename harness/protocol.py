@@ -24,6 +24,7 @@ reads and writes them in the memory of the stopped player.
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -201,7 +202,9 @@ def _tensor(dtype: str, shape: list[object], strides: list[object], address: obj
         raise ProtocolError("a tensor without a stride for each dimension")
     sizes = tuple(_integer(size) for size in shape)
     steps = tuple(_integer(stride) for stride in strides)
-    if len(sizes) > MAX_DIMENSIONS or max((*sizes, *steps), default=0) > MAX_SIZE:
+    # Sizes of 0 left out: libraries multiply the others all the same, and overflow.
+    elements = math.prod(size for size in sizes if size)
+    if len(sizes) > MAX_DIMENSIONS or max((elements, *steps)) > MAX_SIZE:
         raise TooComplex(f"has a tensor of more than {MAX_DIMENSIONS} dimensions or of {MAX_SIZE} elements")
     return TensorSpec(dtype, sizes, steps, _integer(address))
 

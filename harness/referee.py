@@ -186,6 +186,7 @@ class Table:
             window_us = (time.perf_counter_ns() - start) / 1e3
             self.running_s += window_us / 1e6
         self.player.refuse_early_messages()
+        self.player.check_memory()  # a short window may have passed between two looks of the watchdog
         return window_us, answer
 
     def _read(self, address: int, target: int, length: int) -> None:

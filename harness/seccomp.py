@@ -6,6 +6,7 @@ judged, or set it going again after the referee has stopped it:
 
     other processes     ptrace, process_vm_*, pidfd_*, kcmp, perf, bpf, keys
     namespaces          unshare, setns, mount and its new forms, clone(CLONE_NEW*), clone3 (its flags are out of sight)
+    the network         any socket but AF_UNIX
     late or lazy work   io_uring, Linux AIO, userfaultfd, memfd_secret
     self-resumption     sending SIGCONT; and timer_create, mq_notify, F_SETSIG, F_SETOWN, PDEATHSIG, clone with another
                         exit signal: each of these can make the kernel send it to a stopped process
@@ -56,11 +57,12 @@ _CLONE, _CLONE3, _PRCTL, _FCNTL = (56, 220), (435, 435), (157, 167), (72, 25)
 _KILL, _TKILL, _TGKILL = (62, 129), (200, 130), (234, 131)
 _RT_SIGQUEUEINFO, _RT_TGSIGQUEUEINFO = (129, 138), (297, 240)
 _SIGCONT = 18
+_SOCKET, _AF_UNIX = (41, 198), 1
 _IOCTL, _SCHED_SETAFFINITY = (16, 29), (203, 122)
 
 _CLONE_NEW_ANY = 0x7E020000 | 0x80  # user, pid, net, ipc, uts, cgroup, mount, time
 _EXIT_SIGNALS = (0, 17)  # none (a thread), SIGCHLD
-_PRCTL_REFUSED = (1, 4, 22)  # SET_PDEATHSIG, SET_DUMPABLE, SET_SECCOMP
+_PRCTL_REFUSED = (1, 4, 22, 62)  # SET_PDEATHSIG, SET_DUMPABLE, SET_SECCOMP, SCHED_CORE
 _FCNTL_REFUSED = (8, 10, 15, 1024, 1026)  # SETOWN, SETSIG, SETOWN_EX, SETLEASE, NOTIFY
 _IOCTL_REFUSED = (0x5412, 0x540E, 0x8901, 0x8902)  # TIOCSTI, TIOCSCTTY, FIOSETOWN, SIOCSPGRP
 
@@ -84,6 +86,9 @@ def program() -> bytes:
             code += _when_equal(number, eperm)
     code += _when_equal(_CLONE3[column], enosys)  # glibc then falls back to clone, whose flags can be seen
     code += _when_equal(_SCHED_SETAFFINITY[column], _ERRNO)
+    # No network at all: vsock reaches the host past every namespace, a port remembers who had it, and a socket that
+    # lingers, sent to the referee, would make it wait.
+    code += _with_argument(_SOCKET[column], _ARG0, _allow_only(_AF_UNIX, _ERRNO | errno.EAFNOSUPPORT))
     code += _with_argument(_CLONE[column], _ARG0, _clone_checks(eperm))
     code += _with_argument(_PRCTL[column], _ARG0, _refuse_values(_PRCTL_REFUSED, eperm))
     code += _with_argument(_FCNTL[column], _ARG1, _refuse_values(_FCNTL_REFUSED, eperm))
@@ -110,6 +115,10 @@ def _with_argument(number: int, offset: int, checks: list[_Instruction]) -> list
 
 def _refuse_values(values: tuple[int, ...], action: int) -> list[_Instruction]:
     return [instruction for value in values for instruction in _when_equal(value, action)]
+
+
+def _allow_only(value: int, action: int) -> list[_Instruction]:
+    return [(_JUMP_EQ, 1, 0, value), (_RETURN, 0, 0, action)]
 
 
 def _clone_checks(action: int) -> list[_Instruction]:

@@ -143,11 +143,13 @@ def _directive(words: list[str]) -> tuple[str, tuple[str, ...]]:
         raise ValueError(f"'{words[0]}' needs a name")
     if key == "leaderboard" and len(values) > 1:
         raise ValueError(f"'leaderboard' takes one name, not {len(values)}")
+    seen: set[str] = set()
     for value in values:
         if not _NAME.fullmatch(value):
             raise ValueError(f"{value[:60]!r} is not a name; names are separated by spaces")
-        if values.count(value) > 1:
+        if value in seen:
             raise ValueError(f"'{value}' stands twice")
+        seen.add(value)
     return key, values
 
 

@@ -140,4 +140,7 @@ def _fetch(spec: TensorSpec, read: Callable[[int, int, int], None]) -> torch.Ten
     if spec.dtype == "bool":
         # A byte that is neither 0 nor 1 is no bool, and compares with neither.
         memory = memory.ne(0).view(torch.uint8)
-    return memory.view(DTYPES[spec.dtype]).as_strided(spec.shape, spec.strides)
+    try:
+        return memory.view(DTYPES[spec.dtype]).as_strided(spec.shape, spec.strides)
+    except RuntimeError as error:
+        raise Foul(Verdict.WRONG_ANSWER, f"The output is no tensor that torch can make: {error}") from None

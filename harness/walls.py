@@ -30,8 +30,9 @@ _CAP_AMBIENT_CLEAR_ALL, _CAPABILITY_VERSION_3 = 4, 0x20080522
 CACHES = "/caches"
 """Where the warm parent keeps one cache folder for each entry; players never see it."""
 
-CACHE_BYTES = 4 << 30
-"""For all entries of one judging together; tmpfs, so only what is used takes memory."""
+CACHE_BYTES = 2 << 30
+"""Of one entry; tmpfs, so only what is used takes memory."""
+_INODES = 100_000
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -49,8 +50,16 @@ class Room:
 
 
 def prepare() -> None:
-    """Once, in the warm parent: a place for the caches, capped, gone when the warm parent ends."""
-    _mount("tmpfs", CACHES, "tmpfs", _NO_SUID | _NO_DEV, f"size={CACHE_BYTES},mode=0700")
+    """Once, in the warm parent: a place for the caches, gone when the warm parent ends."""
+    _mount("tmpfs", CACHES, "tmpfs", _NO_SUID | _NO_DEV, "size=1m,mode=0700")
+
+
+def prepare_cache(name: str) -> None:
+    """In the warm parent: an entry's own cache, capped, so that nobody can fill another's."""
+    folder = os.path.join(CACHES, os.path.basename(name))
+    if not os.path.isdir(folder):
+        os.mkdir(folder)
+        _mount("tmpfs", folder, "tmpfs", _NO_SUID | _NO_DEV, f"size={CACHE_BYTES},nr_inodes={_INODES},mode=0700")
 
 
 def unshare() -> None:
@@ -65,9 +74,10 @@ def furnish(room: Room, libraries: Mapping[str, str]) -> None:
     `libraries` are folders that the new /tmp would hide, and where else they are mounted.
     """
     plain = _NO_SUID | _NO_DEV
+    scratch = f"size={room.scratch_bytes},nr_inodes={_INODES},mode=0700"
     _mount("proc", "/proc", "proc", plain | _NO_EXEC)
-    _mount("tmpfs", "/tmp", "tmpfs", plain, f"size={room.scratch_bytes},mode=0700")
-    _mount("tmpfs", "/dev/shm", "tmpfs", plain, f"size={room.scratch_bytes},mode=0700")
+    _mount("tmpfs", "/tmp", "tmpfs", plain, scratch)
+    _mount("tmpfs", "/dev/shm", "tmpfs", plain, scratch)
     _mount("tmpfs", "/entry", "tmpfs", plain, f"size={8 << 20},mode=0755")
     for folder, elsewhere in libraries.items():
         os.makedirs(folder, exist_ok=True)
@@ -85,12 +95,11 @@ def write_files(files: dict[str, str], folder: str) -> None:
 
 def _mount_cache(room: Room, flags: int) -> None:
     sealed = os.path.join(CACHES, os.path.basename(room.cache))
-    os.makedirs(sealed, exist_ok=True)
     if room.building:
         _mount(sealed, "/cache", None, _BIND)
     else:
         # ninja and torch's extension loader write locks and logs even when nothing is to be built.
-        _mount("tmpfs", "/upper", "tmpfs", flags, f"size={room.scratch_bytes},mode=0700")
+        _mount("tmpfs", "/upper", "tmpfs", flags, f"size={room.scratch_bytes},nr_inodes={_INODES},mode=0700")
         for folder in ("/upper/changes", "/upper/work"):
             os.mkdir(folder)
         options = f"lowerdir={sealed},upperdir=/upper/changes,workdir=/upper/work,userxattr"
@@ -104,11 +113,17 @@ def adopt_orphans() -> None:
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
+def hide(hidden: bool) -> None:
+    """For the keeper, before there is a player: out of its reach.
+
+    The player runs as the same user: only a process that is not dumpable has a /proc/1/mem that it can't open.
+    """
+    _check(_libc.prctl(_PR_SET_DUMPABLE, 0 if hidden else 1, 0, 0, 0), "prctl(PR_SET_DUMPABLE)")
+
+
 def lock_keeper() -> None:
-    """For the keeper: out of reach of the player beside it."""
+    """For the keeper, when it has its player."""
     _drop_capabilities()
-    # The player runs as the same user: only a process that is not dumpable has a /proc/1/mem that it can't open.
-    _check(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl(PR_SET_DUMPABLE)")
 
 
 def lock_player(room: Room) -> None:
@@ -120,7 +135,8 @@ def lock_player(room: Room) -> None:
 
 def set_limits(room: Room) -> None:
     limits = {
-        resource.RLIMIT_CORE: 0,
+        # Not 0: a core pattern that pipes into a program of the host's would run it all the same.
+        resource.RLIMIT_CORE: 1,
         resource.RLIMIT_NOFILE: 1024,
         resource.RLIMIT_FSIZE: room.scratch_bytes,
     }

@@ -62,9 +62,12 @@ def main(orders: socket.socket, options: Options) -> None:
         packet, descriptors, _, _ = socket.recv_fds(orders, 1, 3)
         if not packet:
             return
+        room = _read_room(descriptors[1])
+        if options.walled:
+            walls.prepare_cache(room.cache)
         porter = os.fork()
         if porter == 0:
-            _become_porter(descriptors, options)
+            _become_porter(socket.socket(fileno=descriptors[0]), descriptors[2], room, options)
         for descriptor in descriptors:
             os.close(descriptor)
         os.waitpid(porter, 0)
@@ -88,19 +91,18 @@ def _reap_orphans() -> None:
             pass
 
 
-def _become_porter(descriptors: list[int], options: Options) -> None:
-    control, room_fd, log = descriptors
+def _read_room(memfd: int) -> walls.Room:
+    return walls.Room(**json.loads(os.pread(memfd, os.fstat(memfd).st_size, 0)))
+
+
+def _become_porter(control: socket.socket, log: int, room: walls.Room, options: Options) -> None:
     try:
-        with os.fdopen(room_fd, "rb") as file:
-            file.seek(0)
-            fields = json.loads(file.read())
-        room = walls.Room(**fields)
         if options.walled:
             walls.unshare()
         if os.fork() == 0:
-            _become_keeper(socket.socket(fileno=control), log, room, options)
+            _become_keeper(control, log, room, options)
     except BaseException as error:
-        _report_trouble(control, error)
+        _report_trouble(control.fileno(), error)
     os._exit(0)
 
 
@@ -109,8 +111,10 @@ def _become_keeper(control: socket.socket, log: int, room: walls.Room, options: 
         entry = _furnish(room, options)
         output, printed = os.pipe()
         control.send(write({"is": "ready"}))  # its sender's pid is what the referee wants to know
+        walls.hide(True)
         child = os.fork()
         if child == 0:
+            walls.hide(False)
             os.close(output)
             _become_player(control, printed, entry, room, options)
         os.close(printed)
@@ -155,21 +159,26 @@ def _keep(child: int, output: int, log: int) -> None:
         ended = any(descriptor != output for descriptor, _ in poll.poll())
         for _ in range(_CHUNKS):  # not for ever: who prints without end would never be seen to end
             chunk = _read_available(output)
+            if chunk is None:
+                break
+            if not chunk:
+                with contextlib.suppress(KeyError):
+                    poll.unregister(output)
+                break
             printed += len(chunk)
             ring = (ring + chunk)[-LOG_BYTES:]
-            if not chunk:
-                break
         if not ended:
             _write_log(log, ended=0, status=0, printed=printed, tail=ring)
     _, status = os.waitpid(child, 0)
     _write_log(log, ended=1, status=status, printed=printed, tail=ring)
 
 
-def _read_available(descriptor: int) -> bytes:
+def _read_available(descriptor: int) -> bytes | None:
+    """What is there to read; nothing at the end of the file; None while there is nothing yet."""
     try:
         return os.read(descriptor, 65536)
     except BlockingIOError:
-        return b""
+        return None
 
 
 def _write_log(log: int, *, ended: int, status: int, printed: int, tail: bytes | bytearray) -> None:

@@ -66,7 +66,6 @@ def tries(statement):
         ("os.getpid()", "2"),
         ("sorted(int(d) for d in os.listdir('/proc') if d.isdigit())", "[1, 2]"),
         ("os.listdir('/sys/class/net') if os.path.exists('/sys') else 'no sys'", "no sys"),
-        ("[name for _, name in socket.if_nameindex()]", "['lo']"),
         ("os.listdir('/entry')", "['submission.py']"),
         ("os.listdir('/tmp') + os.listdir('/dev/shm') + os.listdir('/cache')", "[]"),
         ("sorted(os.listdir('/dev'))", "['full', 'null', 'random', 'shm', 'urandom', 'zero']"),
@@ -101,8 +100,10 @@ def test_a_player_sees_only_what_it_may(sandbox, expression, expected):
         "os.listdir('/upper')",
         "os.kill(1, 9)  # ignored by pid 1, and then:\n    raise PermissionError(1, 'still there')",
         "os.kill(os.getpid(), 18)",
-        "socket.create_connection(('127.0.0.1', 80), timeout=1)",
-        "socket.create_connection(('1.1.1.1', 80), timeout=1)",
+        "socket.socket(socket.AF_INET)",
+        "socket.socket(socket.AF_INET6)",
+        "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)",
+        "socket.socket(40, socket.SOCK_STREAM)",
         "os.setns(os.open('/proc/self/ns/mnt', 0)) if hasattr(os, 'setns') else os.chroot('/tmp')",
         "os.setuid(0)",
         "os.nice(-5)",
@@ -316,8 +317,7 @@ def test_forks_that_share_their_memory_are_counted_once(sandbox):
 def test_empty_packets_do_not_hide_an_answer_that_was_not_asked_for(sandbox):
     source = "import os, socket\ns = socket.socket(fileno=os.dup(900))\nfor m in (b'', b'', b'{\"is\": \"loaded\"}'): s.send(m)"
     with sandbox.seat(entry(source)) as player, pytest.raises(Foul):
-        load(player)
-        player.refuse_early_messages()
+        assert load(player) is None or player.refuse_early_messages()
 
 
 def test_endless_output_of_an_orphan_does_not_hide_that_the_player_ended(sandbox):
