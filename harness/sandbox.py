@@ -16,10 +16,8 @@ import contextlib
 import importlib.resources
 import json
 import os
-import shlex
 import shutil
 import signal
-import site
 import socket
 import struct
 import subprocess
@@ -32,7 +30,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from harness import freezer, seccomp, walls
+from harness import bubblewrap, freezer, seccomp, walls
 from harness.errors import JudgeError
 from harness.protocol import (
     LOG_BYTES,
@@ -50,7 +48,6 @@ from harness.verdict import Foul, Verdict
 
 Kind = Literal["bubblewrap", "none"]
 
-_PLAYER_UID = 65534
 _INSIDE = ("__init__.py", "zygote.py", "player.py", "protocol.py", "walls.py", "seccomp.py")
 """The modules of ours that a player may see: its own side of the border."""
 
@@ -62,21 +59,6 @@ _WATCH_S = 0.02
 """How often memory is looked at while a player runs."""
 _MAX_PROCESSES = 512
 _CREDENTIALS = struct.Struct("3i")
-
-_ENVIRONMENT = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
-    "HOME": "/tmp",
-    "TMPDIR": "/tmp",
-    "USER": "player",
-    "LOGNAME": "player",
-    "LC_ALL": "C.UTF-8",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "TORCH_EXTENSIONS_DIR": "/cache/torch_extensions",
-    "TORCHINDUCTOR_CACHE_DIR": "/cache/inductor",
-    "TRITON_CACHE_DIR": "/cache/triton",
-    "NUMBA_CACHE_DIR": "/cache/numba",
-    "XDG_CACHE_HOME": "/cache/xdg",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,15 +81,7 @@ def find_faults() -> list[str]:
         with Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox, sandbox.seat(Entry(name="probe", files={})):
             return []
     except JudgeError as error:
-        return [f"the walls don't stand here: {error}{_remedy()}"]
-
-
-def _remedy() -> str:
-    """What most likely keeps user namespaces away on this machine."""
-    with contextlib.suppress(OSError):
-        if Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").read_text().strip() == "1":
-            return "; allow user namespaces: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
-    return "; in a container, user namespaces and mounts must be allowed (say, --security-opt seccomp=unconfined)"
+        return [f"the walls don't stand here: {error}{bubblewrap.remedy()}"]
 
 
 def choose_kind(wanted: str) -> Kind:
@@ -188,7 +162,7 @@ class Sandbox:
             "warm": self._warm,
             "cores": sorted(self.player_cores),
             "threads": len(self.player_cores),
-            "libraries": {path: inside for path, inside in _places(_library_folders()).items() if path != inside},
+            "libraries": bubblewrap.places_aside(),
         }
         home = "/player" if walled else str(stage / "player")
         packages = [path for path in sys.path if "-packages" in path]
@@ -197,12 +171,12 @@ class Sandbox:
         python = [sys.executable, "-I", "-c", start, json.dumps(options)]
         environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
         if not walled:
-            environment |= _ENVIRONMENT | {"PATH": environment["PATH"], "HOME": str(stage / "tmp")}
+            environment |= bubblewrap.ENVIRONMENT | {"PATH": environment["PATH"], "HOME": str(stage / "tmp")}
             environment |= {key: value.replace("/cache", str(stage / "tmp")) for key, value in environment.items()}
             environment["TMPDIR"] = str(stage / "tmp")
         self._errors = self._cleanup.enter_context(tempfile.TemporaryFile())
         self._warm_parent = subprocess.Popen(
-            _bubblewrap(stage, python) if walled else python,
+            bubblewrap.command(stage, python) if walled else python,
             stdin=subprocess.DEVNULL,
             stdout=self._errors,
             stderr=self._errors,
@@ -479,71 +453,3 @@ def _how_it_ended(status: int) -> str:
             return f"The process crashed: {name} ({(signal.strsignal(number) or '').lower()})."
         return f"The process was ended by signal {number}."
     return f"The process ended by itself with exit code {os.waitstatus_to_exitcode(status)} before it had answered."
-
-
-def _bubblewrap(stage: Path, command: list[str]) -> list[str]:
-    """`command` behind bubblewrap's walls; as another user where we are root."""
-    libraries = {path: path for path in _library_folders()}
-    if os.geteuid() != 0:
-        return _walls_command(stage, libraries, command)
-    # Root's own folders may be closed to the user that we become: they are shown to it elsewhere, in a mount
-    # namespace that ends with the sandbox.
-    steps = []
-    for number, path in enumerate(libraries):
-        mirror = stage / f"library{number}"
-        mirror.mkdir()
-        libraries[path] = str(mirror)
-        steps.append(shlex.join(["mount", "--bind", path, str(mirror)]))
-    become = ["setpriv", f"--reuid={_PLAYER_UID}", f"--regid={_PLAYER_UID}", "--clear-groups", "--inh-caps=-all"]
-    steps.append("exec " + shlex.join([*become, "--no-new-privs", *_walls_command(stage, libraries, command)]))
-    return ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", " && ".join(steps)]
-
-
-def _places(libraries: list[str]) -> dict[str, str]:
-    """Where each folder is mounted: at its own path, or aside, where a player's own folders would hide it."""
-    hiding = ("/tmp", "/dev", "/entry", "/cache", "/upper", walls.CACHES, "/proc")
-    return {
-        path: f"/library{number}" if any(Path(path).is_relative_to(folder) for folder in hiding) else path
-        for number, path in enumerate(libraries)
-    }
-
-
-def _library_folders() -> list[str]:
-    """Where the interpreter and its packages live, beside /usr."""
-    folders: list[str] = []
-    for folder in (sys.base_prefix, sys.prefix, *site.getsitepackages(), *sys.path):
-        real = os.path.abspath(folder)
-        is_library = folder in (sys.base_prefix, sys.prefix) or "-packages" in folder
-        if is_library and os.path.isdir(real) and not any(Path(real).is_relative_to(f) for f in ("/usr", *folders)):
-            folders.append(real)
-    return folders
-
-
-def _walls_command(stage: Path, libraries: dict[str, str], command: list[str]) -> list[str]:
-    arguments = ["bwrap", "--unshare-all", "--unshare-user", "--uid", str(_PLAYER_UID), "--gid", str(_PLAYER_UID)]
-    arguments += ["--hostname", "player", "--die-with-parent", "--new-session", "--clearenv"]
-    # For the warm parent alone, in its own user namespace: to build each player's inner walls.
-    for capability in ("CAP_SYS_ADMIN", "CAP_SETPCAP", "CAP_DAC_OVERRIDE"):
-        arguments += ["--cap-add", capability]
-    for name, value in _ENVIRONMENT.items():
-        arguments += ["--setenv", name, value]
-    arguments += ["--ro-bind", "/usr", "/usr"]
-    for folder in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
-        if os.path.islink(folder):
-            arguments += ["--symlink", os.readlink(folder), folder]
-        elif os.path.isdir(folder):
-            arguments += ["--ro-bind", folder, folder]
-    for path in ("/etc/ld.so.cache", "/etc/alternatives"):
-        arguments += ["--ro-bind-try", path, path]
-    arguments += ["--proc", "/proc", "--dir", "/dev"]
-    for device in ("null", "zero", "full", "random", "urandom"):
-        arguments += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
-    for folder in ("/dev/shm", "/tmp", "/entry", "/cache", "/upper", walls.CACHES):
-        arguments += ["--dir", folder]
-    places = _places(list(libraries))
-    for path, source in libraries.items():
-        # Also where it belongs: the warm parent starts from there.
-        arguments += ["--ro-bind", source, path, *(["--ro-bind", source, places[path]] if places[path] != path else [])]
-    if (stage / "player").exists():
-        arguments += ["--ro-bind", str(stage / "player"), "/player"]
-    return [*arguments, "--remount-ro", "/", "--chdir", "/", "--", *command]

@@ -44,7 +44,7 @@ LAYERS = (
     TORCH_FREE | {"progress", "protocol", "walls"},
     {"player", "values", "machine", "freezer", "devices.cpu"},
     {"zygote"},
-    {"checker", "clock", "sandbox"},
+    {"bubblewrap", "checker", "clock", "sandbox"},
     {"referee"},
     {"game"},
     {"judge"},

@@ -1,0 +1,114 @@
+"""The outer walls as a command line: bubblewrap, what it shows of the file system, and who starts it.
+
+It is never started as root, whose sandboxed processes would be root on the host: from root we become another user
+first, in a mount namespace of our own in which that user can reach the libraries.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import site
+import sys
+from pathlib import Path
+
+from harness import walls
+
+_PLAYER_UID = 65534
+
+ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "HOME": "/tmp",
+    "TMPDIR": "/tmp",
+    "USER": "player",
+    "LOGNAME": "player",
+    "LC_ALL": "C.UTF-8",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "TORCH_EXTENSIONS_DIR": "/cache/torch_extensions",
+    "TORCHINDUCTOR_CACHE_DIR": "/cache/inductor",
+    "TRITON_CACHE_DIR": "/cache/triton",
+    "NUMBA_CACHE_DIR": "/cache/numba",
+    "XDG_CACHE_HOME": "/cache/xdg",
+}
+
+
+def remedy() -> str:
+    """What most likely keeps user namespaces away on this machine."""
+    with contextlib.suppress(OSError):
+        if Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").read_text().strip() == "1":
+            return "; allow user namespaces: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+    return "; in a container, user namespaces and mounts must be allowed (say, --security-opt seccomp=unconfined)"
+
+
+def command(stage: Path, program: list[str]) -> list[str]:
+    """`program` behind bubblewrap's walls; as another user where we are root."""
+    libraries = {path: path for path in library_folders()}
+    if os.geteuid() != 0:
+        return _walls(stage, libraries, program)
+    # Root's own folders may be closed to the user that we become: they are shown to it elsewhere, in a mount
+    # namespace that ends with the sandbox.
+    steps = []
+    for number, path in enumerate(libraries):
+        mirror = stage / f"library{number}"
+        mirror.mkdir()
+        libraries[path] = str(mirror)
+        steps.append(shlex.join(["mount", "--bind", path, str(mirror)]))
+    become = ["setpriv", f"--reuid={_PLAYER_UID}", f"--regid={_PLAYER_UID}", "--clear-groups", "--inh-caps=-all"]
+    steps.append("exec " + shlex.join([*become, "--no-new-privs", *_walls(stage, libraries, program)]))
+    return ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", " && ".join(steps)]
+
+
+def places(libraries: list[str]) -> dict[str, str]:
+    """Where each folder is mounted: at its own path, or aside, where a player's own folders would hide it."""
+    hiding = ("/tmp", "/dev", "/entry", "/cache", "/upper", walls.CACHES, "/proc")
+    return {
+        path: f"/library{number}" if any(Path(path).is_relative_to(folder) for folder in hiding) else path
+        for number, path in enumerate(libraries)
+    }
+
+
+def places_aside() -> dict[str, str]:
+    """The library folders that are mounted aside, and where."""
+    return {path: inside for path, inside in places(library_folders()).items() if path != inside}
+
+
+def library_folders() -> list[str]:
+    """Where the interpreter and its packages live, beside /usr."""
+    folders: list[str] = []
+    for folder in (sys.base_prefix, sys.prefix, *site.getsitepackages(), *sys.path):
+        real = os.path.abspath(folder)
+        is_library = folder in (sys.base_prefix, sys.prefix) or "-packages" in folder
+        if is_library and os.path.isdir(real) and not any(Path(real).is_relative_to(f) for f in ("/usr", *folders)):
+            folders.append(real)
+    return folders
+
+
+def _walls(stage: Path, libraries: dict[str, str], program: list[str]) -> list[str]:
+    arguments = ["bwrap", "--unshare-all", "--unshare-user", "--uid", str(_PLAYER_UID), "--gid", str(_PLAYER_UID)]
+    arguments += ["--hostname", "player", "--die-with-parent", "--new-session", "--clearenv"]
+    # For the warm parent alone, in its own user namespace: to build each player's inner walls.
+    for capability in ("CAP_SYS_ADMIN", "CAP_SETPCAP", "CAP_DAC_OVERRIDE"):
+        arguments += ["--cap-add", capability]
+    for name, value in ENVIRONMENT.items():
+        arguments += ["--setenv", name, value]
+    arguments += ["--ro-bind", "/usr", "/usr"]
+    for folder in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
+        if os.path.islink(folder):
+            arguments += ["--symlink", os.readlink(folder), folder]
+        elif os.path.isdir(folder):
+            arguments += ["--ro-bind", folder, folder]
+    for path in ("/etc/ld.so.cache", "/etc/alternatives"):
+        arguments += ["--ro-bind-try", path, path]
+    arguments += ["--proc", "/proc", "--dir", "/dev"]
+    for device in ("null", "zero", "full", "random", "urandom"):
+        arguments += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
+    for folder in ("/dev/shm", "/tmp", "/entry", "/cache", "/upper", walls.CACHES):
+        arguments += ["--dir", folder]
+    inside = places(list(libraries))
+    for path, source in libraries.items():
+        # Also where it belongs: the warm parent starts from there.
+        arguments += ["--ro-bind", source, path, *(["--ro-bind", source, inside[path]] if inside[path] != path else [])]
+    if (stage / "player").exists():
+        arguments += ["--ro-bind", str(stage / "player"), "/player"]
+    return [*arguments, "--remount-ro", "/", "--chdir", "/", "--", *program]
