@@ -154,7 +154,7 @@ class Table:
         self._poison_output()
         for index, (tensor, address) in enumerate(zip(hand.tensors, self._addresses, strict=True)):
             length = span_bytes(tensor)
-            with self._blaming("The memory of the inputs was freed or made read-only."):
+            with self._blaming(Verdict.RUN_TIME_ERROR, "The memory of the inputs was freed or made read-only."):
                 if index in buffers:
                     self._poison(address, length)
                 else:
@@ -165,7 +165,10 @@ class Table:
         for spec in self._output:
             if spec.is_dense:
                 # Freed, or read-only: then nothing in it can be returned again as new.
-                with contextlib.suppress(Foul), self._blaming("The memory of the last output is gone."):
+                with (
+                    contextlib.suppress(Foul),
+                    self._blaming(Verdict.WRONG_ANSWER, "The memory of the last output is gone."),
+                ):
                     self._poison(spec.address, spec.span_bytes)
 
     def _poison(self, address: int, length: int) -> None:
@@ -190,11 +193,11 @@ class Table:
         return window_us, answer
 
     def _read(self, address: int, target: int, length: int) -> None:
-        with self._blaming("The output lies in memory that can't be read."):
+        with self._blaming(Verdict.WRONG_ANSWER, "The output lies in memory that can't be read."):
             cpu.read_memory(self.player.pid, address, target, length)
 
     @contextlib.contextmanager
-    def _blaming(self, fault: str) -> Iterator[None]:
+    def _blaming(self, verdict: Verdict, fault: str) -> Iterator[None]:
         """Tell what the player did to its memory from what this machine does not let us do."""
         try:
             yield
@@ -202,7 +205,7 @@ class Table:
             raise self.player.died() from None
         except OSError as error:
             if error.errno == errno.EFAULT:
-                raise Foul(Verdict.RUN_TIME_ERROR, fault) from None
+                raise Foul(verdict, fault) from None
             raise JudgeError(
                 f"the player's memory is out of reach ({error}): the judge needs the right to trace its own processes; "
                 "see kernel.yama.ptrace_scope, or a container's CAP_SYS_PTRACE"
