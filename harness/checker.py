@@ -179,6 +179,8 @@ class Reference:
             with self._files.importable(), self._device:
                 yield
         except (Exception, SystemExit) as error:
+            if isinstance(error, SystemExit) and not self._files.is_innermost(error):
+                raise  # a signal ended us in the middle of the task's code
             summary = f"{type(error).__name__}: {error}".splitlines()[0]
             asks_for_cuda = self._device.type == "cpu" and ("CUDA" in summary or "NVIDIA" in summary)
             hint = f"; {_LEAVE_OUT_DEVICE}" if asks_for_cuda else ""
@@ -236,6 +238,11 @@ class _TaskFiles(importlib.abc.MetaPathFinder, importlib.abc.ExecutionLoader):
             places.append((error.filename or "", error.lineno or 1))
         ours = {self.get_filename(name): self.label(f"{name}.py") for name in self._files}
         return next((f"{ours[path]}:{line}" for path, line in reversed(places) if path in ours), None)
+
+    def is_innermost(self, error: BaseException) -> bool:
+        """Whether it was a line of the task's own that raised."""
+        *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+        return frame.f_code.co_filename in {self.get_filename(name) for name in self._files}
 
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
         if fullname not in self._files:
