@@ -30,7 +30,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from harness import bubblewrap, freezer, seccomp, walls
+from harness import awake, bubblewrap, freezer, seccomp, walls
 from harness.errors import JudgeError
 from harness.protocol import (
     LOG_BYTES,
@@ -135,7 +135,9 @@ class Sandbox:
             self._cleanup.callback(freezer.remove_cgroup, self._cgroup)
         else:
             self.missing.append("no cgroup v2 to freeze players in: they are stopped by signals")
-        if not self.has_core_of_its_own:
+        if self.has_core_of_its_own:
+            self._cleanup.enter_context(awake.keep_awake(self.player_cores))
+        else:
             self.missing.append("one core for both sides: times are rough")
         self._cleanup.callback(os.sched_setaffinity, 0, self.cores)
         self._start_warm_parent(stage)
@@ -262,6 +264,7 @@ class Player:
         self._sandbox = sandbox
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self._packet = memoryview(bytearray(MAX_MESSAGE + 1))  # one byte more than allowed: a longer one is seen to be
         self._log = os.memfd_create("log")
         self._freezer: freezer.Freezer | None = None
         self._keeper = 0
@@ -307,33 +310,26 @@ class Player:
             raise self.died() from None
 
     def answer(self, deadline: float, late: str) -> Answer:
-        """The player's next answer.  `deadline` is of `time.monotonic()`; `late` is said if it passes.
+        """The player's next answer: `receive` and `read` in one."""
+        return self.read(self.receive(deadline, late))
+
+    def receive(self, deadline: float, late: str) -> bytes:
+        """The player's next packet.  `deadline` is of `time.monotonic()`; `late` is said if it passes.
 
         Raises:
-            Foul: it ended, took too long, used too much memory, or sent what no honest player sends.
+            Foul: it ended, took too long, or used too much memory.
         """
-        packet = self._receive(deadline, late)
-        try:
-            return read_answer(packet)
-        except ProtocolError as error:
-            raise Foul(Verdict.SECURITY_VIOLATION, f"The process wrote to the referee by itself: {error}.") from None
-        except TooComplex as error:
-            raise Foul(Verdict.WRONG_ANSWER, f"The output {error}.") from None
-
-    def _receive(self, deadline: float, late: str) -> bytes:
+        receive_into, packet = self._control.recv_into, self._packet
         next_look = time.monotonic() + _WATCH_S
         while True:
             try:
-                # One byte more than allowed, so that a longer message is seen to be longer.
-                packet = self._control.recv(MAX_MESSAGE + 1, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                packet = None
-            except OSError:
-                packet = b""
-            if packet:
-                return packet
-            if packet is not None:
+                if length := receive_into(packet, 0, socket.MSG_DONTWAIT):
+                    return bytes(packet[:length])
                 raise self.died()
+            except BlockingIOError:
+                pass
+            except OSError:
+                raise self.died() from None
             if (now := time.monotonic()) > next_look:
                 self.check_memory()
                 next_look = now + _WATCH_S
@@ -341,6 +337,15 @@ class Player:
                 raise Foul(Verdict.TIME_LIMIT_EXCEEDED, late)
             if not self._sandbox.has_core_of_its_own:
                 time.sleep(0.0001)
+
+    def read(self, packet: bytes) -> Answer:
+        """What a packet of the player says.  Raises Foul if it is none that an honest player sends."""
+        try:
+            return read_answer(packet)
+        except ProtocolError as error:
+            raise Foul(Verdict.SECURITY_VIOLATION, f"The process wrote to the referee by itself: {error}.") from None
+        except TooComplex as error:
+            raise Foul(Verdict.WRONG_ANSWER, f"The output {error}.") from None
 
     def refuse_early_messages(self) -> None:
         """While the player is stopped nothing may come: a message now was sent without being asked for."""
