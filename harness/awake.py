@@ -1,49 +1,36 @@
 """Keep the players' cores from falling asleep between windows.
 
 A core with nothing to do is halted, and on a virtual machine given to somebody else: waking it, and filling
-its caches again, then costs the next window 100 µs or more.  So one process of the lowest priority (SCHED_IDLE)
-spins on each of the players' cores.  A player takes the core from it at once, and it takes nothing from a player.
+its caches again, then costs the next window 100 µs or more.  So one process of the lowest class (SCHED_IDLE)
+spins on each of the players' cores.  A player takes the core from it at once, and it takes nothing from a player,
+as long as both are in one session: Linux gives each session an equal share (sched_autogroup), whatever its class.
 """
 
 from __future__ import annotations
 
-import contextlib
+import ctypes
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
-_SPIN = """
-import ctypes, os, signal, sys
-judge, *cores = map(int, sys.argv[1:])
-def die_with(parent):
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
-    if os.getppid() != parent:
-        os._exit(0)
-die_with(judge)
-os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-mother = os.getpid()
-for core in cores[1:]:
-    if os.fork() == 0:
-        die_with(mother)
-        break
-else:
-    core = cores[0]
-os.sched_setaffinity(0, [core])
-while True:
-    pass
-"""
+_PR_SET_PDEATHSIG = 1
 
 
-@contextlib.contextmanager
-def keep_awake(cores: Collection[int]) -> Iterator[None]:
-    """Let none of these cores halt while the block runs."""
-    command = [sys.executable, "-I", "-S", "-c", _SPIN, str(os.getpid()), *map(str, cores)]
-    spinner = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+def keep_awake(cores: Collection[int]) -> None:
+    """Let none of these cores halt while this process lives."""
+    parent = os.getpid()
+    for core in cores:
+        if os.fork() == 0:
+            _spin(core, parent)
+
+
+def _spin(core: int, parent: int) -> None:
     try:
-        yield
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        os.sched_setaffinity(0, [core])
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        while os.getppid() == parent:  # it may have died before the line above was reached
+            for _ in range(1_000_000):
+                pass
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(spinner.pid, signal.SIGKILL)
-        spinner.wait()
+        os._exit(0)

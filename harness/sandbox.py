@@ -30,7 +30,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from harness import awake, bubblewrap, freezer, seccomp, walls
+from harness import bubblewrap, freezer, seccomp, walls
 from harness.errors import JudgeError
 from harness.protocol import (
     LOG_BYTES,
@@ -48,7 +48,7 @@ from harness.verdict import Foul, Verdict
 
 Kind = Literal["bubblewrap", "none"]
 
-_INSIDE = ("__init__.py", "zygote.py", "player.py", "protocol.py", "walls.py", "seccomp.py")
+_INSIDE = ("__init__.py", "zygote.py", "awake.py", "player.py", "protocol.py", "walls.py", "seccomp.py")
 """The modules of ours that a player may see: its own side of the border."""
 
 _START_S = 60.0
@@ -135,9 +135,7 @@ class Sandbox:
             self._cleanup.callback(freezer.remove_cgroup, self._cgroup)
         else:
             self.missing.append("no cgroup v2 to freeze players in: they are stopped by signals")
-        if self.has_core_of_its_own:
-            self._cleanup.enter_context(awake.keep_awake(self.player_cores))
-        else:
+        if not self.has_core_of_its_own:
             self.missing.append("one core for both sides: times are rough")
         self._cleanup.callback(os.sched_setaffinity, 0, self.cores)
         self._start_warm_parent(stage)
@@ -162,6 +160,7 @@ class Sandbox:
             "fd": theirs.fileno(),
             "walled": walled,
             "warm": self._warm,
+            "awake": self._warm and self.has_core_of_its_own,
             "cores": sorted(self.player_cores),
             "threads": len(self.player_cores),
             "libraries": bubblewrap.places_aside(),

@@ -25,7 +25,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from harness import walls
+from harness import awake, walls
 from harness.protocol import LOG_BYTES, LOG_HEADER, write
 
 _CHUNKS = 16
@@ -37,12 +37,13 @@ _CONTROL = 900
 class Options:
     """How the referee wants its players.
 
-    `threads` are torch's.  `libraries` says where folders of libraries lie that a player's own /tmp would hide.
+    `awake` keeps their cores from halting.  `threads` are torch's.  `libraries` says where folders of libraries lie that a player's own /tmp would hide.
     Not `warm` is for trying the walls alone, without torch.
     """
 
     walled: bool
     warm: bool
+    awake: bool
     cores: tuple[int, ...]
     threads: int
     libraries: dict[str, str]
@@ -57,6 +58,8 @@ def main(orders: socket.socket, options: Options) -> None:
         walls.adopt_orphans()
     if options.warm:
         _warm_up()
+    if options.awake:
+        awake.keep_awake(options.cores)
     orders.send(b"warm")
     while True:
         packet, descriptors, _, _ = socket.recv_fds(orders, 1, 3)
@@ -188,7 +191,7 @@ def _write_log(log: int, *, ended: int, status: int, printed: int, tail: bytes |
 
 def _become_player(control: socket.socket, printed: int, entry: str, room: walls.Room, options: Options) -> None:
     try:
-        os.setsid()
+        os.setpgid(0, 0)  # a group of its own to signal; not a session: see `awake`
         nothing = os.open("/dev/null", os.O_RDONLY)
         for target, source in ((0, nothing), (1, printed), (2, printed), (_CONTROL, control.fileno())):
             os.dup2(source, target, inheritable=target < 3)

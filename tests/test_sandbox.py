@@ -84,7 +84,7 @@ def tries(statement):
         ("[l.split()[1] for l in open('/proc/self/status') if l.startswith(('NoNewPrivs', 'Seccomp:'))]", "['1', '2']"),
         (
             "sorted(set(os.environ) - set('PATH HOME TMPDIR USER LOGNAME LC_ALL'.split()))[:3]",
-            "['NUMBA_CACHE_DIR', 'PWD', 'PYTHONDONTWRITEBYTECODE']",
+            "['MALLOC_MMAP_THRESHOLD_', 'MALLOC_TOP_PAD_', 'MALLOC_TRIM_THRESHOLD_']",
         ),
         (
             "sorted(os.listdir('/player/harness'))",
