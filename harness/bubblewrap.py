@@ -30,8 +30,8 @@ ENVIRONMENT = {
     "TRITON_CACHE_DIR": "/cache/triton",
     "NUMBA_CACHE_DIR": "/cache/numba",
     "XDG_CACHE_HOME": "/cache/xdg",
-    # glibc gives freed memory back to the kernel by thresholds that move with what was freed last.  The same kernel then
-    # took 1.4 or 6 ms, by the number of the call.  Fixed, and as high as they go, a player warms up once and stays warm.
+    # glibc gives freed memory back by thresholds that move with what was freed last: one and the same kernel took 1.4
+    # or 6 ms, by the number of the call.  Fixed, and as high as they go, a player warms up once and stays warm.
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
     "MALLOC_TOP_PAD_": str(64 << 20),

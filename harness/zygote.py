@@ -37,8 +37,8 @@ _CONTROL = 900
 class Options:
     """How the referee wants its players.
 
-    `awake` keeps their cores from halting.  `threads` are torch's.  `libraries` says where folders of libraries lie that a player's own /tmp would hide.
-    Not `warm` is for trying the walls alone, without torch.
+    `awake` keeps their cores from halting.  `threads` are torch's.  `libraries` says where folders of libraries lie
+    that a player's own /tmp would hide.  Not `warm` is for trying the walls alone, without torch.
     """
 
     walled: bool
