@@ -201,8 +201,13 @@ class _Schema(GenerateJsonSchema):
 
 def task_schema() -> dict[str, Any]:
     """The JSON Schema of task.yml, for completion in editors."""
-    schema = TaskFile.model_json_schema(schema_generator=_Schema)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "PullRank task"}
+    return schema_of(TaskFile, "PullRank task")
+
+
+def schema_of(model: type[BaseModel], title: str) -> dict[str, Any]:
+    """The JSON Schema of a file of keys that people write."""
+    schema = model.model_json_schema(schema_generator=_Schema)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": title}
 
 
 def read_task_file(folder: Path, faults: Faults) -> tuple[TaskFile | None, set[str]]:

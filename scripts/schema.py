@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import click
 
 from harness.judgement import Judgement
 from harness.task import task_schema
+from scripts.settings import settings_schema
+
+SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {
+    "task": task_schema,
+    "settings": settings_schema,
+    "judgement": Judgement.model_json_schema,
+}
 
 
 @click.command()
-@click.argument("format", type=click.Choice(["task", "judgement"]), default="task", metavar="[task|judgement]")
+@click.argument("format", type=click.Choice(list(SCHEMAS)), default="task", metavar=f"[{'|'.join(SCHEMAS)}]")
 def schema(format: str) -> None:  # noqa: A002 (click names it after the argument)
     """Print the JSON Schema of a file format.
 
     Example: pullrank schema task > task.schema.json
     """
-    click.echo(json.dumps(task_schema() if format == "task" else Judgement.model_json_schema(), indent=2))
+    click.echo(json.dumps(SCHEMAS[format](), indent=2))

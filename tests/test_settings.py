@@ -1,0 +1,181 @@
+"""The competition's settings: what a fresh fork has, what may stand there, and every fault named with its line.
+
+bad_settings/<what is wrong>.yml     each line at fault bears the messages that it must get, after `#!`
+"""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from scripts.cli import run
+from scripts.runs_on import RunnerGroup
+from scripts.settings import (
+    Announcements,
+    Ban,
+    Gpu,
+    Merge,
+    Quotas,
+    Settings,
+    SettingsError,
+    load_settings,
+    settings_schema,
+)
+
+ROOT = Path(__file__).parent.parent
+SHIPPED = ROOT / ".github/pullrank.yml"
+BAD_SETTINGS = sorted((Path(__file__).parent / "bad_settings").glob("*.yml"))
+CPU = "gpus: {CPU: {runs_on: ubuntu-24.04}}\n"
+
+
+def settings_file(folder: Path, text: str) -> Path:
+    path = folder / "pullrank.yml"
+    path.write_text(text)
+    return path
+
+
+def load(folder: Path, text: str) -> Settings:
+    return load_settings(settings_file(folder, text))
+
+
+def expected_faults(text: str) -> list[tuple[int, str]]:
+    return [
+        (number, message.strip()) for number, line in enumerate(text.split("\n"), 1) for message in line.split("#!")[1:]
+    ]
+
+
+@pytest.mark.parametrize("path", BAD_SETTINGS, ids=lambda path: path.stem)
+def test_every_fault_of_bad_settings_is_named_with_its_line(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as error:
+        load(tmp_path, path.read_text())
+    found = [re.fullmatch(r".*/pullrank\.yml:(\d+): (.*)", fault) for fault in str(error.value).split("\n")]
+    unmet = expected_faults(path.read_text())
+    assert unmet
+    for match in found:
+        assert match, error.value
+        met = [(line, message) for line, message in unmet if int(match[1]) == line and message in match[2]]
+        assert met, f"not expected: {match[0]}"
+        unmet.remove(met[0])
+    assert not unmet
+
+
+def test_a_fresh_fork_has_one_practice_board_on_hosted_machines() -> None:
+    settings = load_settings(SHIPPED)
+    assert settings.gpus == {"CPU": Gpu(runs_on="ubuntu-24.04")}
+    assert settings.merge is Merge.AUTO
+    assert settings.limits == Quotas()
+    assert not settings.bans
+
+
+def test_what_is_commented_out_in_the_shipped_file_can_be_used_as_it_stands(tmp_path: Path) -> None:
+    # An example is what looks like YAML behind its `# `; prose does not.
+    text = re.sub(r"(?m)^( *)# ( *)(?=[A-Za-z0-9_]+:( |$)|- \{)(?!auto:)", r"\1\2", SHIPPED.read_text())
+    settings = load(tmp_path, text)
+    assert settings.gpus["H100"].device == "H100"
+    assert settings.gpus["H100"].tflops["float16"] == 989
+    assert settings.gpus["H100"].runs_on == ("self-hosted", "h100")
+    assert settings.bans[0].login == "mallory"
+
+
+def test_all_but_the_gpus_may_be_left_out(tmp_path: Path) -> None:
+    settings = load(tmp_path, CPU)
+    assert (settings.title, settings.description, settings.merge) == ("PullRank", "", Merge.AUTO)
+    assert settings.limits == Quotas(
+        file_kib=256, pending=4, judgings_per_day=50, ranked_per_day=20, minutes_per_day=120
+    )
+    assert settings.announcements == Announcements()
+
+
+def test_every_key_is_read(tmp_path: Path) -> None:
+    settings = load(
+        tmp_path,
+        """
+title: "Kernels: fast ones"
+description: |
+  Be *quick*.
+gpus:
+  H100: {runs_on: h100, device: H100, bandwidth_gbs: 3350, tflops: {float16: 989, float32: 6.7e1}}
+limits: {file_kib: 64, pending: 2, judgings_per_day: 10, ranked_per_day: 5, minutes_per_day: 30}
+merge: manual
+bans: [{user_id: 7, login: mallory, reason: Attacked the judge.}]
+announcements: {records: false}
+""",
+    )
+    assert (settings.title, settings.description) == ("Kernels: fast ones", "Be *quick*.\n")
+    assert settings.gpu("H100") == Gpu(
+        runs_on="h100", device="H100", bandwidth_gbs=3350, tflops={"float16": 989, "float32": 67}
+    )
+    assert settings.limits == Quotas(file_kib=64, pending=2, judgings_per_day=10, ranked_per_day=5, minutes_per_day=30)
+    assert settings.merge is Merge.MANUAL
+    assert settings.bans == (Ban(user_id=7, login="mallory", reason="Attacked the judge."),)
+    assert not settings.announcements.records and settings.announcements.deadlines
+
+
+@pytest.mark.parametrize(
+    ("text", "read", "for_workflows"),
+    [
+        ("ubuntu-24.04", "ubuntu-24.04", "ubuntu-24.04"),
+        ("[self-hosted, h100]", ("self-hosted", "h100"), ["self-hosted", "h100"]),
+        ("{group: judges}", RunnerGroup(group="judges"), {"group": "judges"}),
+        (
+            "{group: GPU judges, labels: [h100]}",
+            RunnerGroup(group="GPU judges", labels=("h100",)),
+            {"group": "GPU judges", "labels": ["h100"]},
+        ),
+    ],
+)
+def test_a_place_to_run_has_the_forms_of_a_workflow(
+    tmp_path: Path, text: str, read: object, for_workflows: object
+) -> None:
+    gpu = load(tmp_path, f"gpus: {{X: {{runs_on: {text}}}}}").gpu("X")
+    assert gpu.runs_on == read
+    assert json.loads(gpu.runs_on_json) == for_workflows
+
+
+def test_an_unknown_gpu_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
+    settings = load(tmp_path, "gpus: {CPU: {runs_on: a}, H100: {runs_on: b}}")
+    with pytest.raises(SettingsError, match=r"no GPU 'h100'; did you mean 'H100'\? It has: CPU, H100"):
+        settings.gpu("h100")
+    with pytest.raises(SettingsError, match=r"no GPU 'B200'\. It has: CPU, H100"):
+        settings.gpu("B200")
+
+
+@pytest.mark.parametrize(
+    ("ban", "user_id", "login", "meets"),
+    [
+        ("{user_id: 7, login: mallory, reason: x}", 7, "renamed", True),
+        ("{user_id: 7, login: mallory, reason: x}", 8, "mallory", False),  # who took the freed login is not banned
+        ("{user_id: 7, reason: x}", 7, "mallory", True),
+        ("{login: Mallory, reason: x}", 7, "mALLORY", True),
+        ("{login: mallory, reason: x}", 7, "ada", False),
+    ],
+)
+def test_a_ban_is_of_the_account(tmp_path: Path, ban: str, user_id: int, login: str, meets: bool) -> None:
+    settings = load(tmp_path, f"{CPU}bans: [{ban}]")
+    assert bool(settings.find_ban(user_id, login)) is meets
+
+
+def test_settings_that_are_not_there_are_said_to_be_missing(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"pullrank\.yml:1: cannot be read: No such file"):
+        load_settings(tmp_path / "pullrank.yml")
+
+
+def test_the_schema_describes_every_key_for_editors(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schema", "settings"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    assert schema == settings_schema()
+    sections = [schema, *(part for part in schema["$defs"].values() if "properties" in part)]
+    described = [key for section in sections for key in section["properties"].values()]
+    assert len(described) > 20
+    assert all("description" in key for key in described)
+    assert schema["required"] == ["gpus"]
+    assert not any("null" in json.dumps(key) for key in described)
+
+
+def test_the_shipped_settings_fit_the_schema() -> None:
+    """As an editor would see it, without our own code: every key that stands there is one that the schema knows."""
+    schema = settings_schema()
+    keys = re.findall(r"(?m)^([a-z_]+):", SHIPPED.read_text())
+    assert keys
+    assert set(keys) <= set(schema["properties"])
