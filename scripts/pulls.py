@@ -1,0 +1,332 @@
+"""What GitHub says, in our words: accounts, pull requests, files, comments, runs.
+
+Each type reads itself from GitHub's JSON with `of`, which the API and the payload of an event write alike.
+What is missing or of another type is a `GitHubError`.  Numbers and hashes are sure afterwards; every other text
+is still what somebody wrote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Self, TypeVar
+
+from harness.errors import PullRankError
+
+T = TypeVar("T")
+
+_SHA = re.compile(r"[0-9a-f]{40}")
+
+
+class GitHubError(PullRankError):
+    """GitHub cannot be reached, refused, failed, or said what cannot be read.
+
+    `status` is the answer's, if there was one.
+    """
+
+    exit_code = 3
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class RateLimitError(GitHubError):
+    """Too many requests: nothing was done, and waiting helps."""
+
+
+class Permission(StrEnum):
+    """What an account may do to the repository."""
+
+    NONE = "none"
+    READ = "read"
+    WRITE = "write"
+    ADMIN = "admin"
+
+    @property
+    def can_write(self) -> bool:
+        return self in (Permission.WRITE, Permission.ADMIN)
+
+
+class MergeState(StrEnum):
+    MERGED = "merged"
+    MOVED = "moved"
+    """The head is no longer the one that was to be merged."""
+    REFUSED = "refused"
+    """A conflict, a draft, or a rule of the repository."""
+
+
+class Reaction(StrEnum):
+    EYES = "eyes"
+    ROCKET = "rocket"
+    THUMBS_UP = "+1"
+    THUMBS_DOWN = "-1"
+    CONFUSED = "confused"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """A login may change hands; the id never does."""
+
+    id: int
+    login: str
+    is_bot: bool = False
+
+    @classmethod
+    def of(cls, payload: object) -> Self:
+        """An account; null is one that was deleted, which GitHub shows as `ghost`."""
+        if payload is None:
+            return cls(id=10137, login="ghost")
+        return cls(
+            id=require(payload, int, "id"),
+            login=require(payload, str, "login"),
+            is_bot=find(payload, str, "type") == "Bot",
+        )
+
+
+ACTIONS_BOT = Account(id=41898282, login="github-actions[bot]", is_bot=True)
+"""Who acts when a workflow's own token is used."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PullRequest:
+    """`head_repo_id` is missing where the fork was deleted."""
+
+    number: int
+    title: str
+    author: Account
+    head_sha: str
+    head_repo_id: int | None
+    base_ref: str
+    base_sha: str
+    is_draft: bool
+    is_open: bool
+    labels: tuple[str, ...]
+    merged: bool
+    updated_at: datetime
+
+    @classmethod
+    def of(cls, payload: object) -> Self:
+        return cls(
+            number=require(payload, int, "number"),
+            title=require(payload, str, "title"),
+            author=Account.of(find(payload, dict, "user")),
+            head_sha=require_sha(payload, "head", "sha"),
+            head_repo_id=find(payload, int, "head", "repo", "id"),
+            base_ref=require(payload, str, "base", "ref"),
+            base_sha=require_sha(payload, "base", "sha"),
+            is_draft=find(payload, bool, "draft") or False,
+            is_open=require(payload, str, "state") == "open",
+            labels=tuple(require(label, str, "name") for label in require(payload, list, "labels")),
+            # A list of pull requests has no `merged`.
+            merged=find(payload, str, "merged_at") is not None,
+            updated_at=require_time(payload, "updated_at"),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangedFile:
+    """`status` is GitHub's: added, modified, removed, renamed, copied, changed or unchanged."""
+
+    path: str
+    status: str
+    previous_path: str | None = None
+
+    @classmethod
+    def of(cls, payload: object) -> Self:
+        return cls(
+            path=require(payload, str, "filename"),
+            status=require(payload, str, "status"),
+            previous_path=find(payload, str, "previous_filename"),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlobInfo:
+    """A file in a tree, unread.  `mode` is git's: 100644 plain, 100755 executable, 120000 a symbolic link."""
+
+    path: str
+    sha: str
+    mode: str
+    size: int
+
+    @property
+    def is_plain(self) -> bool:
+        return self.mode == "100644"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comment:
+    """`association` is GitHub's word for what its author is to the repository, and no permission."""
+
+    id: int
+    author: Account
+    body: str
+    created_at: datetime
+    association: str
+
+    @classmethod
+    def of(cls, payload: object) -> Self:
+        return cls(
+            id=require(payload, int, "id"),
+            author=Account.of(find(payload, dict, "user")),
+            body=find(payload, str, "body") or "",
+            created_at=require_time(payload, "created_at"),
+            association=find(payload, str, "author_association") or "NONE",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkflowRun:
+    """`title` is the run's name as the workflow's `run-name` made it.  `conclusion` comes with `completed`."""
+
+    id: int
+    title: str
+    event: str
+    status: str
+    conclusion: str | None
+    head_sha: str
+    created_at: datetime
+    updated_at: datetime
+    url: str
+
+    @property
+    def is_done(self) -> bool:
+        return self.status == "completed"
+
+    @classmethod
+    def of(cls, payload: object) -> Self:
+        return cls(
+            id=require(payload, int, "id"),
+            title=require(payload, str, "display_title"),
+            event=require(payload, str, "event"),
+            status=require(payload, str, "status"),
+            conclusion=find(payload, str, "conclusion"),
+            head_sha=require_sha(payload, "head_sha"),
+            created_at=require_time(payload, "created_at"),
+            updated_at=require_time(payload, "updated_at"),
+            url=require(payload, str, "html_url"),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A job of a run; its times are GitHub's own, whatever the machine's clock says."""
+
+    id: int
+    name: str
+    status: str
+    conclusion: str | None
+    started_at: datetime | None
+    completed_at: datetime | None
+    runner: str
+
+    @classmethod
+    def of(cls, payload: object) -> Self:
+        return cls(
+            id=require(payload, int, "id"),
+            name=require(payload, str, "name"),
+            status=require(payload, str, "status"),
+            conclusion=find(payload, str, "conclusion"),
+            started_at=find_time(payload, "started_at"),
+            completed_at=find_time(payload, "completed_at"),
+            runner=find(payload, str, "runner_name") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artifact:
+    """`digest` is GitHub's SHA-256 of the zip."""
+
+    id: int
+    name: str
+    size: int
+    digest: str | None
+    is_expired: bool
+
+    @classmethod
+    def of(cls, payload: object) -> Self:
+        return cls(
+            id=require(payload, int, "id"),
+            name=require(payload, str, "name"),
+            size=require(payload, int, "size_in_bytes"),
+            digest=(find(payload, str, "digest") or "").removeprefix("sha256:") or None,
+            is_expired=require(payload, bool, "expired"),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Merge:
+    """What came of a merge; `reason` is GitHub's word for a refusal."""
+
+    state: MergeState
+    reason: str = ""
+
+
+def find(payload: object, kind: type[T], *place: str) -> T | None:
+    """The value at a place in GitHub's JSON: `find(event, int, "issue", "number")`; None if it is absent or null.
+
+    Raises:
+        GitHubError: it is of another type.
+    """
+    value = payload
+    for key in place:
+        if value is not None and not isinstance(value, dict):
+            raise _wrong(place)
+        value = value.get(key) if value else None
+    if value is None:
+        return None
+    # In Python, true is a number; in JSON, it is none.
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise _wrong(place)
+    return value
+
+
+def require(payload: object, kind: type[T], *place: str) -> T:
+    """As `find`, for a value that must be there."""
+    value = find(payload, kind, *place)
+    if value is None:
+        raise _wrong(place)
+    return value
+
+
+def require_sha(payload: object, *place: str) -> str:
+    sha = require(payload, str, *place)
+    if not _SHA.fullmatch(sha):
+        raise _wrong(place)
+    return sha
+
+
+def require_time(payload: object, *place: str) -> datetime:
+    time = find_time(payload, *place)
+    if time is None:
+        raise _wrong(place)
+    return time
+
+
+def find_time(payload: object, *place: str) -> datetime | None:
+    """A time with its zone."""
+    text = find(payload, str, *place)
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise _wrong(place) from None
+    if time.utcoffset() is None:
+        raise _wrong(place)
+    return time
+
+
+def items(payload: object, *place: str) -> Iterator[object]:
+    """The members of a list in GitHub's JSON."""
+    yield from require(payload, list, *place)
+
+
+def _wrong(place: tuple[str, ...]) -> GitHubError:
+    return GitHubError(
+        f"GitHub's answer cannot be read: '{'.'.join(place) or 'it'}' is missing or malformed; try again"
+    )

@@ -1,0 +1,170 @@
+"""GitHub's published description of its API, as a judge of both sides.
+
+A request or an answer that the description does not allow is a fault, and so is a field that it does not know:
+whoever invented it would rely on something that GitHub never says.
+
+`complete` fills an answer with the required fields that nobody here looks at: avatars, URLs, node ids.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT202012
+
+Json = dict[str, Any]
+
+FILE = Path(__file__).with_name("openapi.json")
+MAX_JUDGED = 5
+EVERYWHERE = frozenset({"401", "403", "404", "409", "422", "429", "500", "502", "503"})
+"""Answers that GitHub gives to any request, whether the description lists them or not."""
+
+_ANY = {"string": "", "integer": 0, "number": 0, "boolean": False}
+_FORMATS = {"date-time": "2026-01-01T00:00:00Z", "uri": "https://github.com/"}
+
+
+class Contract:
+    """The description, ready to be asked."""
+
+    def __init__(self, description: Json) -> None:
+        self.operations: Json = description["operations"]
+        self.webhooks: Json = description["webhooks"]
+        self._schemas: Json = description["schemas"]
+        resource = Resource.from_contents(description, default_specification=DRAFT202012)
+        self._registry: Registry[Any] = Registry().with_resource("urn:github", resource)
+        self._validators: dict[int, Any] = {}
+
+    def faults_of_request(self, name: str, query: dict[str, str], body: Any) -> list[str]:
+        operation = self.operations[name]
+        faults = []
+        for key, value in query.items():
+            schema = operation["query"].get(key)
+            if schema is None:
+                faults.append(f"?{key}: unknown")
+                continue
+            is_number = value.isdigit() and "integer" in str(schema.get("type"))
+            faults += self._faults(schema, int(value) if is_number else value, f"?{key}")
+        if body is None:
+            return [*faults, "needs a body"] if operation.get("body_required") else faults
+        if operation.get("body") is None:
+            return [*faults, "takes no body"]
+        return faults + self._faults(operation["body"], body, "body")
+
+    def faults_of_answer(self, name: str, status: int, body: Any) -> list[str]:
+        answers = self.operations[name]["answers"]
+        schema = answers.get(str(status))
+        if str(status) not in answers and str(status) not in EVERYWHERE:
+            return [f"GitHub never answers {status} here, only {', '.join(sorted(answers))}"]
+        # Of a long list, a few: its members are made alike, and judging a hundred takes seconds.
+        judged = body[:MAX_JUDGED] if isinstance(body, list) else body
+        return self._faults(schema, judged, "answer") if schema and status < 400 else []
+
+    def faults_of_event(self, name: str, payload: Any) -> list[str]:
+        return self._faults(self.webhooks[name], payload, name)
+
+    def _faults(self, schema: Json, value: Any, place: str) -> list[str]:
+        wrong = [f"{place}{error.json_path[1:]}: {error.message[:200]}" for error in self._errors(schema, value)]
+        return wrong + list(self._strays(schema, value, place))
+
+    def _errors(self, schema: Json, value: Any) -> Iterator[Any]:
+        # By identity: the description lives as long as this does, and a hash of it would cost more than it saves.
+        validator = self._validators.get(id(schema))
+        if validator is None:
+            located = json.loads(json.dumps(schema).replace('"#/schemas/', '"urn:github#/schemas/'))
+            validator = Draft202012Validator(located, registry=self._registry)
+            self._validators[id(schema)] = validator
+        yield from validator.iter_errors(value)
+
+    def _strays(self, schema: Json, value: Any, place: str) -> Iterator[str]:
+        """Fields that the description does not know."""
+        variants = self._variants(schema)
+        if isinstance(value, list):
+            inner = {"anyOf": [variant["items"] for variant in variants if "items" in variant]}
+            for index, member in enumerate(value if inner["anyOf"] else ()):
+                yield from self._strays(inner, member, f"{place}[{index}]")
+        if not isinstance(value, dict) or any(_is_open(variant) for variant in variants):
+            return
+        for key, member in value.items():
+            known = [variant["properties"][key] for variant in variants if key in variant.get("properties", ())]
+            if known:
+                yield from self._strays({"anyOf": known}, member, f"{place}.{key}")
+            else:
+                yield f"{place}.{key}: unknown"
+
+    def _variants(self, schema: Json) -> list[Json]:
+        """The plain schemas that a schema is made of, whichever way it combines them."""
+        schema = self._followed(schema)
+        parts = [part for key in ("allOf", "anyOf", "oneOf") for part in schema.get(key, ())]
+        own = [] if parts and "properties" not in schema and "items" not in schema else [schema]
+        return own + [variant for part in parts for variant in self._variants(part)]
+
+    def _followed(self, schema: Json) -> Json:
+        while "$ref" in schema:
+            schema = self._schemas[schema["$ref"].rpartition("/")[2]]
+        return schema
+
+    def complete_answer(self, name: str, status: int, body: Any) -> Any:
+        schema = self.operations[name]["answers"].get(str(status))
+        return self.complete(schema, body) if schema else body
+
+    def complete_event(self, name: str, payload: Any) -> Any:
+        return self.complete(self.webhooks[name], payload)
+
+    def complete(self, schema: Json, value: Any) -> Any:
+        """The value with what the schema requires beside it, in the dullest way that is allowed."""
+        if value is None:
+            return None
+        for variant in self._fitting(schema, value):
+            properties = variant.get("properties", {})
+            if isinstance(value, dict):
+                value = {key: self.complete(properties.get(key, {}), member) for key, member in value.items()}
+                missing = [key for key in variant.get("required", ()) if key not in value]
+                value |= {key: self._dullest(properties.get(key, {})) for key in missing}
+            elif isinstance(value, list) and "items" in variant:
+                value = [self.complete(variant["items"], member) for member in value]
+        return value
+
+    def _fitting(self, schema: Json, value: Any) -> list[Json]:
+        """The plain schemas that a value of this kind should fulfil: all of `allOf`, the first of `anyOf`."""
+        schema = self._followed(schema)
+        fitting = [schema]
+        for part in schema.get("allOf", ()):
+            fitting += self._fitting(part, value)
+        kind = "object" if isinstance(value, dict) else "array" if isinstance(value, list) else ""
+        for part in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
+            if kind and kind in str(self._followed(part).get("type", kind)):
+                return fitting + self._fitting(part, value)
+        return fitting
+
+    def _dullest(self, schema: Json) -> Any:
+        schema = self._followed(schema)
+        kinds = schema.get("type", "")
+        choices = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
+        if "null" in kinds or {"type": "null"} in choices:
+            return None
+        if "enum" in schema:
+            return schema["enum"][0]
+        if "allOf" in schema:
+            return self.complete(schema, {})
+        if choices:
+            return self._dullest(choices[0])
+        kind = kinds if isinstance(kinds, str) else kinds[0]
+        if kind in _ANY:
+            return _FORMATS.get(schema.get("format", ""), _ANY[kind])
+        return [] if kind == "array" else self.complete(schema, {})
+
+
+def _is_open(schema: Json) -> bool:
+    """Whether an object may hold fields that are not named."""
+    return bool(schema.get("additionalProperties")) or ("properties" not in schema and schema.get("type") != "null")
+
+
+@cache
+def contract() -> Contract:
+    return Contract(json.loads(FILE.read_text()))

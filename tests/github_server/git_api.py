@@ -1,0 +1,226 @@
+"""Git's objects, comparisons and checks, as REST."""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any
+
+from tests.github_server import shapes
+from tests.github_server.git import Entry
+from tests.github_server.pulls_api import changed_file
+from tests.github_server.routes import Answer, Call, Refusal, invalid, missing, route
+from tests.github_server.world import Check, Status
+
+Json = dict[str, Any]
+
+SHA = re.compile(r"[0-9a-f]{40}")
+MAX_COMPARED = 300
+
+
+@route("GET /compare/{basehead}", "contents:read")
+def compare(call: Call) -> Answer:
+    git, (base, dots, head) = call.world.git, call.path["basehead"].partition("...")
+    shas = [git.find_commit(name) for name in (base, head)]
+    if not dots or None in shas:
+        raise missing()
+    start, end = map(str, shas)
+    parted = call.require(git.merge_base(start, end))
+    ahead, behind = git.count_between(start, end), git.count_between(end, start)
+    word = {(True, True): "diverged", (True, False): "ahead", (False, True): "behind"}.get((ahead > 0, behind > 0))
+    is_first = call.query.get("page", "1") == "1"
+    files = [changed_file(change) for change in git.changes(start, end)[:MAX_COMPARED]] if is_first else []
+    facts = {"status": word or "identical", "ahead_by": ahead, "behind_by": behind, "total_commits": ahead}
+    ends = {"base_commit": {"sha": start}, "merge_base_commit": {"sha": parted}}
+    return Answer(body={**facts, **ends, "commits": [{"sha": end}][:ahead], "files": files})
+
+
+@route("GET /git/trees/{tree_sha}", "contents:read")
+def get_tree(call: Call) -> Answer:
+    """Of a commit, a tree, a branch, or `commit:folder`, which GitHub takes and does not write of."""
+    tree = call.require(call.world.git.find_tree(call.path["tree_sha"]))
+    return Answer(body=_tree(call, tree, recursive="recursive" in call.query))
+
+
+def _tree(call: Call, sha: str, *, recursive: bool = False) -> Json:
+    entries = map(_entry, call.world.git.entries(sha, recursive=recursive))
+    return {"sha": sha, "tree": list(entries), "truncated": False}
+
+
+def _entry(entry: Entry) -> Json:
+    shape: Json = {"path": entry.path, "mode": entry.mode, "type": entry.kind, "sha": entry.sha}
+    return shape | ({} if entry.size is None else {"size": entry.size})
+
+
+@route("POST /git/trees", "contents:write")
+def add_tree(call: Call) -> Answer:
+    git, base = call.world.git, call.body.get("base_tree")
+    files = {entry["path"]: _content(call, entry) for entry in call.body["tree"]}
+    modes = {entry["path"]: entry["mode"] for entry in call.body["tree"]}
+    parent = git.commit_tree(call.require(git.find_tree(base)), [], "base") if base else None
+    sha = git.find_tree(git.commit(files, parent=parent, modes=modes))
+    return Answer(201, _tree(call, call.require(sha)))
+
+
+def _content(call: Call, entry: Json) -> bytes | str | None:
+    if "content" in entry:
+        return str(entry["content"])
+    return None if entry.get("sha") is None else call.require(call.world.git.blob(entry["sha"]))
+
+
+@route("GET /git/blobs/{file_sha}", "contents:read")
+def get_blob(call: Call) -> Answer:
+    sha = call.path["file_sha"]
+    if not SHA.fullmatch(sha):
+        raise invalid("The sha parameter must be exactly 40 characters", "sha")
+    content = call.require(call.world.git.blob(sha))
+    # GitHub breaks base64 into lines.
+    encoded = base64.encodebytes(content).decode()
+    return Answer(body={"sha": sha, "size": len(content), "content": encoded, "encoding": "base64"})
+
+
+@route("POST /git/blobs", "contents:write")
+def add_blob(call: Call) -> Answer:
+    text = call.body["content"]
+    content = base64.b64decode(text) if call.body.get("encoding") == "base64" else text.encode()
+    return Answer(201, {"sha": call.world.git.add_blob(content)})
+
+
+@route("GET /git/commits/{commit_sha}", "contents:read")
+def get_commit(call: Call) -> Answer:
+    return Answer(body=_commit(call, call.require(call.world.git.find_commit(call.path["commit_sha"]))))
+
+
+@route("POST /git/commits", "contents:write")
+def add_commit(call: Call) -> Answer:
+    body = call.body
+    sha = call.world.git.commit_tree(body["tree"], body.get("parents", []), body["message"])
+    return Answer(201, _commit(call, sha))
+
+
+def _commit(call: Call, sha: str) -> Json:
+    git = call.world.git
+    return {
+        "sha": sha,
+        "message": git.message(sha),
+        "tree": {"sha": git.find_tree(sha)},
+        "parents": [{"sha": parent} for parent in git.parents(sha)],
+    }
+
+
+@route("GET /git/ref/{ref}", "contents:read")
+def get_ref(call: Call) -> Answer:
+    return Answer(body=_ref(call, f"refs/{call.path['ref']}"))
+
+
+@route("POST /git/refs", "contents:write")
+def add_ref(call: Call) -> Answer:
+    ref = call.body["ref"]
+    if call.world.git.find_ref(ref):
+        raise Refusal(422, "Reference already exists")
+    call.world.git.set_ref(ref, call.require(call.world.git.find_commit(call.body["sha"])))
+    return Answer(201, _ref(call, ref))
+
+
+@route("PATCH /git/refs/{ref}", "contents:write")
+def move_ref(call: Call) -> Answer:
+    git, ref, sha = call.world.git, f"refs/{call.path['ref']}", call.body["sha"]
+    if not call.body.get("force") and not git.is_ancestor(call.require(git.find_ref(ref)), sha):
+        raise Refusal(422, "Update is not a fast forward")
+    git.set_ref(ref, sha)
+    return Answer(body=_ref(call, ref))
+
+
+@route("DELETE /git/refs/{ref}", "contents:write")
+def delete_ref(call: Call) -> Answer:
+    ref = f"refs/{call.path['ref']}"
+    if not call.world.git.find_ref(ref):
+        raise Refusal(422, "Reference does not exist")
+    call.world.git.delete_ref(ref)
+    return Answer(204)
+
+
+def _ref(call: Call, ref: str) -> Json:
+    return {"ref": ref, "object": {"type": "commit", "sha": call.require(call.world.git.find_ref(ref))}}
+
+
+# Checks and statuses
+
+
+@route("POST /check-runs", "checks:write")
+def add_check(call: Call) -> Answer:
+    if not call.token.is_workflows:
+        raise Refusal(403, "You must authenticate via a GitHub App.")
+    sha = call.body["head_sha"]
+    if not call.world.git.find_commit(sha):
+        raise invalid(f"No commit found for SHA: {sha}", "head_sha")
+    check = Check(call.world.next_id(), sha, call.body["name"])
+    call.world.checks[check.id] = check
+    _write_check(call, check)
+    return Answer(201, shapes.check(call.world, check))
+
+
+@route("GET /check-runs/{check_run_id}", "checks:read")
+def get_check(call: Call) -> Answer:
+    return Answer(body=shapes.check(call.world, _find_check(call)))
+
+
+@route("PATCH /check-runs/{check_run_id}", "checks:write")
+def edit_check(call: Call) -> Answer:
+    check = _find_check(call)
+    _write_check(call, check)
+    return Answer(body=shapes.check(call.world, check))
+
+
+@route("GET /check-runs/{check_run_id}/annotations", "checks:read")
+def list_annotations(call: Call) -> Answer:
+    return call.page(_find_check(call).annotations, lambda annotation: annotation)
+
+
+@route("GET /commits/{ref}/check-runs", "checks:read")
+def list_checks(call: Call) -> Answer:
+    sha, name = call.require(call.world.git.find_commit(call.path["ref"])), call.query.get("check_name")
+    checks = [each for each in call.world.checks.values() if each.head_sha == sha and name in (None, each.name)]
+    if call.query.get("filter", "latest") == "latest":
+        checks = list({each.name: each for each in checks}.values())
+    return call.page(checks, lambda check: shapes.check(call.world, check), "check_runs")
+
+
+def _find_check(call: Call) -> Check:
+    return call.require(call.world.checks.get(call.number("check_run_id")))
+
+
+def _write_check(call: Call, check: Check) -> None:
+    """Annotations are added to those that are there; all else is replaced."""
+    body, now = call.body, call.world.clock()
+    for name in ("name", "status", "conclusion", "external_id", "details_url"):
+        setattr(check, name, body.get(name, getattr(check, name)))
+    if "conclusion" in body:
+        check.status = "completed"
+    if check.status != "completed":
+        check.conclusion = None
+    check.started_at = check.started_at or now
+    check.completed_at = now if check.status == "completed" else None
+    output = dict(body.get("output", {}))
+    check.annotations += output.pop("annotations", [])
+    check.output |= output
+
+
+@route("POST /statuses/{sha}", "statuses:write")
+def add_status(call: Call) -> Answer:
+    body, sha = call.body, call.path["sha"]
+    if not call.world.git.find_commit(sha):
+        raise invalid(f"No commit found for SHA: {sha}", "sha")
+    if len(body.get("description") or "") > 140:
+        raise invalid("description is too long (maximum is 140 characters)", "description")
+    facts = body["state"], body.get("context", "default"), body.get("description", ""), body.get("target_url")
+    status = Status(call.world.next_id(), sha, *facts, call.token.user, call.world.clock())
+    call.world.statuses.append(status)
+    return Answer(201, shapes.status(call.world, status))
+
+
+@route("GET /commits/{ref}/statuses", "statuses:read")
+def list_statuses(call: Call) -> Answer:
+    sha = call.require(call.world.git.find_commit(call.path["ref"]))
+    statuses = [status for status in reversed(call.world.statuses) if status.sha == sha]
+    return call.page(statuses, lambda status: shapes.status(call.world, status))

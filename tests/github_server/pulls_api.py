@@ -1,0 +1,206 @@
+"""Pull requests, comments, labels and people, as REST."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.github_server import shapes
+from tests.github_server.routes import Answer, Call, Refusal, invalid, route
+from tests.github_server.world import Comment, Pull
+
+Json = dict[str, Any]
+
+TALK = ("issues:write", "pull-requests:write")
+LISTEN = ("issues:read", "pull-requests:read")
+MAX_BODY = 65_536
+REACTIONS = {"+1", "-1", "laugh", "confused", "heart", "hooray", "rocket", "eyes"}
+
+
+@route("GET /pulls", "pull-requests:read")
+def list_pulls(call: Call) -> Answer:
+    state = call.query.get("state", "open")
+    pulls = [pull for pull in call.world.pulls.values() if state in ("all", pull.state)]
+    pulls.sort(key=lambda pull: pull.number, reverse=True)
+    return call.page(pulls, lambda pull: shapes.pull(call.world, pull, is_whole=False))
+
+
+@route("GET /pulls/{pull_number}", "pull-requests:read")
+def get_pull(call: Call) -> Answer:
+    return Answer(body=shapes.pull(call.world, find_pull(call)))
+
+
+@route("PATCH /pulls/{pull_number}", "pull-requests:write")
+def edit_pull(call: Call) -> Answer:
+    pull = find_pull(call)
+    pull.title = call.body.get("title", pull.title)
+    pull.body = call.body.get("body", pull.body)
+    wanted = call.body.get("state", pull.state)
+    if pull.merged_at and wanted == "open":
+        raise invalid("Cannot reopen a merged pull request", "state")
+    if wanted == "closed" and pull.state == "open":
+        call.world.close(pull, call.token.user)
+    elif wanted == "open" and pull.state == "closed":
+        call.world.reopen(pull)
+    return Answer(body=shapes.pull(call.world, pull))
+
+
+@route("GET /pulls/{pull_number}/files", "pull-requests:read")
+def list_files(call: Call) -> Answer:
+    pull = find_pull(call)
+    changes = call.world.git.changes(pull.base_sha, pull.head_sha)
+    return call.page(changes[:3000], changed_file)
+
+
+def changed_file(change: Any) -> Json:
+    shape = {"filename": change.path, "status": change.status, "sha": change.sha}
+    return shape | ({"previous_filename": change.previous_path} if change.previous_path else {})
+
+
+@route("PUT /pulls/{pull_number}/merge", "contents:write")
+def merge_pull(call: Call) -> Answer:
+    """A squash onto the base, if the head is the one that the request names."""
+    pull, world, body = find_pull(call), call.world, call.body or {}
+    tip = call.require(world.git.find_commit(pull.base_ref))
+    if pull.state != "open" or pull.draft:
+        raise Refusal(405, "Pull Request is still a draft" if pull.draft else "Pull Request is not mergeable")
+    if body.get("sha", pull.head_sha) != pull.head_sha:
+        raise Refusal(409, "Head branch was modified. Review and try the merge again.")
+    if call.token.is_workflows and _touches_workflows(call, pull):
+        raise Refusal(403, "refusing to allow a GitHub App to create or update workflow without `workflows` permission")
+    tree = world.git.merge_trees(tip, pull.head_sha)
+    if tree is None or world.settings.get("merge_refusal"):
+        raise Refusal(405, world.settings.get("merge_refusal", "Pull Request is not mergeable"))
+    title = body.get("commit_title") or f"{pull.title} (#{pull.number})"
+    message = f"{title}\n\n{body.get('commit_message', '')}".strip()
+    squash = body.get("merge_method", "merge") == "squash"
+    sha = world.git.commit_tree(tree, [tip] if squash else [tip, pull.head_sha], message)
+    world.git.set_ref(f"refs/heads/{pull.base_ref}", sha)
+    pull.merge_commit_sha, pull.merged_at, pull.merged_by = sha, world.clock(), call.token.user
+    world.close(pull, call.token.user)
+    world.emit("push", {"ref": f"refs/heads/{pull.base_ref}", "after": sha}, call.token.user)
+    return Answer(body={"sha": sha, "merged": True, "message": "Pull Request successfully merged"})
+
+
+def _touches_workflows(call: Call, pull: Pull) -> bool:
+    changes = call.world.git.changes(pull.base_sha, pull.head_sha)
+    return any(change.path.startswith(".github/workflows/") for change in changes)
+
+
+@route("GET /issues/comments", *LISTEN)
+def list_all_comments(call: Call) -> Answer:
+    comments = [
+        each
+        for each in call.world.comments.values()
+        if (shapes.time(each.updated_at) or "") >= call.query.get("since", "")
+    ]
+    return call.page(comments, lambda comment: shapes.comment(call.world, comment))
+
+
+@route("GET /issues/{issue_number}/comments", *LISTEN)
+def list_comments(call: Call) -> Answer:
+    comments = call.world.comments_on(find_pull(call, "issue_number").number)
+    return call.page(comments, lambda comment: shapes.comment(call.world, comment))
+
+
+@route("POST /issues/{issue_number}/comments", *TALK)
+def add_comment(call: Call) -> Answer:
+    number = find_pull(call, "issue_number").number
+    comment = call.world.add_comment(number, call.token.user, _body(call))
+    return Answer(201, shapes.comment(call.world, comment))
+
+
+@route("GET /issues/comments/{comment_id}", *LISTEN)
+def get_comment(call: Call) -> Answer:
+    return Answer(body=shapes.comment(call.world, find_comment(call)))
+
+
+@route("PATCH /issues/comments/{comment_id}", *TALK)
+def edit_comment(call: Call) -> Answer:
+    comment = find_comment(call)
+    call.world.edit_comment(comment, _body(call), call.token.user)
+    return Answer(body=shapes.comment(call.world, comment))
+
+
+@route("DELETE /issues/comments/{comment_id}", *TALK)
+def delete_comment(call: Call) -> Answer:
+    del call.world.comments[find_comment(call).id]
+    return Answer(204)
+
+
+@route("GET /issues/comments/{comment_id}/reactions", *LISTEN)
+def list_reactions(call: Call) -> Answer:
+    return call.page(find_comment(call).reactions, lambda reaction: _reaction(call, *reaction))
+
+
+@route("POST /issues/comments/{comment_id}/reactions", *TALK)
+def add_reaction(call: Call) -> Answer:
+    """Reacting twice in the same way is one reaction."""
+    comment, content = find_comment(call), call.body["content"]
+    if content not in REACTIONS:
+        raise invalid(f"{content} is no reaction", "content")
+    for reaction in comment.reactions:
+        if reaction[1:] == (call.token.user, content):
+            return Answer(200, _reaction(call, *reaction))
+    comment.reactions.append((call.world.next_id(), call.token.user, content))
+    return Answer(201, _reaction(call, *comment.reactions[-1]))
+
+
+def _reaction(call: Call, reaction_id: int, user: Any, content: str) -> Json:
+    return {"id": reaction_id, "user": shapes.user(user), "content": content}
+
+
+@route("GET /issues/{issue_number}/labels", *LISTEN)
+def list_labels_of(call: Call) -> Answer:
+    return call.page(find_pull(call, "issue_number").labels, lambda name: shapes.label(call.world, name))
+
+
+@route("POST /issues/{issue_number}/labels", *TALK)
+def add_labels(call: Call) -> Answer:
+    pull = find_pull(call, "issue_number")
+    pull.labels += [name for name in dict.fromkeys(call.body["labels"]) if name not in pull.labels]
+    return Answer(body=[shapes.label(call.world, name) for name in pull.labels])
+
+
+@route("DELETE /issues/{issue_number}/labels/{name}", *TALK)
+def remove_label(call: Call) -> Answer:
+    pull, name = find_pull(call, "issue_number"), call.path["name"]
+    if name not in pull.labels:
+        raise Refusal(404, "Label does not exist")
+    pull.labels.remove(name)
+    return Answer(body=[shapes.label(call.world, each) for each in pull.labels])
+
+
+@route("GET /collaborators/{username}/permission")
+def get_permission(call: Call) -> Answer:
+    user = call.require(call.world.users.get(call.path["username"].lower()))
+    shape = (shapes.user(user) or {}) | {"role_name": user.permission}
+    return Answer(body={"permission": user.permission, "role_name": user.permission, "user": shape})
+
+
+@route("GET //user")
+def get_me(call: Call) -> Answer:
+    if call.token.is_workflows:
+        raise Refusal(403, "Resource not accessible by integration")
+    return Answer(body=shapes.user(call.token.user))
+
+
+@route("GET //users/{username}")
+def get_user(call: Call) -> Answer:
+    return Answer(body=shapes.user(call.require(call.world.users.get(call.path["username"].lower()))))
+
+
+def find_pull(call: Call, name: str = "pull_number") -> Pull:
+    return call.require(call.world.pulls.get(call.number(name)))
+
+
+def find_comment(call: Call) -> Comment:
+    return call.require(call.world.comments.get(call.number("comment_id")))
+
+
+def _body(call: Call) -> str:
+    body: str = call.body["body"]
+    if not body.strip():
+        raise invalid("Body cannot be blank", "body")
+    if len(body) > MAX_BODY:
+        raise invalid(f"Body is too long (maximum is {MAX_BODY} characters)", "body")
+    return body

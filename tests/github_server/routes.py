@@ -1,0 +1,115 @@
+"""How a request finds its handler, and what a handler gives back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from tests.github_server.world import Token, World
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+
+@dataclass
+class Answer:
+    """What a handler gives back.  A `body` of bytes goes out as it is."""
+
+    status: int = 200
+    body: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class Refusal(Exception):
+    """An answer of GitHub's that says no."""
+
+    def __init__(self, status: int, message: str, **more: Any) -> None:
+        super().__init__(message)
+        url = "https://docs.github.com/rest"
+        self.answer = Answer(status, {"message": message, "documentation_url": url, "status": str(status), **more})
+
+
+def missing() -> Refusal:
+    return Refusal(404, "Not Found")
+
+
+def invalid(message: str, field_name: str = "", code: str = "invalid") -> Refusal:
+    errors = [{"resource": "Request", "field": field_name, "code": code, "message": message}]
+    return Refusal(422, "Validation Failed", errors=errors)
+
+
+@dataclass
+class Call:
+    """A request that was let in."""
+
+    world: World
+    token: Token
+    path: dict[str, str]
+    query: dict[str, str]
+    body: Any
+
+    def number(self, name: str) -> int:
+        value = self.path[name]
+        if not value.isdigit():
+            raise missing()
+        return int(value)
+
+    def require(self, found: T | None) -> T:
+        if found is None:
+            raise missing()
+        return found
+
+    def page(self, members: Sequence[T], shape: Callable[[T], Any], inside: str = "") -> Answer:
+        """The members that the request's `page` and `per_page` ask for; GitHub gives 30, and at most 100."""
+        size = min(int(self.query.get("per_page", "30")), 100)
+        number = int(self.query.get("page", "1"))
+        shapes = [shape(member) for member in members[(number - 1) * size : number * size]]
+        return Answer(body={"total_count": len(members), inside: shapes} if inside else shapes)
+
+
+Handler = Callable[[Call], Answer]
+
+
+@dataclass(frozen=True)
+class Route:
+    """`needs` as `checks:write`, or several of which one is enough."""
+
+    name: str
+    method: str
+    pattern: re.Pattern[str]
+    needs: tuple[str, ...]
+    handler: Handler
+
+    def is_open_to(self, token: Token) -> bool:
+        return any(token.allows(*need.split(":")) for need in self.needs)
+
+
+ROUTES: list[Route] = []
+REPO = "/repos/{owner}/{repo}"
+
+
+def route(name: str, *needs: str) -> Callable[[Handler], Handler]:
+    """Serve `GET /pulls/{pull_number}` of the repository, or a path of another root that starts with `//`."""
+    method, path = name.split(" ")
+    path = path[1:] if path.startswith("//") else f"{REPO}{path}"
+
+    def add(handler: Handler) -> Handler:
+        pattern = re.sub(r"\\{(\w+)\\}", lambda match: _part(match[1]), re.escape(path))
+        ROUTES.append(Route(f"{method} {path}", method, re.compile(pattern), needs or ("metadata:read",), handler))
+        return handler
+
+    return add
+
+
+def _part(name: str) -> str:
+    may_hold_slashes = name in ("basehead", "name", "ref", "tree_sha")
+    return f"(?P<{name}>{'.+' if may_hold_slashes else '[^/]+'})"
+
+
+def find_route(method: str, path: str) -> tuple[Route, dict[str, str]] | None:
+    for each in sorted(ROUTES, key=lambda each: each.name.count("{")):
+        if each.method == method and (match := each.pattern.fullmatch(path)):
+            return each, match.groupdict()
+    return None

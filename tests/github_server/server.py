@@ -1,0 +1,336 @@
+"""GitHub on loopback: HTTP around a `World`.
+
+    http://127.0.0.1:PORT/api/v3/…          REST, judged by GitHub's own description
+    http://127.0.0.1:PORT/owner/name.git    git, through `git http-backend`
+    http://localhost:PORT/artifacts/…       storage, another host, where no token belongs
+
+Every request is logged, and may be made to fail.  What either side says and GitHub's description does not allow is
+kept in `faults`, and ends the `with` block with an error.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import socket
+import struct
+import subprocess
+import threading
+import time
+import traceback
+from collections import Counter
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+# Each adds its routes.
+from tests.github_server import actions_api, git_api, pulls_api, settings_api  # noqa: F401
+from tests.github_server.contract import contract
+from tests.github_server.failures import Failure, Failures, Way
+from tests.github_server.routes import Answer, Call, Refusal, find_route
+from tests.github_server.world import Token, World
+
+API = "/api/v3"
+JSON = "application/json; charset=utf-8"
+HALF = Answer(200, {"number": 1, "title": "of a pull request, half is told"})
+HTML = b"<!DOCTYPE html><html><body><h1>Unicorn!</h1></body></html>"
+
+
+@dataclass(frozen=True)
+class Logged:
+    """A request as the log keeps it.  `route` is None where nothing serves it; git's and storage's have none."""
+
+    method: str
+    path: str
+    query: str
+    route: str | None
+    status: int
+    login: str
+    body: Any
+    has_token: bool
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+class GitHubServer:
+    """A GitHub with one repository.  `with GitHubServer(World(tmp_path)) as server: …`"""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.failures = Failures()
+        self.log: list[Logged] = []
+        self.faults: list[str] = []
+        self.reset_at = time.time() + 3600
+        """When the tokens' limits begin anew, as GitHub tells it."""
+        self._http = _Http(("127.0.0.1", 0), _Handler)
+        self._http.github = self
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
+        port = self._http.server_address[1]
+        self.url = f"http://127.0.0.1:{port}"
+        self.api_url = f"{self.url}{API}"
+        self.git_url = f"{self.url}/{world.repository}.git"
+        world.web_url, world.api_url = self.url, self.api_url
+        world.settings["storage_url"] = f"http://localhost:{port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+        if error is None:
+            assert not self.faults, "\n".join(self.faults[:20])
+
+    def fail(self, pattern: str, failure: Failure, *, nth: int = 1, times: int = 1) -> None:
+        """Let the `nth` request that matches `METHOD /path` fail: `fail("POST */comments", Failure(status=500))`."""
+        self.failures.add(pattern, failure, nth=nth, times=times)
+
+    def requests(self, pattern: str = "*") -> list[Logged]:
+        """The logged requests that match `METHOD /path`."""
+        return [entry for entry in self.log if fnmatchcase(str(entry), pattern)]
+
+    def rest_requests(self) -> list[Logged]:
+        """Those that count against the token's limit."""
+        return [entry for entry in self.log if entry.path.startswith("/repos/") or entry.route]
+
+    def counts(self) -> Counter[str]:
+        """How often each route was asked."""
+        return Counter(entry.route or f"{entry.method} (git or storage)" for entry in self.log)
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+    github: GitHubServer
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Whoever hung up needs no traceback; our own errors are faults already."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    # Small answers go out at once, not after the client's next packet.
+    disable_nagle_algorithm = True
+    server: _Http
+
+    def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002  the base class names it so
+        pass
+
+    def _serve(self) -> None:
+        github, parts = self.server.github, urlsplit(self.path)
+        self.content = self._read_content()
+        path = unquote(parts.path)
+        is_rest = path.startswith(f"{API}/")
+        shown = path.removeprefix(API) if is_rest else path
+        failure = github.failures.find(f"{self.command} {shown}")
+        if failure and not failure.is_done:
+            self._log(shown, None, None, 0)
+            return self._fail(failure)
+        try:
+            answer = self._answer(shown, parts.query) if is_rest else self._elsewhere(path, parts.query)
+        except Exception:
+            github.faults.append(f"{self.command} {shown} broke the server:\n{traceback.format_exc()}")
+            answer = Answer(500, {"message": "Server Error"})
+        if failure:
+            return self._fail(failure, answer)
+        return self._send(answer)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve
+
+    def _read_content(self) -> bytes:
+        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        content = b""
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            content += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return content
+
+    def _log(self, path: str, route: str | None, token: Token | None, status: int, body: Any = None) -> None:
+        login, query = token.user.login if token else "", urlsplit(self.path).query
+        has_token = "Authorization" in self.headers
+        entry = Logged(self.command, path, query, route, status, login, body, has_token)
+        self.server.github.log.append(entry)
+
+    # REST
+
+    def _answer(self, path: str, query: str) -> Answer:
+        """The answer to a request, whatever it is: judged, counted and logged."""
+        token, world = self._token(), self.server.github.world
+        body = json.loads(self.content) if self.content else None
+        found, asked = find_route(self.command, path), dict(parse_qsl(query, keep_blank_values=True))
+        name = found[0].name if found else None
+        operation = name if name in contract().operations else None
+        if found is None:
+            self.server.github.faults.append(f"{self.command} {path}: nothing serves this")
+        if operation:
+            self._blame("asks", operation, contract().faults_of_request(operation, asked, body))
+        with world.lock:
+            try:
+                answer = self._handled(found, token, asked, body)
+            except Refusal as refusal:
+                answer = refusal.answer
+        if operation:
+            answer.body = contract().complete_answer(operation, answer.status, answer.body)
+            self._blame("answers", operation, contract().faults_of_answer(operation, answer.status, answer.body))
+        if token:
+            answer.headers |= _limits(token, self.server.github.reset_at)
+        self._log(path, name, token, answer.status, body)
+        return answer
+
+    def _handled(self, found: Any, token: Token | None, query: dict[str, str], body: Any) -> Answer:
+        if token is None:
+            raise Refusal(401, "Bad credentials")
+        if token.remaining == 0:
+            raise Refusal(403, f"API rate limit exceeded for user ID {token.user.id}.")
+        token.used += 1
+        world = self.server.github.world
+        if found is None or found[1].get("owner", world.repository.split("/")[0]) != world.repository.split("/")[0]:
+            raise Refusal(404, "Not Found")
+        route, path = found
+        if path.get("repo", world.repository.split("/")[1]) != world.repository.split("/")[1]:
+            raise Refusal(404, "Not Found")
+        if not route.is_open_to(token):
+            who = "integration" if token.is_workflows else "personal access token"
+            raise Refusal(403, f"Resource not accessible by {who}")
+        answer: Answer = route.handler(Call(world, token, path, query, body))
+        return answer
+
+    def _token(self) -> Token | None:
+        """The token that comes as `token …`, `Bearer …`, or as the password of `Basic …`."""
+        kind, _, value = self.headers.get("Authorization", "").partition(" ")
+        if kind.lower() == "basic":
+            with contextlib.suppress(ValueError):
+                value = base64.b64decode(value).decode().partition(":")[2]
+        return self.server.github.world.tokens.get(value)
+
+    def _blame(self, what: str, operation: str, faults: list[str]) -> None:
+        self.server.github.faults += [f"{operation} {what} {fault}" for fault in faults]
+
+    # git and storage
+
+    def _elsewhere(self, path: str, query: str) -> Answer:
+        if path.startswith("/artifacts/"):
+            answer = self._stored(path)
+        elif path.startswith(f"/{self.server.github.world.repository}.git/"):
+            answer = self._git(path, query)
+        else:
+            answer = Answer(404, b"Not Found")
+        self._log(path, None, self._token(), answer.status)
+        return answer
+
+    def _stored(self, path: str) -> Answer:
+        artifact = self.server.github.world.find_artifact(int(path.rpartition("/")[2]))
+        if artifact is None or not self.headers["Host"].startswith("localhost"):
+            return Answer(404, b"BlobNotFound")
+        return Answer(200, artifact.content, {"Content-Type": "application/zip"})
+
+    def _git(self, path: str, query: str) -> Answer:
+        """Reading is open to all, as in any public repository; writing needs `contents: write`."""
+        token = self._token()
+        if "git-receive-pack" in (path.rpartition("/")[2], query.removeprefix("service=")):
+            if token is None:
+                return Answer(401, b"", {"WWW-Authenticate": 'Basic realm="GitHub"'})
+            if not token.allows("contents", "write"):
+                return Answer(403, b"Write access to repository not granted.")
+        return self._run_git(path, query, token)
+
+    def _run_git(self, path: str, query: str, token: Token | None) -> Answer:
+        environment = {
+            "PATH": os.environ["PATH"],
+            "GIT_PROJECT_ROOT": str(self.server.github.world.git_root),
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_SYSTEM": os.devnull,
+            "PATH_INFO": path,
+            "QUERY_STRING": query,
+            "REQUEST_METHOD": self.command,
+            "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+            "CONTENT_LENGTH": str(len(self.content)),
+            "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+            "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
+            "REMOTE_USER": token.user.login if token else "",
+            "REMOTE_ADDR": "127.0.0.1",
+        }
+        done = subprocess.run(
+            ["git", "http-backend"], env=environment, input=self.content, capture_output=True, check=True
+        )
+        head, _, body = done.stdout.partition(b"\r\n\r\n")
+        headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
+        return Answer(int(headers.pop("Status", "200").split()[0]), body, headers)
+
+    # The wire
+
+    def _send(self, answer: Answer, *, keep: float = 1, is_cut_off: bool = False) -> None:
+        """Send an answer; with `keep` below 1, only the first part of its body, as if that were all or not."""
+        raw = answer.body if isinstance(answer.body, bytes) else b""
+        if answer.body is not None and not isinstance(answer.body, bytes):
+            raw = json.dumps(answer.body).encode()
+        kept = raw[: int(len(raw) * keep)]
+        promised = len(raw if is_cut_off else kept)
+        self.close_connection |= is_cut_off
+        headers = {"Content-Type": JSON} | answer.headers
+        with contextlib.suppress(ConnectionError):
+            self.send_response(answer.status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            if answer.status != 204:
+                self.send_header("Content-Length", str(promised))
+            self.end_headers()
+            if answer.status != 204:
+                self.wfile.write(kept)
+
+    def _fail(self, failure: Failure, answer: Answer | None = None) -> None:
+        wait = {} if failure.retry_after is None else {"Retry-After": str(failure.retry_after)}
+        match failure.way:
+            case Way.STATUS:
+                self._send(Answer(failure.status, {"message": "Server Error"}, wait))
+            case Way.PRIMARY_LIMIT:
+                reset = {"X-RateLimit-Remaining": "0", "X-RateLimit-Limit": "1000"}
+                reset["X-RateLimit-Reset"] = str(int(time.time() + failure.seconds))
+                self._send(Answer(403, {"message": "API rate limit exceeded for installation ID 1."}, reset))
+            case Way.SECONDARY_LIMIT:
+                message = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
+                self._send(Answer(403, {"message": message}, wait))
+            case Way.HTML:
+                self._send(Answer(200, HTML, {"Content-Type": "text/html"}))
+            case Way.TRUNCATED:
+                self._send(answer or HALF, keep=0.5)
+            case Way.CUT_OFF:
+                self._send(answer or HALF, keep=0.5, is_cut_off=True)
+            case Way.NONSENSE:
+                self._send(Answer(200, [["surprise"], {"id": "7", "head": 3}]))
+            case Way.SILENCE:
+                time.sleep(failure.seconds)
+                self._hang_up()
+            case Way.RESET:
+                self._hang_up()
+
+    def _hang_up(self) -> None:
+        """End the connection as a crash does: with a reset."""
+        self.close_connection = True
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.connection.close()
+        # The base class would flush to, and shut down, a socket that is no more.
+        self.wfile = open(os.devnull, "wb")
+
+
+def _limits(token: Token, reset_at: float) -> dict[str, str]:
+    return {
+        "X-RateLimit-Limit": str(token.limit),
+        "X-RateLimit-Remaining": str(token.remaining),
+        "X-RateLimit-Used": str(token.used),
+        "X-RateLimit-Reset": str(int(reset_at)),
+        "X-RateLimit-Resource": "core",
+    }

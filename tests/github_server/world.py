@@ -1,0 +1,417 @@
+"""What GitHub holds: accounts, tokens, pull requests, comments, checks, runs, and what people do with them.
+
+A test's people act through the methods of `World`; the commands under test act through HTTP.  Either way what
+happened is told to `world.listeners` as an `Event`, as GitHub would tell a workflow: what a workflow's own token
+did starts nothing, but for `workflow_dispatch`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from tests.github_server.git import Content, GitRepository
+
+Json = dict[str, Any]
+
+ACTIONS_BOT_ID = 41898282
+
+
+@dataclass(eq=False)
+class User:
+    id: int
+    login: str
+    type: str = "User"
+    permission: str = "read"
+
+
+@dataclass(eq=False)
+class Token:
+    """`scopes` are as in a workflow's `permissions:`; None is a personal token that may do what its user may."""
+
+    value: str
+    user: User
+    scopes: dict[str, str] | None
+    limit: int = 5000
+    used: int = 0
+
+    @property
+    def is_workflows(self) -> bool:
+        return self.scopes is not None
+
+    @property
+    def remaining(self) -> int:
+        return max(0, self.limit - self.used)
+
+    def allows(self, scope: str, level: str) -> bool:
+        if self.scopes is None:
+            return level == "read" or self.user.permission in ("write", "admin")
+        return scope == "metadata" or self.scopes.get(scope) in {"read": ("read", "write"), "write": ("write",)}[level]
+
+
+@dataclass(eq=False)
+class Comment:
+    id: int
+    number: int
+    author: User | None
+    body: str
+    created_at: datetime
+    updated_at: datetime
+    reactions: list[tuple[int, User, str]] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Pull:
+    """`head_repo_id` is None where the fork was deleted."""
+
+    number: int
+    author: User | None
+    title: str
+    body: str
+    head_ref: str
+    head_sha: str
+    head_repo_id: int | None
+    base_ref: str
+    base_sha: str
+    created_at: datetime
+    updated_at: datetime
+    draft: bool = False
+    state: str = "open"
+    labels: list[str] = field(default_factory=list)
+    closed_at: datetime | None = None
+    merged_at: datetime | None = None
+    merged_by: User | None = None
+    merge_commit_sha: str | None = None
+
+
+@dataclass(eq=False)
+class Check:
+    id: int
+    head_sha: str
+    name: str
+    status: str = "queued"
+    conclusion: str | None = None
+    external_id: str = ""
+    details_url: str | None = None
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    output: Json = field(default_factory=dict)
+    annotations: list[Json] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Status:
+    id: int
+    sha: str
+    state: str
+    context: str
+    description: str
+    target_url: str | None
+    creator: User
+    created_at: datetime
+
+
+@dataclass(eq=False)
+class Job:
+    id: int
+    name: str
+    status: str = "queued"
+    conclusion: str | None = None
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    runner: str = ""
+
+
+@dataclass(eq=False)
+class Artifact:
+    id: int
+    run_id: int
+    name: str
+    content: bytes
+    created_at: datetime
+    expired: bool = False
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+
+@dataclass(eq=False)
+class Run:
+    """A workflow run.  `workflow` is the file's name."""
+
+    id: int
+    workflow: str
+    event: str
+    title: str
+    head_sha: str
+    head_branch: str
+    actor: User
+    created_at: datetime
+    updated_at: datetime
+    inputs: dict[str, str] = field(default_factory=dict)
+    status: str = "queued"
+    conclusion: str | None = None
+    jobs: list[Job] = field(default_factory=list)
+    artifacts: list[Artifact] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Event:
+    """What a workflow is started with: the event's name, its payload, and the run that GitHub made already."""
+
+    name: str
+    payload: Json
+    actor: User
+    run: Run | None = None
+
+
+class World:
+    """One repository, `owner/name`, with everything around it.  Methods may be called from any thread."""
+
+    def __init__(self, folder: Path, repository: str = "acme/kernels") -> None:
+        self.repository = repository
+        self.repository_id = 700_000_001
+        self.git = GitRepository(folder / f"{repository}.git")
+        self.git_root = folder
+        self.lock = threading.RLock()
+        self.clock: Callable[[], datetime] = lambda: datetime.now(UTC).replace(microsecond=0)
+        self.web_url = "https://github.com"
+        self.api_url = "https://api.github.com"
+        self.users: dict[str, User] = {}
+        self.tokens: dict[str, Token] = {}
+        self.pulls: dict[int, Pull] = {}
+        self.comments: dict[int, Comment] = {}
+        self.checks: dict[int, Check] = {}
+        self.statuses: list[Status] = []
+        self.labels: dict[str, Json] = {}
+        self.runs: dict[int, Run] = {}
+        self.disabled_workflows: set[str] = set()
+        self.settings: Json = {}
+        """What `settings_api` keeps."""
+        self.events: list[Event] = []
+        self.listeners: list[Callable[[Event], None]] = []
+        """Called while a request is served: a listener takes note, and asks the server nothing before it returns."""
+        self._ids = count(1001)
+        self._numbers = count(1)
+        self.owner = self.add_user(repository.split("/")[0], permission="admin")
+        self.bot = self.add_user("github-actions[bot]", user_id=ACTIONS_BOT_ID, kind="Bot", permission="write")
+
+    def next_id(self) -> int:
+        return next(self._ids)
+
+    # Accounts
+
+    def add_user(self, login: str, *, user_id: int | None = None, kind: str = "User", permission: str = "read") -> User:
+        """An account; the same one each time, if it exists."""
+        with self.lock:
+            made = User(user_id or self.next_id(), login, kind, permission)
+            return self.users.setdefault(login.lower(), made)
+
+    def rename(self, user: User, login: str) -> None:
+        with self.lock:
+            del self.users[user.login.lower()]
+            user.login = login
+            self.users[login.lower()] = user
+
+    def workflow_token(self, scopes: Mapping[str, str], *, limit: int = 1000) -> Token:
+        """A job's `GITHUB_TOKEN`, with the job's `permissions:`."""
+        return self._add_token(Token(f"ghs_{secrets.token_hex(18)}", self.bot, dict(scopes), limit))
+
+    def personal_token(self, user: User | None = None) -> Token:
+        return self._add_token(Token(f"ghp_{secrets.token_hex(18)}", user or self.owner, None))
+
+    def _add_token(self, token: Token) -> Token:
+        with self.lock:
+            self.tokens[token.value] = token
+        return token
+
+    # What people do
+
+    def commit(self, files: Mapping[str, Content], *, branch: str = "main", message: str = "Change") -> str:
+        """Push a commit to a branch of the repository itself."""
+        with self.lock:
+            sha = self.git.commit(files, parent=self.git.find_commit(branch), message=message)
+            self.git.set_ref(f"refs/heads/{branch}", sha)
+        self.emit("push", {"ref": f"refs/heads/{branch}", "after": sha}, self.owner)
+        return sha
+
+    def open_pull(
+        self,
+        author: User,
+        files: Mapping[str, Content],
+        *,
+        title: str = "Add a submission",
+        body: str = "",
+        draft: bool = False,
+        branch: str = "patch-1",
+        modes: Mapping[str, str] | None = None,
+    ) -> Pull:
+        """Open a pull request from the author's fork, one commit ahead of `main`."""
+        with self.lock:
+            base = self.git.find_commit("main")
+            assert base
+            head = self.git.commit(files, parent=base, message=title, modes=modes)
+            now = self.clock()
+            pull = Pull(
+                number=next(self._numbers),
+                author=author,
+                title=title,
+                body=body,
+                head_ref=branch,
+                head_sha=head,
+                head_repo_id=800_000_000 + author.id,
+                base_ref="main",
+                base_sha=base,
+                created_at=now,
+                updated_at=now,
+                draft=draft,
+            )
+            self.pulls[pull.number] = pull
+            self.git.set_ref(f"refs/pull/{pull.number}/head", head)
+        self.emit_pull("opened", pull)
+        return pull
+
+    def push(self, pull: Pull, files: Mapping[str, Content], *, modes: Mapping[str, str] | None = None) -> str:
+        """Push one more commit to a pull request's branch."""
+        with self.lock:
+            before = pull.head_sha
+            pull.head_sha = self.git.commit(files, parent=before, modes=modes)
+            pull.base_sha = self.git.find_commit(pull.base_ref) or pull.base_sha
+            self.git.set_ref(f"refs/pull/{pull.number}/head", pull.head_sha)
+            self.touch(pull)
+        self.emit_pull("synchronize", pull, before=before, after=pull.head_sha)
+        return pull.head_sha
+
+    def mark_ready(self, pull: Pull) -> None:
+        pull.draft = False
+        self.touch(pull)
+        self.emit_pull("ready_for_review", pull)
+
+    def convert_to_draft(self, pull: Pull) -> None:
+        pull.draft = True
+        self.touch(pull)
+        self.emit_pull("converted_to_draft", pull)
+
+    def close(self, pull: Pull, actor: User | None = None) -> None:
+        with self.lock:
+            pull.state, pull.closed_at = "closed", self.clock()
+            self.touch(pull)
+        self.emit_pull("closed", pull, actor=actor)
+
+    def reopen(self, pull: Pull) -> None:
+        with self.lock:
+            pull.state, pull.closed_at = "open", None
+            self.touch(pull)
+        self.emit_pull("reopened", pull)
+
+    def add_comment(self, number: int, author: User, body: str) -> Comment:
+        with self.lock:
+            now = self.clock()
+            comment = Comment(self.next_id(), number, author, body, now, now)
+            self.comments[comment.id] = comment
+            self.touch(self.pulls[number])
+        self.emit_comment("created", comment)
+        return comment
+
+    def edit_comment(self, comment: Comment, body: str, actor: User | None = None) -> None:
+        with self.lock:
+            before, comment.body, comment.updated_at = comment.body, body, self.clock()
+        self.emit_comment("edited", comment, actor=actor, changes={"body": {"from": before}})
+
+    def touch(self, pull: Pull) -> None:
+        pull.updated_at = self.clock()
+
+    def comments_on(self, number: int) -> list[Comment]:
+        return [comment for comment in self.comments.values() if comment.number == number]
+
+    # What runs
+
+    def start_run(
+        self,
+        workflow: str,
+        event: str,
+        *,
+        title: str = "",
+        actor: User | None = None,
+        inputs: Mapping[str, str] | None = None,
+        ref: str = "main",
+    ) -> Run:
+        """A workflow run, queued; the mini-runner moves it on."""
+        with self.lock:
+            now = self.clock()
+            run = Run(
+                id=self.next_id(),
+                workflow=workflow,
+                event=event,
+                title=title or workflow,
+                head_sha=self.git.find_commit(ref) or "0" * 40,
+                head_branch=ref,
+                actor=actor or self.bot,
+                created_at=now,
+                updated_at=now,
+                inputs=dict(inputs or {}),
+            )
+            self.runs[run.id] = run
+            return run
+
+    def start_job(self, run: Run, name: str, runner: str = "GitHub Actions 1") -> Job:
+        with self.lock:
+            now = self.clock()
+            job = Job(self.next_id(), name, status="in_progress", started_at=now, runner=runner)
+            run.jobs.append(job)
+            run.status, run.updated_at = "in_progress", now
+            return job
+
+    def finish_job(self, job: Job, conclusion: str) -> None:
+        with self.lock:
+            job.status, job.conclusion, job.completed_at = "completed", conclusion, self.clock()
+            job.started_at = job.started_at or job.completed_at
+
+    def finish_run(self, run: Run, conclusion: str) -> None:
+        with self.lock:
+            if run.status != "completed":
+                run.status, run.conclusion, run.updated_at = "completed", conclusion, self.clock()
+
+    def add_artifact(self, run: Run, name: str, content: bytes) -> Artifact:
+        """Keep a zip with a run, as `actions/upload-artifact` does."""
+        with self.lock:
+            artifact = Artifact(self.next_id(), run.id, name, content, self.clock())
+            run.artifacts.append(artifact)
+            return artifact
+
+    def find_artifact(self, artifact_id: int) -> Artifact | None:
+        found = (artifact for run in self.runs.values() for artifact in run.artifacts if artifact.id == artifact_id)
+        return next(found, None)
+
+    # What workflows hear
+
+    def emit(self, name: str, payload: Json, actor: User, *, run: Run | None = None) -> None:
+        """Tell an event, unless a workflow's own token made it."""
+        if actor is self.bot and name != "workflow_dispatch":
+            return
+        event = Event(name, payload, actor, run)
+        with self.lock:
+            self.events.append(event)
+            listeners = list(self.listeners)
+        for listener in listeners:
+            listener(event)
+
+    def emit_pull(self, action: str, pull: Pull, *, actor: User | None = None, **more: Any) -> None:
+        from tests.github_server.webhooks import pull_request_event
+
+        actor = actor or pull.author or self.owner
+        self.emit("pull_request_target", pull_request_event(self, action, pull, actor, **more), actor)
+
+    def emit_comment(self, action: str, comment: Comment, *, actor: User | None = None, **more: Any) -> None:
+        from tests.github_server.webhooks import issue_comment_event
+
+        actor = actor or comment.author or self.owner
+        self.emit("issue_comment", issue_comment_event(self, action, comment, actor, **more), actor)

@@ -1,0 +1,784 @@
+"""`scripts/gh.py` against a GitHub on loopback: what each method says, and what becomes of each failure."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+
+from scripts.checks import Annotation, Check, CheckState, Level
+from scripts.gh import GitHub, blob_sha
+from scripts.pulls import (
+    ACTIONS_BOT,
+    Account,
+    BlobInfo,
+    ChangedFile,
+    GitHubError,
+    MergeState,
+    Permission,
+    PullRequest,
+    RateLimitError,
+    Reaction,
+)
+from tests.github_server import Failure, GitHubServer, Pull, Run, Way, World
+
+PATH = "submissions/vectoradd/alice/submission.py"
+SOURCE = "def custom_kernel(data):\n    return data\n"
+MARKER = "<!-- pullrank -->"
+WORKFLOW = """
+name: evaluate
+run-name: judge ${{ inputs.request }}
+on:
+  workflow_dispatch:
+    inputs:
+      request: {required: true, type: string}
+jobs: {}
+"""
+EVERYTHING = dict.fromkeys(("actions", "checks", "contents", "issues", "pull-requests", "statuses"), "write")
+
+
+@dataclass
+class Stage:
+    """A repository with alice's pull request, a comment of hers, a check, a run with a job and an artifact."""
+
+    world: World
+    server: GitHubServer
+    pull: Pull
+    run: Run
+
+    def connect(self, scopes: dict[str, str] | None = None, *, patience_s: float = 0.1, timeout_s: int = 5) -> GitHub:
+        token = self.world.workflow_token(EVERYTHING if scopes is None else scopes, limit=100_000)
+        return GitHub(
+            self.world.repository, token.value, self.server.api_url, patience_s=patience_s, timeout_s=timeout_s
+        )
+
+    @property
+    def check(self) -> Check:
+        return Check(name="PullRank / CPU", head_sha=self.pull.head_sha, state=CheckState.QUEUED, title="queued")
+
+    @property
+    def blob(self) -> str:
+        return blob_sha(SOURCE.encode())
+
+
+def set_up(world: World, server: GitHubServer) -> Stage:
+    world.commit(
+        {"README.md": "Hello\n", "submissions/README.md": "Here.\n", ".github/workflows/evaluate.yml": WORKFLOW}
+    )
+    alice = world.add_user("alice")
+    pull = world.open_pull(alice, {PATH: SOURCE}, title="Faster <b>adds</b>")
+    world.add_comment(pull.number, alice, "/rank")
+    run = world.start_run("evaluate.yml", "workflow_dispatch", title="judge 1-a")
+    world.finish_job(world.start_job(run, "judge", runner="gpu-1"), "success")
+    world.add_artifact(run, "judgement", b"PK, as if it were a zip")
+    return Stage(world, server, pull, run)
+
+
+@pytest.fixture
+def stage(tmp_path) -> Iterator[Stage]:
+    world = World(tmp_path)
+    with GitHubServer(world) as server:
+        yield set_up(world, server)
+
+
+@pytest.fixture
+def github(stage) -> Iterator[GitHub]:
+    with stage.connect() as github:
+        yield github
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory) -> Iterator[Stage]:
+    """A stage for calls that may be made again and again, whatever was made before."""
+    world = World(tmp_path_factory.mktemp("shared"))
+    with GitHubServer(world) as server:
+        stage = set_up(world, server)
+        with stage.connect() as github:
+            github.upsert_comment(1, MARKER, f"{MARKER} first")
+            github.create_check(stage.check)
+        yield stage
+
+
+@pytest.fixture
+def calm(shared) -> Iterator[Stage]:
+    """The shared stage, without the failures of the test before."""
+    shared.server.failures.clear()
+    yield shared
+    shared.server.failures.clear()
+
+
+# What each method says
+
+
+def test_a_pull_request_is_read_with_its_ids_and_hashes(stage, github):
+    alice = stage.world.users["alice"]
+    pull = github.get_pull(1)
+    assert pull == PullRequest(
+        number=1,
+        title="Faster <b>adds</b>",
+        author=Account(id=alice.id, login="alice"),
+        head_sha=stage.pull.head_sha,
+        head_repo_id=stage.pull.head_repo_id,
+        base_ref="main",
+        base_sha=stage.world.git.find_commit("main"),
+        is_draft=False,
+        is_open=True,
+        labels=(),
+        merged=False,
+        updated_at=pull.updated_at,
+    )
+
+
+def test_a_pull_request_whose_author_and_fork_are_gone_is_the_ghosts(stage, github):
+    stage.pull.author = stage.pull.head_repo_id = None
+    # GitHub's description does not know what GitHub does here.
+    pull = github.get_pull(1)
+    stage.server.faults.clear()
+    assert pull.author == Account(id=10137, login="ghost")
+    assert pull.head_repo_id is None
+
+
+def test_open_pulls_are_all_read_page_by_page(stage, github):
+    stage.world.close(stage.pull)
+    for number in range(2, 104):
+        stage.world.pulls[number] = replace(stage.pull, number=number, state="open", draft=number % 2 == 0)
+    pulls = github.open_pulls()
+    assert [pull.number for pull in pulls] == list(range(103, 1, -1))
+    assert [pull.is_draft for pull in pulls[:2]] == [False, True]
+    assert github.requests_made == 2
+
+
+@pytest.mark.parametrize("ask", ["changed_files", "changed_between"])
+def test_changed_files_are_told_with_their_status(stage, github, ask):
+    files = {"README.md": None, "HELLO.md": "Hello\n", "submissions/README.md": "There.\n"}
+    stage.world.push(stage.pull, files)
+    found = (
+        github.changed_files(1)
+        if ask == "changed_files"
+        else github.changed_between(stage.pull.base_sha, stage.pull.head_sha)
+    )
+    assert set(found) == {
+        ChangedFile(path=PATH, status="added"),
+        ChangedFile(path="submissions/README.md", status="modified"),
+        ChangedFile(path="HELLO.md", status="renamed", previous_path="README.md"),
+    }
+
+
+def test_what_changed_is_counted_from_where_the_two_parted(stage, github):
+    tip = stage.world.commit({"README.md": "Meanwhile, on main\n"})
+    assert github.changed_between(tip, stage.pull.head_sha) == (ChangedFile(path=PATH, status="added"),)
+
+
+def test_a_file_is_found_in_a_commit_with_one_request(stage, github):
+    entry = github.tree_entry(stage.pull.head_sha, PATH)
+    assert entry == BlobInfo(path=PATH, sha=stage.blob, mode="100644", size=len(SOURCE))
+    assert github.requests_made == 1
+
+
+@pytest.mark.parametrize("path", [PATH, "README.md", "submissions/README.md"])
+def test_a_file_is_found_where_github_takes_no_path_beside_the_commit(stage, github, path):
+    stage.server.fail("GET */git/trees/*:*", Failure(status=404))
+    found = github.tree_entry(stage.pull.head_sha, path)
+    assert found
+    assert found.sha == stage.world.git.line("rev-parse", f"{stage.pull.head_sha}:{path}")
+
+
+@pytest.mark.parametrize(
+    "path", ["nothing.py", "no/such/folder.py", "README.md/file.py", "submissions", "link/README.md"]
+)
+def test_what_is_no_file_is_not_found(stage, github, path):
+    stage.world.push(stage.pull, {"link": "submissions"}, modes={"link": "120000"})
+    assert github.tree_entry(stage.pull.head_sha, path) is None
+
+
+@pytest.mark.parametrize("mode", ["100755", "120000"])
+def test_links_and_executables_are_told_from_plain_files(stage, github, mode):
+    stage.world.push(stage.pull, {PATH: "reference.py"}, modes={PATH: mode})
+    entry = github.tree_entry(stage.pull.head_sha, PATH)
+    assert entry
+    assert (entry.mode, entry.is_plain) == (mode, False)
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 5000, bytes(range(256)), "ünïcödé\n".encode()])
+def test_a_blob_is_read_byte_by_byte(stage, github, content):
+    sha = stage.world.git.add_blob(content)
+    assert github.read_blob(sha, len(content)) == content
+
+
+def test_a_blob_larger_than_asked_for_is_refused(stage, github):
+    with pytest.raises(GitHubError, match="larger than 10 bytes"):
+        github.read_blob(stage.blob, 10)
+
+
+@pytest.mark.parametrize("lie", [b"import os", SOURCE.encode() + b"\n"])
+def test_a_blob_of_another_hash_is_refused(stage, github, lie):
+    stage.world.git.blob = lambda sha: lie  # GitHub, or somebody between, answers wrongly
+    with pytest.raises(GitHubError, match="another hash"):
+        github.read_blob(stage.blob, 1000)
+
+
+@pytest.mark.parametrize("permission", ["admin", "write", "read", "none"])
+def test_permissions_are_read(stage, github, permission):
+    bob = stage.world.add_user("bob", permission=permission)
+    found = github.permission_of(Account(id=bob.id, login="bob"))
+    assert found is Permission(permission)
+    assert found.can_write == (permission in ("admin", "write"))
+
+
+def test_who_took_over_a_login_has_not_its_permission(stage, github):
+    maintainer = stage.world.add_user("maintainer", permission="admin")
+    assert github.permission_of(Account(id=maintainer.id + 1, login="maintainer")) is Permission.NONE
+    assert github.permission_of(Account(id=1, login="nobody")) is Permission.NONE
+
+
+def test_accounts_are_found_by_login(stage, github):
+    assert github.find_account("ALICE") == Account(id=stage.world.users["alice"].id, login="alice")
+    assert github.find_account("github-actions[bot]") == ACTIONS_BOT
+    assert github.find_account("nobody") is None
+
+
+def test_only_a_personal_token_may_ask_who_it_is(stage, github):
+    with pytest.raises(GitHubError, match="not accessible by integration"):
+        github.whoami()
+    with GitHub(stage.world.repository, stage.world.personal_token().value, stage.server.api_url) as mine:
+        assert mine.whoami().login == "acme"
+
+
+def test_labels_are_added_and_taken_away(stage, github):
+    github.label(1, "accepted", "needs a look/now")
+    github.label(1, "accepted")
+    assert github.get_pull(1).labels == ("accepted", "needs a look/now")
+    github.unlabel(1, "needs a look/now")
+    github.unlabel(1, "never there")
+    assert stage.pull.labels == ["accepted"]
+
+
+def test_a_pull_request_is_closed(stage, github):
+    github.close_pull(1)
+    assert stage.pull.state == "closed"
+    assert not github.get_pull(1).is_open
+
+
+# Comments
+
+
+def test_one_comment_is_written_then_edited(stage, github):
+    first = github.upsert_comment(1, MARKER, f"{MARKER} queued")
+    second = github.upsert_comment(1, MARKER, f"{MARKER} done")
+    assert second.id == first.id
+    assert second.author == ACTIONS_BOT
+    assert [comment.body for comment in stage.world.comments_on(1)] == ["/rank", f"{MARKER} done"]
+
+
+def test_a_comment_that_says_so_already_is_left_alone(stage, github):
+    comment = github.upsert_comment(1, MARKER, f"{MARKER} same")
+    github.upsert_comment(1, MARKER, f"{MARKER} same")
+    github.upsert_comment(1, MARKER, f"{MARKER} same", known=comment)
+    assert not stage.server.requests("PATCH *")
+    assert github.requests_made == 3  # look, write; look; nothing
+
+
+def test_a_strangers_comment_with_our_marker_is_not_ours(stage, github):
+    forged = stage.world.add_comment(1, stage.world.users["alice"], f"{MARKER} first place!")
+    assert github.find_comment(1, MARKER) is None
+    ours = github.upsert_comment(1, MARKER, f"{MARKER} judged")
+    assert ours.id != forged.id
+    assert forged.body == f"{MARKER} first place!"
+    assert github.find_comment(1, MARKER) == ours
+
+
+def test_another_bots_comment_with_our_marker_is_not_ours(stage, github):
+    other = stage.world.add_user("github-actions-helper[bot]", kind="Bot")
+    stage.world.add_comment(1, other, MARKER)
+    assert github.find_comment(1, MARKER) is None
+
+
+def test_our_comment_without_the_marker_is_another_one(stage, github):
+    other = github.comment(1, "You changed two files.")
+    ours = github.upsert_comment(1, MARKER, MARKER)
+    assert ours.id != other.id
+    assert stage.world.comments[other.id].body == "You changed two files."
+
+
+def test_our_comment_is_found_behind_a_hundred_others(stage, github):
+    [first] = stage.world.comments_on(1)
+    for number in range(120):
+        stage.world.comments[number] = replace(first, id=number + 1, body=f"{MARKER} {number}")
+    ours = github.comment(1, f"{MARKER} ours")
+    assert github.find_comment(1, MARKER) == ours
+    assert len(list(github.comments(1))) == 122
+
+
+def test_a_deleted_authors_comment_is_the_ghosts(stage, github):
+    stage.world.comments_on(1)[0].author = None
+    assert next(github.comments(1)).author.login == "ghost"
+
+
+def test_a_body_without_its_marker_is_our_mistake(stage, github):
+    with pytest.raises(ValueError, match="marker"):
+        github.upsert_comment(1, MARKER, "no marker here")
+
+
+def test_a_comment_too_long_for_github_is_cut(stage, github):
+    comment = github.comment(1, "x" * 70_000)
+    assert len(comment.body) == 65_536
+    assert comment.body.endswith("x…")
+
+
+def test_a_reaction_given_twice_is_one(stage, github):
+    comment = stage.world.comments_on(1)[0]
+    github.react(comment.id, Reaction.EYES)
+    github.react(comment.id, Reaction.EYES)
+    assert [content for _, _, content in comment.reactions] == ["eyes"]
+
+
+# Checks
+
+
+def test_a_check_is_one_from_queued_to_done(stage, github):
+    queued = github.upsert_check(stage.check)
+    remark = Annotation(path=PATH, line=2, message="output[3] is 1.5, expected 1.0", title="WA", level=Level.WARNING)
+    done = Check(
+        name="PullRank / CPU",
+        head_sha=stage.pull.head_sha,
+        state=CheckState.FAILURE,
+        title="Wrong answer",
+        summary="**1 of 3** tests failed",
+        text='{"verdict": "WA"}',
+        annotations=(remark,),
+        external_id="1-0a1b2c3d4e5f-CPU-ranked-1",
+        details_url="https://example.org/board",
+    )
+    assert github.upsert_check(done) == queued
+    assert github.upsert_check(done, queued) == queued
+    [check] = stage.world.checks.values()
+    assert (check.status, check.conclusion, check.details_url) == ("completed", "failure", "https://example.org/board")
+    assert check.output == {"title": done.title, "summary": done.summary, "text": done.text}
+    assert check.annotations[0] == {
+        "path": PATH,
+        "start_line": 2,
+        "end_line": 2,
+        "annotation_level": "warning",
+        "message": remark.message,
+        "title": "WA",
+    }
+    [found] = github.checks(stage.pull.head_sha)
+    assert (found.id, found.state, found.external_id) == (queued, CheckState.FAILURE, done.external_id)
+
+
+@pytest.mark.parametrize("state", CheckState)
+def test_every_state_of_a_check_comes_back_as_it_went(stage, github, state):
+    check = Check(name="PullRank / CPU", head_sha=stage.pull.head_sha, state=state, title="so")
+    github.create_check(check)
+    assert [check.state for check in github.checks(stage.pull.head_sha, "PullRank / CPU")] == [state]
+    assert github.checks(stage.pull.head_sha, "PullRank / H100") == ()
+
+
+def test_more_annotations_and_text_than_github_takes_are_cut(stage, github):
+    remarks = tuple(Annotation(path=PATH, line=line, message="no") for line in range(1, 80))
+    github.create_check(
+        Check(
+            name="long",
+            head_sha=stage.pull.head_sha,
+            state=CheckState.FAILURE,
+            title="long",
+            text="x" * 99_999,
+            annotations=remarks,
+        )
+    )
+    [check] = stage.world.checks.values()
+    assert len(check.annotations) == 50
+    assert len(check.output["text"]) == 65_535
+
+
+@pytest.mark.parametrize(
+    ("state", "word"),
+    [
+        (CheckState.QUEUED, "pending"),
+        (CheckState.RUNNING, "pending"),
+        (CheckState.SUCCESS, "success"),
+        (CheckState.NEUTRAL, "success"),
+        (CheckState.FAILURE, "failure"),
+        (CheckState.TIMED_OUT, "error"),
+    ],
+)
+def test_a_token_that_may_make_no_check_sets_a_status(stage, state, word):
+    token = stage.world.personal_token()
+    check = Check(name="PullRank / CPU", head_sha=stage.pull.head_sha, state=state, title="t" * 200)
+    with GitHub(stage.world.repository, token.value, stage.server.api_url) as github:
+        assert github.create_check(check) is None
+        assert github.upsert_check(check) is None
+    assert [status.state for status in stage.world.statuses] == [word, word]
+    assert stage.world.statuses[0].description == "t" * 139 + "…"
+    assert len(stage.server.requests("POST */check-runs")) == 1
+
+
+def test_a_check_refused_for_its_rate_becomes_no_status(stage, github):
+    stage.server.fail("POST */check-runs", Failure(way=Way.SECONDARY_LIMIT, retry_after=3600))
+    with pytest.raises(RateLimitError):
+        github.create_check(stage.check)
+    assert not stage.world.statuses
+
+
+# Actions
+
+
+def test_a_dispatch_says_which_run_it_started(stage, github):
+    run_id = github.dispatch("evaluate.yml", {"request": "1-0a1b2c3d4e5f-CPU-ranked-1"})
+    assert run_id
+    run = github.get_run(run_id)
+    assert (run.title, run.event, run.status) == ("judge 1-0a1b2c3d4e5f-CPU-ranked-1", "workflow_dispatch", "queued")
+    assert stage.world.events[-1].run is stage.world.runs[run_id]
+
+
+@pytest.mark.parametrize(
+    ("workflow", "inputs", "ref", "message"),
+    [
+        ("other.yml", {}, "main", "404"),
+        ("evaluate.yml", {"request": "1", "gpus": "all"}, "main", "Unexpected inputs"),
+        ("evaluate.yml", {}, "main", "Required input 'request'"),
+        ("evaluate.yml", {"request": "1"}, "trunk", "No ref found"),
+    ],
+)
+def test_a_dispatch_that_github_refuses_says_why(github, workflow, inputs, ref, message):
+    with pytest.raises(GitHubError, match=message):
+        github.dispatch(workflow, inputs, ref)
+
+
+def test_runs_are_told_the_newest_first(stage, github):
+    second = stage.world.start_run("evaluate.yml", "workflow_dispatch")
+    stage.world.start_run("publish.yml", "push")
+    stage.world.finish_run(second, "failure")
+    assert [run.id for run in github.runs("evaluate.yml")] == [second.id, stage.run.id]
+    assert [run.conclusion for run in github.runs("evaluate.yml", status="completed")] == ["failure"]
+    assert github.runs("evaluate.yml", created=">=2999-01-01T00:00:00Z") == ()
+
+
+def test_a_run_is_cancelled_unless_it_has_ended(stage, github):
+    github.cancel_run(stage.run.id)
+    github.cancel_run(stage.run.id)
+    assert github.get_run(stage.run.id).conclusion == "cancelled"
+
+
+def test_a_jobs_times_are_githubs(stage, github):
+    [job] = github.jobs(stage.run.id)
+    assert (job.name, job.conclusion, job.runner) == ("judge", "success", "gpu-1")
+    assert job.started_at == stage.run.jobs[0].started_at
+    assert job.completed_at == stage.run.jobs[0].completed_at
+
+
+def test_an_artifact_comes_from_a_host_that_never_sees_the_token(stage, github):
+    [artifact] = github.artifacts(stage.run.id, "judgement")
+    assert github.artifacts(stage.run.id, "bundle") == ()
+    content = github.download_artifact(artifact.id, artifact.size, artifact.digest)
+    assert content == b"PK, as if it were a zip"
+    [request] = stage.server.requests("GET /artifacts/*")
+    assert not request.has_token
+
+
+@pytest.mark.parametrize(
+    ("max_bytes", "digest", "message"),
+    [(10, "", "larger than 10 bytes"), (1000, "0" * 64, "not the one that was made")],
+)
+def test_an_artifact_too_large_or_of_another_digest_is_refused(stage, github, max_bytes, digest, message):
+    with pytest.raises(GitHubError, match=message):
+        github.download_artifact(stage.run.artifacts[0].id, max_bytes, digest)
+
+
+def test_an_expired_artifact_is_an_error(stage, github):
+    stage.run.artifacts[0].expired = True
+    with pytest.raises(GitHubError, match="410 Artifact has expired"):
+        github.download_artifact(stage.run.artifacts[0].id, 1000)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        Failure(status=503),
+        Failure(way=Way.RESET),
+        Failure(way=Way.TRUNCATED, is_done=True),
+        Failure(way=Way.CUT_OFF, is_done=True),
+    ],
+)
+def test_storage_that_fails_is_an_error(stage, github, failure):
+    stage.server.fail("GET /artifacts/*", failure)
+    artifact = stage.run.artifacts[0]
+    with pytest.raises(GitHubError, match="artifact"):
+        github.download_artifact(artifact.id, 1000, artifact.digest)
+
+
+# Merging
+
+
+def test_a_merge_squashes_the_judged_head_under_our_title(stage, github):
+    merge = github.merge(1, stage.pull.head_sha, "vectoradd: alice, 412 µs", "Judged on CPU.")
+    assert merge.state is MergeState.MERGED
+    assert github.get_pull(1).merged
+    git = stage.world.git
+    assert git.message("main") == "vectoradd: alice, 412 µs\n\nJudged on CPU."
+    assert git.parents("main") == [stage.pull.base_sha]
+    assert git.read("main", PATH) == SOURCE.encode()
+
+
+def test_a_head_that_moved_is_not_merged(stage, github):
+    judged = stage.pull.head_sha
+    stage.world.push(stage.pull, {PATH: "import os"})
+    merge = github.merge(1, judged, "title", "")
+    assert merge.state is MergeState.MOVED
+    assert "Head branch was modified" in merge.reason
+    assert stage.world.git.read("main", PATH) is None
+
+
+def test_a_conflict_and_a_draft_are_refused(stage, github):
+    stage.world.convert_to_draft(stage.pull)
+    assert "draft" in github.merge(1, stage.pull.head_sha, "title", "").reason
+    stage.world.mark_ready(stage.pull)
+    stage.world.commit({PATH: "another\n"})
+    merge = github.merge(1, stage.pull.head_sha, "title", "")
+    assert merge.state is MergeState.REFUSED
+    assert "not mergeable" in merge.reason
+
+
+def test_a_merge_whose_answer_was_lost_is_merged(stage, github):
+    stage.server.fail("PUT */merge", Failure(status=502, is_done=True))
+    assert github.merge(1, stage.pull.head_sha, "title", "").state is MergeState.MERGED
+    assert stage.world.git.parents("main") == [stage.pull.base_sha]
+
+
+def test_a_change_to_workflows_cannot_be_merged_by_a_workflows_token(stage, github):
+    stage.world.push(stage.pull, {".github/workflows/evil.yml": "on: push"})
+    with pytest.raises(GitHubError, match="refusing to allow"):
+        github.merge(1, stage.pull.head_sha, "title", "")
+
+
+# Failures
+
+Call = Callable[[GitHub, Stage], object]
+
+READS: dict[str, Call] = {
+    "get_pull": lambda github, stage: github.get_pull(1),
+    "open_pulls": lambda github, stage: github.open_pulls(),
+    "changed_files": lambda github, stage: github.changed_files(1),
+    "changed_between": lambda github, stage: github.changed_between(stage.pull.base_sha, stage.pull.head_sha),
+    "tree_entry": lambda github, stage: github.tree_entry(stage.pull.head_sha, PATH),
+    "read_blob": lambda github, stage: github.read_blob(stage.blob, 1000),
+    "permission_of": lambda github, stage: github.permission_of(Account(id=stage.pull.author.id, login="alice")),
+    "find_account": lambda github, stage: github.find_account("alice"),
+    "comments": lambda github, stage: list(github.comments(1)),
+    "find_comment": lambda github, stage: github.find_comment(1, MARKER),
+    "find_check": lambda github, stage: github.find_check(stage.pull.head_sha, "PullRank / CPU"),
+    "checks": lambda github, stage: github.checks(stage.pull.head_sha),
+    "runs": lambda github, stage: github.runs("evaluate.yml", created="2026-01-01T00:00:00Z", status="in_progress"),
+    "get_run": lambda github, stage: github.get_run(stage.run.id),
+    "jobs": lambda github, stage: github.jobs(stage.run.id),
+    "artifacts": lambda github, stage: github.artifacts(stage.run.id),
+    "download_artifact": lambda github, stage: github.download_artifact(stage.run.artifacts[0].id, 1000),
+}  # fmt: skip
+
+REPEATED_WRITES: dict[str, Call] = {
+    "upsert_comment": lambda github, stage: github.upsert_comment(1, MARKER, f"{MARKER} {time.monotonic_ns()}").id,
+    "update_check": lambda github, stage: github.update_check(min(stage.world.checks), stage.check),
+    "upsert_check": lambda github, stage: github.upsert_check(stage.check),
+    "unlabel": lambda github, stage: github.unlabel(1, "never there"),
+    "close_pull": lambda github, stage: github.close_pull(1),
+}  # fmt: skip
+
+POSTS: dict[str, Call] = {
+    "comment": lambda github, stage: github.comment(1, "Hello"),
+    "react": lambda github, stage: github.react(min(stage.world.comments), Reaction.EYES),
+    "label": lambda github, stage: github.label(1, "accepted"),
+    "create_check": lambda github, stage: github.create_check(stage.check),
+    "dispatch": lambda github, stage: github.dispatch("evaluate.yml", {"request": "1"}),
+    "cancel_run": lambda github, stage: github.cancel_run(stage.run.id),
+}
+
+LOST = (
+    Failure(status=500),
+    Failure(status=502, is_done=True),
+    Failure(status=503, retry_after=0),
+    Failure(way=Way.RESET),
+    Failure(way=Way.RESET, is_done=True),
+)
+LIMITS = (
+    Failure(way=Way.SECONDARY_LIMIT, retry_after=0),
+    Failure(way=Way.SECONDARY_LIMIT),
+    Failure(status=429, retry_after=0),
+)
+ANSWERED_BLINDLY = {"update_check", "unlabel", "close_pull", "react", "label", "cancel_run"}
+"""Calls that read nothing of the answer."""
+UNREADABLE = (
+    Failure(way=Way.HTML),
+    Failure(way=Way.HTML, is_done=True),
+    Failure(way=Way.TRUNCATED),
+    Failure(way=Way.CUT_OFF),
+)
+
+
+def name(value: object) -> str:
+    if isinstance(value, Failure):
+        return "-".join(
+            [str(value.status if value.way is Way.STATUS else value.way), *(["done"] if value.is_done else [])]
+        )
+    return str(value)
+
+
+@pytest.mark.parametrize("failure", LOST + LIMITS, ids=name)
+@pytest.mark.parametrize("call", READS | REPEATED_WRITES)
+def test_what_may_be_repeated_is_repeated(calm, failure, call):
+    ask = (READS | REPEATED_WRITES)[call]
+    with calm.connect() as github:
+        expected = ask(github, calm)
+        calm.server.fail("* /repos/*" if call != "find_account" else "*", failure)
+        before = github.requests_made
+        assert ask(github, calm) == expected
+        assert github.requests_made > before + 1
+
+
+@pytest.mark.parametrize("failure", LOST, ids=name)
+@pytest.mark.parametrize("call", POSTS)
+def test_a_post_that_failed_is_never_sent_again(calm, failure, call):
+    before = len(calm.server.requests("POST *"))
+    calm.server.fail("POST *", failure)
+    with calm.connect() as github, pytest.raises(GitHubError):
+        POSTS[call](github, calm)
+    assert len(calm.server.requests("POST *")) == before + 1
+
+
+@pytest.mark.parametrize("failure", LIMITS, ids=name)
+@pytest.mark.parametrize("call", POSTS)
+def test_a_post_refused_for_its_rate_is_sent_again(calm, failure, call):
+    before = len(calm.server.requests("POST *"))
+    calm.server.fail("POST *", failure)
+    with calm.connect() as github:
+        POSTS[call](github, calm)
+    assert len(calm.server.requests("POST *")) == before + 2
+
+
+@pytest.mark.parametrize("failure", UNREADABLE, ids=name)
+@pytest.mark.parametrize("call", READS | REPEATED_WRITES | POSTS)
+def test_an_answer_that_is_no_json_is_our_error(calm, failure, call):
+    calm.server.fail("*", failure, times=2)
+    with calm.connect() as github, pytest.raises(GitHubError) as caught:
+        (READS | REPEATED_WRITES | POSTS)[call](github, calm)
+    assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize("failure", [Failure(status=500), Failure(way=Way.RESET), Failure(way=Way.SECONDARY_LIMIT, retry_after=0)], ids=name)  # fmt: skip
+def test_what_fails_for_good_is_given_up_after_four_times(calm, failure):
+    calm.server.fail("*", failure, times=100)
+    before = len(calm.server.log)
+    with calm.connect() as github, pytest.raises(GitHubError, match="GET /repos/acme/kernels/pulls/1"):
+        github.get_pull(1)
+    assert len(calm.server.log) == before + 4
+    assert github.requests_made == 4
+
+
+@pytest.mark.parametrize("call", sorted((READS | REPEATED_WRITES | POSTS).keys() - ANSWERED_BLINDLY))
+def test_an_answer_of_another_shape_is_our_error(calm, call):
+    calm.server.fail("*", Failure(way=Way.NONSENSE), times=2)
+    with calm.connect() as github, pytest.raises(GitHubError, match=r"cannot be read|named no address"):
+        (READS | REPEATED_WRITES | POSTS)[call](github, calm)
+
+
+def test_silence_ends_after_the_time_limit(calm):
+    calm.server.fail("*", Failure(way=Way.SILENCE, seconds=2.5))
+    with calm.connect(timeout_s=1) as github:
+        began = time.monotonic()
+        with pytest.raises(GitHubError):
+            github.comment(1, "Hello?")
+        assert 0.9 < time.monotonic() - began < 2
+        calm.server.fail("GET *", Failure(way=Way.SILENCE, seconds=2.5))
+        assert github.get_pull(1).number == 1
+
+
+def test_a_wait_that_github_asks_for_is_waited(calm):
+    calm.server.fail("*", Failure(way=Way.SECONDARY_LIMIT, retry_after=1))
+    with calm.connect(patience_s=2) as github:
+        began = time.monotonic()
+        github.comment(1, "Hello")
+        assert 1 <= time.monotonic() - began < 2
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        Failure(way=Way.SECONDARY_LIMIT, retry_after=3600),
+        Failure(way=Way.PRIMARY_LIMIT, seconds=3600),
+        Failure(status=429, retry_after=3600),
+        Failure(status=429),
+        Failure(status=503, retry_after=3600),
+    ],
+)
+@pytest.mark.parametrize("call", [READS["get_pull"], POSTS["comment"]], ids=["read", "write"])
+def test_a_wait_that_is_too_long_is_an_error_at_once(calm, failure, call):
+    calm.server.fail("*", failure)
+    before, began = len(calm.server.log), time.monotonic()
+    with calm.connect(patience_s=60) as github, pytest.raises(GitHubError) as caught:
+        call(github, calm)
+    assert time.monotonic() - began < 1
+    assert len(calm.server.log) == before + 1
+    assert failure.status == 503 or isinstance(caught.value, RateLimitError)
+
+
+def test_a_limit_that_begins_anew_soon_is_waited_for(calm):
+    calm.server.fail("*", Failure(way=Way.PRIMARY_LIMIT, seconds=0))
+    with calm.connect(patience_s=3) as github:
+        assert github.get_pull(1).number == 1
+
+
+def test_a_used_up_token_is_a_rate_limit(stage):
+    token = stage.world.workflow_token(EVERYTHING, limit=2)
+    with GitHub(stage.world.repository, token.value, stage.server.api_url) as github:
+        github.get_pull(1)
+        github.get_pull(1)
+        with pytest.raises(RateLimitError, match="try again later"):
+            github.get_pull(1)
+
+
+def test_nobody_at_home_is_an_error():
+    with GitHub("acme/kernels", "t", "http://127.0.0.1:9", patience_s=0.1) as github, pytest.raises(GitHubError):
+        github.get_pull(1)
+
+
+@pytest.mark.parametrize(
+    ("scopes", "call", "message"),
+    [
+        ({}, READS["get_pull"], "permissions"),
+        ({"pull-requests": "read"}, POSTS["comment"], "Resource not accessible by integration"),
+        ({"contents": "read"}, lambda github, stage: github.merge(1, stage.pull.head_sha, "t", ""), "not accessible"),
+        ({"contents": "read"}, POSTS["dispatch"], "not accessible"),
+        ({"contents": "read"}, POSTS["create_check"], "/statuses/"),
+    ],
+)
+def test_a_token_without_the_permission_is_told_so(calm, scopes, call, message):
+    with calm.connect(scopes) as github, pytest.raises(GitHubError, match=message) as caught:
+        call(github, calm)
+    assert caught.value.status == 403
+
+
+def test_a_wrong_token_is_named_but_never_shown(calm):
+    github = GitHub("acme/kernels", "ghs_secret123", calm.server.api_url)
+    with github, pytest.raises(GitHubError, match="the token is wrong or has expired") as caught:
+        github.get_pull(1)
+    assert "secret123" not in str(caught.value)
+
+
+def test_a_missing_pull_request_is_named(calm):
+    with calm.connect() as github, pytest.raises(GitHubError, match=r"/pulls/999: .*404 Not Found; it does not exist"):
+        github.get_pull(999)
+
+
+@pytest.mark.parametrize("repository", ["kernels", "acme/kernels/x", "acme/../x", "acme/ker nels", ""])
+def test_what_is_no_repository_is_refused(repository):
+    with pytest.raises(GitHubError, match="OWNER/NAME"):
+        GitHub(repository, "token")
+
+
+def test_every_request_is_counted(stage, github):
+    stage.server.fail("GET */pulls/1", Failure(status=502), times=2)
+    github.get_pull(1)
+    github.upsert_comment(1, MARKER, MARKER)
+    stage.server.fail("POST *", Failure(way=Way.SECONDARY_LIMIT, retry_after=0))
+    github.react(min(stage.world.comments), Reaction.ROCKET)
+    github.download_artifact(stage.run.artifacts[0].id, 1000)
+    assert github.requests_made == len(stage.server.log) == 9

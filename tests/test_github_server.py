@@ -1,0 +1,256 @@
+"""The stand-in for GitHub: that it judges both sides by GitHub's description, and keeps GitHub's rules."""
+
+import base64
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scripts.gh import GitHub
+from scripts.pulls import GitHubError
+from tests.github_server import Event, GitHubServer, Token, World
+from tests.github_server.contract import contract
+from tests.github_server.reduce_openapi import TARGET
+from tests.github_server.routes import ROUTES
+
+PATH = "submissions/vectoradd/alice/submission.py"
+NOT_DESCRIBED = {
+    "GET /repos/{owner}/{repo}/actions/policies",
+    "POST /repos/{owner}/{repo}/actions/policies",
+    "PUT /repos/{owner}/{repo}/actions/policies/{policy_id}",
+}
+"""GitHub has these, and its description does not yet."""
+
+
+@pytest.fixture
+def world(tmp_path) -> World:
+    return World(tmp_path / "github")
+
+
+@pytest.fixture
+def server(world) -> Iterator[GitHubServer]:
+    with GitHubServer(world) as server:
+        yield server
+
+
+def ask(server: GitHubServer, token: Token, method: str, path: str, body: object = None) -> object:
+    with GitHub(server.world.repository, token.value, server.api_url) as github:
+        return github.ask(method, path, body)
+
+
+def git(folder: Path, *arguments: str, token: Token | None = None) -> subprocess.CompletedProcess[str]:
+    credentials = base64.b64encode(f"x-access-token:{token.value}".encode()).decode() if token else ""
+    settings = [("http.extraheader", f"Authorization: Basic {credentials}")] if token else []
+    settings += [("user.name", "bot"), ("user.email", "bot@example.org")]
+    environment = {"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_COUNT": str(len(settings)), "GIT_CONFIG_GLOBAL": os.devnull}
+    for index, (key, value) in enumerate(settings):
+        environment |= {f"GIT_CONFIG_KEY_{index}": key, f"GIT_CONFIG_VALUE_{index}": value}
+    return subprocess.run(
+        ["git", *arguments], cwd=folder, env=os.environ | environment, capture_output=True, text=True, check=False
+    )
+
+
+# The judge
+
+
+def test_every_route_is_described_by_github():
+    assert {route.name for route in ROUTES} - set(contract().operations) == NOT_DESCRIBED
+
+
+def test_the_description_is_small_and_sorted():
+    text = TARGET.read_text()
+    assert len(text) < 600_000
+    assert text == json.dumps(json.loads(text), sort_keys=True, separators=(",", ":")) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ({"name": "CPU"}, "body"),  # no head_sha
+        ({"name": "CPU", "head_sha": "0" * 40, "state": "done"}, "body.state: unknown"),
+        ({"name": "CPU", "head_sha": "0" * 40, "output": {"title": "t", "summary": "s", "body": "b"}}, "output.body"),
+        ({"name": 7, "head_sha": "0" * 40}, "7 is not of type 'string'"),
+        ({"name": "CPU", "head_sha": "0" * 40, "conclusion": "great"}, "'great' is not one of"),
+        (None, "needs a body"),
+    ],
+)
+def test_a_request_that_github_does_not_know_is_a_fault(body, fault):
+    faults = contract().faults_of_request("POST /repos/{owner}/{repo}/check-runs", {}, body)
+    assert any(fault in found for found in faults), faults
+
+
+def test_a_query_that_github_does_not_know_is_a_fault():
+    name = "GET /repos/{owner}/{repo}/pulls"
+    assert contract().faults_of_request(name, {"state": "open", "per_page": "100", "page": "2"}, None) == []
+    assert contract().faults_of_request(name, {"limit": "5"}, None) == ["?limit: unknown"]
+    assert contract().faults_of_request(name, {"state": "merged"}, None)
+    assert contract().faults_of_request(name, {"page": "two"}, None)
+
+
+@pytest.mark.parametrize(
+    ("status", "change"),
+    [
+        (200, {"id": "7"}),
+        (200, {"invented": True}),
+        (200, {"user": {"login": "alice"}}),
+        (200, {"created_at": None}),
+        (418, {}),
+    ],
+)
+def test_an_answer_that_github_never_gives_is_a_fault(status, change):
+    name = "GET /repos/{owner}/{repo}/issues/comments/{comment_id}"
+    whole = contract().complete_answer(name, 200, {"id": 7, "body": "Hello", "user": None})
+    assert contract().faults_of_answer(name, 200, whole) == []
+    assert contract().faults_of_answer(name, status, whole | change)
+
+
+def test_a_fault_ends_the_server_with_an_error(world):
+    token = world.workflow_token({"issues": "read"})
+    with pytest.raises(AssertionError, match=r"asks \?since: unknown"), GitHubServer(world) as server:
+        ask(server, token, "GET", "/labels?since=2026")
+
+
+def test_a_path_that_nothing_serves_is_a_fault(world, server):
+    with pytest.raises(GitHubError, match="404"):
+        ask(server, world.workflow_token({}), "GET", "/milestones")
+    assert server.faults == ["GET /repos/acme/kernels/milestones: nothing serves this"]
+    server.faults.clear()
+
+
+# Events
+
+
+def test_what_people_do_is_told_as_github_tells_it(world):
+    alice = world.add_user("alice")
+    pull = world.open_pull(alice, {PATH: "x = 1\n"}, draft=True)
+    world.mark_ready(pull)
+    before = pull.head_sha
+    after = world.push(pull, {PATH: "x = 2\n"})
+    comment = world.add_comment(pull.number, alice, "/rank gpu=CPU")
+    world.edit_comment(comment, "/test")
+    world.convert_to_draft(pull)
+    world.close(pull)
+    world.reopen(pull)
+    told = [(event.name, event.payload["action"]) for event in world.events]
+    assert told == [
+        ("pull_request_target", "opened"),
+        ("pull_request_target", "ready_for_review"),
+        ("pull_request_target", "synchronize"),
+        ("issue_comment", "created"),
+        ("issue_comment", "edited"),
+        ("pull_request_target", "converted_to_draft"),
+        ("pull_request_target", "closed"),
+        ("pull_request_target", "reopened"),
+    ]
+    opened, pushed, commented = (world.events[index].payload for index in (0, 2, 3))
+    assert opened["pull_request"]["draft"] is True
+    assert opened["pull_request"]["user"]["id"] == opened["sender"]["id"] == alice.id
+    assert (pushed["before"], pushed["after"], pushed["pull_request"]["head"]["sha"]) == (before, after, after)
+    assert commented["comment"]["body"] == "/rank gpu=CPU"
+    assert commented["issue"]["pull_request"]["url"].endswith("/pulls/1")
+
+
+def test_what_a_workflows_token_does_starts_nothing_but_what_it_dispatches(world, server):
+    world.commit({".github/workflows/publish.yml": "name: publish\non: workflow_dispatch\njobs: {}\n"})
+    pull = world.open_pull(world.add_user("alice"), {PATH: "x = 1\n"})
+    heard: list[Event] = []
+    world.listeners.append(heard.append)
+    token = world.workflow_token({"contents": "write", "pull-requests": "write", "actions": "write"})
+    with GitHub(world.repository, token.value, server.api_url) as github:
+        github.comment(1, "Judged.")
+        github.merge(1, pull.head_sha, "title", "")
+        assert heard == []
+        github.dispatch("publish.yml", {})
+    assert [event.name for event in heard] == ["workflow_dispatch"]
+
+
+# Rules
+
+
+def test_answers_tell_how_much_of_the_limit_is_left(world, server):
+    token = world.workflow_token({}, limit=1000)
+    with GitHub(world.repository, token.value, server.api_url) as github:
+        github.ask("GET", "")
+        assert github._github.rate_limiting == (999, 1000)
+
+
+def test_a_renamed_account_keeps_its_id(world, server):
+    alice = world.add_user("alice")
+    world.rename(alice, "alicia")
+    with GitHub(world.repository, world.personal_token().value, server.api_url) as github:
+        assert github.find_account("alice") is None
+        assert github.find_account("alicia").id == alice.id
+
+
+@pytest.mark.parametrize(
+    ("scopes", "is_welcome"), [({"contents": "write"}, True), ({"contents": "read"}, False), (None, False)]
+)
+def test_a_push_needs_a_token_that_may_write(world, server, tmp_path, scopes, is_welcome):
+    token = None if scopes is None else world.workflow_token(scopes)
+    assert git(tmp_path, "clone", "--quiet", server.git_url, "clone").returncode == 0
+    clone = tmp_path / "clone"
+    # Large enough that git sends it in chunks.
+    (clone / "fact.bin").write_bytes(os.urandom(2_000_000))
+    git(clone, "add", ".")
+    git(clone, "commit", "--quiet", "--message", "A fact")
+    pushed = git(clone, "push", "--quiet", "origin", "HEAD:ledger", token=token)
+    assert (pushed.returncode == 0) == is_welcome, pushed.stderr
+    assert (world.git.find_commit("ledger") is not None) == is_welcome
+
+
+def test_a_push_that_is_no_fast_forward_is_refused(world, server, tmp_path):
+    token = world.workflow_token({"contents": "write"})
+    git(tmp_path, "clone", "--quiet", server.git_url, "clone")
+    world.commit({"README.md": "Meanwhile\n"})
+    git(tmp_path / "clone", "commit", "--quiet", "--allow-empty", "--message", "Late")
+    pushed = git(tmp_path / "clone", "push", "--quiet", "origin", "HEAD:main", token=token)
+    assert pushed.returncode == 1
+    assert "fetch first" in pushed.stderr
+
+
+def test_a_blobless_shallow_clone_is_served(world, server, tmp_path):
+    world.commit({"README.md": "Hello\n"})
+    cloned = git(tmp_path, "clone", "--quiet", "--depth=1", "--filter=blob:none", "--no-checkout", server.git_url, "c")
+    assert cloned.returncode == 0, cloned.stderr
+    assert git(tmp_path / "c", "show", "HEAD:README.md").stdout == "Hello\n"
+
+
+def test_what_setup_writes_is_read_back(world, server):
+    token = world.personal_token()
+    approval = "/actions/permissions/fork-pr-contributor-approval"
+    ask(server, token, "PUT", approval, {"approval_policy": "all_external_contributors"})
+    assert ask(server, token, "GET", approval)["approval_policy"] == "all_external_contributors"
+    workflow = {"default_workflow_permissions": "read", "can_approve_pull_request_reviews": False}
+    ask(server, token, "PUT", "/actions/permissions/workflow", workflow)
+    assert ask(server, token, "GET", "/actions/permissions/workflow")["default_workflow_permissions"] == "read"
+    ask(server, token, "POST", "/labels", {"name": "accepted", "color": "0e8a16", "description": "Judged."})
+    assert [label["name"] for label in ask(server, token, "GET", "/labels")] == ["accepted"]
+    ask(server, token, "POST", "/pages", {"build_type": "workflow"})
+    assert ask(server, token, "GET", "/pages")["build_type"] == "workflow"
+    ruleset = {"name": "ledger", "target": "branch", "enforcement": "active", "rules": [{"type": "deletion"}]}
+    made = ask(server, token, "POST", "/rulesets", ruleset)
+    assert ask(server, token, "GET", f"/rulesets/{made['id']}")["rules"] == [{"type": "deletion"}]
+    policy = {"protected_branches": False, "custom_branch_policies": True}
+    ask(server, token, "PUT", "/environments/announce", {"deployment_branch_policy": policy})
+    ask(server, token, "POST", "/environments/announce/deployment-branch-policies", {"name": "main"})
+    branches = ask(server, token, "GET", "/environments/announce/deployment-branch-policies")["branch_policies"]
+    assert [branch["name"] for branch in branches] == ["main"]
+    ask(server, token, "POST", "/actions/policies", {"event": "pull_request_target", "policy": "allow"})
+    assert ask(server, token, "GET", "/actions/policies")["total_count"] == 1
+    ask(
+        server,
+        token,
+        "POST",
+        "/actions/runners/generate-jitconfig",
+        {"name": "r", "runner_group_id": 1, "labels": ["gpu"]},
+    )
+    assert ask(server, token, "GET", "/actions/runners")["total_count"] == 1
+
+
+@pytest.mark.parametrize("scopes", [{"contents": "write", "actions": "write"}, {}])
+def test_settings_are_closed_to_a_workflows_token(world, server, scopes):
+    with pytest.raises(GitHubError, match="not accessible"):
+        ask(server, world.workflow_token(scopes), "PUT", "/actions/permissions/workflow", {})
