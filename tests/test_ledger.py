@@ -24,7 +24,9 @@ from harness.judgement import (
     SubmissionInfo,
 )  # fmt: skip
 from harness.verdict import Verdict
-from scripts.ledger import Ledger, LedgerError
+from scripts.ledger import Ledger, LedgerError, RequestStatus
+from scripts.moderation import Action, KnownAccount, Moderation
+from scripts.request import Ending, EndState, Request, make_id
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
 
@@ -270,3 +272,173 @@ def test_the_same_judgement_under_two_names_counts_once(tmp_path: Path) -> None:
     assert len(contents.judgements) == 1
     assert [fault.path for fault in contents.faults] == [second.relative_to(tmp_path)]
     assert str(first.relative_to(tmp_path)) in contents.faults[0].reason
+
+
+# Requests and how they ended.
+
+
+def asked(pull_request: int = 12, *, minute: int = 0, attempt: int = 1, **rest: Any) -> Request:
+    fields: dict[str, Any] = {
+        "user_id": 7, "login": "ada", "pull_request": pull_request, "head_sha": "a" * 40, "blob_sha": "b" * 40,
+        "task": "vectoradd", "gpu": "CPU", "mode": Mode.RANKED, "asked_at": START + timedelta(minutes=minute), "asked_by": 7,
+    } | rest  # fmt: skip
+    made = make_id(pull_request, fields["head_sha"], fields["gpu"], fields["mode"], attempt)
+    return Request(id=made, **fields)
+
+
+def ended(request: Request, state: EndState = EndState.JUDGED, **rest: Any) -> Ending:
+    verdict = Verdict.COMPILE_ERROR if state is EndState.JUDGED else None
+    return Ending(request=request.id, state=state, verdict=verdict, at=request.asked_at + timedelta(minutes=1), **rest)
+
+
+def statuses(ledger: Ledger) -> list[RequestStatus]:
+    found = ledger.requests()
+    assert not found.faults
+    return list(found)
+
+
+def test_a_request_is_open_until_it_has_ended(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    request = asked()
+    assert ledger.append_request(request)
+    assert [(one.request, one.is_open) for one in statuses(ledger)] == [(request, True)]
+    assert ledger.append_ending(request, ended(request, seconds=12.5))
+    assert [(one.ending, one.is_open) for one in statuses(ledger)] == [(ended(request, seconds=12.5), False)]
+    assert sorted(str(path.relative_to(ledger.path)) for path in ledger.path.rglob("*.json")) == [
+        "requests/2026-11-02/7-12-aaaaaaaaaaaa-CPU-ranked-1.ended.json",
+        "requests/2026-11-02/7-12-aaaaaaaaaaaa-CPU-ranked-1.json",
+    ]
+
+
+def test_a_ranked_request_knows_where_its_judgement_lies(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.append_request(request := asked())
+    assert statuses(ledger)[0].judgement_path is None
+    submission = SubmissionInfo(login="ada", digest="d" * 64, lines=3, pull_request=12, head_sha="a" * 40)
+    path = ledger.append(judged(submission=submission), request.id)
+    assert statuses(ledger)[0].judgement_path == path.relative_to(tmp_path)
+
+
+def test_an_event_that_comes_twice_makes_one_request(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    assert ledger.append_request(asked(minute=1))
+    assert not ledger.append_request(asked(minute=2))
+    assert not ledger.append_request(asked(minute=24 * 60))  # found again by the reconciler, after midnight
+    assert [one.request for one in statuses(ledger)] == [asked(minute=1)]
+    assert ledger.append_request(asked(attempt=2))
+    assert len(statuses(ledger)) == 2
+
+
+def test_what_was_said_first_about_the_end_of_a_request_holds(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.append_request(request := asked())
+    assert ledger.append_ending(request, ended(request, EndState.CANCELLED))
+    assert not ledger.append_ending(request, ended(request))
+    [status] = statuses(ledger)
+    assert status.ending and status.ending.state is EndState.CANCELLED
+
+
+def test_an_ending_ends_its_own_request(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="does not end"):
+        Ledger(tmp_path).append_ending(asked(12), ended(asked(13)))
+
+
+def test_requests_come_in_the_order_in_which_they_were_asked_for(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    for number, minute in [(5, 3), (3, 1), (4, 3), (1, 24 * 60), (2, 2)]:
+        ledger.append_request(asked(number, minute=minute))
+    assert [one.request.pull_request for one in statuses(ledger)] == [3, 2, 4, 5, 1]
+    next_day = (START + timedelta(days=1)).date()
+    assert [one.request.pull_request for one in ledger.requests(since=next_day)] == [1]
+    ledger.append_request(asked(6, minute=2, user_id=70))
+    assert [one.request.pull_request for one in ledger.requests(user_id=70)] == [6]
+    assert [one.request.pull_request for one in ledger.requests(user_id=7)] == [3, 2, 4, 5, 1]
+
+
+def copied_to_another_day(ledger: Path, path: Path) -> None:
+    (ledger / "requests/2026-11-03").mkdir()
+    (ledger / "requests/2026-11-03" / path.name).write_bytes(path.read_bytes())
+
+
+def given_to_another_account(ledger: Path, path: Path) -> None:
+    path.rename(path.with_name(path.name.replace("7-", "8-", 1)))
+
+
+def asked_for_again_on_another_day(ledger: Path, path: Path) -> None:
+    (ledger / "requests/2026-11-03").mkdir()
+    (ledger / asked(13, minute=24 * 60).place).write_text(asked(13, minute=24 * 60).to_json())
+
+
+def ended_without_having_been_asked_for(ledger: Path, path: Path) -> None:
+    (ledger / asked(14).place_of_ending).write_text(ended(asked(14)).to_json())
+
+
+def ended_by_the_ending_of_another(ledger: Path, path: Path) -> None:
+    (ledger / asked(13).place_of_ending).write_text(ended(asked(14)).to_json())
+
+
+def with_a_torn_ending(ledger: Path, path: Path) -> None:
+    (ledger / asked(13).place_of_ending).write_text(ended(asked(13)).to_json()[:-30])
+
+
+def beside_a_note(ledger: Path, path: Path) -> None:
+    (ledger / "requests/README.md").write_text("Hello.")
+
+
+REQUEST_FAULTS: list[tuple[Callable[[Path, Path], None], int, str]] = [
+    (lambda ledger, path: path.write_bytes(path.read_bytes()[:-9]), 2, "2026-11-02/7-13-aaaaaaaaaaaa-CPU-ranked-1.json: not JSON"),
+    (lambda ledger, path: os.truncate(path, 2**20), 2, "larger than 64 KiB"),
+    (lambda ledger, path: (path.unlink(), path.symlink_to("/etc/passwd")), 2, "not a plain file"),
+    (lambda ledger, path: (path.unlink(), os.mkfifo(path)), 2, "not a plain file"),
+    (copied_to_another_day, 3, "requests/2026-11-03/7-13-aaaaaaaaaaaa-CPU-ranked-1.json: its contents belong into requests/2026-11-02/7-13-"),
+    (given_to_another_account, 2, "its contents belong into requests/2026-11-02/7-13-"),
+    (asked_for_again_on_another_day, 3, "requests/2026-11-03/7-13-aaaaaaaaaaaa-CPU-ranked-1.json: the same was asked for before"),
+    (ended_without_having_been_asked_for, 3, "7-14-aaaaaaaaaaaa-CPU-ranked-1.ended.json: ends a request that is not there"),
+    (ended_by_the_ending_of_another, 3, "7-13-aaaaaaaaaaaa-CPU-ranked-1.ended.json: the ending of 14-"),
+    (with_a_torn_ending, 3, "7-13-aaaaaaaaaaaa-CPU-ranked-1.ended.json: not JSON"),
+    (beside_a_note, 3, "requests/README.md: not JSON"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("harm", "left", "reason"), REQUEST_FAULTS)
+def test_a_file_that_is_no_request_is_named_and_the_rest_is_read(
+    tmp_path: Path, harm: Callable[[Path, Path], Any], left: int, reason: str
+) -> None:
+    ledger = Ledger(tmp_path)
+    requests = [asked(number, minute=number) for number in (12, 13, 15)]
+    for request in requests:
+        ledger.append_request(request)
+    harm(tmp_path, tmp_path / requests[1].place)
+    found = ledger.requests()
+    assert len(found.facts) == left
+    assert all(status.is_open for status in found)
+    assert {status.request.id for status in found} >= {requests[0].id, requests[2].id}
+    assert [reason in str(fault) for fault in found.faults] == [True], found.faults
+
+
+# People.
+
+
+def test_an_account_stays_as_it_was_first_seen(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    bob = KnownAccount(user_id=8, login="bob", first_seen=START + timedelta(days=1))
+    ada = KnownAccount(user_id=70, login="ada", first_seen=START)
+    assert ledger.append_account(bob) and ledger.append_account(ada)
+    renamed = KnownAccount(user_id=70, login="ada-lovelace", first_seen=START + timedelta(days=2))
+    assert not ledger.append_account(renamed)
+    (tmp_path / "accounts/9.json").write_text(ada.to_json())
+    found = ledger.accounts()
+    assert found.facts == (ada, bob)
+    assert [str(fault) for fault in found.faults] == ["accounts/9.json: its contents belong into accounts/70.json"]
+
+
+def test_decisions_are_kept_in_their_order(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ban = Moderation(id="b", action=Action.BAN, user_id=7, reason="Attacked the judge.", by=1, at=START)
+    lifted = Moderation(
+        id="a", action=Action.UNBAN, user_id=7, reason="It was a mistake.", by=1, at=START + timedelta(hours=1)
+    )
+    assert ledger.append_moderation(lifted) and ledger.append_moderation(ban)
+    assert not ledger.append_moderation(ban)
+    assert ledger.moderations().facts == (ban, lifted)
+    assert (tmp_path / "moderation/2026-11-02-b.json").is_file()
