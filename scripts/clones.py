@@ -1,0 +1,320 @@
+"""Is this file somebody else's, but for names, comments and layout?  Parsed, never run; hostile source, bounded cost.
+
+    Python   its syntax tree, without docstrings; C++ that stands in its strings is read as C++
+    CUDA     its tokens, without comments
+      └─ names that the file itself makes become numbers, in the order in which they appear
+          └─ SHA-256: the fingerprint
+
+What a file does not name itself (`torch.add`, `sinf`, numbers, the shapes of strings) stays as it is, so two
+files with one fingerprint do the same.  A local name is numbered anew in each definition: who calls the loop
+variables of two kernels `i` and who calls them `i` and `j` have written the same.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum, auto
+from pathlib import PurePath
+
+MAX_BYTES = 256 * 1024
+MIN_TOKENS = 200
+"""Of a shorter file nobody can say whether it was copied or written twice; about fifteen plain lines of Python."""
+
+_PYTHON_ASIDE = re.compile(
+    rb"""#[^\n]*|(\"{3}|'{3})(?:\\.|[^\\])*?(?:\1|\Z)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?""", re.DOTALL
+)
+_C_ASIDE = re.compile(rb"""//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?""", re.DOTALL)
+_C_TOKEN = re.compile(
+    r"""(?P<layout>\s+|//[^\n]*|/\*.*?(?:\*/|\Z))
+    |(?P<string>R"(?P<mark>[^\s()\\"]{0,16})\(.*?(?:\)(?P=mark)"|\Z)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?)
+    |(?P<number>\.?\d(?:[\w.']|(?<=[eEpP])[+-])*)
+    |(?P<word>[A-Za-z_]\w*)
+    |(?P<other>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_STATEMENTS = re.compile(
+    "return|else|new|delete|case|goto|throw|co_return|typename|typedef|using|namespace|operator|sizeof|do|"
+    "define|include|ifdef|ifndef|undef|pragma|if|elif|endif"
+)
+"""C++ words after which a word is used, not declared."""
+
+_SCALARS = re.compile("void|bool|char|short|int|long|unsigned|signed|float|double|half|auto|const")
+
+
+class _Kind(StrEnum):
+    """What a token may be a name of."""
+
+    TEXT = auto()
+    NAME = auto()
+    ATTRIBUTE = auto()
+    STRING = auto()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Original:
+    """A merged file with whose fingerprint another's may agree."""
+
+    login: str
+    name: str
+    source: bytes
+
+
+@dataclass
+class _Tokens:
+    """A file as a row of tokens, and the names that it makes; None in the row begins a definition.
+
+    `shared` names are known in all definitions, `exported` ones to Python, too: they are C++ functions.
+    """
+
+    row: list[tuple[str, _Kind] | None] = field(default_factory=list)
+    shared: set[str] = field(default_factory=set)
+    local: set[str] = field(default_factory=set)
+    attributes: set[str] = field(default_factory=set)
+    exported: set[str] = field(default_factory=set)
+
+    def add(self, text: str, kind: _Kind = _Kind.TEXT) -> None:
+        self.row.append((text, kind))
+
+    def texts(self) -> Iterator[str]:
+        numbers: dict[str, dict[str, int]] = {"shared": {}, "local": {}, "attribute": {}}
+        for token in self.row:
+            if token is None:
+                numbers["local"].clear()
+            elif space := self._space(*token):
+                yield f"{space} {numbers[space].setdefault(token[0], len(numbers[space]))}"
+            else:
+                yield f"is {token[0]}"
+
+    def _space(self, text: str, kind: _Kind) -> str:
+        """Where a name of the file's own is numbered; empty for what is not."""
+        match kind:
+            case _Kind.NAME if text in self.shared:
+                return "shared"
+            case _Kind.NAME if text in self.local:
+                return "local"
+            case _Kind.ATTRIBUTE if text in self.attributes:
+                return "attribute"
+            case _Kind.ATTRIBUTE | _Kind.STRING if text in self.exported:
+                return "shared"
+        return ""
+
+
+def find_original(source: bytes, name: str, others: Iterable[Original], known: Iterable[bytes] = ()) -> Original | None:
+    """The first of the others' files that `source` equals.
+
+    Args:
+        known: files that anybody may hand in, as a task's templates and examples are.
+    """
+    outline = _outline(source, name)
+    alike = [one for one in others if _outline(one.source, one.name) == outline]
+    mine = fingerprint(source, name) if alike else None
+    original = next((one for one in alike if mine and fingerprint(one.source, one.name) == mine), None)
+    if original and any(fingerprint(text, name) == mine for text in known):
+        return None
+    return original
+
+
+def _outline(source: bytes, name: str) -> tuple[str, ...]:
+    """Counts that equal files share: a glance, so that a board of hundreds need not be parsed."""
+    suffix = PurePath(name).suffix
+    code = (_C_ASIDE if suffix == ".cu" else _PYTHON_ASIDE).sub(b"", source[:MAX_BYTES])
+    return suffix, *(str(code.count(sign)) for sign in (b"=", b"*", b"[", b":", b"<", b">", b"%"))
+
+
+def fingerprint(source: bytes, name: str) -> str | None:
+    """64 hex digits; None where a file is too large, too short, or cannot be parsed."""
+    if len(source) > MAX_BYTES:
+        return None
+    tokens = _Tokens()
+    text = source.decode("utf-8-sig", "replace")
+    try:
+        if PurePath(name).suffix == ".cu":
+            _read_c(text, tokens)
+        else:
+            _read_python(text, tokens)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    if len(tokens.row) < MIN_TOKENS:
+        return None
+    return hashlib.sha256("\0".join(tokens.texts()).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+# Python.
+
+
+def _read_python(text: str, tokens: _Tokens) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tree = ast.parse(text)
+    functions = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    for statement in tree.body:
+        if not _is_docstring(statement):
+            tokens.row.append(None)
+            tokens.shared.update(_made_by(statement))
+            _flatten(statement, tokens, functions)
+
+
+def _is_docstring(node: object) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def _made_by(statement: ast.stmt) -> Iterator[str]:
+    """Names that a statement of the module makes for all of it; what is local to a definition is not among them."""
+    stack: list[ast.AST] = [statement]
+    while stack:
+        node = stack.pop()
+        yield from _bound_by(node)
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            stack.extend(ast.iter_child_nodes(node))
+
+
+def _bound_by(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+            yield name
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.arg(arg=name) | ast.ExceptHandler(name=str(name)):
+            yield name
+        case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            yield name
+        case ast.alias(name=name, asname=asname):
+            yield asname or name.split(".")[0]
+
+
+def _flatten(statement: ast.stmt, tokens: _Tokens, functions: set[str]) -> None:
+    """The tree as a row, by a stack of our own: a hostile one may be deeper than Python's."""
+    stack: list[object] = [statement]
+    while stack:
+        match stack.pop():
+            case (str(text), _Kind() as kind):
+                tokens.add(text, kind)
+            case ast.Constant(value=value):
+                _add_constant(value, tokens)
+            case ast.AST() as node:
+                tokens.local.update(_bound_by(node))
+                stack.extend(reversed(list(_parts(node, tokens, functions))))
+
+
+def _parts(node: ast.AST, tokens: _Tokens, functions: set[str]) -> Iterator[object]:
+    """What a node is made of, in order: tokens, and nodes to be read later."""
+    match node:
+        case ast.Import(names=[_, _, *_] as names):  # `import a, b` is two
+            yield from (ast.Import(names=[name]) for name in names)
+            return
+        case ast.alias(name=name):
+            yield from (("alias", _Kind.TEXT), (name, _Kind.TEXT), (next(_bound_by(node)), _Kind.NAME))
+            return
+        case ast.Attribute(value=value, attr=name, ctx=use):
+            if isinstance(use, ast.Store):
+                tokens.attributes.add(name)
+            yield from (("attribute", _Kind.TEXT), value, (name, _Kind.ATTRIBUTE))
+            return
+        case ast.ClassDef(body=body):
+            tokens.attributes.update(made for part in body for made in _bound_by(part))
+        case ast.Call(keywords=keywords) if _root(node) not in functions:
+            for keyword in keywords:  # a library's parameters keep their names
+                yield (f"{keyword.arg}=", _Kind.TEXT)
+                keyword.arg = None
+    yield (type(node).__name__, _Kind.TEXT)
+    for _, value in ast.iter_fields(node):
+        yield from _field(value, _Kind.TEXT if isinstance(node, ast.ImportFrom) else _Kind.NAME)
+
+
+def _field(value: object, kind: _Kind) -> Iterator[object]:
+    match value:
+        case str():
+            yield (value, kind)
+        case list():
+            yield ("[", _Kind.TEXT)
+            for item in value:
+                if not _is_docstring(item):
+                    yield from _field(item, kind)
+            yield ("]", _Kind.TEXT)
+        case ast.expr_context():
+            pass
+        case ast.AST():
+            yield value
+        case _:
+            yield (str(value), _Kind.TEXT)
+
+
+def _root(node: ast.AST) -> str:
+    """`kernel` of `kernel[grid](…)`, `tl` of `tl.load(…)`."""
+    while not isinstance(node, ast.Name):
+        match node:
+            case ast.Call(func=inner) | ast.Attribute(value=inner) | ast.Subscript(value=inner):
+                node = inner
+            case _:
+                return ""
+    return node.id
+
+
+def _add_constant(value: object, tokens: _Tokens) -> None:
+    match value:
+        case str() if "{" in value or ";" in value:
+            _read_c(value, tokens)
+        case str():
+            tokens.add(value, _Kind.STRING)  # May name a kernel: `functions=["add"]`.
+        case int():
+            tokens.add(f"{type(value).__name__} {value:x}")  # Python refuses to print the largest in decimal.
+        case _:
+            tokens.add(repr(value))
+
+
+# C++ and CUDA.
+
+
+@dataclass
+class _Before:
+    """The two tokens before the current one, and how deep it stands in braces and brackets."""
+
+    last: str = ""
+    kind: str = ""
+    previous: str = ""
+    braces: int = 0
+    brackets: int = 0
+
+    def step(self, text: str, kind: str) -> None:
+        self.previous, self.last, self.kind = self.last, text, kind
+        self.braces += (text == "{") - (text == "}")
+        self.brackets += (text in ("(", "[")) - (text in (")", "]"))
+
+    @property
+    def is_outside(self) -> bool:
+        return self.braces <= 0 and self.brackets <= 0
+
+    def declares(self, word: str) -> bool:
+        """Whether a word that stands here is declared: `float x`, `int *x`, `Tensor& x`, `vector<int> x`."""
+        if _SCALARS.fullmatch(word):
+            return False
+        if self.kind == "word":
+            return not _STATEMENTS.fullmatch(self.last)
+        return self.last == ">" or (self.last in ("*", "&") and bool(_SCALARS.fullmatch(self.previous)))
+
+
+def _read_c(text: str, tokens: _Tokens) -> None:
+    before = _Before()
+    for match in _C_TOKEN.finditer(text):
+        kind, code = match.lastgroup or "", match[0]
+        if kind == "layout":
+            continue
+        if kind == "word" and before.declares(code):
+            _note_declared(code, before, tokens)
+        tokens.add(code, _Kind.NAME if kind == "word" else _Kind.TEXT)
+        before.step(code, kind)
+        if code == "}" and before.is_outside:
+            tokens.row.append(None)
+
+
+def _note_declared(name: str, before: _Before, tokens: _Tokens) -> None:
+    if before.is_outside:
+        tokens.shared.add(name)
+        tokens.exported.add(name)
+    else:
+        tokens.local.add(name)

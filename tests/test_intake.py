@@ -1,0 +1,703 @@
+"""What is done about every event: the rules as tables, then the whole way against a GitHub on loopback."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.judgement import Mode
+from harness.task import load_task
+from harness.verdict import Verdict
+from scripts.admission import Competition, Offer
+from scripts.clones import Original
+from scripts.comment import MARKER, Tone
+from scripts.decision import Decision, Facts
+from scripts.events import CommentEvent, Nothing, PullAction, PullEvent, read_event
+from scripts.gh import GitHub
+from scripts.git_ledger import LedgerBranch
+from scripts.intake import Doors, IntakeError, decide, run
+from scripts.ledger import RequestStatus
+from scripts.moderation import Action, KnownAccount, Moderated, Moderation
+from scripts.path_rule import Contribution, Entry, Misplaced, TaskChange, classify
+from scripts.pulls import Account, BlobInfo, ChangedFile, Comment, GitHubError, Permission, PullRequest, Reaction
+from scripts.request import Ending, EndState, Request, make_id
+from scripts.settings import Ban, Gpu, Quotas, Settings
+from scripts.slash import SlashError, read_command
+from scripts.static_check import find_task_faults
+from tests.github_server import GitHubServer, World
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+HEAD, OLD = "a" * 40, "b" * 40
+ALICE = Account(id=7, login="alice")
+BOB = Account(id=8, login="bob")
+PATH = "submissions/vectoradd/alice/submission.py"
+SOURCE = b"def custom_kernel(data):\n    return data\n"
+TASK = replace(load_task(Path("tasks/vectoradd")), gpus=("CPU", "H100"), deadline=NOW + timedelta(days=1))
+SETTINGS = Settings(
+    gpus={name: Gpu(runs_on=name) for name in ("CPU", "H100", "A100")}, limits=Quotas(), bans=(Ban(user_id=66, reason="Attacked the judge."),)
+)  # fmt: skip
+COMPETITION = Competition(
+    settings=SETTINGS,
+    accounts=(KnownAccount(user_id=7, login="alice", first_seen=NOW),),
+    task_names=("matmul", "vectoradd"),
+)
+
+
+def pull(**changes: Any) -> PullRequest:
+    fields: dict[str, Any] = {
+        "number": 12, "title": "Faster", "author": ALICE, "head_sha": HEAD, "head_repo_id": 2, "base_ref": "main",
+        "base_sha": "0" * 40, "is_draft": False, "is_open": True, "labels": (), "merged": False, "updated_at": NOW,
+    }  # fmt: skip
+    return PullRequest(**(fields | changes))
+
+
+def changed(*paths: str, status: str = "added", previous: str | None = None) -> tuple[ChangedFile, ...]:
+    return tuple(ChangedFile(path=path, status=status, previous_path=previous) for path in paths)
+
+
+def offer(source: bytes = SOURCE, **changes: Any) -> Offer:
+    blob = BlobInfo(path=PATH, sha="c" * 40, mode="100644", size=len(source))
+    fields: dict[str, Any] = {"pull": pull(), "files": changed(PATH), "blob": blob, "source": source, "task": TASK}
+    return Offer(**(fields | changes))
+
+
+def facts(**changes: Any) -> Facts:
+    return Facts(**({"now": NOW, "offer": offer(), "competition": COMPETITION} | changes))
+
+
+def happened(action: PullAction = PullAction.OPENED, to: PullRequest | None = None) -> PullEvent:
+    return PullEvent(action=action, pull=to or pull(), default_branch="main")
+
+
+def said(body: str, by: Account = ALICE, comment_id: int = 501) -> CommentEvent:
+    comment = Comment(id=comment_id, author=by, body=body, created_at=NOW, association="NONE")
+    try:
+        command = read_command(body)
+    except SlashError as error:
+        return CommentEvent(number=12, comment=comment, command=error, default_branch="main")
+    assert command
+    return CommentEvent(number=12, comment=comment, command=command, default_branch="main")
+
+
+def asked(gpu: str = "CPU", mode: Mode = Mode.RANKED, state: EndState | None = None, **changes: Any) -> RequestStatus:
+    """A request of the ledger: open, or ended in a state."""
+    fields: dict[str, Any] = {
+        "user_id": 7, "login": "alice", "pull_request": 12, "head_sha": HEAD, "blob_sha": "c" * 40, "task": "vectoradd",
+        "gpu": gpu, "mode": mode, "asked_at": NOW - timedelta(minutes=5), "asked_by": 7, "reason": "opened",
+    }  # fmt: skip
+    attempt = changes.pop("attempt", 1)
+    fields |= changes
+    fields["id"] = make_id(fields["pull_request"], fields["head_sha"], gpu, mode, attempt)
+    request = Request(**fields)
+    verdict = Verdict.ACCEPTED if state is EndState.JUDGED else None
+    ending = Ending(request=request.id, state=state, verdict=verdict, at=NOW) if state else None
+    return RequestStatus(request=request, ending=ending)
+
+
+def boards(decision: Decision) -> list[str]:
+    return [f"{request.gpu} {request.mode} {request.attempt}" for request in decision.requests]
+
+
+def ends(decision: Decision) -> list[str]:
+    return [f"{request.gpu} {request.mode} {ending.state}" for request, ending in decision.endings]
+
+
+def refusal(decision: Decision) -> str:
+    """The words of a decision that refuses, wherever they are said."""
+    assert not decision.requests and not decision.checks_tasks
+    if decision.notice:
+        assert decision.notice.tone is Tone.REFUSED and not decision.answer
+        return decision.notice.text
+    assert decision.answer and decision.reaction is Reaction.CONFUSED
+    return decision.answer.text
+
+
+# Where files may lie.
+
+
+@pytest.mark.parametrize(
+    ("files", "kind"),
+    [
+        (changed(PATH), Entry),
+        (changed(PATH, status="modified"), Entry),
+        (changed(PATH.replace(".py", ".cu")), Entry),
+        (changed("tasks/gemm/task.yml", "tasks/gemm/reference.py"), TaskChange),
+        (changed("tasks/gemm/examples/accepted/submission.py"), TaskChange),
+        (changed("tasks/gemm/task.yml", "README.md"), TaskChange),
+        (changed("README.md"), Contribution),
+        (changed("submissions/README.md", "scripts/cli.py"), Contribution),
+        (changed("tasks/README.md"), Contribution),
+        (changed("tests/data/submission.py"), Contribution),
+        ((), Contribution),
+        (changed("submissions/vectoradd/bob/submission.py"), Misplaced),
+        (changed("tasks/gemm/task.yml", PATH), Misplaced),
+        (changed("elsewhere.py", status="renamed", previous=PATH), Misplaced),
+        (changed("submissions/../tasks/x/alice/submission.py"), Misplaced),
+        (changed(f"{PATH}/x"), Misplaced),
+    ],
+)
+def test_the_paths_say_what_a_pull_request_is(files: tuple[ChangedFile, ...], kind: type) -> None:
+    assert isinstance(classify(files, "alice"), kind)
+
+
+def test_a_task_change_names_its_tasks_and_counts_the_rest() -> None:
+    files = (*changed("tasks/b/x", "README.md"), *changed("tasks/c/y", status="renamed", previous="tasks/a/y"))
+    assert classify(files, "alice") == TaskChange(tasks=("a", "b", "c"), rest=1)
+
+
+# Refusals.  Each row: what it is called, what differs from an entry in order, what the author must read.
+
+REFUSALS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
+    ("wrong folder", {"files": changed("submissions/alice/vectoradd/submission.py")},
+     ("your login is `alice`", "Put the file under `submissions/alice/alice/`")),
+    ("no folder", {"files": changed("submissions/vectoradd.py")},
+     ("`submissions/vectoradd.py` is not where", "`submissions/<task>/alice/submission.py`")),
+    ("folder too deep", {"files": changed("submissions/vectoradd/alice/v2/submission.py")},
+     ("Put it at `submissions/vectoradd/alice/submission.py`",)),
+    ("wrong name", {"files": changed("submissions/vectoradd/alice/fast.py")},
+     ("named `fast.py`", "Rename it to `submissions/vectoradd/alice/submission.py`")),
+    ("a name that would be collected", {"files": changed("submissions/vectoradd/alice/conftest.py")},
+     ("always named `submission.py`",)),
+    ("login is not the folder", {"files": changed("submissions/gemm/bob/fast.py")},
+     ("You changed `submissions/gemm/bob/fast.py`, but your login is `alice`.",
+      "Put the file under `submissions/gemm/alice/`.")),
+    ("case of the login", {"files": changed("submissions/vectoradd/Alice/submission.py")}, ("the case of the letters",)),
+    ("two files", {"files": changed(PATH, "submissions/matmul/alice/submission.py")},
+     ("changes 2 files", "another pull request")),
+    ("many files", {"files": changed(*(f"submissions/t{n}/alice/submission.py" for n in range(9)))}, ("and 4 more",)),
+    ("submissions and anything else", {"files": changed(PATH, "README.md", ".github/workflows/evil.yml")},
+     ("Beside your submission this changes `README.md` and `.github/workflows/evil.yml`", "exactly one file")),
+    ("file outside", {"files": changed("submission.py")},
+     ("`submission.py` is not where a submission lies", "submissions/<task>/alice/submission.py")),
+    ("folder misspelled", {"files": changed("Submissions/vectoradd/alice/submission.py")},
+     ("Put it at `submissions/vectoradd/alice/submission.py`",)),
+    ("removed", {"files": changed(PATH, status="removed")}, ("removing a file takes back none", "Close")),
+    ("moved from another's folder",
+     {"files": changed(PATH, status="renamed", previous="submissions/vectoradd/bob/submission.py")},
+     ("This moves `submissions/vectoradd/bob/submission.py`",)),
+    ("hostile path", {"files": changed("submissions/`@everyone`\n# hi/<img src=x>/a.py")}, ("is not where",)),
+    ("unknown task", {"files": changed("submissions/vectorad/alice/submission.py"), "task": None},
+     ("There is no task `vectorad`; did you mean `vectoradd`?", "`matmul`, `vectoradd`")),
+    ("language of another task", {"files": changed(PATH.replace(".py", ".cu"))},
+     ("takes no cu file", "`submissions/vectoradd/alice/submission.py`")),
+    ("symbolic link", {"blob": BlobInfo(path=PATH, sha="c" * 40, mode="120000", size=9)}, ("a symbolic link", "plain file")),
+    ("executable", {"blob": BlobInfo(path=PATH, sha="c" * 40, mode="100755", size=9)}, ("git update-index --chmod=-x",)),
+    ("another mode", {"blob": BlobInfo(path=PATH, sha="c" * 40, mode="100664", size=9)}, ("of the mode `100664`",)),
+    ("submodule", {"blob": None}, ("is no file", "no submodule")),
+    ("too large", {"blob": BlobInfo(path=PATH, sha="c" * 40, mode="100644", size=400_000)},
+     ("has 391 KiB, 256 are allowed",)),
+    ("no custom_kernel", {"source": b"def custom_kernal(data):\n    return data\n"},
+     ("does not define custom_kernel(data); rename custom_kernal",)),
+    ("syntax error", {"source": b"def custom_kernel(data:\n"}, ("submission.py:1: SyntaxError",)),
+    ("empty", {"source": b"\n"}, ("is empty",)),
+    ("binary", {"source": b"\0\1"}, ("binary",)),
+    ("not UTF-8", {"source": b"# \xe9\n" + SOURCE}, ("not UTF-8",)),
+    ("text that turns around", {"source": b"# \xe2\x80\xae\n" + SOURCE}, ("Line 1", "U+202E")),
+    ("text without width", {"source": SOURCE + b"x = '\xe2\x80\x8b'\n"}, ("Line 3", "U+200B")),
+    ("directive of another task", {"source": b"#!POPCORN leaderboard matmul\n" + SOURCE},
+     ("`leaderboard matmul`", "write `#!POPCORN leaderboard vectoradd`")),
+    ("unknown directive", {"source": b"#!POPCORN leaderbord vectoradd\n" + SOURCE}, ("did you mean 'leaderboard'",)),
+    ("unknown GPU", {"source": b"#!POPCORN gpus H10\n" + SOURCE}, ("No machine here is a `H10`; did you mean `H100`?",)),
+    ("GPU without a board", {"source": b"#!POPCORN gpus A100\n" + SOURCE},
+     ("`vectoradd` has no board for `A100`", "`CPU`, `H100`")),
+    ("task without a machine", {"task": replace(TASK, gpus=("B300",))}, ("No machine here judges `vectoradd` yet",)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "words"), [row[1:] for row in REFUSALS], ids=[row[0] for row in REFUSALS])
+def test_a_pull_request_is_refused_for(changes: dict[str, Any], words: tuple[str, ...]) -> None:
+    known = facts(offer=offer(**changes))
+    for event in (happened(), said("/test"), said("/rank", by=BOB)):
+        told = refusal(decide(event, replace(known, permission=Permission.WRITE)))
+        assert [word for word in words if word not in told] == []
+        assert not re.search(r"^#|@everyone(?!`)|<img(?![^`]*`)", told, re.MULTILINE)
+
+
+def test_what_is_in_order_is_not_refused() -> None:
+    decision = decide(happened(), facts())
+    assert boards(decision) == ["CPU ranked 1", "H100 ranked 1"] and not decision.notice and decision.is_settled
+    request = decision.requests[0]
+    assert (request.user_id, request.login, request.head_sha, request.blob_sha) == (7, "alice", HEAD, "c" * 40)
+    assert (request.task, request.asked_at, request.asked_by, request.reason) == ("vectoradd", NOW, 7, "opened")
+
+
+CLONE = b"""
+def custom_kernel(data):
+    a, b, out = data
+    for start in range(0, a.numel(), 4096):
+        stop = min(start + 4096, a.numel())
+        left = a.view(-1)[start:stop]
+        right = b.view(-1)[start:stop]
+        out.view(-1)[start:stop] = left.float() + right.float() * 1.0
+        if start > 10 and stop < 99 and left.numel() != right.numel():
+            raise ValueError("sizes differ", start, stop)
+    return out
+"""
+
+
+def test_a_merged_file_of_somebody_else_is_refused_under_other_names_too() -> None:
+    copy = CLONE.replace(b"left", b"mine").replace(b"start", b"i").replace(b"    a, b", b"    # my own\n    a, b")
+    merged = (Original(login="bob", name="submission.py", source=CLONE),)
+    told = refusal(decide(happened(), facts(offer=offer(copy, merged=merged))))
+    assert "the merged submission of `bob` for `vectoradd`" in told and "ask a maintainer" in told
+    assert boards(decide(happened(), facts(offer=offer(copy, merged=merged, given=(CLONE,)))))
+    assert boards(decide(happened(), facts(offer=offer(CLONE + b"x = 1\n", merged=merged))))
+
+
+@pytest.mark.parametrize(
+    "competition",
+    [
+        replace(
+            COMPETITION, settings=SETTINGS.model_copy(update={"bans": (Ban(login="ALICE", reason="Spam, `again`."),)})
+        ),
+        replace(
+            COMPETITION,
+            moderated=Moderated.after(
+                [Moderation(id="1", action=Action.BAN, user_id=7, reason="Spam, `again`.", by=1, at=NOW)]
+            ),
+        ),
+    ],
+    ids=["in the settings", "in the ledger"],
+)
+def test_who_is_banned_is_told_why(competition: Competition) -> None:
+    for event in (happened(), said("/rank")):
+        assert "Spam, `again`." in refusal(decide(event, facts(competition=competition)))
+
+
+# Whose folder it is.
+
+
+def test_a_newcomer_is_registered_and_a_known_author_is_not_again() -> None:
+    carol = Account(id=9, login="carol")
+    files = changed("submissions/vectoradd/carol/submission.py")
+    decision = decide(happened(), facts(offer=offer(pull=pull(author=carol), files=files)))
+    assert decision.account == KnownAccount(user_id=9, login="carol", first_seen=NOW)
+    assert decide(happened(), facts()).account is None
+
+
+def test_a_renamed_account_keeps_its_first_folder() -> None:
+    renamed = pull(author=Account(id=7, login="alicia"))
+    told = refusal(decide(happened(), facts(offer=offer(pull=renamed, files=changed(PATH.replace("alice", "alicia"))))))
+    assert "Put the file under `submissions/vectoradd/alice/`" in told
+    assert "You first took part as `alice`" in told
+    kept = decide(happened(), facts(offer=offer(pull=renamed)))
+    assert [request.login for request in kept.requests] == ["alice", "alice"] and not kept.account
+
+
+def test_a_login_that_was_somebody_elses_gives_no_right_to_the_folder() -> None:
+    taken = pull(author=Account(id=99, login="Alice"))
+    told = refusal(decide(happened(), facts(offer=offer(pull=taken))))
+    assert "`alice` belongs to another account" in told and "Rename your account" in told
+
+
+# Events and modes.
+
+
+@pytest.mark.parametrize(
+    ("action", "is_draft", "history", "expected", "ended"),
+    [
+        (PullAction.OPENED, True, (), ["CPU benchmark 1", "H100 benchmark 1"], []),
+        (PullAction.OPENED, False, (), ["CPU ranked 1", "H100 ranked 1"], []),
+        # The same event twice, and a lost one that comes late.
+        (PullAction.OPENED, False, (asked(), asked("H100")), [], []),
+        (PullAction.PUSHED, False, (asked(),), ["H100 ranked 1"], []),
+        (PullAction.PUSHED, False, (asked(state=EndState.JUDGED), asked("H100", state=EndState.FAILED)), [], []),
+        # A push supersedes; a push back asks again for what had not been judged.
+        (PullAction.PUSHED, False, (asked(head_sha=OLD),), ["CPU ranked 1", "H100 ranked 1"], ["CPU ranked superseded"]),
+        (PullAction.PUSHED, False, (asked(state=EndState.SUPERSEDED), asked("H100")), ["CPU ranked 2"], []),
+        # What was cancelled by hand stays so, until the state changes by hand.
+        (PullAction.PUSHED, False, (asked(state=EndState.CANCELLED), asked("H100")), [], []),
+        (PullAction.REOPENED, False, (asked(state=EndState.CANCELLED), asked("H100")), ["CPU ranked 2"], []),
+        # Draft to ready.
+        (PullAction.READIED, False, (asked(mode=Mode.BENCHMARK),), ["CPU ranked 1", "H100 ranked 1"],
+         ["CPU benchmark superseded"]),
+        (PullAction.READIED, False, (asked(mode=Mode.BENCHMARK, state=EndState.JUDGED),),
+         ["CPU ranked 1", "H100 ranked 1"], []),
+        (PullAction.DRAFTED, True, (asked(), asked("H100", Mode.BENCHMARK)), [], ["CPU ranked cancelled"]),
+        (PullAction.CLOSED, False, (asked(), asked("H100", state=EndState.JUDGED)), [], ["CPU ranked cancelled"]),
+        # Other pull requests are none of its business.
+        (PullAction.CLOSED, False, (asked(pull_request=13),), [], []),
+    ],
+)  # fmt: skip
+def test_events_ask_and_end(
+    action: PullAction, is_draft: bool, history: tuple[RequestStatus, ...], expected: list[str], ended: list[str]
+) -> None:
+    known = facts(offer=offer(pull=pull(is_draft=is_draft)), history=history)
+    decision = decide(happened(action), known)
+    assert (boards(decision), ends(decision)) == (expected, ended)
+    assert all(request.id == ending.request for request, ending in decision.endings)
+
+
+def test_a_refused_push_still_supersedes() -> None:
+    decision = decide(happened(PullAction.PUSHED), facts(offer=offer(b"x = 1"), history=(asked(head_sha=OLD),)))
+    assert ends(decision) == ["CPU ranked superseded"] and "custom_kernel" in refusal(decision)
+
+
+def test_the_file_narrows_the_boards() -> None:
+    assert boards(decide(happened(), facts(offer=offer(b"#!PULLRANK gpus H100\n" + SOURCE)))) == ["H100 ranked 1"]
+
+
+def test_after_the_deadline_it_is_tested_and_not_ranked() -> None:
+    late = facts(now=NOW + timedelta(days=2))
+    decision = decide(happened(PullAction.PUSHED), late)
+    assert boards(decision) == ["CPU test 1", "H100 test 1"]
+    assert decision.notice and decision.notice.tone is Tone.REMARK
+    assert decision.notice.text == "`vectoradd` closed at 2026-11-22 12:00 UTC. This is tested, and not ranked."
+    assert "closed at 2026-11-22 12:00 UTC. `/test`" in refusal(decide(said("/rank"), late))
+    assert boards(decide(said("/benchmark gpu=CPU"), late)) == ["CPU benchmark 1"]
+    assert boards(decide(happened(), facts(now=late.now, offer=offer(pull=pull(is_draft=True))))) == [
+        "CPU benchmark 1",
+        "H100 benchmark 1",
+    ]
+
+
+@pytest.mark.parametrize("files", [changed("README.md"), changed("scripts/cli.py", ".github/workflows/x.yml"), ()])
+def test_a_plain_contribution_is_none_of_our_business(files: tuple[ChangedFile, ...]) -> None:
+    decision = decide(happened(), facts(offer=offer(files=files)))
+    assert decision == Decision(why="changes no submission and no task", is_settled=True)
+    assert "changes no submission" in refusal(decide(said("/rank"), facts(offer=offer(files=files))))
+
+
+# Quotas.
+
+
+def limited(**limits: int) -> Competition:
+    return replace(COMPETITION, settings=SETTINGS.model_copy(update={"limits": Quotas(**limits)}))
+
+
+def test_a_used_up_quota_names_the_next_slot() -> None:
+    used = tuple(asked(state=EndState.JUDGED, pull_request=n, asked_at=NOW - timedelta(hours=n)) for n in range(1, 4))
+    known = facts(competition=limited(ranked_per_day=3), history=used)
+    for event in (happened(), said("/rank")):
+        told = refusal(decide(event, known))
+        assert "3 of 3 ranked judgings in 24 hours" in told and "Ask again at 2026-11-22 09:00 UTC" in told
+    assert boards(decide(said("/rank gpu=CPU", by=BOB), replace(known, permission=Permission.ADMIN))) == [
+        "CPU ranked 1"
+    ]
+    assert boards(decide(said("/benchmark"), known)) == ["CPU benchmark 1", "H100 benchmark 1"]
+
+
+def test_as_many_boards_are_judged_as_fit() -> None:
+    decision = decide(happened(), facts(competition=limited(pending=1)))
+    assert boards(decision) == ["CPU ranked 1"]
+    assert decision.notice and decision.notice.tone is Tone.REMARK
+    assert decision.notice.text == (
+        "Not judged on `H100`: 1 pending judgings are allowed. Ask when there is room: `/rank gpu=H100`."
+    )
+
+
+def test_what_a_push_supersedes_makes_room() -> None:
+    history = (asked(head_sha=OLD), asked("H100", head_sha=OLD))
+    assert (
+        len(decide(happened(PullAction.PUSHED), facts(competition=limited(pending=2), history=history)).requests) == 2
+    )
+
+
+def test_a_quota_that_refuses_to_rank_leaves_the_benchmark_alone() -> None:
+    history = (asked(mode=Mode.BENCHMARK), asked(pull_request=3, state=EndState.JUDGED))
+    decision = decide(happened(PullAction.READIED), facts(competition=limited(ranked_per_day=1), history=history))
+    assert "1 of 1 ranked" in refusal(decision) and not ends(decision)
+
+
+# Comments.
+
+
+@pytest.mark.parametrize(
+    ("body", "history", "expected"),
+    [
+        ("/test", (), ["CPU test 1", "H100 test 1"]),
+        ("/benchmark gpu=H100", (), ["H100 benchmark 1"]),
+        ("/profile gpu=CPU", (), ["CPU profile 1"]),
+        ("/rank", (asked(),), ["H100 ranked 1"]),
+        ("/rank", (asked(state=EndState.JUDGED), asked("H100", state=EndState.CANCELLED)), ["CPU ranked 2", "H100 ranked 2"]),
+        ("/rerun", (), ["CPU ranked 1", "H100 ranked 1"]),
+        ("/rerun gpu=CPU", (asked(state=EndState.JUDGED),), ["CPU ranked 2"]),
+        ("/rerun", (asked(state=EndState.JUDGED), asked("H100", Mode.TEST, EndState.JUDGED)), ["CPU ranked 2", "H100 test 2"]),
+        ("/rerun gpu=CPU", (asked(state=EndState.JUDGED, attempt=3),), ["CPU ranked 4"]),
+    ],
+)  # fmt: skip
+def test_commands_ask(body: str, history: tuple[RequestStatus, ...], expected: list[str]) -> None:
+    decision = decide(said(body), facts(history=history))
+    assert boards(decision) == expected
+    assert decision.reaction is Reaction.ROCKET and decision.is_settled
+
+
+def test_a_comment_that_comes_twice_asks_once() -> None:
+    first = decide(said("/rerun"), facts())
+    history = tuple(RequestStatus(request=request) for request in first.requests)
+    ended = tuple(
+        replace(status, ending=Ending(request=status.request.id, state=EndState.CANCELLED, at=NOW))
+        for status in history
+    )
+    assert not decide(said("/rerun"), facts(history=ended)).requests
+    assert boards(decide(said("/rerun", comment_id=502), facts(history=ended))) == ["CPU ranked 2", "H100 ranked 2"]
+
+
+@pytest.mark.parametrize(
+    ("body", "changes", "words"),
+    [
+        ("/rank", {"offer": offer(pull=pull(is_draft=True))}, "Mark the pull request as ready for review"),
+        ("/rank", {"offer": offer(pull=pull(is_open=False))}, "Reopen it"),
+        ("/rank", {"offer": offer(pull=pull(base_ref="release"))}, "not for `main`"),
+        ("/rank", {"history": (asked(), asked("H100"))}, "waits to be judged already"),
+        ("/rank gpu=h100", {}, "No machine here is a `h100`; did you mean `H100`?"),
+        ("/test gpu=A100", {}, "no board for `A100`"),
+        ("/cancel", {}, "Nothing waits"),
+        ("/cancel gpu=H100", {"history": (asked(),)}, "Nothing waits to be judged here on that board"),
+        ("/check", {}, "only those who may write"),
+        ("/check", {"permission": Permission.WRITE}, "this pull request changes none"),
+        ("/rank\n/test", {}, "One command a comment"),
+        ("Go!\n/rank", {}, "first line"),
+        ("/rnak", {}, "did you mean `/rank`?"),
+    ],
+)
+def test_commands_are_refused(body: str, changes: dict[str, Any], words: str) -> None:
+    assert words in refusal(decide(said(body), facts(**changes)))
+
+
+def test_cancel_ends_what_waits_of_this_pull_request() -> None:
+    history = (asked(), asked("H100"), asked("CPU", pull_request=13), asked("CPU", Mode.TEST, EndState.JUDGED))
+    decision = decide(said("/cancel"), facts(history=history))
+    assert ends(decision) == ["CPU ranked cancelled", "H100 ranked cancelled"]
+    assert ends(decide(said("/cancel gpu=H100"), facts(history=history))) == ["H100 ranked cancelled"]
+
+
+@pytest.mark.parametrize("body", ["/rank", "/cancel", "/help", "/check", "/rank\n/test"])
+def test_a_stranger_is_told_once_and_nothing_happens(body: str) -> None:
+    for permission in (Permission.NONE, Permission.READ):
+        decision = decide(said(body, by=BOB), facts(permission=permission, history=(asked(),)))
+        assert "Only the author" in refusal(decision) and not decision.endings
+        assert decision.answer and decision.answer.key == "stranger 8"
+
+
+def test_the_author_is_known_by_number_not_by_name() -> None:
+    impostor = Account(id=8, login="alice")
+    assert "Only the author" in refusal(decide(said("/rank", by=impostor), facts()))
+    assert decide(said("/rank", by=Account(id=7, login="renamed")), facts()).requests
+
+
+def test_help_lists_every_command_and_show_says_where_one_stands() -> None:
+    answer = decide(said("/help"), facts()).answer
+    assert answer and all(f"`/{verb}`" in answer.text for verb in ("rank", "test", "rerun", "cancel", "show", "check"))
+    shown = decide(said("/show"), facts(history=(asked(), asked("H100", state=EndState.JUDGED)))).answer
+    assert shown and "`CPU`, ranked, of `aaaaaaa`: for 5 minutes" in shown.text
+    assert "1 of 4 pending judgings" in shown.text and "2 of 20 ranked judgings" in shown.text
+
+
+# Tasks.
+
+TASK_FILES = changed("tasks/gemm/task.yml", status="modified")
+
+
+def test_a_changed_task_is_read_and_waits_for_a_maintainer() -> None:
+    decision = decide(happened(), facts(offer=offer(files=TASK_FILES)))
+    assert not decision.requests and not decision.checks_tasks
+    assert decision.notice and decision.notice.tone is Tone.REMARK and "`/check`" in decision.notice.text
+
+
+def test_the_faults_of_a_changed_task_are_shown_as_text() -> None:
+    faults = "tasks/gemm/task.yml:3: ```@everyone``` unknown key"
+    told = refusal(decide(happened(), facts(offer=offer(files=TASK_FILES), task_faults=faults)))
+    assert f"````text\n{faults}\n````" in told
+
+
+def test_only_a_maintainer_lets_a_task_run() -> None:
+    known = facts(offer=offer(files=TASK_FILES))
+    assert decide(said("/check", by=BOB), replace(known, permission=Permission.WRITE)).checks_tasks
+    assert decide(said("/check"), replace(known, permission=Permission.ADMIN)).checks_tasks
+    assert "only those who may write" in refusal(decide(said("/check"), known))
+    ill = replace(known, permission=Permission.WRITE, task_faults="ill")
+    assert "would not load" in refusal(decide(said("/check"), ill))
+
+
+# Payloads.
+
+
+@pytest.mark.parametrize(
+    ("name", "payload"),
+    [
+        ("push", {}),
+        ("workflow_run", {"action": "completed"}),
+        ("pull_request_target", {"action": "labeled"}),
+        ("pull_request_target", {"action": "edited"}),
+        ("issue_comment", {"action": "edited"}),
+        ("issue_comment", {"action": "deleted"}),
+        ("issue_comment", {"action": "created", "issue": {"number": 3}}),
+    ],
+)
+def test_other_events_are_nothing(name: str, payload: dict[str, Any]) -> None:
+    assert isinstance(read_event(name, payload), Nothing)
+
+
+@pytest.mark.parametrize(
+    ("name", "payload"),
+    [
+        ("pull_request_target", []),
+        ("pull_request_target", {"action": "opened"}),
+        ("pull_request_target", {"action": "opened", "pull_request": {"number": "12"}}),
+        ("issue_comment", {"action": "created", "issue": {"number": True, "pull_request": {}}}),
+        ("issue_comment", {"action": 1}),
+    ],
+)
+def test_what_github_never_sends_is_an_error(name: str, payload: object) -> None:
+    with pytest.raises(GitHubError):
+        read_event(name, payload)
+
+
+# The whole way.
+
+
+class Stage:
+    """A repository on a GitHub on loopback, and intake run for whatever happens there."""
+
+    def __init__(self, server: GitHubServer, tmp_path: Path) -> None:
+        self.server, self.world, self.tmp_path = server, server.world, tmp_path
+        scopes = {
+            "actions": "write",
+            "checks": "write",
+            "contents": "write",
+            "issues": "write",
+            "pull-requests": "write",
+        }
+        self.token = self.world.workflow_token(scopes).value
+        self.root = Path.cwd()
+        self.events: list[tuple[str, Any]] = []
+        self.world.listeners.append(lambda event: self.events.append((event.name, event.payload)))
+
+    def doors(self, github: GitHub) -> Doors:
+        url = self.server.git_url
+        return Doors(
+            github=github,
+            open_ledger=lambda folders: LedgerBranch(url, token=self.token, folders=folders),
+            find_task_faults=lambda sha, tasks: find_task_faults(url, self.token, sha, tasks),
+            settings=Settings(gpus={"CPU": Gpu(runs_on="ubuntu-24.04")}),
+            root=self.root,
+        )
+
+    def intake(self, index: int = -1) -> str:
+        """Run intake for one of the events so far."""
+        name, payload = self.events[index]
+        name = "pull_request_target" if name == "pull_request" else name
+        path = self.tmp_path / "event.json"
+        path.write_text(json.dumps(payload))
+        with GitHub(self.world.repository, self.token, self.server.api_url) as github:
+            return run(name, path, self.doors(github))
+
+    def bodies(self, number: int) -> list[str]:
+        return [comment.body for comment in self.world.comments_on(number)]
+
+    def requests(self) -> list[RequestStatus]:
+        with LedgerBranch(self.server.git_url, token=self.token) as branch:
+            return list(branch.ledger.requests())
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    world = World(tmp_path / "github")
+    files = [*Path("tasks/vectoradd").glob("*.*"), Path(".github/workflows/evaluate.yml")]
+    world.commit({str(file): file.read_bytes() for file in files})
+    with GitHubServer(world) as server:
+        yield Stage(server, tmp_path)
+
+
+def test_a_ready_pull_request_is_asked_for_told_and_started(stage: Stage) -> None:
+    alice = stage.world.add_user("alice")
+    pull = stage.world.open_pull(alice, {PATH: SOURCE})
+    stage.server.log.clear()
+    assert stage.intake() == f"#{pull.number}: asks for 1 of 1 boards, ranked."
+    [status] = stage.requests()
+    assert (status.request.login, status.request.user_id, status.request.head_sha) == ("alice", alice.id, pull.head_sha)
+    [body] = stage.bodies(pull.number)
+    assert MARKER in body and "`CPU` | ranked | queued since" in body
+    assert [str(entry).split("/", 4)[-1] for entry in stage.server.rest_requests()] == [
+        f"pulls/{pull.number}/files",
+        f"git/trees/{pull.head_sha}:submissions/vectoradd/alice",
+        f"git/blobs/{status.request.blob_sha}",
+        f"issues/{pull.number}/comments",
+        f"issues/{pull.number}/comments",
+        "check-runs",
+        "actions/workflows/evaluate.yml/dispatches",
+    ]
+
+
+def test_an_event_that_comes_twice_changes_nothing(stage: Stage) -> None:
+    pull = stage.world.open_pull(stage.world.add_user("alice"), {PATH: SOURCE})
+    stage.intake(0)
+    before = stage.bodies(pull.number), len(stage.requests()), len(stage.world.runs)
+    stage.intake(0)
+    assert (stage.bodies(pull.number), len(stage.requests()), len(stage.world.runs)) == before
+
+
+def test_a_refusal_is_one_comment_that_a_mended_push_replaces(stage: Stage) -> None:
+    alice = stage.world.add_user("alice")
+    pull = stage.world.open_pull(alice, {PATH: b"x = 1\n"})
+    stage.intake()
+    [body] = stage.bodies(pull.number)
+    assert "> [!WARNING]\n> **Not judged.**" in body and "custom_kernel" in body and not stage.requests()
+    stage.world.push(pull, {PATH: SOURCE})
+    stage.intake()
+    [body] = stage.bodies(pull.number)
+    assert "WARNING" not in body and "queued since" in body and len(stage.requests()) == 1
+
+
+def test_what_is_cancelled_is_ended_told_and_stopped(stage: Stage) -> None:
+    alice = stage.world.add_user("alice")
+    pull = stage.world.open_pull(alice, {PATH: SOURCE})
+    stage.intake()
+    comment = stage.world.add_comment(pull.number, alice, "/cancel")
+    stage.intake()
+    [status] = stage.requests()
+    assert status.ending and status.ending.state is EndState.CANCELLED
+    assert "cancelled" in stage.bodies(pull.number)[0]
+    assert [content for _, _, content in comment.reactions] == ["+1"]
+    assert stage.server.requests("POST */cancel")
+
+
+def test_a_stranger_gets_one_answer_however_often_they_ask(stage: Stage) -> None:
+    pull = stage.world.open_pull(stage.world.add_user("alice"), {PATH: SOURCE})
+    stage.intake()
+    mallory = stage.world.add_user("mallory")
+    for _ in range(3):
+        stage.world.add_comment(pull.number, mallory, "/cancel")
+        stage.intake()
+    answers = [body for body in stage.bodies(pull.number) if "Only the author" in body]
+    assert len(answers) == 1 and stage.requests()[0].is_open
+
+
+def test_a_task_of_a_fork_is_read_and_not_run(stage: Stage) -> None:
+    trap = b"open('/tmp/pullrank-was-here', 'w')\nraise SystemExit\n"
+    files = {"tasks/vectoradd/task.yml": b"titel: x\n", "tasks/vectoradd/reference.py": trap}
+    pull = stage.world.open_pull(stage.world.add_user("carol"), files)
+    stage.intake()
+    [body] = stage.bodies(pull.number)
+    assert "would not load" in body and "tasks/vectoradd/task.yml:1: titel: unknown key; did you mean 'title'?" in body
+    assert not Path("/tmp/pullrank-was-here").exists()
+
+
+def test_a_plain_contribution_hears_nothing(stage: Stage) -> None:
+    pull = stage.world.open_pull(stage.world.add_user("carol"), {"README.md": b"Better\n"})
+    assert "changes no submission" in stage.intake()
+    assert not stage.bodies(pull.number) and not stage.requests()
+
+
+@contextmanager
+def told(words: str) -> Iterator[None]:
+    with pytest.raises(IntakeError) as error:
+        yield
+    assert words in str(error.value)
+
+
+def test_a_payload_that_cannot_be_read_is_said_in_a_line(stage: Stage) -> None:
+    path = stage.tmp_path / "event.json"
+    with GitHub(stage.world.repository, stage.token, stage.server.api_url) as github:
+        with told("cannot be read"):
+            run("pull_request_target", path, stage.doors(github))
+        path.write_text("{")
+        with told("is not JSON"):
+            run("pull_request_target", path, stage.doors(github))
