@@ -1,0 +1,391 @@
+#!/bin/bash
+# Make a bare Debian (12 or later) or Ubuntu (22.04 or later) machine a judge: one job at a time, on a fresh runner each.
+#
+#   /opt/pullrank/         bin/ (gate, loop, job)   runner-<version>/   venv/ (Python with torch)        root's
+#   /etc/pullrank/         registrar.conf   egress.nft   credential/ (pullrank-registrar's alone)
+#   /var/lib/pullrank-runner/   the worker's home, emptied before and after each job
+#   systemd                pullrank-registrar.service ─▶ pullrank-worker.path ─▶ pullrank-worker.service
+#
+# Run it again at any time: it changes what differs, keeps the credential and the torch that are there, and moves to
+# another runner version when given one.  See README.md beside it.
+set -euo pipefail
+
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+MIN_RUNNER=2.329.0
+PACKAGES=(bubblewrap ca-certificates curl g++ jq ninja-build openssl procps python3-venv tar util-linux)
+UNITS=(pullrank-registrar.service pullrank-worker.path pullrank-worker.service)
+WORKER=pullrank-runner
+REGISTRAR=pullrank-registrar
+
+usage() {
+    cat << 'END'
+usage: install.sh --repository OWNER/NAME --repository-id NUMBER --labels LABEL[,LABEL]
+                  --runner-version X.Y.Z --runner-sha256 HEX  CREDENTIAL  [OPTIONS]
+       install.sh --uninstall
+
+CREDENTIAL, which registers runners; on later runs it may be left out:
+  --token-file FILE          a fine-grained token: Administration, read and write, of this repository alone
+                             (with --group-id: Self-hosted runners, read and write, of the organisation)
+  --app-id N --installation-id N --key-file FILE      a GitHub App with the same permission
+
+OPTIONS
+  --group-id N               the organisation's runner group. Without: the repository's own runners
+  --branch NAME              the default branch. Default: main
+  --runner-archive FILE      the runner's .tar.gz, instead of a download
+  --python PATH              Python 3.11 or later, best one that has torch. Default: python3
+  --torch SPEC               what to install where there is no torch. Default: torch
+  --allow ADDRESS            jobs may reach this address, too (a proxy, say); may be repeated
+  --api-url URL              Default: https://api.github.com
+  --dry-run                  say what would be done, and do nothing
+  --uninstall                remove all of it, users and credential included
+  --root DIR                 for tests: write below DIR; programs must then come from a PATH of stand-ins
+END
+}
+
+main() {
+    parse "$@"
+    check_place
+    if ((uninstall)); then
+        remove_all
+        return
+    fi
+    check_options
+    step 'packages' install_packages
+    step 'users' make_users
+    step 'programs' install_programs
+    step "runner $runner_version" install_runner
+    step 'python' install_python
+    step 'kernel settings' allow_walls
+    step 'network' limit_network
+    step 'credential and settings' install_settings
+    step 'services' start_services
+    printf '\nDone. Look at it: journalctl --follow --unit pullrank-registrar --unit pullrank-worker\n'
+    printf 'Check it:     %s/bin/python -m scripts.cli doctor --runner    (as root, in a clone of the repository)\n' /opt/pullrank/venv
+}
+
+# ------------------------------------------------------------------ the call
+
+parse() {
+    repository='' repository_id='' labels='' runner_version='' runner_sha256='' runner_archive=''
+    token_file='' app_id='' installation_id='' key_file='' group_id='' branch=main python=python3 torch=torch
+    api_url=https://api.github.com allow=() dry_run=0 uninstall=0 root=''
+    while (($#)); do
+        case $1 in
+            --dry-run) dry_run=1 ;;
+            --uninstall) uninstall=1 ;;
+            -h | --help)
+                usage
+                exit 0
+                ;;
+            --repository | --repository-id | --labels | --runner-version | --runner-sha256 | --runner-archive | \
+                --token-file | --app-id | --installation-id | --key-file | --group-id | --branch | --python | \
+                --torch | --allow | --api-url | --root)
+                (($# > 1)) || fail "$1 needs a value"
+                local name=${1#--}
+                if [[ $name == allow ]]; then allow+=("$2"); else printf -v "${name//-/_}" '%s' "$2"; fi
+                shift
+                ;;
+            *) fail "unknown option '$1'; --help lists them" ;;
+        esac
+        shift
+    done
+}
+
+check_place() {
+    if [[ -n $root ]]; then
+        [[ $root == /* && -d $root ]] || fail "--root $root: must be the full path of a folder that exists"
+        # Files below a root and programs on this machine do not go together.
+        case $(command -v systemctl) in
+            /usr/* | /bin/* | '') ((dry_run)) || fail '--root is for tests: PATH must begin with stand-ins for programs' ;;
+        esac
+    elif ((EUID != 0 && !dry_run)); then
+        fail 'must be run as root (or look first: --dry-run)'
+    fi
+    [[ -f $root/etc/debian_version ]] || fail 'this is neither Debian nor Ubuntu'
+}
+
+check_options() {
+    want repository '[A-Za-z0-9-]+/[A-Za-z0-9._-]+' 'OWNER/NAME'
+    want repository_id '[1-9][0-9]*' 'the number that GitHub gave the repository'
+    want labels '[A-Za-z0-9._-]+(,[A-Za-z0-9._-]+)*' 'names, with commas between'
+    want branch '[A-Za-z0-9._/-]+' 'the name of a branch'
+    want runner_version '[0-9]+\.[0-9]+\.[0-9]+' 'as 2.330.0'
+    want runner_sha256 '[0-9a-f]{64}' '64 hex digits, from the page of the release'
+    want api_url '(https://|http://127\.0\.0\.1)[A-Za-z0-9./:_-]*' 'a https:// URL'
+    [[ -z $group_id ]] || want group_id '[1-9][0-9]*' 'a number'
+    [[ -z $app_id ]] || want app_id '[A-Za-z0-9.]+' "the App's id"
+    [[ -z $installation_id ]] || want installation_id '[1-9][0-9]*' 'a number'
+    local address
+    for address in "${allow[@]}"; do
+        [[ $address =~ ^[0-9a-fA-F.:]+(/[0-9]+)?$ ]] || fail "--allow $address: must be an address or a network"
+    done
+    [[ $(printf '%s\n' "$MIN_RUNNER" "$runner_version" | sort --version-sort | head -n 1) == "$MIN_RUNNER" ]] ||
+        fail "--runner-version $runner_version: GitHub accepts $MIN_RUNNER and later only"
+    local file
+    for file in "$token_file" "$key_file" "$runner_archive"; do
+        [[ -z $file || -r $file ]] || fail "$file cannot be read"
+    done
+    check_credential
+}
+
+check_credential() {
+    local there=$root/etc/pullrank/credential
+    if [[ -n $token_file && -n $app_id$installation_id$key_file ]]; then
+        fail 'give a token or an App, not both'
+    elif [[ -n $app_id$installation_id$key_file ]]; then
+        [[ -n $app_id && -n $installation_id ]] || fail '--app-id and --installation-id belong together'
+        [[ -n $key_file || -e $there/app.key ]] || fail '--key-file is missing'
+    elif [[ -z $token_file && -e $there/app.key ]]; then
+        # They stand beside the key from an earlier run.
+        app_id=$(conf_value APP_ID) installation_id=$(conf_value INSTALLATION_ID)
+    elif [[ -z $token_file && ! -e $there/token ]]; then
+        fail 'a credential is missing: --token-file, or --app-id, --installation-id and --key-file'
+    fi
+}
+
+conf_value() { sed -n "s/^$1=//p" "$root/etc/pullrank/registrar.conf"; }
+
+want() {
+    local option=--${1//_/-}
+    [[ -n ${!1} ]] || fail "$option is missing; --help lists all"
+    [[ ${!1} =~ ^$2$ ]] || fail "$option '${!1}': must be $3"
+}
+
+# ------------------------------------------------------------------ what is done
+
+install_packages() {
+    local package missing=()
+    for package in "${PACKAGES[@]}"; do
+        dpkg-query --show --showformat='${db:Status-Status}' "$package" 2> /dev/null | grep -qx installed ||
+            missing+=("$package")
+    done
+    if ((${#missing[@]})); then
+        run apt-get update --quiet=2
+        run env DEBIAN_FRONTEND=noninteractive \
+            apt-get install --quiet=2 --yes --no-install-recommends "${missing[@]}"
+    fi
+}
+
+make_users() {
+    make_user "$WORKER" /var/lib/pullrank-runner
+    make_user "$REGISTRAR" /nonexistent
+    folder 0700 "$WORKER" /var/lib/pullrank-runner
+}
+
+make_user() {
+    getent passwd "$1" > /dev/null ||
+        run useradd --system --user-group --no-create-home --home-dir "$2" --shell /usr/sbin/nologin "$1"
+}
+
+install_programs() {
+    folder 0755 root /opt/pullrank
+    folder 0755 root /opt/pullrank/bin
+    folder 0755 root /etc/pullrank
+    local name
+    for name in gate.sh job.sh loop.sh; do
+        place 0755 root "/opt/pullrank/bin/$name" < "$HERE/$name"
+    done
+    place 0644 root /opt/pullrank/bin/gate.conf << END
+repository_id=$repository_id
+branch=$branch
+workflow=.github/workflows/evaluate.yml
+END
+    for name in "${UNITS[@]}"; do
+        place 0644 root "/etc/systemd/system/$name" < "$HERE/$name"
+    done
+}
+
+install_runner() {
+    local target=/opt/pullrank/runner-$runner_version scratch archive
+    if [[ ! -e $root$target/.complete ]]; then
+        scratch=$(mktemp --directory)
+        archive=${runner_archive:-$scratch/runner.tar.gz}
+        [[ -n $runner_archive ]] || run curl --fail --silent --show-error --location --proto '=https' \
+            --output "$archive" "$(runner_url)"
+        run check_sum "$archive"
+        run rm -rf "$root$target"
+        folder 0755 root "$target"
+        run tar --extract --gzip --no-same-owner --file "$archive" --directory "$root$target"
+        # Libraries that .NET needs, by the list that comes with the runner.
+        run "$root$target/bin/installdependencies.sh"
+        place 0644 root "$target/.complete" <<< "$runner_sha256"
+        rm -rf "$scratch"
+    fi
+    run ln --symbolic --force --no-dereference "runner-$runner_version" "$root/opt/pullrank/runner"
+    local old
+    for old in "$root"/opt/pullrank/runner-*; do
+        [[ ! -d $old || $old == "$root$target" ]] || run rm -rf "$old"
+    done
+}
+
+runner_url() {
+    local kind=x64
+    [[ $(uname -m) != aarch64 ]] || kind=arm64
+    echo "https://github.com/actions/runner/releases/download/v$runner_version/actions-runner-linux-$kind-$runner_version.tar.gz"
+}
+
+check_sum() {
+    echo "$runner_sha256  $1" | sha256sum --check --status || fail "$1: its SHA-256 is not $runner_sha256"
+}
+
+# A torch that is there is used where it lies, and never installed over: it fits this machine's driver.
+install_python() {
+    local venv=$root/opt/pullrank/venv found
+    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+        fail "$python is older than Python 3.11; name another one with --python"
+    found=$("$python" -c 'import importlib.util, os; print(os.path.dirname(os.path.dirname(importlib.util.find_spec("torch").origin)))' 2> /dev/null) ||
+        found=''
+    [[ -x $venv/bin/python ]] || run "$python" -m venv ${found:+--system-site-packages} "$venv"
+    if [[ -n $found ]] && ! has_module torch; then
+        # A venv made from a venv sees what is below both, not the first one's own packages.
+        # shellcheck disable=SC2016 # Python's own braces
+        run "$venv/bin/python" -c 'import sys, sysconfig; open(sysconfig.get_path("purelib") + "/found-torch.pth", "w").write(sys.argv[1] + "\n")' "$found"
+    fi
+    has_module torch || run "$venv/bin/python" -m pip install --quiet "$torch"
+    has_module numpy pydantic yaml click rich ||
+        run "$venv/bin/python" -m pip install --quiet 'numpy>=1.26,<3' 'pydantic>=2.7,<3' 'pyyaml>=6,<7' 'click>=8.1,<9' 'rich>=13.7,<16'
+    ((dry_run)) || as_worker "$venv/bin/python" -I -c 'import torch, pydantic, yaml' ||
+        fail "$WORKER cannot import torch${found:+ from $found}: make it readable for everybody, or name another --python"
+}
+
+has_module() {
+    "$root/opt/pullrank/venv/bin/python" -c \
+        'import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, sys.argv[1:])))' "$@" 2> /dev/null
+}
+
+# Through a shell: what setpriv starts itself is still found with root's rights.
+as_worker() { setpriv --reuid="$WORKER" --regid="$WORKER" --clear-groups -- sh -c 'exec "$@"' sh "$@"; }
+
+# The walls are made of unprivileged user namespaces, and the referee reads its player's memory.  Ubuntu 24.04 restricts
+# the first by AppArmor.  This machine is for judging alone, so its setting is changed for all of it.
+allow_walls() {
+    [[ -e $root/sys/fs/cgroup/cgroup.controllers ]] ||
+        warn 'no cgroup v2: players are stopped by signals; boot with systemd.unified_cgroup_hierarchy=1'
+    need_setting kernel.apparmor_restrict_unprivileged_userns 0 '1'
+    need_setting kernel.unprivileged_userns_clone 1 '0'
+    need_setting user.max_user_namespaces 15000 '0'
+    need_setting kernel.yama.ptrace_scope 1 '[23]'
+}
+
+# need_setting KEY GOOD BAD: where KEY exists and its value is like BAD, make it GOOD, for good.
+need_setting() {
+    local now=$root/proc/sys/${1//.//} file=/etc/sysctl.d/60-pullrank.conf kept=''
+    [[ -r $now && $(< "$now") =~ ^$3$ ]] || return 0
+    [[ ! -e $root$file ]] || kept=$(grep -v "^$1 " "$root$file" || true)
+    place 0644 root "$file" <<< "${kept:+$kept$'\n'}$1 = $2"
+    run sysctl --quiet --load "$root$file"
+}
+
+limit_network() {
+    if ! command -v nft > /dev/null; then
+        warn "no nft: jobs can reach this machine's network and the cloud's metadata service. apt install nftables, and run this again"
+        return
+    fi
+    local address kind rules=''
+    for address in "${allow[@]}"; do
+        kind=ip
+        [[ $address != *:* ]] || kind=ip6
+        rules+="        $kind daddr $address accept"$'\n'
+    done
+    { sed '/# allowed by install.sh/q' "$HERE/egress.nft" && printf '%s' "$rules" &&
+        sed '1,/# allowed by install.sh/d' "$HERE/egress.nft"; } | place 0644 root /etc/pullrank/egress.nft
+    place 0644 root /etc/systemd/system/pullrank-egress.service < "$HERE/pullrank-egress.service"
+    folder 0755 root /etc/systemd/system/pullrank-worker.service.d
+    place 0644 root /etc/systemd/system/pullrank-worker.service.d/egress.conf << 'END'
+[Unit]
+Requires=pullrank-egress.service
+After=pullrank-egress.service
+END
+}
+
+install_settings() {
+    folder 0700 "$REGISTRAR" /etc/pullrank/credential
+    if [[ -n $token_file ]]; then
+        place 0400 "$REGISTRAR" /etc/pullrank/credential/token < "$token_file"
+        run rm -f "$root/etc/pullrank/credential/app.key"
+    elif [[ -n $key_file ]]; then
+        place 0400 "$REGISTRAR" /etc/pullrank/credential/app.key < "$key_file"
+        run rm -f "$root/etc/pullrank/credential/token"
+    fi
+    local kind=X64
+    [[ $(uname -m) != aarch64 ]] || kind=ARM64
+    place 0644 root /etc/pullrank/registrar.conf << END
+REPOSITORY=$repository
+GROUP_ID=$group_id
+LABELS=self-hosted,Linux,$kind,$labels
+API_URL=${api_url%/}
+APP_ID=$app_id
+INSTALLATION_ID=$installation_id
+END
+}
+
+start_services() {
+    run systemctl daemon-reload
+    if [[ -e $root/etc/systemd/system/pullrank-egress.service ]]; then
+        run systemctl enable --quiet --now pullrank-egress.service
+        run systemctl reload pullrank-egress.service
+    fi
+    run systemctl enable --quiet --now pullrank-worker.path
+    run systemctl enable --quiet pullrank-registrar.service
+    run systemctl restart pullrank-registrar.service
+}
+
+# ------------------------------------------------------------------ and undone
+
+remove_all() {
+    local unit user
+    for unit in "${UNITS[@]}" pullrank-egress.service; do
+        [[ ! -e $root/etc/systemd/system/$unit ]] || run systemctl disable --quiet --now "$unit" || true
+        run rm -f "$root/etc/systemd/system/$unit"
+    done
+    run rm -rf "$root/etc/systemd/system/pullrank-worker.service.d" "$root/etc/sysctl.d/60-pullrank.conf" \
+        "$root/etc/pullrank" "$root/opt/pullrank" "$root/var/lib/pullrank-runner"
+    run systemctl daemon-reload
+    for user in "$WORKER" "$REGISTRAR"; do
+        ! getent passwd "$user" > /dev/null || run userdel "$user"
+    done
+    echo 'Removed. Packages stay; kernel settings are the old ones after a restart. Revoke the credential at GitHub.'
+}
+
+# ------------------------------------------------------------------ small things
+
+fail() {
+    printf 'install.sh: %s\n' "$1" >&2
+    exit 2
+}
+
+warn() { printf '  note: %s\n' "$1" >&2; }
+
+step() {
+    printf '%s\n' "$1"
+    "$2"
+}
+
+run() {
+    if ((dry_run)); then printf '  would run: %s\n' "$*"; else "$@"; fi
+}
+
+# folder MODE OWNER PATH
+folder() {
+    run mkdir -p "$root$3"
+    run chown "$2:$2" "$root$3"
+    run chmod "$1" "$root$3"
+}
+
+# place MODE OWNER PATH: standard input becomes a file, whole or not at all, and is never readable for others between.
+place() {
+    if ((dry_run)); then
+        printf '  would write: %s (%s, %s)\n' "$root$3" "$1" "$2"
+        cat > /dev/null
+        return
+    fi
+    mkdir -p "$(dirname "$root$3")"
+    local draft
+    draft=$(mktemp "$root$3.XXXXXX")
+    cat > "$draft"
+    chown "$2:$2" "$draft"
+    chmod "$1" "$draft"
+    mv "$draft" "$root$3"
+}
+
+main "$@"

@@ -1,0 +1,124 @@
+#!/bin/bash
+# The registrar: asks GitHub for a runner that takes one job, hands it to the worker, waits for its end, and so on.
+#
+#   credential ─▶ a token for an hour ─▶ generate-jitconfig ─▶ /run/pullrank/jitconfig
+#                                                                 └ pullrank-worker.path starts the worker
+#   the worker ends ─▶ job.sh clean removes the file ─▶ the next one
+#
+# It runs as pullrank-registrar, which alone can read the credential; jobs run as pullrank-runner.  Secrets are in
+# no command line: curl gets them on stdin.
+#
+#   loop.sh           for ever
+#   loop.sh --once    one registration, without waiting for the worker (for trying it out)
+set -euo pipefail
+
+# From registrar.conf: REPOSITORY, GROUP_ID (empty without a runner group), LABELS, API_URL, APP_ID, INSTALLATION_ID.
+: "${REPOSITORY:?}" "${LABELS:?}" "${API_URL:?}"
+: "${GROUP_ID:=}" "${APP_ID:=}" "${INSTALLATION_ID:=}"
+# From systemd.
+: "${RUNTIME_DIRECTORY:=/run/pullrank}" "${CREDENTIAL:=/etc/pullrank/credential}"
+
+MAX_PAUSE=600
+
+main() {
+    umask 077
+    if [[ ${1:-} == --once ]]; then
+        register
+        return
+    fi
+    local pause=5 began
+    while :; do
+        wait_until_free
+        began=$SECONDS
+        if register && wait_until_free && ((SECONDS - began > 30)); then
+            pause=5
+        else
+            # GitHub refuses, or workers end at once: ask ever more seldom.
+            say "next try in $pause s"
+            sleep "$pause"
+            pause=$((pause * 2 > MAX_PAUSE ? MAX_PAUSE : pause * 2))
+        fi
+    done
+}
+
+say() { printf 'loop: %s\n' "$1" >&2; }
+
+wait_until_free() {
+    while [[ -e $RUNTIME_DIRECTORY/jitconfig ]] || systemctl is-active --quiet pullrank-worker.service; do
+        sleep 1
+    done
+}
+
+# One registration, left where the worker finds it, or a line that says why not.
+register() {
+    local name secret answer config
+    name=pullrank-${HOSTNAME%%.*}-$(date -u +%Y%m%d%H%M%S)-$RANDOM
+    name=${name//[^A-Za-z0-9-]/-}
+    secret=$(bearer) || return 1
+    answer=$(ask "$(url_of_registrations)" "$(body "${name:0:64}")" "$secret") || return 1
+    config=$(jq --raw-output '.encoded_jit_config // empty' <<< "$answer")
+    if [[ -z $config ]]; then
+        say "GitHub's answer holds no registration"
+        return 1
+    fi
+    printf '%s' "$config" > "$RUNTIME_DIRECTORY/.jitconfig"
+    mv "$RUNTIME_DIRECTORY/.jitconfig" "$RUNTIME_DIRECTORY/jitconfig"
+    say "registered ${name:0:64}"
+}
+
+# A runner group belongs to an organisation; without one the runner is the repository's own.
+url_of_registrations() {
+    if [[ -n $GROUP_ID ]]; then
+        echo "$API_URL/orgs/${REPOSITORY%%/*}/actions/runners/generate-jitconfig"
+    else
+        echo "$API_URL/repos/$REPOSITORY/actions/runners/generate-jitconfig"
+    fi
+}
+
+body() {
+    jq --null-input --compact-output --arg name "$1" --arg labels "$LABELS" --argjson group "${GROUP_ID:-1}" \
+        '{name: $name, runner_group_id: $group, labels: ($labels | split(",")), work_folder: "_work"}'
+}
+
+# What may register: a fine-grained token, or an App's key turned into a token that can do nothing else.
+bearer() {
+    if [[ -r $CREDENTIAL/app.key ]]; then
+        local permission=administration answer
+        [[ -z $GROUP_ID ]] || permission=organization_self_hosted_runners
+        answer=$(ask "$API_URL/app/installations/$INSTALLATION_ID/access_tokens" \
+            "{\"permissions\":{\"$permission\":\"write\"}}" "$(app_jwt)") || return 1
+        jq --raw-output '.token // empty' <<< "$answer"
+    elif [[ -r $CREDENTIAL/token ]]; then
+        cat "$CREDENTIAL/token"
+    else
+        say "no credential: put one into $CREDENTIAL with install.sh"
+        return 1
+    fi
+}
+
+# RS256, good for nine minutes, and from a minute ago, for clocks that differ.
+app_jwt() {
+    local now head claims
+    now=$(date +%s)
+    head=$(printf '{"alg":"RS256","typ":"JWT"}' | base64url)
+    claims=$(printf '{"iat":%d,"exp":%d,"iss":"%s"}' $((now - 60)) $((now + 540)) "$APP_ID" | base64url)
+    printf '%s.%s.%s' "$head" "$claims" \
+        "$(printf '%s.%s' "$head" "$claims" | openssl dgst -sha256 -sign "$CREDENTIAL/app.key" -binary | base64url)"
+}
+
+base64url() { openssl base64 -A | tr '+/' '-_' | tr -d '='; }
+
+# POST $2 to $1 with the secret $3, and print the answer.
+ask() {
+    local answer
+    if ! answer=$(printf 'header = "Authorization: Bearer %s"\n' "$3" |
+        curl --config - --silent --show-error --fail-with-body --max-time 30 --request POST \
+            --header 'Accept: application/vnd.github+json' --header 'X-GitHub-Api-Version: 2022-11-28' \
+            --header 'User-Agent: pullrank-registrar' --data "$2" "$1"); then
+        say "$1: $(jq --raw-output '.message // empty' <<< "$answer" 2> /dev/null | head -c 300)"
+        return 1
+    fi
+    printf '%s' "$answer"
+}
+
+main "$@"

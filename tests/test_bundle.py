@@ -1,0 +1,424 @@
+"""Bundles: what goes in comes out, whatever was touched is noticed, and harness.pyz judges one by itself."""
+
+import hashlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.bundle import MAX_BYTES, BundleError, read_bundle
+from harness.errors import TaskError
+from harness.judge import harness_digest
+from harness.judgement import Judgement, Mode
+from harness.sandbox import find_faults
+from harness.stats import Interval
+from harness.submission import Champion, Submission
+from harness.task import Task, load_task
+from scripts.packing import pack, zip_of
+from scripts.pyz import build_pyz
+
+ROOT = Path(__file__).parent.parent
+VECTORADD = ROOT / "tasks" / "vectoradd"
+GOOD = (VECTORADD / "examples/accepted/in_float32.py").read_bytes()
+BROKEN = b"def custom_kernel(data:\n"
+PYZ = b"a harness"
+
+needs_walls = pytest.mark.skipif(bool(find_faults()), reason="no walls on this machine")
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def request(source: bytes = GOOD, **changes: object) -> bytes:
+    fields = {
+        "format": "pullrank-request",
+        "version": 1,
+        "id": "12-aaaaaaaaaaaa-CPU-test-1",
+        "task": "vectoradd",
+        "gpu": "CPU",
+        "mode": "test",
+        "login": "ada",
+        "user_id": 5,
+        "pull_request": 12,
+        "head_sha": "a" * 40,
+        "blob_sha": "b" * 40,
+        "digest": sha256(source),
+    }
+    return json.dumps(fields | changes).encode()
+
+
+def champion() -> Champion:
+    file = Submission(login="ben", source=b"def custom_kernel(data): ...\n", user_id=6)
+    return Champion(submission=file, score=Interval(value=10.5, low=10.25, high=11.0), nominal_us=(12.5, 0.1))
+
+
+def packed(**parts: object) -> bytes:
+    given = {"request": request(), "task": load_task(VECTORADD), "submission": GOOD, "champion": None, "harness": PYZ}
+    return pack(**(given | parts))
+
+
+def members_of(content: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def resealed(members: dict[str, bytes]) -> bytes:
+    """A bundle of these members, with a manifest that names them all."""
+    rest = {name: content for name, content in members.items() if name != "manifest.json"}
+    manifest = {"format": "pullrank-bundle", "version": 1, "members": {n: sha256(c) for n, c in rest.items()}}
+    return zip_of({"manifest.json": json.dumps(manifest).encode(), **rest})
+
+
+def test_a_bundle_brings_the_file_the_request_and_whose_it_is():
+    bundle = read_bundle(packed())
+    assert (bundle.order.id, bundle.order.mode) == ("12-aaaaaaaaaaaa-CPU-test-1", Mode.TEST)
+    assert bundle.submission == Submission(
+        login="ada", source=GOOD, name="submission.py", user_id=5, pull_request=12, head_sha="a" * 40
+    )
+    assert bundle.champion is None
+    assert bundle.harness == PYZ
+
+
+def test_a_bundle_brings_the_champion():
+    assert read_bundle(packed(champion=champion())).champion == champion()
+
+
+def test_the_board_in_a_bundle_is_the_board_on_main():
+    with read_bundle(packed()).open_board() as board:
+        assert board.edition == load_task(VECTORADD).board("CPU").edition
+        assert board.task.anchor
+        assert board.task.anchor.is_file()
+        folder = board.task.folder
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    "task", sorted(path.parent for path in (ROOT / "tasks").glob("*/task.yml")), ids=lambda p: p.name
+)
+def test_every_task_of_the_repository_can_be_packed(task: Path):
+    loaded = load_task(task)
+    for gpu in loaded.gpus:
+        packed(request=request(task=loaded.name, gpu=gpu), task=loaded)
+
+
+def test_the_same_contents_are_the_same_bytes():
+    assert packed() == packed()
+
+
+def shared_task(tree: Path) -> Task:
+    """A task whose utils.py lies beside its folder, as KernelBot's tasks have it."""
+    folder = tree / "mine"
+    folder.mkdir(parents=True)
+    for path in VECTORADD.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            (folder / path.relative_to(VECTORADD)).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path.relative_to(VECTORADD)).write_bytes(path.read_bytes())
+    (tree / "shared.py").write_text("SHARED = 1\n")
+    (tree / "secret.txt").write_text("not the judge's business\n")
+    text = (folder / "task.yml").read_text()
+    files = [("submission.py", "'@SUBMISSION@'"), ("task.py", "task.py"), ("reference.py", "reference.py")]
+    lines = [f"  - {{name: {name}, source: {source}}}" for name, source in [*files, ("utils.py", "../shared.py")]]
+    (folder / "task.yml").write_text(text + "\nfiles:\n" + "\n".join(lines) + "\n")
+    return load_task(folder)
+
+
+def test_shared_files_around_a_task_are_brought_along_and_nothing_else(tmp_path):
+    task = shared_task(tmp_path / "tasks")
+    (task.folder / ".git").mkdir()
+    (task.folder / ".git" / "config").write_text("token")
+    (task.folder / "leads_out.py").symlink_to("/etc/hostname")
+    bundle = read_bundle(packed(task=task, request=request(task="mine")))
+    assert bundle.task_files["shared.py"] == b"SHARED = 1\n"
+    assert not {"secret.txt", "mine/.git/config", "mine/leads_out.py"} & bundle.task_files.keys()
+    with bundle.open_board() as board:
+        assert board.task.files["utils.py"] == b"SHARED = 1\n"
+
+
+def test_a_task_that_cannot_be_brought_along_whole_is_refused(tmp_path):
+    task = shared_task(tmp_path / "tasks")
+    (task.folder / "task.py").unlink()
+    with pytest.raises(TaskError, match=r"task\.py"):
+        packed(task=task, request=request(task="mine"))
+
+
+def test_a_bundle_other_than_the_one_that_was_made_is_refused():
+    content = packed()
+    assert read_bundle(content, sha256(content))
+    with pytest.raises(BundleError, match="not the one that was made"):
+        read_bundle(content, sha256(content + b" "))
+
+
+def test_a_torn_bundle_is_refused():
+    content = packed()
+    for end in (0, 10, len(content) // 2, len(content) - 1):
+        with pytest.raises(BundleError):
+            read_bundle(content[:end])
+
+
+@pytest.mark.parametrize(
+    "name", ["request.json", "submission.py", "harness.pyz", "champion.py", "tasks/vectoradd/task.py"]
+)
+def test_no_member_can_be_exchanged(name):
+    members = members_of(packed(champion=champion()))
+    with pytest.raises(BundleError, match="was changed"):
+        read_bundle(zip_of(members | {name: members[name] + b" "}))
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "request.json", "submission.py", "harness.pyz", "champion.json"])
+def test_no_member_can_be_left_out(name):
+    members = members_of(packed(champion=champion()))
+    del members[name]
+    with pytest.raises(BundleError):
+        read_bundle(zip_of(members))
+    if name != "manifest.json":
+        with pytest.raises(BundleError, match="make no bundle"):
+            read_bundle(resealed(members))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../evil.py", "/etc/passwd", "tasks/../evil.py", "tasks//evil.py", "tasks/.hidden", "tasks/a\\b.py",
+        "conftest.py", "submission.py/", "tasks/", "tasks/a/./b.py", "SUBMISSION.PY", "tasks/" + "a/" * 9 + "b",
+        "tasks/ümlaut.py", "tasks/new\nline", "champion.txt",
+    ],
+)  # fmt: skip
+def test_no_other_member_gets_in(name):
+    with pytest.raises(BundleError, match="an unknown member"):
+        read_bundle(resealed(members_of(packed()) | {name: b"x"}))
+
+
+def test_no_member_stands_twice():
+    file = io.BytesIO(packed())
+    with zipfile.ZipFile(file, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("submission.py", GOOD)
+    with pytest.raises(BundleError, match="stands twice"):
+        read_bundle(file.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("submission.py", 300_000), ("tasks/vectoradd/big.py", 5 << 20), ("harness.pyz", 5 << 20)]
+)
+def test_a_member_that_is_too_large_is_refused_unread(name, size):
+    with pytest.raises(BundleError, match="too large"):
+        read_bundle(resealed(members_of(packed()) | {name: bytes(size)}))
+
+
+def test_a_bomb_is_refused_unread():
+    many = {f"tasks/vectoradd/zeros{number}.py": bytes(4 << 20) for number in range(9)}
+    bomb = resealed(members_of(packed()) | many)
+    assert len(bomb) < MAX_BYTES // 100
+    with pytest.raises(BundleError, match="together"):
+        read_bundle(bomb)
+
+
+def test_a_size_that_lies_is_refused():
+    content = packed()
+    lied = content.replace(len(GOOD).to_bytes(4, "little"), (len(GOOD) - 4).to_bytes(4, "little"))
+    assert lied != content
+    with pytest.raises(BundleError):
+        read_bundle(lied)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": "pullrank-judgement"}, "format"),
+        ({"version": 2}, "version"),
+        ({"mode": "fast"}, "mode"),
+        ({"login": "../ada"}, "login"),
+        ({"task": "../vectoradd"}, "task"),
+        ({"head_sha": "main"}, "head_sha"),
+        ({"user_id": "5"}, "user_id"),
+        ({"digest": "0" * 64}, "not the file that was asked for"),
+    ],
+)
+def test_a_request_that_is_none_is_refused(changes, message):
+    with pytest.raises(BundleError, match=message):
+        packed(request=request(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"), [({"gpu": "H999"}, "no board"), ({"task": "matmul"}, "no such folder")]
+)
+def test_a_request_for_another_board_than_the_tasks_is_refused(changes, message):
+    with pytest.raises(TaskError, match=message):
+        packed(request=request(**changes))
+
+
+def test_a_champion_whose_file_is_not_the_one_told_of_is_refused():
+    members = members_of(packed(champion=champion()))
+    with pytest.raises(BundleError, match=r"champion\.json tells of"):
+        read_bundle(resealed(members | {"champion.py": b"def custom_kernel(data): return 1\n"}))
+
+
+# What follows runs harness.pyz as a judge's machine does.
+
+
+@pytest.fixture(scope="module")
+def pyz() -> bytes:
+    return build_pyz()
+
+
+class Machine:
+    """A judge's machine: a folder with nothing in it but a bundle and the harness that came with it."""
+
+    def __init__(self, folder: Path, bundle: bytes, pyz: bytes) -> None:
+        self.folder = folder
+        (folder / "bundle").mkdir()
+        (folder / "bundle" / "bundle.zip").write_bytes(bundle)
+        (folder / "bundle" / "harness.pyz").write_bytes(pyz)
+
+    def command(self, *options: str, python: tuple[str, ...] = ("-I",)) -> list[str]:
+        judge = [sys.executable, *python, "bundle/harness.pyz", "judge", "bundle", "--out", "judgement.json"]
+        return [*judge, *options]
+
+    def judge(self, *options: str, **how: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+        command = self.command(*options, **how)
+        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False)
+
+    @property
+    def judgement(self) -> Judgement:
+        return Judgement.from_json((self.folder / "judgement.json").read_bytes())
+
+    @property
+    def error(self) -> str:
+        fields = json.loads((self.folder / "error.json").read_text())
+        assert fields.keys() == {"format", "version", "message"}
+        assert (fields["format"], fields["version"]) == ("pullrank-error", 1)
+        return fields["message"]
+
+    @property
+    def left_behind(self) -> set[str]:
+        return {path.name for path in self.folder.iterdir()} - {"bundle"}
+
+
+def machine(folder: Path, pyz: bytes, source: bytes = GOOD, **parts: object) -> Machine:
+    bundle = packed(**({"request": request(source), "submission": source, "harness": pyz} | parts))
+    return Machine(folder, bundle, pyz)
+
+
+def test_the_same_harness_is_the_same_file(pyz, tmp_path):
+    copy = tmp_path / "harness"
+    for path in (ROOT / "harness").rglob("*.py"):
+        (copy / path.relative_to(ROOT / "harness")).parent.mkdir(parents=True, exist_ok=True)
+        (copy / path.relative_to(ROOT / "harness")).write_bytes(path.read_bytes())
+    (copy / "__pycache__").mkdir()
+    (copy / "__pycache__" / "judge.pyc").write_bytes(b"x")
+    assert build_pyz(tmp_path) == pyz
+
+
+@needs_walls
+def test_harness_pyz_judges_a_bundle_in_an_empty_folder(pyz, tmp_path):
+    judge = machine(tmp_path, pyz)
+    done = judge.judge("--run-url", "https://github.com/o/r/actions/runs/1")
+    assert done.returncode == 0, done.stderr
+    judgement = judge.judgement
+    assert (judgement.verdict, judgement.sandbox.kind) == ("AC", "bubblewrap")
+    assert judgement.edition == load_task(VECTORADD).board("CPU").edition
+    assert judgement.submission.head_sha == "a" * 40
+    assert judgement.harness.digest == harness_digest(), "from the zip it is the same as from the folder"
+    assert judgement.run_url == "https://github.com/o/r/actions/runs/1"
+    assert "judge: test 5 of 5" in done.stderr.splitlines()
+    assert judge.left_behind == {"judgement.json"}
+
+
+def test_what_is_not_accepted_exits_with_1(pyz, tmp_path):
+    judge = machine(tmp_path, pyz, BROKEN)
+    done = judge.judge("--sandbox", "none")
+    assert done.returncode == 1, done.stderr
+    assert judge.judgement.verdict == "CE"
+    assert judge.left_behind == {"judgement.json"}
+
+
+def test_another_bundle_than_the_one_that_was_made_exits_with_2(pyz, tmp_path):
+    judge = machine(tmp_path, pyz, BROKEN)
+    (tmp_path / "judgement.json").write_text("an older one")
+    done = judge.judge("--sandbox", "none", "--digest", "0" * 64)
+    assert done.returncode == 2
+    assert "not the one that was made" in judge.error
+    assert judge.left_behind == {"error.json"}, "an older judgement must not be taken for this one"
+
+
+def test_the_digest_that_resolve_said_is_accepted(pyz, tmp_path):
+    judge = machine(tmp_path, pyz, BROKEN)
+    digest = sha256((tmp_path / "bundle" / "bundle.zip").read_bytes())
+    assert judge.judge("--sandbox", "none", "--digest", digest).returncode == 1
+
+
+def test_another_harness_than_the_bundles_judges_nothing(pyz, tmp_path):
+    judge = machine(tmp_path, pyz, BROKEN)
+    (tmp_path / "bundle" / "harness.pyz").write_bytes(pyz + b"\0")
+    assert judge.judge("--sandbox", "none").returncode == 2
+    assert "not the harness of this bundle" in judge.error
+
+
+def test_a_machine_without_the_libraries_is_told_which(pyz, tmp_path):
+    judge = machine(tmp_path, pyz, BROKEN)
+    done = judge.judge(python=("-I", "-S"))
+    assert done.returncode == 3
+    assert "has no torch and no pydantic and no yaml" in judge.error
+    assert "pip install torch" in judge.error
+    assert len(done.stderr.splitlines()) == 1, "one line, no traceback"
+
+
+def test_a_machine_without_walls_is_a_judging_error(pyz, tmp_path, monkeypatch):
+    judge = machine(tmp_path, pyz)
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    done = judge.judge()
+    assert done.returncode == 3
+    assert "apt install bubblewrap" in judge.error
+
+
+def test_a_bundle_that_is_not_there_exits_with_2(pyz, tmp_path):
+    judge = machine(tmp_path, pyz, BROKEN)
+    (tmp_path / "bundle" / "bundle.zip").unlink()
+    assert judge.judge().returncode == 2
+    assert judge.error == "bundle/bundle.zip cannot be read: No such file or directory"
+
+
+@pytest.mark.parametrize("options", [("--sandbox", "paper"), ("--run-url", "javascript:alert(1)"), ("--frob",)])
+def test_a_wrong_call_exits_with_2(pyz, tmp_path, options):
+    judge = machine(tmp_path, pyz, BROKEN)
+    assert judge.judge(*options).returncode == 2
+
+
+@needs_walls
+def test_a_cancelled_judging_leaves_nothing_running(pyz, tmp_path):
+    sleeper = b"import time\ntime.sleep(1000)\ndef custom_kernel(data): ...\n"
+    judge = machine(tmp_path, pyz, sleeper)
+    with subprocess.Popen(
+        judge.command(), cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stderr
+        next(line for line in process.stderr if line == "judge: build\n")
+        time.sleep(0.5)
+        process.send_signal(signal.SIGTERM)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert not any(_is_of_session(pid, process.pid) for pid in os.listdir("/proc") if pid.isdigit())
+
+
+def _is_of_session(pid: str, session: int) -> bool:
+    try:
+        return os.getsid(int(pid)) == session
+    except ProcessLookupError:
+        return False
+
+
+def test_a_task_with_another_kind_of_file_is_refused():
+    task = replace(load_task(VECTORADD), lang="cu")
+    assert task.submission_name == "submission.cu"
+    members = members_of(packed())
+    members["submission.cu"] = members.pop("submission.py")
+    with pytest.raises(TaskError, match=r"wants a submission\.py"), read_bundle(resealed(members)).open_board():
+        pass

@@ -1,0 +1,465 @@
+"""What a request is looked at for before its file reaches a judge: tables of all that may be wrong.
+
+Then bundles, made from what a GitHub on loopback and a ledger in a folder say.
+"""
+
+import hashlib
+import importlib.metadata
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from harness.bundle import Bundle, read_bundle
+from harness.errors import PullRankError
+from harness.judgement import (
+    CaseKind,
+    CaseResult,
+    Claim,
+    HarnessInfo,
+    Judgement,
+    Machine,
+    Mode,
+    Run,
+    SandboxInfo,
+    SubmissionInfo,
+    Timing,
+)  # fmt: skip
+from harness.task import Task, load_task
+from harness.verdict import Verdict
+from scripts.gh import GitHub, blob_sha
+from scripts.ledger import Ledger, RequestStatus
+from scripts.moderation import Action, KnownAccount, Moderation
+from scripts.pulls import Account, BlobInfo, ChangedFile, PullRequest
+from scripts.pyz import LIBRARIES, judge_lock
+from scripts.request import Ending, EndState, Request, make_id
+from scripts.resolve import Facts, Resolution, minutes_for, resolve, why_passed_over, why_refused, why_unreadable
+from scripts.settings import load_settings
+from tests.github_server import GitHubServer, Pull, User, World
+
+ROOT = Path(__file__).parent.parent
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+HEAD, BASE = "a" * 40, "c" * 40
+SOURCE = b"def custom_kernel(data):\n    return data\n"
+BLOB = blob_sha(SOURCE)
+PATH = "submissions/vectoradd/ada/submission.py"
+
+
+def vectoradd(**changes: object) -> Task:
+    return replace(load_task(ROOT / "tasks" / "vectoradd"), **changes)
+
+
+def request(mode: Mode = Mode.RANKED, gpu: str = "CPU", **changes: object) -> Request:
+    fields = {
+        "id": make_id(12, HEAD, gpu, mode),
+        "user_id": 5,
+        "login": "ada",
+        "pull_request": 12,
+        "head_sha": HEAD,
+        "blob_sha": BLOB,
+        "task": "vectoradd",
+        "gpu": gpu,
+        "mode": mode,
+        "digest": hashlib.sha256(SOURCE).hexdigest(),
+        "asked_at": NOW,
+        "asked_by": 5,
+    }
+    return Request(**(fields | changes))
+
+
+def pull(**changes: object) -> PullRequest:
+    made = PullRequest(
+        number=12,
+        title="$(reboot)",
+        author=Account(id=5, login="ada"),
+        head_sha=HEAD,
+        head_repo_id=77,
+        base_ref="main",
+        base_sha=BASE,
+        is_draft=False,
+        is_open=True,
+        labels=(),
+        merged=False,
+        updated_at=NOW,
+    )
+    return replace(made, **changes)
+
+
+def ended(state: EndState = EndState.SUPERSEDED) -> Ending:
+    return Ending(request=request().id, state=state, at=NOW)
+
+
+def facts(**changes: object) -> Facts:
+    made = Facts(
+        status=RequestStatus(request=request()),
+        pull=pull(),
+        files=(ChangedFile(path=PATH, status="added"),),
+        blob=BlobInfo(path=PATH, sha=BLOB, mode="100644", size=len(SOURCE)),
+        owner=None,
+        task=vectoradd(),
+        max_bytes=256 * 1024,
+    )
+    return replace(made, **changes)
+
+
+def asking(**changes: object) -> RequestStatus:
+    return RequestStatus(request=request(**changes))
+
+
+def test_a_request_for_an_open_pull_request_is_wanted():
+    assert why_passed_over(asking(), pull()) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "changes", "reason"),
+    [
+        (RequestStatus(request=request(), ending=ended()), {}, "it has ended: superseded"),
+        (RequestStatus(request=request(), ending=ended(EndState.CANCELLED)), {}, "it has ended: cancelled"),
+        (asking(), {"is_open": False}, "the pull request is closed"),
+        (asking(), {"is_open": False, "merged": True}, "the pull request is closed"),
+        (asking(), {"head_sha": "b" * 40}, "there was a push since"),
+        (asking(), {"is_draft": True}, "a draft again"),
+    ],
+)
+def test_a_request_that_is_no_longer_wanted_is_passed_over(status, changes, reason):
+    assert reason in (why_passed_over(status, pull(**changes)) or "")
+
+
+@pytest.mark.parametrize("mode", [Mode.TEST, Mode.BENCHMARK, Mode.PROFILE])
+def test_a_draft_may_be_tried(mode):
+    assert why_passed_over(asking(mode=mode), pull(is_draft=True)) is None
+
+
+def test_one_plain_file_in_its_authors_folder_may_be_judged():
+    assert why_refused(facts()) is None
+    assert why_refused(facts(files=(ChangedFile(path=PATH, status="modified"),))) is None
+    assert why_refused(facts(owner=KnownAccount(user_id=5, login="ada", first_seen=NOW))) is None
+
+
+def changed(*paths: str, status: str = "added", previous: str | None = None) -> tuple[ChangedFile, ...]:
+    return tuple(ChangedFile(path=path, status=status, previous_path=previous) for path in paths)
+
+
+def blob(**changes: object) -> BlobInfo:
+    return replace(BlobInfo(path=PATH, sha=BLOB, mode="100644", size=len(SOURCE)), **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        # Somebody else's
+        ({"pull": pull(author=Account(id=6, login="ada"))}, "is of account 6, the request of account 5"),
+        ({"pull": pull(author=Account(id=5, login="ada2"))}, "is called `ada2` now"),
+        ({"owner": KnownAccount(user_id=4, login="ada", first_seen=NOW)}, "belongs to account 4"),
+        ({"files": changed("submissions/vectoradd/bob/submission.py")}, "your login is `ada`"),
+        ({"files": changed("submissions/vectoradd/Ada/submission.py")}, "your login is `ada`"),
+        # Not exactly one file
+        ({"files": ()}, f"does not change {PATH}"),
+        ({"files": changed(PATH, "README.md")}, "exactly one file"),
+        ({"files": changed(PATH, ".github/workflows/evaluate.yml")}, "exactly one file"),
+        ({"files": changed(PATH, "submissions/matmul/ada/submission.py")}, "one file for one task"),
+        # Not the right one
+        ({"files": changed(PATH, status="removed")}, "This removes"),
+        ({"files": changed(PATH, status="renamed", previous="submissions/vectoradd/bob/submission.py")}, "This moves"),
+        ({"files": changed("submissions/vectoradd/ada/conftest.py")}, "always named"),
+        ({"files": changed("submissions/vectoradd/ada/submission.cu")}, f"does not change {PATH}"),
+        ({"files": changed("submissions/matmul/ada/submission.py")}, f"does not change {PATH}"),
+        ({"files": changed("submissions/vectoradd/ada/../bob/submission.py")}, "not where a submission lies"),
+        ({"files": changed("tasks/vectoradd/reference.py")}, f"does not change {PATH}"),
+        ({"files": changed("README.md")}, f"does not change {PATH}"),
+        ({"blob": None}, "not there"),
+        ({"blob": blob(sha="d" * 40)}, "not the one that was asked for"),
+        # Not a plain file
+        ({"blob": blob(mode="120000")}, "100644"),
+        ({"blob": blob(mode="100755")}, "100644"),
+        ({"blob": blob(mode="160000")}, "100644"),
+        ({"blob": blob(size=256 * 1024 + 1)}, "larger than 256 KiB"),
+        ({"blob": blob(size=1025), "max_bytes": 1024}, "larger than 1 KiB"),
+        # No such board
+        ({"status": asking(gpu="H999")}, "no board H999"),
+        ({"task": vectoradd(deadline=NOW)}, "was closed at 2026-11-20 12:00 UTC"),
+    ],
+)  # fmt: skip
+def test_what_must_not_be_judged_is_refused(changes, reason):
+    assert reason in (why_refused(facts(**changes)) or "")
+
+
+def test_who_asked_in_time_is_judged_after_the_deadline():
+    assert why_refused(facts(task=vectoradd(deadline=NOW + timedelta(seconds=1)))) is None
+
+
+def test_after_the_deadline_a_file_can_still_be_tested():
+    assert why_refused(facts(status=asking(mode=Mode.TEST), task=vectoradd(deadline=NOW))) is None
+
+
+def test_hostile_words_in_a_refusal_are_harmless():
+    # Workflow commands and Markdown: both need a line, or a character, of their own.
+    hostile = "submissions/vectoradd/bob/\n::set-output name=wanted::true\n<script>.py"
+    reason = why_refused(facts(files=changed(hostile)))
+    assert reason
+    assert "\n" not in reason
+    assert "<script>" not in re.sub("`.*?`", "", reason)
+
+
+def test_readable_source_may_be_judged():
+    for source in (SOURCE, "\ufeffµ = 1  # µs × ±\n".encode(), "# 日本語, العربية, עברית\n".encode()):
+        assert why_unreadable(source, request(digest=None)) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (b"x = 1\0\n", "binary"),
+        (b"x = 1\ny = '\xff'\n", "line 2 is not UTF-8: byte 0xff"),
+        ("x = 1\nif a \u202e!= b:\n".encode(), "line 2 holds the invisible character U+202E"),
+        ("x\u2066 = 1\n".encode(), "U+2066"),
+        ("x\u200b = 1\n".encode(), "U+200B"),
+        ("x\u200d = 1\n".encode(), "U+200D"),
+        ("x = 1\n\ufeff\n".encode(), "line 2 holds the invisible character U+FEFF"),
+        ("x\u00ad = 1\n".encode(), "U+00AD"),
+        ("x = 'a\U000e0041'\n".encode(), "U+E0041"),
+    ],
+)
+def test_source_that_people_cannot_review_is_refused(source, reason):
+    assert reason in (why_unreadable(source, request(digest=None)) or "")
+
+
+def test_another_file_than_the_one_asked_for_is_refused():
+    assert "SHA-256" in (why_unreadable(SOURCE + b"\n", request()) or "")
+
+
+def test_a_job_has_the_time_that_all_its_phases_may_take():
+    board = vectoradd().board("CPU")
+    limits = board.limits
+    times = [
+        minutes_for(board, Mode.TEST, dueled=False),
+        minutes_for(board, Mode.RANKED, dueled=False),
+        minutes_for(board, Mode.RANKED, dueled=True),
+    ]
+    assert times == sorted(set(times))
+    assert times[0] * 60 > limits.compile_timeout_s + limits.test_timeout_s
+    assert times[2] * 60 > 3 * limits.compile_timeout_s + limits.test_timeout_s + 2 * limits.ranked_timeout_s
+    endless = replace(board, limits=replace(limits, ranked_timeout_s=86_400.0))
+    assert minutes_for(endless, Mode.RANKED, dueled=False) < 360
+
+
+def test_what_is_passed_over_has_no_other_outputs():
+    assert Resolution(wanted=False, note="over").outputs == {"wanted": "false"}
+    wanted = Resolution(wanted=True, note="go", digest="0" * 64, runs_on='"cpu"', minutes=9)
+    assert wanted.outputs == {"wanted": "true", "digest": "0" * 64, "runs-on": '"cpu"', "minutes": "9"}
+
+
+@dataclass
+class _Seen:
+    names: set[str] = field(default_factory=set)
+
+    def need(self, name: str) -> None:
+        if name not in self.names:
+            self.names.add(name)
+            for line in importlib.metadata.requires(name) or ():
+                if "extra ==" not in line:
+                    self.need(re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0].lower().replace("_", "-"))
+
+
+def test_the_judges_lock_holds_all_that_harness_pyz_imports_and_their_hashes():
+    needed = _Seen()
+    for name in ("numpy", "pydantic", "pyyaml"):
+        needed.need(name)
+    assert needed.names == set(LIBRARIES)
+    lock = judge_lock()
+    assert set(re.findall(r"^(\S+)==", lock, re.MULTILINE)) == set(LIBRARIES)
+    assert all("--hash=sha256:" in block for block in re.split(r"^(?=\S)", lock, flags=re.MULTILINE) if block)
+
+
+# Against a GitHub.
+
+THEIRS = b"def custom_kernel(data):\n    return data[0] + data[1]\n"
+BENS = "submissions/vectoradd/ben/submission.py"
+
+
+class Scene:
+    """A repository, its ledger, and one pull request of ada's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.world = World(folder / "github")
+        self.server = GitHubServer(self.world)
+        self.ledger = Ledger(folder / "ledger")
+        self.ledger.path.mkdir()
+        self.out = folder / "bundle"
+        self.world.commit({"README.md": "A competition."})
+        self.ada = self.world.add_user("ada")
+        self.pull = self.open(self.ada, PATH, SOURCE)
+
+    def open(self, author: User, path: str, source: bytes, **how: object) -> Pull:
+        return self.world.open_pull(author, {path: source}, **how)
+
+    def ask(self, mode: Mode = Mode.RANKED, source: bytes = SOURCE, **changes: object) -> Request:
+        asked = request(
+            mode,
+            id=make_id(self.pull.number, self.pull.head_sha, "CPU", mode),
+            user_id=self.ada.id,
+            pull_request=self.pull.number,
+            head_sha=self.pull.head_sha,
+            blob_sha=blob_sha(source),
+            digest=hashlib.sha256(source).hexdigest(),
+            asked_by=self.ada.id,
+            **changes,
+        )
+        self.ledger.append_request(asked)
+        return asked
+
+    def resolve(self, asked: Request) -> Resolution:
+        token = self.world.workflow_token({"contents": "read", "pull-requests": "read"})
+        with GitHub(self.world.repository, token.value, self.server.api_url) as github:
+            resolution = resolve(asked.id, self.out, github=github, ledger=self.ledger, settings=SETTINGS, root=ROOT)
+            self.requests_made = github.requests_made
+        return resolution
+
+    def bundle(self, asked: Request) -> Bundle:
+        resolution = self.resolve(asked)
+        assert resolution.wanted, resolution.note
+        return read_bundle((self.out / "bundle.zip").read_bytes(), resolution.digest)
+
+    def crown(self, login: str = "ben", *, from_pull: bool = True, source: bytes = THEIRS) -> Judgement:
+        """Let somebody else be the first of the board."""
+        user = self.world.add_user(login)
+        pull = self.open(user, f"submissions/vectoradd/{login}/submission.py", source)
+        head_sha = pull.head_sha if from_pull else "f" * 40
+        judgement = first_place(login, user.id, pull.number, head_sha, source)
+        self.ledger.append(judgement, "r1")
+        return self.ledger.judgements().judgements[-1]
+
+
+SETTINGS = load_settings(ROOT / ".github" / "pullrank.yml")
+
+
+def first_place(login: str, user_id: int, number: int, head_sha: str, source: bytes) -> Judgement:
+    board = vectoradd().board("CPU")
+    runs = tuple(Run(order=order, warmups_us=(), samples_us=(100.0,), seeds=(order,)) for order in range(6))
+    timing = Timing.of(runs, runs, overhead_us=1.0, bound_us=1.0, steady=True, note="")
+    good = {"verdict": Verdict.ACCEPTED, "seconds": 1.0}
+    cases = [
+        CaseResult(kind=CaseKind.BUILD, params={}, **good),
+        *(CaseResult(kind=CaseKind.TEST, params=dict(case.params), **good) for case in board.tests),
+        *(CaseResult(kind=CaseKind.BENCHMARK, params=dict(c.params), timing=timing, **good) for c in board.benchmarks),
+    ]
+    digest = hashlib.sha256(source).hexdigest()
+    cpu = Machine(device="c", cpu="c", cores=2, memory_gib=8.0, os="L", python="3.11", torch="2", quiet=True)
+    return Judgement(
+        task="vectoradd",
+        edition=board.edition,
+        gpu="CPU",
+        mode=Mode.RANKED,
+        submission=SubmissionInfo(
+            login=login, user_id=user_id, pull_request=number, head_sha=head_sha, digest=digest, lines=2
+        ),
+        verdict=Verdict.ACCEPTED,
+        message="",
+        cases=tuple(cases),
+        claim=Claim.BOUNDED,
+        machine=cpu,
+        sandbox=SandboxInfo(kind="bubblewrap", stop="signals"),
+        harness=HarnessInfo(version="0.1.0", method=1, digest="0" * 64),
+        started_at=NOW,
+        finished_at=NOW,
+    )
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    made = Scene(tmp_path)
+    with made.server:
+        yield made
+
+
+def test_a_bundle_holds_the_blob_that_was_asked_for(scene):
+    asked = scene.ask()
+    bundle = scene.bundle(asked)
+    assert bundle.submission.source == SOURCE
+    assert (bundle.submission.login, bundle.submission.user_id) == ("ada", scene.ada.id)
+    assert bundle.submission.head_sha == scene.pull.head_sha
+    assert (bundle.order.id, bundle.order.mode) == (asked.id, Mode.RANKED)
+    assert bundle.champion is None
+    with bundle.open_board() as board:
+        assert board.edition == vectoradd().board("CPU").edition
+
+
+def test_beside_the_bundle_lies_what_runs_it(scene):
+    bundle = scene.bundle(scene.ask())
+    assert {path.name for path in scene.out.iterdir()} == {"bundle.zip", "harness.pyz", "hosted.sh", "judge.lock"}
+    assert (scene.out / "harness.pyz").read_bytes() == bundle.harness
+
+
+def test_resolving_takes_four_requests(scene):
+    scene.resolve(scene.ask())
+    assert scene.requests_made == 4
+
+
+def test_a_push_since_is_passed_over_and_writes_nothing(scene):
+    asked = scene.ask()
+    scene.world.push(scene.pull, {PATH: SOURCE + b"\n"})
+    resolution = scene.resolve(asked)
+    assert not resolution.wanted
+    assert "there was a push since" in resolution.note
+    assert not scene.out.exists()
+
+
+def test_a_request_that_nobody_wrote_down_is_refused(scene):
+    with pytest.raises(PullRankError, match="no request"):
+        scene.resolve(request())
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (lambda s: s.world.push(s.pull, {PATH: "/etc/passwd"}, modes={PATH: "120000"}), "no link"),
+        (lambda s: s.world.push(s.pull, {PATH: SOURCE}, modes={PATH: "100755"}), "not executable"),
+        (lambda s: s.world.push(s.pull, {"conftest.py": b"import os"}), "exactly one file"),
+        (lambda s: s.world.push(s.pull, {".github/workflows/evaluate.yml": b"on: push"}), "exactly one file"),
+        (lambda s: s.world.rename(s.ada, "ada-2"), "is called `ada-2` now"),
+        (lambda s: s.ledger.append_account(KnownAccount(user_id=3, login="Ada", first_seen=NOW)), "belongs to"),
+    ],
+)  # fmt: skip
+def test_what_changed_since_intake_is_refused(scene, harm: Callable[[Scene], object], message):
+    harm(scene)
+    source = b"/etc/passwd" if "link" in message else SOURCE
+    with pytest.raises(PullRankError, match=message):
+        scene.resolve(scene.ask(source=source))
+    assert not scene.out.exists()
+
+
+def test_the_first_place_travels_along_from_the_commit_that_was_judged(scene):
+    judgement = scene.crown()
+    champion = scene.bundle(scene.ask()).champion
+    assert champion
+    assert (champion.submission.login, champion.submission.source) == ("ben", THEIRS)
+    assert champion.submission.user_id == judgement.submission.user_id
+    assert champion.nominal_us == (100.0,) * len(judgement.benchmarks)
+    assert champion.score.value == pytest.approx(100.0)
+
+
+def test_a_first_place_whose_commit_is_gone_is_not_dueled(scene):
+    scene.crown(from_pull=False)
+    assert scene.bundle(scene.ask()).champion is None
+
+
+def test_only_a_ranked_judging_duels(scene):
+    scene.crown()
+    assert scene.bundle(scene.ask(Mode.BENCHMARK)).champion is None
+
+
+@pytest.mark.parametrize(("login", "source"), [("ada", THEIRS), ("Ada", THEIRS), ("ben", SOURCE)])
+def test_nobody_duels_themselves_or_the_same_file(scene, login, source):
+    scene.crown(login, source=source)
+    assert scene.bundle(scene.ask()).champion is None
+
+
+@pytest.mark.parametrize("action", [Action.DISQUALIFY, Action.HOLD])
+def test_nobody_duels_what_maintainers_took_out(scene, action):
+    judgement = scene.crown()
+    decision = Moderation(id="m1", action=action, judgement=judgement.checksum, reason="copied", by=1, at=NOW)
+    scene.ledger.append_moderation(decision)
+    assert scene.bundle(scene.ask()).champion is None

@@ -1,0 +1,816 @@
+"""The judge's machine: its scripts run for real, in a folder that stands for the machine.
+
+What would change the machine itself (users, packages, services) comes from a PATH of stand-ins that write down what
+they were asked for; the gate, the loop's requests, the copies and the cleaning are the real thing.
+"""
+
+import base64
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from scripts.doctor import State
+from scripts.doctor_runner import examine_runner
+
+ROOT = Path(__file__).parent.parent
+RUNNER = ROOT / ".github" / "runner"
+SCRIPTS = sorted(RUNNER.glob("*.sh"))
+BASH = shutil.which("bash") or "/bin/bash"
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the judge's machine runs Linux")
+needs_jq = pytest.mark.skipif(not all(map(shutil.which, ("jq", "curl", "openssl"))), reason="no jq, curl or openssl")
+
+
+@pytest.mark.skipif(not shutil.which("shellcheck"), reason="no shellcheck")
+def test_the_scripts_are_clean():
+    done = subprocess.run(["shellcheck", *SCRIPTS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+# The gate.
+
+RIGHT = {
+    "GITHUB_REPOSITORY": "kernels/cup",
+    "GITHUB_REPOSITORY_ID": "4711",
+    "GITHUB_EVENT_NAME": "workflow_dispatch",
+    "GITHUB_REF": "refs/heads/main",
+    "GITHUB_WORKFLOW_REF": "kernels/cup/.github/workflows/evaluate.yml@refs/heads/main",
+}
+CONF = "repository_id=4711\nbranch=main\nworkflow=.github/workflows/evaluate.yml\n"
+
+
+def pass_gate(folder: Path, environment: dict[str, str], conf: str | None = CONF) -> subprocess.CompletedProcess[str]:
+    """Start a worker that starts the hook, as the runner does, and then goes on with the job."""
+    shutil.copy(RUNNER / "gate.sh", folder)
+    if conf is not None:
+        (folder / "gate.conf").write_text(conf)
+    worker = f"{BASH} -e {folder / 'gate.sh'}; echo the job goes on, whatever the hook said"
+    return subprocess.run(
+        [BASH, "-c", worker], env=environment, cwd="/", capture_output=True, text=True, timeout=20, check=False
+    )
+
+
+def test_the_gate_lets_the_judges_workflow_in(tmp_path):
+    done = pass_gate(tmp_path, RIGHT)
+    assert done.returncode == 0
+    assert "come in" in done.stdout
+    assert "the job goes on" in done.stdout
+
+
+WRONG = [
+    ("GITHUB_REPOSITORY_ID", ["4712", "47110", "", "*", "4711 ", None]),
+    ("GITHUB_EVENT_NAME", ["pull_request", "pull_request_target", "push", "schedule", "issue_comment", "", None]),
+    ("GITHUB_REF", ["refs/heads/evil", "refs/pull/1/merge", "refs/tags/main", "refs/heads/main2", "main", "", None]),
+    ("GITHUB_REPOSITORY", ["kernels/other", "", None]),
+    (
+        "GITHUB_WORKFLOW_REF",
+        [
+            "kernels/cup/.github/workflows/ci.yml@refs/heads/main",
+            "kernels/cup/.github/workflows/evaluate.yml@refs/heads/evil",
+            "kernels/cup/.github/workflows/evaluate.yml@refs/pull/1/merge",
+            "evil/cup/.github/workflows/evaluate.yml@refs/heads/main",
+            "kernels/cup/x/.github/workflows/evaluate.yml@refs/heads/main",
+            "kernels/cup/.github/workflows/evaluate.yml@refs/heads/main\n",
+            "",
+            None,
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG for value in values])
+def test_the_gate_ends_the_worker_for_anything_else(tmp_path, name, value):
+    environment = RIGHT | {name: value} if value is not None else {k: v for k, v in RIGHT.items() if k != name}
+    done = pass_gate(tmp_path, environment)
+    assert done.returncode == -signal.SIGKILL
+    assert "the job ends here" in done.stdout
+    assert "the job goes on" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "conf", [None, "", "repository_id=\nbranch=main\nworkflow=x\n", CONF.replace("branch=main\n", "")]
+)
+def test_a_gate_that_does_not_know_its_repository_lets_nobody_in(tmp_path, conf):
+    assert pass_gate(tmp_path, RIGHT, conf).returncode == -signal.SIGKILL
+
+
+def test_the_gate_needs_no_program_that_a_job_could_have_brought(tmp_path):
+    for name in ("kill", "printf", "sleep", "cat"):
+        _write_program(tmp_path / name, "exit 0")
+    done = pass_gate(tmp_path, RIGHT | {"PATH": str(tmp_path), "GITHUB_REF": "refs/heads/evil"})
+    assert done.returncode == -signal.SIGKILL
+
+
+# The loop.
+
+
+class FakeGitHub(ThreadingHTTPServer):
+    """The two requests that register a runner."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answers)
+        self.seen: list[tuple[str, str, dict[str, object]]] = []
+        self.status = 201
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Answers(BaseHTTPRequestHandler):
+    server: FakeGitHub
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.seen.append((self.path, self.headers["Authorization"], body))
+        answer = {"token": "ghs_short"} if self.path.endswith("/access_tokens") else {"encoded_jit_config": "aml0"}
+        if self.server.status >= 400:
+            answer = {"message": "Resource not accessible"}
+        self.send_response(self.server.status)
+        self.end_headers()
+        self.wfile.write(json.dumps(answer).encode())
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def github() -> Iterator[FakeGitHub]:
+    with FakeGitHub() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture
+def registrar(tmp_path, github) -> dict[str, str]:
+    """The environment that systemd gives to the loop; `curl` writes down how it was called."""
+    for name in ("run", "credential", "bin"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "credential" / "token").write_text("github_pat_secret\n")
+    curl = shutil.which("curl")
+    _write_program(tmp_path / "bin" / "curl", f'echo "$*" >> {tmp_path}/curl.log; exec {curl} "$@"')
+    return {
+        "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
+        "HOSTNAME": "gpu_1.example",
+        "REPOSITORY": "kernels/cup",
+        "LABELS": "self-hosted,Linux,X64,h100",
+        "API_URL": github.url,
+        "RUNTIME_DIRECTORY": str(tmp_path / "run"),
+        "CREDENTIAL": str(tmp_path / "credential"),
+    }
+
+
+def register(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [BASH, RUNNER / "loop.sh", "--once"]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+
+
+@needs_jq
+def test_a_runner_of_the_repository_is_registered_with_a_token(tmp_path, github, registrar):
+    done = register(registrar)
+    assert done.returncode == 0, done.stderr
+    [(path, authorization, body)] = github.seen
+    assert path == "/repos/kernels/cup/actions/runners/generate-jitconfig"
+    assert authorization == "Bearer github_pat_secret"
+    name = body.pop("name")
+    assert isinstance(name, str)
+    assert re.fullmatch(r"pullrank-gpu-1-\d{14}-\d+", name)
+    labels = ["self-hosted", "Linux", "X64", "h100"]
+    assert body == {"runner_group_id": 1, "labels": labels, "work_folder": "_work"}
+    jit = tmp_path / "run" / "jitconfig"
+    assert jit.read_text() == "aml0"
+    assert stat.S_IMODE(jit.stat().st_mode) == 0o600
+    assert "secret" not in (tmp_path / "curl.log").read_text() + done.stdout + done.stderr
+
+
+@needs_jq
+def test_a_runner_of_a_group_is_registered_by_an_app(tmp_path, github, registrar):
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pem = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    (tmp_path / "credential" / "app.key").write_bytes(key.private_bytes(*pem))
+    done = register(registrar | {"GROUP_ID": "3", "APP_ID": "99", "INSTALLATION_ID": "1234"})
+    assert done.returncode == 0, done.stderr
+    (first, signed, asked), (second, authorization, body) = github.seen
+    assert first == "/app/installations/1234/access_tokens"
+    claims = jwt.decode(signed.removeprefix("Bearer "), key.public_key(), algorithms=["RS256"])
+    assert claims["iss"] == "99"
+    assert 0 < claims["exp"] - claims["iat"] <= 600
+    assert asked == {"permissions": {"organization_self_hosted_runners": "write"}}
+    assert (second, authorization) == ("/orgs/kernels/actions/runners/generate-jitconfig", "Bearer ghs_short")
+    assert body["runner_group_id"] == 3
+    assert "ghs_short" not in (tmp_path / "curl.log").read_text()
+
+
+@needs_jq
+def test_a_refusal_is_said_and_leaves_nothing_for_the_worker(tmp_path, github, registrar):
+    github.status = 403
+    done = register(registrar)
+    assert done.returncode == 1
+    assert "Resource not accessible" in done.stderr
+    assert not list((tmp_path / "run").iterdir())
+
+
+@needs_jq
+def test_without_a_credential_the_loop_says_where_it_belongs(tmp_path, registrar):
+    (tmp_path / "credential" / "token").unlink()
+    done = register(registrar)
+    assert done.returncode == 1
+    assert str(tmp_path / "credential") in done.stderr
+
+
+# One job.
+
+
+@pytest.fixture
+def machine(tmp_path) -> Path:
+    """A machine with a runner, on which the present user is the worker."""
+    root = tmp_path / "root"
+    for folder in ("opt/pullrank/runner-1.2.3/bin", "opt/pullrank/bin", "tmp", "dev/shm", "run/pullrank", "bin"):
+        (root / folder).mkdir(parents=True)
+    (root / "opt/pullrank/runner").symlink_to("runner-1.2.3")
+    _write_program(
+        root / "opt/pullrank/runner-1.2.3/run.sh",
+        'printf "%s\\n" "$@" > called; env > env; touch "$HOME/.cache_of_this_job"; pwd > where',
+    )
+    # Never the real one: it would end all that the present user runs.
+    _write_program(root / "bin/pkill", f'echo "$*" >> {root}/pkill.log; exit 1')
+    _write_program(root / "bin/pgrep", "exit 1")
+    _write_program(root / "bin/chown", f'echo "$*" >> {root}/chown.log')
+    return root
+
+
+def job(root: Path, verb: str, **more: str) -> subprocess.CompletedProcess[str]:
+    user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
+    environment = {
+        "PATH": f"{root}/bin:{os.environ['PATH']}", "PULLRANK_ROOT": str(root), "PULLRANK_WORKER": user, **more
+    }  # fmt: skip
+    command = [BASH, RUNNER / "job.sh", *verb.split()]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+
+
+def test_a_job_gets_a_fresh_runner_its_registration_and_the_gate(machine, tmp_path):
+    home = machine / "var/lib/pullrank-runner"
+    home.mkdir(parents=True)
+    (home / "left_by_the_last").write_text("x")
+    assert job(machine, "prepare").returncode == 0
+    assert [path.name for path in home.iterdir()] == ["job"]
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    (tmp_path / "jitconfig").write_text("aml0")
+    done = job(machine, "run", CREDENTIALS_DIRECTORY=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert (home / "job/called").read_text().splitlines() == ["--jitconfig", "aml0"]
+    environment = dict(line.split("=", 1) for line in (home / "job/env").read_text().splitlines() if "=" in line)
+    assert environment["ACTIONS_RUNNER_HOOK_JOB_STARTED"] == f"{machine}/opt/pullrank/bin/gate.sh"
+    assert environment["PATH"].startswith(f"{machine}/opt/pullrank/venv/bin:")
+    assert not (machine / "opt/pullrank/runner-1.2.3/called").exists(), "the installed runner is never written to"
+
+
+def test_after_a_job_nothing_of_it_is_left(machine):
+    job(machine, "prepare")
+    for path in ("tmp/a/b", "dev/shm/c", "var/tmp/d", "var/lib/pullrank-runner/.nv/cache", "run/pullrank/jitconfig"):
+        (machine / path).parent.mkdir(parents=True, exist_ok=True)
+        (machine / path).write_text("x")
+    (machine / "tmp/link").symlink_to(machine / "opt")
+    done = job(machine, "clean")
+    assert done.returncode == 0, done.stderr
+    for folder in ("tmp", "dev/shm", "var/tmp", "var/lib/pullrank-runner", "run/pullrank"):
+        assert not list((machine / folder).iterdir()), folder
+    assert (machine / "opt/pullrank/runner/run.sh").exists(), "a link leads nobody out"
+    assert re.fullmatch(r"-KILL -u \S+\n", (machine / "pkill.log").read_text())
+
+
+def test_processes_that_do_not_end_are_a_fault_and_no_next_job_begins(machine):
+    _write_program(machine / "bin/pgrep", "echo 4711")
+    (machine / "run/pullrank/jitconfig").write_text("x")
+    done = job(machine, "clean")
+    assert done.returncode == 1
+    assert "do not end" in done.stderr
+    assert (machine / "run/pullrank/jitconfig").exists()
+
+
+@pytest.mark.parametrize("verb", ["", "main", "clean_home", "--help"])
+def test_job_knows_three_words(machine, verb):
+    assert job(machine, verb).returncode == 2
+
+
+# The installation.
+
+USERS = ("pullrank-runner", "pullrank-registrar")
+ASIDE = ("apt-get", "chown", "nft", "sysctl", "systemctl")
+"""Stand-ins that only write down how they were called."""
+
+
+class Box:
+    """A bare machine: a root folder, and stand-ins for programs."""
+
+    def __init__(self, folder: Path, *, torch: bool = True, nft: bool = True) -> None:
+        self.folder = folder
+        self.root = folder / "root"
+        self.bin = folder / "bin"
+        self.log = folder / "log"
+        for path in ("etc/systemd/system", "etc/sysctl.d", "proc/sys/kernel", "sys/fs/cgroup", "opt", "var/lib"):
+            (self.root / path).mkdir(parents=True)
+        self.bin.mkdir()
+        (self.root / "etc/debian_version").write_text("13.1\n")
+        (self.root / "etc/passwd").write_text("root:x:0:0::/root:/bin/bash\n")
+        (self.root / "sys/fs/cgroup/cgroup.controllers").write_text("cpu memory pids\n")
+        for name in ASIDE:
+            self.stand_in(name, "")
+        if not nft:
+            # The stand-ins come first in PATH, and here they are all there is.
+            (self.bin / "nft").unlink()
+        self.stand_in(
+            "dpkg-query", f'grep -qx "${{@: -1}}" {folder}/packages 2> /dev/null && echo installed', log=False
+        )
+        self.stand_in("getent", f'grep "^$2:" {self.root}/etc/passwd', log=False)
+        self.stand_in("useradd", f'echo "${{@: -1}}:x:999:999::/:/bin/false" >> {self.root}/etc/passwd')
+        self.stand_in("userdel", f'sed -i "/^$1:/d" {self.root}/etc/passwd')
+        self.stand_in("setpriv", 'while [[ $1 != -- ]]; do shift; done; shift; exec "$@"')
+        self.stand_in("curl", f'while (($#)); do [[ $1 != --output ]] || cp {folder}/runner.tar.gz "$2"; shift; done')
+        self.python(torch=torch)
+        self.sha256 = self.pack_runner()
+        (folder / "token").write_text("github_pat_secret")
+
+    def stand_in(self, name: str, body: str, *, log: bool = True) -> None:
+        _write_program(self.bin / name, (f'echo "{name} $*" >> {self.log}\n' if log else "") + body)
+
+    def python(self, *, torch: bool) -> None:
+        """A Python that makes virtual environments at once; without torch, pip brings it."""
+        brought = self.folder / "torch"
+        if torch:
+            brought.write_text("")
+        _write_program(
+            self.folder / "python",
+            f"""
+            case "$*" in
+                "-m pip install "*torch*) echo "python $*" >> {self.log}; touch {brought} ;;
+                "-m pip install "*) echo "python $*" >> {self.log} ;;
+                *"import torch"*) [[ -e {brought} ]] ;;
+                *torch*) [[ -e {brought} ]] && exec {sys.executable} "$@" ;;
+                *) exec {sys.executable} "$@" ;;
+            esac""",
+        )
+        _write_program(
+            self.bin / "python3",
+            f"""
+            [[ "$1 $2" == "-m venv" ]] || exec {self.folder}/python "$@"
+            echo "python3 $*" >> {self.log}
+            mkdir -p "${{@: -1}}/bin"
+            cp {self.folder}/python "${{@: -1}}/bin/python" """,
+        )
+
+    def pack_runner(self) -> str:
+        source = self.folder / "runner"
+        (source / "bin").mkdir(parents=True)
+        _write_program(source / "run.sh", "true")
+        _write_program(source / "bin/installdependencies.sh", f"echo installdependencies >> {self.log}")
+        with tarfile.open(self.folder / "runner.tar.gz", "w:gz") as archive:
+            archive.add(source, ".")
+        return hashlib.sha256((self.folder / "runner.tar.gz").read_bytes()).hexdigest()
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {
+            "--repository": "kernels/cup",
+            "--repository-id": "4711",
+            "--labels": "h100,pullrank",
+            "--runner-version": "2.330.0",
+            "--runner-sha256": self.sha256,
+            "--token-file": str(self.folder / "token"),
+        }
+
+    def run(self, *words: str, **changes: str | None) -> subprocess.CompletedProcess[str]:
+        """The installation with these options; None takes one away."""
+        options = self.options | {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
+        given = [word for name, value in options.items() if value is not None for word in (name, value)]
+        return self.call(*given, *words)
+
+    def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        self.log.write_text("")
+        command = [BASH, RUNNER / "install.sh", "--root", str(self.root), *arguments]
+        environment = {"PATH": f"{self.bin}:{_plain_tools(self.folder)}"}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+    @property
+    def calls(self) -> list[str]:
+        return self.log.read_text().splitlines()
+
+    def path(self, path: str) -> Path:
+        return self.root / path
+
+    def text(self, path: str) -> str:
+        return self.path(path).read_text()
+
+    def mode(self, path: str) -> str:
+        return f"{stat.S_IMODE(self.path(path).stat().st_mode):04o}"
+
+    def files(self) -> dict[str, str]:
+        """Everything below the root, with its mode and content."""
+        return {
+            str(path.relative_to(self.root)): f"{path.lstat().st_mode:o} {_content(path)}"
+            for path in sorted(self.root.rglob("*"))
+        }
+
+
+def _content(path: Path) -> str:
+    if path.is_symlink():
+        return os.readlink(path)
+    return base64.b64encode(path.read_bytes()).decode() if path.is_file() else ""
+
+
+def _plain_tools(folder: Path) -> Path:
+    """A PATH of nothing but harmless tools: what is neither here nor a stand-in isn't on this machine."""
+    tools = folder / "tools"
+    if not tools.exists():
+        tools.mkdir()
+        for name in (
+            "bash", "basename", "cat", "chmod", "cp", "dirname", "env", "grep", "gzip", "head", "ln", "mkdir", "mktemp", "mv",
+            "rm", "sed", "sh", "sha256sum", "sort", "tar", "touch", "tr", "uname",
+        ):  # fmt: skip
+            found = shutil.which(name)
+            assert found, name
+            (tools / name).symlink_to(found)
+    return tools
+
+
+def _write_program(path: Path, body: str) -> None:
+    path.write_text(f"#!{BASH}\n{body}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def box(tmp_path) -> Box:
+    return Box(tmp_path)
+
+
+def test_a_bare_machine_becomes_a_judge(box):
+    done = box.run()
+    assert done.returncode == 0, done.stderr
+    for name in ("gate.sh", "job.sh", "loop.sh"):
+        assert box.path(f"opt/pullrank/bin/{name}").read_bytes() == (RUNNER / name).read_bytes()
+        assert box.mode(f"opt/pullrank/bin/{name}") == "0755"
+    assert box.text("opt/pullrank/bin/gate.conf") == CONF
+    assert box.text("etc/pullrank/registrar.conf").splitlines()[:3] == [
+        "REPOSITORY=kernels/cup",
+        "GROUP_ID=",
+        f"LABELS=self-hosted,Linux,{'ARM64' if os.uname().machine == 'aarch64' else 'X64'},h100,pullrank",
+    ]
+    assert os.access(box.path("opt/pullrank/runner/run.sh"), os.X_OK)
+    assert [line.split(":")[0] for line in box.text("etc/passwd").splitlines()] == ["root", *USERS]
+    assert box.calls[-1] == "systemctl restart pullrank-registrar.service"
+    assert "systemctl enable --quiet --now pullrank-worker.path" in box.calls
+
+
+def test_the_credential_is_the_registrars_alone(box):
+    box.run()
+    assert box.text("etc/pullrank/credential/token") == "github_pat_secret"
+    assert (box.mode("etc/pullrank/credential"), box.mode("etc/pullrank/credential/token")) == ("0700", "0400")
+    owned = [call for call in box.calls if call.startswith("chown pullrank-registrar:pullrank-registrar")]
+    assert [bool(re.search(r"/credential(/token\.\w+)?$", call)) for call in owned] == [True, True]
+    home = next(call for call in box.calls if call.endswith("/var/lib/pullrank-runner") and "chown" in call)
+    assert home.startswith("chown pullrank-runner:")
+    rest = [call for call in box.calls if call.startswith("chown") and call not in (*owned, home)]
+    assert all(call.startswith("chown root:root") for call in rest)
+
+
+def test_nobody_but_root_can_change_what_a_job_starts_with(box):
+    box.run()
+    for path in (*box.path("opt/pullrank").rglob("*"), *box.path("etc").rglob("*")):
+        assert path.is_symlink() or not path.lstat().st_mode & 0o022, path
+
+
+def test_running_it_again_changes_nothing(box):
+    assert box.run().returncode == 0
+    (box.folder / "packages").write_text("\n".join(re.findall(r"^PACKAGES=\((.*)\)", _install_text(), re.M)[0].split()))
+    before = box.files()
+    done = box.run(token_file=None)
+    assert done.returncode == 0, done.stderr
+    assert box.files() == before
+    kinds = {call.split()[0] for call in box.calls}
+    assert kinds <= {"chown", "systemctl", "setpriv"}, "no packages, no users, no download, no pip"
+
+
+def test_another_version_takes_the_runners_place(box):
+    box.run()
+    assert box.run(runner_version="2.331.0").returncode == 0
+    assert os.readlink(box.path("opt/pullrank/runner")) == "runner-2.331.0"
+    assert [path.name for path in box.path("opt/pullrank").glob("runner-*")] == ["runner-2.331.0"]
+
+
+def test_a_runner_of_another_sum_is_not_installed(box):
+    done = box.run(runner_sha256="0" * 64)
+    assert done.returncode == 2
+    assert "SHA-256" in done.stderr
+    assert not box.path("opt/pullrank/runner").exists()
+    assert "installdependencies" not in box.calls
+
+
+def test_a_runner_from_a_file_needs_no_download(box):
+    assert box.run(runner_archive=str(box.folder / "runner.tar.gz")).returncode == 0
+    assert not [call for call in box.calls if call.startswith("curl")]
+    assert "installdependencies" in box.calls
+
+
+def test_a_torch_that_is_there_is_kept(box):
+    box.run()
+    assert any(call.startswith("python3 -m venv --system-site-packages") for call in box.calls)
+    assert not [call for call in box.calls if "pip" in call and "torch" in call]
+
+
+def test_a_machine_without_torch_gets_the_one_that_was_named(tmp_path):
+    box = Box(tmp_path, torch=False)
+    done = box.run(torch="torch==2.13.0")
+    assert done.returncode == 0, done.stderr
+    assert "python -m pip install --quiet torch==2.13.0" in box.calls
+
+
+def test_missing_packages_are_installed_in_one_go(box):
+    (box.folder / "packages").write_text("curl\njq\n")
+    box.run()
+    [install] = [call for call in box.calls if call.startswith("apt-get install")]
+    assert "bubblewrap" in install
+    assert not {"curl", "jq"} & set(install.split())
+
+
+@pytest.mark.parametrize(
+    ("key", "now", "wanted"),
+    [
+        ("kernel/apparmor_restrict_unprivileged_userns", "1", "0"),
+        ("kernel/unprivileged_userns_clone", "0", "1"),
+        ("kernel/yama/ptrace_scope", "2", "1"),
+        ("user/max_user_namespaces", "0", "15000"),
+    ],
+)
+def test_what_keeps_the_walls_from_standing_is_set_for_good(box, key, now, wanted):
+    setting = box.path(f"proc/sys/{key}")
+    setting.parent.mkdir(parents=True, exist_ok=True)
+    setting.write_text(now + "\n")
+    assert box.run().returncode == 0
+    line = f"{key.replace('/', '.')} = {wanted}\n"
+    assert box.text("etc/sysctl.d/60-pullrank.conf") == line
+    assert any(call.startswith("sysctl") for call in box.calls)
+    setting.write_text(wanted + "\n")
+    assert box.run().returncode == 0
+    assert box.text("etc/sysctl.d/60-pullrank.conf") == line, "the second run must not forget it"
+
+
+def test_settings_that_are_good_are_left_alone(box):
+    box.path("proc/sys/kernel/apparmor_restrict_unprivileged_userns").write_text("0\n")
+    box.run()
+    assert not box.path("etc/sysctl.d/60-pullrank.conf").exists()
+
+
+def test_the_network_is_closed_before_a_worker_starts(box):
+    box.run("--allow", "10.1.2.3", "--allow", "fd12::/16")
+    rules = box.text("etc/pullrank/egress.nft")
+    assert rules.index("ip daddr 10.1.2.3 accept") < rules.index("169.254.0.0/16")
+    assert rules.index("ip6 daddr fd12::/16 accept") < rules.index("169.254.0.0/16")
+    assert "Requires=pullrank-egress.service" in box.text("etc/systemd/system/pullrank-worker.service.d/egress.conf")
+    started = [call for call in box.calls if call.startswith("systemctl")]
+    egress, worker = (next(i for i, call in enumerate(started) if unit in call) for unit in ("egress", "worker"))
+    assert egress < worker
+
+
+def test_a_machine_without_nft_is_told_what_that_means(tmp_path):
+    done = Box(tmp_path, nft=False).run()
+    assert done.returncode == 0
+    assert "metadata service" in done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("nft") or os.geteuid() != 0, reason="no nft, or not root")
+def test_the_rules_of_the_network_are_read_by_nft(box):
+    box.run("--allow", "10.1.2.3")
+    rules = box.text("etc/pullrank/egress.nft").replace('"pullrank-runner"', "65534")
+    done = subprocess.run(
+        ["nft", "--check", "--file", "-"], input=rules, capture_output=True, text=True, timeout=20, check=False
+    )
+    if "Operation not permitted" in done.stderr or "not supported" in done.stderr:
+        pytest.skip("this machine's kernel has no nftables for us")
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_app_takes_a_tokens_place(box):
+    box.run()
+    (box.folder / "key.pem").write_text("key")
+    app = {"app_id": "99", "installation_id": "1234"}
+    done = box.run(token_file=None, key_file=str(box.folder / "key.pem"), **app)
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in box.path("etc/pullrank/credential").iterdir()] == ["app.key"]
+    assert "APP_ID=99\nINSTALLATION_ID=1234\n" in box.text("etc/pullrank/registrar.conf")
+    assert box.run(token_file=None).returncode == 0
+    assert "APP_ID=99\nINSTALLATION_ID=1234\n" in box.text("etc/pullrank/registrar.conf"), "it is kept"
+
+
+def test_a_dry_run_changes_nothing_and_says_all(box):
+    before = box.files()
+    done = box.run("--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert box.files() == before
+    assert box.calls == []
+    assert "github_pat_secret" not in done.stdout
+    for part in ("useradd", "pullrank-worker.service", "gate.conf", "curl", "credential/token", "systemctl restart"):
+        assert part in done.stdout
+
+
+def test_it_can_be_taken_away(box):
+    before = box.files()
+    box.path("proc/sys/kernel/unprivileged_userns_clone").write_text("0\n")
+    box.run()
+    done = box.call("--uninstall")
+    assert done.returncode == 0, done.stderr
+    box.path("proc/sys/kernel/unprivileged_userns_clone").unlink()
+    assert box.files() == before
+    assert [call for call in box.calls if "userdel" in call] == [f"userdel {user}" for user in USERS]
+    assert box.call("--uninstall").returncode == 0, "twice does no harm"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"repository": None}, "--repository is missing"),
+        ({"repository": "kernels"}, "OWNER/NAME"),
+        ({"repository": "a/b;reboot"}, "OWNER/NAME"),
+        ({"repository_id": "kernels"}, "the number"),
+        ({"labels": "h100, x"}, "commas"),
+        ({"branch": "main\nbranch=evil"}, "name of a branch"),
+        ({"runner_version": "latest"}, "--runner-version"),
+        ({"runner_version": "2.328.9"}, "2.329.0 and later"),
+        ({"runner_sha256": "abc"}, "64 hex digits"),
+        ({"token_file": None}, "a credential is missing"),
+        ({"token_file": "/nowhere"}, "cannot be read"),
+        ({"app_id": "99"}, "not both"),
+        ({"token_file": None, "app_id": "99"}, "belong together"),
+        ({"token_file": None, "app_id": "99", "installation_id": "1"}, "--key-file is missing"),
+        ({"api_url": "http://github.example"}, "https://"),
+        ({"group_id": "judges"}, "a number"),
+        ({"allow": "example.org"}, "an address"),
+        ({"frobnicate": "1"}, "unknown option '--frobnicate'"),
+    ],
+)
+def test_a_wrong_call_changes_nothing(box, changes, message):
+    before = box.files()
+    done = box.run(**changes)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert box.files() == before
+    assert box.calls == []
+
+
+def test_another_system_is_refused(box):
+    box.path("etc/debian_version").unlink()
+    assert "neither Debian nor Ubuntu" in box.run().stderr
+
+
+def test_a_root_folder_and_this_machines_programs_do_not_go_together(box):
+    command = [BASH, RUNNER / "install.sh", "--root", str(box.root), "--uninstall"]
+    tools = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+    done = subprocess.run(command, env=tools, capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 2
+    assert "stand-ins" in done.stderr
+
+
+# The units.
+
+
+def unit(name: str) -> str:
+    """A unit without its comments."""
+    return "\n".join(line for line in (RUNNER / name).read_text().splitlines() if not line.startswith("#"))
+
+
+def test_worker_and_registrar_are_two_users_and_only_root_stands_between():
+    worker, registrar = unit("pullrank-worker.service"), unit("pullrank-registrar.service")
+    assert "User=pullrank-runner" in worker
+    assert "User=pullrank-registrar" in registrar
+    assert "RuntimeDirectoryMode=0700" in registrar
+    assert "LoadCredential=jitconfig:/run/pullrank/jitconfig" in worker
+    assert "InaccessiblePaths=/etc/pullrank/credential" in worker
+
+
+def test_the_worker_can_build_its_walls():
+    # Each of these mounts something over /proc or forbids a call that bubblewrap makes; then no player can be seated.
+    forbidden = (
+        "ProtectProc|ProcSubset|ProtectKernelTunables|ProtectKernelLogs|ProtectControlGroups|ProtectHostname"
+        "|RestrictNamespaces|SystemCallFilter|PrivateDevices|PrivateUsers"
+    )
+    worker = unit("pullrank-worker.service")
+    assert not re.findall(rf"^(?:{forbidden})=", worker, re.MULTILINE)
+    assert re.search(r"^Delegate=.*memory.*pids", worker, re.MULTILINE)
+
+
+def test_every_program_that_a_unit_starts_is_installed(box):
+    box.run()
+    for name in ("pullrank-worker.service", "pullrank-registrar.service"):
+        for program in re.findall(r"^Exec\w+=\+?(\S+)", unit(name), re.MULTILINE):
+            assert os.access(box.path(program.lstrip("/")), os.X_OK), program
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd")
+def test_systemd_reads_the_units(tmp_path):
+    for path in [*RUNNER.glob("*.service"), *RUNNER.glob("*.path")]:
+        # Its programs are not on this machine; any program will do.
+        text = re.sub(r"^(Exec\w+=\+?)\S+", r"\1/bin/true", path.read_text(), flags=re.MULTILINE)
+        (tmp_path / path.name).write_text(text)
+    units = sorted(tmp_path.glob("pullrank-*"))
+    command = ["systemd-analyze", "verify", "--man=no", *units]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert not [line for line in done.stderr.splitlines() if "pullrank" in line], done.stderr
+
+
+# GitHub's own machines.
+
+
+def test_a_hosted_machine_gets_locked_libraries_and_the_torch_of_the_makefile(tmp_path):
+    log = tmp_path / "log"
+    for name in ("sudo", "bwrap"):
+        _write_program(tmp_path / name, f'echo "{name} $*" >> {log}')
+    pip = tmp_path / "pip"
+    _write_program(pip, f'echo "pip $*" >> {log}')
+    _write_program(tmp_path / "python3", f'[[ "$1 $2" == "-m venv" ]] && mkdir -p "$3/bin" && cp {pip} "$3/bin/pip"')
+    environment = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}", "RUNNER_TEMP": str(tmp_path), "GITHUB_PATH": str(tmp_path / "path")
+    }  # fmt: skip
+    done = subprocess.run([BASH, RUNNER / "hosted.sh"], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "path").read_text() == f"{tmp_path}/judge/bin\n"
+    libraries, torch = (line for line in log.read_text().splitlines() if line.startswith("pip"))
+    assert "--require-hashes" in libraries
+    assert libraries.endswith("/judge.lock")
+    assert torch.split()[-1] in (ROOT / "Makefile").read_text(), "one torch for all: see TORCH in the Makefile"
+
+
+# What people read.
+
+
+def _install_text() -> str:
+    return (RUNNER / "install.sh").read_text()
+
+
+@pytest.mark.parametrize(
+    "guide", [RUNNER / "README.md", ROOT / "site" / "pages" / "runner-hosts.md"], ids=lambda p: p.name
+)
+def test_the_guides_name_only_options_that_exist(guide):
+    usage = subprocess.run([BASH, RUNNER / "install.sh", "--help"], capture_output=True, text=True, check=True).stdout
+    known = set(re.findall(r"--[a-z][a-z0-9-]+", usage)) | {"--runner", "--jq", "--follow", "--unit", "--jitconfig"}
+    text = guide.read_text()
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", text)) <= known
+    assert "install.sh" in text
+
+
+# The doctor.
+
+
+def findings(box: Box) -> dict[str, str]:
+    return {finding.name: finding.state for finding in examine_runner(box.root)}
+
+
+def test_the_doctor_finds_an_installed_machine_well(box):
+    box.run()
+    found = examine_runner(box.root)
+    assert {finding.name for finding in found} == {"users", "credential", "gate", "runner", "network", "cgroups"}
+    assert [finding for finding in found if finding.state is not State.OK] == []
+
+
+def test_the_doctor_finds_a_bare_machine_wanting_and_says_what_to_do(box):
+    found = [finding for finding in examine_runner(box.root) if finding.name != "cgroups"]
+    assert {finding.state for finding in found} == {State.MISSING, State.LIMITED}
+    assert all("install.sh" in finding.remedy for finding in found)
+
+
+@pytest.mark.parametrize(
+    ("harm", "name"),
+    [
+        ("chmod 0644 etc/pullrank/credential/token", "credential"),
+        ("chmod 0755 etc/pullrank/credential", "credential"),
+        ("rm -f etc/pullrank/credential/token", "credential"),
+        ("chmod 0775 opt/pullrank/bin/gate.sh", "gate"),
+        ("sed -i /branch/d opt/pullrank/bin/gate.conf", "gate"),
+        ("sed -i /ACTIONS_RUNNER_HOOK_JOB_STARTED/d opt/pullrank/bin/job.sh", "gate"),
+        ("rm opt/pullrank/bin/gate.sh", "gate"),
+        ("ln -sfn runner-2.100.0 opt/pullrank/runner", "runner"),
+        ("rm opt/pullrank/runner/run.sh", "runner"),
+        ("rm etc/systemd/system/pullrank-worker.service.d/egress.conf", "network"),
+        ("sed -i /pullrank-registrar/d etc/passwd", "users"),
+        ("rm sys/fs/cgroup/cgroup.controllers", "cgroups"),
+    ],
+)
+def test_the_doctor_sees_what_was_broken(box, harm, name):
+    box.run()
+    subprocess.run(harm.split(), cwd=box.root, check=True)
+    assert [found for found, state in findings(box).items() if state != "ok"] == [name]
