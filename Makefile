@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test exploits lint bench-judge lock clean
+.PHONY: help setup demo test exploits lint bench-judge bench-timing lock clean
 
 help:  ## say what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/\1 —/p' $(MAKEFILE_LIST)
@@ -34,10 +34,14 @@ exploits: $(READY)  ## judge every attack that we know of, and print the table
 lint: $(READY)  ## check style and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	@if command -v shellcheck >/dev/null; then set -x; shellcheck .ci/run; else echo "shellcheck: skipped, not installed"; fi
+	$(BIN)/zizmor --offline --quiet --strict-collection .github
+	@if command -v shellcheck >/dev/null; then set -x; shellcheck .ci/run .github/runner/*.sh; else echo "shellcheck: skipped, not installed"; fi
 
 bench-judge: $(READY)  ## print where the seconds of a judging go
 	$(BIN)/python -m scripts.bench_judge $(ARGS)
+
+bench-timing: $(READY)  ## measure what times and duels are worth here (an hour and a half; ARGS='--part aa --duels 20')
+	$(BIN)/python -m scripts.bench_timing $(ARGS)
 
 # torch stands outside the lock: which build is right depends on the machine, and each has its own hash.
 # The lock names no index, so that pip takes the files from wherever it is told to; their hashes must match.
@@ -59,6 +63,9 @@ lock:  ## write requirements.lock anew (needs uv)
 	echo 'torch ; python_version < "0"' | $(UV) pip compile pyproject.toml --all-extras --override /dev/stdin \
 	  --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make lock' --quiet $(ARGS) \
 	  --output-file requirements.lock
+	$(UV) pip compile pyproject.toml --extra hosted --constraint requirements.lock \
+	  --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make lock' --quiet \
+	  --output-file .github/actions/hosted/requirements.lock
 
 clean:  ## remove what was built; .venv stays
 	rm -rf _site build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
