@@ -19,12 +19,14 @@ from typing import Any
 
 import torch
 
-from harness.protocol import ITEM_BYTES, MAX_MESSAGE, MAX_TEXT, write
+from harness.protocol import ITEM_BYTES, MAX_DEPTH, MAX_MESSAGE, MAX_TEXT, write
 
 _DTYPE_NAMES = {getattr(torch, name): name for name in ITEM_BYTES if hasattr(torch, name)}
 _GO: dict[str, Any] = {"do": "go", "scalars": []}
 _GO_PACKET = write(_GO)
 _SCALARS = (bool, int, float, str, type(None))
+_MAX_BITS = 10_000
+"""Of an integer: Python refuses to read numbers of more than 4300 digits."""
 
 
 def main(control: socket.socket, entry: str, threads: int) -> None:
@@ -105,19 +107,26 @@ class _Player:
         return {key: self._build(item, scalars) for key, item in node["dict"]}
 
 
-def describe(value: Any) -> str:
-    """What a kernel returned, as JSON in the grammar of `protocol`; by hand, for its time is in the window."""
+def describe(value: Any, depth: int = 0) -> str:
+    """What a kernel returned, as JSON in the grammar of `protocol`; by hand, for its time is in the window.
+
+    What the referee could not even parse is an object to it, too: an honest player must not look like a forger.
+    """
     kind = type(value)
     if kind is torch.Tensor or kind is torch.nn.Parameter:
         return _describe_tensor(value)
-    if kind in _SCALARS:
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        return json.dumps({"object": f"an integer of {value.bit_length()} bits"})
+    if isinstance(value, _SCALARS):  # subclasses, too: numpy's float64 is a float
         return json.dumps(value)
+    if depth > MAX_DEPTH:
+        return json.dumps({"object": f"a structure of more than {MAX_DEPTH} levels"})
     if isinstance(value, tuple):
-        return f'{{"tuple":[{",".join(map(describe, value))}]}}'
+        return f'{{"tuple":[{",".join([describe(item, depth + 1) for item in value])}]}}'
     if kind is list:
-        return f"[{','.join(map(describe, value))}]"
+        return f"[{','.join([describe(item, depth + 1) for item in value])}]"
     if isinstance(value, dict):
-        pairs = (f"[{json.dumps(key)},{describe(item)}]" for key, item in value.items())
+        pairs = [f"[{json.dumps(key)},{describe(item, depth + 1)}]" for key, item in value.items()]
         return f'{{"dict":[{",".join(pairs)}]}}'
     return json.dumps({"object": kind.__name__})
 
@@ -137,16 +146,14 @@ def _failure(error: Exception, entry: str) -> dict[str, Any]:
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [number for number, frame in enumerate(frames) if frame.filename.startswith(entry)]
     line = frames[theirs[-1]].lineno if theirs else None
-    if isinstance(error, SyntaxError) and (error.filename or "").startswith(entry):
-        line = error.lineno
+    if isinstance(error, SyntaxError) and str(error.filename).startswith(entry):
+        # Whoever raises it by hand may have put anything there.
+        line = error.lineno if type(error.lineno) is int and 0 < error.lineno < 2**31 else None
     text, message = "", ""
     with contextlib.suppress(Exception):  # an exception's __str__ is the submission's code
         message = str(error)
         text = "".join(traceback.format_list(frames[theirs[0] if theirs else len(frames) :]))
-    return {
-        "is": "failed",
-        "error": type(error).__name__[:200],
-        "message": message[:MAX_TEXT],
-        "traceback": text[-MAX_TEXT:],
-        "line": line,
-    }
+    message, text = message[:MAX_TEXT], text[-MAX_TEXT:]
+    if len(json.dumps(message + text)) > MAX_MESSAGE // 2:  # of one character JSON makes up to twelve bytes
+        message, text = message[: MAX_TEXT // 4], text[-MAX_TEXT // 4 :]
+    return {"is": "failed", "error": type(error).__name__[:200], "message": message, "traceback": text, "line": line}

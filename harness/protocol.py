@@ -170,12 +170,12 @@ class _TreeReader:
     def read(self, node: object, depth: int = 0) -> Any:
         self.leaves += 1
         if depth > MAX_DEPTH or self.leaves > MAX_LEAVES:
-            raise TooComplex(f"deeper than {MAX_DEPTH} levels, or has more than {MAX_LEAVES} values")
+            raise TooComplex(f"is deeper than {MAX_DEPTH} levels, or has more than {MAX_LEAVES} values")
         match node:
             case None | bool() | int() | float():
                 return node
             case str():
-                return _text(node, MAX_TEXT)
+                return _text(node, MAX_MESSAGE)
             case list():
                 return [self.read(item, depth + 1) for item in node]
             case {"tuple": list(items), **rest} if not rest:

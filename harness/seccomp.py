@@ -8,8 +8,8 @@ judged, or set it going again after the referee has stopped it:
     namespaces          unshare, setns, mount and its new forms, clone(CLONE_NEW*), clone3 (its flags are out of sight)
     the network         any socket but AF_UNIX
     late or lazy work   io_uring, Linux AIO, userfaultfd, memfd_secret
-    self-resumption     sending SIGCONT; and timer_create, mq_notify, F_SETSIG, F_SETOWN, PDEATHSIG, clone with another
-                        exit signal: each of these can make the kernel send it to a stopped process
+    self-resumption     sending SIGCONT, also by PDEATHSIG; and timer_create, mq_notify, F_SETSIG, F_SETOWN, clone with
+                        another exit signal: each of these can make the kernel send it to a stopped process
     the referee's core  sched_setaffinity answers 0 and does nothing, so that libraries that pin threads still load
 
 Refused calls fail with EPERM, so that honest code that merely probes for a feature goes on.
@@ -62,7 +62,8 @@ _IOCTL, _SCHED_SETAFFINITY = (16, 29), (203, 122)
 
 _CLONE_NEW_ANY = 0x7E020000 | 0x80  # user, pid, net, ipc, uts, cgroup, mount, time
 _EXIT_SIGNALS = (0, 17)  # none (a thread), SIGCHLD
-_PRCTL_REFUSED = (1, 4, 22, 62)  # SET_PDEATHSIG, SET_DUMPABLE, SET_SECCOMP, SCHED_CORE
+_SET_PDEATHSIG = 1
+_PRCTL_REFUSED = (4, 22, 62)  # SET_DUMPABLE, SET_SECCOMP, SCHED_CORE
 _FCNTL_REFUSED = (8, 10, 15, 1024, 1026)  # SETOWN, SETSIG, SETOWN_EX, SETLEASE, NOTIFY
 _IOCTL_REFUSED = (0x5412, 0x540E, 0x8901, 0x8902)  # TIOCSTI, TIOCSCTTY, FIOSETOWN, SIOCSPGRP
 
@@ -90,7 +91,9 @@ def program() -> bytes:
     # lingers, sent to the referee, would make it wait.
     code += _with_argument(_SOCKET[column], _ARG0, _allow_only(_AF_UNIX, _ERRNO | errno.EAFNOSUPPORT))
     code += _with_argument(_CLONE[column], _ARG0, _clone_checks(eperm))
-    code += _with_argument(_PRCTL[column], _ARG0, _refuse_values(_PRCTL_REFUSED, eperm))
+    # torch's own multiprocessing sets it, to SIGINT.
+    at_parents_death = _with_argument(_SET_PDEATHSIG, _ARG1, _refuse_values((_SIGCONT,), eperm))
+    code += _with_argument(_PRCTL[column], _ARG0, [*at_parents_death, *_refuse_values(_PRCTL_REFUSED, eperm)])
     code += _with_argument(_FCNTL[column], _ARG1, _refuse_values(_FCNTL_REFUSED, eperm))
     code += _with_argument(_IOCTL[column], _ARG1, _refuse_values(_IOCTL_REFUSED, eperm))
     for call, signal in (

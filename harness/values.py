@@ -13,7 +13,17 @@ from typing import Any
 
 import torch
 
-from harness.protocol import ITEM_BYTES, MAX_LEAVES, MAX_MESSAGE, TensorSpec, Unsupported, tensors_of, write
+from harness.protocol import (
+    ITEM_BYTES,
+    MAX_DEPTH,
+    MAX_DIMENSIONS,
+    MAX_LEAVES,
+    MAX_MESSAGE,
+    TensorSpec,
+    Unsupported,
+    tensors_of,
+    write,
+)
 from harness.verdict import Foul, Verdict
 
 DTYPES = {name: getattr(torch, name) for name in ITEM_BYTES if hasattr(torch, name)}
@@ -36,6 +46,7 @@ class Deal:
     tree: Any = None
     tensors: list[torch.Tensor] = field(default_factory=list)
     scalars: list[Any] = field(default_factory=list)
+    nodes: int = 0
 
     @property
     def layout(self) -> dict[str, Any]:
@@ -56,14 +67,18 @@ def deal(data: Any) -> Deal:
     """
     result = Deal(data)
     result.tree = _take_apart(data, result)
-    if len(result.tensors) > MAX_LEAVES or len(write(result.layout)) > MAX_MESSAGE // 2:
-        raise UnsupportedInput(f"more than {MAX_LEAVES} tensors, or a structure too large to describe")
-    if len(result.scalars) > MAX_LEAVES or len(write({"scalars": result.scalars})) > MAX_MESSAGE // 2:
-        raise UnsupportedInput(f"more than {MAX_LEAVES} scalars, or text of more than {MAX_MESSAGE // 2} bytes")
+    # What a player may return is counted in the same way: a reference must not return what nobody else can.
+    if result.nodes > MAX_LEAVES or len(write(result.layout)) > MAX_MESSAGE // 2:
+        raise UnsupportedInput(f"more than {MAX_LEAVES} values, or a structure too large to describe")
+    if len(write({"scalars": result.scalars})) > MAX_MESSAGE // 2:
+        raise UnsupportedInput(f"text of more than {MAX_MESSAGE // 2} bytes")
     return result
 
 
-def _take_apart(node: Any, result: Deal) -> Any:
+def _take_apart(node: Any, result: Deal, depth: int = 0) -> Any:
+    result.nodes += 1
+    if depth > MAX_DEPTH:
+        raise UnsupportedInput(f"more than {MAX_DEPTH} levels")
     if isinstance(node, torch.Tensor):
         result.tensors.append(_compact(node))
         return {"tensor": len(result.tensors) - 1}
@@ -71,19 +86,20 @@ def _take_apart(node: Any, result: Deal) -> Any:
         result.scalars.append(node)
         return {"scalar": len(result.scalars) - 1}
     if isinstance(node, tuple):
-        return {"tuple": [_take_apart(item, result) for item in node]}
+        return {"tuple": [_take_apart(item, result, depth + 1) for item in node]}
     if isinstance(node, list):
-        return [_take_apart(item, result) for item in node]
+        return [_take_apart(item, result, depth + 1) for item in node]
     if isinstance(node, dict) and all(isinstance(key, str | int) for key in node):
-        return {"dict": [[key, _take_apart(item, result)] for key, item in node.items()]}
+        return {"dict": [[key, _take_apart(item, result, depth + 1)] for key, item in node.items()]}
     raise UnsupportedInput(f"{type(node).__name__} is neither tensor, scalar, tuple, list nor dict")
 
 
 def _compact(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor in memory that holds nothing else: gaps between its elements would cross the border, too."""
     tensor = tensor.detach()
-    if tensor.dtype not in _NAMES or tensor.layout is not torch.strided:
-        raise UnsupportedInput(f"a tensor of dtype {tensor.dtype} and layout {tensor.layout}")
+    if tensor.dtype not in _NAMES or tensor.layout is not torch.strided or tensor.dim() > MAX_DIMENSIONS:
+        what = f"a tensor of dtype {tensor.dtype}, layout {tensor.layout} and {tensor.dim()} dimensions"
+        raise UnsupportedInput(what)
     if span_bytes(tensor) == tensor.numel() * tensor.element_size():
         return tensor
     if 0 in tensor.stride():

@@ -33,6 +33,8 @@ CACHES = "/caches"
 CACHE_BYTES = 2 << 30
 """Of one entry; tmpfs, so only what is used takes memory."""
 _INODES = 100_000
+_RESERVED_BYTES = 4 << 30
+"""Address space that threads reserve and never fill: stacks of 8 MiB, and malloc's arenas of 64 MiB."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -143,7 +145,8 @@ def set_limits(room: Room) -> None:
     if room.max_processes is not None:
         limits[resource.RLIMIT_NPROC] = room.max_processes
     if room.memory_bytes is not None:
-        limits[resource.RLIMIT_AS] = _address_space() + room.memory_bytes
+        # What cannot fit fails where it is asked for; what is really used, the referee watches.
+        limits[resource.RLIMIT_AS] = _address_space() + room.memory_bytes + _RESERVED_BYTES
     for limit, value in limits.items():
         hard = resource.getrlimit(limit)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
