@@ -3,11 +3,12 @@
     judge.judge(board, submission, mode)                 the frame: walls up, game played, judgement written
       │  sandbox.Sandbox                                 the walls; inside them a warm parent (zygote)
       │  sandbox.seat(entry)                             a fresh player behind inner walls (walls, seccomp)
+    arena.Arena                                          what all sides share: reference, seeds, whose fault it is
     game.Game                                            the rules
       ├─ build       one player imports the submission and calls it once per shape; caches are sealed
       ├─ tests       referee.Table deals inputs, opens the window, takes the output, asks the checker
       ├─ benchmarks  clock plays submission and anchor in mirrored order, fresh players each
-      └─ duel        the same, against the champion
+      └─ duel        the same, against the champion; `judge.duel` plays any two files so
          → judgement.Judgement                           one JSON file; never edited
 
 Only bytes cross from player to referee: `protocol` says which.  `harness` imports nothing of `scripts`; the

@@ -67,7 +67,7 @@ class Reference:
 
     def generate(self, params: Mapping[str, Any], seed: int) -> Any:
         """Inputs of a case: the same for the same seed, whatever generator they are drawn from."""
-        _seed_generators(seed)
+        _seed_generators(seed, self._device)
         with torch.no_grad():
             return self._call("generate_input", **{**params, "seed": seed} if self._takes_seed else params)
 
@@ -444,9 +444,12 @@ def _first_seed(params: Mapping[str, Any]) -> int:
     return seed if type(seed) is int and seed >= 0 else 1
 
 
-def _seed_generators(seed: int) -> None:
+def _seed_generators(seed: int, device: torch.device) -> None:
     random.seed(seed)
-    torch.manual_seed(seed)
+    # Not `torch.manual_seed`: it looks for devices of every kind, for 250 µs a call where there are none.
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.manual_seed_all(seed)
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(seed % 2**32)
 

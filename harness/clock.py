@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from harness.judgement import Run, Timing, pair_ratios
+from harness.judgement import DuelCase, Run, Timing, pair_ratios
 from harness.stats import MIN_PAIRS, Interval, ratio_interval
 
 WARMUPS = 2
@@ -102,23 +102,27 @@ def _unsteady(ratio: Interval, pairs: int) -> str:
 
 
 def play_blocks(
-    play_challenger: Play, play_champion: Play, overhead_us: float, blocks: int
+    play_challenger: Play, play_champion: Play, overhead_us: float, blocks: int, on_block: Callable[[], None]
 ) -> tuple[tuple[Run, ...], tuple[Run, ...]]:
-    """A duel's runs on one case, in A-B-B-A blocks: two runs of either side in each."""
+    """A duel's runs on one case, in A-B-B-A blocks: two runs of either side in each; `on_block` hears of each first."""
     challenger: list[Run] = []
     champion: list[Run] = []
     first, second = (play_challenger, challenger), (play_champion, champion)
     for _ in range(blocks):
+        on_block()
         for play, runs in (first, second, second, first):
             order = len(challenger) + len(champion)
             runs.append(play(order).as_run(order, overhead_us))
     return tuple(challenger), tuple(champion)
 
 
-def block_times(challenger: tuple[Run, ...], champion: tuple[Run, ...]) -> list[tuple[float, float]]:
-    """Challenger's and champion's time in each block, in microseconds: the geometric means of two runs each."""
-    return list(zip(_pairwise_means(challenger), _pairwise_means(champion), strict=True))
+def duel_ratio(cases: Sequence[DuelCase], ranking_by: str) -> Interval:
+    """Challenger / champion over a duel's blocks, the cases of a block taken together as the board ranks them."""
+    blocks = zip(*(case.block_times_us for case in cases), strict=True)
+    return ratio_interval([_block_ratio(block, ranking_by) for block in blocks])
 
 
-def _pairwise_means(runs: tuple[Run, ...]) -> list[float]:
-    return [math.sqrt(a.median_us * b.median_us) for a, b in zip(runs[::2], runs[1::2], strict=True)]
+def _block_ratio(block: tuple[tuple[float, float], ...], ranking_by: str) -> float:
+    if ranking_by == "mean":
+        return sum(ours for ours, _ in block) / sum(theirs for _, theirs in block)
+    return math.prod(ours / theirs for ours, theirs in block) ** (1 / len(block))

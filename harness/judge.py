@@ -1,4 +1,4 @@
-"""The main path: a submission and a board in, a judgement out.
+"""The main path: a submission and a board in, a judgement out.  Or two files, and who is faster.
 
 judge     the walls go up; inside them the warm parent imports torch
 game      meanwhile we import torch ourselves; then build, tests, benchmarks, duel are played
@@ -7,12 +7,11 @@ judgement what came out, with the machine's facts
 
 from __future__ import annotations
 
-import hashlib
-import importlib.resources
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING
 
 from harness import __version__, machine
 from harness.errors import JudgeError, TaskError
@@ -29,12 +28,17 @@ from harness.judgement import (
     SubmissionInfo,
 )
 from harness.progress import OnProgress, Progress
+from harness.provenance import harness_digest
 from harness.sandbox import Kind, Sandbox, choose_kind
+from harness.stats import DUEL_BLOCKS
 from harness.submission import Champion, Submission
 from harness.task import METHOD, Board, Evaluator, Language
 from harness.verdict import Verdict, overall
 
-__all__ = ["Champion", "OnProgress", "Progress", "judge"]
+if TYPE_CHECKING:
+    from harness.arena import Arena
+
+__all__ = ["Champion", "Dueled", "OnProgress", "Progress", "duel", "judge", "open_arena"]
 
 
 def judge(
@@ -58,79 +62,126 @@ def judge(
         JudgeError: this machine is.  A participant's trouble is never raised: it is in the judgement.
     """
     _require_supported(board, mode)
-    started_at = datetime.now(UTC)
-    facts = machine.read_machine("cpu")
-    kind = choose_kind(sandbox)
+    frame = _Frame(board, sandbox, run_url)
     if submission.fault:
-        outcome = _refuse(submission.fault, kind)
-    else:
-        outcome = _play(board, submission, mode, kind, champion, on_progress or (lambda _: None))
-    verdict = overall(case.verdict for case in outcome.cases)
-    return Judgement(
-        task=board.task.name,
-        edition=board.edition,
-        gpu=board.gpu,
-        mode=mode,
-        submission=_describe(submission),
-        verdict=verdict,
-        message=outcome.message or next((case.message for case in outcome.cases if case.verdict is verdict), ""),
-        cases=outcome.cases,
-        duel=outcome.duel,
-        claim=Claim.BOUNDED if kind == "bubblewrap" else Claim.SELF_TIMED,
-        machine=facts,
-        sandbox=outcome.walls,
-        harness=HarnessInfo(version=__version__, method=METHOD, digest=harness_digest()),
-        started_at=started_at,
-        finished_at=datetime.now(UTC),
-        run_url=run_url,
-        log=outcome.log,
-    )
+        return frame.judgement(submission, mode, _refuse(submission.fault))
+    with open_arena(board, mode, frame.kind, on_progress) as arena:
+        from harness.game import Game
+
+        game = Game(arena, submission, champion)
+        game.play()
+        outcome = _Outcome(cases=tuple(game.results), duel=game.duel, message=game.message, log=game.log)
+        frame.note_walls(arena.sandbox)
+    return frame.judgement(submission, mode, outcome)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dueled:
+    """Two files on one board: what build and tests of each came to, and their duel if both were accepted.
+
+    In the duel A is the challenger; its `ratio` is A / B.
+    """
+
+    a: Judgement
+    b: Judgement
+    duel: Duel | None
+
+
+def duel(
+    board: Board,
+    a: Submission,
+    b: Submission,
+    *,
+    blocks: int = DUEL_BLOCKS,
+    sandbox: str = "auto",
+    on_progress: OnProgress | None = None,
+) -> Dueled:
+    """Play two files against each other, as a challenger is played against the champion.
+
+    Raises:
+        TaskError, JudgeError: as `judge` does; also if the duel does not fit into its time.
+    """
+    _require_supported(board, Mode.TEST)
+    frame = _Frame(board, sandbox)
+    with open_arena(board, Mode.TEST, frame.kind, on_progress) as arena:
+        from harness.duel import Match
+
+        match = Match(arena, a, b)
+        match.play(blocks)
+        frame.note_walls(arena.sandbox)
+    judgements = {
+        side: frame.judgement(file, Mode.TEST, _Outcome(cases=tuple(match.results[side]), log=arena.logs.get(side, "")))
+        for side, file in match.files.items()
+    }
+    return Dueled(a=judgements["A"], b=judgements["B"], duel=match.duel)
+
+
+@contextlib.contextmanager
+def open_arena(board: Board, mode: Mode, kind: Kind, on_progress: OnProgress | None = None) -> Iterator[Arena]:
+    """The walls of a judging, and inside them all that its sides share."""
+    with Sandbox(kind, memory_gib=board.limits.memory_gib) as sandbox:
+        # Only now: this imports torch, while the warm parent behind the walls does the same on its own core.
+        from harness.arena import Arena
+        from harness.devices import cpu
+
+        with cpu.one_thread():
+            yield Arena(board, mode, sandbox, on_progress or (lambda _: None))
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Outcome:
+    """What has been played, of one submission."""
+
     cases: tuple[CaseResult, ...]
-    walls: SandboxInfo
     duel: Duel | None = None
     message: str = ""
     log: str = ""
 
 
-def _refuse(fault: str, kind: Kind) -> _Outcome:
+def _refuse(fault: str) -> _Outcome:
     """What can't even be built is not let in."""
     build = CaseResult(
         kind=CaseKind.BUILD, params={}, verdict=Verdict.COMPILE_ERROR, message=fault[:MAX_MESSAGE], seconds=0.0
     )
-    return _Outcome(cases=(build,), walls=SandboxInfo(kind=kind, stop="signals"))
+    return _Outcome(cases=(build,))
 
 
-def _play(
-    board: Board, submission: Submission, mode: Mode, kind: Kind, champion: Champion | None, on_progress: OnProgress
-) -> _Outcome:
-    with Sandbox(kind, memory_gib=board.limits.memory_gib) as sandbox:
-        # Only now: this imports torch, while the warm parent behind the walls does the same on its own core.
-        from harness.game import Game
+class _Frame:
+    """What a judgement says beside what has been played: where, when, with what."""
 
-        game = Game(board, submission, mode, champion, on_progress)
-        game.play(sandbox)
-        walls = SandboxInfo(kind=kind, stop=sandbox.stop_kind, missing=tuple(sandbox.missing))
-        return _Outcome(cases=tuple(game.results), walls=walls, duel=game.duel, message=game.message, log=game.log)
+    def __init__(self, board: Board, sandbox: str, run_url: str | None = None) -> None:
+        self.board = board
+        self.run_url = run_url
+        self.started_at = datetime.now(UTC)
+        self.machine = machine.read_machine("cpu")
+        self.kind = choose_kind(sandbox)
+        self.walls = SandboxInfo(kind=self.kind, stop="signals")
 
+    def note_walls(self, sandbox: Sandbox) -> None:
+        self.walls = SandboxInfo(kind=self.kind, stop=sandbox.stop_kind, missing=tuple(sandbox.missing))
 
-def harness_digest() -> str:
-    """SHA-256 over the judge's own source: which harness it was."""
-    digest = hashlib.sha256()
-    for name, content in sorted(_sources(importlib.resources.files("harness"), "")):
-        digest.update(f"{name}\0{len(content)}\0".encode() + content)
-    return digest.hexdigest()
-
-
-def _sources(folder: Traversable, below: str) -> Iterator[tuple[str, bytes]]:
-    for item in folder.iterdir():
-        if item.is_dir():
-            yield from _sources(item, f"{below}{item.name}/")
-        elif item.name.endswith(".py"):
-            yield below + item.name, item.read_bytes()
+    def judgement(self, submission: Submission, mode: Mode, outcome: _Outcome) -> Judgement:
+        verdict = overall(case.verdict for case in outcome.cases)
+        first = next((case.message for case in outcome.cases if case.verdict is verdict), "")
+        return Judgement(
+            task=self.board.task.name,
+            edition=self.board.edition,
+            gpu=self.board.gpu,
+            mode=mode,
+            submission=_describe(submission),
+            verdict=verdict,
+            message=outcome.message or first,
+            cases=outcome.cases,
+            duel=outcome.duel,
+            claim=Claim.BOUNDED if self.kind == "bubblewrap" else Claim.SELF_TIMED,
+            machine=self.machine,
+            sandbox=self.walls,
+            harness=HarnessInfo(version=__version__, method=METHOD, digest=harness_digest()),
+            started_at=self.started_at,
+            finished_at=datetime.now(UTC),
+            run_url=self.run_url,
+            log=outcome.log,
+        )
 
 
 def _describe(submission: Submission) -> SubmissionInfo:

@@ -180,6 +180,16 @@ class DuelCase(Model):
     challenger: Runs
     champion: Runs
 
+    @property
+    def block_times_us(self) -> list[tuple[float, float]]:
+        """Challenger's and champion's time in each block: the geometric means of two runs each."""
+        return list(zip(_means_of_two(self.challenger), _means_of_two(self.champion), strict=True))
+
+    @property
+    def ratio(self) -> Interval:
+        """Challenger / champion over the blocks of this benchmark."""
+        return ratio_interval([ours / theirs for ours, theirs in self.block_times_us])
+
     @model_validator(mode="after")
     def _is_made_of_whole_blocks(self) -> Self:
         if len(self.challenger) != len(self.champion) or len(self.challenger) % 2:
@@ -336,6 +346,10 @@ class Judgement(Model):
 def pair_ratios(submission: tuple[Run, ...], anchor: tuple[Run, ...]) -> tuple[float, ...]:
     """Submission / anchor for each pair of runs that were played beside each other."""
     return tuple(a.median_us / b.median_us for a, b in zip(submission, anchor, strict=False))
+
+
+def _means_of_two(runs: tuple[Run, ...]) -> list[float]:
+    return [math.sqrt(first.median_us * second.median_us) for first, second in zip(runs[::2], runs[1::2], strict=True)]
 
 
 def language_of(source: str, suffix: str) -> str:

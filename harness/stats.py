@@ -23,11 +23,15 @@ MIN_PAIRS = 6
 _EXACT_PAIRS = 64
 """Up to so many pairs the signed-rank distribution is counted out; its cost grows with their cube."""
 
+DUEL_BLOCKS = 8
+"""A-B-B-A blocks of a duel, each worth one ratio."""
+
 TIE = 0.01
 """Differences below 1 % are ties, however sharp the intervals."""
 
 __all__ = [
-    "CONFIDENCE", "MIN_PAIRS", "TIE", "Interval", "beats", "is_faster", "median", "ratio_interval", "score", "tied",
+    "CONFIDENCE", "DUEL_BLOCKS", "MIN_PAIRS", "TIE",
+    "Interval", "beats", "is_faster", "median", "ratio_interval", "score", "tied",
 ]  # fmt: skip
 
 
@@ -53,6 +57,11 @@ class Interval(BaseModel):
 
     def scaled(self, factor: float) -> Interval:
         return Interval(value=self.value * factor, low=self.low * factor, high=self.high * factor)
+
+    @property
+    def inverse(self) -> Interval:
+        """B / A, where this is A / B."""
+        return Interval(value=1 / self.value, low=1 / self.high, high=1 / self.low)
 
 
 def ratio_interval(ratios: Sequence[float]) -> Interval:

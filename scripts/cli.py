@@ -31,11 +31,15 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "test": ("scripts.local:test", "Judge a file on all tests of a task, each with its verdict."),
     "benchmark": ("scripts.local:benchmark", "Judge a file on the tests, then time it beside the task's anchor."),
     "rank": ("scripts.local:rank", "Judge a file as the judge ranks: on secret seeds, until the times are steady."),
+    "duel": ("scripts.duel:duel", "Play two files against each other, and say whether one of them is faster."),
     "task": ("scripts.task_tools:task", "Look at a task, start from its template, check it."),
     "site": ("scripts.site_tools:site", "Build the leaderboard's site, and look at it."),
     "schema": ("scripts.schema:schema", "Print the JSON Schema of a file format."),
 }
 """Name → where its code is, and its help: `--help` must not have to load them all."""
+
+HIDDEN: Mapping[str, tuple[str, str]] = {"ci": ("scripts.ci:ci", "Do one step of a workflow.")}
+"""The same of what workflows call, and people don't."""
 
 
 class LazyGroup(click.Group):
@@ -45,9 +49,10 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in COMMANDS:
+        known = {**COMMANDS, **HIDDEN}
+        if cmd_name not in known:
             return None
-        module, name = COMMANDS[cmd_name][0].split(":")
+        module, name = known[cmd_name][0].split(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
 

@@ -29,8 +29,7 @@ from scripts.text import format_error, format_percent, format_us, plain
 
 _LOG_LINES = 30
 
-_OPTIONS: list[Callable[[Any], Any]] = [
-    click.argument("file", type=click.Path(path_type=Path)),
+_PLACE: list[Callable[[Any], Any]] = [
     click.option("--task", help="Name of the task. Default: the file's directive or its folder decides."),
     click.option("--task-dir", type=click.Path(path_type=Path), help="Folder of a task, anywhere."),
     click.option("--gpu", help="Which board of the task. Default: the directive's first, else CPU."),
@@ -40,13 +39,28 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         default="auto",
         help="The walls. `none` is for your own code only, and never ranks.",
     ),
+]
+"""For which board, and behind which walls."""
+
+_OPTIONS: list[Callable[[Any], Any]] = [
+    click.argument("file", type=click.Path(path_type=Path)),
+    *_PLACE,
     click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON."),
     click.option("--out", type=click.Path(path_type=Path), help="Write the judgement to this file."),
 ]
 
 
 def _judging(command: Callable[..., int]) -> Callable[..., int]:
-    for option in reversed(_OPTIONS):
+    return _with_options(command, _OPTIONS)
+
+
+def placed(command: Callable[..., int]) -> Callable[..., int]:
+    """A command that judges files on a board: --task, --task-dir, --gpu, --sandbox."""
+    return _with_options(command, _PLACE)
+
+
+def _with_options(command: Callable[..., int], options: list[Callable[[Any], Any]]) -> Callable[..., int]:
+    for option in reversed(options):
         command = option(command)
     return command
 
@@ -94,9 +108,7 @@ def judge_file(
 ) -> int:
     """Judge one file, print what came out, and return the command's exit code."""
     submission = read_submission(file)
-    # A file that cannot be read for its directives is judged all the same, and told what is wrong with it.
-    wishes = () if submission.fault else read_directives(submission.text).gpus
-    board = choose_board(find_task(file, submission, task, task_dir), gpu, wishes)
+    board = choose_board(find_task(file, submission, task, task_dir), gpu, wishes_of(submission))
     if out:
         _require_writable(out)
     from harness.judge import judge
@@ -113,6 +125,11 @@ def judge_file(
     return exit_code_of(judgement.verdict)
 
 
+def wishes_of(submission: Submission) -> tuple[str, ...]:
+    """The boards that a file asks for.  One whose directives can't be read is judged all the same, and told why."""
+    return () if submission.fault else read_directives(submission.text).gpus
+
+
 def _require_writable(out: Path) -> None:
     """Before anything is judged: a judgement that cannot be written is minutes lost."""
     if not out.parent.is_dir():
@@ -123,6 +140,19 @@ def _require_writable(out: Path) -> None:
 
 def find_task(file: Path, submission: Submission, name: str | None, task_dir: Path | None) -> Task:
     """The task that a file is for.  --task-dir decides alone; whatever else says a name must say the same one."""
+    if found := find_named_task(file, submission, name, task_dir):
+        return found
+    raise unknown_task(file)
+
+
+def unknown_task(file: Path) -> SubmissionError:
+    return SubmissionError(
+        f"{file}: which task is it for? Say --task NAME, or put a first line into it: #!POPCORN leaderboard NAME"
+    )
+
+
+def find_named_task(file: Path, submission: Submission, name: str | None, task_dir: Path | None) -> Task | None:
+    """As `find_task`; None if nothing says a name."""
     if task_dir:
         if name:
             raise SubmissionError(f"--task {name} and --task-dir {task_dir}: say one of them")
@@ -137,11 +167,7 @@ def find_task(file: Path, submission: Submission, name: str | None, task_dir: Pa
         raise SubmissionError(f"{file} lies in the folder of the task '{around.name}', but {who} says '{wanted}'")
     if around:
         return load_task(around)
-    if not wanted:
-        raise SubmissionError(
-            f"{file}: which task is it for? Say --task NAME, or put a first line into it: #!POPCORN leaderboard NAME"
-        )
-    return require_task(wanted)
+    return require_task(wanted) if wanted else None
 
 
 def exit_code_of(verdict: Verdict) -> int:

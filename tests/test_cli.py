@@ -110,6 +110,13 @@ def test_help_is_quick_and_loads_no_command():
         (["test", "{kernel}", "--task", "vectoradd", "--gpu", "H10"], 2, "did you mean 'H100'?"),
         (["test", "{directed}", "--task", "matmul"], 2, "--task says 'matmul'"),
         (["test", "{kernel}", "--task", "vectoradd", "--out", "/nowhere/judgement.json"], 2, "no folder /nowhere"),
+        (["duel", "{kernel}"], 2, "Missing argument 'B'"),
+        (["duel", "{kernel}", "nowhere.py", "--task", "vectoradd"], 2, "nowhere.py: no such file"),
+        (["duel", "{kernel}", "{kernel}"], 2, "#!POPCORN leaderboard NAME"),
+        (["duel", "{directed}", "{strayed}"], 2, "but its directive says 'vectoradd'"),
+        (["duel", "{directed}", "{tiny}"], 2, "directed.py is for 'vectoradd', but"),
+        (["duel", "{kernel}", "{directed}", "--gpu", "H10"], 2, "did you mean 'H100'?"),
+        (["duel", "{kernel}", "{kernel}", "--task", "vectoradd", "--blocks", "5"], 2, "5 is not in the range 6<=x<=200"),
         (["task", "show", "nothing"], 2, "no task 'nothing'"),
         (["task", "template", "vectoradd", "--language", "Pyton"], 2, "did you mean 'Python'?"),
         (["task", "check", "{folder}"], 2, "no task.yml in"),
@@ -134,6 +141,7 @@ def test_a_wrong_call_gets_one_message_and_exit_code_2(arguments, code, message,
         "folder": tmp_path,
         "placed": submission(home, name="placed.py"),
         "strayed": submission(home, f"#!POPCORN leaderboard vectoradd\n{GOOD}", "strayed.py"),
+        "tiny": TINY / "examples" / "accepted" / "plain.py",
         "kernel": submission(tmp_path),
         "directed": submission(tmp_path, f"#!POPCORN leaderboard vectoradd\n{GOOD}", "directed.py"),
     }
@@ -260,6 +268,27 @@ def test_a_file_in_a_tasks_folder_is_for_that_task(capsys):
     assert "tiny / CPU, ranked" in said
     assert "without walls: it cannot rank" in said
     assert "Against it" in said
+
+
+def test_a_duel_is_printed_for_scripts_and_who_is_faster_changes_no_exit_code(tmp_path, capsys):
+    ours, theirs = submission(tmp_path), TINY / "examples" / "accepted" / "plain.py"
+    assert run(["duel", str(ours), str(theirs), *UNWALLED, "--blocks", "6", "--json"]) == 0
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert [len(case["a"]) for case in found["cases"]] == [12]
+    assert re.match(r"A is faster by|B is faster by|No difference can be told", found["decision"])
+    assert "kernel.py against plain.py on tiny / CPU: B: test 2 of 2" in said.err
+    assert "duel, block 6 of 6" in said.err
+
+
+def test_of_two_files_the_one_that_is_not_accepted_is_told_with_its_verdict(tmp_path, capsys):
+    wrong = submission(tmp_path, GOOD.replace("1", "2"), "wrong.py")
+    assert run(["duel", str(submission(tmp_path)), str(wrong), "--task-dir", str(TINY), *UNWALLED]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith(f"B, {wrong}:")
+    assert re.search(r"WA\s+size: 100, seed: 12\s+output\[\d+\] is", said)
+    assert "A, " not in said
+    assert "faster" not in said
 
 
 @pytest.mark.parametrize(("source", "code"), [("data + 1", 0), ("data", 1)])

@@ -4,13 +4,27 @@ import itertools
 import math
 import random
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from harness.stats import MIN_PAIRS, TIE, Interval, _signed_rank_skip, beats, is_faster, ratio_interval, score, tied
+from harness.clock import SAMPLES, WARMUPS, Windows, duel_ratio, play_blocks
+from harness.judgement import DuelCase
+from harness.stats import (
+    DUEL_BLOCKS,
+    MIN_PAIRS,
+    TIE,
+    Interval,
+    _signed_rank_skip,
+    beats,
+    is_faster,
+    ratio_interval,
+    score,
+    tied,
+)
 
 ratios = st.lists(st.floats(0.1, 10), min_size=1, max_size=20)
 times = st.floats(0.5, 500)
@@ -92,6 +106,37 @@ def test_the_same_kernel_against_itself_wins_fewer_than_5_percent_of_duels() -> 
     for error in (normal, with_stalls):
         won = sum(is_faster(ratio_interval([math.exp(error(noise)) for _ in range(8)])) for _ in range(runs))
         assert won / runs < 0.05
+
+
+def test_a_gain_of_10_percent_is_recognised_in_95_percent_of_duels_with_noise_of_5_percent_a_block() -> None:
+    noise, runs = random.Random(2146), 2000
+    won = sum(is_faster(ratio_interval([0.9 * math.exp(noise.gauss(0, 0.05)) for _ in range(8)])) for _ in range(runs))
+    assert won / runs >= 0.95
+
+
+def share_of_won_duels(ours_us: float, theirs_us: float, duels: int) -> float:
+    """Of duels as they are played, run by run, on a machine that drifts, whose runs differ, and whose calls stall."""
+    noise, speed = random.Random(54352), 1.0
+
+    def play(truth_us: float, order: int) -> Windows:
+        nonlocal speed
+        speed *= math.exp(noise.gauss(0, 0.01))
+        this_run_us = truth_us * speed * math.exp(noise.gauss(0, 0.03))
+        stalls_us = [noise.expovariate(1 / 4000) if noise.random() < 0.05 else 0 for _ in range(WARMUPS + SAMPLES)]
+        windows_us = tuple(120 + this_run_us * math.exp(noise.gauss(0, 0.05)) + stall_us for stall_us in stalls_us)
+        return Windows(windows_us=windows_us, seeds=tuple(range(len(windows_us))))
+
+    won = 0
+    for _ in range(duels):
+        sides = partial(play, ours_us), partial(play, theirs_us)
+        challenger, champion = play_blocks(*sides, 120, DUEL_BLOCKS, lambda: None)
+        won += is_faster(duel_ratio([DuelCase(params={}, challenger=challenger, champion=champion)], "geom"))
+    return won / duels
+
+
+def test_whole_duels_are_seldom_won_by_an_equal_and_nearly_always_by_who_is_10_percent_faster() -> None:
+    assert share_of_won_duels(500, 500, 600) < 0.05
+    assert share_of_won_duels(450, 500, 400) >= 0.95
 
 
 def test_one_stall_among_six_runs_does_not_move_the_estimate() -> None:

@@ -1,0 +1,242 @@
+"""What all sides of a judging share: one board, the walls, the reference, the seeds, and who is to blame.
+
+build      a file is imported and called once per shape; the caches that this fills are sealed
+tests      all of them, so that the participant sees every failure
+runs_of    a benchmark's runs: a fresh player each, warm-ups and samples, every output checked
+
+Of tests a verdict comes out.  In benchmarks several sides play by turns: what goes wrong there is a `SideFoul`,
+which says whose it is; `game` and `duel` say what follows from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from harness import clock
+from harness.checker import Reference
+from harness.clock import NULL_KERNEL, SAMPLES, WARMUPS, Windows
+from harness.errors import JudgeError
+from harness.judgement import MAX_MESSAGE, CaseKind, CaseResult, Mode, Timing
+from harness.progress import OnProgress, Progress
+from harness.referee import Deadline, Table
+from harness.sandbox import Entry, Player, Sandbox
+from harness.submission import Submission
+from harness.task import Board, Case
+from harness.verdict import Foul, Verdict
+
+
+class SideFoul(Exception):
+    """A foul in a benchmark, and whose it is; `side` is the name of an entry."""
+
+    def __init__(self, side: str, case: Case, foul: Foul) -> None:
+        super().__init__(side, foul.message)
+        self.side = side
+        self.case = case
+        self.foul = foul
+
+
+class OutOfTime(JudgeError):
+    """A phase took longer than it may, and not because of one side."""
+
+
+class Phase:
+    """A part of a judging that has so many seconds, and how much of them each side's windows took."""
+
+    def __init__(self, name: str, deadline: Deadline) -> None:
+        self.name = name
+        self.deadline = deadline
+        self._running_s: dict[str, float] = {}
+
+    @contextlib.contextmanager
+    def watch(self, side: str, case: Case, table: Table) -> Iterator[None]:
+        """Play one side's run.  Raises SideFoul, or OutOfTime."""
+        caught: Foul | None = None
+        try:
+            yield
+        except Foul as foul:
+            caught = foul
+        self._running_s[side] = self._running_s.get(side, 0.0) + table.running_s
+        if caught:
+            raise self._blame(side, case, caught)
+
+    def _blame(self, side: str, case: Case, foul: Foul) -> Exception:
+        """A phase that ran out of time is a side's fault only if most of the time went into its windows."""
+        if foul.verdict is not Verdict.TIME_LIMIT_EXCEEDED or not self.deadline.is_over:
+            return SideFoul(side, case, foul)
+        phase_s = self.deadline.phase_s
+        for name, running_s in self._running_s.items():
+            if running_s > phase_s / 2:
+                message = f"Its calls took most of the {phase_s:g} s for {self.name}."
+                return SideFoul(name, case, Foul(foul.verdict, message))
+        return OutOfTime(
+            f"{self.name} did not fit into {phase_s:g} s on this machine, and not because of a submission: allow more "
+            "in task.yml, or judge on a quieter machine"
+        )
+
+
+class Arena:
+    """Where sides play on one board."""
+
+    def __init__(self, board: Board, mode: Mode, sandbox: Sandbox, on_progress: OnProgress) -> None:
+        self.board = board
+        self.mode = mode
+        self.sandbox = sandbox
+        self.on_progress = on_progress
+        self.reference = Reference(board)
+        self.logs: dict[str, str] = {}
+        """By the name of an entry: the end of what its last player printed."""
+        idle = Submission(login="idle", source=NULL_KERNEL.encode())
+        self.idler = self.entry("idle player", idle)
+
+    def entry(self, name: str, submission: Submission) -> Entry:
+        shared = {file: content.decode() for file, content in self.board.task.shared_files.items()}
+        return Entry(name=name, files={**shared, "submission.py": submission.text})
+
+    def seed(self) -> int:
+        # 31 bits: every library's generator takes as many.
+        return secrets.randbits(31)
+
+    def report(self, step: str, done: int, total: int, seconds_left: float | None = None) -> None:
+        self.on_progress(Progress(step=step, done=done, total=total, seconds_left=seconds_left))
+
+    @contextlib.contextmanager
+    def _seat(self, entry: Entry, *, building: bool = False) -> Iterator[Player]:
+        """A fresh player; what it prints is kept."""
+        with self.sandbox.seat(entry, building=building) as player:
+            try:
+                yield player
+            finally:
+                if printed := player.log:
+                    self.logs[entry.name] = printed[-MAX_MESSAGE:]
+
+    # ------------------------------------------------------------------ build and tests
+
+    def examine(self, entry: Entry, cases: list[Case], *, label: str = "") -> list[CaseResult]:
+        """Build an entry for these cases and, if it can be built, play all tests; `label` is for those who watch."""
+        self.report(f"{label}build", 0, 1)
+        for case in cases:
+            self.reference.probe(case.params)
+        build = self.build(entry, cases)
+        if build.verdict is not Verdict.ACCEPTED:
+            return [build]
+        return [build, *self._play_tests(entry, label)]
+
+    def build(self, entry: Entry, cases: list[Case]) -> CaseResult:
+        """Import a submission and call it once per shape on throw-away inputs; its caches are sealed after."""
+        limits = self.board.limits
+        start = time.monotonic()
+        # A first call may compile, and may take a good part of the build's time for it.
+        call_s = max(limits.case_timeout_s, limits.compile_timeout_s / 4)
+        deadline = Deadline.of(limits.compile_timeout_s, call_s)
+        foul: Foul | None = None
+        with self._seat(entry, building=True) as player:
+            try:
+                table = Table(player, self.reference)
+                table.load(limits.compile_timeout_s)
+                # What goes wrong in a call is found again, and reported, by the case itself.
+                with contextlib.suppress(Foul):
+                    for case in cases:
+                        table.call(case.params, self.seed(), deadline, checked=False)
+            except Foul as error:
+                foul = error
+        return result(CaseKind.BUILD, {}, foul, start)
+
+    def require_build(self, entry: Entry) -> None:
+        """Build an entry for the benchmarks.  Raises SideFoul."""
+        benchmarks = list(self.board.benchmarks)
+        build = self.build(entry, benchmarks)
+        if build.verdict is not Verdict.ACCEPTED:
+            raise SideFoul(entry.name, benchmarks[0], Foul(build.verdict, build.message))
+
+    def _play_tests(self, entry: Entry, label: str) -> list[CaseResult]:
+        limits = self.board.limits
+        deadline = Deadline.of(limits.test_timeout_s, limits.case_timeout_s)
+        results: list[CaseResult] = []
+        waiting = list(self.board.tests)
+        while waiting and not deadline.is_over:
+            with self._seat(entry) as player:
+                results += self._play_tests_with(player, waiting, deadline, label)
+        for case in waiting:
+            message = f"Not played: the tests together took over {limits.test_timeout_s:g} s."
+            foul = Foul(Verdict.TIME_LIMIT_EXCEEDED, message)
+            results.append(result(CaseKind.TEST, case.params, foul, time.monotonic()))
+        return results
+
+    def _play_tests_with(
+        self, player: Player, waiting: list[Case], deadline: Deadline, label: str
+    ) -> Iterator[CaseResult]:
+        """Play tests until all are done or the player is of no more use."""
+        table = Table(player, self.reference)
+        is_loaded = False
+        while waiting and not deadline.is_over:
+            case = waiting.pop(0)
+            self.report(f"{label}test", len(self.board.tests) - len(waiting) - 1, len(self.board.tests))
+            # Trying is repeatable: the seeds that stand in task.yml.  Ranking is on seeds that nobody knows.
+            seed = case.public_seed if self.mode is Mode.TEST else None
+            seed = self.seed() if seed is None else seed
+            start, foul = time.monotonic(), None
+            try:
+                if not is_loaded:
+                    table.load(self.board.limits.compile_timeout_s)
+                    is_loaded = True
+                table.call(case.params, seed, deadline)
+            except Foul as error:
+                foul = error
+            yield result(CaseKind.TEST, case.params, foul, start, seed)
+            if foul and foul.verdict is not Verdict.WRONG_ANSWER:
+                break
+
+    # ------------------------------------------------------------------ benchmarks
+
+    def phase(self, name: str, seconds: float) -> Phase:
+        return Phase(name, Deadline.of(seconds, self.board.limits.case_timeout_s))
+
+    def calibrate(self, case: Case, phase: Phase) -> float:
+        """What a window costs with this case's inputs when nothing is computed, in microseconds."""
+        return clock.calibrate(self.runs_of(self.idler, case, phase))
+
+    def runs_of(self, entry: Entry, case: Case, phase: Phase) -> clock.Play:
+        """How an entry plays one run of a case: a fresh player, warm-ups and samples, every output checked.
+
+        What it returns raises SideFoul, or OutOfTime.
+        """
+
+        def play(_: int) -> Windows:
+            with self._seat(entry) as player:
+                table = Table(player, self.reference)
+                with phase.watch(entry.name, case, table):
+                    table.load(self.board.limits.compile_timeout_s)
+                    # Drawn only now that the submission is loaded.
+                    seeds = tuple(self.seed() for _ in range(WARMUPS + SAMPLES))
+                    windows = table.calls(case.params, seeds, phase.deadline, checked=entry is not self.idler)
+            return Windows(windows_us=windows, seeds=seeds)
+
+        return play
+
+    def our_fault(self, fault: SideFoul) -> JudgeError:
+        """What a foul of the anchor or of the idle player is: they are ours."""
+        return JudgeError(f"{self.board.task.name}: {fault.side} got {fault.foul.verdict}: {fault.foul.message}")
+
+
+def result(
+    kind: CaseKind,
+    params: Mapping[str, Any],
+    foul: Foul | None,
+    start: float,
+    seed: int | None = None,
+    timing: Timing | None = None,
+) -> CaseResult:
+    """What a case came to that began at `start` (of `time.monotonic()`)."""
+    return CaseResult(
+        kind=kind,
+        params=dict(params),
+        verdict=foul.verdict if foul else Verdict.ACCEPTED,
+        message=foul.message[:MAX_MESSAGE] if foul else "",
+        seconds=time.monotonic() - start,
+        seed=seed,
+        timing=timing,
+    )

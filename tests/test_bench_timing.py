@@ -1,0 +1,65 @@
+"""The measuring of times and duels: its statistics, its tables, and that an interruption loses nothing."""
+
+import json
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from scripts.bench_timing import Raw
+from scripts.timing_tables import tables_of, wilson
+
+DUEL = {"ratio": {"value": 0.9, "low": 0.88, "high": 0.92}, "blocks_us": [[90.0, 100.0]] * 8, "seconds": 3.0}
+LOST = {**DUEL, "ratio": {"value": 1.1, "low": 1.05, "high": 1.2}}
+JUDGING = {"ratio": {"value": 0.9, "low": 0.88, "high": 0.92}, "median_us": 90.0, "bound_us": 9.0, "seconds": 8.0}
+
+
+def shown(part, numbers):
+    file = StringIO()
+    for table in tables_of(part, numbers):
+        Console(file=file, width=160).print(table)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("hits", "n", "low", "high"),
+    [(0, 200, 0, 0.01885), (5, 200, 0.01072, 0.05720), (200, 200, 0.98115, 1), (1, 2, 0.09453, 0.90547)],
+)
+def test_the_interval_of_a_share_is_wilsons(hits, n, low, high):
+    assert wilson(hits, n) == pytest.approx((low, high), abs=1e-4)
+
+
+def test_wins_of_either_side_stand_beside_the_claim():
+    assert "does not hold" not in shown("power", [DUEL])
+    assert "does not hold" in shown("power", [DUEL, LOST])
+    assert "does not hold" in shown("aa", [DUEL])
+    assert "2 of 3" in shown("power", [DUEL, LOST, DUEL])
+
+
+def test_scores_that_lie_half_as_far_apart_as_raw_means_keep_the_claim():
+    def judgings(*means_us):
+        ratios = [{"value": value, "low": value, "high": value} for value in (0.99, 1.0, 1.01)]
+        return [{**JUDGING, "ratio": r, "mean_us": mean_us} for r, mean_us in zip(ratios, means_us, strict=True)]
+
+    assert "at most 0.50: holds" in shown("spread", judgings(90, 100, 110))
+    assert "at most 0.50: does not hold" in shown("spread", judgings(99, 100, 101))
+
+
+def test_what_a_call_costs_and_how_fast_data_moves_is_told_apart():
+    numbers = [
+        {"bytes": 4096, "call_us": 200.0, "windows_us": [50.0]},
+        {"bytes": 4096 + 10**7, "call_us": 200.0 + 6000, "windows_us": [60.0]},
+    ]
+    assert "5.0 GB/s  holds" in shown("cost", numbers)
+    assert "200.0 µs  holds" in shown("cost", numbers)
+    assert "200.0 µs  holds" in shown("cost", numbers[:1])
+
+
+def test_whatever_was_measured_is_in_the_file_at_once(tmp_path):
+    out = tmp_path / "raw.json"
+    raw = Raw(out, {"cpu": "a sample"})
+    for seconds in (1.0, 2.0):
+        raw.add("aa", seconds=seconds)
+        assert json.loads(out.read_text())["aa"][-1]["seconds"] == seconds
+    assert json.loads(out.read_text())["machine"] == {"cpu": "a sample"}
+    assert list(tmp_path.iterdir()) == [out]

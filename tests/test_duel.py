@@ -1,0 +1,155 @@
+"""Duels: two files played against each other for real, who is to blame when it goes wrong, and the words of it.
+
+What is played here is so different, or so wrong, that no noise of the machine decides.
+"""
+
+import json
+import re
+import time
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from harness.arena import OutOfTime, Phase, SideFoul
+from harness.judge import Dueled, duel
+from harness.judgement import Judgement
+from harness.referee import Deadline, Table
+from harness.sandbox import find_faults
+from harness.stats import DUEL_BLOCKS, Interval
+from harness.submission import Submission
+from harness.task import load_task
+from harness.verdict import Foul, Verdict
+from scripts.duel import decision, facts, show
+
+TINY = Path(__file__).parent / "tasks" / "tiny"
+GOOD = "def custom_kernel(data):\n    return data + 1\n"
+SLOW = "import time\ndef custom_kernel(data):\n    time.sleep(0.01)\n    return data + 1\n"
+WRONG = "def custom_kernel(data):\n    return data\n"
+RIGHT_AT_FIRST = (
+    "calls = []\ndef custom_kernel(data):\n    calls.append(None)\n    return data + 1 if len(calls) < 6 else data\n"
+)
+
+
+@pytest.fixture(scope="module")
+def board():
+    return load_task(TINY).board("CPU")
+
+
+def submission(source):
+    return Submission(login="sample", source=source.encode())
+
+
+def dueled(board, a, b, **options) -> Dueled:
+    return duel(board, submission(a), submission(b), **{"sandbox": "none"} | options)
+
+
+@pytest.fixture(scope="module")
+def slow_against_good(board):
+    return dueled(board, SLOW, GOOD, sandbox="none" if find_faults() else "bubblewrap")
+
+
+def test_the_faster_of_two_files_is_told(slow_against_good):
+    found = slow_against_good
+    assert (found.a.verdict, found.b.verdict) == (Verdict.ACCEPTED, Verdict.ACCEPTED)
+    assert found.duel.ratio.low > 1
+    assert not found.duel.won
+    assert decision(found.duel.ratio).startswith("B is faster by ")
+
+
+def test_a_duel_is_played_in_mirrored_blocks_on_values_that_never_come_again(slow_against_good):
+    (case,) = slow_against_good.duel.cases
+    assert [run.order for run in case.challenger] == [4 * b + place for b in range(DUEL_BLOCKS) for place in (0, 3)]
+    assert [run.order for run in case.champion] == [4 * b + place for b in range(DUEL_BLOCKS) for place in (1, 2)]
+    seeds = [seed for run in case.challenger + case.champion for seed in run.seeds]
+    assert len(set(seeds)) == len(seeds)
+
+
+def test_a_duel_is_json_with_both_judgements_every_sample_and_the_decision(slow_against_good):
+    found = json.loads(json.dumps(facts(slow_against_good)))
+    assert Judgement.from_json(json.dumps(found["a"])).verdict is Verdict.ACCEPTED
+    (case,) = found["cases"]
+    assert case["ratio"]["value"] == pytest.approx(found["ratio"]["value"])
+    assert case["a_us"] > case["b_us"]
+    assert len(case["a"]) == len(case["b"]) == 2 * DUEL_BLOCKS
+    assert found["decision"].startswith("B is faster by ")
+
+
+def test_a_duel_is_shown_with_the_times_of_each_benchmark_the_ratio_and_the_decision(slow_against_good):
+    file = StringIO()
+    show(slow_against_good, (Path("slow.py"), Path("good.py")), Console(file=file, width=120))
+    shown = file.getvalue()
+    assert re.search(r"size: 1000, seed: 13 +\d.* [µm]s +\d.* [nµm]s +\d+\.\d{3} ", shown)
+    assert re.search(r"A / B over all of them: \d+\.\d{3}, with the 95 % interval \d+\.\d{3} to \d+\.\d{3}\.", shown)
+    assert re.search(r"B is faster by 9\d\.\d %\.", shown)
+
+
+def test_only_what_passes_the_tests_is_dueled_and_both_are_told_what_is_wrong(board):
+    found = dueled(board, WRONG, "def custom_kernel(data:\n")
+    assert (found.a.verdict, found.b.verdict) == (Verdict.WRONG_ANSWER, Verdict.COMPILE_ERROR)
+    assert len(found.a.tests) == len(board.tests)
+    assert found.duel is None
+    assert "ratio" not in facts(found)
+
+
+@pytest.mark.parametrize(("a", "b", "verdicts"), [(RIGHT_AT_FIRST, GOOD, "WA AC"), (GOOD, RIGHT_AT_FIRST, "AC WA")])
+def test_every_output_of_a_duel_is_checked_and_who_was_wrong_is_told(board, a, b, verdicts):
+    found = dueled(board, a, b)
+    assert [found.a.verdict, found.b.verdict] == verdicts.split()
+    assert found.duel is None
+    wrong = found.a if found.a.verdict is Verdict.WRONG_ANSWER else found.b
+    assert wrong.benchmarks[0].params == board.benchmarks[0].params
+    assert "expected" in wrong.message
+
+
+@pytest.fixture
+def over():
+    """A phase of 10 seconds that has just run out."""
+    return Phase("the duel", Deadline(phase_s=10, phase_ends=time.monotonic() - 1, call_s=1))
+
+
+def end(phase, case, side, running_s, verdict=Verdict.TIME_LIMIT_EXCEEDED):
+    """One side's run ends in a foul, after so many seconds in its windows."""
+    table = Table(None, None)
+    table.running_s = running_s
+    with phase.watch(side, case, table):
+        raise Foul(verdict, "what it did")
+
+
+def test_a_phase_that_one_side_drew_out_is_that_sides_fault_whoever_was_playing(over, board):
+    (case,) = board.benchmarks
+    with pytest.raises(SideFoul) as caught:
+        end(over, case, "B", 6)
+    assert (caught.value.side, caught.value.case) == ("B", case)
+    assert caught.value.foul.message == "Its calls took most of the 10 s for the duel."
+    with pytest.raises(SideFoul) as caught:
+        end(over, case, "A", 1)
+    assert caught.value.side == "B"
+
+
+def test_a_phase_that_took_too_long_by_nobodys_fault_is_ours(over, board):
+    for side in "AB":
+        with pytest.raises(OutOfTime, match="the duel did not fit into 10 s on this machine"):
+            end(over, board.benchmarks[0], side, 4)
+
+
+def test_a_foul_that_is_not_about_time_is_the_fault_of_who_was_playing(over, board):
+    with pytest.raises(SideFoul) as caught:
+        end(over, board.benchmarks[0], "A", 0, Verdict.WRONG_ANSWER)
+    assert (caught.value.side, caught.value.foul.message) == ("A", "what it did")
+
+
+@pytest.mark.parametrize(
+    ("low", "value", "high", "said"),
+    [
+        (0.85, 0.877, 0.9, "A is faster by 12.3 %."),
+        (1 / 0.9, 1 / 0.877, 1 / 0.85, "B is faster by 12.3 %."),
+        (0.97, 0.98, 1.0, "No difference can be told: the ratio's 95 % interval, 0.970 to 1.000, includes 1."),
+        (0.98, 1.01, 1.04, "No difference can be told: the ratio's 95 % interval, 0.980 to 1.040, includes 1."),
+        (0.992, 0.994, 0.996, "No difference can be told: 0.6 % is less than the 1.0 % that counts."),
+        (1.004, 1.006, 1.008, "No difference can be told: 0.6 % is less than the 1.0 % that counts."),
+    ],
+)
+def test_a_duel_is_decided_in_plain_words_alike_for_both_sides(low, value, high, said):
+    assert decision(Interval(low=low, value=value, high=high)) == said
