@@ -8,9 +8,9 @@ machine falls on both alike:
 until the interval of their ratio is within ±1 % or the time for it is spent.  How many calls a run makes
 is the referee's alone: it never follows from how fast a player seems to be.
 
-What a window costs beside the kernel is measured by an honest player that does nothing with the same
-inputs.  Of these windows the lower quartile is the overhead, which is subtracted from every window.  A player
-that had no overhead at all would gain just that: so it is the bound, too.
+What a window costs beside the kernel is measured by honest players that do nothing with the same inputs.  Of
+their windows the lower quartile is the overhead, which is subtracted from every window.  A player that had no
+overhead at all would gain just that: so it is the bound, too.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from harness.judgement import DuelCase, Run, Timing, pair_ratios
-from harness.stats import MIN_PAIRS, Interval, ratio_interval
+from harness.stats import MIN_PAIRS, Interval, median, ratio_interval
 
 WARMUPS = 2
 SAMPLES = 10
+CALIBRATIONS = 2
+"""Idle players; the quickest counts, so that a machine that stalls for a moment makes nobody look faster."""
 STEADY = 0.01
 """Half-width of the ratio's interval at which sampling may end."""
 
@@ -57,8 +59,11 @@ class Windows:
 
 def calibrate(play_null: Play) -> float:
     """The lower quartile of the windows of a player that does nothing, in microseconds."""
-    windows = sorted(play_null(0).windows_us[WARMUPS:])
-    return windows[len(windows) // 4]
+    return min(_lower_quartile(play_null(order).windows_us[WARMUPS:]) for order in range(CALIBRATIONS))
+
+
+def _lower_quartile(values: Sequence[float]) -> float:
+    return sorted(values)[len(values) // 4]
 
 
 def time_case(play_submission: Play, play_anchor: Play, overhead_us: float, steady_s: float) -> Timing:
@@ -76,7 +81,8 @@ def time_case(play_submission: Play, play_anchor: Play, overhead_us: float, stea
         if give_up == math.inf:
             give_up = time.monotonic() + steady_s
         ratio = ratio_interval(pair_ratios(tuple(submission), tuple(anchor)))
-        steady = is_steady(ratio)
+        is_lost = any(median([run.median_us for run in runs]) <= _lost_us(overhead_us) for runs in (submission, anchor))
+        steady = is_steady(ratio) and not is_lost
         # An odd number of pairs would leave the order of play lopsided.
         if len(submission) % 2 == 0 and (steady or time.monotonic() > give_up):
             break
@@ -86,12 +92,21 @@ def time_case(play_submission: Play, play_anchor: Play, overhead_us: float, stea
         overhead_us=overhead_us,
         bound_us=overhead_us,
         steady=steady,
-        note="" if steady else _unsteady(ratio, len(submission)),
+        note="" if steady else _lost(overhead_us) if is_lost else _unsteady(ratio, len(submission)),
     )
 
 
 def is_steady(ratio: Interval) -> bool:
     return ratio.log_half_width <= STEADY
+
+
+def _lost_us(overhead_us: float) -> float:
+    """A sample of at most this has left nothing but noise."""
+    return RESOLUTION * overhead_us * (1 + 1e-9)
+
+
+def _lost(overhead_us: float) -> str:
+    return f"Not steady: it is too short to be told from a window's own cost of {overhead_us:.0f} µs."
 
 
 def _unsteady(ratio: Interval, pairs: int) -> str:

@@ -1,0 +1,47 @@
+"""The order of play, and what is subtracted, with players whose windows are written down here."""
+
+from harness.clock import CALIBRATIONS, SAMPLES, WARMUPS, Windows, calibrate, time_case
+from harness.stats import MIN_PAIRS
+
+
+def plays(window_us, order=None, name=""):
+    """A side whose windows all take the same; it notes when it was called."""
+
+    def play(place):
+        if order is not None:
+            order.append(name)
+        calls = WARMUPS + SAMPLES
+        return Windows(windows_us=(window_us,) * calls, seeds=tuple(range(calls)))
+
+    return play
+
+
+def test_a_stall_during_one_calibration_makes_nobody_look_faster():
+    stalled = iter([15_000.0] * (CALIBRATIONS - 1) + [60.0])
+    assert calibrate(lambda order: plays(next(stalled))(order)) == 60.0
+
+
+def test_the_overhead_is_the_lower_quartile_without_warm_ups():
+    samples = tuple(float(us) for us in range(SAMPLES, 0, -1))
+    windows = Windows(windows_us=(0.5,) * WARMUPS + samples, seeds=tuple(range(WARMUPS + SAMPLES)))
+    assert calibrate(lambda _: windows) == sorted(samples)[SAMPLES // 4]
+
+
+def test_sides_play_by_turns_in_mirrored_order():
+    order: list[str] = []
+    time_case(plays(300.0, order, "S"), plays(400.0, order, "A"), 100.0, 0.0)
+    assert "".join(order) == "SAAS" * (MIN_PAIRS // 2)
+
+
+def test_the_overhead_is_subtracted_from_every_window_of_both_sides():
+    timing = time_case(plays(300.0), plays(500.0), 100.0, 0.0)
+    assert (timing.submission_us, timing.anchor_us, timing.bound_us) == (200.0, 400.0, 100.0)
+    assert timing.ratio.value == 0.5
+    assert timing.steady
+
+
+def test_what_cannot_be_told_from_the_overhead_is_not_called_steady():
+    timing = time_case(plays(90.0), plays(80.0), 100.0, 0.0)
+    assert timing.ratio.value == 1.0
+    assert not timing.steady
+    assert "too short" in timing.note
