@@ -53,7 +53,8 @@ class Finding:
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-def doctor(as_json: bool) -> int:
+@click.option("--runner", is_flag=True, help="Look at what install.sh made of this machine, too.")
+def doctor(as_json: bool, runner: bool) -> int:
     """Say what this machine can do, and how to get what is missing.
 
     Exits with 0 if submissions can be judged here behind walls, and with 1 if not.
@@ -61,6 +62,10 @@ def doctor(as_json: bool) -> int:
     Example: pullrank doctor --json
     """
     findings = examine()
+    if runner:
+        from scripts.doctor_runner import examine_runner
+
+        findings += examine_runner()
     if as_json:
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=1))
     else:
@@ -72,7 +77,7 @@ def examine() -> list[Finding]:
     """All findings; what needs torch is left out where torch is missing."""
     findings = [_python(), _torch()]
     if findings[-1].state is State.OK:
-        findings += [_walls(), _freezer()]
+        findings += [_walls(), *_cgroups()]
     return [*findings, _user(), _cores(), *_quiet(), *map(_compiler, _COMPILERS), _gpu(), _browser()]
 
 
@@ -150,19 +155,39 @@ def _cross_border(player: Player) -> None:
         raise JudgeError("what was read from a player's memory is not what was written there")
 
 
-def _freezer() -> Finding:
-    from harness.freezer import find_cgroup, remove_cgroup
+_DELEGATION = (
+    "a delegated cgroup: systemd-run --user --scope -p Delegate=yes pullrank ..., or in a service's unit Delegate=yes "
+    "and DelegateSubgroup=judge"
+)
 
-    folder = find_cgroup()
-    if folder:
-        remove_cgroup(folder)
-        return Finding(name="freezer", state=State.OK, detail=f"cgroup v2 at {folder.parent}")
-    return Finding(
-        name="freezer",
-        state=State.LIMITED,
-        detail="players are stopped by signals, which takes longer",
-        remedy="run as root, or in a delegated cgroup: systemd-run --user --scope -p Delegate=yes pullrank ...",
+
+def _cgroups() -> Iterator[Finding]:
+    from harness import cgroup
+    from harness.freezer import find_cgroup
+
+    group = find_cgroup()
+    if group:
+        group.remove()
+    controllers = {word for base in cgroup.find_bases() for word in cgroup.controllers(base)}
+    yield _freezer(str(group.folder.parent) if group else None)
+    yield _memory(limited=group is not None and group.limits_memory, could_be="memory" in controllers)
+
+
+def _freezer(place: str | None) -> Finding:
+    if place:
+        return Finding(name="freezer", state=State.OK, detail=f"cgroup v2 at {place}: nothing inside can undo a stop")
+    detail = "players are stopped by signals: each call costs more, and so does the bound on its time"
+    return Finding(name="freezer", state=State.LIMITED, detail=detail, remedy=f"run as root, or in {_DELEGATION}")
+
+
+def _memory(*, limited: bool, could_be: bool) -> Finding:
+    if limited:
+        return Finding(name="memory", state=State.OK, detail="limited by cgroup: whatever a player fills, it ends")
+    detail = "watched, not limited: pages and memfds count, what is hidden elsewhere only when the machine runs out"
+    remedy = (
+        _DELEGATION if could_be else "cgroup v2 with its memory controller: boot systemd.unified_cgroup_hierarchy=1"
     )
+    return Finding(name="memory", state=State.LIMITED, detail=detail, remedy=remedy)
 
 
 def _user() -> Finding:

@@ -31,7 +31,7 @@ from scripts.events import CommentEvent, Event, Nothing, PullAction, PullEvent, 
 from scripts.moderation import Moderated
 from scripts.offers import decide_on_pull
 from scripts.path_rule import FOLDER, Entry, TaskChange
-from scripts.pulls import Permission, PullRequest
+from scripts.pulls import Comment, Permission, PullRequest
 from scripts.request import EndState, Request
 from scripts.slash import Command, Verb
 from scripts.standings import Standings, standings
@@ -91,7 +91,9 @@ def follow(event: Event, doors: Doors, now: datetime | None = None) -> str:
         facts = _read(event, pull, doors, branch, (now or datetime.now(UTC)).replace(microsecond=0))
         decision = decide(event, facts)
         asked = _write(decision, pull, branch)
-    _show(decision, pull, asked, doors.github)
+    is_opening = isinstance(event, PullEvent) and event.action is PullAction.OPENED
+    is_first = is_opening and bool(asked) and not facts.of_pull
+    _show(decision, pull, asked, doors.github, is_first=is_first)
     for request in asked:
         evaluation.start(doors.github, request, event.default_branch)
     _answer(event, decision, pull, doors.github)
@@ -233,17 +235,22 @@ def _write(decision: Decision, pull: PullRequest, branch: LedgerBranch) -> tuple
     return tuple(request for request in new if request.place in standing)
 
 
-def _show(decision: Decision, pull: PullRequest, asked: Sequence[Request], github: GitHub) -> None:
-    """Say it in the pull request's comment and in its checks."""
+def _show(decision: Decision, pull: PullRequest, asked: Sequence[Request], github: GitHub, *, is_first: bool) -> None:
+    """Say it in the pull request's comment and in its checks.
+
+    `is_first`: nobody can have written the comment before us, for the requests of an opened one are ours.
+    """
     if decision.notice or decision.endings or asked or decision.is_settled:
-        _show_in_comment(decision, pull, asked, github)
+        known = None if is_first else github.find_comment(pull.number, MARKER)
+        _show_in_comment(decision, pull, asked, github, known)
     for request in asked:
         github.create_check(evaluation.check_of(request, CheckState.QUEUED, f"{request.mode}: waits for a machine"))
     _show_cancelled(decision, asked, github)
 
 
-def _show_in_comment(decision: Decision, pull: PullRequest, asked: Sequence[Request], github: GitHub) -> None:
-    known = github.find_comment(pull.number, MARKER)
+def _show_in_comment(
+    decision: Decision, pull: PullRequest, asked: Sequence[Request], github: GitHub, known: Comment | None
+) -> None:
     text = _next_comment(read_comment(known.body) if known else PullComment(), decision, asked).render()
     if known:
         github.upsert_comment(pull.number, MARKER, text, known)

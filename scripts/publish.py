@@ -20,7 +20,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ from scripts.filters import (
     submission_path,
 )
 from scripts.ledger import Ledger, LedgerContents, LedgerFault
+from scripts.moderation import Moderated
 from scripts.standings import CaseTime, Record, Row, Standings, standings
 from scripts.text import format_us
 
@@ -136,7 +137,7 @@ def build_site(
         PullRankError: `out` holds something that is not such a site.
     """
     started = time.perf_counter()
-    contents = ledger.judgements()
+    contents = _shown(ledger)
     site = Site(
         title=title,
         notice=notice,
@@ -174,6 +175,13 @@ def pages(site: Site) -> Iterator[tuple[str, str]]:
 
 
 # What there is to show.
+
+
+def _shown(ledger: Ledger) -> LedgerContents:
+    """The judgements but for those that maintainers have disqualified or hold back."""
+    contents, now = ledger.judgements(), Moderated.after(ledger.moderations())
+    hidden = {*now.disqualified, *now.held}
+    return replace(contents, judgements=tuple(one for one in contents.judgements if one.checksum not in hidden))
 
 
 def _boards(tasks: Sequence[Task], contents: LedgerContents, allow_unwalled: bool) -> tuple[Standings, ...]:

@@ -620,7 +620,6 @@ def test_a_ready_pull_request_is_asked_for_told_and_started(stage: Stage) -> Non
         f"git/trees/{pull.head_sha}:submissions/vectoradd/alice",
         f"git/blobs/{status.request.blob_sha}",
         f"issues/{pull.number}/comments",
-        f"issues/{pull.number}/comments",
         "check-runs",
         "actions/workflows/evaluate.yml/dispatches",
     ]

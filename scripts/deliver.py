@@ -1,0 +1,268 @@
+"""`pullrank ci report`: what a judge's machine handed over becomes facts, a check, a comment, a merge.
+
+    artifact ─▶ read, held against the request ─▶ judged    judgement (ranked ones) and ending into the ledger
+                                                  failed    ending; asked for again as a new attempt
+             ─▶ the board's check run ─▶ its section of the comment ─▶ merge, if due ─▶ publication
+
+The ledger comes first, the comment after the check: whatever is left undone, the reconciler sees and does.  Run twice,
+it says the same again, and of a ranked judging what the ledger holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.errors import PullRankError
+from harness.judgement import Judgement
+from harness.task import Board
+from harness.verdict import Verdict
+from scripts import evaluation
+from scripts.artifact import MAX_ZIP, Trouble, Window, read_artifact, why_below_the_floor, why_not_the_answer
+from scripts.check_report import check_of_judgement
+from scripts.checks import Check, CheckState
+from scripts.comment import (
+    MARKER,
+    BoardSection,
+    FileFacts,
+    PullComment,
+    done_section,
+    ended_section,
+    queued_section,
+    read_comment,
+)
+from scripts.ledger import RequestStatus
+from scripts.merging import find_due, merge
+from scripts.moderation import Action, Moderation
+from scripts.path_rule import entry_path
+from scripts.pulls import Job
+from scripts.report import render
+from scripts.request import Ending, EndState, Request, make_id
+from scripts.resolve import require_request
+from scripts.tables import Tables, board_of
+
+if TYPE_CHECKING:
+    from scripts.gh import GitHub
+    from scripts.git_ledger import LedgerBranch
+    from scripts.settings import Settings
+
+ARTIFACT = "judgement"
+JUDGE_JOB = "judge"
+PUBLISH_WORKFLOW = "publish.yml"
+FOLDERS = ("requests", "judgements", "moderation")
+MAX_FAILURES = 3
+"""After so many failures of ours in a row a judging is not asked for again by itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doors:
+    """What a delivery talks to; `harness_digest` is the judge's on `main`."""
+
+    github: GitHub
+    open_ledger: Callable[[Collection[str]], LedgerBranch]
+    settings: Settings
+    root: Path
+    harness_digest: str
+    default_branch: str = "main"
+    server_url: str = "https://github.com"
+
+    def run_url(self, run_id: int) -> str:
+        return f"{self.server_url}/{self.github.repository}/actions/runs/{run_id}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What came of a judging: a judgement that answers the request, or why there is none, by no fault of the author's.
+
+    `is_hopeless` says that trying again would not help.
+    """
+
+    judgement: Judgement | None = None
+    trouble: str = ""
+    seconds: float = 0.0
+    is_hopeless: bool = False
+
+    def ending(self, request: Request, at: datetime) -> Ending:
+        seconds = min(self.seconds, 86_400.0)
+        if not self.judgement:
+            return Ending(request=request.id, state=EndState.FAILED, seconds=seconds, at=at, note=self.trouble[:500])
+        verdict = self.judgement.verdict
+        return Ending(request=request.id, state=EndState.JUDGED, verdict=verdict, seconds=seconds, at=at)
+
+
+def run(request_id: str, run_id: int, judge_result: str, doors: Doors, now: datetime | None = None) -> str:
+    """Deliver what the run's judge handed over; says in a line what was done.
+
+    Raises:
+        PullRankError: GitHub, the ledger, or the repository's own files fail.
+    """
+    at = (now or datetime.now(UTC)).replace(microsecond=0)
+    with doors.open_ledger(FOLDERS) as branch:
+        status = require_request(branch.ledger, request_id)
+        request = status.request
+        if status.ending and status.ending.state is not EndState.JUDGED:
+            return f"{request_id}: {status.ending.state} meanwhile; nothing is delivered"
+        if judge_result == "cancelled" and not status.ending and _is_run_anew(request, run_id, doors.github):
+            return f"{request_id}: this run was cancelled for a newer one of the same request"
+        board = board_of(request, doors.root)
+        kept = Tables(branch.ledger, doors.root).judgement(status) if status.ending else None
+        outcome = Outcome(judgement=kept) if kept else fetch(request, board, run_id, judge_result, doors)
+        if status.ending and not outcome.judgement:
+            return f"{request_id}: judged before, and its judgement is not there any more"
+        again = None if status.ending else record(status, outcome, board, branch, doors, at)
+        standing = require_request(branch.ledger, request_id).ending
+        if not standing or (standing.state is EndState.JUDGED) != bool(outcome.judgement):
+            return f"{request_id}: ended meanwhile in another way; nothing is delivered"
+        tables = Tables(branch.ledger, doors.root)
+        section, check = _words(request, outcome, again, standing, board, tables)
+        of_pull = [one for one in branch.ledger.requests() if one.request.pull_request == request.pull_request]
+        due = find_due(of_pull, request.head_sha, tables) if request.is_ranked else None
+    show(request, section, check, doors.github)
+    said = f"{request_id}: {outcome.judgement.verdict if outcome.judgement else f'failed ({outcome.trouble})'}"
+    if again:
+        evaluation.start(doors.github, again, doors.default_branch)
+        said += f"; asked for again as {again.id}"
+    if due:
+        said += f"; {merge(due, doors.settings, doors.github, doors.default_branch)}"
+    if request.is_ranked and outcome.judgement and outcome.judgement.verdict is Verdict.ACCEPTED and not kept:
+        doors.github.dispatch(PUBLISH_WORKFLOW, {}, doors.default_branch)
+    return said
+
+
+def _is_run_anew(request: Request, run_id: int, github: GitHub) -> bool:
+    title = evaluation.run_title(request.id)
+    return any(run.title == title and run.id > run_id for run in github.runs(evaluation.WORKFLOW))
+
+
+# What the judge handed over.
+
+
+def fetch(request: Request, board: Board | None, run_id: int, judge_result: str, doors: Doors) -> Outcome:
+    """The judgement of a run, if there is one that answers the request."""
+    if not board or request.gpu not in doors.settings.gpus:
+        return Outcome(trouble="there is no such board any more", is_hopeless=True)
+    job = next((job for job in doors.github.jobs(run_id) if job.name == JUDGE_JOB), None)
+    seconds = _seconds(job)
+    found = [one for one in doors.github.artifacts(run_id, ARTIFACT) if one.name == ARTIFACT and not one.is_expired]
+    if not found:
+        return Outcome(trouble=f"the judge's job ended ({judge_result}) without a judgement", seconds=seconds)
+    newest = max(found, key=lambda one: one.id)
+    # GitHub's own trouble is raised: what was handed over still lies there, for the next try.
+    content = doors.github.download_artifact(newest.id, MAX_ZIP, newest.digest or "") if newest.size <= MAX_ZIP else b""
+    try:
+        handed = read_artifact(content)
+    except PullRankError as error:
+        return Outcome(trouble=str(error), seconds=seconds)
+    if isinstance(handed, Trouble):
+        return Outcome(trouble=handed.message, seconds=seconds)
+    gpu = doors.settings.gpus[request.gpu]
+    if reason := why_not_the_answer(
+        handed, request, board, gpu, doors.harness_digest, _window(job), doors.run_url(run_id)
+    ):
+        return Outcome(trouble=f"the judgement is refused: {reason}", seconds=seconds)
+    if handed.edition != board.edition:
+        return Outcome(trouble="the task was changed while this was judged", seconds=seconds)
+    return Outcome(judgement=handed, seconds=seconds)
+
+
+def _seconds(job: Job | None) -> float:
+    if not job or not job.started_at or not job.completed_at:
+        return 0.0
+    return max(0.0, (job.completed_at - job.started_at).total_seconds())
+
+
+def _window(job: Job | None) -> Window | None:
+    if not job or not job.started_at:
+        return None
+    return Window(started_at=job.started_at, ended_at=job.completed_at or datetime.now(UTC))
+
+
+# The ledger.
+
+
+def record(
+    status: RequestStatus, outcome: Outcome, board: Board | None, branch: LedgerBranch, doors: Doors, at: datetime
+) -> Request | None:
+    """Write what came of it; returns the new attempt, if it failed by our fault and is ours to start."""
+    ledger, request, judgement = branch.ledger, status.request, outcome.judgement
+    if judgement and board and request.is_ranked and not status.judgement_path:
+        ledger.append(judgement, request.id)
+        if reason := why_below_the_floor(judgement, board, doors.settings.gpus[request.gpu]):
+            ledger.append_moderation(_hold(request, judgement, reason, at))
+    ledger.append_ending(request, outcome.ending(request, at))
+    is_hopeful = not judgement and not outcome.is_hopeless
+    again = next_attempt(request, ledger.requests(user_id=request.user_id), at) if is_hopeful else None
+    if again:
+        ledger.append_request(again)
+    standing = set(branch.commit(f"{request.id}: {judgement.verdict if judgement else 'failed'}"))
+    return again if again and again.place in standing else None
+
+
+def next_attempt(request: Request, history: Iterable[RequestStatus], at: datetime) -> Request | None:
+    """The same once more, after a failure of ours; None after too many in a row."""
+    failed = {
+        one.request.attempt
+        for one in history
+        if (one.request.pull_request, one.request.head_sha) == (request.pull_request, request.head_sha)
+        and (one.request.gpu, one.request.mode) == (request.gpu, request.mode)
+        and one.ending
+        and one.ending.state is EndState.FAILED
+    }
+    in_a_row = range(request.attempt, request.attempt - MAX_FAILURES, -1)
+    if failed >= set(in_a_row):
+        return None
+    new_id = make_id(request.pull_request, request.head_sha, request.gpu, request.mode, request.attempt + 1)
+    return request.model_copy(update={"id": new_id, "asked_at": at, "reason": "the judging before it failed"})
+
+
+def _hold(request: Request, judgement: Judgement, reason: str, at: datetime) -> Moderation:
+    return Moderation(
+        id=f"floor-{judgement.checksum[:12]}",
+        action=Action.HOLD,
+        judgement=judgement.checksum,
+        reason=reason,
+        by=request.asked_by,
+        at=at,
+    )
+
+
+# What is said.
+
+
+def _words(
+    request: Request, outcome: Outcome, again: Request | None, ending: Ending, board: Board | None, tables: Tables
+) -> tuple[BoardSection, Check]:
+    """The board's part of the comment, and its check run."""
+    if outcome.judgement and board:
+        report = render(outcome.judgement, board, tables.of(board))
+        section = done_section(request, outcome.judgement.verdict, report)
+        return section, check_of_judgement(request, outcome.judgement, section.facts.summary, report)
+    if again:
+        title = "failed by our fault; it is judged again"
+        return queued_section(again), evaluation.check_of(again, CheckState.QUEUED, title)
+    section = ended_section(request, ending)
+    return section, evaluation.check_of(request, CheckState.NEUTRAL, section.facts.summary)
+
+
+def show(request: Request, section: BoardSection, check: Check, github: GitHub) -> None:
+    """Say it in the board's check run, and in the pull request's comment, in this board's section alone.
+
+    A check run that says it already is left alone: with each update, GitHub adds the same annotations once more.
+    """
+    old = max(github.checks(request.head_sha, check.name), key=lambda one: one.id, default=None)
+    if not old or (old.state, old.external_id) != (check.state, check.external_id):
+        github.update_check(old.id, check) if old else github.create_check(check)
+    known = github.find_comment(request.pull_request, MARKER)
+    comment = read_comment(known.body) if known else PullComment()
+    if not comment.file:
+        path = entry_path(request.task, request.login)
+        is_draft = not request.is_ranked
+        comment = comment.with_file(FileFacts(path=path, head_sha=request.head_sha, is_draft=is_draft))
+    body = comment.with_board(section).render()
+    if known:
+        github.upsert_comment(request.pull_request, MARKER, body, known)
+    else:
+        github.comment(request.pull_request, body)

@@ -1,0 +1,217 @@
+"""What has to be done so that the world matches the ledger.  Pure: a few lists in, steps out.
+
+open, no run ever              ──▶  Start      evaluate.yml once more
+open, its run has ended        ──▶  Deliver    what the run left; without a judgement: failed, and asked for again
+open, wanted no more           ──▶  End        the event that should have ended it was lost
+the comment is behind          ──▶  Tell       queued; Deliver or Tell again: how it ended
+a head that nothing judges     ──▶  Offer      as intake would have, had it heard
+judged, it makes a row         ──▶  Merge
+judged, improves nothing       ──▶  Close      after two quiet weeks
+judged since the last build    ──▶  Publish
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from harness.verdict import Verdict
+from scripts import evaluation
+from scripts.comment import PullComment, State
+from scripts.ledger import RequestStatus
+from scripts.pulls import PullRequest, WorkflowRun
+from scripts.request import Ending, EndState, Request
+from scripts.tables import Place
+
+PATIENCE = timedelta(minutes=5)
+"""So long whoever is at work may need: younger things are left to them."""
+LOOK_BACK = timedelta(days=2)
+"""Older comments and pull requests are not looked at any more."""
+QUIET = timedelta(days=14)
+
+
+# What may have to be done.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    request: Request
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deliver:
+    request: Request
+    run: WorkflowRun
+
+
+@dataclass(frozen=True, kw_only=True)
+class End:
+    request: Request
+    state: EndState
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tell:
+    """`ending` is missing of what waits."""
+
+    request: Request
+    ending: Ending | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    pull: PullRequest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Merge:
+    request: Request
+
+
+@dataclass(frozen=True, kw_only=True)
+class Close:
+    pull: PullRequest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Publish:
+    pass
+
+
+Step = Start | Deliver | End | Tell | Offer | Merge | Close | Publish
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What the plan follows from.
+
+    `runs` are evaluate.yml's, `comments` ours by pull request, `places` those of judged requests by id;
+    `published_at` is when the last publish.yml began.
+    """
+
+    now: datetime
+    statuses: tuple[RequestStatus, ...] = ()
+    pulls: tuple[PullRequest, ...] = ()
+    runs: tuple[WorkflowRun, ...] = ()
+    comments: Mapping[int, PullComment] = field(default_factory=dict)
+    places: Mapping[str, Place] = field(default_factory=dict)
+    published_at: datetime | None = None
+    default_branch: str = "main"
+    merges: bool = True
+
+    def is_settled(self, since: datetime) -> bool:
+        """Whether it is so long ago that nobody is at work on it any more."""
+        return since <= self.now - PATIENCE
+
+    def is_recent(self, since: datetime) -> bool:
+        return since >= self.now - LOOK_BACK
+
+    def runs_of(self, request: Request) -> list[WorkflowRun]:
+        title = evaluation.run_title(request.id)
+        return sorted((run for run in self.runs if run.title == title), key=lambda run: run.id)
+
+
+def plan(facts: Facts) -> tuple[Step, ...]:
+    """What is to be done.  Pure."""
+    steps: list[Step] = [step for status in facts.statuses if (step := _for_request(status, facts))]
+    steps += _for_pulls(facts)
+    if not _is_published(facts):
+        steps.append(Publish())
+    return tuple(steps)
+
+
+def _for_request(status: RequestStatus, facts: Facts) -> Step | None:
+    if status.ending:
+        return _after_end(status.request, status.ending, facts)
+    if not facts.is_settled(status.request.asked_at):
+        return None
+    runs = facts.runs_of(status.request)
+    if any(not run.is_done for run in runs):
+        return _shown(status.request, None, facts)
+    if end := _why_unwanted(status.request, facts):
+        return end
+    return Deliver(request=status.request, run=runs[-1]) if runs else Start(request=status.request)
+
+
+def _why_unwanted(request: Request, facts: Facts) -> End | None:
+    pull = next((pull for pull in facts.pulls if pull.number == request.pull_request), None)
+    if not pull:
+        return End(request=request, state=EndState.CANCELLED, note="the pull request was closed")
+    if pull.head_sha != request.head_sha:
+        return End(request=request, state=EndState.SUPERSEDED, note="there is a newer commit")
+    if pull.is_draft and request.is_ranked:
+        return End(request=request, state=EndState.CANCELLED, note="the pull request became a draft")
+    return None
+
+
+def _after_end(request: Request, ending: Ending, facts: Facts) -> Step | None:
+    if not facts.is_settled(ending.at) or not facts.is_recent(ending.at):
+        return None
+    return _shown(request, ending, facts)
+
+
+def _shown(request: Request, ending: Ending | None, facts: Facts) -> Step | None:
+    """Nothing, if the comment says how a request stands; of each board only the newest request counts."""
+    if _newest(request, facts) != request:
+        return None
+    comment = facts.comments.get(request.pull_request, PullComment())
+    section = next((board for board in comment.boards if board.facts.gpu == request.gpu), None)
+    is_shown = section is not None and section.facts.request == request.id
+    if not ending:
+        return None if is_shown else Tell(request=request, ending=None)
+    if is_shown and section and section.facts.state not in (State.QUEUED, State.RUNNING):
+        return None
+    runs = facts.runs_of(request)
+    if ending.state is EndState.JUDGED and runs:
+        return Deliver(request=request, run=runs[-1])
+    if not is_shown and ending.state is not EndState.JUDGED:
+        return None  # Nobody waits to read it.
+    return Tell(request=request, ending=ending)
+
+
+def _newest(request: Request, facts: Facts) -> Request:
+    of_board = (
+        status.request
+        for status in facts.statuses
+        if (status.request.pull_request, status.request.gpu) == (request.pull_request, request.gpu)
+    )
+    return max(of_board, key=lambda one: (one.asked_at, one.attempt, one.id))
+
+
+def _for_pulls(facts: Facts) -> Iterator[Step]:
+    of_pull: dict[int, list[RequestStatus]] = defaultdict(list)
+    for status in facts.statuses:
+        of_pull[status.request.pull_request].append(status)
+    for pull in facts.pulls:
+        if pull.author.is_bot or pull.base_ref != facts.default_branch:
+            continue
+        of_head = [one for one in of_pull[pull.number] if one.request.head_sha == pull.head_sha]
+        # Superseded, all of them, though it is the head: an older event came late.
+        if all(one.ending and one.ending.state is EndState.SUPERSEDED for one in of_head):
+            if facts.is_settled(pull.updated_at) and facts.is_recent(pull.updated_at):
+                yield Offer(pull=pull)
+        elif not pull.is_draft and not any(one.is_open for one in of_pull[pull.number]):
+            yield from _for_judged(pull, of_head, facts)
+
+
+def _for_judged(pull: PullRequest, of_head: list[RequestStatus], facts: Facts) -> Iterator[Step]:
+    places = {one.request.id: place for one in of_head if (place := facts.places.get(one.request.id))}
+    rows = [one for one in of_head if places.get(one.request.id) is Place.ROW]
+    if rows and facts.merges and all(one.ending and facts.is_settled(one.ending.at) for one in of_head):
+        yield Merge(request=rows[0].request)
+    if places and not rows and pull.updated_at <= facts.now - QUIET:
+        yield Close(pull=pull)
+
+
+def _is_published(facts: Facts) -> bool:
+    """Whether the site knows every accepted judgement that is old enough for its own publication to have begun."""
+    judged = [
+        one.ending.at
+        for one in facts.statuses
+        if one.request.is_ranked and one.ending and one.ending.verdict is Verdict.ACCEPTED
+    ]
+    settled = [at for at in judged if facts.is_settled(at)]
+    return not settled or (facts.published_at is not None and facts.published_at >= max(settled))

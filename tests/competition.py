@@ -1,0 +1,254 @@
+"""A competition for tests: a GitHub on loopback, its ledger on a real branch, and the steps of the shipped workflows.
+
+scene.world.open_pull(…)        ─▶  an event is noted
+scene.intake()                  ─▶  `pullrank ci intake` for each noted event, as intake.yml calls it
+scene.evaluate(request, make)   ─▶  resolve, the judgement that `make` builds, report, as evaluate.yml does
+scene.reconcile()               ─▶  `pullrank ci reconcile`
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import zipfile
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.judgement import (
+    CaseKind,
+    CaseResult,
+    Claim,
+    HarnessInfo,
+    Judgement,
+    Machine,
+    Mode,
+    Run,
+    SandboxInfo,
+    SubmissionInfo,
+    Timing,
+)
+from harness.provenance import harness_digest
+from harness.task import Board, load_task
+from harness.verdict import Verdict
+from scripts import cli
+from scripts.git_ledger import LedgerBranch
+from scripts.ledger import RequestStatus
+from scripts.request import Request
+from tests.github_server import Event, GitHubServer, World
+from tests.github_server import Run as WorkflowRun
+
+ROOT = Path(__file__).parent.parent
+SOURCE = b"def custom_kernel(data):\n    return data[0] + data[1]\n"
+FASTER = b"def custom_kernel(data):\n    a, b = data\n    return a + b\n"
+Make = Callable[[Request, WorkflowRun], Judgement | bytes | None]
+
+
+def path_of(login: str) -> str:
+    return f"submissions/vectoradd/{login}/submission.py"
+
+
+def the_board(root: Path = ROOT) -> Board:
+    return load_task(root / "tasks" / "vectoradd").board("CPU")
+
+
+def timing(ratio: float) -> Timing:
+    anchor, own = (
+        tuple(Run(order=n, warmups_us=(), samples_us=(us,), seeds=(n,)) for n in range(6))
+        for us in (100.0, 100 * ratio)
+    )
+    return Timing.of(own, anchor, overhead_us=1.0, bound_us=1.0, steady=True, note="")
+
+
+def cases_of(board: Board, mode: Mode, ratio: float, wrong: str = "") -> list[CaseResult]:
+    good: dict[str, Any] = {"verdict": Verdict.ACCEPTED, "seconds": 1.0}
+    cases = [CaseResult(kind=CaseKind.BUILD, params={}, **good)]
+    cases += [CaseResult(kind=CaseKind.TEST, params=dict(case.params), **good) for case in board.tests]
+    if wrong:
+        cases[-1] = cases[-1].model_copy(update={"verdict": Verdict.WRONG_ANSWER, "message": wrong})
+    elif mode is not Mode.TEST:
+        cases += [
+            CaseResult(kind=CaseKind.BENCHMARK, params=dict(case.params), timing=timing(ratio), **good)
+            for case in board.benchmarks
+        ]
+    return cases
+
+
+def judgement_of(request: Request, run_url: str, *, ratio: float = 0.5, wrong: str = "", **changes: Any) -> Judgement:
+    """What an honest judge makes of a request."""
+    now = datetime.now(UTC)
+    fields: dict[str, Any] = {
+        "task": request.task, "edition": the_board().edition, "gpu": request.gpu, "mode": request.mode,
+        "submission": SubmissionInfo(
+            login=request.login, user_id=request.user_id, pull_request=request.pull_request,
+            head_sha=request.head_sha, digest=request.digest or "", lines=2,
+        ),
+        "verdict": Verdict.WRONG_ANSWER if wrong else Verdict.ACCEPTED, "message": wrong,
+        "cases": tuple(cases_of(the_board(), request.mode, ratio, wrong)), "claim": Claim.BOUNDED,
+        "machine": Machine(device="CPU", cpu="c", cores=2, memory_gib=8.0, os="L", python="3", torch="2", quiet=True),
+        "sandbox": SandboxInfo(kind="bubblewrap", stop="signals"),
+        "harness": HarnessInfo(version="0.1.0", method=1, digest=harness_digest()),
+        "started_at": now, "finished_at": now, "run_url": run_url,
+    }  # fmt: skip
+    return Judgement(**(fields | changes))
+
+
+def zipped(content: bytes | str, name: str = "judgement.json", **more: bytes) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, content)
+        for other, what in more.items():
+            archive.writestr(other, what)
+    return made.getvalue()
+
+
+class Scene:
+    """A repository with the shipped workflows, and steps that run in it as GitHub would run them."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.patch = folder, monkeypatch
+        self.root = ROOT
+        self.world = World(folder / "github")
+        self.server = GitHubServer(self.world)
+        files = {str(path.relative_to(ROOT)): path.read_bytes() for path in (ROOT / ".github/workflows").iterdir()}
+        self.world.commit({"README.md": "A competition.", **files})
+        self.events: list[Event] = []
+        self.world.listeners.append(self.events.append)
+        self.alice = self.world.add_user("alice")
+
+    # Steps
+
+    def step(self, *arguments: str, workflow: str, job: str, **environment: str) -> int:
+        """One step of a workflow, with a token of just the job's permissions."""
+        permissions = yaml.safe_load((ROOT / ".github/workflows" / workflow).read_text())["jobs"][job]["permissions"]
+        (self.folder / "outputs").write_text("")
+        values = {
+            "GITHUB_TOKEN": self.world.workflow_token(permissions).value,
+            "GITHUB_REPOSITORY": self.world.repository,
+            "GITHUB_API_URL": self.server.api_url,
+            "GITHUB_SERVER_URL": self.server.url,
+            "GITHUB_OUTPUT": str(self.folder / "outputs"),
+            "GITHUB_STEP_SUMMARY": str(self.folder / "summary"),
+            "PULLRANK_TRACEBACK": "1",
+        }
+        for name, value in (values | environment).items():
+            self.patch.setenv(name, value)
+        self.patch.setattr("scripts.ci.ROOT", self.root)
+        return cli.run(["ci", *arguments])
+
+    def intake(self) -> None:
+        """Hear what has happened."""
+        noted = [event for event in self.events if event.name in ("pull_request_target", "issue_comment")]
+        self.events.clear()
+        for event in noted:
+            self.hear(event)
+
+    def hear(self, event: Event) -> int:
+        payload = self.folder / "event.json"
+        payload.write_text(json.dumps(event.payload))
+        heard = {"GITHUB_EVENT_NAME": event.name, "GITHUB_EVENT_PATH": str(payload)}
+        return self.step("intake", workflow="intake.yml", job="intake", **heard)
+
+    def resolve(self, run: WorkflowRun) -> int:
+        out = str(self.folder / f"bundle-{run.id}")
+        asked = {"REQUEST": run.inputs["request"], "GITHUB_RUN_ID": str(run.id)}
+        self.world.finish_job(self.world.start_job(run, "resolve"), "success")
+        return self.step("resolve", "--out", out, workflow="evaluate.yml", job="resolve", **asked)
+
+    def outputs(self) -> dict[str, str]:
+        return dict(line.split("=", 1) for line in (self.folder / "outputs").read_text().splitlines())
+
+    def judge(self, run: WorkflowRun, make: Make) -> None:
+        """The judge's job: an artifact of what `make` builds, or a crash."""
+        job = self.world.start_job(run, "judge", "bench-1")
+        made = make(self.request(run.inputs["request"]), run)
+        self.world.finish_job(job, "success" if made else "failure")
+        if made:
+            content = made if isinstance(made, bytes) else zipped(made.to_json())
+            self.world.add_artifact(run, "judgement", content)
+
+    def report(self, run: WorkflowRun) -> int:
+        job = next((job for job in run.jobs if job.name == "judge"), None)
+        result = job.conclusion if job and job.conclusion else "skipped"
+        asked = {"REQUEST": run.inputs["request"], "JUDGE": result, "GITHUB_RUN_ID": str(run.id)}
+        return self.step("report", workflow="evaluate.yml", job="report", **asked)
+
+    def evaluate(self, run: WorkflowRun, make: Make, *, report: bool = True) -> None:
+        """A whole run of evaluate.yml."""
+        assert self.resolve(run) == 0
+        if self.outputs()["wanted"] == "true":
+            self.judge(run, make)
+            if report:
+                assert self.report(run) == 0
+        self.world.finish_run(run, "success")
+
+    def honest(self, **how: Any) -> Make:
+        return lambda request, run: judgement_of(request, self.run_url(run), **how)
+
+    def run_url(self, run: WorkflowRun) -> str:
+        return f"{self.server.url}/{self.world.repository}/actions/runs/{run.id}"
+
+    def reconcile(self, *, after: timedelta = timedelta()) -> int:
+        """Reconcile, as if so much time had passed since."""
+        if after:
+            self.pass_time(after)
+        return self.step("reconcile", workflow="reconcile.yml", job="reconcile")
+
+    def pass_time(self, time: timedelta) -> None:
+        """Let the reconciler's clock go on: what happened until now is older by so much."""
+        from scripts import reconcile
+
+        real = datetime.now
+
+        class Clock(datetime):
+            @classmethod
+            def now(cls, tz: Any = None) -> datetime:
+                return real(tz) + time
+
+        self.patch.setattr(reconcile, "datetime", Clock)
+
+    # What has come of it
+
+    def runs(self, workflow: str = "evaluate.yml") -> list[WorkflowRun]:
+        return [run for run in self.world.runs.values() if run.workflow == workflow]
+
+    def waiting(self) -> list[WorkflowRun]:
+        return [run for run in self.runs() if run.status != "completed"]
+
+    def ledger(self) -> dict[str, RequestStatus]:
+        with LedgerBranch(self.server.git_url) as branch:
+            return {status.request.id: status for status in branch.ledger.requests()}
+
+    def judgements(self) -> tuple[Judgement, ...]:
+        with LedgerBranch(self.server.git_url) as branch:
+            return branch.ledger.judgements().judgements
+
+    def request(self, request_id: str) -> Request:
+        return self.ledger()[request_id].request
+
+    def comment(self, number: int) -> str:
+        """The pull request's one comment of ours."""
+        ours = [one.body for one in self.world.comments_on(number) if one.author is self.world.bot]
+        assert len(ours) == 1, ours
+        return ours[0]
+
+    def checks(self) -> list[str]:
+        return [f"{one.name}: {one.conclusion or one.status}" for one in self.world.checks.values()]
+
+    def copy_of_main(self) -> Path:
+        """A checkout of our own to change."""
+        root = self.folder / "main"
+        for name in ("tasks", "harness", ".github"):
+            shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "requirements.lock", root)
+        return root
+
+
+def digest_of(source: bytes) -> str:
+    return hashlib.sha256(source).hexdigest()

@@ -1,0 +1,204 @@
+"""What the judge's machine hands over is hostile: every forged field and every odd zip is refused."""
+
+import io
+import json
+import random
+import zipfile
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from harness.judgement import Judgement, Mode, SubmissionInfo
+from harness.task import Board, Work
+from harness.verdict import Verdict
+from scripts.artifact import (
+    MAX_ERROR,
+    ArtifactError,
+    Trouble,
+    Window,
+    read_artifact,
+    why_below_the_floor,
+    why_not_the_answer,
+)
+from scripts.request import Request, make_id
+from scripts.settings import Gpu
+from tests.competition import cases_of, digest_of, judgement_of, the_board, timing, zipped
+
+HEAD = "a" * 40
+DIGEST = digest_of(b"x")
+URL = "https://github.com/acme/kernels/actions/runs/7"
+BOARD = the_board()
+
+
+def request(mode: Mode = Mode.RANKED, **changes: Any) -> Request:
+    fields: dict[str, Any] = {
+        "id": make_id(12, HEAD, "CPU", mode), "user_id": 7, "login": "alice", "pull_request": 12, "head_sha": HEAD,
+        "blob_sha": "b" * 40, "task": "vectoradd", "gpu": "CPU", "mode": mode, "digest": DIGEST,
+        "asked_at": datetime.now(UTC), "asked_by": 7,
+    }  # fmt: skip
+    return Request(**(fields | changes))
+
+
+def window() -> Window:
+    now = datetime.now(UTC)
+    return Window(started_at=now - timedelta(minutes=2), ended_at=now)
+
+
+def refusal(judgement: Judgement, asked: Request | None = None, gpu: Gpu | None = None, **changes: Any) -> str:
+    facts: dict[str, Any] = {"harness_digest": judgement_of(request(), URL).harness.digest, "window": window()}
+    facts |= {"run_url": URL, "board": BOARD} | changes
+    return why_not_the_answer(judgement, asked or request(), gpu=gpu or Gpu(runs_on="cpu"), **facts)
+
+
+def forged(**changes: Any) -> Judgement:
+    return judgement_of(request(), URL, **changes)
+
+
+def of_submission(**changes: Any) -> Judgement:
+    honest = forged().submission.model_dump()
+    return forged(submission=SubmissionInfo(**(honest | changes)))
+
+
+def test_an_honest_judgement_answers_its_request() -> None:
+    for mode in (Mode.TEST, Mode.BENCHMARK, Mode.RANKED):
+        asked = request(mode)
+        assert refusal(judgement_of(asked, URL), asked) == ""
+        assert refusal(judgement_of(asked, URL, wrong="no"), asked) == ""
+
+
+NOW = datetime.now(UTC)
+FORGED = [
+    ("task", forged(task="matmul"), "its task"),
+    ("GPU", forged(gpu="H100"), "its GPU"),
+    ("mode", judgement_of(request(Mode.BENCHMARK), URL), "its mode"),
+    ("login", of_submission(login="bob"), "its login"),
+    ("login's case", of_submission(login="Alice"), "its login"),
+    ("numeric id", of_submission(user_id=8), "its numeric id"),
+    ("no numeric id", of_submission(user_id=None), "its numeric id"),
+    ("pull request", of_submission(pull_request=13), "its pull request"),
+    ("commit", of_submission(head_sha="c" * 40), "its commit"),
+    ("no commit", of_submission(head_sha=None), "its commit"),
+    ("file", of_submission(digest="d" * 64), "its file"),
+    ("harness", forged(harness=forged().harness.model_copy(update={"digest": "0" * 64})), "its harness"),
+    ("run", judgement_of(request(), "https://evil.example/"), "its run"),
+    ("a test left out", forged(cases=tuple(c for n, c in enumerate(forged().cases) if n != 1)), "its cases"),
+    ("a benchmark left out", forged(cases=forged().cases[:-1]), "its cases"),
+    ("a test of its own", forged(cases=(*forged().cases, forged().cases[1])), "its cases"),
+    ("easier benchmarks",
+     forged(cases=(*forged().cases[:-1], forged().cases[-1].model_copy(update={"params": {"size": 1}}))), "its cases"),
+    ("judged before the job", forged(started_at=NOW - timedelta(days=1)), "its times"),
+    ("judged in the future", forged(finished_at=NOW + timedelta(days=1)), "its times"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("judgement", "reason"), [row[1:] for row in FORGED], ids=[row[0] for row in FORGED])
+def test_a_forged_judgement_is_refused(judgement: Judgement, reason: str) -> None:
+    assert reason in refusal(judgement)
+
+
+def test_timed_cases_have_no_place_in_a_test() -> None:
+    asked = request(Mode.TEST)
+    cases = tuple(cases_of(BOARD, Mode.RANKED, 0.5))
+    assert "its cases" in refusal(judgement_of(asked, URL, cases=cases), asked)
+
+
+def test_another_device_than_the_settings_say_is_refused() -> None:
+    assert "another device than H100" in refusal(forged(), gpu=Gpu(runs_on="h", device="H100"))
+
+
+def test_a_judging_error_is_no_answer() -> None:
+    build = forged().cases[0].model_copy(update={"verdict": Verdict.JUDGING_ERROR})
+    assert "judging error" in refusal(forged(cases=(build,), verdict=Verdict.JUDGING_ERROR))
+
+
+def test_without_a_job_that_made_it_nothing_counts() -> None:
+    assert "its times" in refusal(forged(), window=None)
+
+
+# The zip.
+
+
+def test_a_judgement_and_a_judges_trouble_are_read() -> None:
+    honest = forged()
+    handed = read_artifact(zipped(honest.to_json()))
+    assert isinstance(handed, Judgement) and handed.submission == honest.submission
+    error = json.dumps({"format": "pullrank-error", "version": 1, "message": "a\nb\x1b[31m"})
+    assert read_artifact(zipped(error, "error.json")) == Trouble(message="a b\\x1b[31m")
+
+
+def bomb() -> bytes:
+    return zipped(b" " * (40 << 20))
+
+
+def lzma() -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("judgement.json", "{}")
+    return made.getvalue()
+
+
+HOSTILE = [
+    ("nothing", b"", "no zip"),
+    ("no zip", b"PK" * 50, "no zip"),
+    ("empty", b"PK\5\6" + b"\0" * 18, "nothing else"),
+    ("two members", zipped("{}", **{"error.json": b"{}"}), "nothing else"),
+    ("twice the same name", zipped("{}", **{"judgement.jsom": b"{}"}).replace(b".jsom", b".json"), "nothing else"),
+    ("zip slip", zipped("{}", "../judgement.json"), "nothing else"),
+    ("another name", zipped("{}", "bundle.json"), "nothing else"),
+    ("a folder", zipped("", "judgement.json/"), "nothing else"),
+    ("bomb", bomb(), "larger than"),
+    ("a long error", zipped(b" " * (MAX_ERROR + 1), "error.json"), "larger than"),
+    ("greedy compression", lzma(), "compression"),
+    ("torn", zipped(forged().to_json())[:-30], "no zip"),
+    ("no JSON", zipped("{"), "cannot be read"),
+    ("not UTF-8", zipped(b"\xff\xfe{}"), "cannot be read"),
+    ("deep", zipped("[" * 200_000), "cannot be read"),
+    ("edited", zipped(forged().to_json().replace('"AC"', '"WA"', 1)), "checksum"),
+    ("NaN", zipped(forged().to_json().replace("100.0", "NaN", 1)), "cannot be read"),
+    ("infinite", zipped(forged().to_json().replace("100.0", "1e999", 1)), "cannot be read"),
+    ("error without message", zipped('{"format": "pullrank-error", "version": 1}', "error.json"), "not of this format"),
+    ("error that is none", zipped("7", "error.json"), "not of this format"),
+    ("error with more", zipped('{"format": "pullrank-error", "version": 1, "message": "", "x": 1}', "error.json"),
+     "not of this format"),
+    ("error no JSON", zipped("[", "error.json"), "not JSON"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "reason"), [row[1:] for row in HOSTILE], ids=[row[0] for row in HOSTILE])
+def test_a_hostile_artifact_is_refused(content: bytes, reason: str) -> None:
+    with pytest.raises(ArtifactError, match=reason):
+        read_artifact(content)
+
+
+def test_whatever_bytes_are_broken_nothing_but_a_refusal_comes_out() -> None:
+    dice, said = random.Random(4), ""
+    good = zipped('{"format": "pullrank-error", "version": 1, "message": "m"}', "error.json")
+    for _ in range(3000):
+        broken = bytearray(good)
+        for _ in range(dice.randint(1, 4)):
+            broken[dice.randrange(len(broken))] = dice.randrange(256)
+        try:
+            read_artifact(bytes(broken))
+        except ArtifactError as error:
+            said += str(error)
+    assert said and "\n" not in said
+
+
+# The floor.
+
+
+def floored(board: Board) -> str:
+    gpu = Gpu(runs_on="h", bandwidth_gbs=1000.0)
+    return why_below_the_floor(forged(), board, gpu)
+
+
+def test_a_time_below_the_hardwares_floor_is_held_and_a_cached_one_is_not() -> None:
+    def working(size: str) -> Board:
+        return replace(BOARD, task=replace(BOARD.task, work=Work(bytes=size)))
+
+    assert timing(0.5).submission_us == 50.0
+    assert "50.0 µs is below the hardware's floor of 1000000.0 µs" in floored(working("1000000000000"))
+    assert floored(working("1000")) == ""
+    assert floored(replace(BOARD, task=replace(BOARD.task, work=None))) == ""

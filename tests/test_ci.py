@@ -1,0 +1,171 @@
+"""`pullrank ci`: help, a strict environment, and what is written for the steps that follow."""
+
+import re
+from collections.abc import Iterator
+from inspect import cleandoc
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from scripts.ci import CiError, base_path, ci, say, write_outputs
+from scripts.cli import COMMANDS, HIDDEN, cli, run
+from tests.competition import FASTER, SOURCE, Scene, path_of
+
+ROOT = Path(__file__).parent.parent
+NEEDED = ("GITHUB_TOKEN", "GITHUB_REPOSITORY", "GITHUB_API_URL", "GITHUB_SERVER_URL")
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    made = Scene(tmp_path, monkeypatch)
+    with made.server:
+        yield made
+
+
+# Help.
+
+
+@pytest.mark.parametrize("name", ["", *ci.commands])
+def test_every_step_has_one_plain_sentence_and_an_example(name: str) -> None:
+    command = ci.commands[name] if name else ci
+    sentence, *rest = cleandoc(command.help or "").split("\n\n")
+    assert re.fullmatch(r"[A-Z][^.]*\.", sentence)
+    assert any(part.startswith(f"Example: pullrank ci {name}") for part in rest)
+    assert all(one.help for one in command.params if isinstance(one, click.Option))
+
+
+def test_people_are_not_shown_what_is_for_workflows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    assert not re.search(r"^ *ci\b", capsys.readouterr().out, re.MULTILINE)
+    assert "ci" in HIDDEN and "ci" not in COMMANDS
+    assert cli.get_command(click.Context(cli), "ci") is ci
+    assert run(["ci", "--help"]) == 0
+    assert "reconcile" in capsys.readouterr().out
+
+
+def steps() -> list[tuple[str, str]]:
+    """Every `ci` command of the shipped workflows, with its file."""
+    found = []
+    for file in sorted((ROOT / ".github/workflows").glob("*.yml")):
+        jobs = yaml.safe_load(file.read_text())["jobs"].values()
+        lines = [step.get("run", "") for job in jobs for step in job["steps"]]
+        found += [(file.name, line) for line in lines if "scripts.cli ci" in line]
+    return found
+
+
+@pytest.mark.parametrize(("file", "line"), steps())
+def test_what_the_workflows_call_exists(file: str, line: str) -> None:
+    _, _, arguments = line.partition("python -m scripts.cli ci ")
+    name, *options = arguments.split()
+    ci.commands[name].make_context(name, options, resilient_parsing=False)
+
+
+def test_all_five_commands_are_called() -> None:
+    assert {line.split()[4] for _, line in steps()} == set(ci.commands)
+
+
+# The environment.
+
+
+def test_all_that_is_missing_is_named_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in NEEDED:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GITHUB_REPOSITORY", "acme/kernels")
+    assert run(["ci", "reconcile"]) == 2
+    said = capsys.readouterr().err
+    assert "GITHUB_TOKEN, GITHUB_API_URL, GITHUB_SERVER_URL are missing" in said
+    assert ".github/workflows/" in said and len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing"),
+    [
+        (["intake"], "GITHUB_EVENT_NAME, GITHUB_EVENT_PATH"),
+        (["resolve", "--out", "x"], "REQUEST, GITHUB_OUTPUT, GITHUB_RUN_ID"),
+        (["report"], "REQUEST, JUDGE, GITHUB_RUN_ID"),
+    ],
+)
+def test_each_step_says_what_it_needs(
+    arguments: list[str], missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in missing.split(", "):
+        monkeypatch.delenv(name, raising=False)
+    assert run(["ci", *arguments]) == 2
+    assert f"{missing} are missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("result", "run_id"), [("sucess", "7"), ("success", "0"), ("success", "7; rm"), ("", "7")])
+def test_a_report_of_nothing_real_is_refused(result: str, run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {"REQUEST": "12-aaaaaaaaaaaa-CPU-ranked-1", "JUDGE": result, "GITHUB_RUN_ID": run_id}
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    assert run(["ci", "report"]) == 2
+
+
+# What is written.
+
+
+def test_outputs_are_single_lines(tmp_path: Path) -> None:
+    write_outputs(tmp_path / "out", {"wanted": "true", "runs-on": '["a", "b"]'})
+    assert (tmp_path / "out").read_text() == 'wanted=true\nruns-on=["a", "b"]\n'
+    with pytest.raises(CiError):
+        write_outputs(tmp_path / "out", {"digest": "x\nwanted=true"})
+
+
+def test_nothing_that_is_said_is_obeyed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
+    say("::error::x\n::add-mask::y ##[set-env]z <img> @everyone \x1b[31m")
+    said = capsys.readouterr().out
+    assert said.startswith("error::x ::add-mask") and said.count("\n") == 1
+    assert "##[" not in said and "\x1b" not in said
+    assert re.fullmatch(r"- `[^`\n]+`\n", (tmp_path / "summary").read_text())
+
+
+@pytest.mark.parametrize(
+    ("repository", "path"), [("acme/kernels", "/kernels/"), ("acme/acme.github.io", "/"), ("Acme/acme.github.io", "/")]
+)
+def test_the_site_knows_below_which_path_it_is_served(repository: str, path: str) -> None:
+    assert base_path(repository) == path
+
+
+def test_an_unwanted_request_makes_no_bundle(scene: Scene) -> None:
+    pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
+    scene.intake()
+    (judging,) = scene.runs()
+    scene.world.push(pull, {path_of("alice"): FASTER})
+    assert scene.resolve(judging) == 0
+    assert scene.outputs() == {"wanted": "false"}
+    assert not (scene.folder / f"bundle-{judging.id}").exists()
+
+
+def test_a_resolved_request_tells_the_next_job_what_it_needs(scene: Scene) -> None:
+    scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
+    scene.intake()
+    (judging,) = scene.runs()
+    assert scene.resolve(judging) == 0
+    outputs = scene.outputs()
+    assert (outputs["wanted"], outputs["runs-on"]) == ("true", '"ubuntu-24.04"')
+    assert re.fullmatch(r"[0-9a-f]{64}", outputs["digest"]) and int(outputs["minutes"]) > 5
+    (check,) = scene.world.checks.values()
+    assert check.details_url == scene.run_url(judging)
+
+
+def test_the_site_is_built_from_main_and_ledger(scene: Scene) -> None:
+    scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
+    scene.intake()
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    scene.root = scene.copy_of_main()
+    merged = scene.root / path_of("alice")
+    merged.parent.mkdir(parents=True)
+    merged.write_bytes(scene.world.git.read("main", path_of("alice")) or b"")
+    assert scene.step("publish", "--out", str(scene.folder / "_site"), workflow="publish.yml", job="build") == 0
+    board = (scene.folder / "_site/vectoradd/CPU/index.html").read_text()
+    assert "alice" in board
+    pages = [page.read_text() for page in (scene.folder / "_site/vectoradd/CPU/alice").rglob("index.html")]
+    assert any("custom_kernel" in page for page in pages)

@@ -1,0 +1,223 @@
+"""From a pull request to its merge through the shipped steps, and whatever may come between."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from harness.verdict import Verdict
+from scripts.request import EndState
+from tests.competition import FASTER, SOURCE, Scene, digest_of, judgement_of, path_of, zipped
+from tests.github_server import Pull
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    made = Scene(tmp_path, monkeypatch)
+    with made.server:
+        yield made
+
+
+def opened(scene: Scene, source: bytes = SOURCE, **how: object) -> Pull:
+    """A pull request of alice's that intake has heard of."""
+    pull = scene.world.open_pull(scene.alice, {path_of("alice"): source}, **how)  # type: ignore[arg-type]
+    scene.intake()
+    return pull
+
+
+def test_a_first_submission_is_judged_told_and_merged(scene: Scene) -> None:
+    pull = opened(scene)
+    assert "queued" in scene.comment(pull.number)
+    assert scene.checks() == ["PullRank / CPU: queued"]
+    (run,) = scene.runs()
+    assert scene.resolve(run) == 0
+    assert scene.checks() == ["PullRank / CPU: in_progress"]
+    scene.judge(run, scene.honest())
+    assert scene.report(run) == 0
+    (status,) = scene.ledger().values()
+    assert status.ending and status.ending.verdict is Verdict.ACCEPTED
+    assert [one.submission.digest for one in scene.judgements()] == [digest_of(SOURCE)]
+    assert "accepted (AC), rank 1 of 1" in scene.comment(pull.number)
+    assert scene.checks() == ["PullRank / CPU: success"]
+    assert pull.merged_at and scene.world.git.read("main", path_of("alice")) == SOURCE
+    assert len(scene.runs("publish.yml")) == 1
+
+
+def test_from_intake_to_merge_it_takes_few_requests(scene: Scene) -> None:
+    opened(scene)
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    assert len(scene.server.rest_requests()) <= 23, scene.server.counts()
+
+
+def test_a_second_delivery_says_the_same_and_posts_nothing(scene: Scene) -> None:
+    pull = opened(scene)
+    (run,) = scene.runs()
+    scene.evaluate(run, scene.honest())
+    before, annotations = scene.comment(pull.number), [one.annotations for one in scene.world.checks.values()]
+    assert scene.report(run) == 0
+    assert scene.comment(pull.number) == before
+    assert [one.annotations for one in scene.world.checks.values()] == annotations
+    assert (len(scene.judgements()), len(scene.checks()), len(scene.runs("publish.yml"))) == (1, 1, 1)
+
+
+def test_a_wrong_answer_is_told_with_its_numbers_and_not_merged(scene: Scene) -> None:
+    pull = opened(scene)
+    scene.evaluate(scene.waiting()[0], scene.honest(wrong="line 2: output[3] is 1, expected 2"))
+    assert "output[3] is 1, expected 2" in scene.comment(pull.number)
+    (check,) = scene.world.checks.values()
+    assert check.conclusion == "failure"
+    assert [(one["path"], one["start_line"]) for one in check.annotations] == [(path_of("alice"), 2)]
+    assert '"verdict": "WA"' in check.output["text"]
+    assert pull.state == "open" and len(scene.judgements()) == 1
+
+
+def test_an_improvement_is_merged_and_a_slower_file_is_not(scene: Scene) -> None:
+    opened(scene)
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.5))
+    slower = opened(scene, FASTER + b"# slower\n")
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.8))
+    assert "keeps your row" in scene.comment(slower.number) and slower.state == "open"
+    better = opened(scene, FASTER)
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.3))
+    assert better.merged_at and scene.world.git.read("main", path_of("alice")) == FASTER
+
+
+def test_a_draft_is_benchmarked_and_stays_out_of_ledger_and_main(scene: Scene) -> None:
+    pull = opened(scene, draft=True)
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    assert "accepted (AC), benchmark only" in scene.comment(pull.number)
+    assert scene.judgements() == () and pull.state == "open"
+    scene.world.mark_ready(pull)
+    scene.intake()
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    assert pull.merged_at
+
+
+def test_a_crashed_judge_is_asked_again_and_after_three_times_no_more(scene: Scene) -> None:
+    pull = opened(scene)
+    for attempt in (1, 2, 3):
+        (run,) = scene.waiting()
+        assert run.inputs["request"].endswith(f"-ranked-{attempt}")
+        scene.evaluate(run, lambda request, run: None)
+    assert not scene.waiting()
+    assert [one.ending.state for one in scene.ledger().values() if one.ending] == [EndState.FAILED] * 3
+    assert "failed by our fault; `/rerun` asks for it again" in scene.comment(pull.number)
+    assert scene.checks() == ["PullRank / CPU: neutral"]
+
+
+def test_after_a_rerun_failures_are_counted_anew(scene: Scene) -> None:
+    pull = opened(scene)
+    for _ in range(3):
+        scene.evaluate(scene.waiting()[0], lambda request, run: None)
+    scene.world.add_comment(pull.number, scene.alice, "/rerun")
+    scene.intake()
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    assert pull.merged_at
+
+
+def test_the_judges_own_word_for_its_trouble_is_harmless(scene: Scene) -> None:
+    pull = opened(scene)
+    error = '{"format": "pullrank-error", "version": 1, "message": "no torch\\n::error::@everyone <img>"}'
+    for _ in range(3):
+        scene.evaluate(scene.waiting()[0], lambda request, run: zipped(error, "error.json"))
+    assert "`no torch ::error::@everyone <img>`" in scene.comment(pull.number)
+
+
+def test_a_task_that_changed_meanwhile_is_judged_again(scene: Scene) -> None:
+    pull = opened(scene)
+    (run,) = scene.runs()
+    assert scene.resolve(run) == 0
+    scene.judge(run, scene.honest())
+    scene.root = scene.copy_of_main()
+    reference = scene.root / "tasks/vectoradd/reference.py"
+    reference.write_text(reference.read_text() + "\n# Changed.\n")
+    assert scene.report(run) == 0
+    assert pull.state == "open" and scene.judgements() == ()
+    assert [one.inputs["request"][-8:] for one in scene.waiting()] == ["ranked-1", "ranked-2"]
+
+
+def test_a_task_that_is_gone_ends_its_requests(scene: Scene) -> None:
+    pull = opened(scene)
+    (run,) = scene.runs()
+    scene.judge(run, scene.honest())
+    scene.root = scene.copy_of_main()
+    (scene.root / "tasks/vectoradd/task.yml").unlink()
+    assert scene.report(run) == 0
+    (status,) = scene.ledger().values()
+    assert status.ending and status.ending.state is EndState.FAILED
+    assert "there is no such board any more" in scene.comment(pull.number)
+
+
+def test_a_forged_judgement_is_refused_and_judged_again(scene: Scene) -> None:
+    pull = opened(scene)
+    forged = "a" * 40
+
+    def forge(request, run):  # type: ignore[no-untyped-def]
+        honest = judgement_of(request, scene.run_url(run))
+        submission = honest.submission.model_copy(update={"head_sha": forged})
+        return judgement_of(request, scene.run_url(run), submission=submission)
+
+    scene.evaluate(scene.waiting()[0], forge)
+    assert scene.judgements() == () and pull.state == "open"
+    assert [run.inputs["request"][-8:] for run in scene.waiting()] == ["ranked-2"]
+
+
+def test_a_push_while_judging_supersedes(scene: Scene) -> None:
+    pull = opened(scene)
+    (run,) = scene.runs()
+    assert scene.resolve(run) == 0
+    scene.world.push(pull, {path_of("alice"): FASTER})
+    scene.intake()
+    scene.judge(run, scene.honest())
+    assert scene.report(run) == 0
+    assert scene.judgements() == () and not pull.merged_at
+    assert "queued" in scene.comment(pull.number)
+    scene.world.finish_run(run, "success")
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    assert pull.merged_at and scene.world.git.read("main", path_of("alice")) == FASTER
+
+
+def test_a_push_between_judging_and_merge_is_not_merged(scene: Scene) -> None:
+    pull = opened(scene)
+    (run,) = scene.runs()
+    assert scene.resolve(run) == 0
+    scene.judge(run, scene.honest())
+    scene.world.push(pull, {path_of("alice"): b"import os\n"})  # Its event is still on its way.
+    assert scene.report(run) == 0
+    assert pull.state == "open" and scene.world.git.read("main", path_of("alice")) is None
+    assert [one.submission.digest for one in scene.judgements()] == [digest_of(SOURCE)]
+
+
+def test_nothing_is_merged_while_something_of_the_pull_request_waits(scene: Scene) -> None:
+    pull = opened(scene)
+    scene.world.add_comment(pull.number, scene.alice, "/test")
+    scene.intake()
+    ranked, tested = scene.waiting()
+    scene.evaluate(ranked, scene.honest())
+    assert pull.state == "open"
+    scene.evaluate(tested, scene.honest())
+    scene.reconcile(after=timedelta(minutes=10))
+    assert pull.merged_at
+
+
+def test_a_maintainer_merges_where_the_settings_say_so(scene: Scene) -> None:
+    scene.root = scene.copy_of_main()
+    settings = scene.root / ".github/pullrank.yml"
+    settings.write_text(settings.read_text().replace("merge: auto", "merge: manual"))
+    pull = opened(scene)
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    assert pull.state == "open" and "rank 1 of 1" in scene.comment(pull.number)
+
+
+def test_two_challengers_at_once_both_get_their_rows(scene: Scene) -> None:
+    bob = scene.world.add_user("bob")
+    pulls = [opened(scene)]
+    pulls.append(scene.world.open_pull(bob, {path_of("bob"): FASTER}))
+    scene.intake()
+    first, second = scene.waiting()
+    for run in (first, second):
+        assert scene.resolve(run) == 0
+        scene.judge(run, scene.honest())
+    assert [scene.report(run) for run in (second, first)] == [0, 0]
+    assert all(pull.merged_at for pull in pulls) and len(scene.judgements()) == 2

@@ -1,0 +1,290 @@
+"""What is done about what was missed: the plan as a table, then the world after each failure."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.judgement import Mode
+from harness.verdict import Verdict
+from scripts.comment import PullComment, done_section, ended_section, queued_section, running_section
+from scripts.ledger import RequestStatus
+from scripts.plan import Facts, Step, plan
+from scripts.pulls import Account, PullRequest, WorkflowRun
+from scripts.request import Ending, EndState, Request, make_id
+from scripts.tables import Place
+from tests.competition import FASTER, SOURCE, Scene, path_of
+from tests.github_server import Failure, Pull
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+OLD, LATE = NOW - timedelta(hours=1), NOW - timedelta(minutes=1)
+HEAD, NEWER = "a" * 40, "b" * 40
+ALICE = Account(id=7, login="alice")
+
+
+def asked(
+    state: EndState | None = None, mode: Mode = Mode.RANKED, at: datetime = OLD, attempt: int = 1, **changes: Any
+) -> RequestStatus:
+    head = changes.get("head_sha", HEAD)
+    fields: dict[str, Any] = {
+        "id": make_id(12, head, "CPU", mode, attempt), "user_id": 7, "login": "alice", "pull_request": 12,
+        "head_sha": head, "blob_sha": "c" * 40, "task": "vectoradd", "gpu": "CPU", "mode": mode, "asked_at": at,
+        "asked_by": 7,
+    }  # fmt: skip
+    request = Request(**(fields | changes))
+    verdict = Verdict.ACCEPTED if state is EndState.JUDGED else None
+    ending = Ending(request=request.id, state=state, verdict=verdict, at=at) if state else None
+    return RequestStatus(request=request, ending=ending)
+
+
+def pull(**changes: Any) -> PullRequest:
+    fields: dict[str, Any] = {
+        "number": 12, "title": "", "author": ALICE, "head_sha": HEAD, "head_repo_id": 2, "base_ref": "main",
+        "base_sha": "0" * 40, "is_draft": False, "is_open": True, "labels": (), "merged": False, "updated_at": OLD,
+    }  # fmt: skip
+    return PullRequest(**(fields | changes))
+
+
+def ran(status: str = "completed", of: RequestStatus | None = None, run_id: int = 5) -> WorkflowRun:
+    request = (of or asked()).request
+    return WorkflowRun(
+        id=run_id, title=f"judge {request.id}", event="workflow_dispatch", status=status, conclusion="success",
+        head_sha="0" * 40, created_at=OLD, updated_at=OLD, url="https://github.com/x",
+    )  # fmt: skip
+
+
+def telling(status: RequestStatus, how: str = "done") -> dict[int, PullComment]:
+    request = status.request
+    section = {
+        "done": done_section(request, Verdict.ACCEPTED, "### x: accepted\n"),
+        "queued": queued_section(request),
+        "running": running_section(request, OLD, ""),
+        "ended": ended_section(request, Ending(request=request.id, state=EndState.CANCELLED, at=OLD)),
+    }[how]
+    return {12: PullComment().with_board(section)}
+
+
+def facts(*statuses: RequestStatus, **changes: Any) -> Facts:
+    fields: dict[str, Any] = {"now": NOW, "statuses": statuses, "pulls": (pull(),), "published_at": NOW}
+    fields |= {"comments": telling(statuses[-1])} if statuses else {}
+    return Facts(**(fields | changes))
+
+
+def names(steps: tuple[Step, ...]) -> list[str]:
+    return [type(step).__name__ for step in steps]
+
+
+JUDGED, FAILED, CANCELLED = EndState.JUDGED, EndState.FAILED, EndState.CANCELLED
+ROW, BEHIND = {asked().request.id: Place.ROW}, {asked().request.id: Place.BEHIND}
+TEST = asked(mode=Mode.TEST)
+LONG_AGO = NOW - timedelta(days=15)
+
+PLANS: list[tuple[str, Facts, list[str]]] = [
+    ("an empty repository", Facts(now=NOW), []),
+    ("all is well", facts(asked(JUDGED)), []),
+    # Open requests.
+    ("just asked for", facts(asked(at=LATE)), []),
+    ("never started", facts(asked()), ["Start"]),
+    ("waits for a machine", facts(asked(), runs=(ran("queued"),), comments=telling(asked(), "queued")), []),
+    ("runs", facts(asked(), runs=(ran("in_progress"),)), []),
+    ("runs, and nobody was told", facts(asked(), runs=(ran("in_progress"),), comments={}), ["Tell"]),
+    ("ran, and was not delivered", facts(asked(), runs=(ran(),)), ["Deliver"]),
+    ("ran, and runs once more", facts(asked(), runs=(ran(), ran("queued", run_id=6))), []),
+    ("another's run", facts(asked(), runs=(ran(of=TEST),)), ["Start"]),
+    ("the pull request was closed", facts(asked(), pulls=()), ["End"]),
+    ("pushed, and asked for anew", facts(asked(), asked(head_sha=NEWER), pulls=(pull(head_sha=NEWER),)),
+     ["End", "Start"]),
+    ("a draft again", facts(asked(), pulls=(pull(is_draft=True),)), ["End"]),
+    ("a draft may be tested", facts(TEST, pulls=(pull(is_draft=True),)), ["Start"]),
+    ("closed while it runs", facts(asked(), pulls=(), runs=(ran("queued"),)), []),
+    # Comments.
+    ("judged, told as queued", facts(asked(JUDGED), runs=(ran(),), comments=telling(asked(), "queued")), ["Deliver"]),
+    ("judged, told as running", facts(asked(JUDGED), runs=(ran(),), comments=telling(asked(), "running")), ["Deliver"]),
+    ("judged, not told", facts(asked(JUDGED), runs=(ran(),), comments={}), ["Deliver"]),
+    ("judged, its run forgotten", facts(asked(JUDGED), comments=telling(asked(), "queued")), ["Tell"]),
+    ("failed, told as queued", facts(asked(FAILED), comments=telling(asked(), "queued")), ["Tell"]),
+    ("cancelled before anybody was told", facts(asked(CANCELLED), comments={}), []),
+    ("just judged", facts(asked(JUDGED, at=LATE), comments=telling(asked(), "queued")), []),
+    ("long ago", facts(asked(JUDGED, at=NOW - timedelta(days=3)), comments={}), []),
+    ("a newer request of the board is told of", facts(asked(JUDGED), asked(JUDGED, at=OLD, attempt=2)), []),
+    # Lost events.
+    ("a head without a request", facts(), ["Offer"]),
+    ("pushed a moment ago", facts(pulls=(pull(updated_at=LATE),)), []),
+    ("a head without one, long ago", facts(pulls=(pull(updated_at=LONG_AGO),)), []),
+    ("a bot's", facts(pulls=(pull(author=Account(id=9, login="b", is_bot=True)),)), []),
+    ("for another branch", facts(pulls=(pull(base_ref="release"),)), []),
+    ("pushed, and not heard", facts(asked(JUDGED), pulls=(pull(head_sha=NEWER),)), ["Offer"]),
+    ("superseded by a late event", facts(asked(EndState.SUPERSEDED), comments={}), ["Offer"]),
+    ("cancelled by its author", facts(asked(CANCELLED), comments=telling(asked(), "ended")), []),
+    # Merges.
+    ("makes a row", facts(asked(JUDGED), places=ROW), ["Merge"]),
+    ("makes a row, just now", facts(asked(JUDGED, at=LATE), places=ROW), []),
+    ("makes a row, and a maintainer merges", facts(asked(JUDGED), places=ROW, merges=False), []),
+    ("makes a row, and something waits", facts(asked(JUDGED), asked(mode=Mode.TEST, at=LATE), places=ROW), []),
+    ("makes a row, a draft again", facts(asked(JUDGED), places=ROW, pulls=(pull(is_draft=True),)), []),
+    ("makes a row, pushed since", facts(asked(JUDGED), places=ROW, pulls=(pull(head_sha=NEWER, updated_at=LATE),)), []),
+    # Entries that improve nothing.
+    ("improves nothing", facts(asked(JUDGED), places=BEHIND), []),
+    ("improves nothing for two weeks", facts(asked(JUDGED), places=BEHIND, pulls=(pull(updated_at=LONG_AGO),)),
+     ["Close"]),
+    ("held back for two weeks", facts(asked(JUDGED), pulls=(pull(updated_at=LONG_AGO),)), []),
+    # Publication.
+    ("never published", facts(asked(JUDGED), published_at=None), ["Publish"]),
+    ("published before", facts(asked(JUDGED), published_at=OLD - timedelta(seconds=1)), ["Publish"]),
+    ("published since", facts(asked(JUDGED), published_at=OLD), []),
+    ("a test is not published", facts(asked(JUDGED, mode=Mode.TEST), published_at=None), []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("known", "steps"), [row[1:] for row in PLANS], ids=[row[0] for row in PLANS])
+def test_the_plan(known: Facts, steps: list[str]) -> None:
+    assert names(plan(known)) == steps
+
+
+# The world.
+
+SOON = timedelta(minutes=10)
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    made = Scene(tmp_path, monkeypatch)
+    with made.server:
+        yield made
+
+
+def opened(scene: Scene, source: bytes = SOURCE) -> Pull:
+    return scene.world.open_pull(scene.alice, {path_of("alice"): source})
+
+
+def settle(scene: Scene, capsys: pytest.CaptureFixture[str]) -> str:
+    """Reconcile, ten minutes later; what it says."""
+    assert scene.reconcile(after=SOON) == 0
+    return capsys.readouterr().out
+
+
+def test_a_lost_event_is_made_up_for(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    pull = opened(scene)
+    assert "asks for 1 of 1 boards" in settle(scene, capsys)
+    assert "queued" in scene.comment(pull.number)
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    assert pull.merged_at
+    assert "Nothing to do" in settle(scene, capsys)
+
+
+def test_a_judging_that_never_started_is_started(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    pull = opened(scene)
+    scene.server.fail("POST */dispatches", Failure(status=500))
+    scene.intake()
+    assert not scene.runs()
+    assert "started once more" in settle(scene, capsys)
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    assert pull.merged_at
+
+
+def test_a_result_that_nobody_delivered_is_delivered(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    pull = opened(scene)
+    scene.intake()
+    scene.evaluate(scene.waiting()[0], scene.honest(), report=False)
+    assert "AC; merged" in settle(scene, capsys)
+    assert pull.merged_at and "rank 1 of 1" in scene.comment(pull.number)
+    assert "Nothing to do" in settle(scene, capsys)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "PATCH */issues/comments/*",
+        "PATCH */check-runs/*",
+        "GET */commits/*/check-runs",
+        "PUT */merge",
+        "POST */dispatches",
+    ],
+)
+def test_after_a_failure_while_reporting_the_world_converges(
+    scene: Scene, capsys: pytest.CaptureFixture[str], pattern: str
+) -> None:
+    pull = opened(scene)
+    scene.intake()
+    (run,) = scene.waiting()
+    assert scene.resolve(run) == 0
+    scene.judge(run, scene.honest())
+    scene.server.fail(pattern, Failure(status=422))
+    assert scene.report(run) == 3
+    scene.world.finish_run(run, "failure")
+    settle(scene, capsys)
+    assert "rank 1 of 1" in scene.comment(pull.number)
+    assert scene.checks() == ["PullRank / CPU: success"]
+    assert pull.merged_at and len(scene.judgements()) == 1 and len(scene.runs("publish.yml")) == 1
+    assert "Nothing to do" in settle(scene, capsys)
+
+
+def test_an_older_event_that_comes_late_does_no_lasting_harm(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    pull = opened(scene)
+    (late,) = scene.events
+    scene.events.clear()
+    scene.world.push(pull, {path_of("alice"): FASTER})
+    scene.intake()
+    assert scene.hear(late) == 0
+    for run in scene.waiting():
+        scene.evaluate(run, scene.honest())
+    assert not pull.merged_at
+    for _ in range(3):
+        settle(scene, capsys)
+        for run in scene.waiting():
+            scene.evaluate(run, scene.honest())
+    assert pull.merged_at and scene.world.git.read("main", path_of("alice")) == FASTER
+    assert "rank 1 of 1" in scene.comment(pull.number)
+
+
+def test_a_lost_closing_ends_what_waits(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    pull = opened(scene)
+    scene.server.fail("POST */dispatches", Failure(status=500))
+    scene.intake()
+    scene.world.close(pull)
+    assert "cancelled, the pull request was closed" in settle(scene, capsys)
+    assert "cancelled" in scene.comment(pull.number) and scene.checks() == ["PullRank / CPU: cancelled"]
+    assert "Nothing to do" in settle(scene, capsys)
+
+
+def test_twice_at_once_nothing_is_done_twice(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    import scripts.reconcile as reconcile
+    from scripts.ci import Workflow
+
+    pull = opened(scene)
+    scene.intake()
+    scene.evaluate(scene.waiting()[0], scene.honest(), report=False)
+    assert scene.reconcile() == 0  # Too early: nothing is done.
+    workflow = Workflow()
+    with workflow.github() as github:
+        doors = reconcile.Doors(intake=workflow.intake_doors(github), deliver=workflow.deliver_doors(github))
+        now = datetime.now(UTC) + SOON
+        steps = plan(reconcile.read(doors, now))
+        assert names(steps) == ["Deliver"]
+        said = [reconcile.do(step, doors, now) for step in (*steps, *steps)]
+    assert "merged" in said[0] and len(scene.judgements()) == 1 and pull.merged_at
+    assert len(scene.runs("publish.yml")) == 1 and "rank 1 of 1" in scene.comment(pull.number)
+
+
+def test_an_entry_that_improves_nothing_is_closed_after_two_quiet_weeks(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened(scene)
+    scene.intake()
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.5))
+    slower = opened(scene, FASTER)
+    scene.intake()
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.9))
+    settle(scene, capsys)
+    assert slower.state == "open"
+    assert scene.reconcile(after=timedelta(days=15)) == 0
+    assert slower.state == "closed"
+    assert [one.body for one in scene.world.comments_on(slower.number)][-1].startswith("<!-- pullrank closed -->")
+
+
+def test_with_nothing_to_do_it_takes_seven_requests(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    scene.reconcile()
+    assert len(scene.server.rest_requests()) <= 7
+    assert "Nothing to do" in capsys.readouterr().out
