@@ -28,6 +28,10 @@ from harness.submission import Submission
 from harness.task import Board, Case
 from harness.verdict import Foul, Verdict
 
+IMPORT_S = 10.0
+"""How long a fresh player may import in a benchmark, when all caches are filled.  It counts toward no phase: else a
+slow import would spend the time that both sides share, and a first place with one could not be dueled."""
+
 
 class SideFoul(Exception):
     """A foul in a benchmark, and whose it is; `side` is the name of an entry."""
@@ -46,9 +50,10 @@ class OutOfTime(JudgeError):
 class Phase:
     """A part of a judging that has so many seconds, and how much of them each side's windows took."""
 
-    def __init__(self, name: str, deadline: Deadline) -> None:
+    def __init__(self, name: str, deadline: Deadline, import_s: float = IMPORT_S) -> None:
         self.name = name
         self.deadline = deadline
+        self.import_s = import_s
         self._running_s: dict[str, float] = {}
 
     @contextlib.contextmanager
@@ -192,8 +197,11 @@ class Arena:
 
     # ------------------------------------------------------------------ benchmarks
 
-    def phase(self, name: str, seconds: float) -> Phase:
-        return Phase(name, Deadline.of(seconds, self.board.limits.case_timeout_s))
+    def phase(self, name: str, seconds: float, patience: float = 1) -> Phase:
+        """A phase of so many seconds; `patience` is how many times `IMPORT_S` an import may take in it."""
+        limits = self.board.limits
+        import_s = min(patience * IMPORT_S, limits.compile_timeout_s)
+        return Phase(name, Deadline.of(seconds, limits.case_timeout_s), import_s)
 
     def calibrate(self, case: Case, phase: Phase) -> float:
         """What a window costs with this case's inputs when nothing is computed, in microseconds."""
@@ -209,7 +217,8 @@ class Arena:
             with self._seat(entry) as player:
                 table = Table(player, self.reference)
                 with phase.watch(entry.name, case, table):
-                    table.load(self.board.limits.compile_timeout_s)
+                    with phase.deadline.paused():
+                        table.load(phase.import_s, "of a benchmark; what takes long is cached by the build")
                     # Drawn only now that the submission is loaded.
                     seeds = tuple(self.seed() for _ in range(WARMUPS + SAMPLES))
                     windows = table.calls(case.params, seeds, phase.deadline, checked=entry is not self.idler)

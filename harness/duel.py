@@ -35,7 +35,9 @@ def play_duel(
     """
     board = arena.board
     counting = board.benchmarks[-1:] if board.ranking_by is Ranking.LAST else board.benchmarks
-    phase = arena.phase("the duel", board.limits.ranked_timeout_s * max(1.0, blocks / DUEL_BLOCKS))
+    seconds = board.limits.ranked_timeout_s * max(1.0, blocks / DUEL_BLOCKS)
+    # Twice as patient as a ranked judging: whoever got onto the board can be dueled.
+    phase = arena.phase("the duel", seconds, patience=2)
     progress = _Progress(arena, blocks * len(counting))
     cases = []
     for case in counting:

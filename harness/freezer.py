@@ -12,20 +12,26 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Protocol
 
+from harness import cgroup
 from harness.errors import JudgeError
 from harness.verdict import Foul, Verdict
 
-_PATIENCE_S = 5.0
-"""How long all processes may take to stop; microseconds are usual, milliseconds happen on a busy machine."""
+_PATIENCE_S = 10.0
+"""How long all processes may take to stop: microseconds as a rule, seconds in a system call that moves gigabytes."""
+TEARDOWN_S = 60.0
+"""How long killed processes may take to end: gigabytes are to be freed, hundreds of processes to be buried.
+
+Less would let a player that makes its own end slow turn its verdict into an error of ours."""
+_LISTING_BYTES = 1 << 16
+"""Enough for more processes than a player may have."""
 
 
 class Freezer(Protocol):
@@ -41,40 +47,42 @@ class Freezer(Protocol):
 
     def resume(self) -> None: ...
 
-    def kill(self) -> None: ...
+    def processes(self) -> list[int]:
+        """All processes of the player that live."""
 
     def close(self) -> None:
-        """Forget the player, which has been killed."""
+        """Forget the player, which has been killed.  Raises JudgeError if something of it is still there."""
 
 
 class CgroupFreezer:
-    """The freezer of a cgroup of its own, below `parent`."""
+    """The freezer of a cgroup of its own, below `parent`, which has those `limits` that it can have."""
 
-    def __init__(self, parent: Path, pid: int) -> None:
+    def __init__(self, parent: Path, pid: int, limits: cgroup.Limits | None = None) -> None:
         self.folder = parent / f"player-{pid}"
         self.folder.mkdir()
+        self.limits_memory = limits is not None and cgroup.set_limits(self.folder, limits)
         (self.folder / "cgroup.procs").write_text(str(pid))
         self._freeze = os.open(self.folder / "cgroup.freeze", os.O_WRONLY)
         self._events = os.open(self.folder / "cgroup.events", os.O_RDONLY)
+        self._processes = os.open(self.folder / "cgroup.procs", os.O_RDONLY)
 
     def stop(self) -> None:
         os.pwrite(self._freeze, b"1", 0)
         give_up = time.monotonic() + _PATIENCE_S
         while b"frozen 1" not in os.pread(self._events, 256, 0):
             if time.monotonic() > give_up:
-                raise JudgeError(f"the kernel did not freeze the player within {_PATIENCE_S:.0f} s")
+                raise _unstoppable()
 
     def resume(self) -> None:
         os.pwrite(self._freeze, b"0", 0)
 
-    def kill(self) -> None:
-        with contextlib.suppress(OSError):  # cgroup.kill is of Linux 5.14; the keeper's end does the same
-            (self.folder / "cgroup.kill").write_text("1")
+    def processes(self) -> list[int]:
+        return [int(pid) for pid in os.pread(self._processes, _LISTING_BYTES, 0).split()]
 
     def close(self) -> None:
-        os.close(self._freeze)
-        os.close(self._events)
-        _remove_when_empty(self.folder)
+        for descriptor in (self._freeze, self._events, self._processes):
+            os.close(descriptor)
+        cgroup.remove(self.folder)
 
 
 class SignalFreezer:
@@ -102,48 +110,35 @@ class SignalFreezer:
                     _signal(pid, signal.SIGSTOP)
             before = now
             if time.monotonic() > give_up:
-                raise Foul(Verdict.RUN_TIME_ERROR, f"Its processes could not be stopped within {_PATIENCE_S:.0f} s.")
+                raise _unstoppable()
 
     def resume(self) -> None:
-        for pid in self.stopped:
+        stopped, self.stopped = self.stopped, frozenset()
+        for pid in stopped:
             _signal(pid, signal.SIGCONT)
 
-    def kill(self) -> None:
-        for pid in descendants(self.keeper):
-            _signal(pid, signal.SIGKILL)
+    def processes(self) -> list[int]:
+        return [*(self.stopped or descendants(self.keeper))]
 
     def close(self) -> None:
         pass
 
 
-def find_cgroup() -> Path | None:
-    """A cgroup v2 folder of ours, in which players can be frozen; None where the machine has none.
+def _unstoppable() -> Foul:
+    return Foul(Verdict.RUN_TIME_ERROR, f"Its processes could not be stopped within {_PATIENCE_S:.0f} s.")
 
-    The caller removes it with `remove_cgroup`.
-    """
+
+def find_cgroup() -> cgroup.Group | None:
+    """A cgroup of ours in which players can be frozen; None where the machine has none.  The caller removes it."""
     with contextlib.suppress(OSError):
-        for base in _own_cgroups():
-            folder = base / f"pullrank-{os.getpid()}-{time.monotonic_ns()}"
-            folder.mkdir()
-            if _can_freeze(folder):
-                return folder
-            remove_cgroup(folder)
+        for base in cgroup.find_bases():
+            with contextlib.suppress(OSError):
+                group = cgroup.Group(base)
+                if _can_freeze(group.folder):
+                    cgroup.remove_abandoned(base)
+                    return group
+                group.remove()
     return None
-
-
-def remove_cgroup(folder: Path) -> None:
-    for player in folder.glob("player-*"):
-        _remove_when_empty(player)
-    _remove_when_empty(folder)
-
-
-def _own_cgroups() -> Iterator[Path]:
-    own = re.search(r"^0::(/.*)$", Path("/proc/self/cgroup").read_text(), re.MULTILINE)
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        fields = line.split()
-        if own and " - cgroup2 " in line:
-            below = os.path.relpath(own[1], fields[3])
-            yield Path(fields[4]) / ("" if below.startswith("..") else below)
 
 
 def _can_freeze(folder: Path) -> bool:
@@ -151,28 +146,17 @@ def _can_freeze(folder: Path) -> bool:
     sleep = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"]
     with contextlib.ExitStack() as cleanup:
         sleeper = subprocess.Popen(sleep, stdin=subprocess.DEVNULL)
-        cleanup.callback(_remove_when_empty, folder / f"player-{sleeper.pid}")
         try:
             freezer = CgroupFreezer(folder, sleeper.pid)
             cleanup.callback(freezer.close)
             freezer.stop()
             freezer.resume()
-        except (OSError, JudgeError):
+        except (OSError, Foul):
             return False
         finally:
             sleeper.kill()
             sleeper.wait()
         return True
-
-
-def _remove_when_empty(folder: Path) -> None:
-    """A cgroup can be removed only a moment after its last process was killed."""
-    give_up = time.monotonic() + _PATIENCE_S
-    while folder.exists() and time.monotonic() < give_up:
-        try:
-            folder.rmdir()
-        except OSError:
-            time.sleep(0.002)
 
 
 def descendants(pid: int) -> Iterator[int]:
@@ -190,6 +174,24 @@ def children(pid: int) -> list[int]:
             with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
                 found += map(int, file.read().split())
     return found
+
+
+def await_end(pids: Collection[int], patience_s: float = TEARDOWN_S) -> None:
+    """Until processes that are not our children, and were killed, have ended.
+
+    Raises:
+        JudgeError: they have not.
+    """
+    give_up = time.monotonic() + patience_s
+    while alive := [pid for pid in pids if not has_ended(pid)]:
+        if time.monotonic() > give_up:
+            raise JudgeError(f"killed, and not ended after {patience_s:g} s: {listed(alive)}")
+        time.sleep(0.0005)
+
+
+def listed(pids: Collection[int]) -> str:
+    """For a message: `process 12, 13`, as many as help."""
+    return "process " + ", ".join(map(str, sorted(pids)[:10])) + (" and more" if len(pids) > 10 else "")
 
 
 def has_ended(pid: int) -> bool:

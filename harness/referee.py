@@ -36,7 +36,7 @@ _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory",
 Params = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Deadline:
     """Until when a phase may go on, and how long one call in it may take."""
 
@@ -51,6 +51,15 @@ class Deadline:
     @property
     def is_over(self) -> bool:
         return time.monotonic() > self.phase_ends
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """What happens in the block does not count: the phase may go on for as much longer."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.phase_ends += time.monotonic() - began
 
     def next_call(self) -> tuple[float, str]:
         """Until when the next call may go on, and what to say if it doesn't end by then."""
@@ -71,11 +80,11 @@ class Table:
         self._output: tuple[TensorSpec, ...] = ()
         self.running_s = 0.0
 
-    def load(self, seconds: float) -> None:
+    def load(self, seconds: float, limit: str = "compile_timeout") -> None:
         """Have the player import the submission.  Raises Foul; on return the player is stopped."""
         self.player.send({"do": "load"})
         try:
-            late = f"Importing the submission took over {seconds:g} s (compile_timeout)."
+            late = f"Importing the submission took over {seconds:g} s ({limit})."
             answer = self.player.answer(time.monotonic() + seconds, late)
             self._expect(answer, Loaded)
         except Foul as foul:
@@ -205,6 +214,7 @@ class Table:
             raise self.player.died() from None
         except OSError as error:
             if error.errno == errno.EFAULT:
+                self.player.check_memory()  # the kernel may have ended the player for it, on this very page
                 raise Foul(verdict, fault) from None
             raise JudgeError(
                 f"the player's memory is out of reach ({error}): the judge needs the right to trace its own processes; "

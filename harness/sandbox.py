@@ -30,8 +30,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from harness import bubblewrap, freezer, seccomp, walls
+from harness import bubblewrap, cgroup, freezer, leftovers, seccomp, walls
 from harness.errors import JudgeError
+from harness.health import Health
+from harness.memory import Memory, memory_of
 from harness.protocol import (
     LOG_BYTES,
     LOG_HEADER,
@@ -58,6 +60,7 @@ _SEAT_S = 20.0
 _WATCH_S = 0.02
 """How often memory is looked at while a player runs."""
 _MAX_PROCESSES = 512
+_STAGE = "pullrank-stage-"
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -103,13 +106,17 @@ class Sandbox:
         self.kind = kind
         self._warm = warm
         self._use_cgroup = use_cgroup
-        self._is_warm = False
+        self._health: Health | None = None
         self.memory_bytes = int(memory_gib * 2**30)
         self.cores = sorted(os.sched_getaffinity(0))
         self.referee_core = {self.cores[0]}
         self.player_cores = set(self.cores[1:]) or self.referee_core
         self.missing: list[str] = []
         self._cleanup = contextlib.ExitStack()
+
+    @property
+    def is_walled(self) -> bool:
+        return self.kind != "none"
 
     @property
     def has_core_of_its_own(self) -> bool:
@@ -129,21 +136,24 @@ class Sandbox:
         return self
 
     def _start(self) -> None:
-        stage = self._make_stage()
+        self._stage = self._make_stage()
         self._cgroup = freezer.find_cgroup() if self._use_cgroup else None
         if self._cgroup:
-            self._cleanup.callback(freezer.remove_cgroup, self._cgroup)
+            self._cleanup.callback(self._cgroup.remove)
         else:
-            self.missing.append("no cgroup v2 to freeze players in: they are stopped by signals")
+            self.missing.append("a cgroup v2 to freeze players in: they are stopped by signals")
         if not self.has_core_of_its_own:
-            self.missing.append("one core for both sides: times are rough")
+            self.missing.append("a core for each side: times are rough")
         self._cleanup.callback(os.sched_setaffinity, 0, self.cores)
-        self._start_warm_parent(stage)
+        self._start_warm_parent(self._stage)
         os.sched_setaffinity(0, self.referee_core)
 
     def _make_stage(self) -> Path:
-        stage = Path(tempfile.mkdtemp(prefix="pullrank-"))
+        stage = Path(tempfile.mkdtemp(prefix=_STAGE))
         self._cleanup.callback(shutil.rmtree, stage, ignore_errors=True)
+        self._cleanup.callback(os.close, leftovers.claim(stage))
+        for abandoned in leftovers.abandoned(stage.parent.glob(f"{_STAGE}*")):
+            shutil.rmtree(abandoned, ignore_errors=True)
         stage.chmod(0o755)
         package = stage / "player" / "harness"
         package.mkdir(parents=True)
@@ -153,9 +163,9 @@ class Sandbox:
         return stage
 
     def _start_warm_parent(self, stage: Path) -> None:
-        self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._orders, theirs = _socket_pair()
         self._cleanup.callback(self._orders.close)
-        walled = self.kind == "bubblewrap"
+        walled = self.is_walled
         options = {
             "fd": theirs.fileno(),
             "walled": walled,
@@ -189,18 +199,19 @@ class Sandbox:
         self._cleanup.callback(self._end_warm_parent)
         theirs.close()
 
-    def await_warmth(self) -> None:
+    def await_warmth(self) -> Health:
         """Wait until the warm parent has imported torch.  Raises JudgeError if it does not come up."""
-        if self._is_warm:
-            return
+        if self._health:
+            return self._health
         self._orders.settimeout(_START_S)
         try:
-            warm = self._orders.recv(64)
+            warm, warm_parent = _receive_signed(self._orders)
         except TimeoutError:
-            warm = b""
+            warm, warm_parent = b"", 0
         if warm != b"warm":
             raise JudgeError(f"the player's warm parent did not start: {self._last_error()}")
-        self._is_warm = True
+        self._health = Health(self._warm_parent.pid, warm_parent, self._stage, walled=self.is_walled)
+        return self._health
 
     def _last_error(self) -> str:
         self._errors.seek(0)
@@ -209,23 +220,26 @@ class Sandbox:
 
     def _end_warm_parent(self) -> None:
         family = list(freezer.descendants(self._warm_parent.pid))
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._warm_parent.pid, signal.SIGKILL)
+        for pid in (*family, self._warm_parent.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self._warm_parent.wait()
-        for pid in family:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)  # behind walls they are dead already
-            _await_end(pid)
+        freezer.await_end(family)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._cleanup.close()
+        with self._cleanup:
+            if self._health and kind is None:
+                # That it seats another player shows that the warm parent is well.
+                with self.seat(Entry(name="nobody", files={})):
+                    pass
+                self._health.check_thoroughly()
 
     @contextlib.contextmanager
     def seat(self, entry: Entry, *, building: bool = False) -> Iterator[Player]:
         """A fresh player, ready to load; killed with all it started when the block ends."""
-        self.await_warmth()
+        health = self.await_warmth()
         room = walls.Room(
             files=entry.files,
             cache=entry.name,
@@ -234,14 +248,16 @@ class Sandbox:
             scratch_bytes=max(64 << 20, min(1 << 30, self.memory_bytes // 8)),
             memory_bytes=self.memory_bytes,
             # Unwalled, the limit would count what the user runs elsewhere.
-            max_processes=_MAX_PROCESSES if self.kind == "bubblewrap" else None,
+            max_processes=_MAX_PROCESSES if self.is_walled else None,
         )
         player = Player(self, room)
         try:
             player.await_ready()
             yield player
         finally:
-            player.close()
+            player.close(health)
+            if building:
+                health.seal(entry.name)
 
     def order(self, control: socket.socket, room: int, log: int) -> None:
         """Have the warm parent fork a player."""
@@ -252,7 +268,8 @@ class Sandbox:
 
     def freezer_for(self, keeper: int, player: int) -> freezer.Freezer:
         if self._cgroup:
-            return freezer.CgroupFreezer(self._cgroup, player)
+            limits = cgroup.Limits(memory_bytes=self.memory_bytes, processes=_MAX_PROCESSES)
+            return freezer.CgroupFreezer(self._cgroup.folder, player, limits)
         return freezer.SignalFreezer(keeper, player)
 
 
@@ -261,18 +278,21 @@ class Player:
 
     def __init__(self, sandbox: Sandbox, room: walls.Room) -> None:
         self._sandbox = sandbox
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self._control, theirs = _socket_pair()
         self._packet = memoryview(bytearray(MAX_MESSAGE + 1))  # one byte more than allowed: a longer one is seen to be
         self._log = os.memfd_create("log")
         self._freezer: freezer.Freezer | None = None
+        self._memory: Memory | None = None
         self._keeper = 0
-        self._shared_before = _shared_memory_bytes()
         self.pid = 0
         room_fd = os.memfd_create("room")
         try:
             os.write(room_fd, json.dumps(asdict(room)).encode())
             sandbox.order(theirs, room_fd, self._log)
+        except BaseException:
+            self._control.close()
+            os.close(self._log)
+            raise
         finally:
             os.close(room_fd)
             theirs.close()
@@ -283,21 +303,21 @@ class Player:
         self.pid = self._hello()
         try:
             self._freezer = self._sandbox.freezer_for(self._keeper, self.pid)
+            self._memory = memory_of(self.pid, self._freezer, self._sandbox.memory_bytes)
         except OSError as error:
             raise JudgeError(f"the player could not be moved into its cgroup: {error}") from None
 
     def _hello(self) -> int:
         self._control.settimeout(_SEAT_S)
         try:
-            packet, ancillary, _, _ = self._control.recvmsg(MAX_MESSAGE, socket.CMSG_SPACE(_CREDENTIALS.size))
+            packet, sender = _receive_signed(self._control)
             answer = read_answer(packet)
         except (TimeoutError, ProtocolError, OSError) as error:
             raise JudgeError(f"a player did not come up: {error}") from None
-        if not isinstance(answer, Ready) or not ancillary:
+        if not isinstance(answer, Ready):
             why = f"{answer.error}: {answer.message}" if isinstance(answer, Failed) else "no greeting"
             raise JudgeError(f"a player did not come up: {why}")
-        # The kernel wrote the pid, as our namespace numbers it.
-        return int(_CREDENTIALS.unpack(ancillary[0][2][: _CREDENTIALS.size])[0])
+        return sender
 
     def send(self, message: dict[str, Any]) -> None:
         self._control.setblocking(False)
@@ -362,16 +382,9 @@ class Player:
         self._freezer.resume()
 
     def check_memory(self) -> None:
-        family = list(freezer.descendants(self._keeper))
-        shared = max(0, _shared_memory_bytes() - self._shared_before)
-        used = sum(map(_resident_bytes, family)) + shared
-        if used > self._sandbox.memory_bytes:
-            # Pages that forks share were counted once for each of them: now precisely, which takes longer.
-            used = sum(map(_proportional_bytes, family)) + shared
-        if used > self._sandbox.memory_bytes:
-            limit = self._sandbox.memory_bytes / 2**30
-            message = f"Used {used / 2**30:.1f} GiB of memory; {limit:g} GiB are allowed."
-            raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, message)
+        """Raises Foul if the player uses more than it may."""
+        assert self._memory
+        self._memory.check()
 
     def died(self) -> Foul:
         """Why the process ended by itself, as its keeper saw it."""
@@ -379,6 +392,8 @@ class Player:
         while time.monotonic() < give_up:
             ended, status, _ = LOG_HEADER.unpack(os.pread(self._log, LOG_HEADER.size, 0) or bytes(16))
             if ended:
+                if self._memory and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+                    self._memory.check_kill()
                 return Foul(Verdict.RUN_TIME_ERROR, _how_it_ended(status))
             if freezer.has_ended(self._keeper):
                 break
@@ -396,57 +411,46 @@ class Player:
         text = os.pread(self._log, kept, LOG_HEADER.size).decode(errors="replace")
         return text if printed == kept else f"[the last {kept} of {printed} bytes]\n{text}"
 
-    def close(self) -> None:
-        """Kill everything that the player is, and wait until it is gone."""
-        family = [*freezer.descendants(self._keeper), self._keeper] if self._keeper else []
-        if self._freezer:
-            self._freezer.kill()
-        if self._keeper:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._keeper, signal.SIGKILL)
-        for pid in family:
-            _await_end(pid)
-        if self._freezer:
-            self._freezer.close()
-        self._control.close()
-        os.close(self._log)
+    def close(self, health: Health) -> None:
+        """Kill everything that the player is, and wait until it is gone.
+
+        Raises:
+            JudgeError: the machine is not as it was before the player came.
+        """
+        with contextlib.ExitStack() as cleanup:
+            cleanup.callback(self._control.close)
+            cleanup.callback(os.close, self._log)
+            if self._memory:
+                cleanup.callback(self._memory.close)
+                self._memory.expect_end()
+            if self._keeper:
+                self._kill(health)
+            if self._freezer:
+                self._freezer.close()
+            if self._memory:
+                self._memory.settle()
+            health.check()
+
+    def _kill(self, health: Health) -> None:
+        # A keeper behind walls is the first process of its namespace: it ends after all others in there.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._keeper, signal.SIGKILL)
+        if not self._sandbox.is_walled:
+            health.kill_strays()
+        freezer.await_end([self._keeper])
 
 
-def _await_end(pid: int) -> None:
-    """Until a process that is not our child has ended, and with it everything in its pid namespace."""
-    give_up = time.monotonic() + 10
-    # A keeper is a zombie only after all others in its namespace are gone.
-    while not freezer.has_ended(pid):
-        if time.monotonic() > give_up:
-            raise JudgeError(f"process {pid} could not be killed")
-        time.sleep(0.0005)
+def _socket_pair() -> tuple[socket.socket, socket.socket]:
+    """Ours and theirs; with what arrives at ours, the kernel says who sent it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    return ours, theirs
 
 
-def _resident_bytes(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/statm", "rb") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0
-
-
-def _proportional_bytes(pid: int) -> int:
-    """A process's own memory, and its share of what it has in common with others; without shared memory."""
-    try:
-        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
-            sizes = {line.split()[0]: int(line.split()[1]) for line in file if line.startswith("Pss")}
-        return (sizes["Pss:"] - sizes.get("Pss_Shmem:", 0)) * 1024
-    except (OSError, KeyError, ValueError):
-        return 0
-
-
-def _shared_memory_bytes() -> int:
-    """The machine's shared memory: tmpfs, memfds, System V; it belongs to no process."""
-    with contextlib.suppress(OSError), open("/proc/meminfo", encoding="ascii") as file:
-        for line in file:
-            if line.startswith("Shmem:"):
-                return int(line.split()[1]) * 1024
-    return 0
+def _receive_signed(ours: socket.socket) -> tuple[bytes, int]:
+    """A packet, and the pid of its sender as our namespace numbers it; 0 at the end."""
+    packet, ancillary, _, _ = ours.recvmsg(MAX_MESSAGE, socket.CMSG_SPACE(_CREDENTIALS.size))
+    return packet, int(_CREDENTIALS.unpack(ancillary[0][2][: _CREDENTIALS.size])[0]) if ancillary else 0
 
 
 def _how_it_ended(status: int) -> str:

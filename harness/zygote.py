@@ -64,6 +64,8 @@ def main(orders: socket.socket, options: Options) -> None:
     while True:
         packet, descriptors, _, _ = socket.recv_fds(orders, 1, 3)
         if not packet:
+            if not options.walled:
+                _end_session()
             return
         room = _read_room(descriptors[1])
         if options.walled:
@@ -75,6 +77,14 @@ def main(orders: socket.socket, options: Options) -> None:
             os.close(descriptor)
         os.waitpid(porter, 0)
         _reap_orphans()
+
+
+def _end_session() -> None:
+    """Without a namespace that ends with us: our players, should the referee have been killed while they ran."""
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if pid != os.getpid() and os.getsid(pid) == os.getsid(0):
+                os.kill(pid, signal.SIGKILL)
 
 
 def _warm_up() -> None:

@@ -4,24 +4,51 @@ import json
 
 import pytest
 
+from harness.freezer import find_cgroup
 from harness.sandbox import find_faults
 from scripts.cli import run
-from scripts.doctor import State, examine
+from scripts.doctor import State, _freezer, _memory, examine
 
 
 def test_each_finding_that_is_not_good_says_what_to_do():
     findings = examine()
-    assert {"Python", "torch", "sandbox", "user", "cores", "g++", "ninja", "nvcc", "GPU"} <= {
+    assert {"Python", "torch", "sandbox", "freezer", "memory", "user", "cores", "g++", "ninja", "nvcc", "GPU"} <= {
         one.name for one in findings
     }
     assert [one.name for one in findings if one.state is not State.OK and not one.remedy] == []
 
 
-def test_the_exit_code_says_whether_this_machine_can_judge(capsys):
+def test_the_exit_code_says_whether_this_machine_can_judge_and_the_findings_what_it_would_judge_with(capsys):
     code = run(["doctor", "--json"])
     states = {finding["name"]: finding["state"] for finding in json.loads(capsys.readouterr().out)}
     assert code == int("missing" in states.values())
     assert (states["sandbox"] == "missing") is bool(find_faults())
+    group = find_cgroup()
+    assert (states["freezer"] == "ok") is (group is not None)
+    assert (states["memory"] == "ok") is (group is not None and group.limits_memory)
+    if group:
+        group.remove()
+
+
+@pytest.mark.parametrize(
+    ("limited", "could_be", "state", "remedy"),
+    [
+        (True, True, State.OK, ""),
+        (False, True, State.LIMITED, "systemd-run --user --scope -p Delegate=yes"),
+        (False, False, State.LIMITED, "systemd.unified_cgroup_hierarchy=1"),
+    ],
+)
+def test_the_way_to_a_limit_of_memory_depends_on_what_the_kernel_has(limited, could_be, state, remedy):
+    finding = _memory(limited=limited, could_be=could_be)
+    assert finding.state is state
+    assert remedy in finding.remedy
+
+
+def test_without_a_freezer_it_says_what_that_costs_and_how_to_get_one():
+    finding = _freezer(None)
+    assert finding.state is State.LIMITED
+    assert "signals" in finding.detail
+    assert "Delegate=yes" in finding.remedy
 
 
 @pytest.mark.parametrize("arguments", [[], ["--json"]])

@@ -16,38 +16,46 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 TORCH_FREE = {
-    "errors", "faults", "formula", "judgement", "stats", "submission", "task", "task_file", "task_folder",
+    "bundle", "errors", "faults", "formula", "judgement", "provenance", "stats", "submission", "task", "task_file", "task_folder",
     "task_values", "verdict", "yaml_file",
 }  # fmt: skip
 """The half of the harness that hosted runners import."""
 
-OPEN_TO_SCRIPTS = {"errors", "judgement", "stats", "submission", "task", "verdict"}
+OPEN_TO_SCRIPTS = {
+    "bundle", "errors", "faults", "formula", "judgement", "provenance", "stats", "submission", "task", "task_file",
+    "task_values", "verdict", "yaml_file",
+}  # fmt: skip
 
 INSIDE_FUNCTIONS = {
     # A command that judges on this machine loads the judge when it is called, not before.
     "scripts.demo": {"judge", "sandbox"},
+    "scripts.duel": {"judge"},
     "scripts.local": {"judge"},
     "scripts.task_tools": {"judge", "sandbox"},
     # What looks at the machine and at the judge's parts.
-    "scripts.doctor": {"devices.cpu", "freezer", "machine", "protocol", "sandbox"},
+    "scripts.doctor": {"cgroup", "devices.cpu", "freezer", "machine", "protocol", "sandbox"},
+    "scripts.bench_timing": {"checker", "clock", "duel", "judge", "machine", "referee"},
     "scripts.bench_judge": {"checker", "clock", "devices.cpu", "judge", "referee", "sandbox"},
 }
 
 MAY_IMPORT_TORCH = {"checker", "devices.cpu", "player", "referee", "values"}
 MAY_IMPORT_TORCH_IN_FUNCTIONS = {"machine", "zygote"}
 
-PLAYER_SIDE = {"player", "protocol", "seccomp", "walls", "zygote"}
+PLAYER_SIDE = {"awake", "player", "protocol", "seccomp", "walls", "zygote"}
 """What runs beside a submission: it may see nothing else of ours."""
 
 LAYERS = (
-    {"errors", "verdict", "stats", "seccomp"},
+    {"awake", "errors", "verdict", "stats", "seccomp"},
     TORCH_FREE | {"progress", "protocol", "walls"},
-    {"player", "values", "machine", "freezer", "devices.cpu"},
+    {"player", "values", "machine", "devices.cpu", "leftovers", "cgroup", "freezer", "memory", "health"},
     {"zygote"},
     {"bubblewrap", "checker", "clock", "sandbox"},
     {"referee"},
+    {"arena"},
+    {"duel"},
     {"game"},
     {"judge"},
+    {"__main__"},
 )
 """From the bottom up; a module imports from its own layer and from below."""
 

@@ -2,10 +2,12 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from harness import arena
 from harness.errors import JudgeError, TaskError
 from harness.judge import Champion, judge
 from harness.judgement import CaseKind, Judgement, Mode
@@ -216,3 +218,16 @@ def test_a_champion_matters_to_ranking_alone(board):
 def test_an_output_of_a_thousand_numbers_is_wrong_and_no_tampering(board):
     judgement = verdict_of(board, AROUND.format("return list(range(5000))"))
     assert judgement.verdict is Verdict.WRONG_ANSWER
+
+
+def test_a_slow_import_takes_nothing_of_the_time_that_both_sides_share(board):
+    slow = "import time\ntime.sleep(0.6)\n" + GOOD
+    hurried = replace(board, limits=replace(board.limits, benchmark_timeout_s=3.5))  # six imports alone take longer
+    assert verdict_of(hurried, slow, Mode.BENCHMARK).verdict is Verdict.ACCEPTED
+
+
+def test_an_import_that_the_build_could_not_shorten_is_too_slow_for_a_benchmark(board, monkeypatch):
+    monkeypatch.setattr(arena, "IMPORT_S", 0.3)
+    judgement = verdict_of(board, "import time\ntime.sleep(0.6)\n" + GOOD, Mode.BENCHMARK)
+    assert judgement.verdict is Verdict.TIME_LIMIT_EXCEEDED
+    assert "Importing the submission took over 0.3 s (of a benchmark" in judgement.message

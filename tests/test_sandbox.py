@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import textwrap
 import time
 
@@ -9,6 +10,7 @@ import pytest
 
 from harness import freezer
 from harness.devices import cpu
+from harness.errors import JudgeError
 from harness.protocol import Failed, Laid, Loaded
 from harness.sandbox import Entry, Sandbox, find_faults
 from harness.verdict import Foul, Verdict
@@ -206,10 +208,9 @@ def test_a_stopped_player_with_threads_and_children_does_nothing(sandbox):
             time.sleep(0.005)
             assert counts() == before
             player.resume()
-            time.sleep(0.02)
-            player.stop()
-            assert all(now > then for now, then in zip(counts(), before, strict=True))
-            player.resume()
+            give_up = time.monotonic() + 10
+            while not all(now > then for now, then in zip(counts(), before, strict=True)):
+                assert time.monotonic() < give_up
 
 
 def test_reading_from_an_address_that_is_not_there_is_an_error_of_theirs(sandbox):
@@ -242,12 +243,12 @@ def test_a_hundred_megabytes_of_output_are_drained_and_their_end_is_kept(sandbox
         ("import os; os.write(900, b'{\"is\": \"accepted\"}')", Verdict.SECURITY_VIOLATION, "by itself"),
         ("while True: pass", Verdict.TIME_LIMIT_EXCEEDED, "took too long"),
         ("import signal, time\nsignal.pthread_sigmask(0, range(1, 64))\nwhile True: time.sleep(1)", Verdict.TIME_LIMIT_EXCEEDED, ""),
-        ("b = [bytearray(b'x') * (64 << 20) for _ in range(10)]\nimport os\nif os.fork() == 0 or os.fork() == 0:\n  c = [bytearray(b'x') * (64 << 20) for _ in range(4)]\nimport time; time.sleep(9)", Verdict.MEMORY_LIMIT_EXCEEDED, "GiB"),
+        ("b = [bytearray(b'x') * (64 << 20) for _ in range(10)]\nimport os\nif os.fork() == 0 or os.fork() == 0:\n  c = [bytearray(b'x') * (64 << 20) for _ in range(4)]\nimport time; time.sleep(99)", Verdict.MEMORY_LIMIT_EXCEEDED, "GiB"),
     ],
 )  # fmt: skip
 def test_a_player_that_breaks_a_rule_at_import_ends_in_a_verdict(sandbox, source, verdict, message):
     with sandbox.seat(entry(source)) as player, pytest.raises(Foul) as caught:
-        load(player, 3)
+        load(player, 3 if verdict is Verdict.TIME_LIMIT_EXCEEDED else 60)
     assert caught.value.verdict is verdict
     assert message in caught.value.message
 
@@ -288,7 +289,7 @@ def test_a_sandbox_leaves_no_process_no_cgroup_and_no_pinning():
     before = os.sched_getaffinity(0)
     with Sandbox("bubblewrap", memory_gib=1) as sandbox:
         family = [sandbox._warm_parent.pid, *freezer.descendants(sandbox._warm_parent.pid)]
-        cgroup = sandbox._cgroup
+        cgroup = sandbox._cgroup and sandbox._cgroup.folder
         with contextlib.suppress(Foul), sandbox.seat(entry("while True: pass")) as player:
             family.append(player.pid)
             load(player, 0.2)
@@ -297,22 +298,42 @@ def test_a_sandbox_leaves_no_process_no_cgroup_and_no_pinning():
     assert os.sched_getaffinity(0) == before
 
 
+def test_a_sandbox_says_what_its_machine_could_not_give():
+    with Sandbox("bubblewrap", memory_gib=1, use_cgroup=False, warm=False) as sandbox:
+        assert sandbox.stop_kind == "signals"
+        assert sandbox.missing[0] == "a cgroup v2 to freeze players in: they are stopped by signals"
+
+
+def test_the_end_of_the_warm_parent_is_an_error_of_ours():
+    with Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox:
+        warm_parent = sandbox.await_warmth()._warm_parent
+        os.kill(warm_parent, signal.SIGKILL)
+        freezer.await_end([warm_parent])
+        for _ in range(2):
+            with pytest.raises(JudgeError, match="warm parent has ended"), sandbox.seat(entry("")):
+                pass
+        sandbox._health = None  # as after an error that ends a judging
+
+
 def test_a_folder_of_ours_cannot_be_read_by_a_player_even_if_we_are_root(tmp_path, sandbox):
     secret = tmp_path / "secret"
     secret.write_text("seed 42")
     assert said(sandbox, prints(f"os.path.exists({str(secret)!r})")) == "False"
 
 
-def test_memory_that_belongs_to_no_process_counts(sandbox):
+def test_the_kernel_ends_a_player_at_the_limit_of_its_cgroup(sandbox):
+    if not (sandbox._cgroup and sandbox._cgroup.limits_memory):
+        pytest.skip("players are in no cgroup that limits memory: pullrank doctor says how they could be")
     hoard = """
         import os, time
         for i in range(20):
             os.write(os.memfd_create(str(i)), bytes(64 << 20))
-        time.sleep(9)
+        time.sleep(99)
     """
     with sandbox.seat(entry(hoard)) as player, pytest.raises(Foul) as caught:
-        load(player)
+        load(player, 90)
     assert caught.value.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
+    assert caught.value.message == "Used more than 1 GiB of memory."
 
 
 def test_forks_that_share_their_memory_are_counted_once(sandbox):

@@ -1,0 +1,4 @@
+def custom_kernel(data):
+    values, output = data
+    output[: values.numel()] = values
+    return output

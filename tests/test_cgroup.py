@@ -1,0 +1,149 @@
+"""Control groups: what is read from their files, and what of ours is made and removed."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from harness import cgroup, freezer, leftovers
+
+EVENTS = b"low 0\nhigh 0\nmax 803\noom 46\noom_kill 2\noom_group_kill 1\n"
+
+
+@pytest.fixture
+def group():
+    group = freezer.find_cgroup()
+    if not group:
+        pytest.skip("no cgroup v2 folder that we may write to on this machine")
+    yield group
+    group.remove()
+    assert not group.folder.exists()
+
+
+@pytest.fixture
+def sleeper():
+    sleep = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"]
+    with subprocess.Popen(sleep) as sleeper:
+        yield sleeper.pid
+        sleeper.kill()
+
+
+@pytest.mark.parametrize(
+    ("text", "event", "count"),
+    [
+        (EVENTS, "oom", 46),
+        (EVENTS, "oom_kill", 2),
+        (EVENTS, "kill", 0),
+        (b"low 0\nhigh 0\nmax 0\noom 0\n", "oom_kill", 0),
+        (b"", "oom", 0),
+        (b"nr_free_pages 5\noom_kill 12\nunevictable_pgs_culled 7\n", "oom_kill", 12),
+    ],
+)
+def test_events_are_counted_by_their_whole_name(text, event, count):
+    assert cgroup.count_events(text, event) == count
+
+
+@pytest.mark.parametrize(
+    ("has", "hands_on", "written"),
+    [
+        ("cpu memory pids", "memory pids", "memory pids"),  # as it should be
+        ("cpu memory pids", "cpu", "+memory +pids"),
+        ("cpu memory pids", "pids", "+memory +pids"),
+        ("memory", "", "+memory"),
+        ("cpu pids", "cpu", "cpu"),  # without memory, it is better left alone
+        ("", "", ""),
+    ],
+)
+def test_a_group_is_asked_to_hand_on_what_it_has(tmp_path, has, hands_on, written):
+    (tmp_path / "cgroup.controllers").write_text(has)
+    control = tmp_path / "cgroup.subtree_control"
+    control.write_text(hands_on)
+    cgroup.hand_on_limits(tmp_path)
+    assert control.read_text() == written
+
+
+def test_what_is_no_group_hands_nothing_on(tmp_path):
+    assert cgroup.hand_on_limits(tmp_path / "gone") == set()
+
+
+def test_only_the_limits_that_a_group_has_are_set(tmp_path):
+    limits = cgroup.Limits(memory_bytes=1 << 30, processes=64)
+    for there in ([], ["pids.max"], ["memory.max", "memory.oom.group", "pids.max"], ["memory.swap.max"]):
+        for name in there:
+            (tmp_path / name).write_text("max")
+        assert cgroup.set_limits(tmp_path, limits) is ("memory.max" in there or (tmp_path / "memory.max").exists())
+    values = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert values == {
+        "memory.max": "1073741824",
+        "memory.swap.max": "0",
+        "memory.oom.group": "1",
+        "pids.max": "64",
+    }
+
+
+def test_a_group_of_ours_lies_below_one_of_the_bases(group):
+    assert group.folder.parent in cgroup.find_bases()
+    assert group.folder.name.startswith(f"pullrank-{os.getpid()}-")
+
+
+def test_a_players_group_lists_its_processes_and_is_gone_when_it_is_closed(group, sleeper):
+    player = freezer.CgroupFreezer(group.folder, sleeper)
+    assert player.processes() == [sleeper]
+    player.stop()
+    os.kill(sleeper, 9)  # it is frozen, and ends all the same
+    freezer.await_end([sleeper])
+    player.close()
+    assert not player.folder.exists()
+
+
+def test_a_players_group_has_the_limits_that_it_is_told(group, sleeper):
+    if not group.limits_memory:
+        pytest.skip("the group above hands on no limit of memory: see pullrank doctor")
+    player = freezer.CgroupFreezer(group.folder, sleeper, cgroup.Limits(memory_bytes=1 << 30, processes=64))
+    assert player.limits_memory
+    assert (player.folder / "memory.max").read_text() == f"{1 << 30}\n"
+    assert (player.folder / "memory.oom.group").read_text() == "1\n"
+    assert (player.folder / "pids.max").read_text() == "64\n"
+    os.kill(sleeper, 9)
+    player.close()
+
+
+def test_the_next_judge_removes_the_groups_of_those_that_were_killed_and_no_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(leftovers, "_YOUNG_S", 0.0)
+    for name in ("pullrank-1-1", "pullrank-2-2", "pullrank-3-3", "others"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "pullrank-1-1" / "player-5").mkdir()
+    (tmp_path / "pullrank-2-2" / "player-6").mkdir()
+    (tmp_path / "pullrank-2-2" / "player-6" / "in use").mkdir()
+    claimed = leftovers.claim(tmp_path / "pullrank-3-3")
+    cgroup.remove_abandoned(tmp_path)
+    os.close(claimed)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["others", "pullrank-2-2", "pullrank-3-3"]
+
+
+def test_what_was_made_just_now_is_not_abandoned_yet(tmp_path):
+    (tmp_path / "new").mkdir()
+    (tmp_path / "old").mkdir()
+    an_hour_ago = time.time() - 3600
+    os.utime(tmp_path / "old", (an_hour_ago, an_hour_ago))
+    assert list(leftovers.abandoned(tmp_path.iterdir())) == [tmp_path / "old"]
+
+
+def test_a_claim_ends_with_the_process_that_holds_it(tmp_path):
+    holds = (
+        f"from harness import leftovers; from pathlib import Path; leftovers.claim(Path({str(tmp_path)!r})); input()"
+    )
+    with subprocess.Popen([sys.executable, "-c", holds], stdin=subprocess.PIPE) as holder:
+        give_up = time.monotonic() + 30
+        while time.monotonic() < give_up:
+            try:
+                os.close(leftovers.claim(tmp_path))
+            except OSError:
+                break
+            time.sleep(0.01)
+        with pytest.raises(OSError, match="temporarily unavailable"):
+            leftovers.claim(tmp_path)
+        holder.kill()
+    os.close(leftovers.claim(tmp_path))

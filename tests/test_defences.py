@@ -1,0 +1,330 @@
+"""The defences that matter most: each is turned off alone, and an attack that it stops succeeds.
+
+    tests/exploits/<attack>.py    judged on the task that all exploits attack; `test_exploits` shows that each is
+                                  stopped with all defences on
+    tests/defences/<attack>.py    judged on `tests/defences/task`, most of whose output is always the same
+
+A defence is turned off in the judge itself: on the referee's side by replacing a method, on the player's by changing
+a line of what is copied behind the walls.  What counts as success does not hang on a quiet machine: wrong output that
+is accepted, a time that is a fraction of the honest one, or something read, held, blocked or left behind that must not
+be.  Players are stopped by signals here, which is what every machine has.
+"""
+
+import contextlib
+import json
+import math
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness import bubblewrap, checker, freezer, values
+from harness.arena import Arena
+from harness.devices import cpu
+from harness.errors import JudgeError
+from harness.judge import judge
+from harness.judgement import Judgement, Mode
+from harness.referee import Deadline, Table
+from harness.sandbox import Player, Sandbox, find_faults
+from harness.submission import read_submission
+from harness.task import load_task
+from harness.verdict import Verdict
+
+HERE = Path(__file__).parent
+FAULTS = find_faults()
+pytestmark = [pytest.mark.exploit, pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))]
+
+FASTER = 0.8
+"""Time is gained if the whole 95 % interval of an attack's ratio to the anchor lies below this."""
+TRIES = 3
+"""A machine may be busy just when it matters: an attack has to succeed once."""
+LINGER_S = 0.02
+BLOCKED_S = 5.0
+"""A judge that still waits for a call after so long, where two seconds are allowed, waits for ever."""
+
+
+class Blocked(BaseException):
+    """The judge was held up until we freed it.  Nothing of it catches this."""
+
+
+# ---------------------------------------------------------------------- what an attack may achieve
+
+
+def gets_accepted(outcome):
+    return isinstance(outcome, Judgement) and outcome.verdict is Verdict.ACCEPTED
+
+
+def gains_time(outcome):
+    return gets_accepted(outcome) and outcome.benchmarks[0].timing.ratio.high < FASTER
+
+
+def reads_files_of_the_host(outcome):
+    """It prints how many."""
+    return isinstance(outcome, Judgement) and outcome.log[:1] not in ("", "0")
+
+
+def keeps_its_memory(outcome):
+    """Its output was looked at, although it held half as much again as it may."""
+    return isinstance(outcome, Judgement) and outcome.verdict is Verdict.WRONG_ANSWER
+
+
+def outlives_its_player(outcome):
+    """All that the judge can do then is to notice."""
+    return isinstance(outcome, JudgeError) and "are left" in str(outcome)
+
+
+def breaks_the_judge(outcome):
+    return isinstance(outcome, RuntimeError) and "memory" in str(outcome)
+
+
+def blocks_the_judge(outcome):
+    return isinstance(outcome, Blocked)
+
+
+# ---------------------------------------------------------------------- how a defence is turned off
+
+
+def one_seed_for_all_calls(patch):
+    patch.setattr(Arena, "seed", lambda _: 102)
+
+
+def check_the_first_output_only(patch):
+    calls = Table.calls
+
+    def check_one(self, params, seeds, deadline, *, checked=True):
+        first = calls(self, params, seeds[:1], deadline, checked=checked)
+        return first + calls(self, params, seeds[1:], deadline, checked=False)
+
+    patch.setattr(Table, "calls", check_one)
+
+
+def check_against_the_players_inputs(patch):
+    play = Table._play
+
+    def play_and_read_inputs(self, hand, params, deadline):
+        played = play(self, hand, params, deadline)
+        for tensor, address in zip(hand.tensors, self._addresses, strict=True):
+            cpu.read_memory(self.player.pid, address, tensor.data_ptr(), values.span_bytes(tensor))
+        return played
+
+    patch.setattr(Table, "_play", play_and_read_inputs)
+
+
+def compare_whatever_broadcasts(patch):
+    patch.setattr(checker, "_mismatch", lambda *_: "")
+
+
+def leave_the_last_output_alone(patch):
+    patch.setattr(Table, "_poison_output", lambda _: None)
+
+
+def believe_any_size(patch):
+    patch.setattr(values, "_SLACK_BYTES", 1 << 62)
+
+
+def believe_the_players_clock(patch):
+    kernel = "self.output = self.kernel"
+    changes = {
+        "import traceback\n": "import time\nimport traceback\n",
+        kernel: f"start = time.perf_counter_ns(); {kernel}",
+        "return b'": "took = time.perf_counter_ns() - start; return b'",
+        '{"is":"done",': '{"is":"done","ns":%d,',
+        "% describe(self.output).encode()": "% (took, describe(self.output).encode())",
+    }
+    change_inside(patch, "player.py", changes)
+    read, open_window, said = Player.read, Table._open_window, {}
+
+    def read_with_time(self, packet):
+        answer = json.loads(packet)
+        said["us"] = answer.pop("ns", 0) / 1e3
+        return read(self, json.dumps(answer).encode())
+
+    def believe(self, hand, deadline):
+        _, answer = open_window(self, hand, deadline)
+        return said["us"], answer
+
+    patch.setattr(Player, "read", read_with_time)
+    patch.setattr(Table, "_open_window", believe)
+
+
+def never_stop_the_player(patch):
+    linger_before_the_window(patch)
+    patch.setattr(Player, "stop", lambda _: None)
+    patch.setattr(Player, "resume", lambda _: None)
+
+
+def allow_all_system_calls(patch):
+    linger_before_the_window(patch)
+    change_inside(patch, "walls.py", {"    seccomp.install()\n": ""})
+
+
+def linger_before_the_window(patch):
+    """As a slow referee might: who can use that time must not have to hit the right moment."""
+    hand_over = Table._hand_over
+
+    def hand_over_and_linger(self, hand, buffers):
+        hand_over(self, hand, buffers)
+        time.sleep(LINGER_S)
+
+    patch.setattr(Table, "_hand_over", hand_over_and_linger)
+
+
+def share_one_process_namespace(patch):
+    """A player's end is then the end of those of its processes that the judge knows of."""
+
+    def kill(self, _):
+        known = [self._keeper, *freezer.descendants(self._keeper)]
+        for pid in known:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        freezer.await_end(known)
+
+    change_inside(patch, "walls.py", {"_NEW_MOUNT | _NEW_IPC | _NEW_PID": "_NEW_MOUNT | _NEW_IPC"})
+    patch.setattr(Player, "_kill", kill)
+
+
+def show_the_hosts_settings(patch):
+    walls = bubblewrap._walls
+
+    def lower_walls(stage, libraries, program):
+        arguments = walls(stage, libraries, program)
+        first = arguments.index("--ro-bind")
+        return [*arguments[:first], "--ro-bind", "/etc", "/etc", *arguments[first:]]
+
+    patch.setattr(bubblewrap, "_walls", lower_walls)
+
+
+def look_away_from_memory(patch):
+    patch.setattr(Player, "check_memory", lambda _: None)
+
+
+def wait_for_ever(patch):
+    def next_call(_):
+        signal.setitimer(signal.ITIMER_REAL, BLOCKED_S)
+        return math.inf, ""
+
+    patch.setattr(Deadline, "next_call", next_call)
+
+
+def change_inside(patch, module, changes):
+    """Change a module that the sandbox copies behind its walls: each of these texts stands there once."""
+    make_stage = Sandbox._make_stage
+
+    def make_changed_stage(self):
+        stage = make_stage(self)
+        file = stage / "player" / "harness" / module
+        source = file.read_text()
+        for text, instead in changes.items():
+            assert source.count(text) == 1, f"{module} has changed: {text!r}"
+            source = source.replace(text, instead)
+        file.write_text(source)
+        return stage
+
+    patch.setattr(Sandbox, "_make_stage", make_changed_stage)
+
+
+# ---------------------------------------------------------------------- the table
+
+
+@dataclass(frozen=True)
+class Defence:
+    name: str
+    turn_off: Callable[[pytest.MonkeyPatch], None]
+    attack: str
+    succeeds: Callable[[object], bool]
+    mode: Mode = Mode.TEST
+
+
+TIMED = Mode.BENCHMARK
+DEFENCES = [
+    Defence("inputs are fresh and secret", one_seed_for_all_calls, "exploits/timing_super_batch", gets_accepted, TIMED),
+    Defence("every output is checked", check_the_first_output_only, "exploits/mode_honest_at_first", gets_accepted, TIMED),
+    Defence("the referee keeps the inputs", check_against_the_players_inputs, "exploits/output_changed_input", gets_accepted),
+    Defence("shapes and dtypes are compared", compare_whatever_broadcasts, "exploits/output_broadcast_shape", gets_accepted),
+    Defence("the last output is poisoned", leave_the_last_output_alone, "defences/zeros_of_last_time", gets_accepted),
+    Defence("sizes are limited", believe_any_size, "exploits/output_beyond_all_memory", breaks_the_judge),
+    Defence("the clock is the referee's", believe_the_players_clock, "exploits/timing_patched_clocks", gains_time, TIMED),
+    Defence("players run in windows only", never_stop_the_player, "exploits/timing_peeker_with_a_timer", gains_time, TIMED),
+    Defence("seccomp keeps them stopped", allow_all_system_calls, "exploits/timing_peeker_with_a_timer", gains_time, TIMED),
+    Defence("nothing of a player survives", share_one_process_namespace, "exploits/timing_slow_the_anchor_with_a_survivor", outlives_its_player),
+    Defence("only listed files are shown", show_the_hosts_settings, "exploits/system_files_of_the_host", reads_files_of_the_host),
+    Defence("memory is watched", look_away_from_memory, "exploits/abuse_memory_of_no_process", keeps_its_memory),
+    Defence("calls have a deadline", wait_for_ever, "exploits/abuse_endless_loop", blocks_the_judge),
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def players_are_stopped_by_signals(monkeypatch):
+    monkeypatch.setattr(freezer, "find_cgroup", lambda: None)
+
+
+@pytest.fixture(autouse=True)
+def a_blocked_judge_is_freed():
+    def free(*_):
+        raise Blocked
+
+    before = signal.signal(signal.SIGALRM, free)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    """Not even where what sees to it is turned off."""
+    before = set(freezer.descendants(os.getpid()))
+    yield
+    left = [pid for pid in freezer.descendants(os.getpid()) if pid not in before and not freezer.has_ended(pid)]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not left
+
+
+def attack(name, mode):
+    """What comes of it: a judgement, or what the judge itself died of."""
+    file = HERE / f"{name}.py"
+    task = next(folder / "task" for folder in file.parents if (folder / "task" / "task.yml").exists())
+    try:
+        return judge(load_task(task).board("CPU"), read_submission(file, login="attacker"), mode)
+    except (Blocked, JudgeError, RuntimeError) as error:
+        return error
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def told(outcome):
+    """An outcome in a line or two, for who reads that a test failed."""
+    if not isinstance(outcome, Judgement):
+        return repr(outcome)
+    timing = outcome.benchmarks[0].timing if outcome.benchmarks else None
+    return f"{outcome.verdict} {outcome.message}\n{timing and timing.ratio}\n{outcome.log}"
+
+
+@pytest.mark.parametrize("defence", DEFENCES, ids=lambda defence: defence.name)
+def test_without_a_defence_an_attack_succeeds_that_it_stops(defence, monkeypatch):
+    defence.turn_off(monkeypatch)
+    outcomes = []
+    while len(outcomes) < TRIES and not any(map(defence.succeeds, outcomes)):
+        outcomes.append(attack(defence.attack, defence.mode))
+    assert any(map(defence.succeeds, outcomes)), "\n".join(map(told, outcomes))
+
+
+@pytest.mark.parametrize(
+    "defence", [d for d in DEFENCES if d.succeeds in (breaks_the_judge, outlives_its_player)], ids=lambda d: d.name
+)
+def test_without_it_honest_code_is_judged_as_ever(defence, monkeypatch):
+    defence.turn_off(monkeypatch)
+    assert gets_accepted(attack("exploits/task/examples/accepted/honest", Mode.TEST))
+
+
+def test_zeros_of_last_time_are_no_answer():
+    assert attack("defences/zeros_of_last_time", Mode.TEST).verdict is Verdict.WRONG_ANSWER
+
+
+def test_a_referee_that_lingers_gives_no_time_away(monkeypatch):
+    linger_before_the_window(monkeypatch)
+    assert not gains_time(attack("exploits/timing_peeker_with_a_timer", TIMED))

@@ -1,0 +1,143 @@
+"""A machine that is not as it was before a player came is noticed, whatever it is that has changed."""
+
+import contextlib
+import os
+import resource
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from harness import freezer, health
+from harness.errors import JudgeError
+from harness.health import Health
+from harness.sandbox import Entry, Sandbox, find_faults
+
+FAULTS = find_faults()
+needs_walls = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
+
+
+@pytest.fixture
+def sandbox():
+    """One in which something was built; without torch."""
+    sandbox = Sandbox("bubblewrap", memory_gib=1, warm=False)
+    sandbox.__enter__()
+    with sandbox.seat(Entry(name="built", files={}), building=True):
+        pass
+    yield sandbox
+    with contextlib.suppress(JudgeError):  # what a test has done may be found here once more
+        sandbox.__exit__(None, None, None)
+
+
+@contextlib.contextmanager
+def a_limit_less(sandbox):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@contextlib.contextmanager
+def other_cores(sandbox):
+    if len(sandbox.cores) == 1:
+        pytest.skip("one core is all there is")
+    os.sched_setaffinity(0, sandbox.cores)
+    yield
+    os.sched_setaffinity(0, sandbox.referee_core)
+
+
+@contextlib.contextmanager
+def a_file_among_ours(sandbox):
+    (sandbox._stage / "player" / "harness" / "torch.py").write_text("")
+    yield
+
+
+@contextlib.contextmanager
+def another_cache(sandbox):
+    Path(f"/proc/{sandbox.await_warmth()._warm_parent}/root/caches/built").chmod(0o750)
+    yield
+
+
+@contextlib.contextmanager
+def a_process_of_the_players_user(sandbox):
+    users = ["nsenter", "--user", "--preserve-credentials", f"--target={sandbox.await_warmth()._warm_parent}"]
+    with subprocess.Popen([*users, "sh", "-c", "echo; exec sleep 60"], stdout=subprocess.PIPE) as escaped:
+        assert escaped.stdout
+        escaped.stdout.readline()
+        yield
+        escaped.kill()
+
+
+@needs_walls
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (a_limit_less, "the limits"),
+        (other_cores, "the limits"),
+        (a_file_among_ours, "the files that it was shown"),
+        (another_cache, "the cache that the build of built has filled"),
+        (a_process_of_the_players_user, "processes of its are left"),
+    ],
+)
+def test_what_has_changed_is_named(sandbox, damage, message):
+    state = sandbox.await_warmth()
+    state.check_thoroughly()
+    with damage(sandbox), pytest.raises(JudgeError, match=message):
+        state.check_thoroughly()
+
+
+@needs_walls
+def test_damage_makes_the_judging_void_when_the_next_player_ends(sandbox):
+    seat = contextlib.ExitStack()
+    seat.enter_context(sandbox.seat(Entry(name="next", files={})))
+    with a_file_among_ours(sandbox), pytest.raises(JudgeError, match="the files that it was shown"):
+        seat.close()
+
+
+@needs_walls
+def test_damage_makes_the_judging_void_when_the_sandbox_is_closed():
+    stack = contextlib.ExitStack()
+    sandbox = stack.enter_context(Sandbox("bubblewrap", memory_gib=1, warm=False))
+    sandbox.await_warmth()
+    with a_limit_less(sandbox), pytest.raises(JudgeError, match="the limits"):
+        stack.close()
+    assert freezer.has_ended(sandbox._warm_parent.pid)
+    assert not sandbox._stage.exists()
+
+
+def test_memory_that_nobody_owns_is_given_a_moment_to_be_freed_and_then_named(tmp_path, monkeypatch):
+    state = Health(os.getpid(), os.getpid(), tmp_path, walled=False)
+    state.check_thoroughly()
+    monkeypatch.setattr(health, "_RETURN_S", 0.1)
+    monkeypatch.setattr(health, "_GROWTH", -1.0)  # as if everything had grown by as much as the machine has
+    with pytest.raises(JudgeError, match="that nobody owns"):
+        state.check_thoroughly()
+
+
+def test_processes_that_were_not_there_before_are_found_and_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr(health, "_GRACE_S", 0.1)
+    with subprocess.Popen(["sleep", "60"]) as before:
+        state = Health(os.getpid(), os.getpid(), tmp_path, walled=False)
+        state.check()
+        with subprocess.Popen(["sh", "-c", "sleep 60 & sleep 60 & wait"]) as family:
+            give_up = time.monotonic() + 30
+            while len(strays := state.strays()) < 3 and time.monotonic() < give_up:
+                time.sleep(0.01)
+            assert len(strays) == 3
+            with pytest.raises(JudgeError, match=f"process {family.pid}"):
+                state.check()
+            state.kill_strays()
+            freezer.await_end(strays, patience_s=10)
+            assert not freezer.has_ended(before.pid)
+        before.kill()
+
+
+def test_killed_processes_are_waited_for_as_long_as_it_takes():
+    with subprocess.Popen(["sleep", "0.5"]) as slow:
+        freezer.await_end([slow.pid])
+        assert freezer.has_ended(slow.pid)
+    with subprocess.Popen(["sleep", "60"]) as endless:
+        with pytest.raises(JudgeError, match=f"not ended after 0.1 s: process {endless.pid}$"):
+            freezer.await_end([endless.pid], patience_s=0.1)
+        endless.kill()

@@ -1,0 +1,177 @@
+"""Whose memory it is: a player ends for its own, and never for what somebody else uses."""
+
+import contextlib
+import mmap
+import os
+import textwrap
+import time
+
+import pytest
+
+from harness import memory
+from harness.errors import JudgeError
+from harness.freezer import SignalFreezer
+from harness.memory import LimitedMemory, Meminfo, WatchedMemory
+from harness.protocol import Loaded
+from harness.sandbox import Entry, Sandbox, find_faults
+from harness.verdict import Foul, Verdict
+
+FAULTS = find_faults()
+needs_walls = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
+
+MEMINFO = b"""MemTotal:       24683756 kB
+MemFree:        22630040 kB
+MemAvailable:   22567112 kB
+Buffers:           12345 kB
+Shmem:              8192 kB
+ShmemHugePages:     9999 kB
+KernelStack:        3000 kB
+PageTables:         2048 kB
+SecPageTables:      7777 kB
+"""
+
+
+def test_the_machines_memory_is_read_by_the_whole_names_of_its_fields():
+    assert Meminfo.parse(MEMINFO) == Meminfo(available=22567112 * 1024, unowned=(8192 + 2048) * 1024)
+    assert Meminfo.parse(b"MemTotal: 1 kB\n") == Meminfo(0, 0)
+
+
+def test_this_machines_memory_is_read():
+    now = Meminfo.read()
+    assert 0 < now.available < memory.MACHINE_BYTES
+    assert 0 < now.unowned < memory.MACHINE_BYTES
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ("oom 0\noom_kill 0\n", None),
+        ("oom 3\noom_kill 3\n", Foul),
+        ("oom 1\noom_kill 0\n", Foul),  # the kernel could not give it what it wanted, and is about to end it
+        ("oom 0\noom_kill 1\n", JudgeError),  # a group above it, or the machine, has run out: by whose doing is open
+    ],
+)
+def test_a_player_that_its_cgroup_has_ended_is_blamed_only_for_its_own_limit(tmp_path, events, expected):
+    (tmp_path / "memory.events").write_text(f"low 0\nhigh 0\nmax 7\n{events}")
+    limited = LimitedMemory(tmp_path, 1 << 30)
+    with pytest.raises(expected) if expected else contextlib.nullcontext() as caught:
+        limited.check_kill()
+    limited.close()
+    if expected is Foul:
+        assert caught.value.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
+        assert caught.value.message == "Used more than 1 GiB of memory."
+
+
+# The rest is about machines whose cgroups don't limit memory: without any cgroup, that is so everywhere.
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox("bubblewrap", memory_gib=0.5, use_cgroup=False) as sandbox:
+        yield sandbox
+
+
+def entry(source):
+    return Entry(name="test", files={"submission.py": textwrap.dedent(source) + "\ndef custom_kernel(d): return d\n"})
+
+
+def load(player, seconds=60.0):
+    player.send({"do": "load"})
+    return player.answer(time.monotonic() + seconds, "It took too long.")
+
+
+def end_of(sandbox, source):
+    """How a player ends that loads this."""
+    with sandbox.seat(entry(source)) as player, pytest.raises(Foul) as caught:
+        load(player)
+    return caught.value
+
+
+HOARDS = {
+    "shared pages that it has mapped": """
+        import mmap, os, time
+        for _ in range(3):
+            if os.fork() == 0:
+                hoard = mmap.mmap(-1, 200 << 20)
+                hoard.write(bytes(200 << 20))
+                time.sleep(60)
+        time.sleep(60)
+    """,
+    "memfds that it has open": """
+        import os, time
+        hoard = [os.memfd_create(str(i)) for i in range(12)]
+        for memfd in hoard:
+            os.write(memfd, bytes(60 << 20))
+        time.sleep(60)
+    """,
+}
+
+
+@needs_walls
+@pytest.mark.parametrize("hoard", HOARDS)
+def test_what_can_be_proved_to_be_a_players_ends_it(sandbox, hoard):
+    foul = end_of(sandbox, HOARDS[hoard])
+    assert foul.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
+    assert foul.message.endswith("GiB of memory; 0.5 GiB are allowed.")
+
+
+HIDDEN = """
+    import ctypes
+    libc = ctypes.CDLL(None)
+    libc.shmat.restype = ctypes.c_void_p
+    for _ in range(24):
+        segment = libc.shmget(0, 64 << 20, 0o1600)
+        address = libc.shmat(segment, None, 0)
+        ctypes.memset(address, 1, 64 << 20)
+        libc.shmdt(ctypes.c_void_p(address))
+"""
+"""1.5 GiB in segments that it has not mapped any more."""
+
+
+@needs_walls
+def test_what_is_hidden_is_let_be_until_the_machine_runs_out_and_then_proved_by_the_players_end(sandbox):
+    with sandbox.seat(entry(HIDDEN)) as player:
+        assert isinstance(load(player), Loaded)
+        player.check_memory()
+        player._memory._least_left = memory.MACHINE_BYTES  # as if nearly nothing were left
+        with pytest.raises(Foul) as caught:
+            player._memory._look()
+    assert caught.value.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
+    assert caught.value.message == "Used all the memory of the machine; 0.5 GiB are allowed."
+
+
+@needs_walls
+def test_a_player_that_was_ended_for_what_others_use_makes_the_judging_void(sandbox):
+    with contextlib.ExitStack() as stack:
+        player = stack.enter_context(sandbox.seat(entry("")))
+        assert isinstance(load(player), Loaded)
+        player._memory._least_left = memory.MACHINE_BYTES
+        with pytest.raises(Foul):
+            player._memory._look()
+        seat = stack.pop_all()
+    with pytest.raises(JudgeError, match="not because of the player"):
+        seat.close()
+
+
+@needs_walls
+def test_what_others_use_is_not_the_players(sandbox):
+    with sandbox.seat(entry("")) as player:
+        assert isinstance(load(player), Loaded)
+        with mmap.mmap(-1, 700 << 20) as others:
+            others.write(bytes(700 << 20))
+            player._memory._look()
+
+
+@needs_walls
+def test_the_kernel_would_end_a_player_before_anybody_else(sandbox):
+    with sandbox.seat(entry("")) as player, open(f"/proc/{player.pid}/oom_score_adj") as file:
+        assert file.read() == "1000\n"
+
+
+def test_looking_takes_at_most_a_tenth_of_the_time(monkeypatch):
+    watched = WatchedMemory(os.getpid(), SignalFreezer(os.getpid(), os.getpid()), 1 << 40)
+    monkeypatch.setattr(watched, "_look", lambda: time.sleep(0.02))
+    began = time.monotonic()
+    watched.check()
+    watched.close()
+    assert watched._next_look >= began + 0.02 + 0.2
