@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import signal
 import time
@@ -28,6 +29,8 @@ _GRACE_S = 5.0
 """Where a player ends as soon as it is there, the porter that brought it may still be on its way out."""
 _RETURN_S = 2.0
 """How long the machine may take to have back what the last player held."""
+_MAX_FILES = 2_000
+"""How much of a folder is looked at: a build may leave a hundred thousand files, a thousand folders deep."""
 _GROWTH = 0.1
 """By as much of the machine's memory other programs may have grown meanwhile."""
 
@@ -45,7 +48,7 @@ class Health:
         # Unwalled players have their home in the stage.
         self._shown = stage / "player" if not walled else stage
         self._caches = Path(f"/proc/{warm_parent}/root{walls.CACHES}")
-        self._seals: dict[str, str] = {}
+        self._seals: dict[str, object] = {}
         self._processes = set(descendants(root))
         self._limits = self._read_limits()
         self._files = _digest(self._shown)
@@ -54,7 +57,11 @@ class Health:
     def seal(self, cache: str) -> None:
         """From here on nobody may change this cache: its build is over."""
         if self._walled:
-            self._seals[cache] = _digest(self._caches / cache)
+            self._seals[cache] = self._read_seal(cache)
+
+    def _read_seal(self, cache: str) -> object:
+        facts = os.statvfs(self._caches / cache)
+        return _digest(self._caches / cache), facts.f_bfree, facts.f_ffree
 
     def strays(self) -> list[int]:
         """Living processes of the sandbox that it did not start with."""
@@ -88,7 +95,7 @@ class Health:
         if self._walled:
             self._check_whole_machine()
         for cache, seal in self._seals.items():
-            if _digest(self._caches / cache) != seal:
+            if self._read_seal(cache) != seal:
                 raise JudgeError(f"the cache that the build of {cache} has filled was changed by a later player")
         self._check_memory()
 
@@ -128,9 +135,9 @@ def _users_of(pid: int) -> str:
 
 
 def _digest(folder: Path) -> str:
-    """Of the names, sizes and times of a folder and all that is in it.  It may be hostile: nothing is opened."""
+    """Of the names, sizes and times of a folder and what is in it.  It may be hostile: nothing is opened."""
     digest = hashlib.sha256()
-    for path in _walk(str(folder)):
+    for path in itertools.islice(_walk(str(folder)), _MAX_FILES):
         with contextlib.suppress(OSError):
             facts = os.lstat(path)
             known = (path, facts.st_ino, facts.st_mode, facts.st_size, facts.st_mtime_ns)

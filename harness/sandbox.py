@@ -221,7 +221,9 @@ class Sandbox:
     def _end_warm_parent(self) -> None:
         family = list(freezer.descendants(self._warm_parent.pid))
         for pid in (*family, self._warm_parent.pid):
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                # Where it has a chance to run: of a core that others keep busy, a spinner gets too little to end.
+                os.sched_setaffinity(pid, self.cores)
                 os.kill(pid, signal.SIGKILL)
         self._warm_parent.wait()
         freezer.await_end(family)

@@ -56,10 +56,10 @@ def main(orders: socket.socket, options: Options) -> None:
         walls.prepare()
     else:
         walls.adopt_orphans()
-    if options.warm:
-        _warm_up()
     if options.awake:
         awake.keep_awake(options.cores)
+    if options.warm:
+        _warm_up()
     orders.send(b"warm")
     while True:
         packet, descriptors, _, _ = socket.recv_fds(orders, 1, 3)
