@@ -52,7 +52,7 @@ def test_nothing_outlives_a_judge():
             assert len(family) == len(spinners) + (6 if kind == "bubblewrap" else 4)
             judge.send_signal(end)
             judge.wait()
-            freezer.await_end(family, patience_s=10)
+            freezer.await_end(family)
 
 
 @contextlib.contextmanager
