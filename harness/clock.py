@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.judgement import DuelCase, Run, Timing, pair_ratios
-from harness.stats import MIN_PAIRS, Interval, median, ratio_interval
+from harness.judgement import DuelCase, Param, Run, Timing, pair_ratios
+from harness.stats import MIN_PAIRS, Interval, duel_interval, is_decided, median, ratio_interval
 
 WARMUPS = 2
 SAMPLES = 10
@@ -116,25 +116,61 @@ def _unsteady(ratio: Interval, pairs: int) -> str:
     )
 
 
-def play_blocks(
-    play_challenger: Play, play_champion: Play, overhead_us: float, blocks: int, on_block: Callable[[], None]
-) -> tuple[tuple[Run, ...], tuple[Run, ...]]:
-    """A duel's runs on one case, in A-B-B-A blocks: two runs of either side in each; `on_block` hears of each first."""
-    challenger: list[Run] = []
-    champion: list[Run] = []
-    first, second = (play_challenger, challenger), (play_champion, champion)
-    for _ in range(blocks):
-        on_block()
-        for play, runs in (first, second, second, first):
-            order = len(challenger) + len(champion)
-            runs.append(play(order).as_run(order, overhead_us))
-    return tuple(challenger), tuple(champion)
+class Blocks:
+    """One case of a duel, played in A-B-B-A blocks: two runs of either side in each."""
+
+    def __init__(self, params: Mapping[str, Param], challenger: Play, champion: Play, overhead_us: float) -> None:
+        self._params = params
+        self._sides = challenger, champion
+        self._overhead_us = overhead_us
+        self._runs: tuple[list[Run], list[Run]] = [], []
+
+    def play(self) -> None:
+        for side in (0, 1, 1, 0):
+            order = sum(map(len, self._runs))
+            self._runs[side].append(self._sides[side](order).as_run(order, self._overhead_us))
+
+    @property
+    def case(self) -> DuelCase:
+        """What has been played so far."""
+        challenger, champion = map(tuple, self._runs)
+        return DuelCase(params=dict(self._params), challenger=challenger, champion=champion)
+
+
+def play_until_decided(
+    cases: Sequence[Blocks],
+    ranking_by: str,
+    looks: Sequence[int],
+    *,
+    has_time: Callable[[float], bool],
+    on_block: Callable[[int, int], None],
+) -> Interval:
+    """Play equally many blocks of all cases, until a look at them decides; challenger / champion.
+
+    Args:
+        looks: after how many blocks to look.
+        has_time: asked at a look that does not decide: whether all may become so many times as long.
+        on_block: hears before each block how many are done, and how many will be at the next look.
+    """
+    done = 0
+    for look in looks:
+        if done and not has_time(look / done):
+            break
+        for number, case in enumerate(cases):
+            for block in range(done, look):
+                on_block(done * len(cases) + number * (look - done) + block - done, look * len(cases))
+                case.play()
+        done = look
+        ratio = duel_ratio([case.case for case in cases], ranking_by)
+        if is_decided(ratio):
+            break
+    return ratio
 
 
 def duel_ratio(cases: Sequence[DuelCase], ranking_by: str) -> Interval:
     """Challenger / champion over a duel's blocks, the cases of a block taken together as the board ranks them."""
     blocks = zip(*(case.block_times_us for case in cases), strict=True)
-    return ratio_interval([_block_ratio(block, ranking_by) for block in blocks])
+    return duel_interval([_block_ratio(block, ranking_by) for block in blocks])
 
 
 def _block_ratio(block: tuple[tuple[float, float], ...], ranking_by: str) -> float:

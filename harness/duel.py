@@ -2,32 +2,34 @@
 
     A B B A   A B B A   A B B A   …      eight blocks of fresh players, on every benchmark that counts
 
-Drift falls on both sides of a block alike.  Each block gives one ratio; the interval of the blocks' ratios and
-`stats.is_faster` decide.  A challenger is dueled with a board's champion, and anybody's two files with each other:
-by the same rules, in the same code.
+Drift falls on both sides of a block alike.  Each block gives one ratio; the interval of the blocks' ratios decides.
+What eight blocks leave open goes on to sixteen, and to twenty-four.  A challenger is dueled with a board's champion,
+and anybody's two files with each other: by the same rules, in the same code.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from harness import clock
 from harness.arena import Arena, SideFoul, result
-from harness.judgement import CaseKind, CaseResult, Duel, DuelCase
+from harness.judgement import CaseKind, CaseResult, Duel
 from harness.sandbox import Entry
-from harness.stats import DUEL_BLOCKS, MIN_PAIRS, is_faster
+from harness.stats import DUEL_LOOKS, LONGEST_EXTENDED_DUEL_S, is_faster
 from harness.submission import Submission
 from harness.task import Ranking
 from harness.verdict import Foul, Verdict
 
 
 def play_duel(
-    arena: Arena, challenger: Entry, champion: Entry, opponent: Submission, blocks: int = DUEL_BLOCKS
+    arena: Arena, challenger: Entry, champion: Entry, opponent: Submission, looks: Sequence[int] = DUEL_LOOKS
 ) -> Duel:
     """Play two entries that are built against each other, on every benchmark that counts.
 
     Args:
         opponent: the champion's file.
+        looks: after how many blocks of each benchmark to see whether it is decided; the last ends it.
 
     Raises:
         SideFoul: an output was wrong, or a rule was broken; `side` says by whom.
@@ -35,40 +37,34 @@ def play_duel(
     """
     board = arena.board
     counting = board.benchmarks[-1:] if board.ranking_by is Ranking.LAST else board.benchmarks
-    seconds = board.limits.ranked_timeout_s * max(1.0, blocks / DUEL_BLOCKS)
+    seconds = board.limits.ranked_timeout_s * looks[-1] / DUEL_LOOKS[0]
     # Twice as patient as a ranked judging: whoever got onto the board can be dueled.
     phase = arena.phase("the duel", seconds, patience=2)
-    progress = _Progress(arena, blocks * len(counting))
+    began = time.monotonic()
+
+    def has_time(factor: float) -> bool:
+        # Imports don't count for the phase, but slow ones must not hold the machine for hours.
+        spent_s = time.monotonic() - began
+        return factor * phase.deadline.spent_s <= seconds and factor * spent_s <= LONGEST_EXTENDED_DUEL_S
+
+    def report(done: int, total: int) -> None:
+        left_s = (time.monotonic() - began) / done * (total - done) if done else None
+        arena.report("duel, block", done, total, left_s)
+
     cases = []
     for case in counting:
         overhead_us = arena.calibrate(case, phase)
         sides = arena.runs_of(challenger, case, phase), arena.runs_of(champion, case, phase)
-        ours, theirs = clock.play_blocks(*sides, overhead_us, blocks, progress.next_block)
-        cases.append(DuelCase(params=dict(case.params), challenger=ours, champion=theirs))
-    ratio = clock.duel_ratio(cases, board.ranking_by)
+        cases.append(clock.Blocks(case.params, *sides, overhead_us))
+    ratio = clock.play_until_decided(cases, board.ranking_by, looks, has_time=has_time, on_block=report)
+    played = tuple(blocks.case for blocks in cases)
     return Duel(
         opponent=opponent.login,
         opponent_digest=opponent.digest,
-        cases=tuple(cases),
+        cases=played,
         ratio=ratio,
-        won=is_faster(ratio) and blocks >= MIN_PAIRS,
+        won=is_faster(ratio) and played[0].blocks >= DUEL_LOOKS[0],
     )
-
-
-class _Progress:
-    """Tells whoever watches which block is being played, and how long the others may take."""
-
-    def __init__(self, arena: Arena, total: int) -> None:
-        self._arena = arena
-        self._total = total
-        self._done = 0
-        self._began = time.monotonic()
-
-    def next_block(self) -> None:
-        done, spent_s = self._done, time.monotonic() - self._began
-        left_s = spent_s / done * (self._total - done) if done else None
-        self._arena.report("duel, block", done, self._total, left_s)
-        self._done += 1
 
 
 class Match:
@@ -81,10 +77,10 @@ class Match:
         self.results: dict[str, list[CaseResult]] = {}
         self.duel: Duel | None = None
 
-    def play(self, blocks: int) -> None:
+    def play(self, looks: Sequence[int]) -> None:
         self.results = {side: self._examine(side) for side in self.files}
         if all(one.verdict is Verdict.ACCEPTED for results in self.results.values() for one in results):
-            self._play_duel(blocks)
+            self._play_duel(looks)
 
     def _examine(self, side: str) -> list[CaseResult]:
         if fault := self.files[side].fault:
@@ -92,10 +88,10 @@ class Match:
         cases = [*self.arena.board.tests, *self.arena.board.benchmarks]
         return self.arena.examine(self.entries[side], cases, label=f"{side}: ")
 
-    def _play_duel(self, blocks: int) -> None:
+    def _play_duel(self, looks: Sequence[int]) -> None:
         start = time.monotonic()
         try:
-            self.duel = play_duel(self.arena, self.entries["A"], self.entries["B"], self.files["B"], blocks)
+            self.duel = play_duel(self.arena, self.entries["A"], self.entries["B"], self.files["B"], looks)
         except SideFoul as fault:
             if fault.side not in self.results:
                 raise self.arena.our_fault(fault) from None

@@ -8,7 +8,7 @@ judgement what came out, with the machine's facts
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ from harness.judgement import (
 from harness.progress import OnProgress, Progress
 from harness.provenance import harness_digest
 from harness.sandbox import Kind, Sandbox, choose_kind
-from harness.stats import DUEL_BLOCKS
+from harness.stats import DUEL_LOOKS
 from harness.submission import Champion, Submission
 from harness.task import METHOD, Board, Evaluator, Language
 from harness.verdict import Verdict, overall
@@ -92,11 +92,14 @@ def duel(
     a: Submission,
     b: Submission,
     *,
-    blocks: int = DUEL_BLOCKS,
+    looks: Sequence[int] = DUEL_LOOKS,
     sandbox: str = "auto",
     on_progress: OnProgress | None = None,
 ) -> Dueled:
     """Play two files against each other, as a challenger is played against the champion.
+
+    Args:
+        looks: after how many blocks of each benchmark to see whether it is decided; the last ends it.
 
     Raises:
         TaskError, JudgeError: as `judge` does; also if the duel does not fit into its time.
@@ -107,7 +110,7 @@ def duel(
         from harness.duel import Match
 
         match = Match(arena, a, b)
-        match.play(blocks)
+        match.play(looks)
         frame.note_walls(arena.sandbox)
     judgements = {
         side: frame.judgement(file, Mode.TEST, _Outcome(cases=tuple(match.results[side]), log=arena.logs.get(side, "")))
@@ -124,7 +127,7 @@ def open_arena(board: Board, mode: Mode, kind: Kind, on_progress: OnProgress | N
         from harness.arena import Arena
         from harness.devices import cpu
 
-        with cpu.one_thread():
+        with cpu.prepared():
             yield Arena(board, mode, sandbox, on_progress or (lambda _: None))
 
 

@@ -38,7 +38,7 @@ from pydantic import (
     model_validator,
 )
 
-from harness.stats import MIN_PAIRS, Interval, is_faster, median, ratio_interval
+from harness.stats import DUEL_LOOKS, Interval, duel_interval, is_faster, median, ratio_interval
 from harness.verdict import Verdict, overall
 
 VERSION = 1
@@ -181,6 +181,10 @@ class DuelCase(Model):
     champion: Runs
 
     @property
+    def blocks(self) -> int:
+        return len(self.challenger) // 2
+
+    @property
     def block_times_us(self) -> list[tuple[float, float]]:
         """Challenger's and champion's time in each block: the geometric means of two runs each."""
         return list(zip(_means_of_two(self.challenger), _means_of_two(self.champion), strict=True))
@@ -188,7 +192,7 @@ class DuelCase(Model):
     @property
     def ratio(self) -> Interval:
         """Challenger / champion over the blocks of this benchmark."""
-        return ratio_interval([ours / theirs for ours, theirs in self.block_times_us])
+        return duel_interval([ours / theirs for ours, theirs in self.block_times_us])
 
     @model_validator(mode="after")
     def _is_made_of_whole_blocks(self) -> Self:
@@ -208,10 +212,10 @@ class Duel(Model):
 
     @model_validator(mode="after")
     def _is_won_as_it_says(self) -> Self:
-        blocks = {len(case.challenger) // 2 for case in self.cases}
+        blocks = {case.blocks for case in self.cases}
         if len(blocks) > 1:
             raise ValueError("a duel plays equally many blocks of each case")
-        if self.won != (is_faster(self.ratio) and min(blocks) >= MIN_PAIRS):
+        if self.won != (is_faster(self.ratio) and min(blocks) >= DUEL_LOOKS[0]):
             raise ValueError("who won a duel does not follow from its ratio")
         return self
 

@@ -28,7 +28,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 MACHINE_BYTES = os.sysconf("SC_PHYS_PAGES") * _PAGE_BYTES
 _LEFT = 0.04
 """A machine that has a smaller share of its memory available is about to fail."""
-_LOOKING = 0.1
+_LOOKING = 0.05
 """At most this share of the time goes into looking: many processes make a look long."""
 _AFTER_OTHERS_S = 0.5
 """Where several judges see the machine run out, they don't all end their players in the same moment."""

@@ -23,6 +23,7 @@ reads and writes them in the memory of the stopped player.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import struct
@@ -62,7 +63,7 @@ class TooComplex(Exception):
     """An output that an honest kernel may return, beyond what is read here."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TensorSpec:
     """Where a tensor lies in the player's memory.  Strides count elements; `address` is 0 where there is none yet."""
 
@@ -71,14 +72,14 @@ class TensorSpec:
     strides: tuple[int, ...]
     address: int = 0
 
-    @property
+    @functools.cached_property
     def elements(self) -> int:
         count = 1
         for size in self.shape:
             count *= size
         return count
 
-    @property
+    @functools.cached_property
     def span_bytes(self) -> int:
         """From the first to the last element, gaps included."""
         if self.elements == 0:
@@ -86,7 +87,7 @@ class TensorSpec:
         last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
         return (last + 1) * ITEM_BYTES[self.dtype]
 
-    @property
+    @functools.cached_property
     def is_dense(self) -> bool:
         return self.span_bytes == self.elements * ITEM_BYTES[self.dtype]
 
@@ -131,8 +132,9 @@ class Failed:
 Answer = Ready | Loaded | Laid | Done | Failed
 
 
+@functools.lru_cache(maxsize=8)
 def read_answer(packet: bytes) -> Answer:
-    """Read one packet of the player.
+    """Read one packet of the player.  The same one, as of a buffer that is used again, is read once.
 
     Raises:
         ProtocolError: the packet is none that our side of the player sends.

@@ -27,9 +27,10 @@ from harness.sandbox import Player
 from harness.values import Deal, UnsupportedInput, collect, deal, span_bytes
 from harness.verdict import Foul, Verdict
 
-_POISON = torch.frombuffer(bytearray(os.urandom(4 << 20)), dtype=torch.uint8)
+_POISON = torch.frombuffer(bytearray(os.urandom(256 << 10)), dtype=torch.uint8)
 _BATCH_BYTES = 256 << 20
 """Inputs of this size are made ahead of their windows."""
+_INPUTS_GONE = "The memory of the inputs was freed or made read-only."
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "cannot allocate memory")
 
 
@@ -51,6 +52,11 @@ class Deadline:
     @property
     def is_over(self) -> bool:
         return time.monotonic() > self.phase_ends
+
+    @property
+    def spent_s(self) -> float:
+        """What the phase has had of its seconds so far."""
+        return time.monotonic() - (self.phase_ends - self.phase_s)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -109,12 +115,13 @@ class Table:
             Foul: an output is wrong, or the player broke a rule or a limit.
             TaskError: the task's own code failed.
         """
+        buffers = self.reference.output_buffers(params)
         windows: list[float] = []
         while len(windows) < len(seeds):
             batch = self._deal_batch(params, seeds[len(windows) :])
             outputs = []
             for hand in batch:
-                window_us, output = self._play(hand, params, deadline)
+                window_us, output = self._play(hand, buffers, deadline)
                 windows.append(window_us)
                 outputs.append(output)
             for hand, output in zip(batch, outputs, strict=True):
@@ -125,13 +132,17 @@ class Table:
     def _deal_batch(self, params: Params, seeds: Sequence[int]) -> list[Deal]:
         """Inputs for as many of the next calls as fit into the referee's memory."""
         batch: list[Deal] = []
-        while len(batch) < len(seeds) and sum(hand.span_bytes for hand in batch) <= _BATCH_BYTES:
-            batch.append(self._deal(self.reference.generate(params, seeds[len(batch)])))
+        room = _BATCH_BYTES
+        for seed in seeds:
+            batch.append(self._deal(self.reference.generate(params, seed)))
+            room -= batch[-1].span_bytes
+            if room < 0:
+                break
         return batch
 
-    def _play(self, hand: Deal, params: Params, deadline: Deadline) -> tuple[float, Any]:
+    def _play(self, hand: Deal, buffers: frozenset[int], deadline: Deadline) -> tuple[float, Any]:
         self._make_room(hand, deadline)
-        self._hand_over(hand, self.reference.output_buffers(params))
+        self._hand_over(hand, buffers)
         window_us, answer = self._open_window(hand, deadline)
         done = self._expect(answer, Done)
         assert isinstance(done, Done)
@@ -163,22 +174,24 @@ class Table:
         self._poison_output()
         for index, (tensor, address) in enumerate(zip(hand.tensors, self._addresses, strict=True)):
             length = span_bytes(tensor)
-            with self._blaming(Verdict.RUN_TIME_ERROR, "The memory of the inputs was freed or made read-only."):
+            try:
                 if index in buffers:
                     self._poison(address, length)
                 else:
                     cpu.write_memory(self.player.pid, address, tensor.data_ptr(), length)
+            except OSError as error:
+                raise self._fault(error, Verdict.RUN_TIME_ERROR, _INPUTS_GONE) from None
 
     def _poison_output(self) -> None:
         """Overwrite what the last call returned: a buffer that still holds it must not pass for an answer."""
         for spec in self._output:
             if spec.is_dense:
-                # Freed, or read-only: then nothing in it can be returned again as new.
-                with (
-                    contextlib.suppress(Foul),
-                    self._blaming(Verdict.WRONG_ANSWER, "The memory of the last output is gone."),
-                ):
+                try:
                     self._poison(spec.address, spec.span_bytes)
+                except OSError as error:
+                    if error.errno != errno.EFAULT:
+                        raise self._fault(error, Verdict.RUN_TIME_ERROR, "") from None
+                    # Freed, or read-only: then nothing in it can be returned again as new.
 
     def _poison(self, address: int, length: int) -> None:
         for start in range(0, length, len(_POISON)):
@@ -202,24 +215,22 @@ class Table:
         return window_us, self.player.read(packet)
 
     def _read(self, address: int, target: int, length: int) -> None:
-        with self._blaming(Verdict.WRONG_ANSWER, "The output lies in memory that can't be read."):
-            cpu.read_memory(self.player.pid, address, target, length)
-
-    @contextlib.contextmanager
-    def _blaming(self, verdict: Verdict, fault: str) -> Iterator[None]:
-        """Tell what the player did to its memory from what this machine does not let us do."""
         try:
-            yield
-        except ProcessLookupError:
-            raise self.player.died() from None
+            cpu.read_memory(self.player.pid, address, target, length)
         except OSError as error:
-            if error.errno == errno.EFAULT:
-                self.player.check_memory()  # the kernel may have ended the player for it, on this very page
-                raise Foul(verdict, fault) from None
-            raise JudgeError(
-                f"the player's memory is out of reach ({error}): the judge needs the right to trace its own processes; "
-                "see kernel.yama.ptrace_scope, or a container's CAP_SYS_PTRACE"
-            ) from None
+            raise self._fault(error, Verdict.WRONG_ANSWER, "The output lies in memory that can't be read.") from None
+
+    def _fault(self, error: OSError, verdict: Verdict, message: str) -> Foul | JudgeError:
+        """Tell what the player did to its memory, which gets `verdict`, from what this machine does not let us do."""
+        if isinstance(error, ProcessLookupError):
+            return self.player.died()
+        if error.errno == errno.EFAULT:
+            self.player.check_memory()  # the kernel may have ended the player for it, on this very page
+            return Foul(verdict, message)
+        return JudgeError(
+            f"the player's memory is out of reach ({error}): the judge needs the right to trace its own processes; "
+            "see kernel.yama.ptrace_scope, or a container's CAP_SYS_PTRACE"
+        )
 
     def _expect(self, answer: Answer, kind: type[Answer]) -> Answer:
         if isinstance(answer, kind):

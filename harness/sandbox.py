@@ -16,6 +16,7 @@ import contextlib
 import importlib.resources
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -281,6 +282,8 @@ class Player:
     def __init__(self, sandbox: Sandbox, room: walls.Room) -> None:
         self._sandbox = sandbox
         self._control, theirs = _socket_pair()
+        self._arrivals = select.poll()
+        self._arrivals.register(self._control, select.POLLIN)
         self._packet = memoryview(bytearray(MAX_MESSAGE + 1))  # one byte more than allowed: a longer one is seen to be
         self._log = os.memfd_create("log")
         self._freezer: freezer.Freezer | None = None
@@ -303,6 +306,7 @@ class Player:
         """Learn the pids of keeper and player, and make sure that the player can be stopped."""
         self._keeper = self._hello()
         self.pid = self._hello()
+        self._control.setblocking(False)
         try:
             self._freezer = self._sandbox.freezer_for(self._keeper, self.pid)
             self._memory = memory_of(self.pid, self._freezer, self._sandbox.memory_bytes)
@@ -322,7 +326,6 @@ class Player:
         return sender
 
     def send(self, message: dict[str, Any]) -> None:
-        self._control.setblocking(False)
         try:
             self._control.send(write(message))
         except BlockingIOError:
@@ -344,7 +347,7 @@ class Player:
         next_look = time.monotonic() + _WATCH_S
         while True:
             try:
-                if length := receive_into(packet, 0, socket.MSG_DONTWAIT):
+                if length := receive_into(packet):
                     return bytes(packet[:length])
                 raise self.died()
             except BlockingIOError:
@@ -370,8 +373,8 @@ class Player:
 
     def refuse_early_messages(self) -> None:
         """While the player is stopped nothing may come: a message now was sent without being asked for."""
-        with contextlib.suppress(BlockingIOError):
-            if self._control.recv(MAX_MESSAGE, socket.MSG_DONTWAIT):
+        if self._arrivals.poll(0):
+            if self._control.recv_into(self._packet):
                 raise Foul(Verdict.SECURITY_VIOLATION, "The process answered the referee without being asked.")
             raise self.died()
 

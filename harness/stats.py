@@ -23,15 +23,17 @@ MIN_PAIRS = 6
 _EXACT_PAIRS = 64
 """Up to so many pairs the signed-rank distribution is counted out; its cost grows with their cube."""
 
-DUEL_BLOCKS = 8
-"""A-B-B-A blocks of a duel, each worth one ratio."""
+DUEL_LOOKS = (8, 16, 24)
+"""After so many A-B-B-A blocks, each worth one ratio, a duel is looked at, and ends if it is decided."""
+LONGEST_EXTENDED_DUEL_S = 900.0
+"""No look makes a duel longer than this."""
 
 TIE = 0.01
 """Differences below 1 % are ties, however sharp the intervals."""
 
 __all__ = [
-    "CONFIDENCE", "DUEL_BLOCKS", "MIN_PAIRS", "TIE",
-    "Interval", "beats", "is_faster", "median", "ratio_interval", "score", "tied",
+    "CONFIDENCE", "DUEL_LOOKS", "LONGEST_EXTENDED_DUEL_S", "MIN_PAIRS", "TIE",
+    "Interval", "beats", "duel_interval", "is_decided", "is_faster", "median", "ratio_interval", "score", "tied",
 ]  # fmt: skip
 
 
@@ -64,26 +66,34 @@ class Interval(BaseModel):
         return Interval(value=1 / self.value, low=1 / self.high, high=1 / self.low)
 
 
-def ratio_interval(ratios: Sequence[float]) -> Interval:
-    """The Hodges-Lehmann estimate of positive ratios, with its exact 95 % interval.
+def ratio_interval(ratios: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+    """The Hodges-Lehmann estimate of positive ratios, with its exact interval.
 
     With fewer than `MIN_PAIRS` ratios the interval is their whole range: it claims what it can, not 95 %.
     """
     logs = sorted(math.log(ratio) for ratio in ratios)
     # From sorted logs the sums come in rising runs, which `sorted` merges several times faster than noise.
     sums = sorted(a + b for i, a in enumerate(logs) for b in logs[i:])
-    skip = _signed_rank_skip(len(logs))
+    skip = _signed_rank_skip(len(logs), confidence)
     return Interval(value=math.exp(median(sums) / 2), low=math.exp(sums[skip] / 2), high=math.exp(sums[-1 - skip] / 2))
 
 
+def duel_interval(ratios: Sequence[float]) -> Interval:
+    """The interval of a duel's blocks: over all of its looks together it misses the truth in at most 5 %.
+
+    So each look may err in a third of that (Bonferroni): who looks again must not get another chance for free.
+    """
+    return ratio_interval(ratios, 1 - (1 - CONFIDENCE) / len(DUEL_LOOKS))
+
+
 @cache
-def _signed_rank_skip(n: int) -> int:
-    """How many Walsh averages to leave out at either end for an interval of at least 95 %."""
+def _signed_rank_skip(n: int, confidence: float = CONFIDENCE) -> int:
+    """How many Walsh averages to leave out at either end for an interval of at least this confidence."""
     if n > _EXACT_PAIRS:
         # Pooled judgements have hundreds of pairs: the normal approximation is right to within one average
         # in hundreds, and leaving out one less keeps it on the safe side.
         deviation = math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
-        return math.floor(n * (n + 1) / 4 - NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * deviation) - 1
+        return math.floor(n * (n + 1) / 4 - NormalDist().inv_cdf((1 + confidence) / 2) * deviation) - 1
     counts = [1]  # counts[w]: subsets of the ranks 1..k with sum w
     for rank in range(1, n + 1):
         longer = counts + [0] * rank
@@ -93,7 +103,7 @@ def _signed_rank_skip(n: int) -> int:
     tail, skip = 0, 0
     for w, count in enumerate(counts):
         tail += count
-        if 2 * tail > (1 - CONFIDENCE) * 2**n:
+        if 2 * tail > (1 - confidence) * 2**n:
             break
         skip = w
     return skip
@@ -134,3 +144,8 @@ def beats(a: Interval, b: Interval) -> bool:
 def is_faster(ratio: Interval) -> bool:
     """A duel's decision on challenger / champion: the interval excludes 1, and the gain is at least 1 %."""
     return ratio.high < 1 and ratio.value <= 1 - TIE
+
+
+def is_decided(ratio: Interval) -> bool:
+    """Whether a duel has shown what it can: one side is faster, or neither is by 1 %."""
+    return is_faster(ratio) or is_faster(ratio.inverse) or (ratio.low > 1 - TIE and ratio.inverse.low > 1 - TIE)

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from harness.errors import SubmissionError
 from harness.judgement import Duel, DuelCase, Run
-from harness.stats import DUEL_BLOCKS, MIN_PAIRS, TIE, Interval, is_faster, median
+from harness.stats import DUEL_LOOKS, TIE, Interval, is_faster, median
 from harness.submission import Submission, read_submission
 from harness.task import Board
 from harness.verdict import Verdict
@@ -42,19 +42,25 @@ _START_S, _BLOCK_S = 10.0, 0.5
 @placed
 @click.option(
     "--blocks",
-    type=click.IntRange(MIN_PAIRS, _MAX_BLOCKS),
-    default=DUEL_BLOCKS,
-    show_default=True,
-    help="How many blocks A-B-B-A of each benchmark are played.",
+    type=click.IntRange(DUEL_LOOKS[0], _MAX_BLOCKS),
+    help="How many blocks A-B-B-A of each benchmark are played. Default: 8; where they don't decide, 16; then 24.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with every sample.")
 def duel(
-    a: Path, b: Path, task: str | None, task_dir: Path | None, gpu: str | None, sandbox: str, blocks: int, as_json: bool
+    a: Path,
+    b: Path,
+    task: str | None,
+    task_dir: Path | None,
+    gpu: str | None,
+    sandbox: str,
+    blocks: int | None,
+    as_json: bool,
 ) -> int:
     """Play two files against each other, and say whether one of them is faster.
 
     Both must pass the tests. Then they play by turns, in blocks A-B-B-A of fresh processes, on every benchmark that
-    counts; every output is checked. A challenger is played against a board's first by the same rules.
+    counts, until it is decided or twenty-four blocks are over; every output is checked. A challenger is played
+    against a board's first by the same rules.
 
     Example: pullrank duel mine.py theirs.py --task vectoradd
     """
@@ -62,9 +68,10 @@ def duel(
     board = common_board(files, task, task_dir, gpu)
     from harness.judge import duel as play
 
-    with Display(console(stderr=True), [_START_S + _BLOCK_S * blocks * len(board.benchmarks)]) as display:
+    looks = (blocks,) if blocks else DUEL_LOOKS
+    with Display(console(stderr=True), [_START_S + _BLOCK_S * looks[0] * len(board.benchmarks)]) as display:
         display.begin(f"{a.name} against {b.name} on {board.task.name} / {board.gpu}")
-        dueled = play(board, files[a], files[b], blocks=blocks, sandbox=sandbox, on_progress=display.show)
+        dueled = play(board, files[a], files[b], looks=looks, sandbox=sandbox, on_progress=display.show)
     if as_json:
         click.echo(json.dumps(facts(dueled), indent=1))
     else:

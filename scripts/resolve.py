@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from harness.bundle import HARNESS, sha256
 from harness.errors import PullRankError
 from harness.judgement import Mode
+from harness.stats import LONGEST_EXTENDED_DUEL_S
 from harness.submission import Champion
 from harness.task import Board, Task
 from scripts.champion import find_champion
@@ -226,7 +227,7 @@ def minutes_for(board: Board, mode: Mode, *, dueled: bool) -> int:
         phase_s = limits.ranked_timeout_s if mode is Mode.RANKED else limits.benchmark_timeout_s
         seconds += limits.compile_timeout_s + phase_s
     if dueled:
-        seconds += limits.compile_timeout_s + limits.ranked_timeout_s
+        seconds += limits.compile_timeout_s + limits.ranked_timeout_s + LONGEST_EXTENDED_DUEL_S
     return min(_MAX_MINUTES, math.ceil(seconds / 60) + _SPARE_MINUTES)
 
 

@@ -81,6 +81,7 @@ def _duels_table(numbers: Numbers) -> Table:
     _add_row(made, "half of its interval", [ratio.log_half_width for ratio in ratios], format_percent)
     _add_row(made, "noise of one block", noise, format_percent)
     _add_row(made, "the champion's time", champions_us, format_us)
+    _add_row(made, "blocks played", [len(one["blocks_us"]) for one in numbers], "{:g}".format)
     _add_row(made, "a duel takes", [one["seconds"] for one in numbers], _format_seconds)
     return made
 

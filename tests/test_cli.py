@@ -116,7 +116,7 @@ def test_help_is_quick_and_loads_no_command():
         (["duel", "{directed}", "{strayed}"], 2, "but its directive says 'vectoradd'"),
         (["duel", "{directed}", "{tiny}"], 2, "directed.py is for 'vectoradd', but"),
         (["duel", "{kernel}", "{directed}", "--gpu", "H10"], 2, "did you mean 'H100'?"),
-        (["duel", "{kernel}", "{kernel}", "--task", "vectoradd", "--blocks", "5"], 2, "5 is not in the range 6<=x<=200"),
+        (["duel", "{kernel}", "{kernel}", "--task", "vectoradd", "--blocks", "7"], 2, "7 is not in the range 8<=x<=200"),
         (["task", "show", "nothing"], 2, "no task 'nothing'"),
         (["task", "template", "vectoradd", "--language", "Pyton"], 2, "did you mean 'Python'?"),
         (["task", "check", "{folder}"], 2, "no task.yml in"),
@@ -272,7 +272,7 @@ def test_a_file_in_a_tasks_folder_is_for_that_task(capsys):
 
 def test_a_duel_is_printed_for_scripts_and_who_is_faster_changes_no_exit_code(tmp_path, capsys):
     ours, theirs = submission(tmp_path), TINY / "examples" / "accepted" / "plain.py"
-    assert run(["duel", str(ours), str(theirs), *UNWALLED, "--blocks", "6", "--json"]) == 0
+    assert run(["duel", str(ours), str(theirs), *UNWALLED, "--blocks", "8", "--json"]) == 0
     said = capsys.readouterr()
     found = json.loads(said.out)
     assert [len(case["a"]) for case in found["cases"]] == [12]

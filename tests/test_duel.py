@@ -17,7 +17,7 @@ from harness.judge import Dueled, duel
 from harness.judgement import Judgement
 from harness.referee import Deadline, Table
 from harness.sandbox import find_faults
-from harness.stats import DUEL_BLOCKS, Interval
+from harness.stats import DUEL_LOOKS, Interval
 from harness.submission import Submission
 from harness.task import load_task
 from harness.verdict import Foul, Verdict
@@ -60,8 +60,8 @@ def test_the_faster_of_two_files_is_told(slow_against_good):
 
 def test_a_duel_is_played_in_mirrored_blocks_on_values_that_never_come_again(slow_against_good):
     (case,) = slow_against_good.duel.cases
-    assert [run.order for run in case.challenger] == [4 * b + place for b in range(DUEL_BLOCKS) for place in (0, 3)]
-    assert [run.order for run in case.champion] == [4 * b + place for b in range(DUEL_BLOCKS) for place in (1, 2)]
+    assert [run.order for run in case.challenger] == [4 * b + place for b in range(case.blocks) for place in (0, 3)]
+    assert [run.order for run in case.champion] == [4 * b + place for b in range(case.blocks) for place in (1, 2)]
     seeds = [seed for run in case.challenger + case.champion for seed in run.seeds]
     assert len(set(seeds)) == len(seeds)
 
@@ -72,7 +72,7 @@ def test_a_duel_is_json_with_both_judgements_every_sample_and_the_decision(slow_
     (case,) = found["cases"]
     assert case["ratio"]["value"] == pytest.approx(found["ratio"]["value"])
     assert case["a_us"] > case["b_us"]
-    assert len(case["a"]) == len(case["b"]) == 2 * DUEL_BLOCKS
+    assert len(case["a"]) == len(case["b"]) == 2 * DUEL_LOOKS[0]
     assert found["decision"].startswith("B is faster by ")
 
 

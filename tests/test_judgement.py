@@ -27,7 +27,7 @@ from harness.judgement import (
     _checksum,
     language_of,
 )
-from harness.stats import MIN_PAIRS, Interval
+from harness.stats import DUEL_LOOKS, Interval
 from harness.verdict import Verdict
 
 SAMPLES = Path(__file__).parent / "judgements"
@@ -172,7 +172,7 @@ REFUSED: dict[str, Callable[[], object]] = {
     "a duel of unequal cases": lambda: duel(cases=(short(8), short(7))),
     "a duel that says it is won": lambda: duel(ratio=Interval(value=0.9, low=0.8, high=1.01)),
     "a duel that says it is lost": lambda: duel(won=False),
-    "a duel won in too few blocks": lambda: duel(cases=(short(MIN_PAIRS - 1),)),
+    "a duel won in too few blocks": lambda: duel(cases=(short(DUEL_LOOKS[0] - 1),)),
     "no case": lambda: sample(cases=()),
     "no build": lambda: sample(cases=(TEST, BENCHMARK)),
     "acceptance without a test": lambda: sample(cases=(BUILD, BENCHMARK)),

@@ -11,15 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from harness.clock import SAMPLES, WARMUPS, Windows, duel_ratio, play_blocks
-from harness.judgement import DuelCase
+from harness.clock import SAMPLES, WARMUPS, Blocks, Windows, play_until_decided
 from harness.stats import (
-    DUEL_BLOCKS,
+    DUEL_LOOKS,
     MIN_PAIRS,
     TIE,
     Interval,
     _signed_rank_skip,
     beats,
+    duel_interval,
+    is_decided,
     is_faster,
     ratio_interval,
     score,
@@ -101,17 +102,41 @@ def test_the_interval_covers_the_truth_in_95_percent_of_simulations(
     assert covered / runs > 0.94
 
 
-def test_the_same_kernel_against_itself_wins_fewer_than_5_percent_of_duels() -> None:
+def looked_at(noise: random.Random, error: Callable[[random.Random], float], truth: float = 1) -> Interval:
+    """A duel's ratio: block after block, until a look decides."""
+    ratios: list[float] = []
+    for look in DUEL_LOOKS:
+        ratios += [truth * math.exp(error(noise)) for _ in range(look - len(ratios))]
+        ratio = duel_interval(ratios)
+        if is_decided(ratio):
+            break
+    return ratio
+
+
+@pytest.mark.parametrize("error", [normal, with_stalls])
+def test_looking_again_gives_nobody_another_chance(error: Callable[[random.Random], float]) -> None:
     noise, runs = random.Random(9173), 2000
-    for error in (normal, with_stalls):
-        won = sum(is_faster(ratio_interval([math.exp(error(noise)) for _ in range(8)])) for _ in range(runs))
-        assert won / runs < 0.05
+    ratios = [looked_at(noise, error) for _ in range(runs)]
+    assert sum(map(is_faster, ratios)) / runs < 0.025
+    assert sum(ratio.low > 1 or ratio.high < 1 for ratio in ratios) / runs < 0.05
 
 
-def test_a_gain_of_10_percent_is_recognised_in_95_percent_of_duels_with_noise_of_5_percent_a_block() -> None:
+def test_a_gain_of_10_percent_is_recognised_in_95_percent_of_duels_with_noise_of_8_percent_a_block() -> None:
     noise, runs = random.Random(2146), 2000
-    won = sum(is_faster(ratio_interval([0.9 * math.exp(noise.gauss(0, 0.05)) for _ in range(8)])) for _ in range(runs))
+    won = sum(is_faster(looked_at(noise, lambda noise: noise.gauss(0, 0.08), 0.9)) for _ in range(runs))
     assert won / runs >= 0.95
+
+
+@pytest.mark.parametrize(
+    ("low", "value", "high", "decided"),
+    [(0.8, 0.9, 0.99, True), (1.01, 1.1, 1.2, True), (0.995, 1.0, 1.005, True), (0.98, 1.0, 1.02, False),
+     (0.985, 0.995, 0.999, False), (0.995, 1.02, 1.05, False)],
+)  # fmt: skip
+def test_a_duel_goes_on_until_one_is_faster_or_neither_can_be(
+    low: float, value: float, high: float, decided: bool
+) -> None:
+    ratio = Interval(value=value, low=low, high=high)
+    assert is_decided(ratio) is is_decided(ratio.inverse) is decided
 
 
 def share_of_won_duels(ours_us: float, theirs_us: float, duels: int) -> float:
@@ -129,8 +154,10 @@ def share_of_won_duels(ours_us: float, theirs_us: float, duels: int) -> float:
     won = 0
     for _ in range(duels):
         sides = partial(play, ours_us), partial(play, theirs_us)
-        challenger, champion = play_blocks(*sides, 120, DUEL_BLOCKS, lambda: None)
-        won += is_faster(duel_ratio([DuelCase(params={}, challenger=challenger, champion=champion)], "geom"))
+        blocks = Blocks({}, *sides, 120)
+        won += is_faster(
+            play_until_decided([blocks], "geom", DUEL_LOOKS, has_time=lambda _: True, on_block=lambda *_: None)
+        )
     return won / duels
 
 
@@ -240,3 +267,23 @@ def test_an_interval_is_positive_finite_and_ordered(numbers: tuple[float, float,
     value, low, high = numbers
     with pytest.raises(ValidationError):
         Interval(value=value, low=low, high=high)
+
+
+def test_blocks_of_all_cases_are_played_look_by_look_and_told_beforehand() -> None:
+    played, heard = [], []
+
+    def play(name: str, us: float, order: int) -> Windows:
+        played.append((name, order))
+        return Windows(windows_us=(us,) * (WARMUPS + SAMPLES), seeds=tuple(range(WARMUPS + SAMPLES)))
+
+    cases = [Blocks({"n": n}, partial(play, f"A{n}", 100), partial(play, f"B{n}", 100), 0) for n in (1, 2)]
+    flipping = iter([1.2, 1.2, 0.8, 0.8] * 100)
+    cases.append(Blocks({"n": 3}, lambda order: play("A3", 100 * next(flipping), order), partial(play, "B3", 100), 0))
+    ratio = play_until_decided(
+        cases, "last", (8, 10, 12), has_time=lambda factor: factor > 1.2, on_block=lambda *at: heard.append(at)
+    )
+    assert not is_decided(ratio)
+    assert [case.case.blocks for case in cases] == [10, 10, 10]
+    assert heard == [*((done, 24) for done in range(24)), *((done, 30) for done in range(24, 30))]
+    assert [name for name, _ in played[:8]] == ["A1", "B1", "B1", "A1"] * 2
+    assert [order for name, order in played if name == "B2"] == [4 * b + place for b in range(10) for place in (1, 2)]
