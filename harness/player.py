@@ -54,16 +54,18 @@ class _Player:
     def obey(self, packet: bytes) -> None:
         command = _GO if packet == _GO_PACKET else json.loads(packet)
         answer = {"load": self.load, "lay": self.lay, "go": self.go}[command["do"]]
+        status = 1
         try:
             packet = answer(command)
         except Exception as error:
             packet = write(_failure(error, self.entry))
         except SystemExit as error:
+            status = 0 if error.code is None else error.code & 0xFF if isinstance(error.code, int) else 1
             packet = write(_failure(RuntimeError(f"called sys.exit({error.code!r})"), self.entry))
         if len(packet) > MAX_MESSAGE:
             packet = write({"is": "done", "output": {"object": "a structure too large to describe"}})
         if os.getpid() != self.pid:
-            os._exit(1)  # forked by the submission, and lost in our code: one answer is all that the referee wants
+            os._exit(status)  # forked by the submission, and lost in our code: one answer is all that the referee wants
         self.control.send(packet)
         # While the referee is stopping us.  Fresh views each time: a kernel may transpose its argument in place.
         self.views = [tensor.detach() for tensor in self.inputs]

@@ -24,7 +24,7 @@ from harness.devices import cpu
 from harness.errors import JudgeError, TaskError
 from harness.protocol import Answer, Done, Failed, Laid, Loaded, TensorSpec, tensors_of
 from harness.sandbox import Player
-from harness.values import Deal, UnsupportedInput, collect, deal, span_bytes
+from harness.values import Deal, UnsupportedInput, collect, deal, elements_of, span_bytes
 from harness.verdict import Foul, Verdict
 
 _POISON = torch.frombuffer(bytearray(os.urandom(256 << 10)), dtype=torch.uint8)
@@ -185,13 +185,22 @@ class Table:
     def _poison_output(self) -> None:
         """Overwrite what the last call returned: a buffer that still holds it must not pass for an answer."""
         for spec in self._output:
-            if spec.is_dense:
-                try:
+            try:
+                if spec.is_dense:
                     self._poison(spec.address, spec.span_bytes)
-                except OSError as error:
-                    if error.errno != errno.EFAULT:
-                        raise self._fault(error, Verdict.RUN_TIME_ERROR, "") from None
-                    # Freed, or read-only: then nothing in it can be returned again as new.
+                else:
+                    self._poison_elements(spec)
+            except OSError as error:
+                if error.errno != errno.EFAULT:
+                    raise self._fault(error, Verdict.RUN_TIME_ERROR, "") from None
+                # Freed, or read-only: then nothing in it can be returned again as new.
+
+    def _poison_elements(self, spec: TensorSpec) -> None:
+        """What lies between them is no part of the output, and stays as it is."""
+        span = torch.empty(spec.span_bytes, dtype=torch.uint8)
+        cpu.read_memory(self.player.pid, spec.address, span.data_ptr(), spec.span_bytes)
+        elements_of(span, spec).random_()
+        cpu.write_memory(self.player.pid, spec.address, span.data_ptr(), spec.span_bytes)
 
     def _poison(self, address: int, length: int) -> None:
         for start in range(0, length, len(_POISON)):

@@ -160,3 +160,10 @@ def _fetch(spec: TensorSpec, read: Callable[[int, int, int], None]) -> torch.Ten
         return memory.view(DTYPES[spec.dtype]).as_strided(spec.shape, spec.strides)
     except RuntimeError as error:
         raise Foul(Verdict.WRONG_ANSWER, f"The output is no tensor that torch can make: {error}") from None
+
+
+def elements_of(span: torch.Tensor, spec: TensorSpec) -> torch.Tensor:
+    """The bytes of a tensor's elements in `span`, the bytes from first to last; a view of one more dimension."""
+    size = ITEM_BYTES[spec.dtype]
+    shape = [1 if stride == 0 else length for length, stride in zip(spec.shape, spec.strides, strict=True)]
+    return span.as_strided((*shape, size), (*[stride * size for stride in spec.strides], 1))

@@ -73,7 +73,7 @@ def test_the_list_of_commands_says_what_the_commands_own_help_says(name):
 
 @pytest.mark.parametrize("name", [name for name, command in ALL.items() if not isinstance(command, click.Group)])
 def test_every_command_is_mentioned_in_the_documents(name):
-    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "site" / "pages").glob("*.md")]
+    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "tasks" / "README.md", *(ROOT / "site" / "pages").glob("*.md")]
     text = "\n".join(path.read_text() for path in documents)
     assert f"pullrank {name}" in text or (name == "demo" and "make demo" in text)
 
@@ -275,10 +275,10 @@ def test_a_duel_is_printed_for_scripts_and_who_is_faster_changes_no_exit_code(tm
     assert run(["duel", str(ours), str(theirs), *UNWALLED, "--blocks", "8", "--json"]) == 0
     said = capsys.readouterr()
     found = json.loads(said.out)
-    assert [len(case["a"]) for case in found["cases"]] == [12]
+    assert [len(case["a"]) for case in found["cases"]] == [16]
     assert re.match(r"A is faster by|B is faster by|No difference can be told", found["decision"])
     assert "kernel.py against plain.py on tiny / CPU: B: test 2 of 2" in said.err
-    assert "duel, block 6 of 6" in said.err
+    assert "duel, block 8 of 8" in said.err
 
 
 def test_of_two_files_the_one_that_is_not_accepted_is_told_with_its_verdict(tmp_path, capsys):
@@ -304,7 +304,7 @@ def test_a_task_is_good_when_each_example_gets_the_verdict_of_its_folder(source,
     (folder.parent / "README.md").write_text("passed over")
     paths = [str(path) for path in folder.parent.iterdir()]
     assert run(["task", "check", *paths, *UNWALLED, "--json"]) == code
-    outcomes = json.loads(capsys.readouterr().out)
+    outcomes = json.loads(capsys.readouterr().out)["examples"]
     got = {outcome["example"]: outcome["got"] for outcome in outcomes}
     assert got["accepted/plain.py"] == ("WA" if code else "AC")
     assert got["wrong_answer/identity.py"] == "WA"
@@ -318,7 +318,7 @@ def test_an_example_that_cannot_be_judged_is_told_and_the_others_are_judged(tmp_
     reference = folder / "reference.py"
     reference.write_text(reference.read_text() + "\n\ndef generate_input(**_):\n    raise OSError('no data')\n")
     assert run(["task", "check", str(folder), str(TINY), *UNWALLED, "--json"]) == 2
-    outcomes = json.loads(capsys.readouterr().out)
+    outcomes = json.loads(capsys.readouterr().out)["examples"]
     assert {(one["task"], one["got"]) for one in outcomes} == {("lame", "JE"), ("tiny", "AC"), ("tiny", "WA")}
     assert all("no data" in one["message"] for one in outcomes if one["task"] == "lame")
 

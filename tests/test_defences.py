@@ -105,8 +105,8 @@ def check_the_first_output_only(patch):
 def check_against_the_players_inputs(patch):
     play = Table._play
 
-    def play_and_read_inputs(self, hand, params, deadline):
-        played = play(self, hand, params, deadline)
+    def play_and_read_inputs(self, hand, buffers, deadline):
+        played = play(self, hand, buffers, deadline)
         for tensor, address in zip(hand.tensors, self._addresses, strict=True):
             cpu.read_memory(self.player.pid, address, tensor.data_ptr(), values.span_bytes(tensor))
         return played
@@ -321,8 +321,9 @@ def test_without_it_honest_code_is_judged_as_ever(defence, monkeypatch):
     assert gets_accepted(attack("exploits/task/examples/accepted/honest", Mode.TEST))
 
 
-def test_zeros_of_last_time_are_no_answer():
-    assert attack("defences/zeros_of_last_time", Mode.TEST).verdict is Verdict.WRONG_ANSWER
+@pytest.mark.parametrize("name", ["zeros_of_last_time", "zeros_of_last_time_in_between"])
+def test_zeros_of_last_time_are_no_answer(name):
+    assert attack(f"defences/{name}", Mode.TEST).verdict is Verdict.WRONG_ANSWER
 
 
 def test_a_referee_that_lingers_gives_no_time_away(monkeypatch):

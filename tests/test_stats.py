@@ -276,9 +276,9 @@ def test_blocks_of_all_cases_are_played_look_by_look_and_told_beforehand() -> No
         played.append((name, order))
         return Windows(windows_us=(us,) * (WARMUPS + SAMPLES), seeds=tuple(range(WARMUPS + SAMPLES)))
 
-    cases = [Blocks({"n": n}, partial(play, f"A{n}", 100), partial(play, f"B{n}", 100), 0) for n in (1, 2)]
+    cases = [Blocks({"n": n}, partial(play, f"A{n}", 100), partial(play, f"B{n}", 100), 1) for n in (1, 2)]
     flipping = iter([1.2, 1.2, 0.8, 0.8] * 100)
-    cases.append(Blocks({"n": 3}, lambda order: play("A3", 100 * next(flipping), order), partial(play, "B3", 100), 0))
+    cases.append(Blocks({"n": 3}, lambda order: play("A3", 100 * next(flipping), order), partial(play, "B3", 100), 1))
     ratio = play_until_decided(
         cases, "last", (8, 10, 12), has_time=lambda factor: factor > 1.2, on_block=lambda *at: heard.append(at)
     )
