@@ -1,0 +1,17 @@
+#!POPCORN leaderboard conv2d
+"""The textbook's way: write all patches side by side into a matrix, and multiply the filters with it.
+
+The matrix is r * r times as large as the images, and is written and read once.
+"""
+
+import torch
+from task import input_t, output_t
+
+
+def custom_kernel(data: input_t) -> output_t:
+    x, weight, stride, padding = data
+    filters, size = weight.shape[0], weight.shape[2]
+    height, width = ((length + 2 * padding - size) // stride + 1 for length in x.shape[2:])
+    patches = torch.nn.functional.unfold(x.float(), size, stride=stride, padding=padding)
+    output = weight.view(filters, -1).float() @ patches
+    return output.view(x.shape[0], filters, height, width).half()

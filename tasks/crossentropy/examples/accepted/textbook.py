@@ -1,0 +1,16 @@
+#!POPCORN leaderboard crossentropy
+"""Softmax, logarithm, and the right word's out of it: step by step, each a pass over memory in float32."""
+
+import torch
+from task import IGNORED, input_t, output_t
+
+
+def custom_kernel(data: input_t) -> output_t:
+    logits, labels = data
+    wide = logits.float()
+    shifted = wide - wide.amax(dim=1, keepdim=True)
+    sums = torch.exp(shifted).sum(dim=1, keepdim=True)
+    surprise = torch.log(sums) - shifted
+    is_ignored = labels == IGNORED
+    losses = surprise.gather(1, labels.masked_fill(is_ignored, 0)[:, None])[:, 0]
+    return losses.masked_fill(is_ignored, 0.0)

@@ -1,0 +1,18 @@
+#!POPCORN leaderboard rope
+"""As models write it: x * cos + rotated * sin, where `rotated` holds the halves in each other's place.
+
+Tables of cosines and sines as wide as x, a tensor for the rotated halves, one for each product and one for the sum.
+"""
+
+import torch
+from task import BASE, input_t, output_t
+
+
+def custom_kernel(data: input_t) -> output_t:
+    x, positions = data
+    half = x.shape[2] // 2
+    speeds = BASE ** -(torch.arange(half, dtype=torch.float64, device=x.device) / half)
+    angles = (positions[:, None, None] * speeds).repeat(1, 1, 2)
+    wide = x.float()
+    rotated = torch.cat([-wide[:, :, half:], wide[:, :, :half]], dim=2)
+    return (wide * angles.cos().float() + rotated * angles.sin().float()).half()
