@@ -205,5 +205,7 @@ def _require_supported(board: Board, mode: Mode) -> None:
         raise JudgeError(f"{task.name}: this judge has no device for the board {board.gpu}; it judges CPU boards")
     if task.evaluator is not Evaluator.REFEREE or task.lang is not Language.PY:
         raise TaskError(f"{task.name}: this judge plays tasks with 'evaluator: referee' and 'lang: py' only")
+    if mode is Mode.RANKED and not task.ranks:
+        raise TaskError(f"{task.name} never ranks: its code was rewritten for another device (device_alias)")
     if mode is Mode.PROFILE:
         raise JudgeError("this judge has no profiler yet; use the modes test, benchmark or ranked")

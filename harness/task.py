@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from harness.errors import TaskError, did_you_mean
 from harness.faults import Faults, display
@@ -25,6 +26,7 @@ from harness.formula import evaluate
 from harness.judgement import CaseKind, Param
 from harness.task_file import (
     BoardFile,
+    DeviceAlias,
     Evaluator,
     Language,
     Limits,
@@ -121,6 +123,7 @@ class Task:
     ranking_by: Ranking = Ranking.GEOM
     work: Work | None = None
     multi_gpu: bool = False
+    device_alias: DeviceAlias = field(default_factory=dict)
     examples: tuple[Example, ...] = ()
 
     @property
@@ -153,8 +156,14 @@ class Task:
         rules = self.per_gpu.get(gpu) or Rules(tests=self.tests, benchmarks=self.benchmarks, limits=self.limits)
         return Board(task=self, gpu=gpu, ranking_by=self.ranking_by, **vars(rules))
 
+    @property
+    def ranks(self) -> bool:
+        """Not where its code was rewritten for another device: that is for trying it."""
+        return not self.device_alias
+
     def is_open(self, now: datetime) -> bool:
-        return self.deadline is None or now < self.deadline
+        """Whether a submission that comes now can be ranked."""
+        return self.ranks and (self.deadline is None or now < self.deadline)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,11 +177,11 @@ class Board:
     limits: Limits
     ranking_by: Ranking
 
-    @cached_property
-    def edition(self) -> str:
-        """SHA-256 over all that decides results, as 64 hex digits.  When it changes, the board starts anew."""
+    @property
+    def edition_facts(self) -> dict[str, Any]:
+        """All that decides results, by name; files stand as their digests."""
         task = self.task
-        facts = {
+        return {
             "method": METHOD,
             "evaluator": task.evaluator,
             "lang": task.lang,
@@ -185,7 +194,11 @@ class Board:
             "limits": asdict(self.limits),
             "ranking_by": self.ranking_by,
         }
-        return _digest(json.dumps(facts, sort_keys=True).encode())
+
+    @cached_property
+    def edition(self) -> str:
+        """SHA-256 over all that decides results, as 64 hex digits.  When it changes, the board starts anew."""
+        return _digest(json.dumps(self.edition_facts, sort_keys=True).encode())
 
 
 def load_task(folder: Path) -> Task:
@@ -262,6 +275,7 @@ def _assemble(folder: Path, file: TaskFile, ill: set[str], faults: Faults) -> Ta
         ranking_by=file.ranking_by,
         work=Work(**file.work.model_dump()) if file.work else None,
         multi_gpu=file.multi_gpu,
+        device_alias=file.device_alias,
         examples=examples,
     )
 

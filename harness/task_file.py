@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
@@ -57,6 +57,10 @@ class Evaluator(StrEnum):
 class Language(StrEnum):
     PY = "py"
     CU = "cu"
+
+
+DeviceAlias = dict[Literal["cuda"], Literal["cpu"]]
+"""From which device to which a task's files were rewritten."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,6 +183,11 @@ class TaskFile(LimitKeys):
     )
     work: WorkFile | None = Field(default=None, description="Work that a case needs; gives % of the hardware's limit.")
     multi_gpu: Flag = Field(default=False, description="Several GPUs; every case then has `world_size`.")
+    device_alias: DeviceAlias = Field(
+        default_factory=dict,
+        description="Written by `task import --device-alias`: the task's files were rewritten from one device to "
+        "another, for trying. Such a task never ranks.",
+    )
     seed: Annotated[int, Field(strict=True)] | None = Field(
         default=None, description="Accepted from KernelBot's tasks; not used: ranked seeds are drawn afresh."
     )

@@ -150,8 +150,10 @@ class TaskFolder:
         key, programs = ("sources", config.sources) if self.file.lang is Language.CU else ("main", main)
         if not programs:
             self.faults.add(("config", key), "required key is missing: what to run with evaluator: script")
+        # What is compiled may name the submission, which is there when it is judged.
+        known = {*files, self.submission_name} if self.file.lang is Language.CU else files
         for name in programs:
-            if name not in files:
+            if name not in known:
                 self.faults.add(("config", key), f"'{name}' is not one of the files{did_you_mean(name, files)}")
 
     def _cases(self) -> Iterator[tuple[Loc, dict[str, Any]]]:

@@ -103,6 +103,10 @@ class Display:
         step = f"{progress.step} {progress.done + 1} of {progress.total}" if progress.total > 1 else progress.step
         self._draw(step, progress.seconds_left)
 
+    def say(self, step: str) -> None:
+        """A step of ours, of which nobody knows how long it takes."""
+        self._draw(step, None)
+
     def _draw(self, step: str, job_left_s: float | None) -> None:
         count = f"[{self._job + 1}/{len(self._guesses_s)}] " if len(self._guesses_s) > 1 else ""
         line = f"{count}{self._name}: {step}"

@@ -1,0 +1,215 @@
+"""Is a task's reference fit to judge by?  Its own code is asked what only it can answer; no submission is run.
+
+    every case      it can be made and checked; the same seed makes the same inputs; all of it fits the board
+    all tests       an answer that took no computing, or too few bits, is refused in one of them at least
+    two tests       the smallest and the largest: every answer of a wrong form, or with one wrong element, is refused
+
+All of it happens in this process, as the referee does it: a probe costs one call of `check_implementation`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from harness import wrong_answers
+from harness.checker import Reference, compare
+from harness.clock import CALIBRATIONS, SAMPLES, WARMUPS
+from harness.errors import TaskError
+from harness.stats import MIN_PAIRS
+from harness.task import Board, Case
+from harness.values import deal
+
+CALLS = 2 * MIN_PAIRS * (WARMUPS + SAMPLES) + CALIBRATIONS * (WARMUPS + SAMPLES)
+"""So often a ranked benchmark is dealt and checked, at the least."""
+
+_GIB = 2**30
+_WORDS = {torch.float16: ("float16", "half", "fp16"), torch.bfloat16: ("bfloat16", "bf16")}
+"""How a statement says that fewer bits will do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What is wrong with a task, or may be."""
+
+    where: str
+    message: str
+    is_fault: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Played:
+    """A case as the referee would play it: its inputs, the right answer, and the seconds that each step took."""
+
+    case: Case
+    data: Any
+    answer: Any
+    make_s: float
+    answer_s: float
+    check_s: float
+
+    @property
+    def elements(self) -> int:
+        return sum(tensor.numel() for tensor in wrong_answers.tensors_of(self.answer))
+
+    @property
+    def gib(self) -> float:
+        return (deal(self.data).span_bytes + deal(self.answer).span_bytes) / _GIB
+
+
+def find_flaws(board: Board, on_step: Callable[[str], None] = lambda _: None) -> list[Finding]:
+    """All that is wrong with a board's reference and cases, as far as can be told without a submission."""
+    try:
+        reference = Reference(board)
+    except TaskError as error:
+        return [Finding(where="reference.py", message=str(error))]
+    found: list[Finding] = []
+    tests = _play_all(reference, board.tests, on_step, found)
+    if len(tests) == len(board.tests):
+        on_step("wrong answers")
+        found += _accepted_wholesale(reference, board, tests)
+        found += _accepted_somewhere(reference, tests)
+    found += _too_large(board, tests)
+    del tests
+    found += _too_slow(board, _play_all(reference, board.benchmarks, on_step, found, board))
+    return found
+
+
+# Every case.
+
+
+def _play_all(
+    reference: Reference,
+    cases: Sequence[Case],
+    on_step: Callable[[str], None],
+    found: list[Finding],
+    board: Board | None = None,
+) -> list[_Played]:
+    """The cases that can be played; of the others it is said why not, of each cause once.
+
+    Args:
+        board: look at its memory at once, and keep no tensors: benchmarks may be large.
+    """
+    played = []
+    for number, case in enumerate(cases, 1):
+        on_step(f"{case.kind} {number} of {len(cases)}")
+        try:
+            reference.probe(case.params)
+            one = _play(reference, case)
+        except TaskError as error:
+            if all(one.message != str(error) for one in found):
+                found.append(Finding(where=case.name, message=str(error)))
+            continue
+        if board:
+            found += _too_large(board, [one])
+            one = replace(one, data=None, answer=None)
+        played.append(one)
+    return played
+
+
+def _play(reference: Reference, case: Case) -> _Played:
+    """Raises TaskError: the same seed makes other inputs the second time."""
+    seed = case.public_seed or 1
+    began = time.perf_counter()
+    data = reference.generate(case.params, seed)
+    made = time.perf_counter()
+    answer = reference.compute(data)
+    answered = time.perf_counter()
+    reference.objection(data, answer)
+    checked = time.perf_counter()
+    if not _same(reference.generate(case.params, seed), data):
+        raise TaskError(
+            "generate_input makes other inputs from the same seed, so that nobody can replay a judgement; "
+            "draw all of them from torch's, numpy's or random's own generators"
+        )
+    return _Played(
+        case=case, data=data, answer=answer,
+        make_s=made - began, answer_s=answered - made, check_s=checked - answered,
+    )  # fmt: skip
+
+
+def _too_large(board: Board, played: Sequence[_Played]) -> Iterator[Finding]:
+    limit = board.limits.memory_gib
+    for one in played:
+        if one.data is not None and one.gib > limit / 2:
+            message = f"inputs and answer take {one.gib:.2g} GiB; memory_gib is {limit:g}"
+            yield Finding(where=one.case.name, message=message, is_fault=one.gib > limit)
+
+
+def _too_slow(board: Board, benchmarks: Sequence[_Played]) -> Iterator[Finding]:
+    """Warnings: how long something takes is this machine's word, and today's."""
+    limits = board.limits
+    for one in benchmarks:
+        if one.answer_s > limits.case_timeout_s:
+            message = f"the reference itself takes {one.answer_s:.1f} s; case_timeout is {limits.case_timeout_s:g}"
+            yield Finding(where=one.case.name, message=message, is_fault=False)
+    needed_s = CALLS * sum(one.make_s + one.check_s for one in benchmarks)
+    if needed_s > limits.ranked_timeout_s / 2:
+        message = (
+            f"to make and to check {CALLS} inputs of each takes {needed_s:.0f} s; "
+            f"ranked_timeout is {limits.ranked_timeout_s:g}"
+        )
+        yield Finding(where="benchmarks", message=message, is_fault=False)
+
+
+# Wrong answers.
+
+
+def _accepted_wholesale(reference: Reference, board: Board, tests: Sequence[_Played]) -> Iterator[Finding]:
+    """Answers that no test refuses; those that happen to be right prove nothing, and are passed over."""
+    for name in dict.fromkeys(name for one in tests for name in _wholesale(one)):
+        if _all_accepted(reference, tests, partial(_answer_of, name)):
+            yield Finding(where="all tests", message=f"accepts {name}")
+    less = wrong_answers.lower_precision(tests[0].data, tests[0].answer)
+    if less is None or any(word in board.task.description.casefold() for word in _WORDS[less]):
+        return
+    if _all_accepted(reference, tests, lambda one: _in_lower_precision(reference, one, less)):
+        dtype = str(less).removeprefix("torch.")
+        message = f"accepts an answer in {dtype}; if that is meant, say so in the statement"
+        yield Finding(where="all tests", message=message, is_fault=False)
+
+
+def _wholesale(one: _Played) -> dict[str, Any]:
+    return dict(wrong_answers.wholesale(one.data, one.answer))
+
+
+def _answer_of(name: str, one: _Played) -> Any:
+    return _wholesale(one).get(name)
+
+
+def _in_lower_precision(reference: Reference, one: _Played, less: torch.dtype) -> Any:
+    try:
+        return wrong_answers.rounded(reference.compute(wrong_answers.rounded(one.data, less)), less)
+    except TaskError:
+        return None  # the reference refuses such inputs: nobody can go that way
+
+
+def _all_accepted(reference: Reference, tests: Sequence[_Played], make: Callable[[_Played], Any]) -> bool:
+    tried = 0
+    for one in tests:
+        answer = make(one)
+        if answer is None or _same(answer, one.answer):
+            continue
+        tried += 1
+        if reference.objection(one.data, answer):
+            return False
+    return tried > 0
+
+
+def _accepted_somewhere(reference: Reference, tests: Sequence[_Played]) -> Iterator[Finding]:
+    """Answers that every test must refuse, tried in the smallest and in the largest."""
+    by_size = sorted((one for one in tests if one.elements), key=lambda one: one.elements)
+    for one in by_size[:1] + by_size[1:][-1:]:
+        for make in (wrong_answers.in_form, wrong_answers.in_one_element):
+            for name, answer in make(one.answer):
+                if not _same(answer, one.answer) and not reference.objection(one.data, answer):
+                    yield Finding(where=one.case.name, message=f"accepts {name}")
+
+
+def _same(a: Any, b: Any) -> bool:
+    return compare(a, b, rtol=0, atol=0)[0]

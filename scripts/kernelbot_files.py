@@ -1,0 +1,177 @@
+"""What a task in KernelBot's layout is made of: its keys, and every file that it names, wherever that lies.
+
+    task.yml                          keys, judged where they stand
+    files:      {name, source}        sources may lead up: ../utils.py, ../../other/eval.py
+    templates:  {language: source}
+    solutions/{correct,wrong}/*       and examples/<verdict>/*
+
+Files come from below one root only, and are source code: a task that names a stranger's ../../.ssh/id_rsa gets nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from harness.errors import TaskError, did_you_mean
+from harness.faults import Faults, Loc
+from harness.task_file import Section, TaskFile
+from harness.task_values import MAX_FILE_BYTES, SUBMISSION, FileName, Line
+from harness.yaml_file import read_yaml, windows_line_ends
+
+_SUFFIXES = {".py", ".cu", ".cuh", ".hip", ".cpp", ".cc", ".c", ".h", ".hpp", ".inl", ".txt", ".md", ".json"}
+_EXAMPLES = {"solutions/correct": "accepted", "solutions/wrong": "wrong_answer"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A task to be imported.  Nothing outside `root` comes along.
+
+    `shown` is what messages call the folder, where it was unpacked into one that is gone in the end.
+    """
+
+    name: str
+    folder: Path
+    root: Path
+    gpus: tuple[str, ...] = ()
+    deadline: str = ""
+    shown: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """All of a task, read: keys but for those of files, and files by the names that they get here."""
+
+    keys: dict[str, Any]
+    files: dict[str, bytes]
+    templates: dict[str, str]
+    """Language → name of its file."""
+    starters: dict[str, bytes]
+    """Templates and examples: what a submission looks like."""
+    from_outside: tuple[str, ...]
+
+    @property
+    def lang(self) -> str:
+        return str(self.keys.get("lang", "py"))
+
+    @property
+    def main(self) -> str | None:
+        """The Python program that judges, if the task brings one."""
+        config = self.keys.get("config")
+        return config.get("main") if isinstance(config, dict) else None
+
+
+class _Source(Section):
+    name: FileName
+    source: Annotated[str, Field(min_length=1)]
+
+
+class _Sources(Section):
+    """What `TaskFile` cannot read here: files that lie outside the folder."""
+
+    files: tuple[_Source, ...] = Field(default=(), max_length=64)
+    templates: dict[Line, str] = Field(default_factory=dict)
+
+
+def read_parts(found: Found) -> Parts:
+    """Read a task.
+
+    Raises:
+        TaskError: all that is wrong with its keys and its files, a line for each fault.
+    """
+    faults = Faults(found.folder / "task.yml")
+    keys = read_yaml(found.folder / "task.yml", faults)
+    parts = _Reader(found, faults).read(keys) if keys else None
+    if faults or not parts:
+        raise TaskError(str(faults))
+    return parts
+
+
+class _Reader:
+    def __init__(self, found: Found, faults: Faults) -> None:
+        self.found = found
+        self.faults = faults
+        self.outside: dict[str, None] = {}
+
+    def read(self, keys: dict[str, Any]) -> Parts:
+        rest = {key: value for key, value in keys.items() if key not in _Sources.model_fields}
+        sources = self._check(rest, {key: value for key, value in keys.items() if key not in rest})
+        files = self._files(sources)
+        templates, starters = self._templates(sources)
+        starters |= self._examples(f".{keys.get('lang', 'py')}")
+        return Parts(keys=rest, files=files, templates=templates, starters=starters, from_outside=tuple(self.outside))
+
+    def _check(self, rest: dict[str, Any], sources: dict[str, Any]) -> _Sources:
+        """Judge all keys where they stand, before anything follows from them."""
+        try:
+            TaskFile.model_validate(rest, context=self.found.folder)
+        except ValidationError as error:
+            self.faults.add_all(error, TaskFile)
+        try:
+            return _Sources.model_validate(sources)
+        except ValidationError as error:
+            self.faults.add_all(error, _Sources)
+            return _Sources()
+
+    def _files(self, sources: _Sources) -> dict[str, bytes]:
+        if sources.files:
+            return {
+                entry.name: self._read(entry.source, ("files", number, "source"))
+                for number, entry in enumerate(sources.files)
+                if entry.source != SUBMISSION
+            }
+        names = [name for name in ("task.py", "reference.py", "utils.py") if (self.found.folder / name).is_file()]
+        return {name: self._read(name, ()) for name in names}
+
+    def _templates(self, sources: _Sources) -> tuple[dict[str, str], dict[str, bytes]]:
+        names: dict[str, str] = {}
+        texts: dict[str, bytes] = {}
+        for language, source in sources.templates.items():
+            word = "_".join(re.findall(r"[a-z0-9]+", language.lower())) or "other"
+            names[language] = f"template{f'_{word}' if names else ''}{PurePosixPath(source).suffix}"
+            texts[names[language]] = self._read(source, ("templates", language))
+        return names, texts
+
+    def _examples(self, suffix: str) -> dict[str, bytes]:
+        folder = self.found.folder
+        ours = {f"examples/{path.name}": path.name for path in sorted(folder.glob("examples/[!._]*/"))}
+        return {
+            f"examples/{verdict}/{path.name}": self._read(f"{where}/{path.name}", ())
+            for where, verdict in (_EXAMPLES | ours).items()
+            for path in sorted((folder / where).glob(f"*{suffix}"))
+        }
+
+    def _read(self, source: str, place: Loc) -> bytes:
+        try:
+            path = self._locate(source)
+            content = path.read_bytes()
+        except ValueError as error:
+            self.faults.add(place, str(error))
+            return b""
+        except (OSError, RuntimeError) as error:  # RuntimeError: links that lead to each other
+            self.faults.add(place, f"'{source}' cannot be opened: {error}")
+            return b""
+        if b"\r\n" in content:
+            self.faults.add_elsewhere(path, windows_line_ends(path))
+        return content
+
+    def _locate(self, source: str) -> Path:
+        if PurePosixPath(source).is_absolute() or "\\" in source or not source.isprintable():
+            raise ValueError(f"{source!r} must be a path relative to the task's folder, with /")
+        path, root = (self.found.folder / source).resolve(), self.found.root.resolve()
+        if not path.is_relative_to(root):
+            raise ValueError(f"'{source}' leads out of {root.name}/, the only folder that is imported from")
+        if path.suffix not in _SUFFIXES or any(part.startswith(".") for part in path.relative_to(root).parts):
+            raise ValueError(f"'{source}' is no source file of a task")
+        if not path.is_file():
+            near = did_you_mean(path.name, (other.name for other in path.parent.glob("*") if other.is_file()))
+            raise ValueError(f"no file '{source}'{near}")
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise ValueError(f"'{source}' is larger than {MAX_FILE_BYTES // 2**20} MiB")
+        if not path.is_relative_to(self.found.folder.resolve()):
+            self.outside[source] = None
+        return path

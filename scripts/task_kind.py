@@ -1,0 +1,148 @@
+"""Who can judge a task of KernelBot's: our referee, or only the program that it brings?  Told from its text.
+
+The referee makes inputs, knows answers and checks outputs, so it needs a reference.py with all three functions, inputs
+that can cross to another process, and a submission that is a `custom_kernel`.  Where one of them is missing, the
+task's own evaluator is the only one that knows what to do.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+FUNCTIONS = ("generate_input", "ref_kernel", "check_implementation")
+
+_PLAIN_BASES = {"TypedDict", "IntEnum", "StrEnum"}
+"""Classes whose values are dicts, numbers or text."""
+_MOVES = {"to", "cuda", "cpu", "eval", "half", "bfloat16", "float"}
+"""Methods that give back the same object, elsewhere."""
+_OWN_CLOCK = re.compile(rb"CUDAGraph|cuda\.graph\(|do_bench_cudagraph")
+"""An evaluator that times replays of a graph, and not a call."""
+
+
+def why_script(values: Mapping[str, Any], files: Mapping[str, bytes], starters: Sequence[bytes]) -> str:
+    """Why the referee cannot judge a task; "" if it can.
+
+    Args:
+        values: of its task.yml.
+        files: by the name that they are imported as.
+        starters: its templates and solutions, as far as they are Python.
+    """
+    if values.get("lang") == "cu":
+        return "its submissions are compiled by the task's own program (lang: cu)"
+    if values.get("evaluator") == "script":
+        return "its task.yml says so"
+    if values.get("multi_gpu") is True or any("world_size" in case for case in _cases(values)):
+        return "it runs on several GPUs"
+    missing = [name for name in FUNCTIONS if name not in names_of(files.get("reference.py", b""))]
+    if missing:
+        return f"its reference.py has no {', '.join(missing)}"
+    if made := _class_in_inputs(files):
+        return f"generate_input makes a {made}, which cannot cross to another process"
+    if starters and not any("custom_kernel" in names_of(source) for source in starters):
+        return "its template defines no custom_kernel"
+    if _OWN_CLOCK.search(_evaluator(values, files)):
+        return "its evaluator times something else than one call"
+    return ""
+
+
+def names_of(source: bytes) -> set[str]:
+    """What a module defines or imports at its top."""
+    return {name for node in _parse(source).body for name in _names_made_by(node)}
+
+
+def required_arguments(source: bytes, function: str) -> list[str]:
+    """The arguments without defaults of one of a module's functions."""
+    found = next((node for node in _functions(source) if node.name == function), None)
+    if not found:
+        return []
+    positional = [*found.args.posonlyargs, *found.args.args]
+    required = positional[: len(positional) - len(found.args.defaults)]
+    named = [arg for arg, value in zip(found.args.kwonlyargs, found.args.kw_defaults, strict=True) if value is None]
+    return [arg.arg for arg in (*required, *named)]
+
+
+def _cases(values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [*values.get("tests", ()), *values.get("benchmarks", ())]
+
+
+def _class_in_inputs(files: Mapping[str, bytes]) -> str | None:
+    """The first class of the task's own whose objects generate_input returns."""
+    sources = [source for name, source in files.items() if name.endswith(".py")]
+    own = {
+        node.name for source in sources for node in _classes(source) if not _PLAIN_BASES & set(_last_names(node.bases))
+    }
+    maker = next((node for node in _functions(files.get("reference.py", b"")) if node.name == "generate_input"), None)
+    if not maker:
+        return None
+    objects = {
+        target.id: made
+        for node in ast.walk(maker)
+        if isinstance(node, ast.Assign) and (made := _class_of(node.value)) in own
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    returned = [part for node in ast.walk(maker) if isinstance(node, ast.Return) for part in _parts(node.value)]
+    classes = (objects.get(part.id) if isinstance(part, ast.Name) else _class_of(part) for part in returned)
+    return next((made for made in classes if made in own), None)
+
+
+def _class_of(value: ast.expr) -> str:
+    """`KVCache` for `KVCache(shape).to("cuda")`, or whatever is called there."""
+    match value:
+        case ast.Call(func=ast.Attribute(value=inner, attr=attr)) if attr in _MOVES:
+            return _class_of(inner)
+        case ast.Call(func=ast.Name(id=name)):
+            return name
+    return ""
+
+
+def _parts(value: ast.expr | None) -> Iterator[ast.expr]:
+    match value:
+        case ast.Tuple(elts=items) | ast.List(elts=items) | ast.Dict(values=items):
+            for item in items:
+                yield from _parts(item)
+        case ast.expr():
+            yield value
+
+
+def _classes(source: bytes) -> list[ast.ClassDef]:
+    return [node for node in _parse(source).body if isinstance(node, ast.ClassDef)]
+
+
+def _last_names(bases: Iterable[ast.expr]) -> Iterator[str]:
+    for base in bases:
+        if isinstance(base, ast.Name | ast.Attribute):
+            yield base.id if isinstance(base, ast.Name) else base.attr
+
+
+def _evaluator(values: Mapping[str, Any], files: Mapping[str, bytes]) -> bytes:
+    config = values.get("config")
+    main = config.get("main") if isinstance(config, dict) else None
+    return files.get(main, b"") if isinstance(main, str) else b""
+
+
+def _functions(source: bytes) -> list[ast.FunctionDef]:
+    return [node for node in _parse(source).body if isinstance(node, ast.FunctionDef)]
+
+
+def _parse(source: bytes) -> ast.Module:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module(body=[], type_ignores=[])
+
+
+def _names_made_by(node: ast.stmt) -> Iterator[str]:
+    match node:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.Assign(targets=targets):
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            yield from (alias.asname or alias.name for alias in names)
+        case ast.If(body=body, orelse=orelse) | ast.Try(body=body, orelse=orelse):
+            for inner in (*body, *orelse):
+                yield from _names_made_by(inner)

@@ -1,0 +1,175 @@
+"""The files of a new task, as text: softsign, which is small enough to be read at once and has all that a task has.
+
+task.yml  task.py  reference.py  template.py
+examples/accepted/three_passes.py           the anchor
+examples/wrong_answer/in_half_precision.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from textwrap import indent
+
+import yaml
+
+from scripts.task_writing import SCHEMA_LINE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """What the author has said."""
+
+    name: str
+    title: str
+    about: str
+    gpus: tuple[str, ...]
+
+
+def scaffold(wishes: Wishes) -> dict[str, bytes]:
+    """Name and content of every file."""
+    directive = f"#!POPCORN leaderboard {wishes.name}\n"
+    files = {
+        "task.yml": _task_yml(wishes),
+        "task.py": _TASK,
+        "reference.py": _REFERENCE,
+        "template.py": directive + _HOW.replace("NAME", wishes.name) + _TEMPLATE,
+        "examples/accepted/three_passes.py": directive + _ACCEPTED,
+        "examples/wrong_answer/in_half_precision.py": directive + _WRONG,
+    }
+    return {name: text.encode() for name, text in files.items()}
+
+
+def _task_yml(wishes: Wishes) -> str:
+    head = yaml.safe_dump({"title": wishes.title}, allow_unicode=True, width=1000)
+    gpus = yaml.safe_dump(list(wishes.gpus), default_flow_style=True, width=1000).strip()
+    boards = set(wishes.gpus)
+    cases = _SMALL if boards == {"CPU"} else _LARGE + (_SMALL_ON_CPU if "CPU" in boards else "")
+    # The author's own words last: they might hold one of the words that stand for others here.
+    body = (_STATEMENT + cases + _RANKING).replace("GPUS", gpus).replace("ABOUT", " ".join(wishes.about.split()))
+    return SCHEMA_LINE + head + body
+
+
+_STATEMENT = """\
+description: |
+  ABOUT
+
+  `custom_kernel` gets a contiguous `float32` tensor `x` of shape `(size,)` and returns a `float32` tensor of the same
+  shape. The input is yours; you may overwrite it.
+
+  **Tolerance.** Every element must be right to 5e-7 of its value.
+
+  **Example**:
+
+      x = [1.0, -3.0, 0.0]
+      y = [0.5, -0.75, 0.0]
+lang: py
+gpus: GPUS
+templates: {Python: template.py}
+anchor: examples/accepted/three_passes.py
+
+# Every case is a call of generate_input with these arguments; `seed` is replaced by a secret one when it counts.
+tests:
+  - {size: 1, seed: 1201}
+  - {size: 127, seed: 4242}
+  - {size: 65537, seed: 9173}
+"""
+
+_SMALL = """\
+benchmarks:
+  - {size: 1048576, seed: 2146}
+  - {size: 1500001, seed: 6256}
+case_timeout: 5
+compile_timeout: 60
+memory_gib: 4
+"""
+
+_LARGE = """\
+benchmarks:
+  - {size: 67108864, seed: 2146}
+  - {size: 134217729, seed: 6256}
+"""
+
+_SMALL_ON_CPU = f"per_gpu:\n  CPU:\n{indent(_SMALL, '    ')}"
+
+_RANKING = """\
+
+ranking_by: geom
+work: {bytes: "2 * size * 4", flops: "3 * size", dtype: float32}
+"""
+
+_TASK = '''\
+"""What goes in and what comes out."""
+
+import torch
+
+input_t = torch.Tensor
+"""`x`: float32, shape (size,), contiguous."""
+
+output_t = torch.Tensor
+"""`y`: float32, shape (size,)."""
+'''
+
+_REFERENCE = '''\
+"""What is right: computed with more digits than are asked for."""
+
+import torch
+from task import input_t, output_t
+
+from harness.checker import compare
+
+# An absolute value is exact; the sum and the quotient are rounded once each, by 2^-24 of their value.  So an honest
+# kernel is off by 2^-23 at most; four times that is granted to those that divide by a reciprocal.
+# float16 is off by 2^-11: far beyond.
+RTOL = 2**-21
+
+
+def generate_input(size: int, seed: int) -> input_t:
+    torch.manual_seed(seed)
+    return torch.randn(size)
+
+
+def ref_kernel(data: input_t) -> output_t:
+    x = data.double()
+    return (x / (1 + x.abs())).float()
+
+
+def check_implementation(data: input_t, output: output_t) -> tuple[bool, str]:
+    return compare(output, ref_kernel(data), rtol=RTOL, atol=0)
+'''
+
+_HOW = """\
+# Save this as submissions/NAME/<your login>/submission.py and open a pull request:
+# a draft is only tested, one that is ready for review is ranked.
+# Before that, on your own machine: pullrank test submission.py
+"""
+
+_TEMPLATE = '''\
+"""Right and simple: three passes over memory, where one would do."""
+
+from task import input_t, output_t
+
+
+def custom_kernel(data: input_t) -> output_t:
+    return data / (1 + data.abs())
+'''
+
+_ACCEPTED = '''\
+"""One pass for each operation.  It is the anchor: every submission is timed beside it."""
+
+from task import input_t, output_t
+
+
+def custom_kernel(data: input_t) -> output_t:
+    return data / (1 + data.abs())
+'''
+
+_WRONG = '''\
+"""Computes in float16, which is half the bytes, and keeps three digits of seven."""
+
+from task import input_t, output_t
+
+
+def custom_kernel(data: input_t) -> output_t:
+    x = data.half()
+    return (x / (1 + x.abs())).float()
+'''

@@ -1,0 +1,226 @@
+"""`pullrank task show / template / files / eval-code`: what there is to see of a task before, and while, one competes.
+
+show        statement, boards, cases, limits           template     the file to start from
+files       every file of it, or the text of one       eval-code    what judges it, and at which edition
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.markdown import Markdown
+
+from harness import __version__
+from harness.errors import TaskError, did_you_mean
+from harness.provenance import harness_digest
+from harness.task import METHOD, Board, Case, Evaluator, Task
+from scripts.repository import TASKS, require_task
+from scripts.terminal import cell, console, table
+
+in_tasks = click.option(
+    "--tasks", "folder", type=click.Path(path_type=Path), default=TASKS, help="Folder of the tasks. Default: tasks/."
+)
+as_json_too = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+_REFEREE = ("harness/judge.py", "harness/game.py", "harness/referee.py", "harness/checker.py", "harness/clock.py")
+"""Where to read how it is judged, from the outside in."""
+
+
+@click.command()
+@click.argument("name")
+@in_tasks
+@as_json_too
+def show(name: str, folder: Path, as_json: bool) -> None:
+    """Show a task: statement, boards, cases and limits.
+
+    Example: pullrank task show vectoradd
+    """
+    found = require_task(name, folder)
+    if as_json:
+        click.echo(json.dumps(_facts(found), indent=1))
+        return
+    stdout = console()
+    stdout.print(found.title, style="bold")
+    stdout.print(Markdown(found.description) if stdout.is_terminal else found.description)
+    for board in found.boards:
+        _print_cases(board)
+    stdout.print(f"Open: {closing(found)}. Ranked by: {found.ranking_by}.")
+    stdout.print(f"Files beside yours: {', '.join(found.shared_files) or 'none'}.")
+    stdout.print(f"Templates: {', '.join(found.templates) or 'none'} (pullrank task template {found.name}).")
+
+
+@click.command()
+@click.argument("name")
+@click.option("--language", help="Which template, as `task show` names them. Default: the first.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write it to this new file.")
+@in_tasks
+def template(name: str, language: str | None, out: Path | None, folder: Path) -> None:
+    """Print a task's template, the file to start from.
+
+    Example: pullrank task template vectoradd --out submission.py
+    """
+    text = _template(require_task(name, folder), language).read_text("utf-8")
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    with out.open("x", encoding="utf-8") as file:
+        file.write(text)
+    click.echo(f"{out}: try it with `pullrank test {out} --task {name}`")
+
+
+def _template(task: Task, language: str | None) -> Path:
+    if not task.templates:
+        raise TaskError(f"{task.name} has no template; its examples/accepted/ show what a submission looks like")
+    by_name = {known.casefold(): path for known, path in task.templates.items()}
+    wanted = (language or next(iter(task.templates))).casefold()
+    if wanted not in by_name:
+        known = ", ".join(task.templates)
+        near = did_you_mean(wanted, task.templates)
+        raise TaskError(f"{task.name} has no template for '{language}'{near or '.'} It has: {known}")
+    return by_name[wanted]
+
+
+@click.command()
+@click.argument("name")
+@click.argument("file", required=False)
+@in_tasks
+@as_json_too
+def files(name: str, file: str | None, folder: Path, as_json: bool) -> None:
+    """List the files of a task and who sees them, or print the text of one.
+
+    Example: pullrank task files vectoradd reference.py
+    """
+    task = require_task(name, folder)
+    listed = _listed(task)
+    if file:
+        if file not in listed:
+            near = did_you_mean(file, listed) or f"; see: pullrank task files {name}"
+            raise TaskError(f"{task.name} has no file '{file}'{near}")
+        click.echo(listed[file][1], nl=False)
+    elif as_json:
+        click.echo(json.dumps([_file_facts(where, role, text) for where, (role, text) in listed.items()], indent=1))
+    else:
+        made = table("", "File", "What it is", "Lines", right=("Lines",))
+        for where, (role, text) in listed.items():
+            made.add_row(cell(where), role, str(text.count(b"\n")))
+        console().print(made)
+
+
+def _listed(task: Task) -> dict[str, tuple[str, bytes]]:
+    """Every file of a task, by the name that it is asked for with: what it is, and its content."""
+    roles = {
+        name: ("the reference; players never see it" if name == "reference.py" else "beside every submission", text)
+        for name, text in task.files.items()
+    }
+    for language, path in task.templates.items():
+        roles[_place(task, path)] = (f"template for {language}", path.read_bytes())
+    for example in task.examples:
+        what = f"example that must get {example.verdict}" + (", the anchor" if example.path == task.anchor else "")
+        roles[_place(task, example.path)] = (what, example.path.read_bytes())
+    return {"task.yml": ("the task", (task.folder / "task.yml").read_bytes())} | roles
+
+
+def _place(task: Task, path: Path) -> str:
+    """Relative to the task's folder, or to the tree around it."""
+    return path.relative_to(task.folder if path.is_relative_to(task.folder) else task.folder.parent).as_posix()
+
+
+def _file_facts(where: str, role: str, text: bytes) -> dict[str, Any]:
+    return {"file": where, "role": role, "bytes": len(text), "lines": text.count(b"\n")}
+
+
+@click.command("eval-code")
+@click.argument("name")
+@in_tasks
+@as_json_too
+def eval_code(name: str, folder: Path, as_json: bool) -> None:
+    """Say where and by what a task is judged, and at which edition.
+
+    Example: pullrank task eval-code vectoradd
+    """
+    task = require_task(name, folder)
+    programs = programs_of(task)
+    if as_json:
+        editions = {board.gpu: board.edition for board in task.boards}
+        facts = {"task": task.name, "evaluator": task.evaluator, "code": programs, "editions": editions}
+        click.echo(json.dumps(facts | {"method": METHOD, "harness": harness_digest()}, indent=1))
+        return
+    who = "PullRank's referee" if task.evaluator is Evaluator.REFEREE else "the task's own program, inside the walls"
+    click.echo(f"{task.name} is judged by {who}: harness {__version__} ({harness_digest()[:12]}), method {METHOD}.")
+    click.echo(f"Code: {', '.join(programs)}.")
+    for board in task.boards:
+        click.echo(f"{board.gpu}: edition {board.edition}")
+
+
+def programs_of(task: Task) -> list[str]:
+    """The files that decide: ours from the outside in, or the task's own."""
+    config = task.config
+    if task.evaluator is Evaluator.REFEREE or not config:
+        return [*_REFEREE, f"tasks/{task.name}/reference.py"]
+    return [f"tasks/{task.name}: {name}" for name in (config.sources or (config.main,)) if name]
+
+
+def closing(task: Task) -> str:
+    """Until when a task is open."""
+    if not task.ranks:
+        return "for trying only"
+    if task.deadline is None:
+        return "without end"
+    until = f"{task.deadline.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    return f"until {until}" if task.is_open(datetime.now(UTC)) else f"closed since {until}"
+
+
+def _print_cases(board: Board) -> None:
+    made = table(f"\n{board.gpu}", "Kind", "Case")
+    for case in (*board.tests, *board.benchmarks):
+        made.add_row(case.kind, case.name)
+    limits = ", ".join(f"{_in_words(name)} {value:g}" for name, value in asdict(board.limits).items())
+    console().print(made, f"Limits: {limits}")
+
+
+def _in_words(field: str) -> str:
+    """`case timeout (s)` for `case_timeout_s`."""
+    name, _, unit = field.rpartition("_")
+    return f"{name.replace('_', ' ')} ({'GiB' if unit == 'gib' else unit})"
+
+
+def summary(task: Task) -> dict[str, Any]:
+    """A task in the list of tasks, for scripts."""
+    return {
+        "name": task.name,
+        "title": task.title,
+        "lang": task.lang,
+        "gpus": task.gpus,
+        "deadline": task.deadline and task.deadline.isoformat(),
+        "open": task.is_open(datetime.now(UTC)),
+    }
+
+
+def _facts(task: Task) -> dict[str, Any]:
+    return summary(task) | {
+        "description": task.description,
+        "evaluator": task.evaluator,
+        "ranking_by": task.ranking_by,
+        "files": list(task.shared_files),
+        "templates": list(task.templates),
+        "boards": [_board_facts(board) for board in task.boards],
+    }
+
+
+def _board_facts(board: Board) -> dict[str, Any]:
+    return {
+        "gpu": board.gpu,
+        "edition": board.edition,
+        "tests": [_params(case) for case in board.tests],
+        "benchmarks": [_params(case) for case in board.benchmarks],
+        "limits": asdict(board.limits),
+    }
+
+
+def _params(case: Case) -> dict[str, Any]:
+    return dict(case.params)

@@ -1,0 +1,88 @@
+"""A zip that somebody sent, unpacked: every member is looked at before the first byte is written.
+
+Refused are names that lead out of the folder, links, members that are encrypted or stand twice, and more than a
+task needs.  What a member claims to weigh is not believed: its bytes are counted as they come.
+"""
+
+from __future__ import annotations
+
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from harness.errors import TaskError
+
+MAX_MEMBERS = 1000
+MAX_BYTES = 32 * 1024 * 1024
+"""Of all members together, unpacked."""
+
+_CHUNK = 1 << 16
+_RUBBISH = ("__MACOSX", ".DS_Store", "__pycache__")
+"""What programs for packing leave in a zip."""
+
+
+def unpack(path: Path, into: Path) -> None:
+    """Write the members of the zip at `path` into the empty folder `into`.
+
+    Raises:
+        TaskError: all that is wrong with its members, or with the zip itself.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [info for info in archive.infolist() if not _is_rubbish(info.filename) and not info.is_dir()]
+            if faults := list(_faults(members)):
+                raise TaskError("\n".join(f"{path}: {fault}" for fault in faults[:20]))
+            left = MAX_BYTES
+            for info in members:
+                left -= _write(archive, info, into / info.filename, left)
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
+        raise TaskError(f"{path}: not a zip that can be read: {error}") from None
+    except _TooLarge:
+        raise TaskError(f"{path}: more than {MAX_BYTES // 2**20} MiB when unpacked; a task is source code") from None
+
+
+class _TooLarge(Exception):
+    pass
+
+
+def _is_rubbish(name: str) -> bool:
+    return any(part in _RUBBISH for part in name.split("/"))
+
+
+def _faults(members: list[zipfile.ZipInfo]) -> Iterator[str]:
+    if len(members) > MAX_MEMBERS:
+        yield f"{len(members)} files; at most {MAX_MEMBERS}"
+        return
+    seen: set[str] = set()
+    for info in members:
+        if fault := _fault_of(info, seen):
+            yield f"{info.filename[:200]!r} {fault}"
+        seen.add(info.filename.casefold())
+
+
+def _fault_of(info: zipfile.ZipInfo, seen: set[str]) -> str:
+    name = PurePosixPath(info.filename)
+    if name.is_absolute() or ".." in name.parts or "\\" in info.filename or ":" in name.parts[0]:
+        return "leads out of the zip"
+    if stat.S_ISLNK(info.external_attr >> 16):
+        return "is a link; put the file itself into the zip"
+    if not info.filename.isprintable() or len(info.filename) > 200 or len(name.parts) > 10:
+        return "is no name for a file of a task"
+    if info.flag_bits & 0x1:
+        return "is encrypted"
+    return "stands twice" if info.filename.casefold() in seen else ""
+
+
+def _write(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, most: int) -> int:
+    """Unpack one member, and say how many bytes it had."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    count = 0
+    with archive.open(info) as source, path.open("wb") as target:
+        while chunk := source.read(_CHUNK):
+            count += len(chunk)
+            if count > most:
+                raise _TooLarge
+            target.write(chunk)
+    return count

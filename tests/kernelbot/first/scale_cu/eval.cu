@@ -1,0 +1,3 @@
+#include "task.h"
+
+int main() { return 0; }

@@ -1,0 +1,191 @@
+"""What is found wrong with a task before anybody is judged by it: checks that let too much through, and cases that don't fit."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from harness.probes import Finding, find_flaws
+from harness.task import Board, load_task
+from harness.wrong_answers import in_form, in_one_element, lower_precision, rounded, wholesale
+
+GENERATE = """\
+def generate_input(size, seed):
+    torch.manual_seed(seed)
+    return torch.randn(size)
+"""
+KERNEL = """\
+def ref_kernel(data):
+    return 2 * data
+"""
+CHECK = """\
+def check_implementation(data, output):
+    return compare(output, ref_kernel(data), rtol=1e-5, atol=1e-7)
+"""
+YML = "tests: [{size: 1, seed: 1}, {size: 40, seed: 2}]\nbenchmarks: [{size: 8, seed: 1}]\n"
+EXAMPLE = "def custom_kernel(data):\n    return data\n"
+
+
+def board(folder: Path, *parts: str, yml: str = "", description: str = "") -> Board:
+    """A board whose reference.py is made of `parts`; of what is not said, the right part is taken."""
+    given = {part.split("(")[0].removeprefix("def "): part for part in parts}
+    right = {"generate_input": GENERATE, "ref_kernel": KERNEL, "check_implementation": CHECK}
+    source = "import torch\nfrom harness.checker import compare\n" + "".join((right | given).values())
+    files = {"task.yml": f"description: '{description}'\n{YML}{yml}", "task.py": "", "reference.py": source}
+    files |= {f"examples/{verdict}/it.py": EXAMPLE for verdict in ("accepted", "wrong_answer")}
+    for name, content in files.items():
+        path = folder / "doubling" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return load_task(folder / "doubling").board("CPU")
+
+
+def check(body: str) -> str:
+    return f"def check_implementation(data, output):\n    right = ref_kernel(data)\n    {body}\n"
+
+
+def flaws(found: list[Finding], *, faults: bool = True) -> set[str]:
+    return {one.message for one in found if one.is_fault is faults}
+
+
+def test_a_good_task_has_no_flaws(tmp_path: Path) -> None:
+    assert find_flaws(board(tmp_path)) == []
+
+
+ACCEPTED = {
+    "a check that accepts everything": (check("return True, ''"), {
+        "accepts nothing but zeros", "accepts the mean everywhere", "accepts the input, given back", "accepts None",
+        "accepts one dimension too many", "accepts a last column missing", "accepts the dtype float64",
+        "accepts nothing but NaN", "accepts a wrong first element", "accepts NaN as the last element",
+    }),
+    "a check that only looks at the mean": (
+        check("return compare(output.mean(), right.mean(), rtol=1e-3, atol=1e-3)"), {"accepts the mean everywhere"},
+    ),
+    "a check that a NaN gets through": (
+        check("return not ((output - right).abs() > 1e-5).any().item(), ''"), {"accepts nothing but NaN"},
+    ),
+    "a check that broadcasts": (check("return bool(torch.isclose(output, right).all()), ''"), {
+        "accepts one dimension too many",
+    }),
+    "a check that widens": (check("return compare(output.float(), right, rtol=1e-5, atol=1e-7)"), {
+        "accepts the dtype float64",
+    }),
+    "a check that leaves out the last": (check("return compare(output[:-1], right[:-1], rtol=1e-5, atol=1e-7)"), {
+        "accepts a wrong last element", "accepts NaN as the last element",
+    }),
+    "a check that takes samples": (check("return compare(output[::39], right[::39], rtol=1e-5, atol=1e-7)"), {
+        "accepts a wrong middle element", "accepts a wrong odd-placed element",
+    }),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "messages"), ACCEPTED.values(), ids=ACCEPTED)
+def test_what_a_check_lets_through_is_a_fault(source: str, messages: set[str], tmp_path: Path) -> None:
+    found = flaws(find_flaws(board(tmp_path, source)))
+    assert messages <= found, found
+
+
+def test_a_check_that_accepts_nothing_is_told_once_with_its_line(tmp_path: Path) -> None:
+    found = find_flaws(board(tmp_path, check("return False, 'no'")))
+    assert [one.where for one in found] == ["size: 1, seed: 1"]
+    assert "tasks/doubling/reference.py:8: check_implementation refuses the answer of ref_kernel itself: no" in str(
+        found
+    )
+
+
+RAISED = {
+    "a missing package": ("import no_such_package\n" + KERNEL, "No module named 'no_such_package'"),
+    "no seed": ("def generate_input(size, seed):\n    return torch.ones(size)\n", "the same values for every seed"),
+    "a clock as seed": (
+        "def generate_input(size, seed):\n    import time\n    torch.manual_seed(time.perf_counter_ns())\n"
+        "    return torch.randn(size)\n",
+        "makes other inputs from the same seed",
+    ),
+    "an argument too many": (GENERATE.replace("size,", "length,"), "unexpected keyword argument 'size'"),
+}
+
+
+@pytest.mark.parametrize(("source", "message"), RAISED.values(), ids=RAISED)
+def test_what_keeps_a_case_from_being_played_is_a_fault(source: str, message: str, tmp_path: Path) -> None:
+    found = find_flaws(board(tmp_path, source))
+    assert any(message in one.message and one.is_fault for one in found), found
+
+
+def test_half_precision_is_a_warning_unless_the_statement_speaks_of_it(tmp_path: Path) -> None:
+    loose = check("return compare(output, right, rtol=1e-2, atol=1e-3)")
+    warning = {"accepts an answer in float16; if that is meant, say so in the statement"}
+    assert flaws(find_flaws(board(tmp_path / "a", loose)), faults=False) == warning
+    assert find_flaws(board(tmp_path / "b", loose, description="In float16, if you like.")) == []
+    assert find_flaws(board(tmp_path / "c")) == []
+
+
+def test_a_wrong_answer_that_happens_to_be_right_proves_nothing(tmp_path: Path) -> None:
+    same = "def ref_kernel(data):\n    return data.clone()\n"
+    assert find_flaws(board(tmp_path / "identity", same)) == []
+    zeros = "def ref_kernel(data):\n    return torch.zeros_like(data)\n"
+    assert find_flaws(board(tmp_path / "zeros", zeros)) == []
+
+
+def test_cases_must_fit_the_memory_and_the_time_of_the_board(tmp_path: Path) -> None:
+    large = GENERATE.replace("torch.randn(size)", "torch.randn(size).repeat(2**9)")
+    found = find_flaws(board(tmp_path / "a", large, yml="memory_gib: 0.0001\n"))
+    assert flaws(found) == {"inputs and answer take 0.00015 GiB; memory_gib is 0.0001"}
+    assert flaws(found, faults=False) == set()
+    found = find_flaws(board(tmp_path / "b", yml="ranked_timeout: 0.001\ncase_timeout: 0.0000001\n"))
+    assert flaws(found) == set()
+    assert any("ranked_timeout is 0.001" in message for message in flaws(found, faults=False))
+    assert any("the reference itself takes 0.0 s" in message for message in flaws(found, faults=False))
+
+
+def test_every_tensor_of_an_answer_is_spoiled(tmp_path: Path) -> None:
+    two = "def ref_kernel(data):\n    return 2 * data, {'sorted': data.sort().values}\n"
+    first_only = check("return compare(output[0], right[0], rtol=1e-5, atol=1e-7)")
+    found = flaws(find_flaws(board(tmp_path, two, first_only)))
+    assert "accepts a wrong middle element in tensor 2 of 2" in found
+    assert not any("tensor 1 of 2" in message for message in found)
+
+
+# The wrong answers themselves.
+
+DTYPES = ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "int64", "int8", "uint8", "bool", "complex64"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("make", [in_form, in_one_element])
+def test_wrong_answers_differ_from_the_right_one_and_leave_it_alone(make: Callable[[Any], Any], dtype: str) -> None:
+    right = (torch.arange(12).reshape(3, 4) % 2).to(getattr(torch, dtype))
+    before = right.clone()
+    wrong = list(make(right))
+    assert len(wrong) >= 3
+    for name, answer in wrong:
+        is_same = isinstance(answer, torch.Tensor) and answer.dtype is right.dtype and answer.shape == right.shape
+        assert not (is_same and torch.equal(_bytes(answer), _bytes(right))), name
+    assert torch.equal(_bytes(right), _bytes(before))
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().view(torch.uint8)
+
+
+def test_the_largest_integer_and_infinity_can_be_spoiled_too() -> None:
+    for right in (torch.tensor([127], dtype=torch.int8), torch.tensor([float("inf")]), torch.tensor([float("nan")])):
+        assert [name for name, answer in in_one_element(right) if not torch.equal(answer, right)]
+
+
+def test_the_input_given_back_is_the_part_that_looks_like_the_answer() -> None:
+    answer, other = torch.ones(2, 3), torch.zeros(2, 3)
+    assert dict(wholesale((torch.ones(5), other), answer))["the input, given back"] is other
+    assert "the input, given back" not in dict(wholesale(torch.ones(5), answer))
+
+
+def test_rounding_keeps_the_dtype_and_touches_only_what_has_more_digits() -> None:
+    tree = {"x": torch.tensor([0.1]), "n": torch.tensor([3])}
+    less = lower_precision(tree)
+    assert less is torch.float16
+    after = rounded(tree, less)
+    assert after["x"].dtype is torch.float32
+    assert after["x"].item() == torch.tensor(0.1).half().float().item() != tree["x"].item()
+    assert after["n"] is tree["n"]
+    assert lower_precision(torch.tensor([3])) is None

@@ -1,0 +1,402 @@
+"""Tasks of KernelBot's layout become ours: what is made of them, who judges them, and what is refused without a trace.
+
+kernelbot/first.yaml    a set, re-made: six problems that share files above them
+"""
+
+import json
+import shutil
+import stat
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from harness.task import Evaluator, Language, Ranking, Task, load_task
+from scripts.cli import run
+from scripts.device_alias import cuda_lines, without_cuda
+from scripts.kernelbot import task_name
+from scripts.task_kind import why_script
+
+SETS = Path(__file__).parent / "kernelbot"
+SCALE = SETS / "first" / "scale_py"
+OLD = """\
+import torch
+
+
+def generate_input():
+    return torch.randn(64)
+
+
+def ref_kernel(data):
+    return data.sort().values
+
+
+def check_implementation(user_output, reference_output):
+    return torch.equal(user_output, reference_output)
+"""
+
+
+def imported(out: Path, *arguments: str | Path) -> dict[str, Task]:
+    assert run(["task", "import", *map(str, arguments), "--out", str(out)]) == 0
+    return {path.parent.name: load_task(path.parent) for path in sorted(out.glob("*/task.yml"))}
+
+
+def refused(capsys: pytest.CaptureFixture[str], out: Path, *arguments: str | Path) -> str:
+    """What is said; and nothing may have been written."""
+    assert run(["task", "import", *map(str, arguments), "--out", str(out)]) == 2
+    assert not list(out.glob("*/*")), "something half-written"
+    return capsys.readouterr().err
+
+
+def own_set(folder: Path) -> Path:
+    """A copy of the sets, to be spoiled."""
+    shutil.copytree(SETS, folder / "problems")
+    return folder / "problems"
+
+
+def zipped(path: Path, *members: tuple[str | zipfile.ZipInfo, str]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in members:
+            archive.writestr(name, text)
+    return path
+
+
+# What is made of them.
+
+
+def test_a_set_becomes_tasks_with_its_boards_its_deadlines_and_the_files_from_above(tmp_path, capsys):
+    tasks = imported(tmp_path, SETS / "first.yaml")
+    assert sorted(tasks) == ["cached", "replay", "rowmax", "scale_cu", "scale_v2", "twogpu"]
+    scale = tasks["scale_v2"]
+    assert scale.gpus == ("H100", "A100")
+    assert f"{scale.deadline:%Y-%m-%d %H:%M %Z}" == "2027-05-01 06:30 UTC"
+    assert f"{tasks['cached'].deadline:%Y-%m-%d}" == "2027-06-30"
+    assert scale.files["utils.py"] == (SETS / "utils.py").read_bytes()
+    assert list(scale.templates) == ["Python", "Triton"]
+    assert [case.params["factor"] for case in scale.tests] == [3, -2]
+    said = capsys.readouterr().out
+    assert "came along: ../../utils.py" in said
+    assert "6 imported" in said
+
+
+def test_referee_and_script_are_told_apart(tmp_path, capsys):
+    tasks = imported(tmp_path, SETS / "first.yaml")
+    assert {name for name, task in tasks.items() if task.evaluator is Evaluator.REFEREE} == {"scale_v2", "rowmax"}
+    said = capsys.readouterr().out
+    for why in ("generate_input makes a Cache", "several GPUs", "times something else", "lang: cu"):
+        assert why in said
+    assert "eval.py" in tasks["cached"].files
+    assert "eval.py" not in tasks["scale_v2"].files, "the referee judges it; its evaluator is left alone"
+    assert tasks["scale_cu"].lang is Language.CU
+    assert tasks["scale_cu"].config and tasks["scale_cu"].config.sources == ("eval.cu", "submission.cu")
+
+
+def test_the_last_benchmark_ranks_where_nothing_is_said_and_that_is_written_out(tmp_path):
+    tasks = imported(tmp_path, SETS / "first.yaml")
+    assert tasks["rowmax"].ranking_by is Ranking.LAST
+    assert "ranking_by: last\n" in (tmp_path / "rowmax" / "task.yml").read_text()
+    assert tasks["scale_v2"].ranking_by is Ranking.GEOM
+
+
+def test_tuples_and_lists_stay_what_they_are(tmp_path):
+    tests = imported(tmp_path, SETS / "first.yaml")["rowmax"].tests
+    assert [case.params["shape"] for case in tests] == [(4, 8), (33, 65)]
+
+
+def test_solutions_become_examples_and_what_is_missing_is_made_of_the_reference(tmp_path):
+    tasks = imported(tmp_path, SETS / "first.yaml")
+    names = {name: [str(one.path.relative_to(task.folder)) for one in task.examples] for name, task in tasks.items()}
+    assert names["scale_v2"] == ["examples/accepted/into_new_memory.py", "examples/wrong_answer/forgets_the_last.py"]
+    assert names["rowmax"] == ["examples/accepted/reference.py", "examples/wrong_answer/zeros.py"]
+
+
+def test_directives_name_the_task_as_it_is_called_here_and_no_gpu(tmp_path):
+    scale = imported(tmp_path, SETS / "first.yaml")["scale_v2"]
+    for path in (*scale.templates.values(), *(one.path for one in scale.examples)):
+        first, second, *_ = path.read_text().splitlines()
+        assert first == "#!POPCORN leaderboard scale_v2"
+        assert "gpus" not in second
+
+
+def test_the_first_line_names_the_schema_that_lies_there(tmp_path):
+    imported(tmp_path, SCALE, "--gpu", "H100")
+    first = (tmp_path / "scale_py" / "task.yml").read_text().splitlines()[0]
+    assert first == "# yaml-language-server: $schema=../task.schema.json"
+    assert json.loads((tmp_path / "task.schema.json").read_text())["title"] == "PullRank task"
+
+
+def test_a_single_folder_takes_its_boards_from_the_command(tmp_path):
+    (task,) = imported(tmp_path, SCALE, "--gpu", "H100", "--gpu", "B200", "--name", "twice").values()
+    assert (task.name, task.gpus) == ("twice", ("H100", "B200"))
+
+
+def test_a_zip_is_unpacked_whether_or_not_the_task_lies_in_a_folder(tmp_path):
+    files = {"reference.py": OLD, "task.py": "", "task.yml": "tests: [{}]\nbenchmarks: [{}]\n"}
+    flat = zipped(tmp_path / "Row Sort.zip", *files.items(), ("__MACOSX/task.yml", "x"))
+    deep = zipped(tmp_path / "b.zip", *((f"sets/deep/{name}", text) for name, text in files.items()))
+    assert list(imported(tmp_path / "a", flat)) == ["row-sort"]
+    assert list(imported(tmp_path / "b", deep)) == ["deep"]
+
+
+def test_an_old_reference_in_one_file_becomes_a_folder(tmp_path):
+    old = tmp_path / "reference_code.py"
+    old.write_text(OLD)
+    (task,) = imported(tmp_path / "tasks", old, "--name", "sorting").values()
+    assert task.gpus == ("CPU",)
+    assert [dict(case.params) for case in (*task.tests, *task.benchmarks)] == [{}, {}]
+    assert [one.path.parent.name for one in task.examples] == ["accepted", "wrong_answer"]
+
+
+def test_imported_tasks_get_the_right_verdicts(tmp_path, capsys):
+    assert run(["task", "import", str(SETS / "first.yaml"), "--out", str(tmp_path), "--device-alias", "cuda=cpu"]) == 0
+    capsys.readouterr()
+    paths = [str(tmp_path / name) for name in ("scale_v2", "rowmax")]
+    assert run(["task", "check", *paths, "--sandbox", "none", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert {(one["task"], one["got"]) for one in report["examples"]} == {
+        ("scale_v2", "AC"), ("scale_v2", "WA"), ("rowmax", "AC"), ("rowmax", "WA"),
+    }  # fmt: skip
+
+
+# Another device.
+
+
+def test_what_was_rewritten_for_a_cpu_says_so_and_never_ranks(tmp_path, capsys):
+    out = ["--out", str(tmp_path)]
+    assert run(["task", "import", str(SCALE), *out, "--device-alias", "cuda=cpu"]) == 0
+    task = load_task(tmp_path / "scale_py")
+    assert (task.gpus, task.device_alias, task.ranks) == (("CPU",), {"cuda": "cpu"}, False)
+    assert 'device="cpu"' in task.reference and "cuda" not in task.reference
+    assert run(["tasks", "--tasks", str(tmp_path)]) == 0
+    assert "for trying only" in capsys.readouterr().out
+    example = task.examples[0].path
+    assert run(["rank", str(example), "--task-dir", str(task.folder), "--sandbox", "none"]) == 2
+    assert "scale_py never ranks" in capsys.readouterr().err
+
+
+def test_only_what_names_a_device_is_rewritten():
+    source = b'x = torch.ones(3, device="cuda")  # \xc2\xb5 cuda\ny = a.b.cuda().to(\'cuda:0\')\nprint("cuda kernel")\n'
+    assert without_cuda(source) == (
+        b'x = torch.ones(3, device="cpu")  # \xc2\xb5 cuda\ny = a.b.cpu().to("cpu")\nprint("cuda kernel")\n'
+    )
+    assert without_cuda(b"not python: 'cuda'\n") == b"not python: 'cuda'\n"
+
+
+def test_what_asks_torch_for_a_gpu_otherwise_is_named(tmp_path, capsys):
+    assert cuda_lines(b'a = 1\nb = "cuda"\ntorch.cuda.synchronize()\n') == [2, 3]
+    problems = own_set(tmp_path)
+    reference = problems / "first" / "scale_py" / "reference.py"
+    reference.write_text(reference.read_text() + "\n\ntorch.cuda.synchronize()\n")
+    imported(tmp_path / "tasks", problems / "first" / "scale_py", "--device-alias", "cuda=cpu")
+    assert "note: reference.py:21 still asks torch for a GPU" in capsys.readouterr().out
+
+
+# What is refused.
+
+
+def test_what_does_not_fit_is_said_task_by_task_and_the_others_are_imported(tmp_path, capsys):
+    problems = own_set(tmp_path)
+    shutil.rmtree(problems / "first" / "cached_py")
+    (problems / "first" / "rowmax_py" / "reference.py").unlink()
+    (problems / "first" / "twogpu_py" / "task.yml").write_text("tests: [{size: \t1}]\n\tlang: py\n")
+    assert run(["task", "import", str(problems / "first.yaml"), "--out", str(tmp_path / "tasks")]) == 2
+    said = capsys.readouterr()
+    assert "3 imported" in said.out
+    assert "first.yaml:13: no task.yml in 'first/cached_py'" in said.err
+    assert "rowmax_py/task.yml:4: files[2].source: no file 'reference.py'" in said.err
+    assert "twogpu_py/task.yml:2: indented with a tab" in said.err
+    assert sorted(path.name for path in (tmp_path / "tasks").glob("*/")) == ["replay", "scale_cu", "scale_v2"]
+
+
+SPOILED = {
+    "a source outside": ({"task.yml": ("../../utils.py", "../../../outside.py")}, "leads out of problems/"),
+    "a source that is no source": ({"task.yml": ("../../utils.py", "../../first.yaml")}, "no source file of a task"),
+    "an absolute source": ({"task.yml": ("../../utils.py", "/etc/passwd")}, "relative to the task's folder"),
+    "a missing source": ({"task.yml": ("../../utils.py", "../../utls.py")}, "did you mean 'utils.py'?"),
+    "a missing template": ({"task.yml": ('"template.py"\n', '"tmplate.py"\n')}, "did you mean 'template.py'?"),
+    "an unknown key": ({"task.yml": ("test_timeout", "test_timout")}, ":20: test_timout: unknown key; did you mean"),
+    "a float list": ({"task.yml": ('"factor": 3', '"factor": [1.5]')}, "tests[0].factor: must be a number, a word"),
+    "a wrong number": ({"task.yml": ("60", "soon")}, "test_timeout: must be a number, not 'soon'"),
+    "Windows line ends": ({"reference.py": ("\n", "\r\n")}, "reference.py: has Windows line ends"),
+    "Windows line ends in task.yml": ({"task.yml": ("\n", "\r\n")}, "task.yml:1: has Windows line ends"),
+    "no functions and no program": (
+        {"reference.py": ("ref_kernel", "right_kernel"), "task.yml": ('config:\n  main: "eval.py"\n', "")},
+        "the referee cannot judge it (its reference.py has no ref_kernel), and it brings no program that does",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "message"), SPOILED.values(), ids=SPOILED)
+def test_a_spoiled_task_is_refused_and_nothing_is_written(changes, message, tmp_path, capsys):
+    folder = own_set(tmp_path) / "first" / "scale_py"
+    (tmp_path / "outside.py").write_text("")
+    for name, (old, new) in changes.items():
+        text = (folder / name).read_bytes().decode()
+        assert old in text
+        (folder / name).write_bytes(text.replace(old, new).encode())
+    assert message in refused(capsys, tmp_path / "tasks", folder, "--gpu", "H100")
+
+
+def test_links_that_lead_to_each_other_or_away_are_refused(tmp_path, capsys):
+    folder = own_set(tmp_path) / "first" / "scale_py"
+    (folder / "task.py").unlink()
+    (folder / "task.py").symlink_to("round.py")
+    (folder / "round.py").symlink_to("task.py")
+    assert "files[1].source: 'task.py' cannot be opened" in refused(capsys, tmp_path / "tasks", folder, "--gpu", "H100")
+    (folder / "task.py").unlink()
+    (folder / "task.py").symlink_to("/etc/hostname")
+    assert "'task.py' leads out of problems/" in refused(capsys, tmp_path / "tasks", folder, "--gpu", "H100")
+
+
+def test_code_for_a_gpu_that_nobody_named_is_refused_with_both_ways_out(tmp_path, capsys):
+    said = refused(capsys, tmp_path, SCALE)
+    assert "reference.py:7 asks for cuda" in said
+    assert "--gpu H100" in said and "--device-alias cuda=cpu" in said
+    assert "nothing says for which GPU" in refused(capsys, tmp_path, SETS / "first" / "scale_cu")
+
+
+def test_what_is_there_already_is_left_alone(tmp_path, capsys):
+    imported(tmp_path, SCALE, "--gpu", "H100")
+    (tmp_path / "scale_py" / "mine.txt").write_text("kept")
+    assert run(["task", "import", str(SCALE), "--gpu", "H100", "--out", str(tmp_path)]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert (tmp_path / "scale_py" / "mine.txt").read_text() == "kept"
+    assert not list(tmp_path.glob(".new-*"))
+
+
+SETS_AT_FAULT = {
+    "an unknown key": ("name: Set\nproblms: []\n", "problms: unknown key; did you mean 'problems'?"),
+    "no problems": ("name: Set\nproblems: []\n", "problems: must not be empty"),
+    "a bad deadline": ("deadline: soon\nproblems: [{directory: a, name: a}]\n", ":1: deadline: must be a day, such as"),
+    "a folder outside": ("problems: [{directory: ../up, name: a}]\n", ":1: '../up' leads out of"),
+    "a missing folder": ("problems: [{directory: scal_py, name: a}]\n", "no task.yml in 'scal_py'; did you mean 'scale_py'?"),
+    "itself": ("problems: [{directory: ., name: a}]\n", "no task.yml in '.'"),
+    "no name for a task": ("problems: [{directory: scale_py, name: '?'}]\n", "is no name for a task"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "message"), SETS_AT_FAULT.values(), ids=SETS_AT_FAULT)
+def test_a_set_at_fault_is_refused(text, message, tmp_path, capsys):
+    problems = own_set(tmp_path)
+    (problems / "first" / "set.yaml").write_text(text)
+    assert message in refused(capsys, tmp_path / "tasks", problems / "first" / "set.yaml", "--gpu", "H100")
+
+
+def test_a_name_that_stands_twice_in_a_set_is_refused(tmp_path, capsys):
+    problems = own_set(tmp_path)
+    two = "problems: [{directory: first/scale_cu, name: A}, {directory: first/scale_cu, name: a}]\n"
+    (problems / "set.yaml").write_text(two)
+    assert run(["task", "import", str(problems / "set.yaml"), "--gpu", "H100", "--out", str(tmp_path / "tasks")]) == 2
+    assert "its name stands twice in the set" in capsys.readouterr().err
+
+
+def _link(name: str) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name)
+    info.external_attr = (stat.S_IFLNK | 0o777) << 16
+    return info
+
+
+ZIPS = {
+    "a way out": ([("../task.yml", "")], "'../task.yml' leads out of the zip"),
+    "an absolute path": ([("/task.yml", "")], "leads out of the zip"),
+    "a drive": ([("C:\\task.yml", "")], "leads out of the zip"),
+    "a link": ([(_link("task.yml"), "/etc/passwd")], "'task.yml' is a link"),
+    "two tasks": ([("a/task.yml", ""), ("b/task.yml", "")], "2 tasks: a/task.yml, b/task.yml; pack one"),
+    "no task": ([("README.md", "")], "no task.yml"),
+    "the same twice": ([("task.yml", ""), ("Task.yml", "")], "'Task.yml' stands twice"),
+    "too many files": ([(f"{n}.py", "") for n in range(1001)], "1001 files; at most 1000"),
+    "a bomb": ([("task.yml", "tests: []\n"), ("zeros.py", "0" * (33 << 20))], "more than 32 MiB when unpacked"),
+    "two faults": ([("../a", ""), (_link("b"), "a")], "is a link"),
+}
+
+
+@pytest.mark.parametrize(("members", "message"), ZIPS.values(), ids=ZIPS)
+def test_a_hostile_zip_is_refused(members, message, tmp_path, capsys):
+    said = refused(capsys, tmp_path / "tasks", zipped(tmp_path / "task.zip", *members))
+    assert message in said
+    assert str(tmp_path / "task.zip") in said
+    assert not (tmp_path / "task.yml").exists()
+
+
+def test_a_zip_that_lies_about_its_size_or_is_torn_is_refused(tmp_path, capsys):
+    good = zipped(tmp_path / "good.zip", ("task.yml", "tests: []\n" * 100)).read_bytes()
+    for name, content in {
+        "torn": good[:60],
+        "empty": b"",
+        "changed": good.replace(b"task.yml", b"tesk.yml", 1),
+    }.items():
+        (tmp_path / f"{name}.zip").write_bytes(content)
+        assert "not a zip that can be read" in refused(capsys, tmp_path / "tasks", tmp_path / f"{name}.zip")
+
+
+def test_faults_in_a_zip_are_told_by_the_zips_own_name(tmp_path, capsys):
+    path = zipped(tmp_path / "mine.zip", ("task.yml", "lang: px\n"))
+    said = refused(capsys, tmp_path / "tasks", path)
+    assert f"{path}/task.yml:1: lang: must be one of py, cu" in said
+    assert "benchmarks: required key is missing" in said
+
+
+OLD_AT_FAULT = {
+    "no name": (OLD, [], "add --name NAME"),
+    "no check": (OLD.replace("check_implementation", "check"), ["--name", "a"], "no check_implementation; a task in one"),
+    "arguments": (OLD.replace("generate_input()", "generate_input(size)"), ["--name", "a"], "asks for size"),
+    "no Python": ("def (", ["--name", "a"], "no generate_input"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "more", "message"), OLD_AT_FAULT.values(), ids=OLD_AT_FAULT)
+def test_an_old_file_that_says_too_little_is_refused(source, more, message, tmp_path, capsys):
+    (tmp_path / "reference_code.py").write_text(source)
+    assert message in refused(capsys, tmp_path / "tasks", tmp_path / "reference_code.py", *more)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("scale_pi", "did you mean 'scale_py'?"),
+        ("scale_cu/task.h", "a task is a folder, a zip"),
+        (".", "no task.yml in it"),
+        ("..", "is it a set? Name its file"),
+    ],
+)
+def test_a_path_that_is_none_of_the_forms_is_refused(path, message, tmp_path, capsys):
+    assert message in refused(capsys, tmp_path / "tasks", SETS / "first" / path)
+
+
+# By its text alone.
+
+REFERENCE = b"def generate_input(): pass\ndef ref_kernel(data): pass\ncheck_implementation = match(ref_kernel)\n"
+MODULE = b"class Net(Module): pass\n"
+
+
+@pytest.mark.parametrize(
+    ("reference", "more", "starters", "why"),
+    [
+        (REFERENCE, {}, [], ""),
+        (REFERENCE.replace(b"ref_kernel", b"other"), {}, [], "no ref_kernel"),
+        (b"from base import *\n", {}, [], "no generate_input, ref_kernel, check_implementation"),
+        (b"from base import generate_input, ref_kernel, check_implementation\n", {}, [], ""),
+        (REFERENCE, {}, [b"def custom_kernel(data): pass\n"], ""),
+        (REFERENCE, {}, [b"def cross_entropy(x, y): pass\n"], "no custom_kernel"),
+        (REFERENCE, {"evaluator": "script"}, [], "says so"),
+        (REFERENCE, {"tests": [{"world_size": 4}]}, [], "several GPUs"),
+        (MODULE + REFERENCE.replace(b"(): pass", b"():\n    net = Net(3).eval()\n    return net, 1", 1), {}, [], "a Net"),
+        (MODULE + REFERENCE.replace(b"(): pass", b"(): return {'net': Net(3)}", 1), {}, [], "a Net"),
+        (MODULE + REFERENCE.replace(b"(): pass", b"():\n    net = Net(3)\n    return net.weight", 1), {}, [], ""),
+        (b"class Spec(TypedDict): pass\n" + REFERENCE.replace(b"(): pass", b"(): return Spec(a=1)", 1), {}, [], ""),
+        (b"class Fixed:\n    pass\n" + REFERENCE.replace(b"(): pass", b"():\n    with Fixed():\n        return 1", 1), {}, [], ""),
+    ],
+)  # fmt: skip
+def test_who_can_judge_is_told_by_the_text(reference, more, starters, why):
+    said = why_script({"lang": "py", **more}, {"reference.py": reference}, starters)
+    assert why in said
+    assert bool(said) == bool(why)
+
+
+def test_names_are_made_as_ours_are():
+    assert [task_name(text) for text in ("Grayscale v2", "a.b", "--x--", "ok_1")] == [
+        "grayscale-v2",
+        "a-b",
+        "x",
+        "ok_1",
+    ]

@@ -1,0 +1,361 @@
+"""What organisers do with tasks: make one, look at it, see what a change would reset, close it."""
+
+import json
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness.task import Task, load_task, task_schema
+from scripts.cli import run
+from scripts.ledger import Ledger
+from scripts.task_archive import with_deadline
+from scripts.task_diff import Effect, find_changes
+from scripts.task_writing import SCHEMA, SCHEMA_LINE, schema_text
+
+ROOT = Path(__file__).parent.parent
+TINY = ROOT / "tests" / "tasks" / "tiny"
+NOW = datetime(2026, 11, 21, 17, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A folder of tasks that holds two."""
+    for name in ("tiny", "small"):
+        shutil.copytree(TINY, tmp_path / "tasks" / name, ignore=shutil.ignore_patterns("__pycache__"))
+        for path in (tmp_path / "tasks" / name).rglob("*.py"):
+            path.write_text(path.read_text().replace("leaderboard tiny", f"leaderboard {name}"))
+    return tmp_path / "tasks"
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+# New.
+
+
+def made(tasks: Path, *arguments: str) -> Task:
+    assert run(["task", "new", "square", *arguments, "--tasks", str(tasks)]) == 0
+    return load_task(tasks / "square")
+
+
+def test_a_new_task_is_whole_and_says_what_to_do_next(tmp_path, capsys):
+    task = made(tmp_path, "--title", "Squares", "--about", "Square {every} number.", "--gpu", "CPU", "--gpu", "H100")
+    assert (task.title, task.gpus) == ("Squares", ("CPU", "H100"))
+    assert task.description.startswith("Square {every} number.\n\n`custom_kernel` gets")
+    assert [board.benchmarks[0].params["size"] for board in task.boards] == [1048576, 67108864]
+    assert [one.path.name for one in task.examples] == ["three_passes.py", "in_half_precision.py"]
+    said = capsys.readouterr().out
+    assert "task.yml" in said and "pullrank task check" in said
+
+
+def test_a_new_task_needs_no_more_than_a_name(tmp_path):
+    task = made(tmp_path)
+    assert (task.title, task.gpus) == ("Square", ("CPU",))
+    assert (tmp_path / "square" / "task.yml").read_text().startswith(SCHEMA_LINE)
+    assert (tmp_path / SCHEMA).read_text() == schema_text()
+
+
+@pytest.mark.parametrize("gpus", [("CPU",), ("H100",), ("CPU", "H100", "B200")])
+def test_every_choice_of_boards_gives_a_task_that_loads(gpus, tmp_path):
+    flags = [word for gpu in gpus for word in ("--gpu", gpu)]
+    assert made(tmp_path, *flags).gpus == gpus
+
+
+def test_a_new_task_passes_the_check_as_it_is(tmp_path, capsys):
+    made(tmp_path)
+    capsys.readouterr()
+    assert run(["task", "check", str(tmp_path / "square"), "--sandbox", "none", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [(one["got"], one["expected"]) for one in report["examples"]] == [("AC", "AC"), ("WA", "WA")]
+    assert [one for one in report["remarks"] if one["is_fault"]] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["Square"], "'Square' is no name for a task"),
+        (["../up"], "is no name for a task"),
+        (["tiny"], "is there already"),
+        (["ok", "--gpu", "cpu"], "ok/task.yml:16: gpus[0]: unknown GPU 'cpu'; did you mean 'CPU'?"),
+        (["ok", "--gpu", "CPU", "--gpu", "CPU"], "'CPU' stands twice"),
+        (["ok", "--about", "a\x07b"], "control character"),
+    ],
+)
+def test_a_task_that_cannot_be_made_leaves_nothing(arguments, message, tree, capsys):
+    before = sorted(tree.rglob("*"))
+    assert run(["task", "new", *arguments, "--tasks", str(tree)]) == 2
+    assert message in capsys.readouterr().err
+    assert sorted(tree.rglob("*")) == before
+
+
+def test_on_a_terminal_it_asks_for_what_was_not_said(tmp_path):
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "scripts.cli", "task", "new", "square", "--about", "Square.", "--tasks", tmp_path]
+    with subprocess.Popen(command, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        os.write(ours, b"All squares\nCPU, H100\n")
+        assert process.wait(60) == 0
+    os.close(ours)
+    task = load_task(tmp_path / "square")
+    assert (task.title, task.gpus) == ("All squares", ("CPU", "H100"))
+    assert task.description.startswith("Square.\n")
+
+
+# Check.
+
+
+def test_the_static_part_runs_nothing(tree, capsys):
+    (tree / "tiny" / "reference.py").write_text("raise SystemExit('was run')\n")
+    assert run(["task", "check", "--static", str(tree / "tiny"), str(tree / "small")]) == 0
+    assert "2 tasks read, nothing run; no faults, no warnings." in capsys.readouterr().out
+
+
+def test_cases_that_move_more_than_the_board_has_memory_are_a_warning(tree, capsys):
+    edit(tree / "tiny" / "task.yml", "case_timeout: 3", "work: {bytes: size * 2 ** 24}")
+    assert run(["task", "check", "--static", str(tree / "tiny")]) == 0
+    said = capsys.readouterr().out
+    assert "warning  tiny: CPU, size: 100, seed: 12: moves 1.6 GiB, as work.bytes says; memory_gib is 1" in said
+
+
+def test_a_check_that_accepts_everything_fails_the_task_and_a_benchmark_too_short_does_not(tree, capsys):
+    assert run(["task", "check", str(tree / "small"), "--sandbox", "none"]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"warning  small: CPU, size: 1000, seed: 13: too short to time well: .* make it \d+ times", said)
+    assert "2 of 2 examples got the verdict of their folder; no faults, 1 warning." in said
+    edit(
+        tree / "tiny" / "reference.py",
+        "return compare(output, ref_kernel(data), rtol=1e-6, atol=1e-6)",
+        "return True, ''",
+    )
+    assert run(["task", "check", str(tree / "tiny"), "--sandbox", "none"]) == 1
+    said = capsys.readouterr().out
+    assert "fault    tiny: all tests: accepts nothing but zeros" in said
+    assert "1 of 2 examples got the verdict of their folder" in said
+
+
+# Look.
+
+
+def test_every_file_is_listed_with_who_sees_it_and_printed_by_its_name(tree, capsys):
+    assert run(["task", "files", "tiny", "--tasks", str(tree), "--json"]) == 0
+    listed = {one["file"]: one["role"] for one in json.loads(capsys.readouterr().out)}
+    assert listed["reference.py"] == "the reference; players never see it"
+    assert listed["task.py"] == "beside every submission"
+    assert listed["examples/accepted/plain.py"] == "example that must get AC, the anchor"
+    for name in listed:
+        assert run(["task", "files", "tiny", name, "--tasks", str(tree)]) == 0
+        assert capsys.readouterr().out == (tree / "tiny" / name).read_text()
+    assert run(["task", "files", "tiny", "refrence.py", "--tasks", str(tree)]) == 2
+    assert "did you mean 'reference.py'?" in capsys.readouterr().err
+
+
+def test_what_judges_a_task_is_said_with_the_edition_of_each_board(tree, capsys):
+    assert run(["task", "eval-code", "tiny", "--tasks", str(tree)]) == 0
+    said = capsys.readouterr().out
+    assert "judged by PullRank's referee" in said
+    assert load_task(tree / "tiny").board("CPU").edition in said
+    for file in re.findall(r"harness/\w+\.py", said):
+        assert (ROOT / file).is_file()
+
+
+def test_a_task_with_its_own_evaluator_names_that(tree, capsys):
+    folder = tree / "tiny"
+    shutil.copy(folder / "reference.py", folder / "eval.py")
+    files = "files: [{name: submission.py, source: '@SUBMISSION@'}, {name: eval.py, source: eval.py}]"
+    edit(folder / "task.yml", "gpus: [CPU]", f"{files}\nevaluator: script\nconfig: {{main: eval.py}}")
+    assert run(["task", "eval-code", "tiny", "--tasks", str(tree), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["evaluator"], facts["code"]) == ("script", ["tasks/tiny: eval.py"])
+
+
+# Archive.
+
+
+def test_an_archived_task_is_closed_and_keeps_every_other_line_and_its_edition(tree, capsys):
+    path = tree / "tiny" / "task.yml"
+    before, edition = path.read_text().splitlines(), load_task(tree / "tiny").board("CPU").edition
+    assert run(["task", "archive", "tiny", "--tasks", str(tree)]) == 0
+    task = load_task(tree / "tiny")
+    assert not task.is_open(datetime.now(UTC))
+    assert task.board("CPU").edition == edition
+    after = path.read_text().splitlines()
+    assert [line for line in after if not line.startswith("deadline")] == before
+    assert "closed at" in capsys.readouterr().out
+    assert run(["task", "archive", "tiny", "--tasks", str(tree)]) == 0
+    assert "nothing was changed" in capsys.readouterr().out
+    assert path.read_text().splitlines() == after
+
+
+LINE = "deadline: 2026-11-21T17:00:00Z\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("title: A\ngpus: [CPU]\ntests: []\n", f"title: A\ngpus: [CPU]\n{LINE}tests: []\n"),
+        ("title: A\ntests: []\n", f"title: A\n{LINE}tests: []\n"),
+        ("gpus:\n  - CPU\n  - H100\n# cases\ntests: []\n", f"gpus:\n  - CPU\n  - H100\n# cases\n{LINE}tests: []\n"),
+        ("# schema\ntests: []\n", f"# schema\n{LINE}tests: []\n"),
+        ("deadline: 2027-01-01T00:00:00Z  # soon\ntests: []\n", f"{LINE}tests: []\n"),
+        ("a: 1\ndeadline:\n  2027-01-01T00:00:00Z\ntests: []\n", f"a: 1\n{LINE}tests: []\n"),
+    ],
+)
+def test_the_deadline_takes_its_own_line_and_no_other(text, expected):
+    assert with_deadline(text, NOW) == expected
+    assert yaml.safe_load(expected)["deadline"] == NOW
+
+
+def test_a_task_yml_in_which_no_line_can_be_put_is_left_as_it_is(tree, capsys):
+    path = tree / "tiny" / "task.yml"
+    path.write_text("{title: One line, tests: [{size: 1}], benchmarks: [{size: 1}]}\n")
+    before = path.read_bytes()
+    assert run(["task", "archive", "tiny", "--tasks", str(tree)]) == 2
+    assert "put this line in by hand: deadline: 20" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+def test_a_purge_wants_the_name_typed(tree, capsys):
+    for confirm in ([], ["--confirm", "tniy"]):
+        assert run(["task", "archive", "tiny", "--purge", *confirm, "--tasks", str(tree)]) == 2
+        assert "nothing was deleted" in capsys.readouterr().err
+    assert (tree / "tiny" / "task.yml").exists()
+    assert run(["task", "archive", "tiny", "--confirm", "tiny", "--tasks", str(tree)]) == 2
+    assert "belong to --purge" in capsys.readouterr().err
+
+
+def test_a_purge_deletes_the_task_and_what_belongs_to_it_and_nothing_else(tree, capsys):
+    submissions, ledger = tree.parent / "submissions", tree.parent / "ledger"
+    kept = [tree / "small", submissions / "small", ledger / "judgements" / "small"]
+    gone = [tree / "tiny", submissions / "tiny", ledger / "judgements" / "tiny"]
+    for folder in (*kept, *gone):
+        folder.mkdir(parents=True, exist_ok=True)
+    purge = ["task", "archive", "tiny", "--purge", "--confirm", "tiny", "--tasks", str(tree)]
+    assert run([*purge, "--ledger", str(ledger)]) == 0
+    assert [folder.exists() for folder in (*kept, *gone)] == [True] * 3 + [False] * 3
+    assert capsys.readouterr().out.count("deleted") == 3
+
+
+def test_a_task_that_others_are_made_of_is_not_purged(tree, capsys):
+    files = "files: [{name: submission.py, source: '@SUBMISSION@'}, {name: reference.py, source: ../tiny/reference.py}]"
+    edit(tree / "small" / "task.yml", "gpus: [CPU]", f"gpus: [CPU]\n{files}")
+    assert run(["task", "archive", "tiny", "--purge", "--confirm", "tiny", "--tasks", str(tree)]) == 2
+    assert "small is made of files of tiny" in capsys.readouterr().err
+    assert (tree / "tiny" / "task.yml").exists()
+
+
+# Diff.
+
+
+def changes(before: Path, after: Path) -> dict[str, tuple[Effect, tuple[str, ...]]]:
+    """What becomes of the board of tiny."""
+    found = find_changes({"tiny": load_task(before / "tiny")}, {"tiny": load_task(after / "tiny")})
+    return {one.gpu: (one.effect, one.because) for one in found}
+
+
+EDITS = {
+    "a case": ("size: 100, seed", "size: 101, seed", Effect.RESET, "tests: 1 gone, 1 new"),
+    "a limit": ("memory_gib: 1", "memory_gib: 2", Effect.RESET, "memory_gib: 1.0 → 2.0"),
+    "how it ranks": ("case_timeout: 3", "case_timeout: 3\nranking_by: mean", Effect.RESET, "ranking_by: geom → mean"),
+    "prose": ("plus one", "plus 1", Effect.KEPT, "description"),
+    "the deadline": ("gpus: [CPU]", f"gpus: [CPU]\n{LINE}", Effect.KEPT, "deadline"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "effect", "because"), EDITS.values(), ids=EDITS)
+def test_a_change_of_task_yml_says_what_it_does_and_why(old, new, effect, because, tree, tmp_path):
+    shutil.copytree(tree, tmp_path / "before")
+    edit(tree / "tiny" / "task.yml", old, new)
+    assert changes(tmp_path / "before", tree) == {"CPU": (effect, (because,))}
+
+
+def test_files_anchor_and_boards_are_told_apart(tree, tmp_path):
+    before = tmp_path / "before"
+    shutil.copytree(tree, before)
+    assert changes(before, tree) == {}
+    edit(tree / "tiny" / "examples" / "wrong_answer" / "identity.py", "return data", "return -data")
+    assert changes(before, tree) == {"CPU": (Effect.KEPT, ("examples",))}
+    edit(tree / "tiny" / "examples" / "accepted" / "plain.py", "data + 1", "1 + data")
+    assert changes(before, tree) == {"CPU": (Effect.RESET, ("anchor",))}
+    edit(tree / "tiny" / "reference.py", "1e-6", "1e-5")
+    (tree / "tiny" / "utils.py").write_text("")
+    edit(tree / "tiny" / "task.yml", "[CPU]", "[CPU, H100]")
+    found = changes(before, tree)
+    assert found["CPU"] == (Effect.RESET, ("reference.py", "utils.py is new", "anchor"))
+    assert found["H100"] == (Effect.NEW, ())
+    assert changes(tree, before)["H100"] == (Effect.GONE, ())
+
+
+def test_whom_a_change_would_reset_is_read_from_the_ledger(tree, tmp_path, capsys):
+    kernel = tree / "tiny" / "examples" / "accepted" / "plain.py"
+    shutil.copytree(tree, tmp_path / "before")
+    board = load_task(tree / "tiny").board("CPU")
+    judgement = _walled_judgement(board, kernel)
+    Ledger(tmp_path / "ledger").append(judgement, "r1")
+    edit(tree / "tiny" / "task.yml", "size: 1000", "size: 2000")
+    diff = ["task", "diff", str(tmp_path / "before"), "--tasks", str(tree), "--ledger", str(tmp_path / "ledger")]
+    capsys.readouterr()
+    assert run([*diff, "--json"]) == 0
+    (change,) = json.loads(capsys.readouterr().out)
+    assert (change["effect"], change["logins"]) == ("starts anew", ["ada"])
+    assert run(diff) == 0
+    assert re.search(r"tiny\s+CPU\s+starts anew\s+benchmarks: 1 gone, 1 new\s+ada", capsys.readouterr().out)
+
+
+def _walled_judgement(board, kernel):
+    """A ranked judgement of ada's, as a judge with walls would have made it."""
+    from harness.judge import judge
+    from harness.judgement import Claim, Mode
+    from harness.submission import read_submission
+
+    made = judge(board, read_submission(kernel, login="ada"), Mode.RANKED, sandbox="none")
+    walls = made.sandbox.model_copy(update={"kind": "bubblewrap"})
+    return made.model_copy(update={"sandbox": walls, "claim": Claim.BOUNDED})
+
+
+def test_a_commit_is_compared_with_what_lies_here(tree, tmp_path, capsys):
+    def git(*arguments: str) -> None:
+        who = ["-c", "user.name=t", "-c", "user.email=t@example.com"]
+        subprocess.run(["git", "-C", tmp_path, *who, *arguments], check=True, capture_output=True)
+
+    git("init", "--quiet")
+    assert run(["task", "diff", "HEAD", "--tasks", str(tree)]) == 2
+    assert "'HEAD' is neither a folder nor a commit" in capsys.readouterr().err
+    git("add", ".")
+    git("commit", "--quiet", "-m", "tasks")
+    assert run(["task", "diff", "--tasks", str(tree)]) == 0
+    assert "No board changes against HEAD." in capsys.readouterr().out
+    edit(tree / "tiny" / "reference.py", "1e-6", "1e-5")
+    shutil.rmtree(tree / "small")
+    assert run(["task", "diff", "--tasks", str(tree)]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"tiny\s+CPU\s+starts anew\s+reference.py", said)
+    assert re.search(r"small\s+CPU\s+gone", said)
+    assert "1 of 2 boards would start anew" in said
+
+
+def test_a_single_folder_is_compared_with_the_task_of_its_name(tree, tmp_path, capsys):
+    shutil.copytree(tree / "tiny", tmp_path / "tiny")
+    edit(tmp_path / "tiny" / "reference.py", "1e-6", "1e-5")
+    assert run(["task", "diff", str(tmp_path / "tiny"), "--tasks", str(tree)]) == 0
+    said = capsys.readouterr().out
+    assert "starts anew" in said and "small" not in said
+
+
+# The schema.
+
+
+def test_the_schema_that_editors_read_is_current():
+    assert json.loads((ROOT / "tasks" / SCHEMA).read_text()) == task_schema(), (
+        f"run: pullrank schema task > tasks/{SCHEMA}"
+    )
