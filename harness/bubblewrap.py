@@ -11,11 +11,14 @@ import os
 import shlex
 import site
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from harness import walls
 
 _PLAYER_UID = 65534
+_ENCLOSED_BYTES = 4 << 30
+"""Of what an enclosed program may write to each of its folders; tmpfs, so only what is used takes memory."""
 
 ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -48,9 +51,19 @@ def remedy() -> str:
 
 def command(stage: Path, program: list[str]) -> list[str]:
     """`program` behind bubblewrap's walls; as another user where we are root."""
+    return _as_nobody(stage, lambda libraries: _walls(stage, libraries, program))
+
+
+def enclosing_command(stage: Path, shown: Path, place: str, program: list[str]) -> list[str]:
+    """`program` behind outer walls, in which it can put up walls of its own; it sees the folder `shown` at `place`."""
+    return _as_nobody(stage, lambda libraries: _outer_walls(shown, place, libraries, program))
+
+
+def _as_nobody(stage: Path, walls_around: Callable[[dict[str, str]], list[str]]) -> list[str]:
+    """The command that `walls_around` makes of the libraries and where to take them from, started as no root is."""
     libraries = {path: path for path in library_folders()}
     if os.geteuid() != 0:
-        return _walls(stage, libraries, program)
+        return walls_around(libraries)
     # Root's own folders may be closed to the user that we become: they are shown to it elsewhere, in a mount
     # namespace that ends with the sandbox.
     steps = []
@@ -60,7 +73,7 @@ def command(stage: Path, program: list[str]) -> list[str]:
         libraries[path] = str(mirror)
         steps.append(shlex.join(["mount", "--bind", path, str(mirror)]))
     become = ["setpriv", f"--reuid={_PLAYER_UID}", f"--regid={_PLAYER_UID}", "--clear-groups", "--inh-caps=-all"]
-    steps.append("exec " + shlex.join([*become, "--no-new-privs", *_walls(stage, libraries, program)]))
+    steps.append("exec " + shlex.join([*become, "--no-new-privs", *walls_around(libraries)]))
     return ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", " && ".join(steps)]
 
 
@@ -89,15 +102,44 @@ def library_folders() -> list[str]:
     return folders
 
 
+def _outer_walls(shown: Path, place: str, libraries: dict[str, str], program: list[str]) -> list[str]:
+    arguments = [*_namespaces("check"), "--size", str(_ENCLOSED_BYTES), "--tmpfs", "/tmp", *_system()]
+    # Owned by this sandbox alone: the player's walls want to mount the like of it.
+    arguments += ["--size", str(_ENCLOSED_BYTES), "--tmpfs", "/dev/shm"]
+    for path, source in libraries.items():
+        arguments += ["--ro-bind", source, path]
+    return [*arguments, "--ro-bind", str(shown), place, "--remount-ro", "/", "--chdir", "/tmp", "--", *program]
+
+
 def _walls(stage: Path, libraries: dict[str, str], program: list[str]) -> list[str]:
-    arguments = ["bwrap", "--unshare-all", "--unshare-user", "--uid", str(_PLAYER_UID), "--gid", str(_PLAYER_UID)]
-    arguments += ["--hostname", "player", "--die-with-parent", "--new-session", "--clearenv"]
+    arguments = _namespaces("player")
     # For the warm parent alone, in its own user namespace: to build each player's inner walls.
     for capability in ("CAP_SYS_ADMIN", "CAP_SETPCAP", "CAP_DAC_OVERRIDE"):
         arguments += ["--cap-add", capability]
+    arguments += _system()
+    for folder in ("/dev/shm", "/tmp", "/entry", "/cache", "/upper", walls.CACHES):
+        arguments += ["--dir", folder]
+    inside = places(list(libraries))
+    for path, source in libraries.items():
+        # Also where it belongs: the warm parent starts from there.
+        arguments += ["--ro-bind", source, path, *(["--ro-bind", source, inside[path]] if inside[path] != path else [])]
+    if (stage / "player").exists():
+        arguments += ["--ro-bind", str(stage / "player"), "/player"]
+    return [*arguments, "--remount-ro", "/", "--chdir", "/", "--", *program]
+
+
+def _namespaces(hostname: str) -> list[str]:
+    """All of its own; no network, no environment but ours."""
+    arguments = ["bwrap", "--unshare-all", "--unshare-user", "--uid", str(_PLAYER_UID), "--gid", str(_PLAYER_UID)]
+    arguments += ["--hostname", hostname, "--die-with-parent", "--new-session", "--clearenv"]
     for name, value in ENVIRONMENT.items():
         arguments += ["--setenv", name, value]
-    arguments += ["--ro-bind", "/usr", "/usr"]
+    return arguments
+
+
+def _system() -> list[str]:
+    """The system's programs and libraries, read-only; /proc and the harmless devices."""
+    arguments = ["--ro-bind", "/usr", "/usr"]
     for folder in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
         if os.path.islink(folder):
             arguments += ["--symlink", os.readlink(folder), folder]
@@ -108,12 +150,4 @@ def _walls(stage: Path, libraries: dict[str, str], program: list[str]) -> list[s
     arguments += ["--proc", "/proc", "--dir", "/dev"]
     for device in ("null", "zero", "full", "random", "urandom"):
         arguments += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
-    for folder in ("/dev/shm", "/tmp", "/entry", "/cache", "/upper", walls.CACHES):
-        arguments += ["--dir", folder]
-    inside = places(list(libraries))
-    for path, source in libraries.items():
-        # Also where it belongs: the warm parent starts from there.
-        arguments += ["--ro-bind", source, path, *(["--ro-bind", source, inside[path]] if inside[path] != path else [])]
-    if (stage / "player").exists():
-        arguments += ["--ro-bind", str(stage / "player"), "/player"]
-    return [*arguments, "--remount-ro", "/", "--chdir", "/", "--", *program]
+    return arguments

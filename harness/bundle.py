@@ -121,10 +121,7 @@ class Bundle:
         """
         with tempfile.TemporaryDirectory(prefix="pullrank-task-") as folder:
             tree = Path(folder).resolve()
-            for name, content in self.task_files.items():
-                path = tree / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
+            lay_out(self.task_files, tree)
             task = load_task(tree / self.order.task)
             if task.submission_name != self.submission.name:
                 raise TaskError(f"{task.name} wants a {task.submission_name}, not a {self.submission.name}")
@@ -139,10 +136,10 @@ def read_bundle(content: bytes, digest: str | None = None) -> Bundle:
     """
     if digest is not None and sha256(content) != digest:
         raise BundleError("the bundle is not the one that was made for this judging: its SHA-256 differs")
-    members = _members(content)
+    members = read_members(content, _SIZES)
     _require_known(members)
     suffix = "cu" if "submission.cu" in members else "py"
-    order = _parse(Order, "request.json", members)
+    order = parse_facts(Order, "request.json", members)
     if order.digest not in (None, sha256(members[f"submission.{suffix}"])):
         raise BundleError(f"submission.{suffix} is not the file that was asked for: its SHA-256 differs")
     return Bundle(
@@ -156,24 +153,42 @@ def read_bundle(content: bytes, digest: str | None = None) -> Bundle:
             head_sha=order.head_sha,
         ),
         champion=_read_champion(members, suffix) if "champion.json" in members else None,
-        task_files={name.removeprefix("tasks/"): data for name, data in members.items() if name.startswith("tasks/")},
+        task_files=task_files_of(members),
         harness=members[HARNESS],
     )
 
 
-def _members(content: bytes) -> dict[str, bytes]:
+def task_files_of(members: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The members that make tasks, by their path below `tasks/`."""
+    return {name.removeprefix("tasks/"): data for name, data in members.items() if name.startswith("tasks/")}
+
+
+def lay_out(task_files: Mapping[str, bytes], tree: Path) -> None:
+    """Write the files of tasks, whose names are known to be harmless, into a folder of ours."""
+    for name, content in task_files.items():
+        path = tree / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def read_members(content: bytes, sizes: Mapping[str, int]) -> dict[str, bytes]:
+    """The members of a zip: the files of tasks, and those that `sizes` names, in bytes at most.
+
+    Raises:
+        BundleError: there are others, or too much of them; nothing but their list has been read then.
+    """
     if len(content) > MAX_BYTES:
         raise BundleError(f"a bundle has at most {MAX_BYTES // 2**20} MiB")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             infos = archive.infolist()
-            _require_modest(infos)
+            _require_modest(infos, sizes)
             return {info.filename: _read(archive, info) for info in infos}
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise BundleError(f"not a bundle: {error}") from None
 
 
-def _require_modest(infos: list[zipfile.ZipInfo]) -> None:
+def _require_modest(infos: list[zipfile.ZipInfo], sizes: Mapping[str, int]) -> None:
     """Before anything is unpacked: so few members, each once, each of a known name and a small size."""
     names = [info.filename for info in infos]
     if len(names) > _MAX_MEMBERS or sum(info.file_size for info in infos) > MAX_BYTES:
@@ -181,9 +196,9 @@ def _require_modest(infos: list[zipfile.ZipInfo]) -> None:
     if len(set(names)) != len(names):
         raise BundleError("a member stands twice")
     for info in infos:
-        if info.filename not in _SIZES and not TASK_FILE.fullmatch(info.filename):
+        if info.filename not in sizes and not TASK_FILE.fullmatch(info.filename):
             raise BundleError(f"an unknown member: {info.filename[:100]!r}")
-        if info.file_size > _SIZES.get(info.filename, MAX_FILE_BYTES):
+        if info.file_size > sizes.get(info.filename, MAX_FILE_BYTES):
             raise BundleError(f"{info.filename} is too large")
 
 
@@ -199,7 +214,7 @@ def _require_known(members: dict[str, bytes]) -> None:
     """Exactly the members that the manifest names, with the digests that it names, and one of the known sets."""
     if "manifest.json" not in members:
         raise BundleError("manifest.json is missing")
-    named = _parse(Manifest, "manifest.json", members).members
+    named = parse_facts(Manifest, "manifest.json", members).members
     rest = {name: content for name, content in members.items() if name != "manifest.json"}
     if rest.keys() != named.keys():
         raise BundleError(f"the manifest and the members differ: {', '.join(sorted(rest.keys() ^ named.keys())[:5])}")
@@ -212,7 +227,7 @@ def _require_known(members: dict[str, bytes]) -> None:
 
 
 def _read_champion(members: dict[str, bytes], suffix: str) -> Champion:
-    facts = _parse(ChampionFacts, "champion.json", members)
+    facts = parse_facts(ChampionFacts, "champion.json", members)
     source = members[f"champion.{suffix}"]
     if sha256(source) != facts.digest:
         raise BundleError(f"champion.{suffix} is not the file that champion.json tells of")
@@ -220,7 +235,7 @@ def _read_champion(members: dict[str, bytes], suffix: str) -> Champion:
     return Champion(submission=champion, score=facts.score, nominal_us=facts.nominal_us)
 
 
-def _parse(model: type[_Facts], name: str, members: dict[str, bytes]) -> _Facts:
+def parse_facts(model: type[_Facts], name: str, members: Mapping[str, bytes]) -> _Facts:
     try:
         return model.model_validate_json(members[name])
     except ValidationError as error:

@@ -163,10 +163,7 @@ def require_plain(entry: Entry, offer: Offer, competition: Competition) -> BlobI
         raise Refused(f"`{entry.path}` is {kind}. A submission is a plain file.")
     limit_kib = competition.settings.limits.file_kib
     if blob.size > limit_kib * 1024:
-        size_kib = -(-blob.size // 1024)
-        raise Refused(
-            f"`{entry.path}` has {size_kib:,} KiB, {limit_kib} are allowed. Tables and data must be computed."
-        )
+        raise Refused(f"`{entry.path}` has more than {limit_kib} KiB. Tables and data must be computed.")
     return blob
 
 

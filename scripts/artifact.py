@@ -15,6 +15,7 @@ import struct
 import zipfile
 import zlib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -60,25 +61,30 @@ def read_artifact(content: bytes) -> Judgement | Trouble:
     Raises:
         ArtifactError: neither; the message says what is wrong with it.
     """
-    name, text = _only_member(content)
+    name, text = only_member(content, {"judgement.json": MAX_BYTES, "error.json": MAX_ERROR})
     if name == "error.json":
-        return Trouble(message=_read_error(text))
+        return Trouble(message=read_error(text))
     try:
         return Judgement.from_json(text)
     except JudgementError as error:
         raise ArtifactError(f"the judgement cannot be read: {shorten(plain(str(error)), 300)}") from None
 
 
-def _only_member(content: bytes) -> tuple[str, bytes]:
+def only_member(content: bytes, sizes: Mapping[str, int]) -> tuple[str, bytes]:
+    """The one member of a zip, and its name, which must be one of these; each with the most bytes that it may have.
+
+    Raises:
+        ArtifactError: it is another zip, or none.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             infos = archive.infolist()
-            if len(infos) != 1 or infos[0].filename not in ("judgement.json", "error.json"):
-                raise ArtifactError("the artifact must hold judgement.json or error.json, and nothing else")
+            if len(infos) != 1 or infos[0].filename not in sizes:
+                raise ArtifactError(f"the artifact must hold {' or '.join(sizes)}, and nothing else")
             if infos[0].compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 # Others ask for as much memory as the zip says.
                 raise ArtifactError("the artifact's compression is not that of a zip of GitHub's")
-            limit = MAX_BYTES if infos[0].filename == "judgement.json" else MAX_ERROR
+            limit = sizes[infos[0].filename]
             with archive.open(infos[0]) as file:
                 text = file.read(limit + 1)
     except (
@@ -97,7 +103,8 @@ def _only_member(content: bytes) -> tuple[str, bytes]:
     return infos[0].filename, text
 
 
-def _read_error(text: bytes) -> str:
+def read_error(text: bytes) -> str:
+    """The message of an error.json.  Raises ArtifactError if it is none."""
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError):

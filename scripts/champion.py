@@ -1,29 +1,26 @@
 """Who must be dueled: the first of a board, with the file that stands there.
 
-ledger ─► standings ─► the first place ─► its file: from `main`, else from the commit that was judged
+ledger ─► standings ─► the first place ─► its file: from `main`, else, by git, from the commit that was judged
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.bundle import sha256
 from harness.submission import MAX_BYTES, Champion, Submission
 from harness.task import Board, Task
+from scripts.fork import Fork
+from scripts.git_command import GitError
 from scripts.ledger import Ledger
 from scripts.moderation import Moderated
 from scripts.path_rule import entry_path
-from scripts.pulls import GitHubError
 from scripts.request import Request
 from scripts.standings import Row, Standings, standings
 
-if TYPE_CHECKING:
-    from scripts.gh import GitHub
-
 
 def find_champion(
-    board: Board, ledger: Ledger, request: Request, source: bytes, github: GitHub, root: Path
+    board: Board, ledger: Ledger, request: Request, source: bytes, fork: Fork, root: Path
 ) -> Champion | None:
     """Whom a file must duel if it could be first; None where no duel can be due, or the first place's file is gone."""
     if not request.is_ranked:
@@ -33,7 +30,7 @@ def find_champion(
     counted = [one for one in found if one.checksum not in now.disqualified and one.checksum not in now.held]
     table = standings(board, counted)
     row = due_opponent(table, request, sha256(source))
-    theirs = _read_file(row, board.task, github, root) if row else None
+    theirs = _read_file(row, board.task, fork, root) if row else None
     if not row or theirs is None:
         return None
     name, user_id = board.task.submission_name, row.judgements[-1].submission.user_id
@@ -49,7 +46,7 @@ def due_opponent(table: Standings, request: Request, digest: str) -> Row | None:
     return first
 
 
-def _read_file(row: Row, task: Task, github: GitHub, root: Path) -> bytes | None:
+def _read_file(row: Row, task: Task, fork: Fork, root: Path) -> bytes | None:
     """The first place's file: from `main` where it was merged, else from the commit that was judged."""
     path = entry_path(task.name, row.login, task.submission_name)
     merged = root / path
@@ -57,8 +54,7 @@ def _read_file(row: Row, task: Task, github: GitHub, root: Path) -> bytes | None
         return content
     try:
         head_sha = row.judgements[-1].submission.head_sha
-        blob = github.tree_entry(head_sha, path) if head_sha else None
-        content = github.read_blob(blob.sha, MAX_BYTES) if blob else b""
-    except GitHubError:
+        _, content = fork.read(head_sha, path, MAX_BYTES) if head_sha else (None, b"")
+    except GitError:
         return None  # Its commit may be gone with its fork: then the duel stays due.
     return content if sha256(content) == row.digest else None

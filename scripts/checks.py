@@ -115,6 +115,8 @@ class CheckRun:
     name: str
     state: CheckState
     external_id: str
+    title: str
+    summary: str
 
     @classmethod
     def of(cls, payload: object) -> Self:
@@ -125,4 +127,6 @@ class CheckRun:
             # GitHub has states of its own (`stale`, `waiting`, `pending`), which nobody asks for.
             state=CheckState(state) if state in set(CheckState) else CheckState.NEUTRAL,
             external_id=find(payload, str, "external_id") or "",
+            title=find(payload, str, "output", "title") or "",
+            summary=find(payload, str, "output", "summary") or "",
         )

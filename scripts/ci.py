@@ -4,33 +4,41 @@
 
 GITHUB_TOKEN, GITHUB_REPOSITORY, GITHUB_API_URL, GITHUB_SERVER_URL     every command
 GITHUB_EVENT_NAME, GITHUB_EVENT_PATH                                   intake
+GITHUB_EVENT_PATH, GITHUB_REF_NAME                                     report, reconcile
 REQUEST, GITHUB_OUTPUT, GITHUB_RUN_ID                                  resolve
-REQUEST, JUDGE, GITHUB_RUN_ID                                          report
+REQUEST, JUDGE, GITHUB_RUN_ID; CHECK, ARTIFACT, DIGEST where known     report
+PULL_REQUEST, HEAD_SHA, GITHUB_RUN_ID, ...; see scripts/ci_check.py    prepare-check, report-check
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Collection
-from dataclasses import replace
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from harness.errors import PullRankError
+from scripts import ci_check
+from scripts.pulls import find
 from scripts.repository import ROOT
 from scripts.text import inline, plain
 
 if TYPE_CHECKING:
     from scripts import deliver, intake
+    from scripts.fork import Fork
     from scripts.gh import GitHub
     from scripts.git_ledger import LedgerBranch
     from scripts.request import Request
     from scripts.settings import Settings
+    from scripts.static_check import TaskTree
 
-_RUN = re.compile(r"[1-9][0-9]{0,18}")
+_ID = re.compile(r"[1-9][0-9]{0,18}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _RESULTS = ("success", "failure", "cancelled", "skipped")
 
 
@@ -49,6 +57,23 @@ def require_environment(*names: str) -> list[str]:
         are = "are" if len(missing) > 1 else "is"
         raise CiError(f"{', '.join(missing)} {are} missing: `pullrank ci` is for steps of .github/workflows/")
     return [os.environ[name] for name in names]
+
+
+def require_default_branch() -> str:
+    """The repository's own default branch, on which alone the workflows of a competition run.
+
+    Raises:
+        CiError: somebody has started the workflow on another branch.
+    """
+    payload, branch = require_environment("GITHUB_EVENT_PATH", "GITHUB_REF_NAME")
+    try:
+        named = find(json.loads(Path(payload).read_bytes()), str, "repository", "default_branch")
+    except (OSError, ValueError) as error:
+        raise CiError(f"{payload} is no event: {error}") from None
+    # A schedule runs on the default branch, and its event may say nothing of it.
+    if named not in (None, branch):
+        raise CiError(f"this runs on the branch {inline(branch)}: run it on {inline(named or '')}, the default branch")
+    return branch
 
 
 class Workflow:
@@ -74,6 +99,16 @@ class Workflow:
 
         return LedgerBranch(self.git_url, token=self._token, folders=folders)
 
+    def open_fork(self) -> Fork:
+        from scripts.fork import Fork
+
+        return Fork(self.git_url, self._token)
+
+    def open_tasks(self, head_sha: str) -> AbstractContextManager[TaskTree]:
+        from scripts.static_check import open_tasks
+
+        return open_tasks(self.git_url, self._token, head_sha)
+
     def intake_doors(self, github: GitHub) -> intake.Doors:
         from scripts.intake import Doors
         from scripts.static_check import find_task_faults
@@ -81,6 +116,7 @@ class Workflow:
         return Doors(
             github=github,
             open_ledger=self.open_ledger,
+            open_fork=self.open_fork,
             find_task_faults=lambda head_sha, tasks: find_task_faults(self.git_url, self._token, head_sha, tasks),
             settings=self.settings,
             root=self.root,
@@ -93,9 +129,11 @@ class Workflow:
         return Doors(
             github=github,
             open_ledger=self.open_ledger,
+            open_fork=self.open_fork,
             settings=self.settings,
             root=self.root,
             harness_digest=harness_digest(),
+            default_branch=require_default_branch(),
             server_url=self.server_url,
         )
 
@@ -108,6 +146,10 @@ def ci() -> None:
 
     Example: pullrank ci reconcile
     """
+
+
+ci.add_command(ci_check.prepare_command)
+ci.add_command(ci_check.report_command)
 
 
 @ci.command("intake")
@@ -137,13 +179,14 @@ def resolve_command(out: Path) -> None:
     workflow = Workflow()
     with (
         workflow.github() as github,
-        workflow.open_ledger(("requests", "judgements", "accounts", "moderation")) as branch,
+        workflow.open_fork() as fork,
+        workflow.open_ledger(("requests", "accounts", "moderation")) as branch,
     ):
-        ledger = branch.ledger
-        done = resolve(request_id, out, github=github, ledger=ledger, settings=workflow.settings, root=workflow.root)
-        write_outputs(Path(outputs), done.outputs)
-        if done.wanted:
-            _show_running(require_request(ledger, request_id).request, run_id, workflow, github)
+        branch.check_out(f"judgements/{require_request(branch.ledger, request_id).request.task}")
+        settings, root = workflow.settings, workflow.root
+        done = resolve(request_id, out, github=github, fork=fork, ledger=branch.ledger, settings=settings, root=root)
+        check = _show_running(done.request, run_id, workflow, github) if done.wanted else {}
+    write_outputs(Path(outputs), done.outputs | check)
     say(done.note)
 
 
@@ -153,14 +196,15 @@ def report_command() -> None:
 
     Example: pullrank ci report
     """
-    from scripts.deliver import run
+    from scripts.deliver import Hints, run
 
     request_id, result, run_id = require_environment("REQUEST", "JUDGE", "GITHUB_RUN_ID")
-    if result not in _RESULTS or not _RUN.fullmatch(run_id):
+    if result not in _RESULTS or not _ID.fullmatch(run_id):
         raise CiError("JUDGE is the result of the judge's job, and GITHUB_RUN_ID a number; see evaluate.yml")
+    hints = Hints(check=_find_id("CHECK"), artifact=_find_id("ARTIFACT"), digest=_find(_DIGEST, "DIGEST"))
     workflow = Workflow()
     with workflow.github() as github:
-        say(run(request_id, int(run_id), result, workflow.deliver_doors(github)))
+        say(run(request_id, int(run_id), result, workflow.deliver_doors(github), hints=hints))
 
 
 @ci.command("reconcile")
@@ -214,14 +258,28 @@ def base_path(repository: str) -> str:
     return "/" if name.lower() == f"{owner.lower()}.github.io" else f"/{name}/"
 
 
-def _show_running(request: Request, run_id: str, workflow: Workflow, github: GitHub) -> None:
-    """Let the board's check run lead to the run: there one sees whether a machine has taken it."""
-    from scripts.checks import CheckState
-    from scripts.evaluation import check_of
+def _find(pattern: re.Pattern[str], name: str) -> str:
+    """What another job told, if it is what it should be."""
+    value = os.environ.get(name, "")
+    return value if pattern.fullmatch(value) else ""
 
-    check = check_of(request, CheckState.RUNNING, f"{request.mode}: being judged, or waits for a machine")
+
+def _find_id(name: str) -> int | None:
+    return int(_find(_ID, name) or 0) or None
+
+
+def _show_running(request: Request, run_id: str, workflow: Workflow, github: GitHub) -> dict[str, str]:
+    """Let the board's check run lead to this run; the output that names it.  Nothing is judged less for want of it."""
+    from scripts.evaluation import show_running
+    from scripts.pulls import GitHubError
+
     url = f"{workflow.server_url}/{workflow.repository}/actions/runs/{run_id}"
-    github.upsert_check(replace(check, details_url=url))
+    try:
+        check_id = show_running(github, request, url)
+    except GitHubError as error:
+        say(f"{request.id}: the check run does not show it: {error}")
+        return {}
+    return {"check": str(check_id)} if check_id else {}
 
 
 def write_outputs(file: Path, outputs: dict[str, str]) -> None:

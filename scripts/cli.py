@@ -32,8 +32,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "benchmark": ("scripts.local:benchmark", "Judge a file on the tests, then time it beside the task's anchor."),
     "rank": ("scripts.local:rank", "Judge a file as the judge ranks: on secret seeds, until the times are steady."),
     "duel": ("scripts.duel:duel", "Play two files against each other, and say whether one of them is faster."),
-    "task": ("scripts.task_tools:task", "Look at a task, start from its template, check it."),
+    "task": ("scripts.task_tools:task", "Look at a task, start from its template, check it, make one."),
     "site": ("scripts.site_tools:site", "Build the leaderboard's site, and look at it."),
+    "setup": ("scripts.setup_repo:setup", "Set up a repository on GitHub for a competition, or check that it is."),
     "schema": ("scripts.schema:schema", "Print the JSON Schema of a file format."),
 }
 """Name → where its code is, and its help: `--help` must not have to load them all."""

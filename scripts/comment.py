@@ -9,8 +9,8 @@
     what can be said                            the commands
 
 Several judgings write to it, each only its own board: `read_comment`, `with_board`, `render`.  The words inside
-of a block were made by `scripts.report` and here; whatever a participant wrote in them stands in code, and can
-neither open nor close a block.
+of a block were made by `scripts.report` and `scripts.sections`; whatever a participant wrote in them stands in code,
+and can neither open nor close a block.
 """
 
 from __future__ import annotations
@@ -18,24 +18,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, ValidationError
 
 from harness.judgement import Line, Mode, Model, Name, Sha
-from harness.verdict import Verdict
-from scripts.request import Ending, EndState, Request
-from scripts.text import inline, shorten
+from scripts.text import inline
 
 MARKER = "<!-- pullrank -->"
 MAX_CHARS = 65_536
 """What GitHub takes."""
 
 _BLOCK = re.compile(r"<!-- pullrank:(file|notice|board) (\{[^\n]*\}) -->\n(.*?)<!-- pullrank:end -->", re.DOTALL)
-_RUN_URL = r"^https?://[A-Za-z0-9.-]+(:[0-9]+)?/[A-Za-z0-9/_.-]*$"
-_HEADING = re.compile(r"### .*?: (.+)")
+RUN_URL = r"^https?://[A-Za-z0-9.-]+(:[0-9]+)?/[A-Za-z0-9/_.-]*$"
 
 
 class State(StrEnum):
@@ -73,7 +69,11 @@ class BoardFacts(Model):
     state: State
     accepted: bool | None = None
     summary: Annotated[str, Field(max_length=200)]
-    run_url: Annotated[str, Field(max_length=300, pattern=_RUN_URL)] | None = None
+    run_url: Annotated[str, Field(max_length=300, pattern=RUN_URL)] | None = None
+
+    @property
+    def is_under_way(self) -> bool:
+        return self.state in (State.QUEUED, State.RUNNING)
 
 
 class _NoticeFacts(Model):
@@ -121,7 +121,6 @@ class PullComment:
         return replace(self, file=file)
 
     def shows(self, request_id: str) -> bool:
-        """Whether a board's section is about this request."""
         return any(board.facts.request == request_id for board in self.boards)
 
     def with_notice(self, notice: Notice | None) -> PullComment:
@@ -144,7 +143,7 @@ class PullComment:
         parts = [
             MARKER,
             _title(self.file, self.boards),
-            _file_block(self.file) if self.file else "",
+            _block("file", self.file, "") if self.file else "",
             _notice_block(self.notice) if self.notice else "",
             _overview(self.file, self.boards),
             *map(_board_block, self.boards),
@@ -177,62 +176,6 @@ def _with_block(comment: PullComment, kind: str, facts: str, text: str) -> PullC
     return replace(comment, boards=(*comment.boards, BoardSection(facts=known, report=text)))
 
 
-# Sections.
-
-
-def queued_section(request: Request) -> BoardSection:
-    """Asked for, and waiting for a machine."""
-    return BoardSection(facts=_facts(request, State.QUEUED, f"queued since {_clock(request.asked_at)}"))
-
-
-def running_section(request: Request, started_at: datetime, run_url: str) -> BoardSection:
-    """On a machine; `run_url` is where to watch it."""
-    watched = run_url if re.match(_RUN_URL, run_url) else None
-    return BoardSection(
-        facts=_facts(request, State.RUNNING, f"being judged since {_clock(started_at)}", run_url=watched)
-    )
-
-
-def done_section(request: Request, verdict: Verdict, report: str) -> BoardSection:
-    """Judged: `report` is what `scripts.report.render` made, whose first line becomes the summary."""
-    heading = _HEADING.match(report)
-    summary = heading[1] if heading else f"{verdict.label} ({verdict})"
-    facts = _facts(request, State.DONE, summary, accepted=verdict is Verdict.ACCEPTED)
-    return BoardSection(facts=facts, report=_sealed(report))
-
-
-def ended_section(request: Request, ending: Ending) -> BoardSection:
-    """Ended without a report."""
-    why = inline(ending.note, 100) if ending.state is EndState.FAILED else ""
-    summary = f"{_ENDED[ending.state]}: {why}" if why else _ENDED[ending.state]
-    return BoardSection(facts=_facts(request, State.ENDED, summary))
-
-
-_ENDED = {
-    EndState.JUDGED: "judged; the report is on its way",
-    EndState.SUPERSEDED: "superseded by a newer request",
-    EndState.CANCELLED: "cancelled; `/rerun` asks for it again",
-    EndState.FAILED: "failed by our fault; `/rerun` asks for it again",
-}
-
-
-def _facts(request: Request, state: State, summary: str, **rest: Any) -> BoardFacts:
-    return BoardFacts(
-        gpu=request.gpu,
-        task=request.task,
-        mode=request.mode,
-        head_sha=request.head_sha,
-        request=request.id,
-        state=state,
-        summary=shorten(summary, 200),
-        **rest,
-    )
-
-
-def _clock(time: datetime) -> str:
-    return f"{time:%H:%M} UTC"
-
-
 # Blocks.
 
 
@@ -242,17 +185,13 @@ def _block(kind: str, facts: Model, text: str) -> str:
     return f"<!-- pullrank:{kind} {marker} -->\n{text}\n<!-- pullrank:end -->"
 
 
-def _sealed(text: str) -> str:
+def sealed(text: str) -> str:
     """Text in which nothing looks like one of our markers: a participant may have quoted one."""
     return text.strip("\n").replace("<!-- pullrank", "<!-- pull-rank")
 
 
-def _file_block(file: FileFacts) -> str:
-    return _block("file", file, "")
-
-
 def _notice_block(notice: Notice) -> str:
-    lines = "\n".join(f"> {line}".rstrip() for line in _sealed(notice.text).split("\n"))
+    lines = "\n".join(f"> {line}".rstrip() for line in sealed(notice.text).split("\n"))
     return _block("notice", _NoticeFacts(tone=notice.tone), f"> [!{notice.tone.value}]\n{lines}")
 
 
@@ -297,15 +236,9 @@ def _state(facts: BoardFacts, file: FileFacts | None) -> str:
 
 
 def _lamp(facts: BoardFacts) -> str:
-    match facts.state:
-        case State.DONE:
-            return "🟢" if facts.accepted else "🔴"
-        case State.ENDED:
-            return "⚪"
-        case State.RUNNING:
-            return "🔵"
-        case State.QUEUED:
-            return "🟡"
+    if facts.state is State.DONE:
+        return "🟢" if facts.accepted else "🔴"
+    return {State.ENDED: "⚪", State.RUNNING: "🔵", State.QUEUED: "🟡"}[facts.state]
 
 
 def _footer(file: FileFacts | None, *, has_boards: bool) -> str:

@@ -92,13 +92,16 @@ def mode_of(facts: Facts, admission: Admission) -> tuple[Mode, str]:
 
 
 def over(admission: Admission) -> str:
-    return f"`{admission.task.name}` closed at {admission.task.deadline:%Y-%m-%d %H:%M} UTC."
+    task = admission.task
+    if not task.ranks:
+        return f"`{task.name}` is here for trying: its code was rewritten for another device."
+    return f"`{task.name}` closed at {task.deadline:%Y-%m-%d %H:%M} UTC."
 
 
 def end_open(facts: Facts, state: EndState, note: str, among: Iterable[RequestStatus] | None = None) -> Endings:
-    """The endings of those that are open: of all of the pull request's, or of some."""
+    """The endings of those that are open: of all of the pull request's, or of some.  A rematch is the board's."""
     among = facts.of_pull if among is None else among
-    open_ones = [status.request for status in among if status.is_open]
+    open_ones = [status.request for status in among if status.is_open and not status.request.is_rematch]
     return tuple((one, Ending(request=one.id, state=state, at=facts.now, note=note)) for one in open_ones)
 
 

@@ -10,6 +10,7 @@ it says the same again, and of a ranked judging what the ledger holds.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,27 +25,21 @@ from scripts import evaluation
 from scripts.artifact import MAX_ZIP, Trouble, Window, read_artifact, why_below_the_floor, why_not_the_answer
 from scripts.check_report import check_of_judgement
 from scripts.checks import Check, CheckState
-from scripts.comment import (
-    MARKER,
-    BoardSection,
-    FileFacts,
-    PullComment,
-    done_section,
-    ended_section,
-    queued_section,
-    read_comment,
-)
+from scripts.comment import BoardSection
 from scripts.ledger import RequestStatus
 from scripts.merging import find_due, merge
 from scripts.moderation import Action, Moderation
-from scripts.path_rule import entry_path
-from scripts.pulls import Job
+from scripts.pulls import GitHubError, Job
 from scripts.report import render
 from scripts.request import Ending, EndState, Request, make_id
 from scripts.resolve import require_request
+from scripts.sections import done_section, ended_section, queued_section
+from scripts.starting import start_workflow
 from scripts.tables import Tables, board_of
+from scripts.telling import tell
 
 if TYPE_CHECKING:
+    from scripts.fork import Fork
     from scripts.gh import GitHub
     from scripts.git_ledger import LedgerBranch
     from scripts.settings import Settings
@@ -63,14 +58,28 @@ class Doors:
 
     github: GitHub
     open_ledger: Callable[[Collection[str]], LedgerBranch]
+    open_fork: Callable[[], Fork]
     settings: Settings
     root: Path
     harness_digest: str
-    default_branch: str = "main"
+    default_branch: str
     server_url: str = "https://github.com"
 
     def run_url(self, run_id: int) -> str:
         return f"{self.server_url}/{self.github.repository}/actions/runs/{run_id}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hints:
+    """What the jobs of a run have told of themselves; each saves a request, and what is not told is looked for.
+
+    `check` is the id of the board's check run.  `artifact` and `digest` are the judge's word, and believed as little as
+    what lies there.
+    """
+
+    check: int | None = None
+    artifact: int | None = None
+    digest: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,14 +102,22 @@ class Outcome:
         return Ending(request=request.id, state=EndState.JUDGED, verdict=verdict, seconds=seconds, at=at)
 
 
-def run(request_id: str, run_id: int, judge_result: str, doors: Doors, now: datetime | None = None) -> str:
+def run(
+    request_id: str,
+    run_id: int,
+    judge_result: str,
+    doors: Doors,
+    now: datetime | None = None,
+    hints: Hints | None = None,
+) -> str:
     """Deliver what the run's judge handed over; says in a line what was done.
 
     Raises:
         PullRankError: GitHub, the ledger, or the repository's own files fail.
     """
-    at = (now or datetime.now(UTC)).replace(microsecond=0)
-    with doors.open_ledger(FOLDERS) as branch:
+    at, hints = (now or datetime.now(UTC)).replace(microsecond=0), hints or Hints()
+    with doors.open_ledger(("requests", "moderation")) as branch:
+        branch.check_out(f"judgements/{require_request(branch.ledger, request_id).request.task}")
         status = require_request(branch.ledger, request_id)
         request = status.request
         if status.ending and status.ending.state is not EndState.JUDGED:
@@ -109,7 +126,7 @@ def run(request_id: str, run_id: int, judge_result: str, doors: Doors, now: date
             return f"{request_id}: this run was cancelled for a newer one of the same request"
         board = board_of(request, doors.root)
         kept = Tables(branch.ledger, doors.root).judgement(status) if status.ending else None
-        outcome = Outcome(judgement=kept) if kept else fetch(request, board, run_id, judge_result, doors)
+        outcome = Outcome(judgement=kept) if kept else fetch(request, board, run_id, judge_result, doors, hints)
         if status.ending and not outcome.judgement:
             return f"{request_id}: judged before, and its judgement is not there any more"
         again = None if status.ending else record(status, outcome, board, branch, doors, at)
@@ -118,17 +135,19 @@ def run(request_id: str, run_id: int, judge_result: str, doors: Doors, now: date
             return f"{request_id}: ended meanwhile in another way; nothing is delivered"
         tables = Tables(branch.ledger, doors.root)
         section, check = _words(request, outcome, again, standing, board, tables)
-        of_pull = [one for one in branch.ledger.requests() if one.request.pull_request == request.pull_request]
+        history = branch.ledger.requests(user_id=request.user_id)
+        of_pull = [one for one in history if one.request.pull_request == request.pull_request]
         due = find_due(of_pull, request.head_sha, tables) if request.is_ranked else None
-    show(request, section, check, doors.github)
+    # Whoever tells it once more looks first at what stands there.
+    tell(request, section, check, doors.github, known_check=None if status.ending else hints.check)
     said = f"{request_id}: {outcome.judgement.verdict if outcome.judgement else f'failed ({outcome.trouble})'}"
     if again:
         evaluation.start(doors.github, again, doors.default_branch)
         said += f"; asked for again as {again.id}"
     if due:
-        said += f"; {merge(due, doors.settings, doors.github, doors.default_branch)}"
+        said += f"; {merge(due, doors.settings, doors.github, doors.open_fork, doors.default_branch)}"
     if request.is_ranked and outcome.judgement and outcome.judgement.verdict is Verdict.ACCEPTED and not kept:
-        doors.github.dispatch(PUBLISH_WORKFLOW, {}, doors.default_branch)
+        start_workflow(doors.github, PUBLISH_WORKFLOW, {}, doors.default_branch)
     return said
 
 
@@ -140,18 +159,15 @@ def _is_run_anew(request: Request, run_id: int, github: GitHub) -> bool:
 # What the judge handed over.
 
 
-def fetch(request: Request, board: Board | None, run_id: int, judge_result: str, doors: Doors) -> Outcome:
+def fetch(request: Request, board: Board | None, run_id: int, judge_result: str, doors: Doors, hints: Hints) -> Outcome:
     """The judgement of a run, if there is one that answers the request."""
     if not board or request.gpu not in doors.settings.gpus:
         return Outcome(trouble="there is no such board any more", is_hopeless=True)
     job = next((job for job in doors.github.jobs(run_id) if job.name == JUDGE_JOB), None)
     seconds = _seconds(job)
-    found = [one for one in doors.github.artifacts(run_id, ARTIFACT) if one.name == ARTIFACT and not one.is_expired]
-    if not found:
+    content = _download(run_id, hints, doors.github)
+    if content is None:
         return Outcome(trouble=f"the judge's job ended ({judge_result}) without a judgement", seconds=seconds)
-    newest = max(found, key=lambda one: one.id)
-    # GitHub's own trouble is raised: what was handed over still lies there, for the next try.
-    content = doors.github.download_artifact(newest.id, MAX_ZIP, newest.digest or "") if newest.size <= MAX_ZIP else b""
     try:
         handed = read_artifact(content)
     except PullRankError as error:
@@ -166,6 +182,21 @@ def fetch(request: Request, board: Board | None, run_id: int, judge_result: str,
     if handed.edition != board.edition:
         return Outcome(trouble="the task was changed while this was judged", seconds=seconds)
     return Outcome(judgement=handed, seconds=seconds)
+
+
+def _download(run_id: int, hints: Hints, github: GitHub) -> bytes | None:
+    """The artifact's zip: of the id that the judge's job has told, or else the run's newest of that name.
+
+    GitHub's own trouble is raised: what was handed over still lies there, for the next try.
+    """
+    if hints.artifact:
+        with contextlib.suppress(GitHubError):
+            return github.download_artifact(hints.artifact, MAX_ZIP, hints.digest)
+    found = [one for one in github.artifacts(run_id, ARTIFACT) if one.name == ARTIFACT and not one.is_expired]
+    if not found:
+        return None
+    newest = max(found, key=lambda one: one.id)
+    return github.download_artifact(newest.id, MAX_ZIP, newest.digest or "") if newest.size <= MAX_ZIP else b""
 
 
 def _seconds(job: Job | None) -> float:
@@ -245,24 +276,3 @@ def _words(
         return queued_section(again), evaluation.check_of(again, CheckState.QUEUED, title)
     section = ended_section(request, ending)
     return section, evaluation.check_of(request, CheckState.NEUTRAL, section.facts.summary)
-
-
-def show(request: Request, section: BoardSection, check: Check, github: GitHub) -> None:
-    """Say it in the board's check run, and in the pull request's comment, in this board's section alone.
-
-    A check run that says it already is left alone: with each update, GitHub adds the same annotations once more.
-    """
-    old = max(github.checks(request.head_sha, check.name), key=lambda one: one.id, default=None)
-    if not old or (old.state, old.external_id) != (check.state, check.external_id):
-        github.update_check(old.id, check) if old else github.create_check(check)
-    known = github.find_comment(request.pull_request, MARKER)
-    comment = read_comment(known.body) if known else PullComment()
-    if not comment.file:
-        path = entry_path(request.task, request.login)
-        is_draft = not request.is_ranked
-        comment = comment.with_file(FileFacts(path=path, head_sha=request.head_sha, is_draft=is_draft))
-    body = comment.with_board(section).render()
-    if known:
-        github.upsert_comment(request.pull_request, MARKER, body, known)
-    else:
-        github.comment(request.pull_request, body)

@@ -6,15 +6,17 @@ its way into a page, without a template having to ask for it: see `environment`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from markupsafe import Markup
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
@@ -177,12 +179,35 @@ def case_labels(cases: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def render_markdown(text: str, top_level: int = 3) -> Markup:
     """Markdown of the repository: no raw HTML, no script links; its first heading is of `top_level`."""
-    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
-    tokens = markdown.parse(text)
+    return _render(_MARKDOWN.parse(text), top_level)
+
+
+def render_guide(text: str) -> Markup:
+    """A page of site/pages: its headings can be linked to, and links between the files lead from page to page."""
+    tokens = _MARKDOWN.parse(text)
+    for token, following in pairwise(tokens):
+        if token.type == "heading_open" and token.tag != "h1":
+            token.attrSet("id", anchor(following.content))
+    for link in (child for token in tokens for child in token.children or () if child.type == "link_open"):
+        if found := _PAGE_LINK.fullmatch(str(link.attrGet("href"))):
+            link.attrSet("href", f"../{found[1]}/index.html{found[2]}")
+    return _render(tokens, top_level=1)
+
+
+def anchor(heading: str) -> str:
+    """A heading's name in links, as GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+_PAGE_LINK = re.compile(r"([a-z-]+)\.md((?:#[\w-]+)?)")
+
+
+def _render(tokens: Sequence[Token], top_level: int) -> Markup:
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(int(token.tag[1]) + top_level - 1, 6)}"
-    return Markup(markdown.renderer.render(tokens, markdown.options, {}))  # noqa: S704 (html: False escapes)
+    return Markup(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}))  # noqa: S704 (html: False escapes)
 
 
 def render_code(source: str, name: str, *, anchors: bool = False) -> Markup:

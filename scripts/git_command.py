@@ -56,13 +56,16 @@ class Git:
         self._secrets: list[str] = []
         self._environment = _environment(folder, self._config(url, token))
 
-    def run(self, *arguments: str, stdin: bytes = b"", index: Path | None = None) -> bytes:
+    def run(self, *arguments: str, stdin: bytes = b"", index: Path | None = None, offline: bool = False) -> bytes:
         """The output of a command; `index` is used instead of the folder's own.
+
+        `offline`: what was never fetched is missing; else git would fetch it when it is looked at, whatever its size.
 
         Raises:
             GitError: it failed, or took too long.
         """
         environment = self._environment | ({"GIT_INDEX_FILE": str(index)} if index else {})
+        environment |= {"GIT_ALLOW_PROTOCOL": "none"} if offline else {}
         try:
             done = subprocess.run(
                 ["git", *arguments],

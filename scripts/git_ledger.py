@@ -96,6 +96,11 @@ class LedgerBranch:
     ) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def check_out(self, folder: str) -> None:
+        """Read one folder more, where `folders` has narrowed what is read."""
+        if self._tip and self._folders:
+            self._git.run("sparse-checkout", "add", "--", folder)
+
     def commit(self, message: str) -> tuple[Path, ...]:
         """Push what was added, and say which of the added files are on the branch by our doing.
 

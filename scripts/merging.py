@@ -7,7 +7,7 @@ the merge: nothing on a board waits for this.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from scripts.ledger import RequestStatus
@@ -18,6 +18,7 @@ from scripts.settings import Merge
 from scripts.tables import Place, Tables
 
 if TYPE_CHECKING:
+    from scripts.fork import Fork
     from scripts.gh import GitHub
     from scripts.settings import Settings
 
@@ -46,14 +47,17 @@ def why_not_merged(request: Request, pull: PullRequest, settings: Settings, defa
     return ""
 
 
-def merge(request: Request, settings: Settings, github: GitHub, default_branch: str) -> str:
+def merge(
+    request: Request, settings: Settings, github: GitHub, open_fork: Callable[[], Fork], default_branch: str
+) -> str:
     """Merge the commit of a request that `find_due` has found; says what was done."""
     if settings.merge is not Merge.AUTO:
         return "a maintainer merges here"
     pull = github.get_pull(request.pull_request)
     if reason := why_not_merged(request, pull, settings, default_branch):
         return f"not merged: {reason}"
-    change = classify(github.changed_files(pull.number), request.login)
+    with open_fork() as fork:
+        change = classify(fork.changes(request.head_sha), request.login)
     if not isinstance(change, Entry) or change.task != request.task:
         return "not merged: it changes something else than the judged file"
     title = f"{request.task}: {request.login} (#{request.pull_request})"

@@ -37,7 +37,7 @@ def pack(request: bytes, task: Task, submission: bytes, champion: Champion | Non
     members = {"request.json": request, f"submission.{suffix}": submission, HARNESS: harness}
     if champion:
         members |= {"champion.json": _champion_facts(champion), f"champion.{suffix}": champion.submission.source}
-    members |= {f"tasks/{name}": content for name, content in _task_files(task).items()}
+    members |= {f"tasks/{name}": content for name, content in task_files(task).items()}
     manifest = Manifest(members={name: sha256(content) for name, content in members.items()})
     packed = zip_of({"manifest.json": manifest.model_dump_json(indent=1).encode(), **members})
     _require_same_edition(task, read_bundle(packed))
@@ -67,8 +67,8 @@ def _champion_facts(champion: Champion) -> bytes:
     return facts.model_dump_json(indent=1).encode()
 
 
-def _task_files(task: Task) -> dict[str, bytes]:
-    """The task's folder, and what its task.yml names outside, by path below the tree of tasks."""
+def task_files(task: Task) -> dict[str, bytes]:
+    """The files of the task's folder, and those that its task.yml names outside, by path below the tree of tasks."""
     tree = task.folder.parent
     inside = [
         path

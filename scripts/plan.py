@@ -5,8 +5,10 @@ open, its run has ended        ──▶  Deliver    what the run left; without 
 open, wanted no more           ──▶  End        the event that should have ended it was lost
 the comment is behind          ──▶  Tell       queued; Deliver or Tell again: how it ended
 a head that nothing judges     ──▶  Offer      as intake would have, had it heard
+its row's duel is due          ──▶  Rematch    judged once more, beside who is first now
 judged, it makes a row         ──▶  Merge
 judged, improves nothing       ──▶  Close      after two quiet weeks
+our comment stands there twice ──▶  Drop       the younger
 judged since the last build    ──▶  Publish
 """
 
@@ -22,7 +24,9 @@ from scripts import evaluation
 from scripts.comment import PullComment, State
 from scripts.ledger import RequestStatus
 from scripts.pulls import PullRequest, WorkflowRun
+from scripts.rematch import DueDuel
 from scripts.request import Ending, EndState, Request
+from scripts.steps import Close, Deliver, Drop, End, Merge, Offer, Publish, Rematch, Start, Step, Tell
 from scripts.tables import Place
 
 PATIENCE = timedelta(minutes=5)
@@ -32,74 +36,24 @@ LOOK_BACK = timedelta(days=2)
 QUIET = timedelta(days=14)
 
 
-# What may have to be done.
-
-
-@dataclass(frozen=True, kw_only=True)
-class Start:
-    request: Request
-
-
-@dataclass(frozen=True, kw_only=True)
-class Deliver:
-    request: Request
-    run: WorkflowRun
-
-
-@dataclass(frozen=True, kw_only=True)
-class End:
-    request: Request
-    state: EndState
-    note: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tell:
-    """`ending` is missing of what waits."""
-
-    request: Request
-    ending: Ending | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Offer:
-    pull: PullRequest
-
-
-@dataclass(frozen=True, kw_only=True)
-class Merge:
-    request: Request
-
-
-@dataclass(frozen=True, kw_only=True)
-class Close:
-    pull: PullRequest
-
-
-@dataclass(frozen=True, kw_only=True)
-class Publish:
-    pass
-
-
-Step = Start | Deliver | End | Tell | Offer | Merge | Close | Publish
-
-
 @dataclass(frozen=True, kw_only=True)
 class Facts:
     """What the plan follows from.
 
-    `runs` are evaluate.yml's, `comments` ours by pull request, `places` those of judged requests by id;
-    `published_at` is when the last publish.yml began.
+    `runs` are evaluate.yml's, `comments` ours by pull request, and `spare` ours beside them, by id; `places` are those
+    of judged requests by id, `duels` all that are due; `published_at` is when the last publish.yml began.
     """
 
     now: datetime
+    default_branch: str
     statuses: tuple[RequestStatus, ...] = ()
     pulls: tuple[PullRequest, ...] = ()
     runs: tuple[WorkflowRun, ...] = ()
     comments: Mapping[int, PullComment] = field(default_factory=dict)
+    spare: Mapping[int, int] = field(default_factory=dict)
     places: Mapping[str, Place] = field(default_factory=dict)
+    duels: tuple[DueDuel, ...] = ()
     published_at: datetime | None = None
-    default_branch: str = "main"
     merges: bool = True
 
     def is_settled(self, since: datetime) -> bool:
@@ -117,7 +71,9 @@ class Facts:
 def plan(facts: Facts) -> tuple[Step, ...]:
     """What is to be done.  Pure."""
     steps: list[Step] = [step for status in facts.statuses if (step := _for_request(status, facts))]
+    steps += _for_duels(facts)
     steps += _for_pulls(facts)
+    steps += [Drop(number=number, comment_id=comment_id) for comment_id, number in facts.spare.items()]
     if not _is_published(facts):
         steps.append(Publish())
     return tuple(steps)
@@ -137,6 +93,9 @@ def _for_request(status: RequestStatus, facts: Facts) -> Step | None:
 
 
 def _why_unwanted(request: Request, facts: Facts) -> End | None:
+    if request.is_rematch:
+        is_due = any(due.is_of(request) for due in facts.duels)
+        return None if is_due else End(request=request, state=EndState.SUPERSEDED, note="its duel is due no more")
     pull = next((pull for pull in facts.pulls if pull.number == request.pull_request), None)
     if not pull:
         return End(request=request, state=EndState.CANCELLED, note="the pull request was closed")
@@ -179,6 +138,17 @@ def _newest(request: Request, facts: Facts) -> Request:
         if (status.request.pull_request, status.request.gpu) == (request.pull_request, request.gpu)
     )
     return max(of_board, key=lambda one: (one.asked_at, one.attempt, one.id))
+
+
+def _for_duels(facts: Facts) -> Iterator[Step]:
+    """A row's file is judged once for each champion that its duel is due with, whatever comes of it."""
+    for due in facts.duels:
+        history = [one for one in facts.statuses if due.is_of(one.request)]
+        # One that was superseded had no duel due any more: now there is one again.
+        tried = [one for one in history if not one.ending or one.ending.state is not EndState.SUPERSEDED]
+        is_asked = any(one.is_open or one.request.reason == due.reason for one in tried)
+        if not is_asked and all(one.ending and facts.is_settled(one.ending.at) for one in history):
+            yield Rematch(request=due.request(facts.now))
 
 
 def _for_pulls(facts: Facts) -> Iterator[Step]:

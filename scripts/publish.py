@@ -42,6 +42,7 @@ from scripts.filters import (
     count,
     environment,
     render_code,
+    render_guide,
     render_markdown,
     stylesheet,
     submission_path,
@@ -213,7 +214,7 @@ def read_guides(folder: Path) -> tuple[Guide, ...]:
         Guide(
             title=next((line[2:] for line in text.splitlines() if line.startswith("# ")), path.stem),
             path=f"guides/{path.stem}/index.html",
-            body=render_markdown(text, top_level=1),
+            body=render_guide(text),
         )
         for path in sorted(folder.glob("*.md"))
         for text in [path.read_text("utf-8")]

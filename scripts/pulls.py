@@ -146,7 +146,10 @@ class ChangedFile:
 
 @dataclass(frozen=True, kw_only=True)
 class BlobInfo:
-    """A file in a tree, unread.  `mode` is git's: 100644 plain, 100755 executable, 120000 a symbolic link."""
+    """A file in a tree.  `mode` is git's: 100644 plain, 100755 executable, 120000 a symbolic link.
+
+    `size` is in bytes; of a file that is too large to be fetched, all that is known is that it has no fewer.
+    """
 
     path: str
     sha: str

@@ -7,7 +7,8 @@ Each step is safe to do twice, and by two at once; one that fails does not hold 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -15,28 +16,21 @@ from typing import TYPE_CHECKING
 from harness.errors import PullRankError
 from scripts import deliver, evaluation, intake
 from scripts.checks import CheckState
-from scripts.comment import MARKER, PullComment, ended_section, queued_section, read_comment
+from scripts.comment import MARKER, PullComment, read_comment
 from scripts.events import PullAction, PullEvent
+from scripts.ledger import Ledger, RequestStatus
 from scripts.merging import merge
-from scripts.plan import (
-    LOOK_BACK,
-    PATIENCE,
-    Close,
-    Deliver,
-    End,
-    Facts,
-    Merge,
-    Offer,
-    Publish,
-    Start,
-    Step,
-    Tell,
-    plan,
-)
-from scripts.pulls import WorkflowRun
+from scripts.plan import LOOK_BACK, PATIENCE, Facts, plan
+from scripts.pulls import Comment, GitHubError, WorkflowRun
+from scripts.rematch import find_due_duels
 from scripts.request import Ending, EndState, Request
+from scripts.sections import ended_section, queued_section
 from scripts.settings import Merge as MergeSetting
+from scripts.standings import Standings
+from scripts.starting import NotStarted, start_workflow, why_unheard
+from scripts.steps import Close, Deliver, Drop, End, Merge, Offer, Publish, Rematch, Start, Step, Tell
 from scripts.tables import Tables
+from scripts.telling import tell
 
 if TYPE_CHECKING:
     from scripts.gh import GitHub
@@ -63,13 +57,26 @@ class Doors:
 
 
 def run(doors: Doors, now: datetime | None = None) -> Iterator[str]:
-    """Do what is to be done, a line for each step; one that fails does not hold up the others."""
+    """Do what is to be done, a line for each step; one that fails does not hold up the others.
+
+    Raises:
+        NotStarted: after all else is done, if the repository is not set up to start what was to be started.
+    """
     at = (now or datetime.now(UTC)).replace(microsecond=0)
-    for step in plan(read(doors, at)):
+    steps, trouble = plan(read(doors, at)), None
+    for step in steps:
+        if trouble and isinstance(step, Start):
+            continue
         try:
             yield do(step, doors, at)
+        except NotStarted as error:
+            trouble = error
         except PullRankError as error:
             yield f"{_name(step)}: not done: {error}"
+    if any(isinstance(step, Offer) for step in steps) and (reason := _why_unheard(doors.github)):
+        yield reason
+    if trouble:
+        raise trouble
 
 
 def read(doors: Doors, now: datetime) -> Facts:
@@ -83,17 +90,34 @@ def read(doors: Doors, now: datetime) -> Facts:
         of_heads = [one for one in statuses if (one.request.pull_request, one.request.head_sha) in is_open]
         tables = Tables(branch.ledger, doors.deliver.root)
         places = {one.request.id: place for one in of_heads if (place := tables.place(one))}
+        judged_here = [one for one in statuses if one.request.is_ranked and one.request.gpu in settings.gpus]
+        duels = tuple(find_due_duels(_lively(branch.ledger, judged_here, tables, now), statuses))
+    comments, spare = _comments(github, now)
     return Facts(
         now=now,
+        default_branch=doors.deliver.default_branch,
         statuses=statuses,
         pulls=pulls,
         runs=_runs(github),
-        comments=_comments(github, now),
+        comments=comments,
+        spare=spare,
         places=places,
+        duels=duels,
         published_at=max((run.created_at for run in github.runs(deliver.PUBLISH_WORKFLOW)), default=None),
-        default_branch=doors.deliver.default_branch,
         merges=settings.merge is MergeSetting.AUTO,
     )
+
+
+def _lively(ledger: Ledger, statuses: Iterable[RequestStatus], tables: Tables, now: datetime) -> tuple[Standings, ...]:
+    """The boards on which a duel may have become due, or be due no more: reading all of them would take too long."""
+    since = now - LOOK_BACK
+    is_moderated = any(decision.at >= since for decision in ledger.moderations())
+    names = {
+        (one.request.task, one.request.gpu)
+        for one in statuses
+        if is_moderated or (one.ending.at >= since if one.ending else one.request.is_rematch)
+    }
+    return tuple(table for task, gpu in sorted(names) if (table := tables.find(task, gpu)))
 
 
 def _runs(github: GitHub) -> tuple[WorkflowRun, ...]:
@@ -102,12 +126,24 @@ def _runs(github: GitHub) -> tuple[WorkflowRun, ...]:
     return tuple({run.id: run for runs in lists for run in runs}.values())
 
 
-def _comments(github: GitHub, now: datetime) -> dict[int, PullComment]:
-    found: dict[int, PullComment] = {}
+def _comments(github: GitHub, now: datetime) -> tuple[dict[int, PullComment], dict[int, int]]:
+    """Ours by pull request; and of those that stand beside an older one, by id, in which pull request."""
+    ours: dict[int, list[Comment]] = defaultdict(list)
     for number, comment in github.recent_comments(now - LOOK_BACK - PATIENCE):
-        if comment.author.id == github.me.id and MARKER in comment.body:
-            found.setdefault(number, read_comment(comment.body))
-    return found
+        # What we quote in an answer may hold our marker, too.
+        if comment.author.id == github.me.id and comment.body.startswith(MARKER):
+            ours[number].append(comment)
+    oldest = {number: min(found, key=lambda one: one.id) for number, found in ours.items()}
+    spare = {one.id: number for number, found in ours.items() for one in found if one is not oldest[number]}
+    return {number: read_comment(comment.body) for number, comment in oldest.items()}, spare
+
+
+def _why_unheard(github: GitHub) -> str:
+    """What to mend, if nothing that was done for want of an event has ever come as one."""
+    try:
+        return why_unheard([run.event for run in github.runs(intake.WORKFLOW)])
+    except GitHubError:
+        return ""
 
 
 def do(step: Step, doors: Doors, now: datetime) -> str:
@@ -124,18 +160,34 @@ def do(step: Step, doors: Doors, now: datetime) -> str:
         case Tell(request=request, ending=ending):
             _tell(request, ending, github)
             return f"{request.id}: the comment says how it stands"
+        case Rematch(request=request):
+            return _ask(request, doors)
         case Offer(pull=pull):
             event = PullEvent(action=PullAction.PUSHED, pull=pull, default_branch=branch)
             return intake.follow(event, doors.intake, now)
         case Merge(request=request):
-            return f"{request.id}: {merge(request, doors.deliver.settings, github, branch)}"
+            return f"{request.id}: {merge(request, doors.deliver.settings, github, doors.deliver.open_fork, branch)}"
         case Close(pull=pull):
             github.upsert_comment(pull.number, _CLOSED, _WHY_CLOSED)
             github.close_pull(pull.number)
             return f"#{pull.number}: closed, it improves nothing"
+        case Drop(number=number, comment_id=comment_id):
+            github.ask("DELETE", f"/issues/comments/{comment_id}")
+            return f"#{number}: our comment stood there twice"
         case Publish():
-            github.dispatch(deliver.PUBLISH_WORKFLOW, {}, branch)
+            start_workflow(github, deliver.PUBLISH_WORKFLOW, {}, branch)
             return "the site is built anew"
+
+
+def _ask(request: Request, doors: Doors) -> str:
+    """Ask for a rematch, unless another has."""
+    with doors.deliver.open_ledger(("requests",)) as branch:
+        is_new = branch.ledger.append_request(request)
+        if not is_new or request.place not in branch.commit(f"{request.id}: {request.reason}"):
+            return f"{request.id}: asked for by another"
+    _tell(request, None, doors.github)
+    evaluation.start(doors.github, request, doors.deliver.default_branch)
+    return f"{request.id}: asked for, {request.reason}"
 
 
 def _end(step: End, doors: Doors, now: datetime) -> str:
@@ -151,15 +203,17 @@ def _tell(request: Request, ending: Ending | None, github: GitHub) -> None:
     section = ended_section(request, ending) if ending else queued_section(request)
     is_cancelled = ending and ending.state in (EndState.CANCELLED, EndState.SUPERSEDED)
     state = CheckState.CANCELLED if is_cancelled else CheckState.NEUTRAL if ending else CheckState.QUEUED
-    deliver.show(request, section, evaluation.check_of(request, state, section.facts.summary), github)
+    tell(request, section, evaluation.check_of(request, state, section.facts.summary), github)
 
 
 def _name(step: Step) -> str:
     match step:
         case Start(request=request) | Deliver(request=request) | End(request=request):
             return request.id
-        case Tell(request=request) | Merge(request=request):
+        case Tell(request=request) | Merge(request=request) | Rematch(request=request):
             return request.id
         case Offer(pull=pull) | Close(pull=pull):
             return f"#{pull.number}"
+        case Drop(number=number):
+            return f"#{number}"
     return "publish"

@@ -22,7 +22,7 @@ HELP = """\
 | `/show` | shows where you stand, and what is left of your quota |
 | `/check` | runs a changed task; for maintainers |
 
-Write one command on the first line of a comment; `gpu=NAME` narrows it to a board, as in `/rank gpu=CPU`.
+Write one command in a comment, on a line of its own; `gpu=NAME` narrows it to a board, as in `/rank gpu=CPU`.
 A draft is tested and timed with every push; a pull request that is ready for review is ranked.
 """
 

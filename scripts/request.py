@@ -22,6 +22,7 @@ from pydantic import AwareDatetime, Field, PositiveInt, model_validator
 from harness.judgement import Digest, Line, Login, Mode, Name, Sha
 from harness.verdict import Verdict
 from scripts.facts import Fact
+from scripts.pulls import ACTIONS_BOT
 
 MAX_GPU_NAME = 24
 """Characters; so that a request's id fits into 64 whatever the numbers in it."""
@@ -82,6 +83,11 @@ class Request(Fact):
     @property
     def is_ranked(self) -> bool:
         return self.mode is Mode.RANKED
+
+    @property
+    def is_rematch(self) -> bool:
+        """Whether the bot has asked by itself: for the duel of a row, whatever has become of its pull request."""
+        return self.asked_by == ACTIONS_BOT.id
 
     @model_validator(mode="after")
     def _has_the_id_that_follows(self) -> Self:

@@ -1,7 +1,7 @@
 """`pullrank ci resolve`: a request in, the bundle for its judging out; or the reason why nothing is judged.
 
     ledger ─► request ─► still wanted?     not ended, the same head, open, no draft if ranked     else: passed over
-    GitHub ─► one file ─► allowed?         the path rule on pinned commits, login and numeric id,
+    git    ─► one file ─► allowed?         the path rule on pinned commits, login and numeric id,
                                            mode, size, hash, readable text, an open board         else: ResolveError
     main   ─► task, champion, harness ─► bundle.zip, and harness.pyz beside it
 
@@ -16,6 +16,7 @@ import shutil
 import unicodedata
 from dataclasses import dataclass
 from datetime import datetime
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from harness.stats import LONGEST_EXTENDED_DUEL_S
 from harness.submission import Champion
 from harness.task import Board, Task
 from scripts.champion import find_champion
+from scripts.fork import Fork
 from scripts.ledger import Ledger, RequestStatus
 from scripts.moderation import KnownAccount, find_owner
 from scripts.packing import pack
@@ -74,6 +76,7 @@ class Facts:
 class Resolution:
     """What became of a request: its bundle, or in `note` why it is passed over."""
 
+    request: Request
     wanted: bool
     note: str
     digest: str = ""
@@ -89,7 +92,7 @@ class Resolution:
 
 
 def resolve(
-    request_id: str, out: Path, *, github: GitHub, ledger: Ledger, settings: Settings, root: Path = ROOT
+    request_id: str, out: Path, *, github: GitHub, fork: Fork, ledger: Ledger, settings: Settings, root: Path = ROOT
 ) -> Resolution:
     """Write `bundle.zip` and what runs it into the folder `out`, if the request is still wanted.
 
@@ -100,26 +103,19 @@ def resolve(
     request = status.request
     pull = github.get_pull(request.pull_request)
     if reason := why_passed_over(status, pull):
-        return Resolution(wanted=False, note=f"{request.id}: {reason}")
+        return Resolution(request=request, wanted=False, note=f"{request.id}: {reason}")
     task = require_task(request.task, root / "tasks")
-    path = entry_path(request.task, request.login, task.submission_name)
-    facts = Facts(
-        status=status,
-        pull=pull,
-        files=github.changed_between(pull.base_sha, request.head_sha),
-        blob=github.tree_entry(request.head_sha, path),
-        owner=find_owner(ledger.accounts(), request.login),
-        task=task,
-        max_bytes=settings.limits.file_kib * 1024,
-    )
-    if reason := why_refused(facts):
-        raise ResolveError(f"{request.id}: {reason}")
-    source = github.read_blob(request.blob_sha, facts.max_bytes)
-    if reason := why_unreadable(source, request):
+    path, max_bytes = entry_path(request.task, request.login, task.submission_name), settings.limits.file_kib * 1024
+    files = fork.changes(request.head_sha)
+    blob, source = fork.read(request.head_sha, path, max_bytes)
+    owner = find_owner(ledger.accounts(), request.login)
+    facts = Facts(status=status, pull=pull, files=files, blob=blob, owner=owner, task=task, max_bytes=max_bytes)
+    if reason := why_refused(facts) or why_unreadable(source, request):
         raise ResolveError(f"{request.id}: {reason}")
     board = task.board(request.gpu)
-    champion = find_champion(board, ledger, request, source, github, root)
+    champion = find_champion(board, ledger, request, source, fork, root)
     return Resolution(
+        request=request,
         wanted=True,
         note=f"{request.id}: {len(source)} bytes, {'to be dueled if fast enough' if champion else 'no duel is due'}",
         digest=_write_bundle(out, request, task, source, champion, root),
@@ -129,7 +125,11 @@ def resolve(
 
 
 def require_request(ledger: Ledger, request_id: str) -> RequestStatus:
-    found = next((status for status in ledger.requests() if status.request.id == request_id), None)
+    """A request by its id.  Files are named for author and id, so that the other authors' need not be read."""
+    files = ledger.path.glob(f"requests/*/*-{escape(request_id)}.json")
+    authors = {int(author) for file in files if (author := file.name.partition("-")[0]).isdecimal()}
+    asked = (status for author in sorted(authors) for status in ledger.requests(user_id=author))
+    found = next((status for status in asked if status.request.id == request_id), None)
     if not found:
         raise ResolveError(f"the ledger has no request {inline(request_id, 80) or 'without a name'}")
     return found
@@ -140,6 +140,8 @@ def why_passed_over(status: RequestStatus, pull: PullRequest) -> str | None:
     request = status.request
     if status.ending:
         return f"it has ended: {status.ending.state}"
+    if request.is_rematch:
+        return None
     if not pull.is_open:
         return "the pull request is closed"
     if pull.head_sha != request.head_sha:
@@ -192,7 +194,7 @@ def _why_no_board(task: Task, request: Request) -> str | None:
     if request.gpu not in task.gpus:
         return f"{task.name} has no board {request.gpu}"
     # By the time of asking: who waited in the queue is not late.
-    if request.is_ranked and not task.is_open(request.asked_at):
+    if request.is_ranked and not request.is_rematch and not task.is_open(request.asked_at):
         return f"{task.name} was closed{_when(task.deadline)}; it can still be tested"
     return None
 

@@ -6,8 +6,11 @@
     /show  /help                            where things stand; what can be said
     /check                                  a maintainer lets a changed task run
 
-One command a comment, alone on its first line; `gpu=` narrows it, and may stand several times.  A comment that
-holds no command is conversation.  One that tries to hold one, and fails, is answered.
+One command a comment, on a line of its own that begins with it, after as many words as one likes; `gpu=` narrows it,
+and may stand several times.  What stands in a quote, in code, or behind a space is none.  A comment that holds no
+command is conversation.  One that tries to hold one, and fails, is answered.
+
+intake.yml lets through whatever has a line that begins with a slash: exactly what may hold a command.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ MAX_GPUS = 16
 
 _FIRST_WORD = re.compile(r"/([A-Za-z]{1,20})(?=\s|$)")
 _GPU = re.compile(r"gpu=([A-Za-z0-9][A-Za-z0-9_.-]{0,63})")
+_LINE_END = re.compile(r"\r?\n")
 _CODE_FENCE = re.compile(r" {0,3}(```|~~~)")
 
 
@@ -72,16 +76,13 @@ def read_command(body: str) -> Command | None:
     """The command of a comment; None if it is conversation.
 
     Raises:
-        SlashError: there are several, it is not on the first line, or it is misspelled.
+        SlashError: there are several, or it is misspelled.
     """
-    first, *rest = _spoken(body.strip("\r\n").replace("\r\n", "\n").split("\n"))
-    command = _read_line(first)
-    later = [other for line in rest if (other := _find_command(line))]
-    if command and later:
-        raise SlashError(f"One command a comment. Write `{command}` and `{later[0]}` in comments of their own.")
-    if later:
-        raise SlashError(f"A command stands alone on the first line of a comment. Write `{later[0]}` in a new one.")
-    return command
+    commands = [command for line in _spoken(_LINE_END.split(body)) if (command := _read_line(line))]
+    if len(commands) > 1:
+        one, other = commands[:2]
+        raise SlashError(f"One command a comment. Write `{one}` and `{other}` in comments of their own.")
+    return commands[0] if commands else None
 
 
 def _read_line(line: str) -> Command | None:
@@ -102,14 +103,6 @@ def _spoken(lines: list[str]) -> list[str]:
         spoken.append("" if in_code or is_fence else line)
         in_code ^= is_fence
     return spoken
-
-
-def _find_command(line: str) -> Command | None:
-    """The command that a later line is; None if it is another line, or one that only resembles a command."""
-    try:
-        return _read_line(line)
-    except SlashError:
-        return None
 
 
 def _gpus(verb: Verb, arguments: list[str]) -> tuple[str, ...]:

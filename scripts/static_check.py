@@ -2,20 +2,23 @@
 
     head's tasks/  ──git objects──▶  a folder of plain files  ──load_task──▶  its faults, a line each
 
-The tree is hostile: paths are checked part by part, sizes and numbers before any content is fetched, and links are
-faults.  It is fetched by git, which costs nothing of the token's requests, and by the head's hash.
+The tree is hostile: paths are checked part by part, and their number, before any content is fetched; files that are too
+large are never sent; links are faults.  All comes by git, which costs nothing of the token's requests, by its hash.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from harness.errors import TaskError
-from harness.task import load_task
+from harness.task import Task, load_task
+from harness.task_values import MAX_FILE_BYTES
 from scripts.git_command import Git
 from scripts.text import shorten
 
@@ -23,7 +26,35 @@ MAX_FILES = 1000
 MAX_BYTES = 8 * 1024 * 1024
 """Of all files in tasks/ together."""
 
+# To look at something never fetches more.
+_OFFLINE = ("-c", "protocol.allow=never")
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskTree:
+    """The tasks of a commit as plain files below `root`; or, in `faults`, why they were not laid out."""
+
+    root: Path
+    head_sha: str
+    faults: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The folders that hold a task.yml."""
+        return tuple(sorted(path.parent.name for path in self.root.glob("tasks/*/task.yml")))
+
+    def load(self, name: str) -> Task:
+        """Read one of the tasks.
+
+        Raises:
+            TaskError: its faults, with paths as they stand in the commit.
+        """
+        try:
+            return load_task(self.root / "tasks" / name)
+        except TaskError as error:
+            said = str(error).replace(f"{self.root.resolve()}/", "").replace(f"{self.root}/", "")
+            raise TaskError(said) from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,33 +70,64 @@ def find_task_faults(url: str, token: str | None, head_sha: str, tasks: Sequence
     Raises:
         GitError: the commit could not be fetched.
     """
+    with open_tasks(url, token, head_sha) as tree:
+        faults = [*tree.faults]
+        # A folder that is gone, or that holds what tasks share, is no task.
+        for name in (name for name in tasks if name in tree.names):
+            try:
+                tree.load(name)
+            except TaskError as error:
+                faults.append(str(error))
+    return "\n".join(faults)
+
+
+@contextlib.contextmanager
+def open_tasks(url: str, token: str | None, head_sha: str) -> Iterator[TaskTree]:
+    """The tasks of a commit, until the block ends.
+
+    Raises:
+        GitError: the commit could not be fetched.
+    """
     with tempfile.TemporaryDirectory(prefix="pullrank-tasks-") as folder:
-        git = Git(Path(folder), url, token)
-        git.run("init", "--quiet", "--template=")
-        git.run("remote", "add", "origin", url)
-        _fetch(git, "--depth=1", hashes=[head_sha])
-        files = _list(git, head_sha)
-        if faults := _faults_of_tree(files):
-            return "\n".join(faults)
-        # Contents only now: names and number are known to be harmless.
-        _fetch(git, hashes=sorted({file.sha for file in files}))
-        if _bytes_of(git, files) > MAX_BYTES:
-            return f"tasks/: more than {MAX_BYTES // 2**20} MiB"
-        root = Path(folder, "files")
-        for file in files:
-            place = root / file.path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(git.run("cat-file", "blob", file.sha))
-        return _load(root, tasks)
+        fetch, root = partial(_fetch, Path(folder), url, token), Path(folder, "files")
+        trees = fetch("--depth=1", "--filter=blob:none", head_sha)
+        files = _list(trees, head_sha)
+        faults = _faults_of_tree(files)
+        if files and not faults:
+            # Their folder is asked for, not each by its hash: so the server leaves out what is too large.
+            tasks = trees.run(*_OFFLINE, "rev-parse", "--verify", f"{head_sha}:tasks").decode().strip()
+            faults = _lay_out(fetch(f"--filter=blob:limit={MAX_FILE_BYTES + 1}", tasks), files, root)
+        yield TaskTree(root=root, head_sha=head_sha, faults=tuple(faults))
 
 
-def _fetch(git: Git, *options: str, hashes: Sequence[str]) -> None:
-    fetch = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", *options)
-    git.run("-c", "fetch.negotiationAlgorithm=noop", *fetch, "--stdin", "origin", stdin="\n".join(hashes).encode())
+def _lay_out(git: Git, files: Sequence[_File], root: Path) -> list[str]:
+    """Write the files, whose names and number are known to be harmless; returns what is wrong with their sizes."""
+    told = git.run(*_OFFLINE, "cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objectsize)").decode()
+    sizes = {sha: int(size) for sha, size in (line.split() for line in told.splitlines())}
+    if missing := [file.path for file in files if file.sha not in sizes]:
+        return [f"{path}: larger than {MAX_FILE_BYTES // 1024} KiB" for path in missing[:20]]
+    if sum(sizes[file.sha] for file in files) > MAX_BYTES:
+        return [f"tasks/: more than {MAX_BYTES // 2**20} MiB"]
+    for file in files:
+        place = root / file.path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(git.run(*_OFFLINE, "cat-file", "blob", file.sha))
+    return []
+
+
+def _fetch(folder: Path, url: str, token: str | None, *asked: str) -> Git:
+    """A repository of its own for each fetch: what one of them brought has no say in the next."""
+    git = Git(Path(tempfile.mkdtemp(dir=folder)), url, token)
+    git.run("init", "--quiet", "--bare", "--template=")
+    git.run("remote", "add", "origin", url)
+    *options, wanted = asked
+    fetch = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", *options)
+    git.run(*fetch, "--stdin", "origin", stdin=wanted.encode())
+    return git
 
 
 def _list(git: Git, head_sha: str) -> list[_File]:
-    rows = git.run("ls-tree", "-r", "-z", "--full-tree", head_sha, "--", "tasks").decode("utf-8", "replace")
+    rows = git.run(*_OFFLINE, "ls-tree", "-r", "-z", "--full-tree", head_sha, "--", "tasks").decode("utf-8", "replace")
     found = [row.partition("\t") for row in rows.split("\0") if row]
     return [_File(mode=facts.split()[0], sha=facts.split()[2], path=path) for facts, _, path in found]
 
@@ -82,22 +144,3 @@ def _fault_of(file: _File) -> str:
     if not all(map(_PART.fullmatch, file.path.split("/"))):
         return "a path holds letters, digits, '_', '-', '+' and '.', and no part of it starts with '.'"
     return ""
-
-
-def _bytes_of(git: Git, files: Sequence[_File]) -> int:
-    asked = "\n".join(file.sha for file in files).encode()
-    return sum(int(size) for size in git.run("cat-file", "--batch-check=%(objectsize)", stdin=asked).split())
-
-
-def _load(root: Path, tasks: Sequence[str]) -> str:
-    faults = []
-    for name in tasks:
-        folder = root / "tasks" / name
-        # A folder that is gone, or that holds what tasks share, is no task.
-        if not _PART.fullmatch(name) or not (folder / "task.yml").is_file():
-            continue
-        try:
-            load_task(folder)
-        except TaskError as error:
-            faults.append(str(error).replace(f"{root.resolve()}/", "").replace(f"{root}/", ""))
-    return "\n".join(faults)

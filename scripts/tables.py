@@ -41,7 +41,11 @@ class Tables:
 
     def of(self, board: Board) -> Standings:
         """A board's standings, without what was disqualified or is held back."""
-        return self._standings(board.task.name, board.gpu) or standings(board, ())
+        return self.find(board.task.name, board.gpu) or standings(board, ())
+
+    def find(self, task: str, gpu: str) -> Standings | None:
+        """A board's standings by its names; None where there is no such board."""
+        return self._standings(task, gpu)
 
     def judgement(self, status: RequestStatus) -> Judgement | None:
         """A ranked request's judgement, if the ledger holds one that can be read."""
@@ -60,7 +64,7 @@ class Tables:
         judgement = self.judgement(status)
         if not judgement or not judgement.is_rankable or judgement.checksum in self._hidden:
             return None
-        table = self._standings(judgement.task, judgement.gpu)
+        table = self.find(judgement.task, judgement.gpu)
         if not table or table.board.edition != judgement.edition:
             return None
         row = table.find_row(judgement.submission.login)

@@ -25,6 +25,8 @@ from harness.judgement import (
     CaseKind,
     CaseResult,
     Claim,
+    Duel,
+    DuelCase,
     HarnessInfo,
     Judgement,
     Machine,
@@ -35,13 +37,14 @@ from harness.judgement import (
     Timing,
 )
 from harness.provenance import harness_digest
+from harness.stats import Interval
 from harness.task import Board, load_task
 from harness.verdict import Verdict
 from scripts import cli
 from scripts.git_ledger import LedgerBranch
 from scripts.ledger import RequestStatus
 from scripts.request import Request
-from tests.github_server import Event, GitHubServer, World
+from tests.github_server import Event, GitHubServer, Pull, User, World, shapes
 from tests.github_server import Run as WorkflowRun
 
 ROOT = Path(__file__).parent.parent
@@ -99,6 +102,19 @@ def judgement_of(request: Request, run_url: str, *, ratio: float = 0.5, wrong: s
     return Judgement(**(fields | changes))
 
 
+def duel_with(opponent: str, source: bytes, ratio: float) -> Duel:
+    """A duel of sixteen runs a side: below 1, the challenger was faster."""
+    challenger, champion = (
+        tuple(Run(order=n, warmups_us=(), samples_us=(us,), seeds=(n,)) for n in range(16))
+        for us in (100 * ratio, 100.0)
+    )
+    return Duel(
+        opponent=opponent, opponent_digest=digest_of(source),
+        cases=(DuelCase(params={"size": 1024}, challenger=challenger, champion=champion),),
+        ratio=Interval(value=ratio, low=ratio * 0.999, high=ratio * 1.001), won=ratio < 0.99,
+    )  # fmt: skip
+
+
 def zipped(content: bytes | str, name: str = "judgement.json", **more: bytes) -> bytes:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -111,23 +127,39 @@ def zipped(content: bytes | str, name: str = "judgement.json", **more: bytes) ->
 class Scene:
     """A repository with the shipped workflows, and steps that run in it as GitHub would run them."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *, default_branch: str = "main") -> None:
         self.folder, self.patch = folder, monkeypatch
         self.root = ROOT
-        self.world = World(folder / "github")
+        self.world = World(folder / "github", default_branch=default_branch)
         self.server = GitHubServer(self.world)
         files = {str(path.relative_to(ROOT)): path.read_bytes() for path in (ROOT / ".github/workflows").iterdir()}
         self.world.commit({"README.md": "A competition.", **files})
+        self.resolved: dict[int, dict[str, str]] = {}
+        """The outputs of each run's first job."""
         self.events: list[Event] = []
         self.world.listeners.append(self.events.append)
         self.alice = self.world.add_user("alice")
 
+    # People
+
+    def submit(self, author: User, source: bytes, **how: Any) -> Pull:
+        """A pull request that intake has heard of."""
+        pull = self.world.open_pull(author, {path_of(author.login): source}, **how)
+        self.intake()
+        return pull
+
     # Steps
 
     def step(self, *arguments: str, workflow: str, job: str, **environment: str) -> int:
-        """One step of a workflow, with a token of just the job's permissions."""
+        """One step of a workflow, as `pullrank ci` does it."""
+        self.enter(workflow, job, **environment)
+        return self.call("ci", *arguments)
+
+    def enter(self, workflow: str, job: str, **environment: str) -> None:
+        """The environment of a job, with a token of just its permissions."""
         permissions = yaml.safe_load((ROOT / ".github/workflows" / workflow).read_text())["jobs"][job]["permissions"]
         (self.folder / "outputs").write_text("")
+        (self.folder / "dispatch.json").write_text(json.dumps({"repository": shapes.repository(self.world)}))
         values = {
             "GITHUB_TOKEN": self.world.workflow_token(permissions).value,
             "GITHUB_REPOSITORY": self.world.repository,
@@ -135,12 +167,16 @@ class Scene:
             "GITHUB_SERVER_URL": self.server.url,
             "GITHUB_OUTPUT": str(self.folder / "outputs"),
             "GITHUB_STEP_SUMMARY": str(self.folder / "summary"),
+            "GITHUB_EVENT_PATH": str(self.folder / "dispatch.json"),
+            "GITHUB_REF_NAME": self.world.default_branch,
             "PULLRANK_TRACEBACK": "1",
         }
         for name, value in (values | environment).items():
             self.patch.setenv(name, value)
         self.patch.setattr("scripts.ci.ROOT", self.root)
-        return cli.run(["ci", *arguments])
+
+    def call(self, *arguments: str) -> int:
+        return cli.run(list(arguments))
 
     def intake(self) -> None:
         """Hear what has happened."""
@@ -159,7 +195,9 @@ class Scene:
         out = str(self.folder / f"bundle-{run.id}")
         asked = {"REQUEST": run.inputs["request"], "GITHUB_RUN_ID": str(run.id)}
         self.world.finish_job(self.world.start_job(run, "resolve"), "success")
-        return self.step("resolve", "--out", out, workflow="evaluate.yml", job="resolve", **asked)
+        ended = self.step("resolve", "--out", out, workflow="evaluate.yml", job="resolve", **asked)
+        self.resolved[run.id] = self.outputs()
+        return ended
 
     def outputs(self) -> dict[str, str]:
         return dict(line.split("=", 1) for line in (self.folder / "outputs").read_text().splitlines())
@@ -177,7 +215,13 @@ class Scene:
         job = next((job for job in run.jobs if job.name == "judge"), None)
         result = job.conclusion if job and job.conclusion else "skipped"
         asked = {"REQUEST": run.inputs["request"], "JUDGE": result, "GITHUB_RUN_ID": str(run.id)}
-        return self.step("report", workflow="evaluate.yml", job="report", **asked)
+        uploaded = next((one for one in reversed(run.artifacts) if one.name == "judgement"), None)
+        told = {
+            "CHECK": self.resolved.get(run.id, {}).get("check", ""),
+            "ARTIFACT": str(uploaded.id) if uploaded else "",
+            "DIGEST": uploaded.digest if uploaded else "",
+        }
+        return self.step("report", workflow="evaluate.yml", job="report", **asked, **told)
 
     def evaluate(self, run: WorkflowRun, make: Make, *, report: bool = True) -> None:
         """A whole run of evaluate.yml."""
@@ -208,7 +252,7 @@ class Scene:
 
         class Clock(datetime):
             @classmethod
-            def now(cls, tz: Any = None) -> datetime:
+            def now(cls, tz: Any = None) -> Any:
                 return real(tz) + time
 
         self.patch.setattr(reconcile, "datetime", Clock)

@@ -73,7 +73,12 @@ def test_the_list_of_commands_says_what_the_commands_own_help_says(name):
 
 @pytest.mark.parametrize("name", [name for name, command in ALL.items() if not isinstance(command, click.Group)])
 def test_every_command_is_mentioned_in_the_documents(name):
-    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "tasks" / "README.md", *(ROOT / "site" / "pages").glob("*.md")]
+    documents = [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "tasks" / "README.md",
+        *(ROOT / "site" / "pages").glob("*.md"),
+    ]
     text = "\n".join(path.read_text() for path in documents)
     assert f"pullrank {name}" in text or (name == "demo" and "make demo" in text)
 

@@ -15,13 +15,10 @@ from scripts.comment import (
     Notice,
     PullComment,
     Tone,
-    done_section,
-    ended_section,
-    queued_section,
     read_comment,
-    running_section,
 )
 from scripts.request import Ending, EndState, Request, make_id
+from scripts.sections import done_section, ended_section, queued_section, running_section
 
 NOW = datetime(2026, 11, 21, 12, 3, tzinfo=UTC)
 HEAD = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567"

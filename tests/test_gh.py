@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 import pytest
 
 from scripts.checks import Annotation, Check, CheckState, Level
-from scripts.gh import GitHub, blob_sha
+from scripts.gh import GitHub
 from scripts.pulls import (
     ACTIONS_BOT,
     Account,
-    BlobInfo,
-    ChangedFile,
     GitHubError,
     MergeState,
     Permission,
@@ -55,10 +53,6 @@ class Stage:
     @property
     def check(self) -> Check:
         return Check(name="PullRank / CPU", head_sha=self.pull.head_sha, state=CheckState.QUEUED, title="queued")
-
-    @property
-    def blob(self) -> str:
-        return blob_sha(SOURCE.encode())
 
 
 def set_up(world: World, server: GitHubServer) -> Stage:
@@ -146,75 +140,6 @@ def test_open_pulls_are_all_read_page_by_page(stage, github):
     assert [pull.number for pull in pulls] == list(range(103, 1, -1))
     assert [pull.is_draft for pull in pulls[:2]] == [False, True]
     assert github.requests_made == 2
-
-
-@pytest.mark.parametrize("ask", ["changed_files", "changed_between"])
-def test_changed_files_are_told_with_their_status(stage, github, ask):
-    files = {"README.md": None, "HELLO.md": "Hello\n", "submissions/README.md": "There.\n"}
-    stage.world.push(stage.pull, files)
-    found = (
-        github.changed_files(1)
-        if ask == "changed_files"
-        else github.changed_between(stage.pull.base_sha, stage.pull.head_sha)
-    )
-    assert set(found) == {
-        ChangedFile(path=PATH, status="added"),
-        ChangedFile(path="submissions/README.md", status="modified"),
-        ChangedFile(path="HELLO.md", status="renamed", previous_path="README.md"),
-    }
-
-
-def test_what_changed_is_counted_from_where_the_two_parted(stage, github):
-    tip = stage.world.commit({"README.md": "Meanwhile, on main\n"})
-    assert github.changed_between(tip, stage.pull.head_sha) == (ChangedFile(path=PATH, status="added"),)
-
-
-def test_a_file_is_found_in_a_commit_with_one_request(stage, github):
-    entry = github.tree_entry(stage.pull.head_sha, PATH)
-    assert entry == BlobInfo(path=PATH, sha=stage.blob, mode="100644", size=len(SOURCE))
-    assert github.requests_made == 1
-
-
-@pytest.mark.parametrize("path", [PATH, "README.md", "submissions/README.md"])
-def test_a_file_is_found_where_github_takes_no_path_beside_the_commit(stage, github, path):
-    stage.server.fail("GET */git/trees/*:*", Failure(status=404))
-    found = github.tree_entry(stage.pull.head_sha, path)
-    assert found
-    assert found.sha == stage.world.git.line("rev-parse", f"{stage.pull.head_sha}:{path}")
-
-
-@pytest.mark.parametrize(
-    "path", ["nothing.py", "no/such/folder.py", "README.md/file.py", "submissions", "link/README.md"]
-)
-def test_what_is_no_file_is_not_found(stage, github, path):
-    stage.world.push(stage.pull, {"link": "submissions"}, modes={"link": "120000"})
-    assert github.tree_entry(stage.pull.head_sha, path) is None
-
-
-@pytest.mark.parametrize("mode", ["100755", "120000"])
-def test_links_and_executables_are_told_from_plain_files(stage, github, mode):
-    stage.world.push(stage.pull, {PATH: "reference.py"}, modes={PATH: mode})
-    entry = github.tree_entry(stage.pull.head_sha, PATH)
-    assert entry
-    assert (entry.mode, entry.is_plain) == (mode, False)
-
-
-@pytest.mark.parametrize("content", [b"", b"x" * 5000, bytes(range(256)), "ünïcödé\n".encode()])
-def test_a_blob_is_read_byte_by_byte(stage, github, content):
-    sha = stage.world.git.add_blob(content)
-    assert github.read_blob(sha, len(content)) == content
-
-
-def test_a_blob_larger_than_asked_for_is_refused(stage, github):
-    with pytest.raises(GitHubError, match="larger than 10 bytes"):
-        github.read_blob(stage.blob, 10)
-
-
-@pytest.mark.parametrize("lie", [b"import os", SOURCE.encode() + b"\n"])
-def test_a_blob_of_another_hash_is_refused(stage, github, lie):
-    stage.world.git.blob = lambda sha: lie  # GitHub, or somebody between, answers wrongly
-    with pytest.raises(GitHubError, match="another hash"):
-        github.read_blob(stage.blob, 1000)
 
 
 @pytest.mark.parametrize("permission", ["admin", "write", "read", "none"])
@@ -558,10 +483,6 @@ Call = Callable[[GitHub, Stage], object]
 READS: dict[str, Call] = {
     "get_pull": lambda github, stage: github.get_pull(1),
     "open_pulls": lambda github, stage: github.open_pulls(),
-    "changed_files": lambda github, stage: github.changed_files(1),
-    "changed_between": lambda github, stage: github.changed_between(stage.pull.base_sha, stage.pull.head_sha),
-    "tree_entry": lambda github, stage: github.tree_entry(stage.pull.head_sha, PATH),
-    "read_blob": lambda github, stage: github.read_blob(stage.blob, 1000),
     "permission_of": lambda github, stage: github.permission_of(Account(id=stage.pull.author.id, login="alice")),
     "find_account": lambda github, stage: github.find_account("alice"),
     "comments": lambda github, stage: list(github.comments(1)),
@@ -577,17 +498,16 @@ READS: dict[str, Call] = {
 
 REPEATED_WRITES: dict[str, Call] = {
     "upsert_comment": lambda github, stage: github.upsert_comment(1, MARKER, f"{MARKER} {time.monotonic_ns()}").id,
-    "update_check": lambda github, stage: github.update_check(min(stage.world.checks), stage.check),
-    "upsert_check": lambda github, stage: github.upsert_check(stage.check),
     "unlabel": lambda github, stage: github.unlabel(1, "never there"),
     "close_pull": lambda github, stage: github.close_pull(1),
 }  # fmt: skip
 
-POSTS: dict[str, Call] = {
+ONCE: dict[str, Call] = {
     "comment": lambda github, stage: github.comment(1, "Hello"),
     "react": lambda github, stage: github.react(min(stage.world.comments), Reaction.EYES),
     "label": lambda github, stage: github.label(1, "accepted"),
     "create_check": lambda github, stage: github.create_check(stage.check),
+    "update_check": lambda github, stage: github.update_check(min(stage.world.checks), stage.check),
     "dispatch": lambda github, stage: github.dispatch("evaluate.yml", {"request": "1"}),
     "cancel_run": lambda github, stage: github.cancel_run(stage.run.id),
 }
@@ -635,31 +555,31 @@ def test_what_may_be_repeated_is_repeated(calm, failure, call):
 
 
 @pytest.mark.parametrize("failure", LOST, ids=name)
-@pytest.mark.parametrize("call", POSTS)
-def test_a_post_that_failed_is_never_sent_again(calm, failure, call):
-    before = len(calm.server.requests("POST *"))
-    calm.server.fail("POST *", failure)
+@pytest.mark.parametrize("call", ONCE)
+def test_what_adds_is_never_sent_again_when_it_failed(calm, failure, call):
+    before = len(calm.server.log)
+    calm.server.fail("*", failure)
     with calm.connect() as github, pytest.raises(GitHubError):
-        POSTS[call](github, calm)
-    assert len(calm.server.requests("POST *")) == before + 1
+        ONCE[call](github, calm)
+    assert len(calm.server.log) == before + 1
 
 
 @pytest.mark.parametrize("failure", LIMITS, ids=name)
-@pytest.mark.parametrize("call", POSTS)
-def test_a_post_refused_for_its_rate_is_sent_again(calm, failure, call):
-    before = len(calm.server.requests("POST *"))
-    calm.server.fail("POST *", failure)
+@pytest.mark.parametrize("call", ONCE)
+def test_what_adds_is_sent_again_when_it_was_refused_for_its_rate(calm, failure, call):
+    before = len(calm.server.log)
+    calm.server.fail("*", failure)
     with calm.connect() as github:
-        POSTS[call](github, calm)
-    assert len(calm.server.requests("POST *")) == before + 2
+        ONCE[call](github, calm)
+    assert len(calm.server.log) == before + 2
 
 
 @pytest.mark.parametrize("failure", UNREADABLE, ids=name)
-@pytest.mark.parametrize("call", READS | REPEATED_WRITES | POSTS)
+@pytest.mark.parametrize("call", READS | REPEATED_WRITES | ONCE)
 def test_an_answer_that_is_no_json_is_our_error(calm, failure, call):
     calm.server.fail("*", failure, times=2)
     with calm.connect() as github, pytest.raises(GitHubError) as caught:
-        (READS | REPEATED_WRITES | POSTS)[call](github, calm)
+        (READS | REPEATED_WRITES | ONCE)[call](github, calm)
     assert caught.value.exit_code == 3
 
 
@@ -673,11 +593,11 @@ def test_what_fails_for_good_is_given_up_after_four_times(calm, failure):
     assert github.requests_made == 4
 
 
-@pytest.mark.parametrize("call", sorted((READS | REPEATED_WRITES | POSTS).keys() - ANSWERED_BLINDLY))
+@pytest.mark.parametrize("call", sorted((READS | REPEATED_WRITES | ONCE).keys() - ANSWERED_BLINDLY))
 def test_an_answer_of_another_shape_is_our_error(calm, call):
     calm.server.fail("*", Failure(way=Way.NONSENSE), times=2)
     with calm.connect() as github, pytest.raises(GitHubError, match=r"cannot be read|named no address"):
-        (READS | REPEATED_WRITES | POSTS)[call](github, calm)
+        (READS | REPEATED_WRITES | ONCE)[call](github, calm)
 
 
 def test_silence_ends_after_the_time_limit(calm):
@@ -709,7 +629,7 @@ def test_a_wait_that_github_asks_for_is_waited(calm):
         Failure(status=503, retry_after=3600),
     ],
 )
-@pytest.mark.parametrize("call", [READS["get_pull"], POSTS["comment"]], ids=["read", "write"])
+@pytest.mark.parametrize("call", [READS["get_pull"], ONCE["comment"]], ids=["read", "write"])
 def test_a_wait_that_is_too_long_is_an_error_at_once(calm, failure, call):
     calm.server.fail("*", failure)
     before, began = len(calm.server.log), time.monotonic()
@@ -744,10 +664,10 @@ def test_nobody_at_home_is_an_error():
     ("scopes", "call", "message"),
     [
         ({}, READS["get_pull"], "permissions"),
-        ({"pull-requests": "read"}, POSTS["comment"], "Resource not accessible by integration"),
+        ({"pull-requests": "read"}, ONCE["comment"], "Resource not accessible by integration"),
         ({"contents": "read"}, lambda github, stage: github.merge(1, stage.pull.head_sha, "t", ""), "not accessible"),
-        ({"contents": "read"}, POSTS["dispatch"], "not accessible"),
-        ({"contents": "read"}, POSTS["create_check"], "/statuses/"),
+        ({"contents": "read"}, ONCE["dispatch"], "not accessible"),
+        ({"contents": "read"}, ONCE["create_check"], "/statuses/"),
     ],
 )
 def test_a_token_without_the_permission_is_told_so(calm, scopes, call, message):

@@ -273,6 +273,15 @@ def test_a_clone_is_shallow_and_holds_only_the_contents_that_are_asked_for(bare:
     assert files(bare) == {str(request.place) for request in (asked(1), asked(2, minute=24 * 60), asked(3))}
 
 
+def test_a_folder_that_was_left_out_can_be_read_later(bare: Path) -> None:
+    add(bare, asked(1))
+    add(bare, asked(2, minute=24 * 60))
+    with LedgerBranch(url(bare), folders=["requests/2026-11-03"]) as branch:
+        branch.check_out("requests/2026-11-02")
+        assert [status.request for status in branch.ledger.requests()] == [asked(1), asked(2, minute=24 * 60)]
+        assert not branch.commit("Nothing new")
+
+
 def test_a_server_that_leaves_nothing_out_is_read_all_the_same(bare: Path) -> None:
     git(bare, "config", "uploadpack.allowFilter", "false")
     add(bare, asked(1))

@@ -20,6 +20,7 @@ PATH = "submissions/vectoradd/alice/submission.py"
 NOT_DESCRIBED = {
     "GET /repos/{owner}/{repo}/actions/policies",
     "POST /repos/{owner}/{repo}/actions/policies",
+    "GET /repos/{owner}/{repo}/actions/policies/{policy_id}",
     "PUT /repos/{owner}/{repo}/actions/policies/{policy_id}",
 }
 """GitHub has these, and its description does not yet."""
@@ -174,7 +175,7 @@ def test_answers_tell_how_much_of_the_limit_is_left(world, server):
     token = world.workflow_token({}, limit=1000)
     with GitHub(world.repository, token.value, server.api_url) as github:
         github.ask("GET", "")
-        assert github._github.rate_limiting == (999, 1000)
+        assert github._wire._github.rate_limiting == (999, 1000)
 
 
 def test_a_renamed_account_keeps_its_id(world, server):
@@ -238,8 +239,10 @@ def test_what_setup_writes_is_read_back(world, server):
     ask(server, token, "POST", "/environments/announce/deployment-branch-policies", {"name": "main"})
     branches = ask(server, token, "GET", "/environments/announce/deployment-branch-policies")["branch_policies"]
     assert [branch["name"] for branch in branches] == ["main"]
-    ask(server, token, "POST", "/actions/policies", {"event": "pull_request_target", "policy": "allow"})
+    rule = {"type": "restrict_action_events", "parameters": {"allowed_events": ["pull_request_target"]}}
+    policy = ask(server, token, "POST", "/actions/policies", {"name": "p", "enforcement": "active", "rules": [rule]})
     assert ask(server, token, "GET", "/actions/policies")["total_count"] == 1
+    assert ask(server, token, "GET", f"/actions/policies/{policy['id']}")["rules"] == [rule]
     ask(
         server,
         token,

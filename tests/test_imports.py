@@ -16,13 +16,13 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 TORCH_FREE = {
-    "bundle", "errors", "faults", "formula", "judgement", "provenance", "stats", "submission", "task", "task_file", "task_folder",
+    "bundle", "errors", "examples", "faults", "formula", "judgement", "provenance", "stats", "submission", "task", "task_file", "task_folder",
     "task_values", "verdict", "yaml_file",
 }  # fmt: skip
 """The half of the harness that hosted runners import."""
 
 OPEN_TO_SCRIPTS = {
-    "bundle", "errors", "faults", "formula", "judgement", "provenance", "stats", "submission", "task", "task_file",
+    "bundle", "errors", "examples", "faults", "formula", "judgement", "provenance", "stats", "submission", "task", "task_file",
     "task_values", "verdict", "yaml_file",
 }  # fmt: skip
 
@@ -31,14 +31,14 @@ INSIDE_FUNCTIONS = {
     "scripts.demo": {"judge", "sandbox"},
     "scripts.duel": {"judge"},
     "scripts.local": {"judge"},
-    "scripts.task_tools": {"judge", "sandbox"},
+    "scripts.task_check": {"judge", "probes", "sandbox"},
     # What looks at the machine and at the judge's parts.
     "scripts.doctor": {"cgroup", "devices.cpu", "freezer", "machine", "protocol", "sandbox"},
     "scripts.bench_timing": {"checker", "clock", "duel", "judge", "machine", "referee"},
     "scripts.bench_judge": {"checker", "clock", "devices.cpu", "judge", "referee", "sandbox"},
 }
 
-MAY_IMPORT_TORCH = {"checker", "devices.cpu", "player", "referee", "values"}
+MAY_IMPORT_TORCH = {"checker", "devices.cpu", "player", "probes", "referee", "values", "wrong_answers"}
 MAY_IMPORT_TORCH_IN_FUNCTIONS = {"machine", "zygote"}
 
 PLAYER_SIDE = {"awake", "player", "protocol", "seccomp", "walls", "zygote"}
@@ -47,14 +47,26 @@ PLAYER_SIDE = {"awake", "player", "protocol", "seccomp", "walls", "zygote"}
 LAYERS = (
     {"awake", "errors", "verdict", "stats", "seccomp"},
     TORCH_FREE | {"progress", "protocol", "walls"},
-    {"player", "values", "machine", "devices.cpu", "leftovers", "cgroup", "freezer", "memory", "health"},
+    {
+        "player",
+        "values",
+        "machine",
+        "devices.cpu",
+        "leftovers",
+        "cgroup",
+        "freezer",
+        "memory",
+        "health",
+        "wrong_answers",
+    },
     {"zygote"},
-    {"bubblewrap", "checker", "clock", "sandbox"},
+    {"bubblewrap", "checker", "clock", "enclosure", "probes", "sandbox"},
     {"referee"},
     {"arena"},
     {"duel"},
     {"game"},
     {"judge"},
+    {"task_check"},
     {"__main__"},
 )
 """From the bottom up; a module imports from its own layer and from below."""
@@ -125,8 +137,8 @@ def test_scripts_never_import_torch():
     assert not wrong, "\n".join(map(str, wrong))
 
 
-def test_only_gh_imports_pygithub():
-    wrong = [found for found in imports("scripts") if top(found) == "github" and found.module != "scripts.gh"]
+def test_only_the_wire_imports_pygithub():
+    wrong = [found for found in imports("scripts") if top(found) == "github" and found.module != "scripts.gh_wire"]
     assert not wrong, "\n".join(map(str, wrong))
 
 
@@ -189,7 +201,7 @@ def test_the_torch_free_half_needs_only_itself(module):
 
 
 def test_importing_every_script_loads_neither_torch_nor_github():
-    names = [name for name in modules("scripts") if name != "scripts.gh"]
+    names = [name for name in modules("scripts") if name not in ("scripts.gh", "scripts.gh_wire")]
     code = f"import sys, {', '.join(names)}; print(sorted({{'torch', 'github'}} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.strip() == "[]"

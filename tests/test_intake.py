@@ -19,6 +19,7 @@ from scripts.clones import Original
 from scripts.comment import MARKER, Tone
 from scripts.decision import Decision, Facts
 from scripts.events import CommentEvent, Nothing, PullAction, PullEvent, read_event
+from scripts.fork import Fork
 from scripts.gh import GitHub
 from scripts.git_ledger import LedgerBranch
 from scripts.intake import Doors, IntakeError, decide, run
@@ -191,7 +192,7 @@ REFUSALS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("another mode", {"blob": BlobInfo(path=PATH, sha="c" * 40, mode="100664", size=9)}, ("of the mode `100664`",)),
     ("submodule", {"blob": None}, ("is no file", "no submodule")),
     ("too large", {"blob": BlobInfo(path=PATH, sha="c" * 40, mode="100644", size=400_000)},
-     ("has 391 KiB, 256 are allowed",)),
+     ("has more than 256 KiB",)),
     ("no custom_kernel", {"source": b"def custom_kernal(data):\n    return data\n"},
      ("does not define custom_kernel(data); rename custom_kernal",)),
     ("syntax error", {"source": b"def custom_kernel(data:\n"}, ("submission.py:1: SyntaxError",)),
@@ -453,7 +454,6 @@ def test_a_comment_that_comes_twice_asks_once() -> None:
         ("/check", {}, "only those who may write"),
         ("/check", {"permission": Permission.WRITE}, "this pull request changes none"),
         ("/rank\n/test", {}, "One command a comment"),
-        ("Go!\n/rank", {}, "first line"),
         ("/rnak", {}, "did you mean `/rank`?"),
     ],
 )
@@ -575,6 +575,7 @@ class Stage:
         return Doors(
             github=github,
             open_ledger=lambda folders: LedgerBranch(url, token=self.token, folders=folders),
+            open_fork=lambda: Fork(url, self.token),
             find_task_faults=lambda sha, tasks: find_task_faults(url, self.token, sha, tasks),
             settings=Settings(gpus={"CPU": Gpu(runs_on="ubuntu-24.04")}),
             root=self.root,
@@ -616,11 +617,7 @@ def test_a_ready_pull_request_is_asked_for_told_and_started(stage: Stage) -> Non
     [body] = stage.bodies(pull.number)
     assert MARKER in body and "`CPU` | ranked | queued since" in body
     assert [str(entry).split("/", 4)[-1] for entry in stage.server.rest_requests()] == [
-        f"pulls/{pull.number}/files",
-        f"git/trees/{pull.head_sha}:submissions/vectoradd/alice",
-        f"git/blobs/{status.request.blob_sha}",
         f"issues/{pull.number}/comments",
-        "check-runs",
         "actions/workflows/evaluate.yml/dispatches",
     ]
 

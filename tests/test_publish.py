@@ -461,7 +461,10 @@ def test_a_case_is_named_by_what_tells_it_apart(cases: list[dict[str, Any]], lab
 
 
 def test_a_guide_is_named_by_its_first_heading(tmp_path: Path) -> None:
-    (tmp_path / "rules.md").write_text("# The rules\n\nOne file. <script>\n\n## More\n")
+    (tmp_path / "rules.md").write_text("# The rules\n\nOne file. <script>\n\n## More\n\n[a](b-c.md#d) [e](f.md)\n")
     guide = read_guides(tmp_path)[0]
     assert (guide.title, guide.path) == ("The rules", "guides/rules/index.html")
-    assert "<h1>The rules</h1>" in guide.body and "<h2>More</h2>" in guide.body and "<script>" not in guide.body
+    assert (
+        "<h1>The rules</h1>" in guide.body and '<h2 id="more">More</h2>' in guide.body and "<script>" not in guide.body
+    )
+    assert 'href="../b-c/index.html#d"' in guide.body and 'href="../f/index.html"' in guide.body

@@ -9,11 +9,14 @@ import pytest
 
 from harness.judgement import Mode
 from harness.verdict import Verdict
-from scripts.comment import PullComment, done_section, ended_section, queued_section, running_section
+from scripts.comment import MARKER, PullComment
 from scripts.ledger import RequestStatus
-from scripts.plan import Facts, Step, plan
-from scripts.pulls import Account, PullRequest, WorkflowRun
+from scripts.plan import Facts, plan
+from scripts.pulls import ACTIONS_BOT, Account, PullRequest, WorkflowRun
+from scripts.rematch import DueDuel
 from scripts.request import Ending, EndState, Request, make_id
+from scripts.sections import done_section, ended_section, queued_section, running_section
+from scripts.steps import Step
 from scripts.tables import Place
 from tests.competition import FASTER, SOURCE, Scene, path_of
 from tests.github_server import Failure, Pull
@@ -67,7 +70,8 @@ def telling(status: RequestStatus, how: str = "done") -> dict[int, PullComment]:
 
 
 def facts(*statuses: RequestStatus, **changes: Any) -> Facts:
-    fields: dict[str, Any] = {"now": NOW, "statuses": statuses, "pulls": (pull(),), "published_at": NOW}
+    fields: dict[str, Any] = {"now": NOW, "default_branch": "main", "statuses": statuses, "pulls": (pull(),)}
+    fields["published_at"] = NOW
     fields |= {"comments": telling(statuses[-1])} if statuses else {}
     return Facts(**(fields | changes))
 
@@ -80,9 +84,19 @@ JUDGED, FAILED, CANCELLED = EndState.JUDGED, EndState.FAILED, EndState.CANCELLED
 ROW, BEHIND = {asked().request.id: Place.ROW}, {asked().request.id: Place.BEHIND}
 TEST = asked(mode=Mode.TEST)
 LONG_AGO = NOW - timedelta(days=15)
+DUE = DueDuel(last=asked().request, opponent="bob", digest="d" * 64)
+WITH_ANOTHER = DueDuel(last=asked().request, opponent="carol", digest="e" * 64)
+
+
+def rematch(state: EndState | None = None, of: DueDuel = DUE, at: datetime = OLD) -> RequestStatus:
+    request = of.request(at)
+    verdict = Verdict.ACCEPTED if state is EndState.JUDGED else None
+    ending = Ending(request=request.id, state=state, verdict=verdict, at=at) if state else None
+    return RequestStatus(request=request, ending=ending)
+
 
 PLANS: list[tuple[str, Facts, list[str]]] = [
-    ("an empty repository", Facts(now=NOW), []),
+    ("an empty repository", Facts(now=NOW, default_branch="main"), []),
     ("all is well", facts(asked(JUDGED)), []),
     # Open requests.
     ("just asked for", facts(asked(at=LATE)), []),
@@ -130,6 +144,23 @@ PLANS: list[tuple[str, Facts, list[str]]] = [
     ("improves nothing for two weeks", facts(asked(JUDGED), places=BEHIND, pulls=(pull(updated_at=LONG_AGO),)),
      ["Close"]),
     ("held back for two weeks", facts(asked(JUDGED), pulls=(pull(updated_at=LONG_AGO),)), []),
+    # Duels that are due.
+    ("a duel with a former champion", facts(asked(JUDGED), duels=(DUE,)), ["Rematch"]),
+    ("of a pull request that was merged", facts(asked(JUDGED), pulls=(), duels=(DUE,)), ["Rematch"]),
+    ("judged a moment ago", facts(asked(JUDGED, at=LATE), duels=(DUE,)), []),
+    ("the duel is asked for", facts(asked(JUDGED), rematch(at=LATE), duels=(DUE,)), []),
+    ("nobody has started it", facts(asked(JUDGED), rematch(), duels=(DUE,)), ["Start"]),
+    ("merged, and nobody has started it", facts(asked(JUDGED), rematch(), duels=(DUE,), pulls=()), ["Start"]),
+    ("it was judged, and decided nothing", facts(asked(JUDGED), rematch(JUDGED), duels=(DUE,)), []),
+    ("it failed", facts(asked(JUDGED), rematch(FAILED), duels=(DUE,), comments=telling(rematch(), "ended")), []),
+    ("judged, and there is another champion", facts(asked(JUDGED), rematch(JUDGED), duels=(WITH_ANOTHER,)),
+     ["Rematch"]),
+    ("its author asks for it", facts(asked(JUDGED), asked(attempt=2, at=LATE), duels=(DUE,)), []),
+    ("due no more", facts(asked(JUDGED), rematch()), ["End"]),
+    ("due once more", facts(asked(JUDGED), rematch(EndState.SUPERSEDED), duels=(DUE,),
+                            comments=telling(rematch(), "ended")), ["Rematch"]),
+    # Comments of ours beside ours.
+    ("two first comments", facts(asked(JUDGED), spare={77: 12}), ["Drop"]),
     # Publication.
     ("never published", facts(asked(JUDGED), published_at=None), ["Publish"]),
     ("published before", facts(asked(JUDGED), published_at=OLD - timedelta(seconds=1)), ["Publish"]),
@@ -165,6 +196,13 @@ def settle(scene: Scene, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
+def test_a_rematch_is_a_new_attempt_that_the_bot_asks_for() -> None:
+    request = rematch().request
+    assert (request.id, request.asked_by) == (make_id(12, HEAD, "CPU", Mode.RANKED, 2), ACTIONS_BOT.id)
+    assert request.is_rematch and not asked().request.is_rematch
+    assert (request.head_sha, request.blob_sha, request.user_id) == (HEAD, "c" * 40, 7)
+
+
 def test_a_lost_event_is_made_up_for(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     pull = opened(scene)
     assert "asks for 1 of 1 boards" in settle(scene, capsys)
@@ -198,7 +236,7 @@ def test_a_result_that_nobody_delivered_is_delivered(scene: Scene, capsys: pytes
     [
         "PATCH */issues/comments/*",
         "PATCH */check-runs/*",
-        "GET */commits/*/check-runs",
+        "GET */issues/*/comments",
         "PUT */merge",
         "POST */dispatches",
     ],
@@ -282,6 +320,45 @@ def test_an_entry_that_improves_nothing_is_closed_after_two_quiet_weeks(
     assert scene.reconcile(after=timedelta(days=15)) == 0
     assert slower.state == "closed"
     assert [one.body for one in scene.world.comments_on(slower.number)][-1].startswith("<!-- pullrank closed -->")
+
+
+def test_where_no_event_ever_comes_the_way_out_is_told(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    opened(scene)
+    assert "No event of a pull request reaches intake.yml" in settle(scene, capsys)
+    assert "Nothing to do" in settle(scene, capsys)
+    scene.world.start_run("intake.yml", "pull_request_target")
+    opened(scene, FASTER)
+    said = settle(scene, capsys)
+    assert "asks for 1 of 1 boards" in said and "No event" not in said
+
+
+def test_of_two_first_comments_the_younger_goes(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    pull = opened(scene)
+    scene.intake()
+    mallory = scene.world.add_user("mallory")
+    for author in (scene.world.bot, mallory):
+        scene.world.add_comment(pull.number, author, f"{MARKER}\nAnother.")
+    scene.world.add_comment(pull.number, scene.world.bot, f"An answer that quotes {MARKER}.")
+    assert "our comment stood there twice" in settle(scene, capsys)
+    first, *others = [one.body for one in scene.world.comments_on(pull.number)]
+    assert "queued since" in first and others == [f"{MARKER}\nAnother.", f"An answer that quotes {MARKER}."]
+
+
+def test_where_nothing_can_be_started_it_is_said_once(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    bob = scene.world.add_user("bob")
+    scene.world.disabled_workflows.add("evaluate.yml")
+    pulls = [opened(scene), scene.world.open_pull(bob, {path_of("bob"): FASTER})]
+    scene.intake()
+    capsys.readouterr()
+    assert scene.reconcile(after=SOON) == 3
+    said = capsys.readouterr()
+    assert said.err.count("it is disabled. Enable it: Actions → evaluate.yml → Enable workflow") == 1
+    assert len(scene.server.requests("POST */evaluate.yml/dispatches")) == 3
+    scene.world.disabled_workflows.clear()
+    assert settle(scene, capsys).count("started once more") == 2
+    for run in scene.waiting():
+        scene.evaluate(run, scene.honest())
+    assert all(pull.merged_at for pull in pulls)
 
 
 def test_with_nothing_to_do_it_takes_seven_requests(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,8 @@ from harness.judgement import (
 )  # fmt: skip
 from harness.task import Task, load_task
 from harness.verdict import Verdict
-from scripts.gh import GitHub, blob_sha
+from scripts.fork import Fork
+from scripts.gh import GitHub
 from scripts.ledger import Ledger, RequestStatus
 from scripts.moderation import Action, KnownAccount, Moderation
 from scripts.pulls import Account, BlobInfo, ChangedFile, PullRequest
@@ -44,6 +45,12 @@ ROOT = Path(__file__).parent.parent
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HEAD, BASE = "a" * 40, "c" * 40
 SOURCE = b"def custom_kernel(data):\n    return data\n"
+
+
+def blob_sha(content: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
 BLOB = blob_sha(SOURCE)
 PATH = "submissions/vectoradd/ada/submission.py"
 
@@ -247,8 +254,8 @@ def test_a_job_has_the_time_that_all_its_phases_may_take():
 
 
 def test_what_is_passed_over_has_no_other_outputs():
-    assert Resolution(wanted=False, note="over").outputs == {"wanted": "false"}
-    wanted = Resolution(wanted=True, note="go", digest="0" * 64, runs_on='"cpu"', minutes=9)
+    assert Resolution(request=request(), wanted=False, note="over").outputs == {"wanted": "false"}
+    wanted = Resolution(request=request(), wanted=True, note="go", digest="0" * 64, runs_on='"cpu"', minutes=9)
     assert wanted.outputs == {"wanted": "true", "digest": "0" * 64, "runs-on": '"cpu"', "minutes": "9"}
 
 
@@ -313,8 +320,13 @@ class Scene:
 
     def resolve(self, asked: Request) -> Resolution:
         token = self.world.workflow_token({"contents": "read", "pull-requests": "read"})
-        with GitHub(self.world.repository, token.value, self.server.api_url) as github:
-            resolution = resolve(asked.id, self.out, github=github, ledger=self.ledger, settings=SETTINGS, root=ROOT)
+        with (
+            GitHub(self.world.repository, token.value, self.server.api_url) as github,
+            Fork(self.server.git_url) as fork,
+        ):
+            resolution = resolve(
+                asked.id, self.out, github=github, fork=fork, ledger=self.ledger, settings=SETTINGS, root=ROOT
+            )
             self.requests_made = github.requests_made
         return resolution
 
@@ -393,9 +405,10 @@ def test_beside_the_bundle_lies_what_runs_it(scene):
     assert (scene.out / "harness.pyz").read_bytes() == bundle.harness
 
 
-def test_resolving_takes_four_requests(scene):
-    scene.resolve(scene.ask())
-    assert scene.requests_made == 4
+def test_resolving_takes_one_request(scene):
+    scene.crown()
+    assert scene.resolve(scene.ask()).wanted
+    assert scene.requests_made == 1
 
 
 def test_a_push_since_is_passed_over_and_writes_nothing(scene):

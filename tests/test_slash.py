@@ -1,11 +1,16 @@
 """Comments: which are commands, which are conversation, and what the others are told."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
-from hypothesis import given
+import yaml
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from harness.judgement import Mode
 from scripts.slash import MAX_GPUS, Command, SlashError, Verb, read_command
+from tests.actions.expressions import Expressions, Status
 
 
 @pytest.mark.parametrize("verb", list(Verb))
@@ -24,10 +29,13 @@ def test_every_verb_is_a_command_and_takes_boards(verb: Verb) -> None:
         ("/test\nhere is what I typed before:\n```\n/rank\n```", "/test"),
         ("/test\n> /rank", "/test"),
         ("/test\n/tmp/out.log is empty", "/test"),
-        ("/test\n/rank H100", "/test"),
+        ("It is ready.\n/rank", "/rank"),
+        ("It is ready.\r\n\r\n/rank gpu=H100\r\nThanks!", "/rank gpu=H100"),
+        ("> Is it faster now?\n\n/benchmark", "/benchmark"),
+        ("Hi\n\n```\n/test\n```\n/rank gpu=H100", "/rank gpu=H100"),
     ],
 )
-def test_a_command_stands_on_the_first_line(body: str, command: str) -> None:
+def test_a_command_stands_on_a_line_of_its_own(body: str, command: str) -> None:
     assert str(read_command(body)) == command
 
 
@@ -36,6 +44,7 @@ def test_a_command_stands_on_the_first_line(body: str, command: str) -> None:
     [
         "", "\n", "Nice!", "please /rank this", "> /rank", "    /rank", "/", "//rank", "/rank/", "/tmp/x is full", "/lgtm",
         "/r", "/close", "/assign @alice", "/ rank", "/rаnk", "```\n/rank\n```", "look:\n~~~\n/rank\n~~~", "a\n /rank",
+        " /rank", "a\r/rank", "Say\n\n    /rank", "- /rank", "> a\n> /rank",
     ],
 )  # fmt: skip
 def test_everything_else_is_conversation(body: str) -> None:
@@ -45,10 +54,10 @@ def test_everything_else_is_conversation(body: str) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("It is ready.\n/rank", "first line of a comment. Write `/rank` in a new one"),
-        ("Hi\n\n```\n/test\n```\n/rank gpu=H100", "Write `/rank gpu=H100` in a new one"),
         ("/test\n/rank", "One command a comment. Write `/test` and `/rank`"),
+        ("/test\n/rank H100", "write `/rank gpu=H100`"),
         ("/rnak", "did you mean `/rank`?"),
+        ("It is ready.\n/rnak", "did you mean `/rank`?"),
         ("/benchmrak gpu=H100", "did you mean `/benchmark`?"),
         ("/rank H100", "`H100` says nothing to `/rank`. To narrow it to one board write `/rank gpu=H100`"),
         ("/rank --gpu=H100", "write `/rank gpu=H100`"),
@@ -74,6 +83,46 @@ def test_four_verbs_name_a_mode() -> None:
         Verb.PROFILE: Mode.PROFILE,
         Verb.RANK: Mode.RANKED,
     }
+
+
+FILTER = yaml.safe_load(Path(".github/workflows/intake.yml").read_text())["jobs"]["intake"]["if"]
+
+
+@pytest.fixture(scope="module")
+def expressions() -> Iterator[Expressions]:
+    with Expressions() as started:
+        yield started
+
+
+def is_let_through(body: str | None, expressions: Expressions) -> bool:
+    """Whether intake.yml starts for a comment."""
+    event = {"issue": {"pull_request": {"url": "u"}}, "comment": {"body": body}}
+    return expressions.holds(FILTER, {"github": {"event_name": "issue_comment", "event": event}}, Status())
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example("/rank")
+@example("Now.\r\n/rank\r\n")
+@example("\n\n/rank")
+@example("a\r/rank")
+@given(
+    st.lists(
+        st.sampled_from(["/rank", "/tset", " /rank", "> /test", "```", "Now.", "a / b", "/", ""]), max_size=6
+    ).flatmap(lambda lines: st.sampled_from(["\n", "\r\n", "\r"]).map(lambda end: end.join(lines)))
+)
+def test_intake_starts_for_every_comment_that_holds_a_command(expressions: Expressions, body: str) -> None:
+    try:
+        is_meant = read_command(body) is not None
+    except SlashError:
+        is_meant = True
+    assert not is_meant or is_let_through(body, expressions)
+
+
+@pytest.mark.parametrize(
+    "body", [None, "", "Nice!", "please /rank", " /rank", "> /rank", "see https://a.b/c", "1/2\n3/4"]
+)
+def test_intake_starts_for_no_conversation(expressions: Expressions, body: str | None) -> None:
+    assert not is_let_through(body, expressions)
 
 
 @given(st.text(alphabet=st.sampled_from("/rank tes gpu=H100\n\r\t`~>@.x"), max_size=80))

@@ -68,13 +68,15 @@ def _title(call: Call, name: str, ref: str) -> str:
 @route("GET /actions/workflows", "actions:read")
 def list_workflows(call: Call) -> Answer:
     folder = ".github/workflows/"
-    names = [path.removeprefix(folder) for path in call.world.git.files("main") if path.startswith(folder)]
+    names = [
+        path.removeprefix(folder) for path in call.world.git.files(call.world.default_branch) if path.startswith(folder)
+    ]
     return call.page(names, lambda name: _workflow_shape(call, name), "workflows")
 
 
 def _workflow_shape(call: Call, name: str) -> Json:
     state = "disabled_inactivity" if name in call.world.disabled_workflows else "active"
-    title = _workflow(call, name, "main").get("name", name)
+    title = _workflow(call, name, call.world.default_branch).get("name", name)
     return {"id": shapes.workflow_id(name), "name": title, "path": f".github/workflows/{name}", "state": state}
 
 

@@ -51,16 +51,16 @@ class Change:
 
 
 class GitRepository:
-    """A bare repository with an empty first commit on `main`."""
+    """A bare repository with an empty first commit on its default branch."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, branch: str = "main") -> None:
         self.path = path
         path.mkdir(parents=True)
-        self.git("init", "--quiet", "--bare", "--initial-branch=main")
+        self.git("init", "--quiet", "--bare", f"--initial-branch={branch}")
         for setting in ("http.receivepack", "uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
             self.git("config", setting, "true")
         self.git("config", "gc.auto", "0")
-        self.set_ref("refs/heads/main", self.commit_tree(self.line("mktree", stdin=b""), [], "Begin"))
+        self.set_ref(f"refs/heads/{branch}", self.commit_tree(self.line("mktree", stdin=b""), [], "Begin"))
 
     def git(self, *arguments: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> bytes:
         done = subprocess.run(

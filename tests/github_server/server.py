@@ -29,7 +29,7 @@ from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 # Each adds its routes.
-from tests.github_server import actions_api, git_api, pulls_api, settings_api  # noqa: F401
+from tests.github_server import actions_api, actions_settings_api, git_api, pulls_api, settings_api  # noqa: F401
 from tests.github_server.contract import contract
 from tests.github_server.failures import Failure, Failures, Way
 from tests.github_server.routes import Answer, Call, Refusal, find_route
@@ -66,6 +66,10 @@ class GitHubServer:
         self.failures = Failures()
         self.log: list[Logged] = []
         self.faults: list[str] = []
+        self.busy_s = 0.0
+        """For so long requests have waited for their answers."""
+        self.git_bytes = 0
+        """Of what git was answered."""
         self.reset_at = time.time() + 3600
         """When the tokens' limits begin anew, as GitHub tells it."""
         self._http = _Http(("127.0.0.1", 0), _Handler)
@@ -127,6 +131,15 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def _serve(self) -> None:
+        began = time.perf_counter()
+        try:
+            self._meet()
+        finally:
+            self.server.github.busy_s += time.perf_counter() - began
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve
+
+    def _meet(self) -> None:
         github, parts = self.server.github, urlsplit(self.path)
         self.content = self._read_content()
         path = unquote(parts.path)
@@ -144,8 +157,6 @@ class _Handler(BaseHTTPRequestHandler):
         if failure:
             return self._fail(failure, answer)
         return self._send(answer)
-
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve
 
     def _read_content(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
@@ -263,11 +274,15 @@ class _Handler(BaseHTTPRequestHandler):
             "REMOTE_USER": token.user.login if token else "",
             "REMOTE_ADDR": "127.0.0.1",
         }
+        # It fails where it has told a client that there is no such commit, too.
         done = subprocess.run(
-            ["git", "http-backend"], env=environment, input=self.content, capture_output=True, check=True
+            ["git", "http-backend"], env=environment, input=self.content, capture_output=True, check=False
         )
         head, _, body = done.stdout.partition(b"\r\n\r\n")
+        if not head:
+            raise RuntimeError(done.stderr.decode(errors="replace"))
         headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
+        self.server.github.git_bytes += len(body)
         return Answer(int(headers.pop("Status", "200").split()[0]), body, headers)
 
     # The wire

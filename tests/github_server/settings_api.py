@@ -1,14 +1,16 @@
 """What `pullrank setup` reads and writes: the repository's settings, as REST.
 
-All of it is kept in `world.settings` under the names below, as GitHub would tell it; a test looks there.
+Those of Actions are in `actions_settings_api.py`.  All of it is kept in `world.settings` under the names below, as
+GitHub would tell it; a test looks there.
 """
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from tests.github_server import shapes
-from tests.github_server.routes import Answer, Call, Refusal, invalid, missing, route
+from tests.github_server.routes import Answer, Call, Refusal, invalid, route
 
 Json = dict[str, Any]
 
@@ -26,27 +28,48 @@ FRESH: Json = {
     "pages": None,
     "variables": {},
     "private-vulnerability-reporting": {"enabled": False},
+    "merging": {"allow_squash_merge": True, "allow_merge_commit": True, "allow_rebase_merge": True},
 }
 """A new public repository's."""
 
+ACTIONS_APP = 15368
+_NO_PLAN = "Upgrade to GitHub Pro or make this repository public to enable this feature."
+_NO_PAGES = "Your current plan does not support GitHub Pages for this repository."
+_NO_PROTECTION = (
+    "Failed to create the environment protection rule. Please ensure the billing plan supports the required "
+    "protection rules."
+)
+
 
 def setting(call: Call, name: str) -> Any:
-    return call.world.settings.setdefault(name, _copy(FRESH[name]))
+    return call.world.settings.setdefault(name, deepcopy(FRESH[name]))
 
 
-def _copy(value: Any) -> Any:
-    return dict(value) if isinstance(value, dict) else list(value) if isinstance(value, list) else value
+def require_plan(call: Call, message: str = _NO_PLAN, status: int = 403) -> None:
+    """Some things a private repository has only where somebody pays for them."""
+    if shapes.repository(call.world)["private"]:
+        raise Refusal(status, message)
 
 
 @route("GET ")
 def get_repository(call: Call) -> Answer:
-    return Answer(body=shapes.repository(call.world))
+    return Answer(body=_repository(call))
 
 
 @route("PATCH ", ADMIN)
 def edit_repository(call: Call) -> Answer:
-    call.world.settings.setdefault("repository", {}).update(call.body)
-    return Answer(body=shapes.repository(call.world))
+    merging = setting(call, "merging")
+    merging.update({key: call.body[key] for key in merging.keys() & call.body.keys()})
+    rest = {key: value for key, value in call.body.items() if key not in merging}
+    call.world.settings.setdefault("repository", {}).update(rest)
+    return Answer(body=_repository(call))
+
+
+def _repository(call: Call) -> Json:
+    """How pull requests are merged is told to those who may write."""
+    role = call.token.user.permission
+    may = {"admin": role == "admin", "push": role in ("admin", "write"), "pull": True}
+    return shapes.repository(call.world) | {"permissions": may} | (setting(call, "merging") if may["push"] else {})
 
 
 @route("GET //rate_limit")
@@ -89,132 +112,23 @@ def _label(call: Call) -> Json:
     return {"id": call.world.next_id()} | known
 
 
-# Actions
-
-
-@route("GET /actions/permissions", LOOK)
-def get_permissions(call: Call) -> Answer:
-    return Answer(body=setting(call, "permissions"))
-
-
-@route("PUT /actions/permissions", ADMIN)
-def put_permissions(call: Call) -> Answer:
-    return _put(call, "permissions")
-
-
-@route("GET /actions/permissions/selected-actions", LOOK)
-def get_selected_actions(call: Call) -> Answer:
-    if setting(call, "permissions")["allowed_actions"] != "selected":
-        raise Refusal(409, "Conflict")
-    return Answer(body=setting(call, "selected-actions"))
-
-
-@route("PUT /actions/permissions/selected-actions", ADMIN)
-def put_selected_actions(call: Call) -> Answer:
-    if setting(call, "permissions")["allowed_actions"] != "selected":
-        raise Refusal(409, "Conflict")
-    return _put(call, "selected-actions")
-
-
-@route("GET /actions/permissions/workflow", LOOK)
-def get_workflow_permissions(call: Call) -> Answer:
-    return Answer(body=setting(call, "workflow"))
-
-
-@route("PUT /actions/permissions/workflow", ADMIN)
-def put_workflow_permissions(call: Call) -> Answer:
-    return _put(call, "workflow")
-
-
-@route("GET /actions/permissions/fork-pr-contributor-approval", LOOK)
-def get_approval(call: Call) -> Answer:
-    return Answer(body=setting(call, "fork-pr-contributor-approval"))
-
-
-@route("PUT /actions/permissions/fork-pr-contributor-approval", ADMIN)
-def put_approval(call: Call) -> Answer:
-    return _put(call, "fork-pr-contributor-approval")
-
-
-def _put(call: Call, name: str) -> Answer:
-    setting(call, name).update(call.body)
-    return Answer(204)
-
-
-@route("GET /actions/policies", LOOK)
-def list_policies(call: Call) -> Answer:
-    """GitHub's description lacks this path; set `world.settings["policies"]` to None for a GitHub without it."""
-    policies = setting(call, "policies")
-    if policies is None:
-        raise missing()
-    return Answer(body={"total_count": len(policies), "policies": policies})
-
-
-@route("POST /actions/policies", ADMIN)
-def add_policy(call: Call) -> Answer:
-    policies = setting(call, "policies")
-    if policies is None:
-        raise missing()
-    policies.append({"id": call.world.next_id(), **call.body})
-    return Answer(201, policies[-1])
-
-
-@route("PUT /actions/policies/{policy_id}", ADMIN)
-def put_policy(call: Call) -> Answer:
-    policies = setting(call, "policies") or []
-    policy = call.require(next((each for each in policies if each["id"] == call.number("policy_id")), None))
-    policy.update(call.body)
-    return Answer(body=policy)
-
-
-@route("GET /actions/variables", "variables:read", "actions:read")
-def list_variables(call: Call) -> Answer:
-    return call.page(list(setting(call, "variables").values()), lambda variable: variable, "variables")
-
-
-@route("POST /actions/variables", "variables:write")
-def add_variable(call: Call) -> Answer:
-    moment = shapes.time(call.world.clock())
-    setting(call, "variables")[call.body["name"]] = {**call.body, "created_at": moment, "updated_at": moment}
-    return Answer(201, {})
-
-
-@route("GET /actions/runners", LOOK)
-def list_runners(call: Call) -> Answer:
-    return call.page(call.world.settings.setdefault("runners", []), lambda runner: runner, "runners")
-
-
-@route("POST /actions/runners/generate-jitconfig", ADMIN)
-def make_jit_config(call: Call) -> Answer:
-    labels = [{"name": name, "type": "custom"} for name in call.body["labels"]]
-    runner = {"id": call.world.next_id(), "name": call.body["name"], "os": "linux", "status": "offline", "busy": False}
-    runner["labels"] = labels
-    call.world.settings.setdefault("runners", []).append(runner)
-    return Answer(201, {"runner": runner, "encoded_jit_config": "eyJqaXQiOiAidGVzdCJ9"})
-
-
-@route("GET //orgs/{org}/actions/runner-groups", LOOK)
-def list_runner_groups(call: Call) -> Answer:
-    groups = call.world.settings.get("runner-groups")
-    if groups is None:
-        raise missing()  # a personal account has none
-    return call.page(groups, lambda group: group, "runner_groups")
-
-
 # Rules, environments, pages
 
 
 @route("GET /rulesets")
 def list_rulesets(call: Call) -> Answer:
-    return call.page(list(setting(call, "rulesets").values()), _without_rules)
+    require_plan(call)
+    return call.page(list(setting(call, "rulesets").values()), without_rules)
 
 
-def _without_rules(ruleset: Json) -> Json:
+def without_rules(ruleset: Json) -> Json:
     return {key: value for key, value in ruleset.items() if key not in ("rules", "conditions", "bypass_actors")}
 
 
 @route("POST /rulesets", ADMIN)
 def add_ruleset(call: Call) -> Answer:
+    require_plan(call)
+    _require_ruleset(call.body)
     rulesets = setting(call, "rulesets")
     if any(ruleset["name"] == call.body["name"] for ruleset in rulesets.values()):
         raise invalid("Name must be unique", "name")
@@ -225,11 +139,20 @@ def add_ruleset(call: Call) -> Answer:
 
 @route("GET /rulesets/{ruleset_id}")
 def get_ruleset(call: Call) -> Answer:
-    return Answer(body=call.require(setting(call, "rulesets").get(call.number("ruleset_id"))))
+    """Who may pass is told to admins."""
+    found = call.require(setting(call, "rulesets").get(call.number("ruleset_id")))
+    is_whole = call.token.user.permission == "admin"
+    return Answer(body={key: value for key, value in found.items() if is_whole or key != "bypass_actors"})
+
+
+def _require_ruleset(body: Json) -> None:
+    if ACTIONS_APP in [actor.get("actor_id") for actor in body.get("bypass_actors", ())]:
+        raise invalid("Actor GitHub Actions integration must be part of the ruleset source or owner organization")
 
 
 @route("PUT /rulesets/{ruleset_id}", ADMIN)
 def put_ruleset(call: Call) -> Answer:
+    _require_ruleset(call.body)
     ruleset = call.require(setting(call, "rulesets").get(call.number("ruleset_id")))
     ruleset.update(call.body)
     return Answer(body=ruleset)
@@ -247,12 +170,28 @@ def get_environment(call: Call) -> Answer:
 
 @route("PUT /environments/{environment_name}", ADMIN)
 def put_environment(call: Call) -> Answer:
-    name = call.path["environment_name"]
-    fresh = {"id": call.world.next_id(), "name": name, "deployment_branch_policy": None, "branches": [], "secrets": []}
+    """Make or replace: what is not said is off afterwards."""
+    body, name = call.body or {}, call.path["environment_name"]
+    if body.get("deployment_branch_policy"):
+        require_plan(call, _NO_PROTECTION, 422)
+    fresh = {"id": call.world.next_id(), "name": name, "branches": [], "secrets": []}
     environment = setting(call, "environments").setdefault(name, fresh)
-    wanted = (call.body or {}).get("deployment_branch_policy", environment["deployment_branch_policy"])
-    environment["deployment_branch_policy"] = wanted
+    environment["deployment_branch_policy"] = body.get("deployment_branch_policy")
+    environment["protection_rules"] = _protection_rules(body)
     return Answer(body=_environment(environment))
+
+
+def _protection_rules(body: Json) -> list[Json]:
+    rules: list[Json] = []
+    if body.get("wait_timer"):
+        rules.append({"id": 1, "type": "wait_timer", "wait_timer": body["wait_timer"]})
+    if body.get("reviewers"):
+        reviewers = [{"type": each["type"], "reviewer": {"id": each["id"]}} for each in body["reviewers"]]
+        rules.append(
+            {"id": 2, "type": "required_reviewers", "reviewers": reviewers}
+            | {"prevent_self_review": body.get("prevent_self_review", False)}
+        )
+    return rules + ([{"id": 3, "type": "branch_policy"}] if body.get("deployment_branch_policy") else [])
 
 
 @route("GET /environments/{environment_name}/deployment-branch-policies", "actions:read")
@@ -279,7 +218,7 @@ def _find_environment(call: Call) -> Json:
 
 
 def _environment(environment: Json) -> Json:
-    return {key: environment[key] for key in ("id", "name", "deployment_branch_policy")}
+    return {key: environment[key] for key in ("id", "name", "deployment_branch_policy", "protection_rules")}
 
 
 @route("GET /pages", "pages:read")
@@ -291,6 +230,7 @@ def get_pages(call: Call) -> Answer:
 def add_pages(call: Call) -> Answer:
     if setting(call, "pages"):
         raise Refusal(409, "GitHub Pages is already enabled.")
+    require_plan(call, _NO_PAGES, 422)
     owner, name = call.world.repository.split("/")
     facts = {"status": None, "cname": None, "custom_404": False, "public": True, "build_type": "legacy"}
     call.world.settings["pages"] = facts | {"html_url": f"https://{owner}.github.io/{name}/"} | call.body

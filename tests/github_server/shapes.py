@@ -28,7 +28,7 @@ def repository(world: World) -> Json:
         "owner": user(world.owner),
         "private": False,
         "fork": False,
-        "default_branch": "main",
+        "default_branch": world.default_branch,
         "visibility": "public",
         "html_url": f"{world.web_url}/{world.repository}",
         "url": f"{world.api_url}/repos/{world.repository}",

@@ -51,6 +51,8 @@ class Token:
         return max(0, self.limit - self.used)
 
     def allows(self, scope: str, level: str) -> bool:
+        if self.scopes is None and scope == "administration":
+            return self.user.permission == "admin"
         if self.scopes is None:
             return level == "read" or self.user.permission in ("write", "admin")
         return scope == "metadata" or self.scopes.get(scope) in {"read": ("read", "write"), "write": ("write",)}[level]
@@ -176,10 +178,11 @@ class Event:
 class World:
     """One repository, `owner/name`, with everything around it.  Methods may be called from any thread."""
 
-    def __init__(self, folder: Path, repository: str = "acme/kernels") -> None:
+    def __init__(self, folder: Path, repository: str = "acme/kernels", *, default_branch: str = "main") -> None:
         self.repository = repository
         self.repository_id = 700_000_001
-        self.git = GitRepository(folder / f"{repository}.git")
+        self.default_branch = default_branch
+        self.git = GitRepository(folder / f"{repository}.git", default_branch)
         self.git_root = folder
         self.lock = threading.RLock()
         self.clock: Callable[[], datetime] = lambda: datetime.now(UTC).replace(microsecond=0)
@@ -235,8 +238,9 @@ class World:
 
     # What people do
 
-    def commit(self, files: Mapping[str, Content], *, branch: str = "main", message: str = "Change") -> str:
-        """Push a commit to a branch of the repository itself."""
+    def commit(self, files: Mapping[str, Content], *, branch: str = "", message: str = "Change") -> str:
+        """Push a commit to a branch of the repository itself, the default one unless it is named."""
+        branch = branch or self.default_branch
         with self.lock:
             sha = self.git.commit(files, parent=self.git.find_commit(branch), message=message)
             self.git.set_ref(f"refs/heads/{branch}", sha)
@@ -254,9 +258,9 @@ class World:
         branch: str = "patch-1",
         modes: Mapping[str, str] | None = None,
     ) -> Pull:
-        """Open a pull request from the author's fork, one commit ahead of `main`."""
+        """Open a pull request from the author's fork, one commit ahead of the default branch."""
         with self.lock:
-            base = self.git.find_commit("main")
+            base = self.git.find_commit(self.default_branch)
             assert base
             head = self.git.commit(files, parent=base, message=title, modes=modes)
             now = self.clock()
@@ -268,7 +272,7 @@ class World:
                 head_ref=branch,
                 head_sha=head,
                 head_repo_id=800_000_000 + author.id,
-                base_ref="main",
+                base_ref=self.default_branch,
                 base_sha=base,
                 created_at=now,
                 updated_at=now,
@@ -342,9 +346,10 @@ class World:
         title: str = "",
         actor: User | None = None,
         inputs: Mapping[str, str] | None = None,
-        ref: str = "main",
+        ref: str = "",
     ) -> Run:
         """A workflow run, queued; the mini-runner moves it on."""
+        ref = ref or self.default_branch
         with self.lock:
             now = self.clock()
             run = Run(

@@ -1,0 +1,248 @@
+"""What a competition's repository must be set to, and what is to be sent where it is not.  Pure.
+
+    a setting as GitHub tells it  ─▶  find_…_faults   what is wrong with it, in words; nothing if it is as wanted
+                                  ─▶  mend_…          the body that mends it, with all that an organiser added
+
+Values are GitHub's own JSON: what we don't know in it is sent back as it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+Json = dict[str, Any]
+
+MAIN, LEDGER = "main", "ledger"
+"""Branches.  Workflows, runners and the gate know `main` by its name."""
+
+WORKFLOWS = ("intake.yml", "evaluate.yml", "reconcile.yml", "publish.yml", "check.yml")
+"""Without these something is not judged, or not shown."""
+
+LABELS: Mapping[str, tuple[str, str]] = {
+    "judging": ("d93f0b", "A verdict, a time or a rank that looks wrong"),
+    "question": ("d876e3", "About the rules, a task, or how to take part"),
+    "task": ("1d76db", "A task: a new one, or a change to one"),
+}
+"""Colour and description of what .github/ISSUE_TEMPLATE gives."""
+
+POLICY = "PullRank"
+EVENTS = ("issue_comment", "merge_group", "pull_request_target", "push", "schedule", "workflow_dispatch")
+"""What our workflows listen to.  Without `pull_request`, no workflow file of a fork ever runs."""
+
+ADMIN_ROLE = 5
+"""GitHub's number for the role of those who may change settings."""
+
+MAIN_RULESET: Json = {
+    "name": "PullRank: main",
+    "target": "branch",
+    "enforcement": "active",
+    "conditions": {"ref_name": {"include": ["~DEFAULT_BRANCH"], "exclude": []}},
+    "rules": [
+        {"type": "deletion"},
+        {"type": "non_fast_forward"},
+        {
+            "type": "pull_request",
+            # The bot needs no way around it: a submission has no code owner, and no other approval is asked for.
+            "parameters": {
+                "required_approving_review_count": 0,
+                "require_code_owner_review": True,
+                "require_last_push_approval": False,
+            },
+        },
+    ],
+    # Who could delete the ruleset anyway.  A workflow's own token can't be listed here, and should not be: it merges
+    # pull requests, and can push nothing.
+    "bypass_actors": [{"actor_id": ADMIN_ROLE, "actor_type": "RepositoryRole", "bypass_mode": "always"}],
+}
+
+_UNSAID: Mapping[str, Json] = {
+    "pull_request": {"dismiss_stale_reviews_on_push": False, "required_review_thread_resolution": False}
+}
+"""What GitHub wants to be told with a rule, and what is the organiser's choice."""
+
+LEDGER_RULESET: Json = {
+    "name": "PullRank: ledger",
+    "target": "branch",
+    "enforcement": "active",
+    "conditions": {"ref_name": {"include": [f"refs/heads/{LEDGER}"], "exclude": []}},
+    "rules": [{"type": "deletion"}, {"type": "non_fast_forward"}],
+    "bypass_actors": [],
+}
+
+SELECTED_ACTIONS: Json = {"github_owned_allowed": True}
+SITE: Json = {"build_type": "workflow"}
+ONLY_NAMED_BRANCHES: Json = {"protected_branches": False, "custom_branch_policies": True}
+
+
+# Plain fields.
+
+
+def find_differences(seen: Json, wanted: Json) -> list[str]:
+    """Which fields have another value than they should."""
+    return [f"{key} is {_word(seen.get(key))}" for key, value in wanted.items() if seen.get(key) != value]
+
+
+def _word(value: object) -> str:
+    if value is None:
+        return "not set"
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+
+
+# Actions.
+
+
+def mend_actions(seen: Json) -> Json:
+    """GitHub's own actions and this repository's; by full hashes, where the server knows that."""
+    pinned = {"sha_pinning_required": True} if "sha_pinning_required" in seen else {}
+    return {"enabled": True, "allowed_actions": "selected", **pinned}
+
+
+def mend_selected(seen: Json) -> Json:
+    """GitHub's own, and what somebody allowed besides."""
+    others = {key: seen[key] for key in ("verified_allowed", "patterns_allowed") if key in seen}
+    return others | SELECTED_ACTIONS
+
+
+# Workflows.
+
+
+def find_workflow_faults(states: Mapping[str, str]) -> list[str]:
+    """By file name: is each of ours there, and does it run?"""
+    missing = [f"{name} is not there" for name in WORKFLOWS if name not in states]
+    return missing + [f"{name}: {states[name]}" for name in WORKFLOWS if states.get(name, "active") != "active"]
+
+
+def find_idle(states: Mapping[str, str]) -> list[str]:
+    """Those that GitHub switched off by itself.  What somebody switched off by hand is a pause, and stays off."""
+    return [name for name in WORKFLOWS if states.get(name) == "disabled_inactivity"]
+
+
+# Rulesets.
+
+
+def find_ruleset_faults(seen: Json | None, wanted: Json) -> list[str]:
+    if seen is None:
+        return [f"there is no ruleset '{wanted['name']}'"]
+    faults = find_differences(seen, {key: wanted[key] for key in ("target", "enforcement")})
+    names, covered = wanted["conditions"]["ref_name"]["include"], _ref_names(seen)
+    if set(names) - set(covered["include"]) or set(names) & set(covered["exclude"]):
+        faults.append(f"it does not cover {names[0]}")
+    known = {rule["type"]: rule.get("parameters") or {} for rule in seen.get("rules") or ()}
+    for rule in wanted["rules"]:
+        kind, parameters = rule["type"], rule.get("parameters", {})
+        if kind not in known:
+            faults.append(f"it lacks the rule {kind}")
+        else:
+            faults += [f"{kind}: {fault}" for fault in find_differences(known[kind], parameters)]
+    return faults
+
+
+def mend_ruleset(seen: Json | None, wanted: Json) -> Json:
+    """Ours, and every branch, rule and bypass that somebody added to it."""
+    if seen is None:
+        return wanted | {"rules": [_merge_rule({}, rule) for rule in wanted["rules"]]}
+    names, covered = wanted["conditions"]["ref_name"]["include"], _ref_names(seen)
+    ref_names = {
+        "include": [*dict.fromkeys([*covered["include"], *names])],
+        "exclude": [name for name in covered["exclude"] if name not in names],
+    }
+    ours = {rule["type"]: rule for rule in wanted["rules"]}
+    rules = [_merge_rule(rule, ours.pop(rule["type"], {})) for rule in seen.get("rules") or ()]
+    rules += [_merge_rule({}, rule) for rule in ours.values()]
+    mended = wanted | {"conditions": {"ref_name": ref_names}, "rules": rules}
+    # Those who may pass are told to admins only; what we don't see is left as it is.
+    del mended["bypass_actors"]
+    return mended | ({"bypass_actors": seen["bypass_actors"]} if seen.get("bypass_actors") is not None else {})
+
+
+def _ref_names(ruleset: Json) -> dict[str, list[str]]:
+    found = (ruleset.get("conditions") or {}).get("ref_name") or {}
+    return {"include": list(found.get("include") or ()), "exclude": list(found.get("exclude") or ())}
+
+
+def _merge_rule(theirs: Json, ours: Json) -> Json:
+    unsaid = _UNSAID.get(ours.get("type", ""), {})
+    parameters = {**unsaid, **(theirs.get("parameters") or {}), **ours.get("parameters", {})}
+    return {**ours, **theirs} | ({"parameters": parameters} if parameters else {})
+
+
+# The policy for events.
+
+
+def find_policy_faults(policies: Sequence[Json]) -> list[str]:
+    """`policies` are all that apply, in full, those of the organisation too: an event must pass every one of them."""
+    ours = find_policy(policies)
+    faults = [f"there is no policy '{POLICY}'"] if ours is None else []
+    if ours is not None:
+        faults += find_differences(ours, {"enforcement": "active"})
+        if not _covers_all(ours):
+            faults.append("it does not cover all workflows")
+        if not list(_allowed(ours)):
+            faults.append("it restricts no events")
+    for policy in policies:
+        if policy is ours or (policy.get("enforcement") == "active" and _covers_all(policy)):
+            faults += [f"'{policy.get('name')}' blocks {event}" for event in _blocked(policy)]
+    return faults
+
+
+def find_policy(policies: Iterable[Json]) -> Json | None:
+    """Ours: of the repository itself."""
+    own = (policy for policy in policies if policy.get("source_type", "Repository") == "Repository")
+    return next((policy for policy in own if policy.get("name") == POLICY), None)
+
+
+def mend_policy(seen: Json | None) -> Json:
+    """The policy; rules that somebody added stay, and so do events."""
+    events = [event for allowed in _allowed(seen or {}) for event in allowed]
+    others = [rule for rule in (seen or {}).get("rules") or () if rule.get("type") != _EVENT_RULE]
+    allowed = sorted({*events, *EVENTS})
+    return {
+        "name": POLICY,
+        "enforcement": "active",
+        "conditions": {"workflow_path": {"include": ["~ALL"], "exclude": []}},
+        "rules": [*others, {"type": _EVENT_RULE, "parameters": {"allowed_events": allowed}}],
+    }
+
+
+_EVENT_RULE = "restrict_action_events"
+
+
+def _allowed(policy: Json) -> Iterator[list[str]]:
+    """What each of its rules for events lets pass."""
+    for rule in policy.get("rules") or ():
+        if rule.get("type") == _EVENT_RULE:
+            yield list((rule.get("parameters") or {}).get("allowed_events") or ())
+
+
+def _blocked(policy: Json) -> list[str]:
+    return [event for event in EVENTS if any(event not in allowed for allowed in _allowed(policy))]
+
+
+def _covers_all(policy: Json) -> bool:
+    path = (policy.get("conditions") or {}).get("workflow_path") or {}
+    return not path.get("exclude") and (path.get("include") or ["~ALL"]) == ["~ALL"]
+
+
+# Environments.
+
+
+def find_environment_faults(seen: Json | None, branches: Collection[str]) -> list[str]:
+    if seen is None:
+        return ["there is no such environment"]
+    if seen.get("deployment_branch_policy") != ONLY_NAMED_BRANCHES:
+        return ["it is not restricted to named branches"]
+    return [] if MAIN in branches else [f"{MAIN} may not deploy"]
+
+
+def mend_environment(seen: Json | None) -> Json:
+    """Restricted to named branches; who must approve, and how long it waits, stay as they are."""
+    body: Json = {"deployment_branch_policy": ONLY_NAMED_BRANCHES}
+    for rule in (seen or {}).get("protection_rules") or ():
+        if rule.get("type") == "wait_timer":
+            body["wait_timer"] = rule.get("wait_timer", 0)
+        if rule.get("type") == "required_reviewers":
+            reviewers = rule.get("reviewers") or ()
+            body["reviewers"] = [{"type": one["type"], "id": one["reviewer"]["id"]} for one in reviewers]
+            body["prevent_self_review"] = bool(rule.get("prevent_self_review"))
+    return body

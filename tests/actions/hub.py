@@ -1,0 +1,223 @@
+"""GitHub Actions in small: hears what happens in a `World`, starts the runs that the shipped workflows ask for, plays them.
+
+    event ─▶ on: ─▶ run ─▶ concurrency: ─▶ jobs, as their needs: and if: allow ─▶ played (job.py)
+
+One job is played at a time, and of several runs each in its turn, so that two challengers interleave as they would.
+A stand-in for a step may call `settle` itself: then others happen while its job is at work.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from tests.actions.expressions import Expressions, Status, as_text
+from tests.actions.job import Play, Played
+from tests.actions.shell import Told, write_stand_ins
+from tests.actions.workflow import Job, Workflow, read_workflow
+from tests.github_server import Event, GitHubServer, Run
+from tests.github_server.shapes import repository
+
+Json = dict[str, Any]
+
+FOLDER = ".github/workflows"
+
+
+@dataclass(eq=False, kw_only=True)
+class Live:
+    """A run that has not ended.  `group` is of its `concurrency:`, `done` its jobs that ended."""
+
+    run: Run
+    workflow: Workflow
+    github: Json
+    inputs: Json
+    payload_text: str
+    group: str = ""
+    is_replaced: bool = False
+    is_playing: bool = False
+    done: dict[str, Played] = field(default_factory=dict)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """By a newer one of its group, or by somebody who asked for it."""
+        return self.is_replaced or self.run.conclusion == "cancelled"
+
+    def find_next(self) -> Job | None:
+        """The next job; none is left of a run that was cancelled before its first."""
+        if self.is_cancelled and not self.done:
+            return None
+        waiting = (job for job in self.workflow.jobs.values() if job.name not in self.done)
+        return next((job for job in waiting if all(name in self.done for name in job.needs)), None)
+
+    def contexts(self, job: Job) -> Json:
+        """What the expressions of a job itself may read."""
+        needs = {name: {"result": self.done[name].result, "outputs": self.done[name].outputs} for name in job.needs}
+        return {"github": self.github | {"job": job.name}, "inputs": self.inputs, "needs": needs, "vars": {}}
+
+    def status(self, job: Job) -> Status:
+        results = {self.done[name].result for name in job.needs}
+        good = results <= {"success"} and not self.is_cancelled
+        return Status(success=good, failure="failure" in results, cancelled=self.is_cancelled)
+
+    @property
+    def conclusion(self) -> str:
+        results = {played.result for played in self.done.values()}
+        if self.is_cancelled:
+            return "cancelled"
+        return "failure" if "failure" in results else "success" if "success" in results else "skipped"
+
+
+class Hub:
+    """The shipped workflows at work.
+
+    `played` are the jobs that ended; `pages` is what was deployed; `instead` stands in for scripts that begin so.
+    A job that fails ends the test, unless `may_fail` names it.  `machines` is where jobs are played: in the same places
+    each time, so that Python finds what it has compiled before.
+    """
+
+    def __init__(self, server: GitHubServer, expressions: Expressions, folder: Path, machines: Path) -> None:
+        self.server, self.world, self.expressions = server, server.world, expressions
+        self.machines, self.compiled = machines, machines / "compiled"
+        self.pages, self.stand_ins = folder / "pages", folder / "stand-ins"
+        write_stand_ins(self.stand_ins)
+        self.heard: list[Event] = []
+        self.runs: list[Live] = []
+        self.played: list[Played] = []
+        self.instead: dict[str, Callable[[Play], Told | None]] = {}
+        self.may_fail: set[str] = set()
+        self.ahead = timedelta()
+        self._depth = 0
+        self.world.listeners.append(self.heard.append)
+
+    def pass_time(self, time: timedelta) -> None:
+        """Let it be later, for GitHub and for the steps."""
+        clock = self.world.clock
+        self.world.clock = lambda: clock() + time
+        self.ahead += time
+
+    def schedule(self, file: str) -> None:
+        """What `cron` does."""
+        self.heard.append(Event("schedule", {"repository": repository(self.world), "workflow": file}, self.world.owner))
+
+    def settle(self) -> None:
+        """Until nothing is left to do."""
+        while live := self._next():
+            self._advance(live)
+
+    def find(self, workflow: str, job: str) -> list[Played]:
+        return [played for played in self.played if (played.workflow, played.job) == (workflow, job)]
+
+    # Runs.
+
+    def _next(self) -> Live | None:
+        """Whose turn it is: of those that may go on, the one that has come least far."""
+        while self.heard:
+            self._hear(self.heard.pop(0))
+        free = [live for live in self.runs if not live.is_playing and not self._is_held(live)]
+        return min(free, key=lambda live: len(live.done), default=None)
+
+    def _is_held(self, live: Live) -> bool:
+        """Whether an older run of its group is not over."""
+        older = self.runs[: self.runs.index(live)]
+        return bool(live.group) and not live.is_cancelled and any(each.group == live.group for each in older)
+
+    def _hear(self, event: Event) -> None:
+        for workflow in self._workflows():
+            if _is_meant(workflow, event):
+                self._start(workflow, event)
+
+    def _workflows(self) -> list[Workflow]:
+        """As they stand on the default branch, but for those that are switched off."""
+        git, branch = self.world.git, self.world.default_branch
+        files = [path for path in git.files(branch) if path.startswith(f"{FOLDER}/")]
+        names = {path.removeprefix(f"{FOLDER}/") for path in files} - self.world.disabled_workflows
+        return [read_workflow(name, git.read(branch, f"{FOLDER}/{name}") or b"") for name in sorted(names)]
+
+    def _start(self, workflow: Workflow, event: Event) -> None:
+        run = event.run or self.world.start_run(workflow.file, event.name, actor=event.actor)
+        payload = json.dumps(event.payload)
+        github = self._github(workflow, event, run)
+        live = Live(run=run, workflow=workflow, github=github, inputs=workflow.inputs(run.inputs), payload_text=payload)
+        contexts = {"github": github, "inputs": live.inputs, "vars": {}}
+        concurrency = self.expressions.fill(workflow.concurrency, contexts)
+        if concurrency:
+            live.group = as_text(concurrency["group"])
+            self._make_room(live.group, is_cancelling=concurrency.get("cancel-in-progress", False) is True)
+        self.runs.append(live)
+
+    def _make_room(self, group: str, *, is_cancelling: bool) -> None:
+        """One run of a group waits at most; the one that is at work goes on, or is cancelled."""
+        for older in [live for live in self.runs if live.group == group]:
+            older.is_replaced |= is_cancelling or self._is_held(older)
+
+    def _github(self, workflow: Workflow, event: Event, run: Run) -> Json:
+        world, pull = self.world, event.payload.get("pull_request", {})
+        ref = f"refs/heads/{run.head_branch}"
+        return {
+            "actor": event.actor.login,
+            "actor_id": str(event.actor.id),
+            "api_url": self.server.api_url,
+            "base_ref": pull.get("base", {}).get("ref", ""),
+            "event": event.payload,
+            "event_name": event.name,
+            "head_ref": pull.get("head", {}).get("ref", ""),
+            "ref": ref,
+            "ref_name": run.head_branch,
+            "ref_type": "branch",
+            "repository": world.repository,
+            "repository_id": str(world.repository_id),
+            "repository_owner": world.owner.login,
+            "run_attempt": "1",
+            "run_id": str(run.id),
+            "run_number": str(run.id),
+            "server_url": self.server.url,
+            "sha": run.head_sha,
+            "triggering_actor": event.actor.login,
+            "workflow": workflow.name,
+            "workflow_ref": f"{world.repository}/{FOLDER}/{workflow.file}@{ref}",
+            "workflow_sha": run.head_sha,
+        }
+
+    # Jobs.
+
+    def _advance(self, live: Live) -> None:
+        """Play the next job of a run; end it with the last."""
+        if job := live.find_next():
+            live.is_playing = True
+            live.done[job.name] = played = self._play(live, job)
+            live.is_playing = False
+            self.played.append(played)
+            assert played.result != "failure" or job.name in self.may_fail, f"{played}\n{played.log}"
+        if not live.find_next():
+            self.runs.remove(live)
+            self.world.finish_run(live.run, live.conclusion)
+
+    def _play(self, live: Live, job: Job) -> Played:
+        if not self.expressions.holds(job.condition, live.contexts(job), live.status(job)):
+            result = "cancelled" if live.is_cancelled else "skipped"
+            self.world.finish_job(self.world.start_job(live.run, job.name), result)
+            return Played(workflow=live.workflow.file, job=job.name, result=result)
+        self._depth += 1
+        folder = self.machines / str(self._depth)
+        play = Play(self, live, job, folder)
+        entry = self.world.start_job(live.run, job.name, "GitHub Actions 1" if play.is_hosted else "bench-1")
+        try:
+            played = play.play()
+            self.world.finish_job(entry, played.result)
+        finally:
+            self._depth -= 1
+            shutil.rmtree(folder)
+        return played
+
+
+def _is_meant(workflow: Workflow, event: Event) -> bool:
+    if event.run:
+        return workflow.file == event.run.workflow
+    if event.name == "schedule":
+        return workflow.file == event.payload["workflow"] and "schedule" in workflow.triggers
+    return workflow.hears(event.name, event.payload)

@@ -1,0 +1,106 @@
+"""The shell of a step: bash as GitHub calls it, files for what a step tells the next ones, and stand-ins in PATH.
+
+    python, python3    ours, which has all that is locked; `-m venv` makes a folder of the same, `-m pip` is noted
+    pip, sudo          noted
+
+What they were called with stands in the file `noted`, a line each.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TIMEOUT_S = 180
+# Without `shell:`, GitHub gives bash no pipefail.
+_CALLS = {"": ["bash", "-e"], "bash": ["bash", "--noprofile", "--norc", "-eo", "pipefail"]}
+_FILES = {"GITHUB_ENV": "env", "GITHUB_OUTPUT": "output", "GITHUB_PATH": "path", "GITHUB_STEP_SUMMARY": "summary"}
+
+_PYTHON = f"""#!/bin/bash
+here=$(cd "$(dirname "$(realpath "${{BASH_SOURCE[0]}}")")" && pwd)
+case "$1 $2" in
+    "-m pip") echo "$*" >> "$here/noted" ;;
+    "-m venv") mkdir -p "$3/bin" && ln -s "$here"/{{pip,python,python3}} "$3/bin/" ;;
+    *) exec {sys.executable} "$@" ;;
+esac
+"""
+_NOTED = """#!/bin/bash
+echo "${0##*/} $*" >> "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/noted"
+"""
+
+
+class StepFailed(Exception):
+    """A step that ended with another status than 0, or an action that gave up; why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What a step left in the files that GitHub gave it."""
+
+    log: str = ""
+    outputs: dict[str, str] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
+    path: tuple[str, ...] = ()
+    summary: str = ""
+
+
+def write_stand_ins(folder: Path) -> None:
+    """Put them into a folder that goes first in PATH."""
+    folder.mkdir(parents=True)
+    for names, text in {("python", "python3"): _PYTHON, ("pip", "sudo"): _NOTED}.items():
+        for name in names:
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o755)
+
+
+def run_script(script: str, shell: str, environment: dict[str, str], workspace: Path, temp: Path) -> Told:
+    """Run a step's script.
+
+    Raises:
+        StepFailed: with the end of its log.
+    """
+    file = temp / "step.sh"
+    file.write_text(script)
+    told = {variable: temp / name for variable, name in _FILES.items()}
+    for each in told.values():
+        each.write_text("")
+    done = subprocess.run(
+        [*_CALLS[shell], str(file)],
+        cwd=workspace,
+        env=environment | {variable: str(path) for variable, path in told.items()},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    log = done.stdout.decode(errors="replace")
+    if done.returncode:
+        raise StepFailed(f"{log}\nProcess completed with exit code {done.returncode}.")
+    return Told(
+        log=log,
+        outputs=read_pairs(told["GITHUB_OUTPUT"].read_text()),
+        env=read_pairs(told["GITHUB_ENV"].read_text()),
+        path=tuple(told["GITHUB_PATH"].read_text().split()),
+        summary=told["GITHUB_STEP_SUMMARY"].read_text(),
+    )
+
+
+def read_pairs(text: str) -> dict[str, str]:
+    """`name=value` lines, and values of several lines: `name<<END`, lines, `END`."""
+    pairs, lines = {}, iter(text.splitlines())
+    for line in lines:
+        if heredoc := re.fullmatch(r"([^=<]+)<<(.+)", line):
+            value = []
+            while (next_line := next(lines)) != heredoc[2]:
+                value.append(next_line)
+            pairs[heredoc[1]] = "\n".join(value)
+        elif line:
+            name, equals, value_text = line.partition("=")
+            if not equals:
+                raise StepFailed(f"Invalid format '{line}'")
+            pairs[name] = value_text
+    return pairs

@@ -1,0 +1,113 @@
+"""The actions that the workflows use, stood in by name.  What each takes and gives is as its own action.yml says."""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+import shutil
+import subprocess
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.actions.shell import StepFailed
+
+if TYPE_CHECKING:
+    from tests.actions.job import Play
+
+Inputs = dict[str, str]
+PAGES = "github-pages"
+
+
+def checkout(play: Play, inputs: Inputs) -> Inputs:
+    """A clone over HTTP; a private repository would ask for the token, so it is asked for here."""
+    if inputs["persist-credentials"] != "false":
+        raise StepFailed("the token would stay in .git/config")
+    if not play.token.allows("contents", "read"):
+        raise StepFailed("Repository not found")
+    basic = base64.b64encode(f"x-access-token:{play.token.value}".encode()).decode()
+    fetch = ["-c", f"http.extraheader=Authorization: Basic {basic}", "fetch", "--quiet", "--depth=1"]
+    _git(play.workspace, "init", "--quiet")
+    _git(play.workspace, *fetch, play.hub.server.git_url, inputs.get("ref") or play.live.run.head_sha)
+    _git(play.workspace, "checkout", "--quiet", "FETCH_HEAD")
+    for source in play.workspace.rglob("*.py"):
+        # A time that stands for the content: what Python has compiled of the same file before, it takes.
+        moment = zlib.crc32(source.read_bytes())
+        os.utime(source, (moment, moment))
+    return {}
+
+
+def _git(folder: Path, *arguments: str) -> None:
+    lonely = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    done = subprocess.run(["git", *arguments], cwd=folder, env=lonely, capture_output=True, check=False)
+    if done.returncode:
+        raise StepFailed(done.stderr.decode(errors="replace"))
+
+
+def setup_python(play: Play, inputs: Inputs) -> Inputs:
+    return {"python-version": inputs["python-version"]}
+
+
+def upload_artifact(play: Play, inputs: Inputs) -> Inputs:
+    """The files of a folder, as they lie in it; a name serves once in a run."""
+    folder = play.workspace / inputs["path"]
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    if not files:
+        if inputs["if-no-files-found"] == "error":
+            raise StepFailed(f"No files were found with the provided path: {inputs['path']}")
+        return {}
+    return _keep(play, inputs["name"], folder, files)
+
+
+def _keep(play: Play, name: str, folder: Path, files: list[Path]) -> Inputs:
+    if any(artifact.name == name for artifact in play.live.run.artifacts):
+        raise StepFailed(f"Conflict: an artifact with this name already exists on the workflow run: {name}")
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in files:
+            archive.write(file, file.relative_to(folder))
+    artifact = play.hub.world.add_artifact(play.live.run, name, made.getvalue())
+    return {"artifact-id": str(artifact.id), "artifact-digest": artifact.digest}
+
+
+def download_artifact(play: Play, inputs: Inputs) -> Inputs:
+    """One artifact of this run, by its id, straight into the folder."""
+    artifact = play.hub.world.find_artifact(int(inputs["artifact-ids"]))
+    if artifact not in play.live.run.artifacts:
+        raise StepFailed(f"Unable to find artifact {inputs['artifact-ids']} of this run")
+    with zipfile.ZipFile(io.BytesIO(artifact.content)) as archive:
+        archive.extractall(play.workspace / inputs["path"])
+    return {}
+
+
+def upload_pages_artifact(play: Play, inputs: Inputs) -> Inputs:
+    """Hidden files stay behind."""
+    folder = play.workspace / inputs["path"]
+    paths = ((path, path.relative_to(folder)) for path in sorted(folder.rglob("*")))
+    files = [path for path, inside in paths if path.is_file() and not any(part[0] == "." for part in inside.parts)]
+    return _keep(play, PAGES, folder, files)
+
+
+def deploy_pages(play: Play, inputs: Inputs) -> Inputs:
+    """What is on GitHub Pages lies in `hub.pages`, then."""
+    if not (play.token.allows("pages", "write") and play.token.allows("id-token", "write")):
+        raise StepFailed('Ensure GITHUB_TOKEN has permission "pages: write" and "id-token: write"')
+    artifact = next(artifact for artifact in play.live.run.artifacts if artifact.name == PAGES)
+    shutil.rmtree(play.hub.pages, ignore_errors=True)
+    with zipfile.ZipFile(io.BytesIO(artifact.content)) as archive:
+        archive.extractall(play.hub.pages)
+    return {"page_url": "https://acme.github.io/kernels/"}
+
+
+ACTIONS: dict[str, tuple[Callable[[Play, Inputs], Inputs], set[str]]] = {
+    "actions/checkout": (checkout, {"ref", "persist-credentials"}),
+    "actions/setup-python": (setup_python, {"python-version"}),
+    "actions/upload-artifact": (upload_artifact, {"name", "path", "retention-days", "if-no-files-found"}),
+    "actions/download-artifact": (download_artifact, {"artifact-ids", "path"}),
+    "actions/upload-pages-artifact": (upload_pages_artifact, {"path"}),
+    "actions/deploy-pages": (deploy_pages, set()),
+}
+"""By name: the stand-in, and the inputs that the workflows may give it."""

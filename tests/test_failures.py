@@ -1,0 +1,166 @@
+"""One call of a whole competition fails, each call in turn and in each way: after the next reconcile the world is whole.
+
+    open ─▶ intake ─▶ resolve ─▶ judge ─▶ report        one call fails, or all from it on until its step ends
+         ─▶ reconcile, and whatever that starts         until nothing is left to do
+         ─▶ judged once, merged, told once, published
+
+Nobody waits here: what the client would sleep is skipped, and a machine that answers too late is given up at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from scripts.gh import GitHub
+from tests.competition import SOURCE, Make, Scene, digest_of, path_of
+from tests.github_server import Failure, Pull, Run, Way
+
+REST, GIT, PUSH = "* /repos/*", "* */kernels.git/*", "POST */kernels.git/git-receive-pack"
+CALLS = 12
+"""Of a first submission; see test_requests_per_board.py."""
+GIT_CALLS = 50
+ROUNDS = 4
+TOO_LATE_S = 3
+
+OUTAGE = "an outage"
+ONCE = {
+    "502 after it was done": Failure(status=502, is_done=True),
+    "500": Failure(status=500),
+    "secondary limit": Failure(way=Way.SECONDARY_LIMIT, retry_after=30),
+    "429": Failure(status=429, retry_after=30),
+    "reset": Failure(way=Way.RESET),
+    "reset after it was done": Failure(way=Way.RESET, is_done=True),
+    "no answer": Failure(way=Way.SILENCE, seconds=2 * TOO_LATE_S),
+}
+EVERY_CALL = (OUTAGE, "502 after it was done")
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    monkeypatch.setattr("scripts.gh_wire.sleep", lambda seconds: None)
+    monkeypatch.setattr("scripts.git_ledger.time", SimpleNamespace(sleep=lambda seconds: None))
+    made = Scene(tmp_path, monkeypatch)
+    with made.server:
+        yield made
+
+
+# A competition in which steps may fail.
+
+
+def step(scene: Scene, do: partial[object]) -> bool:
+    """Whether a step ended well.  An outage ends with the step that it began in."""
+    before = len(scene.server.log)
+    ended = do()
+    rules = scene.server.failures
+    if any(entry.status == 0 or entry.status >= 500 for entry in scene.server.log[before:]):
+        rules.clear()
+    return ended in (0, None)
+
+
+def judged(scene: Scene, run: Run, make: Make) -> None:
+    """A run of evaluate.yml: its jobs, and which of them run, as the workflow says."""
+    is_resolved = step(scene, partial(scene.resolve, run))
+    wanted = scene.resolved.get(run.id, {}).get("wanted") == "true"
+    if wanted and is_resolved:
+        scene.judge(run, make)
+    is_reported = not wanted or step(scene, partial(scene.report, run))
+    scene.world.finish_run(run, "success" if is_resolved and is_reported else "failure")
+
+
+def whole_story(scene: Scene, make: Make) -> Pull:
+    """A first submission, and then as many rounds of the reconciler as find something to do."""
+    pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
+    step(scene, partial(scene.intake))
+    for round_ in range(ROUNDS):
+        for run in scene.waiting():
+            judged(scene, run, make)
+        before = len(scene.server.requests("P*")), len(scene.runs())
+        step(scene, partial(scene.reconcile, after=timedelta(minutes=10 * (round_ + 1))))
+        if before == (len(scene.server.requests("P*")), len(scene.runs())):
+            break
+    return pull
+
+
+def assert_whole(scene: Scene, pull: Pull) -> None:
+    assert [one.submission.digest for one in scene.judgements()] == [digest_of(SOURCE)]
+    assert pull.merged_at and scene.world.git.read("main", path_of("alice")) == SOURCE
+    assert "rank 1 of 1" in scene.comment(pull.number)  # and there is but one
+    assert scene.checks() == ["PullRank / CPU: success"]
+    assert scene.runs("publish.yml") and not scene.waiting()
+    assert not [status for status in scene.ledger().values() if status.is_open]
+
+
+def break_call(scene: Scene, pattern: str, nth: int, how: str) -> None:
+    failure, times = (Failure(status=503), 1000) if how == OUTAGE else (ONCE[how], 1)
+    scene.server.fail(pattern, failure, nth=nth, times=times)
+
+
+# Each call in turn.
+
+
+def test_without_failures_the_story_takes_so_many_calls(scene: Scene) -> None:
+    pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
+    scene.intake()
+    judged(scene, scene.waiting()[0], scene.honest())
+    assert pull.merged_at
+    assert len(scene.server.requests(REST)) == CALLS
+    assert len(scene.server.requests(GIT)) <= GIT_CALLS
+
+
+def sampled() -> list[tuple[int, str]]:
+    """Every call in two ways, every fourth in each of the others, another fourth for each."""
+    others = [how for how in ONCE if how not in EVERY_CALL]
+    some = [(nth, how) for first, how in enumerate(others) for nth in range(1 + first % 4, CALLS + 1, 4)]
+    return [(nth, how) for how in EVERY_CALL for nth in range(1, CALLS + 1)] + some
+
+
+@pytest.mark.parametrize(("nth", "how"), sampled())
+def test_a_call_of_the_api_fails(scene: Scene, monkeypatch: pytest.MonkeyPatch, nth: int, how: str) -> None:
+    if how == "no answer":
+        monkeypatch.setattr("scripts.gh.GitHub", partial(GitHub, timeout_s=TOO_LATE_S))
+    break_call(scene, REST, nth, how)
+    assert_whole(scene, whole_story(scene, scene.honest()))
+
+
+def test_storage_fails(scene: Scene) -> None:
+    break_call(scene, "GET /artifacts/*", 1, OUTAGE)
+    assert_whole(scene, whole_story(scene, scene.honest()))
+
+
+@pytest.mark.parametrize("nth", range(3, GIT_CALLS, 9))
+def test_an_outage_of_git(scene: Scene, nth: int) -> None:
+    break_call(scene, GIT, nth, OUTAGE)
+    assert_whole(scene, whole_story(scene, scene.honest()))
+
+
+@pytest.mark.parametrize("how", [OUTAGE, "reset after it was done"])
+@pytest.mark.parametrize("nth", [1, 2])
+def test_a_push_fails(scene: Scene, nth: int, how: str) -> None:
+    break_call(scene, PUSH, nth, how)
+    assert_whole(scene, whole_story(scene, scene.honest()))
+
+
+# What stands on a line stands there once.
+
+
+@pytest.mark.parametrize("how", [OUTAGE, "502 after it was done"])
+def test_a_failure_is_remarked_on_once(scene: Scene, how: str) -> None:
+    break_call(scene, "PATCH */check-runs/*", 1, how)
+    pull = whole_story(scene, scene.honest(wrong="line 2: output[3] is 1, expected 2"))
+    (check,) = scene.world.checks.values()
+    assert check.conclusion == "failure" and len(check.annotations) == 1
+    assert "output[3] is 1, expected 2" in scene.comment(pull.number)
+
+
+def test_the_client_waits_as_long_as_it_is_asked_to(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr("scripts.gh_wire.sleep", waited.append)
+    break_call(scene, REST, 1, "secondary limit")
+    assert_whole(scene, whole_story(scene, scene.honest()))
+    assert waited == [30]

@@ -1,0 +1,237 @@
+"""What a pull request changes, read by git from a hostile fork: what is told, what is never fetched, what never runs."""
+
+import hashlib
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from scripts.fork import MAX_CHANGES, Fork
+from scripts.git_command import GitError
+from scripts.pulls import BlobInfo, ChangedFile
+from tests.github_server import Failure, GitHubServer, Pull, Way, World
+
+PATH = "submissions/vectoradd/alice/submission.py"
+SOURCE = b"def custom_kernel(data):\n    return data\n"
+
+
+class Stage:
+    """A repository, alice's pull request, and its fork as we read it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.world = World(folder / "github")
+        self.server = GitHubServer(self.world)
+        self.world.commit({"README.md": "Hello\n" * 20, "submissions/vectoradd/bob/submission.py": SOURCE + b"# Bob\n"})
+        self.pull = self.world.open_pull(self.world.add_user("alice"), {PATH: SOURCE})
+
+    def push(self, files: Mapping[str, bytes | str | None], **how: object) -> str:
+        return self.world.push(self.pull, files, **how)  # type: ignore[arg-type]
+
+    def changes(self, pull: Pull | None = None) -> set[ChangedFile]:
+        with Fork(self.server.git_url) as fork:
+            return set(fork.changes((pull or self.pull).head_sha))
+
+    def read(self, path: str = PATH, max_bytes: int = 1000) -> tuple[BlobInfo | None, bytes]:
+        with Fork(self.server.git_url) as fork:
+            return fork.read(self.pull.head_sha, path, max_bytes)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    made = Stage(tmp_path)
+    with made.server:
+        yield made
+
+
+def blob_sha(content: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+ADDED = ChangedFile(path=PATH, status="added")
+
+
+# What is told.
+
+
+def test_one_added_file_is_told_and_read(stage: Stage) -> None:
+    with Fork(stage.server.git_url) as fork:
+        assert fork.changes(stage.pull.head_sha) == (ADDED,)
+        found, content = fork.read(stage.pull.head_sha, PATH, 1000)
+    assert content == SOURCE
+    assert found == BlobInfo(path=PATH, sha=blob_sha(SOURCE), mode="100644", size=len(SOURCE))
+    assert not stage.server.rest_requests()
+
+
+def test_changes_are_told_with_their_status(stage: Stage) -> None:
+    bobs = "submissions/vectoradd/bob/submission.py"
+    stage.push({"README.md": None, "HELLO.md": "Hello\n" * 20, bobs: "import os\n", "new": b"\0"})
+    assert stage.changes() == {
+        ADDED,
+        ChangedFile(path="HELLO.md", status="renamed", previous_path="README.md"),
+        ChangedFile(path=bobs, status="modified"),
+        ChangedFile(path="new", status="added"),
+    }
+
+
+def test_a_file_that_was_moved_and_changed_is_two_changes(stage: Stage) -> None:
+    stage.push({"README.md": None, "HELLO.md": "Hello\n" * 19})
+    assert stage.changes() == {
+        ADDED,
+        ChangedFile(path="README.md", status="removed"),
+        ChangedFile(path="HELLO.md", status="added"),
+    }
+
+
+def test_what_main_has_done_since_is_no_change_of_the_forks(stage: Stage) -> None:
+    stage.world.commit({"README.md": "Meanwhile\n", "submissions/vectoradd/carol/submission.py": "x\n"})
+    assert stage.changes() == {ADDED}
+
+
+def test_what_was_merged_into_the_fork_is_no_change_of_its_own(stage: Stage) -> None:
+    git = stage.world.git
+    tip = stage.world.commit({"README.md": "Meanwhile\n"})
+    tree = git.merge_trees(tip, stage.pull.head_sha)
+    assert tree
+    stage.pull.head_sha = git.commit_tree(tree, [stage.pull.head_sha, tip], "Merge")
+    assert stage.changes() == {ADDED}
+
+
+def test_to_undo_what_others_did_is_a_change(stage: Stage) -> None:
+    """Merged and taken back: the fork's tree is as the first commit was, and merging it would undo another's."""
+    git = stage.world.git
+    tip = stage.world.commit({"README.md": "Meanwhile\n"})
+    tree = git.find_tree(stage.pull.head_sha)
+    assert tree
+    stage.pull.head_sha = git.commit_tree(tree, [stage.pull.head_sha, tip], "Merge, but not really")
+    assert stage.changes() == {ADDED, ChangedFile(path="README.md", status="modified")}
+
+
+def test_a_history_of_its_own_has_changed_everything(stage: Stage) -> None:
+    stage.pull.head_sha = stage.world.git.commit({PATH: SOURCE, "README.md": "Mine\n"}, parent=None)
+    assert stage.changes() == {ADDED, ChangedFile(path="README.md", status="added")}
+
+
+def test_of_very_many_changes_only_so_many_are_told(stage: Stage) -> None:
+    stage.push({f"file{number}": b"" for number in range(MAX_CHANGES + 10)})
+    assert len(stage.changes()) == MAX_CHANGES
+
+
+@pytest.mark.parametrize("path", ["nothing.py", "no/such/folder.py", "README.md/x", "submissions", "link/bob/submission.py"])  # fmt: skip
+def test_what_is_no_file_is_not_found(stage: Stage, path: str) -> None:
+    stage.push({"link": "submissions/vectoradd"}, modes={"link": "120000"})
+    assert stage.read(path) == (None, b"")
+
+
+@pytest.mark.parametrize("mode", ["100755", "120000"])
+def test_links_and_executables_are_told_and_not_read(stage: Stage, mode: str) -> None:
+    stage.push({PATH: b"/etc/passwd"}, modes={PATH: mode})
+    found, content = stage.read()
+    assert found and (found.mode, found.is_plain, content) == (mode, False, b"")
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 1000, bytes(range(256)), "ünïcödé\n".encode()])
+def test_a_file_is_read_byte_by_byte(stage: Stage, content: bytes) -> None:
+    stage.push({PATH: content})
+    found, read = stage.read()
+    assert found and (read, found.size, found.sha) == (content, len(content), blob_sha(content))
+
+
+def test_a_commit_that_is_gone_is_an_error(stage: Stage) -> None:
+    with Fork(stage.server.git_url) as fork, pytest.raises(GitError, match="git fetch failed"):
+        fork.changes("f" * 40)
+
+
+# What is never fetched.
+
+
+def test_a_file_that_is_too_large_never_leaves_the_server(stage: Stage) -> None:
+    huge = bytes(range(256)) * 8000
+    stage.push({PATH: huge})
+    with Fork(stage.server.git_url) as fork:
+        found, content = fork.read(stage.pull.head_sha, PATH, len(huge) - 1)
+        assert found and (found.size, content) == (len(huge), b"")
+        assert blob_sha(huge) not in objects_in(fork._folder)
+        assert fork.read(stage.pull.head_sha, PATH, len(huge))[1] == huge
+
+
+def test_a_server_that_leaves_nothing_out_changes_no_answer(stage: Stage) -> None:
+    stage.world.git.git("config", "uploadpack.allowFilter", "false")
+    assert stage.changes() == {ADDED}
+    assert stage.read()[1] == SOURCE
+    found, content = stage.read(max_bytes=len(SOURCE) - 1)
+    assert found and (found.size, content) == (len(SOURCE), b"")
+
+
+def test_of_what_else_the_fork_holds_no_content_is_fetched(stage: Stage) -> None:
+    others = {f"junk/{number}": f"{number}" for number in range(50)}
+    stage.push(others)
+    with Fork(stage.server.git_url) as fork:
+        fork.changes(stage.pull.head_sha)
+        assert fork.read(stage.pull.head_sha, PATH, 1000)[1] == SOURCE
+        fetched = objects_in(fork._folder)
+    assert blob_sha(SOURCE) in fetched
+    assert not {blob_sha(content.encode()) for content in others.values()} & fetched
+
+
+def objects_in(folder: Path) -> set[str]:
+    found = [path for path in folder.iterdir() if (path / "objects").is_dir()]
+    assert found
+    listing = ["git", "-c", "protocol.allow=never", "cat-file", "--batch-all-objects", "--batch-check=%(objectname)"]
+    return {
+        line for store in found for line in subprocess.check_output(listing, cwd=store, text=True).splitlines() if line
+    }
+
+
+# What never runs.
+
+
+def test_nothing_in_a_fork_configures_or_starts_anything(stage: Stage, tmp_path: Path) -> None:
+    trap = tmp_path / "sprung"
+    script = f"#!/bin/sh\ntouch {trap}\n"
+    stage.push(
+        {
+            ".gitattributes": "* filter=evil diff=evil merge=evil\n",
+            ".gitconfig": f'[core]\n\tfsmonitor = "{script}"\n',
+            ".gitmodules": f'[submodule "x"]\n\tpath = x\n\turl = ext::sh -c "touch {trap}"\n\tupdate = !touch {trap}\n',
+            "hooks/post-checkout": script,
+            "HEAD": "ref: refs/heads/evil\n",
+            "config": f'[core]\n\tsshCommand = touch {trap}\n\thooksPath = "."\n',
+        },
+        modes={"hooks/post-checkout": "100755"},
+    )
+    assert len(stage.changes()) == 7
+    assert stage.read()[1] == SOURCE
+    assert not trap.exists()
+
+
+def test_a_path_is_text_and_nothing_else(stage: Stage) -> None:
+    evil = ["-rf", "a\nb", "::set-output", "$(reboot)", "submissions/vectoradd/alice/\ttab", "\udcff".encode("utf-8", "surrogateescape").decode("latin-1")]  # fmt: skip
+    stage.push(dict.fromkeys(evil, b"x"))
+    assert {change.path for change in stage.changes()} == {PATH, *evil}
+
+
+# Failures on the way.
+
+
+@pytest.mark.parametrize("failure", [Failure(status=500), Failure(way=Way.RESET)], ids=["500", "reset"])
+@pytest.mark.parametrize("nth", range(1, 10))
+def test_one_failure_of_the_network_is_made_up_for(stage: Stage, failure: Failure, nth: int) -> None:
+    stage.server.fail("* */kernels.git/*", failure, nth=nth)
+    with Fork(stage.server.git_url) as fork:
+        assert fork.changes(stage.pull.head_sha) == (ADDED,)
+        assert fork.read(stage.pull.head_sha, PATH, 1000)[1] == SOURCE
+
+
+def test_a_network_that_stays_away_is_an_error(stage: Stage) -> None:
+    stage.server.fail("* */kernels.git/*", Failure(status=500), times=100)
+    with Fork(stage.server.git_url) as fork, pytest.raises(GitError):
+        fork.changes(stage.pull.head_sha)
+
+
+def test_what_was_fetched_goes_with_the_block(stage: Stage) -> None:
+    with Fork(stage.server.git_url) as fork:
+        fork.changes(stage.pull.head_sha)
+        folder = fork._folder
+        assert folder.is_dir()
+    assert not folder.exists()

@@ -1,0 +1,71 @@
+"""The guides of site/pages, and the documents that lead to them: what they name exists, and what they show is right."""
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from harness.verdict import Verdict
+from scripts.cli import COMMANDS, cli
+from scripts.filters import anchor
+from scripts.git_ledger import LedgerBranch
+from scripts.moderation import Moderation
+from scripts.setup_settings import settings_for
+from scripts.slash import Verb, read_command
+
+ROOT = Path(__file__).parent.parent
+GUIDES = sorted((ROOT / "site" / "pages").glob("*.md"))
+DOCUMENTS = [ROOT / "README.md", ROOT / ".github" / "runner" / "README.md", *GUIDES]
+ORGANISERS = (ROOT / "site" / "pages" / "organisers.md").read_text()
+PARTICIPANTS = (ROOT / "site" / "pages" / "participants.md").read_text()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_leads_to_a_file_and_to_a_heading_in_it(document):
+    for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
+        if target.startswith("https://"):
+            continue
+        name, _, heading = target.partition("#")
+        file = document.parent / name if name else document
+        assert file.is_file(), target
+        headings = [anchor(line.lstrip("# ")) for line in file.read_text().splitlines() if line.startswith("##")]
+        assert not heading or heading in headings, target
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
+def test_a_guide_links_to_guides_only_for_the_site_holds_nothing_else(guide):
+    links = re.findall(r"\]\(([^)\s]+)\)", guide.read_text())
+    assert [link for link in links if not re.fullmatch(r"https://\S+|([a-z-]+\.md)?(#[\w-]+)?", link)] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_command_that_is_shown_exists(document):
+    context = click.Context(cli)
+    code = re.findall(r"```\w*\n(.*?)```|`([^`\n]+)`", document.read_text(), re.DOTALL)
+    for words in re.findall(r"\bpullrank ([a-z-]+)(?: ([a-z-]+))?", "\n".join(map("".join, code))):
+        assert words[0] in COMMANDS, words
+        command = cli.get_command(context, words[0])
+        if isinstance(command, click.Group) and words[1]:
+            assert words[1] in command.commands, words
+
+
+def test_the_organisers_guide_says_of_each_setting_why_it_is_set():
+    table = ORGANISERS.partition("## What setup sets")[2].partition("\n## ")[0]
+    settings = settings_for(lambda: LedgerBranch("https://github.com/acme/kernels.git"), is_public=True)
+    rows = [line for line in table.splitlines() if line.startswith("| ")]
+    assert len(rows) - 1 == len(settings) - 1  # the head, and the default branch, which is as it is
+
+
+def test_the_fact_that_the_guide_shows_is_one_that_the_ledger_reads():
+    example = re.search(r"```json\n(.*?)```", ORGANISERS, re.DOTALL)
+    assert example
+    assert f"`{Moderation.model_validate_json(example[1]).place}`" in ORGANISERS
+
+
+def test_the_participants_guide_knows_every_verdict_and_every_command():
+    assert re.findall(r"^\| ([A-Z]{2,3}) \|", PARTICIPANTS, re.MULTILINE) == [verdict.value for verdict in Verdict]
+    shown = {read_command(line).verb for line in re.findall(r"^\| `(/[a-z]+)` \|", PARTICIPANTS, re.MULTILINE)}
+    assert shown == set(Verb) - {Verb.CHECK}
+    for line in re.findall(r"^/.+$", PARTICIPANTS, re.MULTILINE):
+        assert read_command(line)

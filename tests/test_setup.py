@@ -1,0 +1,634 @@
+"""`pullrank setup` against a GitHub on loopback: from a fresh repository to one that is ready, and back from any damage."""
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scripts import cli
+from scripts.setup_plan import (
+    EVENTS,
+    LABELS,
+    MAIN_RULESET,
+    POLICY,
+    WORKFLOWS,
+    find_idle,
+    find_policy_faults,
+    find_ruleset_faults,
+    find_workflow_faults,
+    mend_environment,
+    mend_policy,
+    mend_ruleset,
+)
+from tests.github_server import Failure, GitHubServer, Token, World
+
+ROOT = Path(__file__).parent.parent
+SHIPPED = {str(path.relative_to(ROOT)): path.read_bytes() for path in (ROOT / ".github/workflows").glob("*.yml")}
+RIGHTS = dict.fromkeys(("actions", "administration", "contents", "issues", "pages"), "write")
+ALL = [
+    "default branch", "merging", "labels", "ledger", "workflows", "actions", "workflow token", "approval",
+    "event policy", "reporting", "rules of main", "rules of ledger", "environment", "site",
+]  # fmt: skip
+GOOD_WHEN_NEW = {"default branch", "merging", "workflows"}
+
+
+@dataclass
+class Stage:
+    """A repository just made from the template, and somebody who calls `pullrank setup`."""
+
+    world: World
+    server: GitHubServer
+    patch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str]
+
+    def call(self, *options: str, token: Token | None = None) -> tuple[int, str, str]:
+        """Exit code, stdout, stderr."""
+        self.patch.setenv("GH_TOKEN", (token or self.world.personal_token()).value)
+        self.capsys.readouterr()
+        code = cli.run(["setup", "--repo", self.world.repository, *options])
+        said = self.capsys.readouterr()
+        return code, said.out, said.err
+
+    def states(self, *options: str, token: Token | None = None) -> dict[str, str]:
+        """State by setting; whether all is good is what the exit code says."""
+        code, out, err = self.call("--json", *options, token=token)
+        assert err == ""
+        found = {one["name"]: one["state"] for one in json.loads(out)["settings"]}
+        assert code == (0 if set(found.values()) <= {"ok", "changed"} else 1)
+        return found
+
+    def fine_grained(self, **rights: str) -> Token:
+        """A token of the owner's with these rights only."""
+        made = self.world.personal_token()
+        made.scopes = {"metadata": "read"} | rights
+        return made
+
+    def writes(self) -> list[str]:
+        """What was asked for that changes anything, since it was last looked at."""
+        found = [
+            str(one) for one in self.server.log if one.method != "GET" and not one.path.endswith("git-upload-pack")
+        ]
+        self.server.log.clear()
+        return found
+
+
+def new_world(folder: Path) -> World:
+    world = World(folder / "github")
+    world.commit({"README.md": "A competition.", **SHIPPED})
+    return world
+
+
+def point_to(server: GitHubServer, patch: pytest.MonkeyPatch) -> None:
+    """Let commands take this server for GitHub."""
+    for name in ("GITHUB_TOKEN", "GITHUB_REPOSITORY"):
+        patch.delenv(name, raising=False)
+    patch.setenv("GITHUB_API_URL", server.api_url)
+    patch.setenv("GITHUB_SERVER_URL", server.url)
+
+
+@pytest.fixture
+def stage(tmp_path, monkeypatch, capsys) -> Iterator[Stage]:
+    world = new_world(tmp_path)
+    with GitHubServer(world) as server:
+        point_to(server, monkeypatch)
+        yield Stage(world, server, monkeypatch, capsys)
+
+
+@dataclass
+class Prepared:
+    """A repository that was set up once, and what it was like then."""
+
+    server: GitHubServer
+    settings: dict[str, Any]
+    labels: dict[str, Any]
+    ledger: str
+
+    def restore(self) -> World:
+        world = self.server.world
+        world.settings, world.labels = deepcopy(self.settings), deepcopy(self.labels)
+        world.git.set_ref("refs/heads/ledger", self.ledger)
+        world.disabled_workflows.clear()
+        self.server.log.clear()
+        return world
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory) -> Iterator[Prepared]:
+    world = new_world(tmp_path_factory.mktemp("prepared"))
+    with GitHubServer(world) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GH_TOKEN", world.personal_token().value)
+        point_to(server, patch)
+        assert cli.run(["setup", "--repo", world.repository, "--json"]) == 0
+        ledger = world.git.find_ref("refs/heads/ledger")
+        assert ledger
+        yield Prepared(server, deepcopy(world.settings), deepcopy(world.labels), ledger)
+
+
+@pytest.fixture
+def ready(prepared, monkeypatch, capsys) -> Iterator[Stage]:
+    point_to(prepared.server, monkeypatch)
+    yield Stage(prepared.restore(), prepared.server, monkeypatch, capsys)
+    assert not prepared.server.faults
+
+
+# From a fresh repository to one that is ready.
+
+
+def test_a_fresh_repository_is_looked_at_and_nothing_is_changed(stage):
+    states = stage.states("--check")
+    assert list(states) == ALL
+    assert {name for name, state in states.items() if state == "ok"} == GOOD_WHEN_NEW
+    assert {state for name, state in states.items() if name not in GOOD_WHEN_NEW} == {"missing"}
+    assert stage.writes() == []
+
+
+def test_a_fresh_repository_is_set_up_and_then_all_is_ok(stage):
+    changed = {name for name, state in stage.states().items() if state == "changed"}
+    assert changed == set(ALL) - GOOD_WHEN_NEW
+    assert set(stage.states("--check").values()) == {"ok"}
+    assert stage.world.git.files("ledger") == ["README.md"]
+    # A site at once, not with the first merge.
+    assert [run.workflow for run in stage.world.runs.values()] == ["publish.yml"]
+
+
+def test_a_second_run_writes_nothing(ready):
+    assert set(ready.states().values()) == {"ok"}
+    assert ready.writes() == []
+
+
+def test_a_fine_grained_token_with_the_named_rights_is_enough(stage):
+    assert "missing" not in stage.states(token=stage.fine_grained(**RIGHTS)).values()
+    assert set(stage.states("--check").values()) == {"ok"}
+
+
+# Damage.
+
+
+def set_in(*path: Any, value: Any) -> Callable[[World], None]:
+    def damage(world: World) -> None:
+        *places, last = path
+        target = world.settings
+        for place in places:
+            target = next(iter(target.values())) if place is next else target[place]
+        target[last] = value
+
+    return damage
+
+
+def ruleset(world: World, branch: str) -> dict[str, Any]:
+    return next(one for one in world.settings["rulesets"].values() if one["name"] == f"PullRank: {branch}")
+
+
+def drop_rule(branch: str, kind: str) -> Callable[[World], None]:
+    def damage(world: World) -> None:
+        found = ruleset(world, branch)
+        found["rules"] = [rule for rule in found["rules"] if rule["type"] != kind]
+
+    return damage
+
+
+def drop_ruleset(world: World) -> None:
+    del world.settings["rulesets"][ruleset(world, "ledger")["id"]]
+
+
+def ask_for_approvals(world: World) -> None:
+    rule = next(rule for rule in ruleset(world, "main")["rules"] if rule["type"] == "pull_request")
+    rule["parameters"]["required_approving_review_count"] = 1
+
+
+def uncover(world: World) -> None:
+    ruleset(world, "main")["conditions"] = {"ref_name": {"include": ["~ALL"], "exclude": ["~DEFAULT_BRANCH"]}}
+
+
+def forget_event(world: World) -> None:
+    world.settings["policies"][0]["rules"][0]["parameters"]["allowed_events"].remove("pull_request_target")
+
+
+def free_environment(world: World) -> None:
+    world.settings["environments"]["github-pages"] |= {"deployment_branch_policy": None, "protection_rules": []}
+
+
+DAMAGES: list[tuple[str, str, Callable[[World], None]]] = [
+    ("merging", "allow_squash_merge is off", set_in("merging", "allow_squash_merge", value=False)),
+    ("labels", "no label judging", lambda world: world.labels.pop("judging")),
+    ("ledger", "no branch 'ledger'", lambda world: world.git.delete_ref("refs/heads/ledger")),
+    ("workflows", "reconcile.yml: disabled_inactivity", lambda world: world.disabled_workflows.add("reconcile.yml")),
+    ("actions", "enabled is off", set_in("permissions", "enabled", value=False)),
+    ("actions", "allowed_actions is all", set_in("permissions", "allowed_actions", value="all")),
+    ("actions", "allowed_actions is local_only", set_in("permissions", "allowed_actions", value="local_only")),
+    ("actions", "sha_pinning_required is off", set_in("permissions", "sha_pinning_required", value=False)),
+    ("actions", "github_owned_allowed is off", set_in("selected-actions", "github_owned_allowed", value=False)),
+    ("workflow token", "is write", set_in("workflow", "default_workflow_permissions", value="write")),
+    ("workflow token", "reviews is on", set_in("workflow", "can_approve_pull_request_reviews", value=True)),
+    ("approval", "is first_time", set_in("fork-pr-contributor-approval", "approval_policy", value="first_time_contributors")),
+    ("event policy", "no policy", set_in("policies", value=[])),
+    ("event policy", "enforcement is disabled", set_in("policies", 0, "enforcement", value="disabled")),
+    ("event policy", "restricts no events", set_in("policies", 0, "rules", value=[])),
+    ("event policy", "'PullRank' blocks pull_request_target", forget_event),
+    ("event policy", "not cover all workflows", set_in("policies", 0, "conditions", "workflow_path", value={"include": ["a.yml"], "exclude": []})),
+    ("reporting", "enabled is off", set_in("private-vulnerability-reporting", "enabled", value=False)),
+    ("rules of main", "lacks the rule pull_request", drop_rule("main", "pull_request")),
+    ("rules of main", "lacks the rule deletion", drop_rule("main", "deletion")),
+    ("rules of main", "required_approving_review_count is 1", ask_for_approvals),
+    ("rules of main", "does not cover ~DEFAULT_BRANCH", uncover),
+    ("rules of main", "enforcement is disabled", lambda world: ruleset(world, "main").update(enforcement="disabled")),
+    ("rules of ledger", "lacks the rule non_fast_forward", drop_rule("ledger", "non_fast_forward")),
+    ("rules of ledger", "no ruleset 'PullRank: ledger'", drop_ruleset),
+    ("environment", "no such environment", set_in("environments", value={})),
+    ("environment", "not restricted", free_environment),
+    ("environment", "main may not deploy", set_in("environments", next, "branches", value=[])),
+    ("site", "no site", set_in("pages", value=None)),
+    ("site", "build_type is legacy", set_in("pages", "build_type", value="legacy")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "fault", "damage"), DAMAGES, ids=[f"{name}: {fault}" for name, fault, _ in DAMAGES])
+def test_each_damage_is_named_alone_and_mended_alone(name, fault, damage, ready):
+    damage(ready.world)
+    code, out, _ = ready.call("--check", "--json")
+    bad = [one for one in json.loads(out)["settings"] if one["state"] != "ok"]
+    assert (code, [(one["name"], one["state"]) for one in bad]) == (1, [(name, "missing")])
+    assert fault in bad[0]["found"]
+    assert ready.writes() == []
+    assert {name: state for name, state in ready.states().items() if state != "ok"} == {name: "changed"}
+    assert set(ready.states("--check").values()) == {"ok"}
+
+
+def test_every_setting_but_the_branchs_name_is_damaged_above():
+    assert {name for name, *_ in DAMAGES} == set(ALL) - {"default branch"}
+
+
+def test_a_default_branch_of_another_name_is_left_to_people(ready):
+    ready.world.settings["repository"] = {"default_branch": "trunk"}
+    assert ready.states()["default branch"] == "missing"
+    assert "rename it to main" in ready.call()[1]
+
+
+def test_what_an_organiser_added_stays(ready):
+    settings = ready.world.settings
+    main, environment, policy = (
+        ruleset(ready.world, "main"),
+        settings["environments"]["github-pages"],
+        settings["policies"][0],
+    )
+    robot = {"actor_id": 77, "actor_type": "Integration", "bypass_mode": "pull_request"}
+    main["rules"].insert(0, {"type": "required_linear_history"})
+    main["bypass_actors"] = [robot]
+    main["conditions"]["ref_name"]["include"].append("refs/heads/release/*")
+    environment["branches"].append({"id": 9, "name": "preview/*", "type": "branch"})
+    environment["protection_rules"] = [
+        {"id": 1, "type": "wait_timer", "wait_timer": 30},
+        {"id": 2, "type": "required_reviewers", "prevent_self_review": True, "reviewers": [{"type": "User", "reviewer": {"id": 5}}]},
+    ]  # fmt: skip
+    actors = {
+        "type": "restrict_actions_actors",
+        "parameters": {"allowed_actors": [{"id": 5, "type": "RepositoryRole"}]},
+    }
+    policy["rules"] = [actors, {"type": "restrict_action_events", "parameters": {"allowed_events": ["release"]}}]
+    settings["selected-actions"] = {
+        "github_owned_allowed": False,
+        "verified_allowed": True,
+        "patterns_allowed": ["astral-sh/*"],
+    }
+    ready.world.labels["judging"]["color"] = "ffffff"
+    # And damage beside each.
+    main["enforcement"] = "disabled"
+    environment["deployment_branch_policy"] = None
+    environment["branches"] = [branch for branch in environment["branches"] if branch["name"] != "main"]
+
+    assert "missing" not in ready.states().values()
+
+    assert [rule["type"] for rule in main["rules"]] == [
+        "required_linear_history",
+        "deletion",
+        "non_fast_forward",
+        "pull_request",
+    ]
+    assert main["bypass_actors"] == [robot]
+    assert main["conditions"]["ref_name"]["include"] == ["~DEFAULT_BRANCH", "refs/heads/release/*"]
+    assert [branch["name"] for branch in environment["branches"]] == ["preview/*", "main"]
+    kept = {rule["type"]: rule for rule in environment["protection_rules"]}
+    assert kept["wait_timer"]["wait_timer"] == 30
+    assert kept["required_reviewers"]["reviewers"] == [{"type": "User", "reviewer": {"id": 5}}]
+    assert kept["required_reviewers"]["prevent_self_review"] is True
+    assert policy["rules"][0] == actors
+    assert policy["rules"][1]["parameters"]["allowed_events"] == sorted([*EVENTS, "release"])
+    assert settings["selected-actions"] == {
+        "github_owned_allowed": True,
+        "verified_allowed": True,
+        "patterns_allowed": ["astral-sh/*"],
+    }
+    assert ready.world.labels["judging"]["color"] == "ffffff"
+
+
+# Who may not.
+
+
+def test_who_is_no_admin_sees_little_and_is_told_so(ready):
+    token = ready.world.personal_token(ready.world.add_user("wanda", permission="write"))
+    code, out, _ = ready.call("--check", "--json", token=token)
+    found = {one["name"]: one for one in json.loads(out)["settings"]}
+    unseen = {name for name, one in found.items() if one["state"] == "cannot be seen"}
+    assert code == 1
+    assert unseen == {"actions", "workflow token", "approval", "event policy", "reporting"}
+    assert {one["state"] for name, one in found.items() if name not in unseen} == {"ok"}
+    assert found["approval"]["found"] == "your account is no admin of acme/kernels"
+
+
+def test_a_stranger_does_not_take_a_hidden_site_for_a_missing_one(stage):
+    token = stage.world.personal_token(stage.world.add_user("wanda"))
+    states = stage.states("--check", token=token)
+    assert {states["site"], states["merging"], states["environment"]} == {"cannot be seen"}
+
+
+def test_only_an_admin_may_set_it_up(stage):
+    token = stage.world.personal_token(stage.world.add_user("wanda", permission="write"))
+    code, out, err = stage.call(token=token)
+    assert (code, out) == (2, "")
+    assert "only an admin of acme/kernels" in err
+    assert stage.writes() == []
+
+
+@pytest.mark.parametrize(
+    ("lacking", "hidden"),
+    [
+        ("administration", {"actions", "workflow token", "approval", "event policy", "reporting"}),
+        ("actions", {"workflows", "environment"}),
+        ("pages", {"site"}),
+    ],
+)
+def test_a_right_that_the_token_lacks_is_named(lacking, hidden, ready):
+    rights = {name: level for name, level in RIGHTS.items() if name != lacking}
+    code, out, _ = ready.call("--check", "--json", token=ready.fine_grained(**rights))
+    found = {one["name"]: one["found"] for one in json.loads(out)["settings"] if one["state"] == "cannot be seen"}
+    assert (code, set(found)) == (1, hidden)
+    assert all(
+        re.fullmatch("the token lacks the permission (Actions|Administration|Pages)( or Administration)?", words)
+        for words in found.values()
+    )
+
+
+def test_a_token_that_may_only_look_changes_nothing_and_each_refusal_is_told(stage):
+    token = stage.fine_grained(**dict.fromkeys(RIGHTS, "read"))
+    code, out, err = stage.call(token=token)
+    assert (code, err) == (1, "")
+    assert out.count("the token lacks the permission Administration") == 7
+    assert "there is no branch 'ledger'; git push failed" in out
+    assert stage.world.git.find_ref("refs/heads/ledger") is None
+    assert set(stage.states("--check").values()) == {"ok", "missing"}
+
+
+# What can't become a competition.
+
+
+def test_a_fork_is_refused(stage):
+    stage.world.settings["repository"] = {"fork": True}
+    for options in ([], ["--check"]):
+        code, out, err = stage.call(*options)
+        assert (code, out) == (2, "")
+        assert "acme/kernels is a fork" in err
+    assert stage.writes() == []
+
+
+def test_a_private_repository_is_told_what_its_plan_lacks_and_set_up_otherwise(stage):
+    stage.world.settings["repository"] = {"private": True, "visibility": "private"}
+    found = {one["name"]: one for one in json.loads(stage.call("--json")[1])["settings"]}
+    assert not {"approval", "event policy", "reporting"} & found.keys()
+    short = {name for name, one in found.items() if "GitHub's plan holds none for a private repository" in one["found"]}
+    assert short == {"rules of main", "rules of ledger", "environment", "site"}
+    assert {one["state"] for name, one in found.items() if name not in short} == {"ok", "changed"}
+
+
+@pytest.mark.parametrize(
+    ("options", "token", "message"),
+    [
+        ([], "", "no token: sign in with `gh auth login`"),
+        ([], "ghp_wrong", "GitHub does not take this token"),
+        (["--repo", "acme/kernel"], None, "there is no repository acme/kernel"),
+        (["--repo", "kernels"], None, "'kernels' is no repository; write OWNER/NAME"),
+    ],
+)
+@pytest.mark.parametrize("check", [[], ["--check"]])
+def test_what_is_wrong_with_the_call_is_one_message(options, token, message, check, stage):
+    stage.patch.setenv("GH_TOKEN", stage.world.personal_token().value if token is None else token)
+    stage.patch.setattr("shutil.which", lambda name: None)
+    code = cli.run(["setup", "--repo", stage.world.repository, *options, *check])
+    said = stage.capsys.readouterr()
+    assert code in (2, 3)
+    assert message in said.err
+    assert (said.out, said.err.count("pullrank:")) == ("", 1)
+    assert stage.writes() == []
+
+
+def test_another_repository_is_not_touched(stage):
+    stage.world.commit(dict.fromkeys(SHIPPED) | {".github/workflows/build.yml": "name: Build\non: push\njobs: {}\n"})
+    code, _, err = stage.call()
+    assert code == 2
+    assert "holds none of PullRank's workflows" in err
+    assert stage.writes() == []
+
+
+def test_an_outage_ends_it_and_the_next_run_goes_on(stage):
+    stage.server.fail("POST */rulesets", Failure(status=502))
+    code, out, err = stage.call()
+    assert (code, out) == (3, "")
+    assert "502" in err
+    assert set(stage.states().values()) == {"ok", "changed"}
+
+
+# Policies.
+
+
+def test_a_policy_of_the_organisation_that_blocks_is_named_and_left_alone(ready):
+    rule = {
+        "type": "restrict_action_events",
+        "parameters": {"allowed_events": sorted(set(EVENTS) - {"pull_request_target"})},
+    }
+    theirs = {"id": 1, "name": "No targets", "target": "actions", "source_type": "Organization", "source": "acme"}
+    ready.world.settings["policies"].append(theirs | {"enforcement": "active", "rules": [rule]})
+    assert ready.states()["event policy"] == "missing"
+    assert "'No targets' blocks pull_request_target" in ready.call("--check")[1]
+    assert ready.world.settings["policies"][1]["rules"] == [rule]
+
+
+def test_a_server_without_policies_blocks_nothing(stage):
+    stage.world.settings["policies"] = None
+    assert stage.states()["event policy"] == "ok"
+
+
+def own_policy(**changes: Any) -> dict[str, Any]:
+    return {"source_type": "Repository", **mend_policy(None), **changes}
+
+
+@pytest.mark.parametrize(
+    ("policies", "faults"),
+    [
+        ([own_policy()], []),
+        ([], [f"there is no policy '{POLICY}'"]),
+        ([own_policy(source_type="Organization")], [f"there is no policy '{POLICY}'"]),
+        ([own_policy(conditions={})], []),
+        ([own_policy(), {"name": "x", "enforcement": "disabled", "rules": [{"type": "restrict_action_events"}]}], []),
+        (
+            [own_policy(), {"name": "x", "enforcement": "active", "rules": [{"type": "restrict_action_events"}]}],
+            [f"'x' blocks {event}" for event in EVENTS],
+        ),
+        (
+            [own_policy(), {"name": "x", "enforcement": "active", "rules": [{"type": "restrict_actions_actors"}]}],
+            [],
+        ),
+    ],
+)
+def test_every_active_policy_must_let_our_events_pass(policies, faults):
+    assert find_policy_faults(policies) == faults
+
+
+# Rules that stand alone.
+
+
+def test_a_ruleset_as_it_is_made_has_no_faults_and_is_mended_to_itself():
+    made = mend_ruleset(None, MAIN_RULESET)
+    assert find_ruleset_faults(made, MAIN_RULESET) == []
+    assert mend_ruleset(made, MAIN_RULESET) == made
+
+
+def test_what_a_rule_says_beside_what_we_need_is_the_organisers_choice():
+    made = mend_ruleset(None, MAIN_RULESET)
+    theirs = {
+        **made["rules"][2]["parameters"],
+        "required_review_thread_resolution": True,
+        "allowed_merge_methods": ["squash"],
+    }
+    seen = made | {"rules": [{"type": "pull_request", "parameters": theirs | {"require_code_owner_review": False}}]}
+    assert (
+        find_ruleset_faults(
+            made | {"rules": [*made["rules"][:2], {"type": "pull_request", "parameters": theirs}]}, MAIN_RULESET
+        )
+        == []
+    )
+    assert mend_ruleset(seen, MAIN_RULESET)["rules"][0] == {"type": "pull_request", "parameters": theirs}
+
+
+def test_an_exception_for_main_is_taken_back_and_others_stay():
+    seen = MAIN_RULESET | {"conditions": {"ref_name": {"include": [], "exclude": ["~DEFAULT_BRANCH", "refs/heads/x"]}}}
+    assert mend_ruleset(seen, MAIN_RULESET)["conditions"]["ref_name"] == {
+        "include": ["~DEFAULT_BRANCH"],
+        "exclude": ["refs/heads/x"],
+    }
+
+
+def test_bypasses_that_are_not_seen_are_not_written():
+    seen = {key: value for key, value in MAIN_RULESET.items() if key != "bypass_actors"}
+    assert "bypass_actors" not in mend_ruleset(seen, MAIN_RULESET)
+
+
+def test_an_environment_that_is_new_gets_no_more_than_its_branches():
+    assert mend_environment(None) == {
+        "deployment_branch_policy": {"protected_branches": False, "custom_branch_policies": True}
+    }
+
+
+def test_what_was_paused_by_hand_is_told_and_stays_paused():
+    states = dict.fromkeys(WORKFLOWS, "active") | {
+        "evaluate.yml": "disabled_manually",
+        "reconcile.yml": "disabled_inactivity",
+    }
+    assert find_workflow_faults(states) == ["evaluate.yml: disabled_manually", "reconcile.yml: disabled_inactivity"]
+    assert find_idle(states) == ["reconcile.yml"]
+
+
+# What is said to people.
+
+
+def test_people_get_a_table_the_clicks_and_the_token_that_they_need(stage):
+    code, out, _ = stage.call("--check", token=stage.fine_grained(contents="read", issues="read"))
+    assert code == 1
+    assert re.search(r"^missing +labels +there is no label judging", out, re.MULTILINE)
+    assert re.search(r"^cannot be seen +approval +the token lacks the permission Administration", out, re.MULTILINE)
+    assert "  labels: Issues → Labels → New label" in out
+    assert "  merging:" not in out
+    assert "for this repository only" in out
+    assert "\x1b" not in out
+
+
+def test_a_repository_that_is_ready_says_what_to_do_next(ready):
+    assert ready.call()[1].endswith(f"{ready.server.url}/acme/kernels is ready: open a pull request.\n")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://github.com/acme/kernels.git", "https://github.com/acme/kernels", "git@github.com:acme/kernels.git",
+     "ssh://git@github.com/acme/kernels/", "https://name@github.com/acme/kernels.git"],
+)  # fmt: skip
+def test_the_repository_is_the_one_that_the_clone_came_from(url, ready, tmp_path):
+    for command in (["init", "--quiet"], ["remote", "add", "origin", url]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    ready.patch.chdir(tmp_path)
+    assert cli.run(["setup", "--check", "--json"]) == 0
+    assert json.loads(ready.capsys.readouterr().out)["repository"] == "acme/kernels"
+
+
+def test_outside_a_clone_the_repository_must_be_named(ready, tmp_path):
+    ready.patch.chdir(tmp_path)
+    assert cli.run(["setup", "--check"]) == 2
+    assert "which repository? Say --repo OWNER/NAME" in ready.capsys.readouterr().err
+
+
+def test_the_token_of_gh_is_taken_where_none_is_set(ready, tmp_path):
+    program = tmp_path / "bin" / "gh"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n[ \"$*\" = 'auth token' ] && echo {ready.world.personal_token().value}\n")
+    program.chmod(0o755)
+    ready.patch.delenv("GH_TOKEN")
+    ready.patch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    assert cli.run(["setup", "--repo", "acme/kernels", "--check"]) == 0
+
+
+# What ships fits what is set.
+
+
+def shipped() -> Iterator[tuple[str, dict[Any, Any]]]:
+    for path, content in SHIPPED.items():
+        yield path, yaml.safe_load(content)
+
+
+def test_every_event_that_a_workflow_listens_to_is_let_in_and_pull_requests_of_forks_are_not():
+    heard = {event for _, workflow in shipped() for event in workflow[True]}  # YAML reads the key `on` as true
+    assert heard <= set(EVENTS)
+    assert not [event for event in EVENTS if event.startswith("pull_request") and event != "pull_request_target"]
+
+
+def test_every_action_that_ships_is_githubs_own_or_ours_and_pinned():
+    files = [*ROOT.glob(".github/workflows/*.yml"), *ROOT.glob(".github/actions/*/action.yml")]
+    used = [use for file in files for use in re.findall(r"uses: (\S+)", file.read_text())]
+    assert used
+    assert [use for use in used if not re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}|\$/\.github/actions/\w+", use)] == []
+
+
+def test_every_workflow_that_setup_looks_for_ships():
+    assert {f".github/workflows/{name}" for name in WORKFLOWS} <= SHIPPED.keys()
+
+
+def test_every_label_that_a_template_gives_is_made():
+    given = set()
+    for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"):
+        given |= set(yaml.safe_load(path.read_text()).get("labels", ()))
+    assert given == LABELS.keys()
+
+
+def test_no_submission_has_a_code_owner_or_the_bot_could_not_merge_it():
+    file = ROOT / ".github" / "CODEOWNERS"
+    lines = [line.split("#")[0].split() for line in file.read_text().splitlines()] if file.exists() else []
+    patterns = [(line[0], line[1:]) for line in lines if line]
+    owners: list[str] = []
+    for pattern, owning in patterns:
+        if pattern in ("*", "/submissions/", "/submissions/**", "submissions/"):
+            owners = owning
+    assert owners == []

@@ -1,0 +1,75 @@
+"""What is told where GitHub will not start a workflow, and that the message is for whoever can mend it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scripts.gh import GitHub
+from scripts.pulls import GitHubError, RateLimitError
+from scripts.starting import NotStarted, find_way_out, start_workflow, why_unheard
+from tests.github_server import Failure, GitHubServer, World
+
+NAME = ".github/workflows/evaluate.yml"
+DISPATCHED = "on:\n  workflow_dispatch:\njobs: {}\n"
+MAY = {"actions": "write"}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[GitHubServer]:
+    with GitHubServer(World(tmp_path)) as made:
+        yield made
+
+
+def start(server: GitHubServer, scopes: dict[str, str], ref: str = "main") -> None:
+    token = server.world.workflow_token(scopes).value
+    with GitHub(server.world.repository, token, server.api_url) as github:
+        start_workflow(github, "evaluate.yml", {}, ref)
+
+
+@pytest.mark.parametrize(
+    ("workflow", "scopes", "ref", "words"),
+    [
+        (DISPATCHED, {"actions": "read"}, "main", "The job needs `actions: write`"),
+        (DISPATCHED, {}, "main", "The job needs `actions: write`"),
+        (None, MAY, "main", "`main` has no .github/workflows/evaluate.yml"),
+        ("on: push\njobs: {}\n", MAY, "main", "on `main` it has no `workflow_dispatch`"),
+        (DISPATCHED, MAY, "trunk", "there is no branch `trunk`"),
+    ],
+)
+def test_what_has_to_be_mended_is_told(
+    server: GitHubServer, workflow: str | None, scopes: dict[str, str], ref: str, words: str
+) -> None:
+    server.world.commit({"README.md": "x", **({NAME: workflow} if workflow else {})})
+    with pytest.raises(NotStarted) as error:
+        start(server, scopes, ref)
+    assert str(error.value).startswith("evaluate.yml cannot be started: ") and words in str(error.value)
+    assert "`pullrank setup --check`" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_disabled_workflow_is_told_where_to_enable_it(server: GitHubServer) -> None:
+    server.world.commit({NAME: DISPATCHED})
+    server.world.disabled_workflows.add("evaluate.yml")
+    with pytest.raises(NotStarted, match=r"Actions → evaluate\.yml → Enable workflow"):
+        start(server, MAY)
+
+
+def test_what_passes_by_itself_is_no_reason_to_call_anybody(server: GitHubServer) -> None:
+    server.world.commit({NAME: DISPATCHED})
+    server.fail("POST */dispatches", Failure(status=500))
+    with pytest.raises(GitHubError) as error:
+        start(server, MAY)
+    assert not isinstance(error.value, NotStarted)
+    assert find_way_out("evaluate.yml", "main", RateLimitError("too many", 403)) == ""
+    assert find_way_out("evaluate.yml", "main", GitHubError("no answer")) == ""
+
+
+def test_what_can_be_started_is_started(server: GitHubServer) -> None:
+    server.world.commit({NAME: DISPATCHED})
+    start(server, MAY)
+    assert [run.workflow for run in server.world.runs.values()] == ["evaluate.yml"]
+
+
+def test_that_no_event_comes_is_told_until_one_has() -> None:
+    assert "Actions policy" in why_unheard([]) and "`pullrank setup`" in why_unheard(["issue_comment"])
+    assert why_unheard(["issue_comment", "pull_request_target"]) == ""

@@ -1,0 +1,180 @@
+"""Two boards of one pull request report at the same moment: whatever the order, both reports stand there."""
+
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.judgement import Mode
+from harness.verdict import Verdict
+from scripts import evaluation
+from scripts.checks import Check, CheckRun, CheckState
+from scripts.comment import BoardSection, FileFacts, PullComment, State, read_comment
+from scripts.gh import GitHub
+from scripts.pulls import Comment
+from scripts.request import Request, make_id
+from scripts.sections import done_section, queued_section, section_of_check
+from scripts.telling import tell
+from tests.github_server import GitHubServer, World
+
+HEAD = "a" * 40
+SCOPES = {"checks": "write", "issues": "write", "pull-requests": "write"}
+
+
+def request(gpu: str, number: int = 12, head_sha: str = HEAD) -> Request:
+    return Request(
+        id=make_id(number, head_sha, gpu, Mode.BENCHMARK), user_id=7, login="alice", pull_request=number,
+        head_sha=head_sha, blob_sha="b" * 40, task="vectoradd", gpu=gpu, mode=Mode.BENCHMARK, asked_by=7,
+        asked_at=datetime(2026, 11, 21, 12, tzinfo=UTC),
+    )  # fmt: skip
+
+
+def report_of(one: Request) -> str:
+    return f"### `vectoradd` on `{one.gpu}`: accepted (AC)\n\nThe times of {one.gpu}."
+
+
+# What a check run knows.
+
+
+def check_run(state: CheckState, **changes: Any) -> CheckRun:
+    fields: dict[str, Any] = {"id": 1, "name": "PullRank / CPU", "title": "accepted (AC)", "summary": "A report."}
+    return CheckRun(**(fields | {"state": state, "external_id": request("CPU").id} | changes))
+
+
+@pytest.mark.parametrize(
+    ("check", "state", "report"),
+    [
+        (check_run(CheckState.SUCCESS), State.DONE, "A report."),
+        (check_run(CheckState.FAILURE), State.DONE, "A report."),
+        (check_run(CheckState.NEUTRAL), State.ENDED, ""),
+        (check_run(CheckState.CANCELLED), State.ENDED, ""),
+        (check_run(CheckState.RUNNING), State.QUEUED, ""),
+        (check_run(CheckState.SUCCESS, external_id="another"), State.QUEUED, ""),
+    ],
+)
+def test_a_board_that_waits_learns_from_its_own_check(check: CheckRun, state: State, report: str) -> None:
+    section = section_of_check(queued_section(request("CPU")), check)
+    assert (section.facts.state, section.report) == (state, report)
+    assert section.facts.accepted is {CheckState.SUCCESS: True, CheckState.FAILURE: False}.get(
+        check.state if state is State.DONE else CheckState.RUNNING
+    )
+
+
+def test_what_is_told_is_not_told_otherwise() -> None:
+    done = done_section(request("CPU"), Verdict.ACCEPTED, "### x: fine\n")
+    assert section_of_check(done, check_run(CheckState.NEUTRAL)) is done
+
+
+# Two at once.
+
+
+class Turns:
+    """Whose turn it is: each number in `order` is one request that this writer may send now."""
+
+    def __init__(self, order: list[int]) -> None:
+        self.order, self.change = order, threading.Condition()
+
+    @contextmanager
+    def take(self, who: int) -> Iterator[None]:
+        with self.change:
+            self.change.wait_for(lambda: not self.order or self.order[0] == who)
+            del self.order[:1]
+            try:
+                yield
+            finally:
+                self.change.notify_all()
+
+    def leave(self, who: int) -> None:
+        with self.change:
+            self.order[:] = [one for one in self.order if one != who]
+            self.change.notify_all()
+
+
+class Writer(GitHub):
+    """A GitHub whose user waits for a turn before each request."""
+
+    who: int
+    turns: Turns
+
+    def find_comment(self, number: int, marker: str) -> Comment | None:
+        with self.turns.take(self.who):
+            return super().find_comment(number, marker)
+
+    def upsert_comment(self, number: int, marker: str, body: str, known: Comment | None = None) -> Comment:
+        with self.turns.take(self.who):
+            return super().upsert_comment(number, marker, body, known)
+
+    def create_check(self, check: Check) -> int | None:
+        with self.turns.take(self.who):
+            return super().create_check(check)
+
+    def checks(self, head_sha: str, name: str = "") -> tuple[CheckRun, ...]:
+        with self.turns.take(self.who):
+            return super().checks(head_sha, name)
+
+
+class Stage:
+    """A pull request two boards of which wait."""
+
+    def __init__(self, server: GitHubServer) -> None:
+        self.server, self.world = server, server.world
+        pull = self.world.open_pull(self.world.add_user("alice"), {"a": "b"})
+        self.requests = [request(gpu, pull.number, pull.head_sha) for gpu in ("CPU", "H100")]
+        comment = PullComment(file=FileFacts(path="a", head_sha=pull.head_sha, is_draft=True))
+        for one in self.requests:
+            comment = comment.with_board(queued_section(one))
+        self.comment = self.world.add_comment(pull.number, self.world.bot, comment.render())
+
+    def play(self, order: list[int]) -> tuple[BoardSection, ...]:
+        """Both report, their requests in this order; the boards of the comment after that."""
+        turns = Turns(order)
+        writers = [threading.Thread(target=self._report, args=(who, turns)) for who in (0, 1)]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+        assert len(self.world.comments_on(self.comment.number)) == 1
+        return read_comment(self.comment.body).boards
+
+    def _report(self, who: int, turns: Turns) -> None:
+        one, token = self.requests[who], self.world.workflow_token(SCOPES).value
+        section = done_section(one, Verdict.ACCEPTED, report_of(one))
+        check = evaluation.check_of(one, CheckState.SUCCESS, section.facts.summary)
+        try:
+            with Writer(self.world.repository, token, self.server.api_url) as github:
+                github.who, github.turns = who, turns
+                tell(one, section, replace(check, summary=section.report), github)
+        finally:
+            turns.leave(who)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with GitHubServer(World(tmp_path)) as server:
+        yield Stage(server)
+
+
+# Each looks for its check, makes it, reads the comment, writes it, and looks at the checks again.
+ALONE, BOTH_READ_FIRST = [0] * 8 + [1] * 8, [0, 0, 0, 1, 1, 1, 0, 0, 1, 1, 1, 1, 0, 0]
+ORDERS = [ALONE, BOTH_READ_FIRST, [0, 1] * 8, [0, 1, 1, 0] * 4]
+ORDERS += [random.Random(seed).sample([0, 1] * 8, 16) for seed in range(16)]
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: "".join(map(str, order)))
+def test_whatever_the_order_both_reports_stand_in_the_comment(stage: Stage, order: list[int]) -> None:
+    boards = stage.play(list(order))
+    assert [(board.facts.gpu, board.facts.state) for board in boards] == [("CPU", State.DONE), ("H100", State.DONE)]
+    assert [board.report for board in boards] == [report_of(one) for one in stage.requests]
+    assert all(board.facts.accepted for board in boards)
+
+
+def test_whoever_is_alone_looks_no_second_time(stage: Stage) -> None:
+    stage.play([0] * 8 + [1] * 8)
+    looked = [entry for entry in stage.server.requests("GET */check-runs") if "check_name" not in entry.query]
+    assert len(looked) == 1

@@ -1,0 +1,88 @@
+"""The workflow files themselves: GitHub's own parser takes them, and each keeps the rules that the scenarios rely on."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.actions.job import PINNED
+from tests.actions.node import HERE, find_node, require_node
+from tests.actions.uses import ACTIONS
+from tests.actions.workflow import Job, Workflow, read_steps, read_workflow
+
+ROOT = Path(__file__).parent.parent
+FILES = sorted((ROOT / ".github/workflows").glob("*.yml"))
+COMPOSITES = sorted((ROOT / ".github/actions").glob("*/action.yml"))
+WORKFLOWS = {path.name: read_workflow(path.name, path.read_bytes()) for path in FILES}
+JOBS = [(workflow, job) for workflow in WORKFLOWS.values() for job in workflow.jobs.values()]
+UNKNOWN = "cache-mode: none"
+"""Newer than the parser is: the line that it may not know, and the only one."""
+
+each_job = pytest.mark.parametrize(("workflow", "job"), JOBS, ids=[f"{one.file}-{job.name}" for one, job in JOBS])
+
+
+def faults(folder: Path, texts: dict[str, str]) -> list[str]:
+    """What GitHub's parser says of files of these texts."""
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    command = [require_node(), str(HERE / "parser.mjs"), *(str(folder / name) for name in texts)]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
+    return done.stdout.splitlines()
+
+
+def pinned_action(uses: str) -> str | None:
+    """The name of an action that is pinned to a commit."""
+    pinned = PINNED.fullmatch(uses)
+    return pinned["name"] if pinned else None
+
+
+@pytest.mark.skipif(find_node() is None, reason="Node's packages are missing: make setup")
+def test_githubs_parser_finds_no_fault(tmp_path: Path) -> None:
+    texts = {path.name: path.read_text().replace(f"    {UNKNOWN}\n", "\n") for path in FILES}
+    assert faults(tmp_path, texts) == []
+
+
+@pytest.mark.skipif(find_node() is None, reason="Node's packages are missing: make setup")
+def test_githubs_parser_would_find_one(tmp_path: Path) -> None:
+    text = (ROOT / ".github/workflows/evaluate.yml").read_text().replace(f"    {UNKNOWN}\n", "\n")
+    changes = {
+        "timeout-minutes: 10": "timeout-minute: 10",
+        "inputs.group": "secrets.group",
+        "checks: write": "checks: rite",
+    }
+    texts = {f"{number}.yml": text.replace(old, new) for number, (old, new) in enumerate(changes.items())}
+    assert {Path(line.split(" (Line")[0]).name for line in faults(tmp_path, texts)} == set(texts)
+
+
+@each_job
+def test_a_job_reaches_no_cache_and_has_an_end(workflow: Workflow, job: Job) -> None:
+    content = yaml.safe_load((ROOT / ".github/workflows" / workflow.file).read_bytes())["jobs"][job.name]
+    assert content["cache-mode"] == "none"
+    assert job.minutes
+
+
+@each_job
+def test_scripts_hold_no_expression_and_actions_are_pinned_and_few(workflow: Workflow, job: Job) -> None:
+    for step in job.steps:
+        assert "${{" not in step.run
+        assert not step.uses or step.uses.startswith("$/.github/actions/") or pinned_action(step.uses) in ACTIONS
+
+
+@pytest.mark.parametrize("path", COMPOSITES, ids=lambda path: path.parent.name)
+def test_so_do_our_own_actions(path: Path) -> None:
+    for step in read_steps(yaml.safe_load(path.read_bytes())["runs"]["steps"], str(path)):
+        assert "${{" not in step.run
+        assert not step.uses or pinned_action(step.uses) in ACTIONS
+
+
+STRANGERS = [pair for pair in JOBS if any("harness.pyz" in step.run for step in pair[1].steps)]
+
+
+def test_the_jobs_that_run_strangers_code_have_nothing_to_lose() -> None:
+    assert {job.name for _, job in STRANGERS} == {"check", "judge"}
+    for _, job in STRANGERS:
+        said = yaml.safe_dump([[step.env, step.inputs, step.condition] for step in job.steps])
+        assert job.permissions == {} and job.environment is None and not job.env
+        assert "secrets" not in said and "github" not in said.replace("github-hosted", "")
+        assert not any("checkout" in step.uses or step.uses.startswith("$/") for step in job.steps)

@@ -1,0 +1,462 @@
+"""Competitions through the workflows that ship: somebody acts, the YAML runs, and the world is looked at afterwards.
+
+Only the judging itself is stood in for, but for one test: what an honest judge would write takes no time.
+"""
+
+import json
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.judgement import HarnessInfo, Judgement
+from harness.provenance import harness_digest
+from harness.sandbox import find_faults
+from harness.task import load_task
+from harness.verdict import Verdict
+from scripts.git_ledger import LedgerBranch
+from scripts.ledger import RequestStatus
+from scripts.request import EndState, Request
+from tests.actions import Expressions, Hub, Play, StepFailed
+from tests.actions.node import find_node
+from tests.competition import FASTER, ROOT, SOURCE, judgement_of, path_of
+from tests.github_server import GitHubServer, Pull, User, World
+from tests.github_server import Run as WorkflowRun
+
+pytestmark = pytest.mark.skipif(find_node() is None, reason="Node's packages are missing: make setup")
+
+SHIPPED = (".github", "harness", "scripts", "site", "submissions", "tasks", "requirements.lock", "pyproject.toml")
+JUDGE = "python3 -I bundle/harness.pyz judge"
+SOON = timedelta(minutes=10)
+TINY = ROOT / "tests/tasks/tiny"
+
+Make = Callable[[Request, WorkflowRun], Judgement | bytes | None]
+
+
+class Contest:
+    """A repository as it ships, on a GitHub that runs its workflows; and what has come of it."""
+
+    def __init__(self, folder: Path, expressions: Expressions, machines: Path, default_branch: str = "main") -> None:
+        self.world = World(folder / "github", default_branch=default_branch)
+        self.server = GitHubServer(self.world)
+        # It would run all tests, this one too.
+        self.world.disabled_workflows.add("ci.yml")
+        self._ship(folder / "index")
+        self.hub = Hub(self.server, expressions, folder, machines)
+        self.hub.may_fail.add("judge")  # A wrong answer makes it red.
+        self.alice = self.world.add_user("alice")
+        self.judges(self.honest())
+
+    def _ship(self, index: Path) -> None:
+        git = self.world.git
+        with_index = {"GIT_INDEX_FILE": str(index)}
+        git.git("--work-tree", str(ROOT), "add", "--all", "--", *SHIPPED, env=with_index)
+        tree = git.git("write-tree", env=with_index).decode().strip()
+        git.set_ref(f"refs/heads/{self.world.default_branch}", git.commit_tree(tree, [], "What ships"))
+        self.harness = HarnessInfo(version="0.1.0", method=1, digest=harness_digest())
+
+    # What people and judges do.
+
+    def open(self, source: bytes = SOURCE, author: User | None = None, **how: Any) -> Pull:
+        """A pull request, and all that follows from it."""
+        author = author or self.alice
+        pull = self.world.open_pull(author, {path_of(author.login): source}, **how)
+        self.hub.settle()
+        return pull
+
+    def lose_events(self) -> None:
+        self.hub.heard.clear()
+
+    def reconcile(self, *, after: timedelta = SOON) -> None:
+        self.hub.pass_time(after)
+        self.hub.schedule("reconcile.yml")
+        self.hub.settle()
+
+    def judges(self, make: Make) -> None:
+        """What the judge's step does from now on: None is a crash, bytes are a forgery."""
+
+        def step(play: Play) -> None:
+            with zipfile.ZipFile(play.workspace / "bundle/bundle.zip") as bundle:
+                request = Request.from_json(bundle.read("request.json"))
+            made = make(request, play.live.run)
+            if made is None:
+                raise StepFailed("Segmentation fault")
+            out = play.workspace / "judged/judgement.json"
+            out.parent.mkdir()
+            out.write_bytes(made if isinstance(made, bytes) else made.to_json().encode())
+            if isinstance(made, Judgement) and made.verdict is not Verdict.ACCEPTED:
+                raise StepFailed(f"{made.verdict}")
+
+        self.hub.instead[JUDGE] = step
+
+    def honest(self, **how: Any) -> Callable[[Request, WorkflowRun], Judgement]:
+        def make(request: Request, run: WorkflowRun) -> Judgement:
+            now = self.world.clock()
+            url = f"{self.server.url}/{self.world.repository}/actions/runs/{run.id}"
+            facts: dict[str, Any] = {"started_at": now, "finished_at": now, "harness": self.harness} | how
+            return judgement_of(request, url, **facts)
+
+        return make
+
+    # What has come of it.
+
+    def ledger(self) -> list[RequestStatus]:
+        with LedgerBranch(self.server.git_url) as branch:
+            return list(branch.ledger.requests())
+
+    def endings(self) -> list[EndState | None]:
+        return [one.ending.state if one.ending else None for one in self.ledger()]
+
+    def judgements(self) -> tuple[Judgement, ...]:
+        with LedgerBranch(self.server.git_url) as branch:
+            return branch.ledger.judgements().judgements
+
+    def comment(self, number: int) -> str:
+        """The one comment of ours."""
+        (ours,) = [one for one in self.world.comments_on(number) if one.author is self.world.bot]
+        return ours.body
+
+    def checks(self) -> list[str]:
+        return [f"{one.name}: {one.conclusion or one.status}" for one in self.world.checks.values()]
+
+    def merged(self, login: str = "alice") -> bytes | None:
+        return self.world.git.read(self.world.default_branch, path_of(login))
+
+    def rows(self, board: str = "vectoradd/CPU") -> list[str]:
+        """Who stands on the board that is on GitHub Pages."""
+        page = (self.hub.pages / board / "index.html").read_text()
+        logins = [row["login"] for row in json.loads((self.hub.pages / board / "board.json").read_text())["rows"]]
+        assert all(login in page for login in logins)
+        return logins
+
+    def results(self, workflow: str) -> list[str]:
+        return [f"{played.job}: {played.result}" for played in self.hub.played if played.workflow == workflow]
+
+
+@pytest.fixture(scope="module")
+def expressions() -> Iterator[Expressions]:
+    with Expressions() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("machines")
+
+
+@pytest.fixture
+def contest(tmp_path: Path, expressions: Expressions, machines: Path) -> Iterator[Contest]:
+    made = Contest(tmp_path, expressions, machines)
+    with made.server:
+        yield made
+
+
+GREEN = ["resolve: success", "judge: success", "report: success"]
+RED = ["resolve: success", "judge: failure", "report: success"]
+
+
+# From a pull request to a row.
+
+
+def test_a_pull_request_ends_with_a_row_on_the_site(contest: Contest) -> None:
+    pull = contest.open()
+    assert contest.results("intake.yml") == ["intake: success"]
+    assert contest.results("evaluate.yml") == GREEN
+    assert contest.results("publish.yml") == ["build: success", "deploy: success"]
+    (status,) = contest.ledger()
+    assert status.ending and status.ending.verdict is Verdict.ACCEPTED and len(contest.judgements()) == 1
+    assert "accepted (AC), rank 1 of 1" in contest.comment(pull.number)
+    assert contest.checks() == ["PullRank / CPU: success"]
+    assert pull.merged_at and contest.merged() == SOURCE
+    assert contest.rows() == ["alice"]
+    noted = (contest.hub.stand_ins / "noted").read_text().splitlines()
+    installs = [line for line in noted if "pip install" in line]
+    assert len(installs) == 6 and all("--require-hashes" in line or "torch==" in line for line in installs)
+    contest.reconcile()
+    assert contest.results("evaluate.yml") == GREEN and len(contest.world.comments_on(pull.number)) == 1
+
+
+def test_what_maintainers_push_and_every_day_is_published(contest: Contest) -> None:
+    contest.world.commit({"README.md": "Welcome."})
+    contest.hub.settle()
+    contest.hub.schedule("publish.yml")
+    contest.hub.settle()
+    assert contest.results("publish.yml") == ["build: success", "deploy: success"] * 2
+    assert contest.rows() == []
+
+
+def test_the_default_branch_may_have_another_name(tmp_path: Path, expressions: Expressions, machines: Path) -> None:
+    contest = Contest(tmp_path, expressions, machines, default_branch="trunk")
+    with contest.server:
+        assert contest.open().merged_at
+        contest.reconcile()
+    assert contest.merged() == SOURCE and contest.rows() == ["alice"]
+
+
+@pytest.mark.skipif(bool(find_faults()), reason="no walls on this machine")
+def test_the_judge_in_the_bundle_judges(contest: Contest) -> None:
+    files = {f"tasks/tiny/{path.relative_to(TINY)}": path.read_bytes() for path in TINY.rglob("*.*") if path.is_file()}
+    contest.world.commit(files, message="A task that takes seconds")
+    contest.lose_events()
+    del contest.hub.instead[JUDGE]
+    source = next((TINY / "examples/accepted").glob("*.py")).read_bytes()
+    contest.world.open_pull(contest.alice, {"submissions/tiny/alice/submission.py": source})
+    contest.hub.settle()
+    assert contest.results("evaluate.yml") == GREEN
+    (judgement,) = contest.judgements()
+    assert (judgement.task, judgement.verdict, judgement.sandbox.kind) == ("tiny", Verdict.ACCEPTED, "bubblewrap")
+    assert contest.rows("tiny/CPU") == ["alice"]
+
+
+def test_only_what_is_better_is_merged_and_moves_the_row(contest: Contest) -> None:
+    contest.open()
+    contest.judges(contest.honest(ratio=0.5))
+    equal = contest.open(FASTER + b"# as fast\n")
+    contest.judges(contest.honest(ratio=0.8))
+    worse = contest.open(FASTER + b"# slower\n")
+    assert [pull.state for pull in (equal, worse)] == ["open", "open"] and contest.merged() == SOURCE
+    assert all("keeps your row" in contest.comment(pull.number) for pull in (equal, worse))
+    contest.judges(contest.honest(ratio=0.3))
+    better = contest.open(FASTER)
+    assert better.merged_at and contest.merged() == FASTER and contest.rows() == ["alice"]
+
+
+def test_a_wrong_answer_is_told_and_makes_no_row(contest: Contest) -> None:
+    contest.judges(contest.honest(wrong="line 2: output[3] is 1, expected 2"))
+    pull = contest.open()
+    assert contest.results("evaluate.yml") == RED
+    assert "output[3] is 1, expected 2" in contest.comment(pull.number)
+    assert contest.checks() == ["PullRank / CPU: failure"]
+    assert pull.state == "open" and contest.merged() is None and not contest.results("publish.yml")
+
+
+def test_a_draft_is_tried_and_ranked_once_it_is_ready(contest: Contest) -> None:
+    pull = contest.open(draft=True)
+    assert "benchmark only" in contest.comment(pull.number) and contest.judgements() == ()
+    contest.world.mark_ready(pull)
+    contest.hub.settle()
+    assert pull.merged_at and contest.rows() == ["alice"]
+
+
+def test_two_challengers_at_once_both_get_their_rows(contest: Contest) -> None:
+    bob = contest.world.add_user("bob")
+    pulls = [
+        contest.world.open_pull(author, {path_of(author.login): source})
+        for author, source in ((contest.alice, SOURCE), (bob, FASTER + b"# of bob\n"))
+    ]
+    contest.hub.settle()
+    # Each job of the one beside the same of the other.
+    assert [entry.split(":")[0] for entry in contest.results("evaluate.yml")][:4] == [
+        "resolve",
+        "resolve",
+        "judge",
+        "judge",
+    ]
+    assert all(pull.merged_at for pull in pulls) and sorted(contest.rows()) == ["alice", "bob"]
+
+
+# What comes in between.
+
+
+def test_a_push_while_judging_cancels_and_judges_the_newer_file(contest: Contest) -> None:
+    honest, pushed = contest.honest(), list[str]()
+
+    def push_meanwhile(request: Request, run: WorkflowRun) -> Judgement:
+        if not pushed:
+            pushed.append(contest.world.push(pull, {path_of("alice"): FASTER}))
+            contest.hub.settle()
+        return honest(request, run)
+
+    contest.judges(push_meanwhile)
+    pull = contest.world.open_pull(contest.alice, {path_of("alice"): SOURCE})
+    contest.hub.settle()
+    assert contest.results("evaluate.yml") == ["resolve: success", "judge: cancelled", "report: success", *GREEN]
+    assert sorted(filter(None, contest.endings())) == [EndState.JUDGED, EndState.SUPERSEDED]
+    assert pull.merged_at and contest.merged() == FASTER and len(contest.judgements()) == 1
+    assert "rank 1 of 1" in contest.comment(pull.number)
+
+
+def test_a_push_between_judging_and_merge_is_not_merged_unjudged(contest: Contest) -> None:
+    honest = contest.honest()
+
+    def push_unheard(request: Request, run: WorkflowRun) -> Judgement:
+        contest.judges(honest)
+        contest.world.push(pull, {path_of("alice"): FASTER})
+        contest.lose_events()
+        return honest(request, run)
+
+    contest.judges(push_unheard)
+    pull = contest.world.open_pull(contest.alice, {path_of("alice"): SOURCE})
+    contest.hub.settle()
+    assert pull.state == "open" and contest.merged() is None and contest.rows() == ["alice"]
+    contest.reconcile()
+    assert [one.submission.head_sha for one in contest.judgements()][-1] == pull.head_sha
+
+
+def test_what_its_author_cancels_ends_at_once(contest: Contest) -> None:
+    honest = contest.honest()
+
+    def cancel_meanwhile(request: Request, run: WorkflowRun) -> Judgement:
+        contest.world.add_comment(pull.number, contest.alice, "/cancel")
+        contest.hub.settle()
+        return honest(request, run)
+
+    contest.judges(cancel_meanwhile)
+    pull = contest.world.open_pull(contest.alice, {path_of("alice"): SOURCE})
+    contest.hub.settle()
+    assert contest.results("evaluate.yml") == ["resolve: success", "judge: cancelled", "report: success"]
+    assert contest.endings() == [EndState.CANCELLED] and contest.judgements() == () and not pull.merged_at
+    assert contest.checks() == ["PullRank / CPU: cancelled"]
+
+
+def test_a_task_that_changes_on_main_while_judging_is_judged_again(contest: Contest, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "tasks", tmp_path / "tasks")
+    reference = tmp_path / "tasks/vectoradd/reference.py"
+    reference.write_text(reference.read_text() + "\n# Changed.\n")
+    edition = load_task(reference.parent).board("CPU").edition
+    honest = contest.honest()
+
+    def change_meanwhile(request: Request, run: WorkflowRun) -> Judgement:
+        contest.world.commit({"tasks/vectoradd/reference.py": reference.read_bytes()})
+        contest.judges(contest.honest(edition=edition))
+        return honest(request, run)
+
+    contest.judges(change_meanwhile)
+    pull = contest.open()
+    assert contest.results("evaluate.yml") == GREEN * 2
+    assert [one.edition for one in contest.judgements()] == [edition] and pull.merged_at
+
+
+def test_a_lost_event_is_made_up_for_once(contest: Contest) -> None:
+    pull = contest.world.open_pull(contest.alice, {path_of("alice"): SOURCE})
+    contest.lose_events()
+    contest.hub.settle()
+    assert not contest.world.comments_on(pull.number)
+    contest.reconcile()
+    assert pull.merged_at and contest.rows() == ["alice"]
+    contest.reconcile()
+    assert contest.results("evaluate.yml") == GREEN
+
+
+def test_an_event_that_comes_twice_changes_nothing(contest: Contest) -> None:
+    pull = contest.open()
+    before = contest.comment(pull.number), contest.endings()
+    contest.hub.heard.append(next(event for event in contest.world.events if event.name == "pull_request_target"))
+    contest.hub.settle()
+    assert contest.results("intake.yml") == ["intake: success"] * 2
+    assert (contest.comment(pull.number), contest.endings()) == before and len(
+        contest.world.comments_on(pull.number)
+    ) == 1
+
+
+def test_a_crashed_judge_is_tried_again_three_times_and_is_our_fault(contest: Contest) -> None:
+    contest.judges(lambda request, run: None)
+    pull = contest.open()
+    assert contest.results("evaluate.yml") == RED * 3 and contest.endings() == [EndState.FAILED] * 3
+    assert "failed by our fault" in contest.comment(pull.number) and contest.checks() == ["PullRank / CPU: neutral"]
+    contest.judges(contest.honest())
+    contest.world.add_comment(pull.number, contest.alice, "/rerun")
+    contest.hub.settle()
+    assert pull.merged_at and contest.rows() == ["alice"]
+
+
+def test_what_a_judge_forges_is_refused_and_judged_again(contest: Contest) -> None:
+    honest = contest.honest()
+    others_head = {"head_sha": "a" * 40}
+
+    def forge(request: Request, run: WorkflowRun) -> Judgement:
+        contest.judges(forge_bytes)
+        made = honest(request, run)
+        return made.model_copy(update={"submission": made.submission.model_copy(update=others_head)})
+
+    def forge_bytes(request: Request, run: WorkflowRun) -> bytes:
+        contest.judges(honest)
+        return b'{"format": "pullrank-judgement", "verdict": "AC"}'
+
+    contest.judges(forge)
+    pull = contest.open()
+    assert sorted(filter(None, contest.endings())) == [EndState.FAILED, EndState.FAILED, EndState.JUDGED]
+    assert [one.submission.head_sha for one in contest.judgements()] == [pull.head_sha] and pull.merged_at
+
+
+# Who may do what.
+
+
+def test_a_strangers_command_starts_nothing(contest: Contest) -> None:
+    pull = contest.open(draft=True)
+    before = contest.results("evaluate.yml")
+    mallory = contest.world.add_user("mallory")
+    for text in ("/rank", "/cancel", "Nice work!"):
+        contest.world.add_comment(pull.number, mallory, text)
+    contest.hub.settle()
+    # What does not look like a command does not even get a machine.
+    assert contest.results("intake.yml") == ["intake: success"] * 3 + ["intake: skipped"]
+    assert contest.results("evaluate.yml") == before and contest.endings() == [EndState.JUDGED]
+
+
+def test_a_renamed_account_keeps_its_folder_and_the_next_of_that_name_gets_none_of_it(contest: Contest) -> None:
+    contest.open()
+    contest.world.rename(contest.alice, "alicia")
+    contest.judges(contest.honest(ratio=0.3))
+    other = contest.open(FASTER, contest.world.add_user("alice"))
+    assert other.state == "open" and contest.results("evaluate.yml") == GREEN
+    ours = contest.world.open_pull(contest.alice, {path_of("alice"): FASTER})
+    contest.hub.settle()
+    assert ours.merged_at and contest.rows() == ["alice"]
+
+
+def test_no_text_of_a_participant_reaches_a_shell_or_an_output(contest: Contest, tmp_path: Path) -> None:
+    pwned = tmp_path / "pwned"
+    evil = f"`touch {pwned}` $(touch {pwned}) '; touch {pwned}; ' \"; touch {pwned} #"
+    lines = f"{evil}\n::set-output name=wanted::true\n::error::{evil}\nwanted=true"
+    branch = f"$(touch${{IFS}}{pwned})"
+    good = contest.world.open_pull(contest.alice, {path_of("alice"): SOURCE}, title=lines, body=lines, branch=branch)
+    names = {f"submissions/vectoradd/alice/{name}": SOURCE for name in (f"$(touch {pwned}).py", "a\n::error::b.py")}
+    bad = contest.world.open_pull(contest.alice, names, title=lines, branch=branch)
+    contest.hub.settle()
+    contest.world.add_comment(bad.number, contest.alice, f"/test {evil}")
+    contest.hub.settle()
+    assert good.merged_at and bad.state == "open" and contest.results("evaluate.yml") == GREEN
+    assert not pwned.exists()
+    for played in contest.hub.played:
+        assert not [line for line in played.log.splitlines() if line.startswith("::")]
+        texts = {name for env in played.environments for name, value in env.items() if "touch" in value}
+        assert texts <= {"GITHUB_HEAD_REF"}, played
+
+
+def test_the_judge_gets_nothing_that_could_be_stolen_and_others_only_their_own(contest: Contest) -> None:
+    seen: list[Path] = []
+    honest_step = contest.hub.instead[JUDGE]
+
+    def look_around(play: Play) -> None:
+        seen.extend(path for path in play.home.parent.rglob("*") if path.is_file())
+        assert not [path for path in seen if b"ghs_" in path.read_bytes()]
+        honest_step(play)
+
+    contest.hub.instead[JUDGE] = look_around
+    contest.open()
+    (judge,) = contest.hub.find("evaluate.yml", "judge")
+    assert judge.token and judge.token.scopes == {} and judge.token.used == 0
+    assert not [env for env in judge.environments if "ghs_" in str(env)]
+    assert {"bundle.zip", "harness.pyz", "hosted.sh", "judge.lock"} <= {path.name for path in seen}
+    assert not [path for path in seen if ".git" in path.parts]
+    # Nor does any other job hold more than its own token, or ask for what that does not allow.
+    for played in contest.hub.played:
+        tokens = {value for env in played.environments for value in env.values() if value.startswith("ghs_")}
+        assert played.token and tokens <= {played.token.value}
+    assert not [entry for entry in contest.server.log if entry.status in (401, 403)]
+
+
+def test_a_permission_that_a_job_lacks_is_missed(contest: Contest) -> None:
+    path = ".github/workflows/evaluate.yml"
+    shipped = (ROOT / path).read_text()
+    assert "contents: write" in shipped
+    contest.world.commit({path: shipped.replace("contents: write", "contents: read")})
+    contest.lose_events()
+    with pytest.raises(AssertionError, match=r"evaluate\.yml / report: failure(.|\n)*403"):
+        contest.open()
+    assert contest.judgements() == () and contest.merged() is None
