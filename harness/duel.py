@@ -3,8 +3,8 @@
     A B B A   A B B A   A B B A   …      eight blocks of fresh players, on every benchmark that counts
 
 Drift falls on both sides of a block alike.  Each block gives one ratio; the interval of the blocks' ratios decides.
-What eight blocks leave open goes on to sixteen, and to twenty-four.  A challenger is dueled with a board's champion,
-and anybody's two files with each other: by the same rules, in the same code.
+What eight blocks leave open goes on to sixteen, thirty-two, sixty-four.  A challenger is dueled with a board's
+champion, and anybody's two files with each other: by the same rules, in the same code.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ def play_duel(
     """
     board = arena.board
     counting = board.benchmarks[-1:] if board.ranking_by is Ranking.LAST else board.benchmarks
-    seconds = board.limits.ranked_timeout_s * looks[-1] / DUEL_LOOKS[0]
+    seconds = board.limits.ranked_timeout_s
+    if looks[-1] > DUEL_LOOKS[0]:
+        seconds = max(seconds, min(seconds * looks[-1] / DUEL_LOOKS[0], LONGEST_EXTENDED_DUEL_S))
     # Twice as patient as a ranked judging: whoever got onto the board can be dueled.
     phase = arena.phase("the duel", seconds, patience=2)
     began = time.monotonic()

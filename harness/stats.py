@@ -23,7 +23,7 @@ MIN_PAIRS = 6
 _EXACT_PAIRS = 64
 """Up to so many pairs the signed-rank distribution is counted out; its cost grows with their cube."""
 
-DUEL_LOOKS = (8, 16, 24)
+DUEL_LOOKS = (8, 16, 32, 64)
 """After so many A-B-B-A blocks, each worth one ratio, a duel is looked at, and ends if it is decided."""
 LONGEST_EXTENDED_DUEL_S = 900.0
 """No look makes a duel longer than this."""
@@ -81,7 +81,7 @@ def ratio_interval(ratios: Sequence[float], confidence: float = CONFIDENCE) -> I
 def duel_interval(ratios: Sequence[float]) -> Interval:
     """The interval of a duel's blocks: over all of its looks together it misses the truth in at most 5 %.
 
-    So each look may err in a third of that (Bonferroni): who looks again must not get another chance for free.
+    So each look may err in its share of that only (Bonferroni): looking again must be no other chance for free.
     """
     return ratio_interval(ratios, 1 - (1 - CONFIDENCE) / len(DUEL_LOOKS))
 

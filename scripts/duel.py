@@ -43,7 +43,7 @@ _START_S, _BLOCK_S = 10.0, 0.5
 @click.option(
     "--blocks",
     type=click.IntRange(DUEL_LOOKS[0], _MAX_BLOCKS),
-    help="How many blocks A-B-B-A of each benchmark are played. Default: 8; where they don't decide, 16; then 24.",
+    help="How many blocks A-B-B-A of each benchmark are played. Default: 8; while they don't decide, 16, 32, 64.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with every sample.")
 def duel(
@@ -59,7 +59,7 @@ def duel(
     """Play two files against each other, and say whether one of them is faster.
 
     Both must pass the tests. Then they play by turns, in blocks A-B-B-A of fresh processes, on every benchmark that
-    counts, until it is decided or twenty-four blocks are over; every output is checked. A challenger is played
+    counts, until it is decided or sixty-four blocks are over; every output is checked. A challenger is played
     against a board's first by the same rules.
 
     Example: pullrank duel mine.py theirs.py --task vectoradd

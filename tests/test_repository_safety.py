@@ -319,7 +319,7 @@ def test_nobody_owns_submissions_and_no_later_line_says_otherwise() -> None:
 
 def test_updates_wait_for_a_week_and_come_together() -> None:
     updates = load(GITHUB / "dependabot.yml")["updates"]
-    assert {one["package-ecosystem"] for one in updates} == {"github-actions", "pip"}
+    assert {one["package-ecosystem"] for one in updates} == {"github-actions", "npm", "pip"}
     for one in updates:
         assert one["schedule"] == {"interval": "weekly"} and one["cooldown"]["default-days"] >= 7
         assert [group["patterns"] for group in one["groups"].values()] == [["*"]]
