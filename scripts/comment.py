@@ -31,14 +31,15 @@ MAX_CHARS = 65_536
 """What GitHub takes."""
 
 _BLOCK = re.compile(r"<!-- pullrank:(file|notice|board) (\{[^\n]*\}) -->\n(.*?)<!-- pullrank:end -->", re.DOTALL)
-RUN_URL = r"^https?://[A-Za-z0-9.-]+(:[0-9]+)?/[A-Za-z0-9/_.-]*$"
 
 
 class State(StrEnum):
-    """How far a board is.  `done` comes with a report; `ended` without: superseded, cancelled, failed."""
+    """How far a board is.  `done` comes with a report; `ended` without: superseded, cancelled, failed.
+
+    Whether a machine has begun with what is queued, the board's check run says: to say it twice costs a request.
+    """
 
     QUEUED = "queued"
-    RUNNING = "running"
     DONE = "done"
     ENDED = "ended"
 
@@ -69,11 +70,6 @@ class BoardFacts(Model):
     state: State
     accepted: bool | None = None
     summary: Annotated[str, Field(max_length=200)]
-    run_url: Annotated[str, Field(max_length=300, pattern=RUN_URL)] | None = None
-
-    @property
-    def is_under_way(self) -> bool:
-        return self.state in (State.QUEUED, State.RUNNING)
 
 
 class _NoticeFacts(Model):
@@ -231,14 +227,13 @@ def _overview(file: FileFacts | None, boards: Sequence[BoardSection]) -> str:
 
 def _state(facts: BoardFacts, file: FileFacts | None) -> str:
     of = f", of `{facts.head_sha[:7]}`" if file and facts.head_sha != file.head_sha else ""
-    watch = f", [watch]({facts.run_url})" if facts.run_url else ""
-    return facts.summary + of + watch
+    return facts.summary + of
 
 
 def _lamp(facts: BoardFacts) -> str:
     if facts.state is State.DONE:
         return "🟢" if facts.accepted else "🔴"
-    return {State.ENDED: "⚪", State.RUNNING: "🔵", State.QUEUED: "🟡"}[facts.state]
+    return "🟡" if facts.state is State.QUEUED else "⚪"
 
 
 def _footer(file: FileFacts | None, *, has_boards: bool) -> str:

@@ -121,7 +121,7 @@ def _shown(request: Request, ending: Ending | None, facts: Facts) -> Step | None
     is_shown = section is not None and section.facts.request == request.id
     if not ending:
         return None if is_shown else Tell(request=request, ending=None)
-    if is_shown and section and section.facts.state not in (State.QUEUED, State.RUNNING):
+    if is_shown and section and section.facts.state is not State.QUEUED:
         return None
     runs = facts.runs_of(request)
     if ending.state is EndState.JUDGED and runs:

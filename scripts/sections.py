@@ -1,6 +1,6 @@
-"""How far a board is, as its part of the pull request's comment: queued, running, done, ended.
+"""How far a board is, as its part of the pull request's comment: queued, done, ended.
 
-request                      ──▶  queued_section, running_section
+request                      ──▶  queued_section
 judgement, as a report       ──▶  done_section
 ending without a report      ──▶  ended_section
 the board's own check run    ──▶  section_of_check, where the comment has lost what the check still says
@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.verdict import Verdict
 from scripts.checks import CheckRun, CheckState
-from scripts.comment import RUN_URL, BoardFacts, BoardSection, State, sealed
+from scripts.comment import BoardFacts, BoardSection, State, sealed
 from scripts.request import Ending, EndState, Request
 from scripts.text import inline, shorten
 
@@ -26,14 +26,6 @@ _HEADING = re.compile(r"### .*?: (.+)")
 def queued_section(request: Request) -> BoardSection:
     """Asked for, and waiting for a machine."""
     return BoardSection(facts=_facts(request, State.QUEUED, f"queued since {_clock(request.asked_at)}"))
-
-
-def running_section(request: Request, started_at: datetime, run_url: str) -> BoardSection:
-    """On a machine; `run_url` is where to watch it."""
-    watched = run_url if re.match(RUN_URL, run_url) else None
-    return BoardSection(
-        facts=_facts(request, State.RUNNING, f"being judged since {_clock(started_at)}", run_url=watched)
-    )
 
 
 def done_section(request: Request, verdict: Verdict, report: str) -> BoardSection:
@@ -56,7 +48,7 @@ def section_of_check(section: BoardSection, check: CheckRun) -> BoardSection:
     facts = section.facts
     if section.is_done or check.external_id != facts.request or not check.state.is_done:
         return section
-    known = facts.model_copy(update={"summary": shorten(check.title, MAX_SUMMARY), "run_url": None})
+    known = facts.model_copy(update={"summary": shorten(check.title, MAX_SUMMARY)})
     if check.state not in _JUDGED:
         return BoardSection(facts=known.model_copy(update={"state": State.ENDED}), report=section.report)
     accepted = check.state is CheckState.SUCCESS

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from scripts import evaluation
 from scripts.checks import Check
-from scripts.comment import MARKER, BoardSection, FileFacts, PullComment, read_comment
+from scripts.comment import MARKER, BoardSection, FileFacts, PullComment, State, read_comment
 from scripts.path_rule import entry_path
 from scripts.pulls import Comment
 from scripts.request import Request
@@ -75,7 +75,7 @@ def write(
 
 
 def _mended(comment: PullComment, github: GitHub, head_sha: str, ours: Collection[str]) -> PullComment:
-    waiting = [one for one in comment.boards if one.facts.head_sha == head_sha and one.facts.is_under_way]
+    waiting = [one for one in comment.boards if one.facts.head_sha == head_sha and one.facts.state is State.QUEUED]
     if not {one.facts.request for one in waiting}.difference(ours):
         return comment
     checks = {check.name: check for check in sorted(github.checks(head_sha), key=lambda one: one.id)}

@@ -18,12 +18,11 @@ from scripts.comment import (
     read_comment,
 )
 from scripts.request import Ending, EndState, Request, make_id
-from scripts.sections import done_section, ended_section, queued_section, running_section
+from scripts.sections import done_section, ended_section, queued_section
 
 NOW = datetime(2026, 11, 21, 12, 3, tzinfo=UTC)
 HEAD = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567"
 FILE = FileFacts(path="submissions/vectoradd/alice/submission.py", head_sha=HEAD, is_draft=False)
-RUN = "https://github.com/acme/kernels/actions/runs/77"
 REPORT = "### `vectoradd` on `H100`: accepted (AC), rank 2 of 7\n\n**Rank 2 of 7** with 40.00 µs.\n"
 
 
@@ -58,16 +57,6 @@ def test_one_board_moves_on_and_the_other_stays() -> None:
     assert REPORT.strip() in text
 
 
-def test_a_running_board_can_be_watched() -> None:
-    text = QUEUED.with_board(running_section(request(), NOW, RUN)).render()
-    assert f"| 🔵\u00a0`H100` | ranked | being judged since 12:03 UTC, [watch]({RUN}) |" in text
-
-
-@pytest.mark.parametrize("url", ["", "javascript:alert(1)", "https://x.example/a)[b](c", f"{RUN}\n| x |"])
-def test_only_a_harmless_address_is_a_link(url: str) -> None:
-    assert "watch" not in QUEUED.with_board(running_section(request(), NOW, url)).render()
-
-
 def test_a_wrong_answer_is_red() -> None:
     report = "### `vectoradd` on `H100`: wrong answer (WA)\n"
     assert "🔴" in QUEUED.with_board(done_section(request(), Verdict.WRONG_ANSWER, report)).render()
@@ -92,12 +81,10 @@ def test_where_there_is_one_report_no_table_repeats_it() -> None:
 def test_the_last_report_stays_folded_until_the_next_one_is_there() -> None:
     newer = request(head="f" * 40)
     waiting = read_comment(DONE.render()).with_board(queued_section(newer))
-    running = read_comment(waiting.render()).with_board(running_section(newer, NOW, RUN))
-    for comment in (waiting, running):
-        text = comment.render()
-        assert "<summary>The last report on <code>H100</code></summary>" in text and "40.00 µs" in text
-        assert "of `fffffff`" in text
-    done = read_comment(running.render()).with_board(done_section(newer, Verdict.ACCEPTED, REPORT.replace("40", "39")))
+    text = waiting.render()
+    assert "<summary>The last report on <code>H100</code></summary>" in text and "40.00 µs" in text
+    assert "of `fffffff`" in text
+    done = read_comment(waiting.render()).with_board(done_section(newer, Verdict.ACCEPTED, REPORT.replace("40", "39")))
     assert "last report" not in done.render() and "40.00 µs" not in done.render()
 
 
@@ -126,7 +113,7 @@ def test_a_draft_is_told_how_to_be_ranked() -> None:
         QUEUED,
         DONE,
         DONE.with_board(queued_section(request(head="f" * 40))),
-        DONE.with_board(running_section(request("CPU"), NOW, RUN)),
+        DONE.with_board(ended_section(request("CPU"), ending(EndState.FAILED, request("CPU")))),
         DONE.with_notice(Notice(text="a\n\nb", tone=Tone.REMARK)),
         PullComment(notice=Notice(text="**Not judged.** > quoted\n> twice")),
     ],

@@ -15,7 +15,7 @@ from scripts.plan import Facts, plan
 from scripts.pulls import ACTIONS_BOT, Account, PullRequest, WorkflowRun
 from scripts.rematch import DueDuel
 from scripts.request import Ending, EndState, Request, make_id
-from scripts.sections import done_section, ended_section, queued_section, running_section
+from scripts.sections import done_section, ended_section, queued_section
 from scripts.steps import Step
 from scripts.tables import Place
 from tests.competition import FASTER, SOURCE, Scene, path_of
@@ -63,7 +63,6 @@ def telling(status: RequestStatus, how: str = "done") -> dict[int, PullComment]:
     section = {
         "done": done_section(request, Verdict.ACCEPTED, "### x: accepted\n"),
         "queued": queued_section(request),
-        "running": running_section(request, OLD, ""),
         "ended": ended_section(request, Ending(request=request.id, state=EndState.CANCELLED, at=OLD)),
     }[how]
     return {12: PullComment().with_board(section)}
@@ -115,7 +114,6 @@ PLANS: list[tuple[str, Facts, list[str]]] = [
     ("closed while it runs", facts(asked(), pulls=(), runs=(ran("queued"),)), []),
     # Comments.
     ("judged, told as queued", facts(asked(JUDGED), runs=(ran(),), comments=telling(asked(), "queued")), ["Deliver"]),
-    ("judged, told as running", facts(asked(JUDGED), runs=(ran(),), comments=telling(asked(), "running")), ["Deliver"]),
     ("judged, not told", facts(asked(JUDGED), runs=(ran(),), comments={}), ["Deliver"]),
     ("judged, its run forgotten", facts(asked(JUDGED), comments=telling(asked(), "queued")), ["Tell"]),
     ("failed, told as queued", facts(asked(FAILED), comments=telling(asked(), "queued")), ["Tell"]),
