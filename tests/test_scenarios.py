@@ -378,8 +378,7 @@ def what_comes_of(fields: dict[str, Any]) -> str:
     except ArtifactError:
         return REFUSED
     assert isinstance(handed, Judgement)
-    now = datetime.now(UTC)
-    window = Window(started_at=now - timedelta(minutes=5), ended_at=now)
+    window = Window(started_at=HONEST.started_at, ended_at=HONEST.finished_at)
     gpu = Gpu(runs_on="x", device="CPU")
     if why_not_the_answer(handed, REQUEST, the_board(), gpu, HONEST.harness.digest, window, URL):
         return REFUSED
