@@ -43,7 +43,7 @@ def request(mode: Mode = Mode.RANKED, **changes: Any) -> Request:
 
 def window() -> Window:
     now = datetime.now(UTC)
-    return Window(started_at=now - timedelta(minutes=2), ended_at=now)
+    return Window(started_at=now - timedelta(hours=2), ended_at=now)
 
 
 def refusal(judgement: Judgement, asked: Request | None = None, gpu: Gpu | None = None, **changes: Any) -> str:
