@@ -54,9 +54,12 @@ def command(stage: Path, program: list[str]) -> list[str]:
     return _as_nobody(stage, lambda libraries: _walls(stage, libraries, program))
 
 
-def enclosing_command(stage: Path, shown: Path, place: str, program: list[str]) -> list[str]:
-    """`program` behind outer walls, in which it can put up walls of its own; it sees the folder `shown` at `place`."""
-    return _as_nobody(stage, lambda libraries: _outer_walls(shown, place, libraries, program))
+def enclosing_command(stage: Path, shown: Path, program: list[str]) -> list[str]:
+    """`program` behind outer walls, in which it can put up walls of its own; it sees the folder `shown`.
+
+    There it stands where it does outside: a place of its own choice might hide the libraries.
+    """
+    return _as_nobody(stage, lambda libraries: _outer_walls(shown, libraries, program))
 
 
 def _as_nobody(stage: Path, walls_around: Callable[[dict[str, str]], list[str]]) -> list[str]:
@@ -79,7 +82,7 @@ def _as_nobody(stage: Path, walls_around: Callable[[dict[str, str]], list[str]])
 
 def places(libraries: list[str]) -> dict[str, str]:
     """Where each folder is mounted: at its own path, or aside, where a player's own folders would hide it."""
-    hiding = ("/tmp", "/dev", "/entry", "/cache", "/upper", walls.CACHES, "/proc")
+    hiding = ("/tmp", "/dev", "/entry", "/player", "/cache", "/upper", walls.CACHES, "/proc")
     return {
         path: f"/library{number}" if any(Path(path).is_relative_to(folder) for folder in hiding) else path
         for number, path in enumerate(libraries)
@@ -102,13 +105,13 @@ def library_folders() -> list[str]:
     return folders
 
 
-def _outer_walls(shown: Path, place: str, libraries: dict[str, str], program: list[str]) -> list[str]:
+def _outer_walls(shown: Path, libraries: dict[str, str], program: list[str]) -> list[str]:
     arguments = [*_namespaces("check"), "--size", str(_ENCLOSED_BYTES), "--tmpfs", "/tmp", *_system()]
     # Owned by this sandbox alone: the player's walls want to mount the like of it.
     arguments += ["--size", str(_ENCLOSED_BYTES), "--tmpfs", "/dev/shm"]
     for path, source in libraries.items():
         arguments += ["--ro-bind", source, path]
-    return [*arguments, "--ro-bind", str(shown), place, "--remount-ro", "/", "--chdir", "/tmp", "--", *program]
+    return [*arguments, "--ro-bind", str(shown), str(shown), "--remount-ro", "/", "--chdir", "/tmp", "--", *program]
 
 
 def _walls(stage: Path, libraries: dict[str, str], program: list[str]) -> list[str]:

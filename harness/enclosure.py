@@ -15,7 +15,7 @@ import select
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,12 +35,13 @@ class Done:
 
 
 def run_enclosed(
-    program: Sequence[str], files: Mapping[str, bytes], *, place: str, seconds: float, max_bytes: int
+    program: Callable[[Path], list[str]], files: Mapping[str, bytes], *, seconds: float, max_bytes: int
 ) -> Done:
     """Run a program behind the outer walls, until it ends, has printed too much, or its time is over.
 
     Args:
-        files: what it is shown, by name, in the folder `place`.
+        program: the command, by the folder in which it is shown its files.
+        files: what it is shown, by name.
 
     Raises:
         JudgeError: bubblewrap is missing.
@@ -54,7 +55,7 @@ def run_enclosed(
             (shown / name).write_bytes(content)
         try:
             process = subprocess.Popen(
-                bubblewrap.enclosing_command(stage, shown, place, [*program]),
+                bubblewrap.enclosing_command(stage, shown, program(shown)),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,

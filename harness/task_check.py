@@ -41,14 +41,17 @@ def check_behind_walls(tasks: bytes, harness: bytes, *, digest: str | None, minu
         JudgeError: the walls do not stand here, or nothing came out of them.
     """
     read_tasks(tasks, digest)
-    program = [sys.executable, "-I", f"/check/{_PYZ}", "examples", f"/check/{_TASKS}"]
     files = {_PYZ: harness, _TASKS: tasks}
-    done = run_enclosed(program, files, place="/check", seconds=60 * minutes, max_bytes=MAX_BYTES)
+    done = run_enclosed(_command, files, seconds=60 * minutes, max_bytes=MAX_BYTES)
     # What was cut off in the middle of a line is no result.
     lines = done.output[: done.output.rfind(b"\n") + 1]
     if not lines:
         raise JudgeError(f"no example was judged: {done.reason}")
     return lines
+
+
+def _command(folder: Path) -> list[str]:
+    return [sys.executable, "-I", str(folder / _PYZ), "examples", str(folder / _TASKS)]
 
 
 def print_results(tasks: bytes) -> None:
