@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ import click
 
 from harness.errors import PullRankError
 from scripts import ci_check
+from scripts.ledger_names import Choice, boards, either, requests_of_author_of, under
 from scripts.pulls import find
 from scripts.repository import ROOT
 from scripts.text import inline, plain
@@ -94,10 +94,10 @@ class Workflow:
 
         return GitHub(self.repository, self._token, self._api_url)
 
-    def open_ledger(self, folders: Collection[str]) -> LedgerBranch:
+    def open_ledger(self, wanted: Choice) -> LedgerBranch:
         from scripts.git_ledger import LedgerBranch
 
-        return LedgerBranch(self.git_url, token=self._token, folders=folders)
+        return LedgerBranch(self.git_url, token=self._token, wanted=wanted)
 
     def open_fork(self) -> Fork:
         from scripts.fork import Fork
@@ -180,9 +180,10 @@ def resolve_command(out: Path) -> None:
     with (
         workflow.github() as github,
         workflow.open_fork() as fork,
-        workflow.open_ledger(("requests", "accounts", "moderation")) as branch,
+        workflow.open_ledger(either(requests_of_author_of(request_id), under("accounts", "moderation"))) as branch,
     ):
-        branch.check_out(f"judgements/{require_request(branch.ledger, request_id).request.task}")
+        asked = require_request(branch.ledger, request_id).request
+        branch.check_out(boards([(asked.task, asked.gpu)]))
         settings, root = workflow.settings, workflow.root
         done = resolve(request_id, out, github=github, fork=fork, ledger=branch.ledger, settings=settings, root=root)
         check = _show_running(done.request, run_id, workflow, github) if done.wanted else {}
@@ -238,7 +239,7 @@ def publish_command(out: Path) -> None:
     from scripts.site_tools import sources_in
 
     workflow = Workflow()
-    with workflow.open_ledger(("judgements", "moderation")) as branch:
+    with workflow.open_ledger(under("judgements", "moderation")) as branch:
         report = build_site(
             load_tasks(workflow.root / "tasks"),
             branch.ledger,

@@ -11,7 +11,7 @@ it says the same again, and of a ranked judging what the ledger holds.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +26,8 @@ from scripts.artifact import MAX_ZIP, Trouble, Window, read_artifact, why_below_
 from scripts.check_report import check_of_judgement
 from scripts.checks import Check, CheckState
 from scripts.comment import BoardSection
-from scripts.ledger import RequestStatus
+from scripts.ledger import Ledger, RequestStatus
+from scripts.ledger_names import Choice, boards, either, requests_of_author_of, under
 from scripts.merging import find_due, merge
 from scripts.moderation import Action, Moderation
 from scripts.pulls import GitHubError, Job
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 ARTIFACT = "judgement"
 JUDGE_JOB = "judge"
 PUBLISH_WORKFLOW = "publish.yml"
-FOLDERS = ("requests", "judgements", "moderation")
 MAX_FAILURES = 3
 """After so many failures of ours in a row a judging is not asked for again by itself."""
 
@@ -57,7 +57,7 @@ class Doors:
     """What a delivery talks to; `harness_digest` is the judge's on `main`."""
 
     github: GitHub
-    open_ledger: Callable[[Collection[str]], LedgerBranch]
+    open_ledger: Callable[[Choice], LedgerBranch]
     open_fork: Callable[[], Fork]
     settings: Settings
     root: Path
@@ -116,16 +116,17 @@ def run(
         PullRankError: GitHub, the ledger, or the repository's own files fail.
     """
     at, hints = (now or datetime.now(UTC)).replace(microsecond=0), hints or Hints()
-    with doors.open_ledger(("requests", "moderation")) as branch:
-        branch.check_out(f"judgements/{require_request(branch.ledger, request_id).request.task}")
+    with doors.open_ledger(either(requests_of_author_of(request_id), under("moderation"))) as branch:
         status = require_request(branch.ledger, request_id)
         request = status.request
+        of_pull = _of_pull(branch.ledger, request)
+        branch.check_out(boards({(one.request.task, one.request.gpu) for one in of_pull}))
         if status.ending and status.ending.state is not EndState.JUDGED:
             return f"{request_id}: {status.ending.state} meanwhile; nothing is delivered"
         if judge_result == "cancelled" and not status.ending and _is_run_anew(request, run_id, doors.github):
             return f"{request_id}: this run was cancelled for a newer one of the same request"
         board = board_of(request, doors.root)
-        kept = Tables(branch.ledger, doors.root).judgement(status) if status.ending else None
+        kept = branch.ledger.judgement_of(request) if status.ending else None
         outcome = Outcome(judgement=kept) if kept else fetch(request, board, run_id, judge_result, doors, hints)
         if status.ending and not outcome.judgement:
             return f"{request_id}: judged before, and its judgement is not there any more"
@@ -135,9 +136,7 @@ def run(
             return f"{request_id}: ended meanwhile in another way; nothing is delivered"
         tables = Tables(branch.ledger, doors.root)
         section, check = _words(request, outcome, again, standing, board, tables)
-        history = branch.ledger.requests(user_id=request.user_id)
-        of_pull = [one for one in history if one.request.pull_request == request.pull_request]
-        due = find_due(of_pull, request.head_sha, tables) if request.is_ranked else None
+        due = find_due(_of_pull(branch.ledger, request), request.head_sha, tables) if request.is_ranked else None
     # Whoever tells it once more looks first at what stands there.
     tell(request, section, check, doors.github, known_check=None if status.ending else hints.check)
     said = f"{request_id}: {outcome.judgement.verdict if outcome.judgement else f'failed ({outcome.trouble})'}"
@@ -149,6 +148,12 @@ def run(
     if request.is_ranked and outcome.judgement and outcome.judgement.verdict is Verdict.ACCEPTED and not kept:
         start_workflow(doors.github, PUBLISH_WORKFLOW, {}, doors.default_branch)
     return said
+
+
+def _of_pull(ledger: Ledger, request: Request) -> list[RequestStatus]:
+    """All that was asked for in its pull request."""
+    history = ledger.requests(user_id=request.user_id)
+    return [one for one in history if one.request.pull_request == request.pull_request]
 
 
 def _is_run_anew(request: Request, run_id: int, github: GitHub) -> bool:
@@ -219,7 +224,7 @@ def record(
 ) -> Request | None:
     """Write what came of it; returns the new attempt, if it failed by our fault and is ours to start."""
     ledger, request, judgement = branch.ledger, status.request, outcome.judgement
-    if judgement and board and request.is_ranked and not status.judgement_path:
+    if judgement and board and request.is_ranked and not ledger.has_judgement_of(request):
         ledger.append(judgement, request.id)
         if reason := why_below_the_floor(judgement, board, doors.settings.gpus[request.gpu]):
             ledger.append_moderation(_hold(request, judgement, reason, at))

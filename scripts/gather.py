@@ -18,6 +18,7 @@ from scripts.clones import Original
 from scripts.decision import Facts
 from scripts.events import CommentEvent, Event, PullAction, PullEvent
 from scripts.fork import Fork
+from scripts.ledger_names import Choice, either, requests_of, under
 from scripts.moderation import Moderated
 from scripts.path_rule import FOLDER, Entry, TaskChange
 from scripts.pulls import Permission, PullRequest
@@ -33,9 +34,9 @@ _BLIND = frozenset({Verb.HELP, Verb.CANCEL})
 """Commands that need nothing of the pull request's files."""
 
 
-def folders_of(event: Event) -> tuple[str, ...]:
-    folders = ("requests", "accounts", "moderation")
-    return (*folders, "judgements") if _verb(event) is Verb.SHOW else folders
+def wanted_of(pull: PullRequest) -> Choice:
+    """What is read of the ledger, whatever has happened."""
+    return either(requests_of(pull.author.id), under("accounts", "moderation"))
 
 
 def _verb(event: Event) -> Verb | None:
@@ -62,6 +63,7 @@ def gather(event: Event, pull: PullRequest, doors: Doors, branch: LedgerBranch, 
             offer, task_faults = _read_offer(event, pull, competition, doors, fork)
     boards: tuple[Standings, ...] = ()
     if offer.task and _verb(event) is Verb.SHOW:
+        branch.check_out(under(f"judgements/{offer.task.name}"))
         boards = tuple(
             standings(board, ledger.judgements(board.task.name, board.gpu).judgements)
             for board in offer.task.boards

@@ -1,6 +1,6 @@
 """The ledger on GitHub: the orphan branch `ledger`, read and appended to through git itself.
 
-    with LedgerBranch(url, token=token, folders=("requests", "accounts")) as branch:
+    with LedgerBranch(url, token=token, wanted=under("requests", "accounts")) as branch:
         branch.ledger.append_request(request)            a folder, as everywhere
         added = branch.commit("Ask for 12 on H100")      which files are on GitHub now, and by our doing
 
@@ -28,6 +28,7 @@ from urllib.parse import urlsplit
 from scripts.facts import find_files
 from scripts.git_command import Git, GitError
 from scripts.ledger import Ledger, LedgerError
+from scripts.ledger_names import Choice, either, everything
 
 FOLDERS = ("requests", "judgements", "accounts", "moderation", "announced")
 """What facts lie in; nothing else in the folder is ever committed."""
@@ -45,6 +46,7 @@ The facts of this competition: what was asked for, what was judged, what was dec
 bot and never changed; boards are made from them. Nothing here is edited by hand.
 """
 
+_SUBMODULE = "160000 "
 _LOST_RACE = re.compile(r"^!.*(\[rejected\]|cannot lock ref|failed to update ref|already exists)", re.MULTILINE)
 _REFUSED = re.compile(
     r"^!.*\[remote rejected\]|Authentication failed|could not read Username|Permission denied|returned error: 40[134]"
@@ -64,17 +66,17 @@ class _Pushed(Enum):
 class LedgerBranch:
     """A working copy of the branch, in a temporary folder that goes with the `with` block.
 
-    `folders` narrows what is read: `requests/2026-11-02`, `judgements/vectoradd/H100`; facts may be added anywhere.
+    `wanted` narrows what is read: see `scripts/ledger_names.py`.  Facts may be added anywhere.
     """
 
     ledger: Ledger
 
     def __init__(
-        self, url: str, *, branch: str = "ledger", token: str | None = None, folders: Collection[str] = ()
+        self, url: str, *, branch: str = "ledger", token: str | None = None, wanted: Choice = everything
     ) -> None:
         if urlsplit(url).password or (urlsplit(url).username and not url.startswith("ssh:")):
             raise LedgerError("the ledger's URL must not hold a password or a token")
-        self._url, self._branch, self._token, self._folders = url, branch, token, folders
+        self._url, self._branch, self._token, self._wanted = url, branch, token, wanted
         self._ref = f"refs/heads/{branch}"
         self._tip: str | None = None
         self._known: Mapping[str, str] = {}  # at the tip: path → blob
@@ -96,10 +98,15 @@ class LedgerBranch:
     ) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def check_out(self, folder: str) -> None:
-        """Read one folder more, where `folders` has narrowed what is read."""
-        if self._tip and self._folders:
-            self._git.run("sparse-checkout", "add", "--", folder)
+    @property
+    def names(self) -> Collection[str]:
+        """Of all files on the branch, read or not."""
+        return self._known.keys()
+
+    def check_out(self, more: Choice) -> None:
+        """Read some files more, where `wanted` has narrowed what is read."""
+        self._wanted = either(self._wanted, more)
+        self._check_out()
 
     def commit(self, message: str) -> tuple[Path, ...]:
         """Push what was added, and say which of the added files are on the branch by our doing.
@@ -136,8 +143,6 @@ class LedgerBranch:
         (self._folder / ".git/info").mkdir(exist_ok=True)
         (self._folder / ".git/info/attributes").write_text("* -text -filter -ident -working-tree-encoding\n")
         self._fetch()
-        if self._folders:
-            run("sparse-checkout", "set", "--cone", "--", *self._folders)
         self._check_out()
 
     def _fetch(self) -> None:
@@ -161,13 +166,14 @@ class LedgerBranch:
         """Every file of a commit and its blob's hash."""
         entries = self._git.run("ls-tree", "-r", "-z", "--full-tree", tip).decode("utf-8", "surrogateescape")
         rows = (entry.partition("\t") for entry in entries.split("\0") if entry)
-        return {path: facts.split()[2] for facts, _, path in rows}
+        return {path: facts.split()[2] for facts, _, path in rows if not facts.startswith(_SUBMODULE)}
 
     def _check_out(self) -> None:
-        """Make the folder what the tip says."""
+        """Make the folder what the tip says of the wanted files."""
         if self._tip:
-            self._git.run("update-ref", self._ref, self._tip)
-            self._git.run("reset", "--quiet", "--hard")
+            wanted = {path: self._known[path] for path in self._wanted(self._known.keys())}
+            # By a tree of these alone; git fetches all their contents at once.
+            self._git.run("read-tree", "--reset", "-u", self._write_tree(None, wanted))
         self._checked_out = self._known
 
     # Writing.
@@ -184,19 +190,23 @@ class LedgerBranch:
 
     def _build(self, new: Mapping[str, str], message: str) -> str:
         """A commit of the tip and the new files; the folder and its index are left alone."""
-        with tempfile.TemporaryDirectory(dir=self._folder / ".git") as folder:
-            index = Path(folder, "index")
-            if self._tip:
-                self._git.run("read-tree", self._tip, index=index)
-            else:
-                readme = self._git.run("hash-object", "-w", "--stdin", stdin=README).decode().strip()
-                new = {"README.md": readme, **new}
-            lines = "".join(f"100644 {blob}\t{path}\0" for path, blob in new.items())
-            self._git.run("update-index", "-z", "--index-info", stdin=lines.encode(), index=index)
-            # What others wrote was never fetched, and need not be.
-            tree = self._git.run("write-tree", "--missing-ok", index=index).decode().strip()
+        if not self._tip:
+            readme = self._git.run("hash-object", "-w", "--stdin", stdin=README).decode().strip()
+            new = {"README.md": readme, **new}
+        tree = self._write_tree(self._tip, new)
         parents = ["-p", self._tip] if self._tip else []
         return self._git.run("commit-tree", tree, *parents, "-F", "-", stdin=message.encode()).decode().strip()
+
+    def _write_tree(self, base: str | None, files: Mapping[str, str]) -> str:
+        """A tree of what stands in another, and these files; none of their contents need be here."""
+        with tempfile.TemporaryDirectory(dir=self._folder / ".git") as folder:
+            index = Path(folder, "index")
+            self._git.run("read-tree", base or "--empty", index=index)
+            lines = "".join(f"100644 {blob}\t{path}\0" for path, blob in files.items())
+            self._git.run(
+                "update-index", "-z", "--index-info", stdin=lines.encode("utf-8", "surrogateescape"), index=index
+            )
+            return self._git.run("write-tree", "--missing-ok", index=index).decode().strip()
 
     def _push(self, commit: str) -> _Pushed:
         """Make the commit the branch's tip, unless somebody was faster."""

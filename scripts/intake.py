@@ -11,7 +11,7 @@ Whatever is left undone by a failure on the way, the reconciler does: the ledger
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +24,7 @@ from scripts.commands import decide_on_comment
 from scripts.comment import MARKER, PullComment, read_comment
 from scripts.decision import Decision, Facts
 from scripts.events import CommentEvent, Event, Nothing, PullAction, PullEvent, read_event
-from scripts.gather import folders_of, gather
+from scripts.gather import gather, wanted_of
 from scripts.offers import decide_on_pull
 from scripts.pulls import Comment, GitHubError, PullRequest
 from scripts.request import EndState, Request
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from scripts.fork import Fork
     from scripts.gh import GitHub
     from scripts.git_ledger import LedgerBranch
+    from scripts.ledger_names import Choice
     from scripts.settings import Settings
 
 MAX_PAYLOAD_BYTES = 32 * 1024 * 1024
@@ -52,11 +53,11 @@ class IntakeError(PullRankError):
 class Doors:
     """What intake talks to.
 
-    `open_ledger` checks out some folders of the branch; `open_fork` and `find_task_faults` read commits by git.
+    `open_ledger` checks out what is wanted of the branch; `open_fork` and `find_task_faults` read commits by git.
     """
 
     github: GitHub
-    open_ledger: Callable[[Collection[str]], LedgerBranch]
+    open_ledger: Callable[[Choice], LedgerBranch]
     open_fork: Callable[[], Fork]
     find_task_faults: Callable[[str, Sequence[str]], str]
     settings: Settings
@@ -83,7 +84,7 @@ def run(event_name: str, payload: Path, doors: Doors, now: datetime | None = Non
 def follow(event: Event, doors: Doors, now: datetime | None = None) -> str:
     """Do what an event asks for; a line that says what was done."""
     pull = event.pull if isinstance(event, PullEvent) else doors.github.get_pull(event.number)
-    with doors.open_ledger(folders_of(event)) as branch:
+    with doors.open_ledger(wanted_of(pull)) as branch:
         facts = gather(event, pull, doors, branch, (now or datetime.now(UTC)).replace(microsecond=0))
         decision = decide(event, facts)
         asked = _write(decision, pull, branch)

@@ -65,14 +65,10 @@ class Found(Generic[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class RequestStatus:
-    """A request and what became of it.
-
-    `judgement_path` is relative to the ledger.  None: not ranked, not judged, or that folder was not checked out.
-    """
+    """A request and what became of it."""
 
     request: Request
     ending: Ending | None = None
-    judgement_path: Path | None = None
 
     @property
     def is_open(self) -> bool:
@@ -121,6 +117,17 @@ class Ledger:
         relevant = tuple(fault for fault in faults if _may_concern(fault.path, task, gpu))
         return LedgerContents(judgements=tuple(map(itemgetter(0), found)), faults=relevant)
 
+    def has_judgement_of(self, request: Request) -> bool:
+        """Whether something stands where the judgement of a ranked request belongs."""
+        return (self.path / request.place_of_judgement).is_file()
+
+    def judgement_of(self, request: Request) -> Judgement | None:
+        """A ranked request's judgement; None if none is there, or none that can be read."""
+        try:
+            return Judgement.from_json(read_plain(self.path / request.place_of_judgement, MAX_BYTES))
+        except (FactError, JudgementError):
+            return None
+
     # Requests.
 
     def append_request(self, request: Request) -> bool:
@@ -148,21 +155,15 @@ class Ledger:
                 faults.append(LedgerFault(path=path, reason="the same was asked for before, and counts once"))
             elif ending and ending.request != request.id:
                 faults.append(LedgerFault(path=request.place_of_ending, reason=f"the ending of {ending.request}"))
-                found[request.id] = self._status(request, None)
+                found[request.id] = RequestStatus(request=request)
             else:
-                found[request.id] = self._status(request, ending)
+                found[request.id] = RequestStatus(request=request, ending=ending)
         faults += [LedgerFault(path=path, reason="ends a request that is not there") for path in endings]
         return Found(facts=tuple(found.values()), faults=tuple(faults))
 
     def _asked(self, paths: Iterable[Path], faults: list[LedgerFault]) -> list[tuple[Path, Request]]:
         found = read_facts(self.path, paths, Request, faults)
         return sorted(found, key=lambda pair: (pair[1].asked_at, pair[0]))
-
-    def _status(self, request: Request, ending: Ending | None) -> RequestStatus:
-        judged = (self.path / request.place_of_judgement).is_file()
-        return RequestStatus(
-            request=request, ending=ending, judgement_path=request.place_of_judgement if judged else None
-        )
 
     # People.
 

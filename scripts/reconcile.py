@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from harness.errors import PullRankError
@@ -18,15 +18,24 @@ from scripts import deliver, evaluation, intake
 from scripts.checks import CheckState
 from scripts.comment import MARKER, PullComment, read_comment
 from scripts.events import PullAction, PullEvent
-from scripts.ledger import Ledger, RequestStatus
+from scripts.ledger import RequestStatus
+from scripts.ledger_names import (
+    boards,
+    boards_in,
+    either,
+    open_requests,
+    requests_of,
+    requests_of_pulls,
+    requests_since,
+    under,
+)
 from scripts.merging import merge
 from scripts.plan import LOOK_BACK, PATIENCE, Facts, plan
 from scripts.pulls import Comment, GitHubError, WorkflowRun
-from scripts.rematch import find_due_duels
+from scripts.rematch import find_due_rows
 from scripts.request import Ending, EndState, Request
 from scripts.sections import ended_section, queued_section
 from scripts.settings import Merge as MergeSetting
-from scripts.standings import Standings
 from scripts.starting import NotStarted, start_workflow, why_unheard
 from scripts.steps import Close, Deliver, Drop, End, Merge, Offer, Publish, Rematch, Start, Step, Tell
 from scripts.tables import Tables
@@ -34,8 +43,11 @@ from scripts.telling import tell
 
 if TYPE_CHECKING:
     from scripts.gh import GitHub
+    from scripts.git_ledger import LedgerBranch
 
 LIVE = ("queued", "in_progress")
+LONGEST_WAIT = timedelta(days=14)
+"""Whoever was asked for before that has ended before we look back to: GitHub ends jobs that wait for a day."""
 
 _CLOSED = "<!-- pullrank closed -->"
 _WHY_CLOSED = f"""{_CLOSED}
@@ -82,16 +94,22 @@ def run(doors: Doors, now: datetime | None = None) -> Iterator[str]:
 def read(doors: Doors, now: datetime) -> Facts:
     """The facts, with half a dozen requests."""
     github, settings = doors.github, doors.deliver.settings
-    with doors.deliver.open_ledger(deliver.FOLDERS) as branch:
-        # The requests first: what ends while we look is seen as open, and then found ended by whoever acts on it.
-        statuses = branch.ledger.requests().facts
-        pulls = github.open_pulls()
+    recent = requests_since((now - LONGEST_WAIT).date())
+    with doors.deliver.open_ledger(either(open_requests, recent, under("moderation"))) as branch:
+        # The ledger first: what ends while we look is seen as open, and then found ended by whoever acts on it.
+        ledger, pulls = branch.ledger, github.open_pulls()
+        branch.check_out(requests_of_pulls({pull.number for pull in pulls}))
+        statuses = ledger.requests().facts
         is_open = {(pull.number, pull.head_sha) for pull in pulls}
         of_heads = [one for one in statuses if (one.request.pull_request, one.request.head_sha) in is_open]
-        tables = Tables(branch.ledger, doors.deliver.root)
+        lively = {(task, gpu) for task, gpu in _lively(branch, statuses, now) if gpu in settings.gpus}
+        branch.check_out(boards(lively | {(one.request.task, one.request.gpu) for one in of_heads}))
+        tables = Tables(ledger, doors.deliver.root)
         places = {one.request.id: place for one in of_heads if (place := tables.place(one))}
-        judged_here = [one for one in statuses if one.request.is_ranked and one.request.gpu in settings.gpus]
-        duels = tuple(find_due_duels(_lively(branch.ledger, judged_here, tables, now), statuses))
+        rows = tuple(find_due_rows(table for name in sorted(lively) if (table := tables.find(*name))))
+        if rows:
+            branch.check_out(requests_of_pulls({row.pull_request for row in rows}))
+            statuses = ledger.requests().facts
     comments, spare = _comments(github, now)
     return Facts(
         now=now,
@@ -102,22 +120,22 @@ def read(doors: Doors, now: datetime) -> Facts:
         comments=comments,
         spare=spare,
         places=places,
-        duels=duels,
+        duels=tuple(due for row in rows if (due := row.find_duel(statuses))),
         published_at=max((run.created_at for run in github.runs(deliver.PUBLISH_WORKFLOW)), default=None),
         merges=settings.merge is MergeSetting.AUTO,
     )
 
 
-def _lively(ledger: Ledger, statuses: Iterable[RequestStatus], tables: Tables, now: datetime) -> tuple[Standings, ...]:
+def _lively(branch: LedgerBranch, statuses: Iterable[RequestStatus], now: datetime) -> set[tuple[str, str]]:
     """The boards on which a duel may have become due, or be due no more: reading all of them would take too long."""
     since = now - LOOK_BACK
-    is_moderated = any(decision.at >= since for decision in ledger.moderations())
-    names = {
+    if any(decision.at >= since for decision in branch.ledger.moderations()):
+        return boards_in(branch.names)
+    return {
         (one.request.task, one.request.gpu)
         for one in statuses
-        if is_moderated or (one.ending.at >= since if one.ending else one.request.is_rematch)
+        if one.request.is_ranked and (one.ending.at >= since if one.ending else one.request.is_rematch)
     }
-    return tuple(table for task, gpu in sorted(names) if (table := tables.find(task, gpu)))
 
 
 def _runs(github: GitHub) -> tuple[WorkflowRun, ...]:
@@ -181,7 +199,7 @@ def do(step: Step, doors: Doors, now: datetime) -> str:
 
 def _ask(request: Request, doors: Doors) -> str:
     """Ask for a rematch, unless another has."""
-    with doors.deliver.open_ledger(("requests",)) as branch:
+    with doors.deliver.open_ledger(requests_of(request.user_id)) as branch:
         is_new = branch.ledger.append_request(request)
         if not is_new or request.place not in branch.commit(f"{request.id}: {request.reason}"):
             return f"{request.id}: asked for by another"
@@ -192,7 +210,7 @@ def _ask(request: Request, doors: Doors) -> str:
 
 def _end(step: End, doors: Doors, now: datetime) -> str:
     ending = Ending(request=step.request.id, state=step.state, at=now, note=step.note)
-    with doors.deliver.open_ledger(("requests",)) as branch:
+    with doors.deliver.open_ledger(requests_of(step.request.user_id)) as branch:
         if branch.ledger.append_ending(step.request, ending):
             branch.commit(f"{step.request.id}: {step.state}")
     _tell(step.request, ending, doors.github)

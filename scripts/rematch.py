@@ -10,10 +10,11 @@ Whether its pull request was merged meanwhile makes no difference: the row stand
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from harness.task import Board
 from scripts.ledger import RequestStatus
 from scripts.pulls import ACTIONS_BOT
 from scripts.request import Request, make_id
@@ -48,13 +49,40 @@ class DueDuel:
         return last.model_copy(update=changes)
 
 
-def find_due_duels(tables: Iterable[Standings], statuses: Sequence[RequestStatus]) -> Iterator[DueDuel]:
-    """The duels that are due on these boards, of files that the ledger has a request of."""
+@dataclass(frozen=True, kw_only=True)
+class DueRow:
+    """A row of a board whose file must duel the champion's."""
+
+    board: Board
+    row: Row
+    champion: Row
+
+    @property
+    def pull_request(self) -> int:
+        """Where the row's file was judged last; 0 off GitHub."""
+        return self.row.judgements[-1].submission.pull_request or 0
+
+    def find_duel(self, statuses: Iterable[RequestStatus]) -> DueDuel | None:
+        """Its duel, by the newest request for the commit that was judged last; None if the ledger has no such one."""
+        of = self.row.judgements[-1].submission
+        place = (of.pull_request, of.head_sha, self.board.task.name, self.board.gpu)
+        asked = (
+            one.request
+            for one in statuses
+            if one.request.is_ranked
+            and (one.request.pull_request, one.request.head_sha, one.request.task, one.request.gpu) == place
+        )
+        last = max(asked, key=lambda request: request.attempt, default=None)
+        return DueDuel(last=last, opponent=self.champion.login, digest=self.champion.digest) if last else None
+
+
+def find_due_rows(tables: Iterable[Standings]) -> Iterator[DueRow]:
+    """The rows of these boards that could be first, and have not been dueled with who is."""
     for table in tables:
-        for row in table.rows:
-            last = _last_request(row, table, statuses)
-            if last and (champion := table.champion) and is_due(row, champion):
-                yield DueDuel(last=last, opponent=champion.login, digest=champion.digest)
+        if champion := table.champion:
+            yield from (
+                DueRow(board=table.board, row=row, champion=champion) for row in table.rows if is_due(row, champion)
+            )
 
 
 def is_due(row: Row, champion: Row) -> bool:
@@ -63,16 +91,3 @@ def is_due(row: Row, champion: Row) -> bool:
         return False
     duels = [judgement.duel for judgement in row.judgements if judgement.duel]
     return not any(duel.opponent_digest == champion.digest and not duel.won for duel in duels)
-
-
-def _last_request(row: Row, table: Standings, statuses: Iterable[RequestStatus]) -> Request | None:
-    """The newest request for the commit that the row's newest judgement is of."""
-    of = row.judgements[-1].submission
-    place = (of.pull_request, of.head_sha, table.board.task.name, table.board.gpu)
-    asked = (
-        one.request
-        for one in statuses
-        if one.request.is_ranked
-        and (one.request.pull_request, one.request.head_sha, one.request.task, one.request.gpu) == place
-    )
-    return max(asked, key=lambda request: request.attempt, default=None)

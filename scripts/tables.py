@@ -12,10 +12,8 @@ from functools import cache
 from pathlib import Path
 
 from harness.errors import TaskError
-from harness.judgement import MAX_BYTES, Judgement, JudgementError
 from harness.task import Board
 from harness.verdict import Verdict
-from scripts.facts import FactError, read_plain
 from scripts.ledger import Ledger, RequestStatus
 from scripts.moderation import Moderated
 from scripts.repository import require_task
@@ -47,21 +45,12 @@ class Tables:
         """A board's standings by its names; None where there is no such board."""
         return self._standings(task, gpu)
 
-    def judgement(self, status: RequestStatus) -> Judgement | None:
-        """A ranked request's judgement, if the ledger holds one that can be read."""
-        if not status.judgement_path:
-            return None
-        try:
-            return Judgement.from_json(read_plain(self._ledger.path / status.judgement_path, MAX_BYTES))
-        except (FactError, JudgementError):
-            return None
-
     def place(self, status: RequestStatus) -> Place | None:
         """Where a judged file stands; None if it is not accepted, not ranked, held back, or of another edition."""
         ending = status.ending
         if not ending or ending.verdict is not Verdict.ACCEPTED:
             return None
-        judgement = self.judgement(status)
+        judgement = self._ledger.judgement_of(status.request)
         if not judgement or not judgement.is_rankable or judgement.checksum in self._hidden:
             return None
         table = self.find(judgement.task, judgement.gpu)

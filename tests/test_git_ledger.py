@@ -22,6 +22,7 @@ from harness.judgement import Mode
 from scripts import git_ledger
 from scripts.git_ledger import LedgerBranch
 from scripts.ledger import LedgerError
+from scripts.ledger_names import everything, under
 from scripts.request import Ending, EndState, Request, make_id
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
@@ -210,7 +211,7 @@ def test_twenty_at_once_lose_nothing_and_rewrite_nothing(bare: Path) -> None:
     start = threading.Barrier(20)
 
     def write(number: int) -> tuple[Path, ...]:
-        with LedgerBranch(url(bare), folders=["accounts"] if number % 2 else []) as branch:
+        with LedgerBranch(url(bare), wanted=under("accounts") if number % 2 else everything) as branch:
             for pull_request in (number, number + 100):
                 branch.ledger.append_request(asked(pull_request))
             start.wait()
@@ -259,25 +260,27 @@ def test_processes_that_write_at_once_lose_nothing(bare: Path, tmp_path: Path) -
 def test_a_clone_is_shallow_and_holds_only_the_contents_that_are_asked_for(bare: Path) -> None:
     add(bare, asked(1))
     add(bare, asked(2, minute=24 * 60))
-    with LedgerBranch(url(bare), folders=["requests/2026-11-03", "accounts"]) as branch:
+    with LedgerBranch(url(bare), wanted=under("requests/2026-11-03", "accounts")) as branch:
         assert [status.request for status in branch.ledger.requests()] == [asked(2, minute=24 * 60)]
         assert not (branch.ledger.path / "requests/2026-11-02").exists()
-        assert git(branch.ledger.path, "rev-list", "--count", "HEAD").strip() == "1"
-        missing = git(branch.ledger.path, "rev-list", "--objects", "--missing=print", "HEAD")
+        assert git(branch.ledger.path, "rev-list", "--count", "origin/ledger").strip() == "1"
+        missing = git(branch.ledger.path, "rev-list", "--objects", "--missing=print", "origin/ledger")
         unread = git(bare, "rev-parse", f"ledger:{asked(1).place}").strip()
         assert f"?{unread}" in missing.split()
         branch.ledger.append_request(asked(3))
         assert branch.commit("Add") == (asked(3).place,)
         # Nor did the commit need what others wrote.
-        assert f"?{unread}" in git(branch.ledger.path, "rev-list", "--objects", "--missing=print", "HEAD").split()
+        assert (
+            f"?{unread}" in git(branch.ledger.path, "rev-list", "--objects", "--missing=print", "origin/ledger").split()
+        )
     assert files(bare) == {str(request.place) for request in (asked(1), asked(2, minute=24 * 60), asked(3))}
 
 
 def test_a_folder_that_was_left_out_can_be_read_later(bare: Path) -> None:
     add(bare, asked(1))
     add(bare, asked(2, minute=24 * 60))
-    with LedgerBranch(url(bare), folders=["requests/2026-11-03"]) as branch:
-        branch.check_out("requests/2026-11-02")
+    with LedgerBranch(url(bare), wanted=under("requests/2026-11-03")) as branch:
+        branch.check_out(under("requests/2026-11-02"))
         assert [status.request for status in branch.ledger.requests()] == [asked(1), asked(2, minute=24 * 60)]
         assert not branch.commit("Nothing new")
 

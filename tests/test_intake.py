@@ -574,7 +574,7 @@ class Stage:
         url = self.server.git_url
         return Doors(
             github=github,
-            open_ledger=lambda folders: LedgerBranch(url, token=self.token, folders=folders),
+            open_ledger=lambda wanted: LedgerBranch(url, token=self.token, wanted=wanted),
             open_fork=lambda: Fork(url, self.token),
             find_task_faults=lambda sha, tasks: find_task_faults(url, self.token, sha, tasks),
             settings=Settings(gpus={"CPU": Gpu(runs_on="ubuntu-24.04")}),

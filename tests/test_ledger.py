@@ -313,10 +313,16 @@ def test_a_request_is_open_until_it_has_ended(tmp_path: Path) -> None:
 def test_a_ranked_request_knows_where_its_judgement_lies(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     ledger.append_request(request := asked())
-    assert statuses(ledger)[0].judgement_path is None
+    assert not ledger.has_judgement_of(request)
+    assert ledger.judgement_of(request) is None
     submission = SubmissionInfo(login="ada", digest="d" * 64, lines=3, pull_request=12, head_sha="a" * 40)
-    path = ledger.append(judged(submission=submission), request.id)
-    assert statuses(ledger)[0].judgement_path == path.relative_to(tmp_path)
+    path = ledger.append(judgement := judged(submission=submission), request.id)
+    assert ledger.has_judgement_of(request)
+    assert path == tmp_path / request.place_of_judgement
+    assert ledger.judgement_of(request).to_json() == judgement.to_json()
+    path.write_text("torn")
+    assert ledger.has_judgement_of(request)
+    assert ledger.judgement_of(request) is None
 
 
 def test_an_event_that_comes_twice_makes_one_request(tmp_path: Path) -> None:

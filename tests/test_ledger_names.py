@@ -1,0 +1,88 @@
+"""Which files are read of a ledger: told by their names, which the facts themselves give."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from harness.judgement import Mode
+from scripts.ledger_names import (
+    Choice,
+    boards,
+    boards_in,
+    either,
+    everything,
+    open_requests,
+    requests_of,
+    requests_of_author_of,
+    requests_of_pulls,
+    requests_since,
+    under,
+)
+from scripts.request import Request, make_id
+
+START = datetime(2026, 11, 2, 12, tzinfo=UTC)
+
+
+def asked(user_id: int, pull_request: int, day: int = 0, gpu: str = "CPU") -> Request:
+    return Request(
+        id=make_id(pull_request, "a" * 40, gpu, Mode.RANKED),
+        user_id=user_id,
+        login=f"user-{user_id}",
+        pull_request=pull_request,
+        head_sha="a" * 40,
+        blob_sha="b" * 40,
+        task="vectoradd",
+        gpu=gpu,
+        mode=Mode.RANKED,
+        asked_at=START + timedelta(days=day),
+        asked_by=user_id,
+    )
+
+
+SEVENS = asked(7, 1)
+SEVENS_ON_H100 = asked(7, 12, day=1, gpu="H100")
+SEVENTIES = asked(70, 2, day=2)
+ENDED = (SEVENS, SEVENTIES)
+OTHERS = ("accounts/7.json", "moderation/2026-11-02-x.json", "README.md", "requests/notes.txt", "judgements/x.json")
+NAMES = [
+    *OTHERS,
+    *(str(one.place) for one in (SEVENS, SEVENS_ON_H100, SEVENTIES)),
+    *(str(one.place_of_ending) for one in ENDED),
+    *(str(one.place_of_judgement) for one in ENDED),
+]
+
+
+def files_of(*requests: Request) -> set[str]:
+    """Requests and, where they have one, their endings."""
+    return {str(one.place) for one in requests} | {str(one.place_of_ending) for one in requests if one in ENDED}
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        (everything, NAMES),
+        (under("accounts", "requests/2026-11-02"), {"accounts/7.json"} | files_of(SEVENS)),
+        (requests_of(7), files_of(SEVENS, SEVENS_ON_H100)),
+        (requests_of_author_of(SEVENS.id), files_of(SEVENS, SEVENS_ON_H100)),
+        (requests_of_author_of(SEVENTIES.id), files_of(SEVENTIES)),
+        (requests_of_author_of("12"), ()),
+        (requests_of_pulls({1}), files_of(SEVENS)),
+        (requests_of_pulls({2, 12}), files_of(SEVENTIES, SEVENS_ON_H100)),
+        (requests_since((START + timedelta(days=1)).date()), {"requests/notes.txt"} | files_of(SEVENS_ON_H100, SEVENTIES)),
+        (boards([("vectoradd", "CPU")]), {str(one.place_of_judgement) for one in ENDED}),
+        (boards([]), ()),
+        (either(requests_of(70), under("accounts")), {"accounts/7.json"} | files_of(SEVENTIES)),
+    ],
+)  # fmt: skip
+def test_a_choice_picks_by_names_alone(choice: Choice, expected: Iterable[str]) -> None:
+    assert set(choice(NAMES)) == set(expected)
+
+
+def test_what_has_not_ended_is_open() -> None:
+    assert str(SEVENS_ON_H100.place) in set(open_requests(NAMES))
+    assert not files_of(*ENDED) & set(open_requests(NAMES))
+
+
+def test_boards_are_those_with_a_judgement() -> None:
+    assert boards_in(NAMES) == {("vectoradd", "CPU")}
