@@ -25,6 +25,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -97,7 +98,7 @@ class Run(Model):
     samples_us: tuple[Microseconds, ...] = Field(min_length=1)
     seeds: tuple[Seed, ...] = Field(description="one per call, warm-ups first")
 
-    @property
+    @cached_property
     def median_us(self) -> float:
         return median(self.samples_us)
 

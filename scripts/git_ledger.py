@@ -80,7 +80,7 @@ class LedgerBranch:
         self._ref = f"refs/heads/{branch}"
         self._tip: str | None = None
         self._known: Mapping[str, str] = {}  # at the tip: path → blob
-        self._checked_out: Mapping[str, str] = {}  # the same of when the folder was last made like the tip
+        self._checked_out: dict[str, str] = {}  # in the folder, as of when it was last made like the tip
 
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="pullrank-ledger-"))
@@ -106,7 +106,7 @@ class LedgerBranch:
     def check_out(self, more: Choice) -> None:
         """Read some files more, where `wanted` has narrowed what is read."""
         self._wanted = either(self._wanted, more)
-        self._check_out()
+        self._show(self._checked_out | self._choose(more))
 
     def commit(self, message: str) -> tuple[Path, ...]:
         """Push what was added, and say which of the added files are on the branch by our doing.
@@ -143,7 +143,7 @@ class LedgerBranch:
         (self._folder / ".git/info").mkdir(exist_ok=True)
         (self._folder / ".git/info/attributes").write_text("* -text -filter -ident -working-tree-encoding\n")
         self._fetch()
-        self._check_out()
+        self._show(self._choose(self._wanted))
 
     def _fetch(self) -> None:
         """Learn the branch's tip and what lies in it: names, not contents."""
@@ -168,13 +168,15 @@ class LedgerBranch:
         rows = (entry.partition("\t") for entry in entries.split("\0") if entry)
         return {path: facts.split()[2] for facts, _, path in rows if not facts.startswith(_SUBMODULE)}
 
-    def _check_out(self) -> None:
-        """Make the folder what the tip says of the wanted files."""
-        if self._tip:
-            wanted = {path: self._known[path] for path in self._wanted(self._known.keys())}
-            # By a tree of these alone; git fetches all their contents at once.
-            self._git.run("read-tree", "--reset", "-u", self._write_tree(None, wanted))
-        self._checked_out = self._known
+    def _choose(self, choice: Choice) -> dict[str, str]:
+        return {path: self._known[path] for path in choice(self._known.keys())}
+
+    def _show(self, files: dict[str, str]) -> None:
+        """Put these files, and no other of the branch's, into the folder."""
+        if files != self._checked_out:
+            # By a tree of these alone: git fetches all their contents at once.
+            self._git.run("read-tree", "--reset", "-u", self._write_tree(None, files))
+            self._checked_out = files
 
     # Writing.
 
@@ -201,7 +203,8 @@ class LedgerBranch:
         """A tree of what stands in another, and these files; none of their contents need be here."""
         with tempfile.TemporaryDirectory(dir=self._folder / ".git") as folder:
             index = Path(folder, "index")
-            self._git.run("read-tree", base or "--empty", index=index)
+            if base:
+                self._git.run("read-tree", base, index=index)
             lines = "".join(f"100644 {blob}\t{path}\0" for path, blob in files.items())
             self._git.run(
                 "update-index", "-z", "--index-info", stdin=lines.encode("utf-8", "surrogateescape"), index=index
@@ -229,7 +232,7 @@ class LedgerBranch:
         """Bring the folder to the tip; what others wrote under the same name takes the place of ours."""
         for path in set(ours).difference(standing):
             (self._folder / path).unlink()
-        self._check_out()
+        self._show(self._choose(self._wanted) | self._choose(lambda _: ours))
         return tuple(map(Path, sorted(standing)))
 
 
