@@ -17,12 +17,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness import clock
-from harness.checker import Reference
 from harness.clock import NULL_KERNEL, SAMPLES, WARMUPS, Windows
 from harness.errors import JudgeError
 from harness.judgement import MAX_MESSAGE, CaseKind, CaseResult, Mode, Timing
 from harness.progress import OnProgress, Progress
 from harness.referee import Deadline, Table
+from harness.reference import Reference
 from harness.sandbox import Entry, Player, Sandbox
 from harness.submission import Submission
 from harness.task import Board, Case

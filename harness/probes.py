@@ -18,9 +18,10 @@ from typing import Any
 import torch
 
 from harness import wrong_answers
-from harness.checker import Reference, compare
+from harness.checker import compare
 from harness.clock import CALIBRATIONS, SAMPLES, WARMUPS
 from harness.errors import TaskError
+from harness.reference import Reference
 from harness.stats import MIN_PAIRS
 from harness.task import Board, Case
 from harness.values import deal

@@ -19,10 +19,10 @@ from typing import Any
 
 import torch
 
-from harness.checker import Reference
 from harness.devices import cpu
 from harness.errors import JudgeError, TaskError
 from harness.protocol import Answer, Done, Failed, Laid, Loaded, TensorSpec, tensors_of
+from harness.reference import Reference
 from harness.sandbox import Player
 from harness.values import Deal, UnsupportedInput, collect, deal, elements_of, span_bytes
 from harness.verdict import Foul, Verdict

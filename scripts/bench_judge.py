@@ -59,9 +59,9 @@ def _start_up(repeat: int) -> dict[str, Seconds]:
 
 
 def _players(board: Board, repeat: int) -> dict[str, Seconds]:
-    from harness.checker import Reference
     from harness.clock import NULL_KERNEL
     from harness.referee import Deadline, Table
+    from harness.reference import Reference
     from harness.sandbox import Entry, Sandbox
 
     steps: dict[str, Seconds] = {"walls and warm parent": [], "a fresh player, loaded and killed": []}

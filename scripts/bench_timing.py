@@ -232,11 +232,11 @@ def _judge_repeatedly(board: Board, raw: Raw, judgings: int, over_s: float) -> N
 
 
 def _measure_cost(board: Board, raw: Raw) -> None:
-    from harness.checker import Reference
     from harness.clock import SAMPLES, WARMUPS
     from harness.judge import open_arena
     from harness.referee import Deadline
     from harness.referee import Table as Referee
+    from harness.reference import Reference
 
     class Clocked(Reference):
         """What the task's own functions take is not ours."""

@@ -27,7 +27,14 @@ in_tasks = click.option(
 )
 as_json_too = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
-_REFEREE = ("harness/judge.py", "harness/game.py", "harness/referee.py", "harness/checker.py", "harness/clock.py")
+_REFEREE = (
+    "harness/judge.py",
+    "harness/game.py",
+    "harness/referee.py",
+    "harness/reference.py",
+    "harness/checker.py",
+    "harness/clock.py",
+)
 """Where to read how it is judged, from the outside in."""
 
 

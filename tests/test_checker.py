@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from harness.checker import Reference, compare
+from harness.checker import compare
 from harness.errors import TaskError
+from harness.reference import Reference
 from harness.task import Board, load_task
 
 NAN, INF = float("nan"), float("inf")

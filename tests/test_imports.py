@@ -34,11 +34,11 @@ INSIDE_FUNCTIONS = {
     "scripts.task_check": {"judge", "probes", "sandbox"},
     # What looks at the machine and at the judge's parts.
     "scripts.doctor": {"cgroup", "devices.cpu", "freezer", "machine", "protocol", "sandbox"},
-    "scripts.bench_timing": {"checker", "clock", "duel", "judge", "machine", "referee"},
-    "scripts.bench_judge": {"checker", "clock", "devices.cpu", "judge", "referee", "sandbox"},
+    "scripts.bench_timing": {"clock", "duel", "judge", "machine", "reference", "referee"},
+    "scripts.bench_judge": {"clock", "devices.cpu", "judge", "reference", "referee", "sandbox"},
 }
 
-MAY_IMPORT_TORCH = {"checker", "devices.cpu", "player", "probes", "referee", "values", "wrong_answers"}
+MAY_IMPORT_TORCH = {"checker", "devices.cpu", "player", "probes", "reference", "referee", "values", "wrong_answers"}
 MAY_IMPORT_TORCH_IN_FUNCTIONS = {"machine", "zygote"}
 
 PLAYER_SIDE = {"awake", "player", "protocol", "seccomp", "walls", "zygote"}
@@ -58,9 +58,11 @@ LAYERS = (
         "memory",
         "health",
         "wrong_answers",
+        "checker",
+        "task_modules",
     },
     {"zygote"},
-    {"bubblewrap", "checker", "clock", "enclosure", "probes", "sandbox"},
+    {"bubblewrap", "clock", "enclosure", "probes", "reference", "sandbox"},
     {"referee"},
     {"arena"},
     {"duel"},
