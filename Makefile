@@ -27,7 +27,7 @@ demo: $(READY)  ## run a whole competition on this machine, and show its site
 	@$(BIN)/pullrank demo $(ARGS)
 
 test: $(READY) $(NODE)  ## run all tests
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 exploits: $(READY)  ## judge every attack that we know of, and print the table
 	$(BIN)/python -m pytest tests/test_exploits.py $(ARGS)

@@ -12,6 +12,8 @@ import pytest
 from harness import freezer
 from harness.sandbox import find_faults
 
+pytestmark = pytest.mark.alone
+
 FAULTS = find_faults()
 
 JUDGE = """

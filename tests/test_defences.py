@@ -36,7 +36,7 @@ from harness.verdict import Verdict
 
 HERE = Path(__file__).parent
 FAULTS = find_faults()
-pytestmark = [pytest.mark.exploit, pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))]
+pytestmark = [pytest.mark.alone, pytest.mark.exploit, pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))]
 
 FASTER = 0.8
 """Time is gained if the whole 95 % interval of an attack's ratio to the anchor lies below this."""

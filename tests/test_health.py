@@ -14,6 +14,8 @@ from harness.errors import JudgeError
 from harness.health import Health
 from harness.sandbox import Entry, Sandbox, find_faults
 
+pytestmark = pytest.mark.alone
+
 FAULTS = find_faults()
 needs_walls = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
 

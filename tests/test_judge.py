@@ -19,7 +19,7 @@ from harness.verdict import Verdict
 
 TINY = Path(__file__).parent / "tasks" / "tiny"
 FAULTS = find_faults()
-pytestmark = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))]
 
 GOOD = "import torch\ndef custom_kernel(data):\n    return data + 1\n"
 AROUND = "import torch, os, time\ndef custom_kernel(data):\n    {}\n"

@@ -16,6 +16,8 @@ from harness.protocol import Loaded
 from harness.sandbox import Entry, Sandbox, find_faults
 from harness.verdict import Foul, Verdict
 
+pytestmark = pytest.mark.alone
+
 FAULTS = find_faults()
 needs_walls = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
 

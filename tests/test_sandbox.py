@@ -17,7 +17,7 @@ from harness.verdict import Foul, Verdict
 
 FAULTS = find_faults()
 needs_walls = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
-pytestmark = needs_walls
+pytestmark = [pytest.mark.alone, needs_walls]
 
 
 @pytest.fixture(scope="module", params=["freezer", "signals"])

@@ -180,7 +180,7 @@ def test_fifty_pull_requests_at_once_all_get_in(scene: Scene) -> None:
             # The same git without HTTP, which takes half as long: as many as can be push at the same moment.
             doors = replace(
                 workflow.intake_doors(github),
-                open_ledger=lambda folders: LedgerBranch(repository, folders=folders),
+                open_ledger=lambda wanted: LedgerBranch(repository, wanted=wanted),
                 open_fork=lambda: Fork(repository),
             )
             return intake.run(event.name, payload, doors)
