@@ -1,0 +1,84 @@
+"""One call of a `/check` fails, each call in turn: the next `/check` tells all, once.
+
+Nothing reconciles checks: a maintainer asked for one, sees that its run failed, and asks once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.competition import Scene
+from tests.github_server import Failure, Pull, Run, Way
+from tests.test_ci_check import RIGHT, ask, asked, comments, files_of, zipped
+
+REST = "* /repos/*"
+CALLS = 9
+"""Of a check of one task, after the comment that asks for it was heard."""
+HOW = {
+    "an outage": (Failure(status=503), 1000),
+    "502 after it was done": (Failure(status=502, is_done=True), 1),
+    "reset after it was done": (Failure(way=Way.RESET, is_done=True), 1),
+}
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    monkeypatch.setattr("scripts.gh_wire.sleep", lambda seconds: None)
+    monkeypatch.setattr("scripts.git_ledger.time", SimpleNamespace(sleep=lambda seconds: None))
+    made = Scene(tmp_path, monkeypatch)
+    with made.server:
+        yield made
+
+
+def step(scene: Scene, job: str, *arguments: str, **environment: str) -> bool:
+    """Whether a step of a job ended well.  An outage ends with the step that it began in."""
+    code = scene.step(*arguments, workflow="check.yml", job=job, **environment)
+    if any(entry.status >= 500 for entry in scene.server.log[-3:]):
+        scene.server.failures.clear()
+    return code == 0
+
+
+def play(scene: Scene, run: Run) -> None:
+    """A run of check.yml, but for the judge's own job, which has nothing to do with GitHub."""
+    is_prepared = step(scene, "prepare", "prepare-check", "--out", str(scene.folder / f"bundle-{run.id}"), **asked(run))
+    if is_prepared:
+        scene.world.add_artifact(run, "checked", zipped(RIGHT[0].to_line() + RIGHT[1].to_line(), "checked.jsonl"))
+    step(scene, "report", "report-check", **asked(run, CHECK="success" if is_prepared else "skipped"))
+    scene.world.finish_run(run, "success")
+
+
+def assert_whole(scene: Scene, pull: Pull) -> None:
+    (body,) = comments(scene, pull)
+    assert "2 of 2 examples got the verdict of their folder" in body
+    assert scene.checks() == ["PullRank / tasks: success"]
+
+
+def test_without_failures_a_check_takes_so_many_calls(scene: Scene) -> None:
+    pull, run = ask(scene, files_of("tiny"))
+    before = len(scene.server.requests(REST))
+    play(scene, run)
+    assert_whole(scene, pull)
+    assert len(scene.server.requests(REST)) - before == CALLS
+
+
+def sampled() -> list[tuple[int, str]]:
+    """Every call in the worst way, and in turns in each of the others."""
+    worst, *others = HOW
+    return [(nth, how) for nth in range(1, CALLS + 1) for how in (worst, others[nth % len(others)])]
+
+
+@pytest.mark.parametrize(("nth", "how"), sampled())
+def test_a_call_fails(scene: Scene, nth: int, how: str) -> None:
+    pull, run = ask(scene, files_of("tiny"))
+    failure, times = HOW[how]
+    scene.server.fail(REST, failure, nth=nth, times=times)
+    play(scene, run)
+    scene.server.failures.clear()
+    scene.world.add_comment(pull.number, scene.world.owner, "/check")
+    scene.intake()
+    play(scene, scene.runs("check.yml")[-1])
+    assert_whole(scene, pull)
