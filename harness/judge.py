@@ -32,7 +32,7 @@ from harness.provenance import harness_digest
 from harness.sandbox import Kind, Sandbox, choose_kind
 from harness.stats import DUEL_LOOKS
 from harness.submission import Champion, Submission
-from harness.task import METHOD, Board, Evaluator, Language
+from harness.task import METHOD, Board
 from harness.verdict import Verdict, overall
 
 if TYPE_CHECKING:
@@ -63,8 +63,10 @@ def judge(
     """
     _require_supported(board, mode)
     frame = _Frame(board, sandbox, run_url)
-    if submission.fault:
-        return frame.judgement(submission, mode, _refuse(submission.fault))
+    if fault := submission.find_fault(needs_kernel=board.task.is_refereed):
+        return frame.judgement(submission, mode, _refuse(fault))
+    if not board.task.is_refereed:
+        return frame.judgement(submission, mode, _run_script(frame, submission, mode, on_progress))
     with open_arena(board, mode, frame.kind, on_progress) as arena:
         from harness.game import Game
 
@@ -105,6 +107,8 @@ def duel(
         TaskError, JudgeError: as `judge` does; also if the duel does not fit into its time.
     """
     _require_supported(board, Mode.TEST)
+    if not board.task.is_refereed:
+        raise TaskError(f"{board.task.name}: its own program takes the times, one file at a time: it knows no duels")
     frame = _Frame(board, sandbox)
     with open_arena(board, Mode.TEST, frame.kind, on_progress) as arena:
         from harness.duel import Match
@@ -129,6 +133,17 @@ def open_arena(board: Board, mode: Mode, kind: Kind, on_progress: OnProgress | N
 
         with cpu.prepared():
             yield Arena(board, mode, sandbox, on_progress or (lambda _: None))
+
+
+def _run_script(frame: _Frame, submission: Submission, mode: Mode, on_progress: OnProgress | None) -> _Outcome:
+    """Let the task's own program judge; nobody here needs torch, so nobody waits for it."""
+    from harness.script import Script
+
+    with Sandbox(frame.kind, memory_gib=frame.board.limits.memory_gib, warm=False) as sandbox:
+        script = Script(frame.board, mode, sandbox, submission, on_progress)
+        script.play()
+        frame.note_walls(sandbox)
+    return _Outcome(cases=tuple(script.results), log=script.log)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +178,11 @@ class _Frame:
     def note_walls(self, sandbox: Sandbox) -> None:
         self.walls = SandboxInfo(kind=self.kind, stop=sandbox.stop_kind, missing=tuple(sandbox.missing))
 
+    @property
+    def claim(self) -> Claim:
+        is_bounded = self.kind == "bubblewrap" and self.board.task.is_refereed
+        return Claim.BOUNDED if is_bounded else Claim.SELF_TIMED
+
     def judgement(self, submission: Submission, mode: Mode, outcome: _Outcome) -> Judgement:
         verdict = overall(case.verdict for case in outcome.cases)
         first = next((case.message for case in outcome.cases if case.verdict is verdict), "")
@@ -176,7 +196,7 @@ class _Frame:
             message=outcome.message or first,
             cases=outcome.cases,
             duel=outcome.duel,
-            claim=Claim.BOUNDED if self.kind == "bubblewrap" else Claim.SELF_TIMED,
+            claim=self.claim,
             machine=self.machine,
             sandbox=self.walls,
             harness=HarnessInfo(version=__version__, method=METHOD, digest=harness_digest()),
@@ -203,8 +223,8 @@ def _require_supported(board: Board, mode: Mode) -> None:
     task = board.task
     if board.gpu != "CPU":
         raise JudgeError(f"{task.name}: this judge has no device for the board {board.gpu}; it judges CPU boards")
-    if task.evaluator is not Evaluator.REFEREE or task.lang is not Language.PY:
-        raise TaskError(f"{task.name}: this judge plays tasks with 'evaluator: referee' and 'lang: py' only")
+    if task.multi_gpu:
+        raise JudgeError(f"{task.name}: this judge has no devices for 'multi_gpu'; it judges CPU boards")
     if mode is Mode.RANKED and not task.ranks:
         raise TaskError(f"{task.name} never ranks: its code was rewritten for another device (device_alias)")
     if mode is Mode.PROFILE:

@@ -3,8 +3,10 @@
     Judgement
       submission            whose file, from which commit
       cases[0]              the build;  then tests, then benchmarks, in the order of the task
-        runs                one player process each: warm-ups, samples, seeds; all of them, in order of play
-        ratio               submission / anchor over the pairs of runs, with its interval
+        timing              by the referee:
+          runs              one player process each: warm-ups, samples, seeds; all of them, in order of play
+          ratio             submission / anchor over the pairs of runs, with its interval
+        told                by the task's own program, in its words: one entry for each of its processes
       duel                  challenger and champion, if one was due
       machine, sandbox, harness     what the numbers were taken with
       checksum              SHA-256 of all the rest: a torn or edited file is noticed
@@ -22,7 +24,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -34,12 +36,14 @@ from pydantic import (
     Field,
     PositiveFloat,
     PositiveInt,
+    SerializerFunctionWrapHandler,
     StringConstraints,
     ValidationError,
+    model_serializer,
     model_validator,
 )
 
-from harness.stats import DUEL_LOOKS, Interval, duel_interval, is_faster, median, ratio_interval
+from harness.stats import DUEL_LOOKS, MIN_PAIRS, Interval, duel_interval, is_faster, median, ratio_interval
 from harness.verdict import Verdict, overall
 
 VERSION = 1
@@ -56,6 +60,8 @@ Text = Annotated[str, StringConstraints(max_length=MAX_MESSAGE)]
 Line = Annotated[str, StringConstraints(max_length=500)]
 Microseconds = Annotated[float, Field(ge=1e-6, lt=1e12)]
 """Far beyond anything real on both sides, and no ratio of two overflows."""
+Spread = Annotated[float, Field(ge=0, lt=1e12)]
+"""A deviation, in microseconds."""
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Param = bool | int | float | Line | tuple[int, ...]
 """A value of one of `generate_input`'s arguments."""
@@ -156,6 +162,50 @@ class Timing(Model):
         return self
 
 
+class ToldRun(Model):
+    """What one process of the task's own program says of its calls.  Nothing but its word stands behind it."""
+
+    order: int = Field(ge=0, description="place among all processes of this case")
+    calls: PositiveInt
+    mean_us: Microseconds
+    std_us: Spread
+    err_us: Spread = Field(description="standard error of the mean")
+    best_us: Microseconds
+    worst_us: Microseconds
+    seed: Seed | None = Field(description="POPCORN_SEED of this process, if it was given one")
+
+    @model_validator(mode="after")
+    def _lies_between_its_extremes(self) -> Self:
+        # A mean that was rounded on its way through text may leave the range by as much.
+        if not self.best_us * (1 - 1e-6) <= self.mean_us <= self.worst_us * (1 + 1e-6):
+            raise ValueError("a mean lies between the best and the worst")
+        return self
+
+    @property
+    def range_us(self) -> Interval:
+        """The mean with 1.96 standard errors to either side; never below its best call."""
+        low = max(self.mean_us - 1.96 * self.err_us, min(self.best_us, self.mean_us))
+        return Interval(value=self.mean_us, low=low, high=self.mean_us + 1.96 * self.err_us)
+
+
+class ToldTiming(Model):
+    """A benchmark's time where the task's own program takes it: there is no anchor, and no bound."""
+
+    runs: Annotated[tuple[ToldRun, ...], Field(min_length=1, max_length=500)]
+    time_us: Interval
+    note: Line = Field(default="", description="why fewer processes ran than make a 95 % interval")
+
+    @classmethod
+    def of(cls, runs: tuple[ToldRun, ...], note: str = "") -> Self:
+        return cls(runs=runs, time_us=told_time(runs), note=note)
+
+    @model_validator(mode="after")
+    def _follows_from_its_runs(self) -> Self:
+        if not all(map(math.isclose, _numbers(self.time_us), _numbers(told_time(self.runs)))):
+            raise ValueError("the time does not follow from what was told")
+        return self
+
+
 class CaseResult(Model):
     kind: CaseKind
     params: dict[Name, Param]
@@ -164,13 +214,30 @@ class CaseResult(Model):
     seconds: float = Field(ge=0, description="wall time spent on this case")
     seed: Seed | None = Field(default=None, description="of a test, so that it can be replayed")
     timing: Timing | None = None
+    told: ToldTiming | None = None
+
+    @property
+    def time_us(self) -> float | None:
+        """The submission's time, whoever took it."""
+        return self.timing.submission_us if self.timing else self.told.time_us.value if self.told else None
+
+    @model_serializer(mode="wrap")
+    def _as_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without `told` where nothing was: files from before there was such a thing are written as they were."""
+        fields: dict[str, Any] = handler(self)
+        if self.told is None:
+            del fields["told"]
+        return fields
 
     @model_validator(mode="after")
     def _has_samples_only_when_accepted(self) -> Self:
-        if self.timing and (self.verdict is not Verdict.ACCEPTED or self.kind is not CaseKind.BENCHMARK):
+        is_timed = bool(self.timing or self.told)
+        if is_timed and (self.verdict is not Verdict.ACCEPTED or self.kind is not CaseKind.BENCHMARK):
             raise ValueError("samples exist only for accepted benchmarks")
-        if self.kind is CaseKind.BENCHMARK and self.verdict is Verdict.ACCEPTED and not self.timing:
+        if self.kind is CaseKind.BENCHMARK and self.verdict is Verdict.ACCEPTED and not is_timed:
             raise ValueError("an accepted benchmark needs samples")
+        if self.timing and self.told:
+            raise ValueError("a time is either taken by the referee or told by the task's program")
         return self
 
 
@@ -309,6 +376,8 @@ class Judgement(Model):
             raise ValueError("nothing is accepted without a test")
         if self.verdict is Verdict.ACCEPTED and self.mode in (Mode.RANKED, Mode.BENCHMARK) and not self.benchmarks:
             raise ValueError("a benchmark is missing")
+        if self.claim is not Claim.SELF_TIMED and any(case.told for case in self.cases):
+            raise ValueError(f"a time that was told claims no more than {Claim.SELF_TIMED}")
         if self.started_at.utcoffset() is None or self.finished_at.utcoffset() is None:
             raise ValueError("times need a zone")
         if self.finished_at < self.started_at:
@@ -351,6 +420,20 @@ class Judgement(Model):
 def pair_ratios(submission: tuple[Run, ...], anchor: tuple[Run, ...]) -> tuple[float, ...]:
     """Submission / anchor for each pair of runs that were played beside each other."""
     return tuple(a.median_us / b.median_us for a, b in zip(submission, anchor, strict=False))
+
+
+def told_time(runs: Sequence[ToldRun]) -> Interval:
+    """What the processes of a task's own program say together, in microseconds.
+
+    From `MIN_PAIRS` processes on, the Hodges-Lehmann interval over their means.  Of fewer, the whole range of what they
+    say of themselves: that knows nothing of how processes differ, and may be too narrow, so there is a note beside it.
+    """
+    found = ratio_interval([run.mean_us for run in runs])
+    if len(runs) >= MIN_PAIRS:
+        return found
+    ranges = [run.range_us for run in runs]
+    low, high = min(one.low for one in ranges), max(one.high for one in ranges)
+    return Interval(value=found.value, low=min(low, found.value), high=max(high, found.value))
 
 
 def _means_of_two(runs: tuple[Run, ...]) -> list[float]:

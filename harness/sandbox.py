@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -71,6 +71,14 @@ class Entry:
 
     name: str
     files: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """What a player becomes in a task that brings its own: a command, run in the folder of its files."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
 
 
 def find_faults() -> list[str]:
@@ -239,9 +247,14 @@ class Sandbox:
                     pass
                 self._health.check_thoroughly()
 
+    @property
+    def cache(self) -> Path:
+        """What the build fills, as a player sees it."""
+        return Path("/cache") if self.is_walled else self._stage / "tmp"
+
     @contextlib.contextmanager
-    def seat(self, entry: Entry, *, building: bool = False) -> Iterator[Player]:
-        """A fresh player, ready to load; killed with all it started when the block ends."""
+    def seat(self, entry: Entry, *, building: bool = False, program: Program | None = None) -> Iterator[Player]:
+        """A fresh player, ready to load or to become a program; killed with all it started when the block ends."""
         health = self.await_warmth()
         room = walls.Room(
             files=entry.files,
@@ -252,6 +265,8 @@ class Sandbox:
             memory_bytes=self.memory_bytes,
             # Unwalled, the limit would count what the user runs elsewhere.
             max_processes=_MAX_PROCESSES if self.is_walled else None,
+            program=program.command if program else (),
+            environment=program.environment if program else {},
         )
         player = Player(self, room)
         try:
@@ -262,10 +277,10 @@ class Sandbox:
             if building:
                 health.seal(entry.name)
 
-    def order(self, control: socket.socket, room: int, log: int) -> None:
-        """Have the warm parent fork a player."""
+    def order(self, control: socket.socket, *descriptors: int) -> None:
+        """Have the warm parent fork a player; the descriptors are its room, its log, and where its results go."""
         try:
-            socket.send_fds(self._orders, [b"!"], [control.fileno(), room, log])
+            socket.send_fds(self._orders, [b"!"], [control.fileno(), *descriptors])
         except OSError as error:
             raise JudgeError(f"the player's warm parent has ended ({error}): {self._last_error()}") from None
 
@@ -290,17 +305,29 @@ class Player:
         self._memory: Memory | None = None
         self._keeper = 0
         self.pid = 0
+        self.results: int | None
+        """Where a program's results can be read."""
+        self.results, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if room.program else (None, None)
         room_fd = os.memfd_create("room")
         try:
             os.write(room_fd, json.dumps(asdict(room)).encode())
-            sandbox.order(theirs, room_fd, self._log)
+            if told is not None:
+                os.set_blocking(told, True)  # a program may write faster than it is read
+            sandbox.order(theirs, room_fd, self._log, *([] if told is None else [told]))
         except BaseException:
-            self._control.close()
-            os.close(self._log)
+            self._close()
             raise
         finally:
             os.close(room_fd)
             theirs.close()
+            if told is not None:
+                os.close(told)
+
+    def _close(self) -> None:
+        self._control.close()
+        for descriptor in (self._log, self.results):
+            if descriptor is not None:
+                os.close(descriptor)
 
     def await_ready(self) -> None:
         """Learn the pids of keeper and player, and make sure that the player can be stopped."""
@@ -395,15 +422,33 @@ class Player:
         """Why the process ended by itself, as its keeper saw it."""
         give_up = time.monotonic() + 5
         while time.monotonic() < give_up:
-            ended, status, _ = LOG_HEADER.unpack(os.pread(self._log, LOG_HEADER.size, 0) or bytes(16))
-            if ended:
-                if self._memory and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
-                    self._memory.check_kill()
-                return Foul(Verdict.RUN_TIME_ERROR, _how_it_ended(status))
+            if (status := self.find_status()) is not None:
+                return Foul(Verdict.RUN_TIME_ERROR, how_it_ended(status))
             if freezer.has_ended(self._keeper):
                 break
             time.sleep(0.001)
         return Foul(Verdict.RUN_TIME_ERROR, "The process closed its connection to the referee, or sent nothing in it.")
+
+    def find_status(self) -> int | None:
+        """The wait status of a process that has ended by itself, as its keeper saw it.  Raises as `check_memory`."""
+        ended, status, _ = LOG_HEADER.unpack(os.pread(self._log, LOG_HEADER.size, 0) or bytes(LOG_HEADER.size))
+        if not ended:
+            return None
+        if self._memory and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+            self._memory.check_kill()
+        return int(status)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether even its keeper has ended."""
+        return freezer.has_ended(self._keeper)
+
+    def require_started(self) -> None:
+        """Raises JudgeError if the command of a program could not be run: then, and only then, there is a message."""
+        with contextlib.suppress(BlockingIOError, ConnectionError):
+            answer = read_answer(self._control.recv(MAX_MESSAGE) or b'{"is":"loaded"}')
+            if isinstance(answer, Failed):
+                raise JudgeError(f"a program of the task's did not start: {answer.message}")
 
     @property
     def log(self) -> str:
@@ -423,8 +468,7 @@ class Player:
             JudgeError: the machine is not as it was before the player came.
         """
         with contextlib.ExitStack() as cleanup:
-            cleanup.callback(self._control.close)
-            cleanup.callback(os.close, self._log)
+            cleanup.callback(self._close)
             if self._memory:
                 cleanup.callback(self._memory.close)
                 self._memory.expect_end()
@@ -458,7 +502,7 @@ def _receive_signed(ours: socket.socket) -> tuple[bytes, int]:
     return packet, int(_CREDENTIALS.unpack(ancillary[0][2][: _CREDENTIALS.size])[0]) if ancillary else 0
 
 
-def _how_it_ended(status: int) -> str:
+def how_it_ended(status: int) -> str:
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         with contextlib.suppress(ValueError):

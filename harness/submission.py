@@ -90,11 +90,17 @@ class Submission:
     @cached_property
     def fault(self) -> str | None:
         """Why it cannot be judged, in words that its author can act on; None if it can be tried."""
+        return self.find_fault(needs_kernel=True)
+
+    def find_fault(self, *, needs_kernel: bool) -> str | None:
+        """As `fault`.  What a file must define the referee knows; where a task's own program judges, only that does."""
         try:
             _require_text(self)
             read_directives(self.text, self.name)
             if self.name.endswith(".py"):
-                _require_kernel(self)
+                tree = _parse(self)
+                if needs_kernel:
+                    _require_kernel(self, tree)
         except SubmissionError as error:
             return str(error)
         return None
@@ -245,8 +251,7 @@ def _require_text(submission: Submission) -> None:
         ) from None
 
 
-def _require_kernel(submission: Submission) -> None:
-    tree = _parse(submission)
+def _require_kernel(submission: Submission, tree: ast.Module) -> None:
     names = {name for node in ast.walk(tree) for name in _names_made_by(node)}
     if not names & {ENTRY_POINT, "*"}:
         near = get_close_matches(ENTRY_POINT, sorted(names)[:1000], n=1, cutoff=0.8)

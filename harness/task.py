@@ -157,6 +157,11 @@ class Task:
         return Board(task=self, gpu=gpu, ranking_by=self.ranking_by, **vars(rules))
 
     @property
+    def is_refereed(self) -> bool:
+        """Whether our referee judges it, and bounds its times; else the task's own program does."""
+        return self.evaluator is Evaluator.REFEREE
+
+    @property
     def ranks(self) -> bool:
         """Not where its code was rewritten for another device: that is for trying it."""
         return not self.device_alias

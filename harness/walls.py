@@ -18,7 +18,7 @@ import errno
 import os
 import resource
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harness import seccomp
 
@@ -41,7 +41,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """What one player gets.  Sizes in bytes; `memory_bytes` is None where address space can't be limited (CUDA)."""
+    """What one player gets.  Sizes in bytes; `memory_bytes` is None where address space can't be limited (CUDA).
+
+    With a `program`, a command, the player becomes that instead of importing a submission; `environment` is added to
+    ours.
+    """
 
     files: dict[str, str]
     cache: str
@@ -49,6 +53,8 @@ class Room:
     scratch_bytes: int
     memory_bytes: int | None
     max_processes: int | None
+    program: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def prepare() -> None:

@@ -9,7 +9,8 @@ behind walls of its own.  That makes a fresh player cost milliseconds instead of
               └ player (pid 2)      locked up for good; runs the submission
 
 An order is one packet on the zygote's socket: a byte, with three descriptors (the player's control socket,
-the room as JSON in a memfd, the log in a memfd).
+the room as JSON in a memfd, the log in a memfd), and a fourth where the player becomes a program of the task's: the
+pipe that it writes its results to.
 """
 
 from __future__ import annotations
@@ -23,14 +24,16 @@ import signal
 import socket
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from harness import awake, walls
-from harness.protocol import LOG_BYTES, LOG_HEADER, write
+from harness.protocol import LOG_BYTES, LOG_HEADER, MAX_MESSAGE, write
 
 _CHUNKS = 16
 _CONTROL = 900
 """The player's end of the control socket: a number that no program writes to by accident."""
+RESULTS = 901
+"""Where a program of the task's finds the pipe for its results."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +65,7 @@ def main(orders: socket.socket, options: Options) -> None:
         _warm_up()
     orders.send(b"warm")
     while True:
-        packet, descriptors, _, _ = socket.recv_fds(orders, 1, 3)
+        packet, descriptors, _, _ = socket.recv_fds(orders, 1, 4)
         if not packet:
             if not options.walled:
                 _end_session()
@@ -72,7 +75,8 @@ def main(orders: socket.socket, options: Options) -> None:
             walls.prepare_cache(room.cache)
         porter = os.fork()
         if porter == 0:
-            _become_porter(socket.socket(fileno=descriptors[0]), descriptors[2], room, options)
+            control = socket.socket(fileno=descriptors[0])
+            _become_porter(control, descriptors[2], descriptors[3:], room, options)
         for descriptor in descriptors:
             os.close(descriptor)
         os.waitpid(porter, 0)
@@ -108,18 +112,18 @@ def _read_room(memfd: int) -> walls.Room:
     return walls.Room(**json.loads(os.pread(memfd, os.fstat(memfd).st_size, 0)))
 
 
-def _become_porter(control: socket.socket, log: int, room: walls.Room, options: Options) -> None:
+def _become_porter(control: socket.socket, log: int, results: list[int], room: walls.Room, options: Options) -> None:
     try:
         if options.walled:
             walls.unshare()
         if os.fork() == 0:
-            _become_keeper(control, log, room, options)
+            _become_keeper(control, log, results, room, options)
     except BaseException as error:
         _report_trouble(control.fileno(), error)
     os._exit(0)
 
 
-def _become_keeper(control: socket.socket, log: int, room: walls.Room, options: Options) -> None:
+def _become_keeper(control: socket.socket, log: int, results: list[int], room: walls.Room, options: Options) -> None:
     try:
         entry = _furnish(room, options)
         output, printed = os.pipe()
@@ -129,8 +133,9 @@ def _become_keeper(control: socket.socket, log: int, room: walls.Room, options: 
         if child == 0:
             walls.hide(False)
             os.close(output)
-            _become_player(control, printed, entry, room, options)
-        os.close(printed)
+            _become_player(control, printed, results, entry, room, options)
+        for descriptor in (printed, *results):
+            os.close(descriptor)
         control.close()
         if options.walled:
             walls.lock_keeper()
@@ -199,15 +204,19 @@ def _write_log(log: int, *, ended: int, status: int, printed: int, tail: bytes |
     os.pwrite(log, LOG_HEADER.pack(ended, status, printed), 0)
 
 
-def _become_player(control: socket.socket, printed: int, entry: str, room: walls.Room, options: Options) -> None:
+def _become_player(
+    control: socket.socket, printed: int, results: list[int], entry: str, room: walls.Room, options: Options
+) -> None:
     try:
         os.setpgid(0, 0)  # a group of its own to signal; not a session: see `awake`
         nothing = os.open("/dev/null", os.O_RDONLY)
-        for target, source in ((0, nothing), (1, printed), (2, printed), (_CONTROL, control.fileno())):
-            os.dup2(source, target, inheritable=target < 3)
+        places = [(0, nothing), (1, printed), (2, printed), (_CONTROL, control.fileno())]
+        places += [(RESULTS, descriptor) for descriptor in results]
+        for target, source in places:
+            os.dup2(source, target, inheritable=target != _CONTROL)
         control.detach()
         os.closerange(3, _CONTROL)
-        os.closerange(_CONTROL + 1, 1024)
+        os.closerange(_CONTROL + 1 + len(results), 1024)
         control = socket.socket(fileno=_CONTROL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         if options.walled:
@@ -218,10 +227,25 @@ def _become_player(control: socket.socket, printed: int, entry: str, room: walls
     except BaseException as error:
         _report_trouble(_CONTROL, error)
         os._exit(1)
+    if room.program:
+        _become_program(control, entry, room)
     from harness import player
 
     player.main(control, entry, options.threads)
     os._exit(0)
+
+
+def _become_program(control: socket.socket, entry: str, room: walls.Room) -> NoReturn:
+    """Wait for the referee's word, and be the program, which has no control socket: that closes on the way."""
+    if control.recv(MAX_MESSAGE):
+        try:
+            os.chdir(entry)
+            for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a program would inherit that
+                signal.signal(number, signal.SIG_DFL)
+            os.execve(room.program[0], room.program, os.environ | room.environment)  # noqa: S606
+        except OSError as error:
+            _report_trouble(_CONTROL, error)
+    os._exit(127)
 
 
 def _report_trouble(control: int, error: BaseException) -> None:

@@ -123,7 +123,7 @@ def admit(entry: Entry, offer: Offer, competition: Competition) -> Admission:
     """
     task = require_task(entry, offer, competition)
     blob = require_plain(entry, offer, competition)
-    require_kernel(entry, offer)
+    require_kernel(entry, offer, task)
     require_original(entry, offer)
     boards = require_boards(task, competition)
     wanted = require_directives(entry, offer.source)
@@ -167,10 +167,10 @@ def require_plain(entry: Entry, offer: Offer, competition: Competition) -> BlobI
     return blob
 
 
-def require_kernel(entry: Entry, offer: Offer) -> None:
-    """A text that people see as it is, and that defines what is called."""
+def require_kernel(entry: Entry, offer: Offer, task: Task) -> None:
+    """A text that people see as it is, and that defines what is called, where that is ours to know."""
     submission = Submission(login=entry.login, source=offer.source, name=entry.name)
-    if fault := submission.fault:
+    if fault := submission.find_fault(needs_kernel=task.is_refereed):
         raise Refused(f"This file cannot be judged: {inline(fault, 400)}")
     if found := find_invisible(submission.text):
         line, char = found

@@ -9,7 +9,8 @@ _SENTENCES = {
     Claim.BOUNDED: "The referee's own clock bounds these times.",
     Claim.INSIDE_TIMED: "These times were taken inside the submission's process and are bounded only loosely from "
     "outside; a first place that rests on them waits for a maintainer's look.",
-    Claim.SELF_TIMED: "Nothing outside the submission's process bounds these times: the task's own program took them.",
+    Claim.SELF_TIMED: "Self-timed: the task's own program judged beside the submission, which could forge verdict and "
+    "times. Nothing outside that process bounds them.",
 }
 _UNWALLED = "Judged without walls: a time to trust only if you trust the author."
 
@@ -20,6 +21,11 @@ def is_unwalled(judgement: Judgement) -> bool:
 
 def claim_sentence(judgement: Judgement) -> str:
     return _UNWALLED if is_unwalled(judgement) else _SENTENCES[judgement.claim]
+
+
+def is_self_timed(judgement: Judgement) -> bool:
+    """Judged behind walls, and by the task's own program."""
+    return judgement.claim is Claim.SELF_TIMED and not is_unwalled(judgement)
 
 
 def is_bounded(judgement: Judgement) -> bool:

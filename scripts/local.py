@@ -22,7 +22,7 @@ from harness.submission import Submission, read_directives, read_submission, tas
 from harness.task import Task, load_task
 from harness.verdict import Verdict
 from scripts.board import choose_board
-from scripts.claims import bound_share, is_unwalled
+from scripts.claims import bound_share, claim_sentence, is_self_timed, is_unwalled
 from scripts.repository import require_task
 from scripts.terminal import Display, cell, console, table, verdict_text
 from scripts.text import format_error, format_percent, format_us, plain
@@ -127,7 +127,7 @@ def judge_file(
 
 def wishes_of(submission: Submission) -> tuple[str, ...]:
     """The boards that a file asks for.  One whose directives can't be read is judged all the same, and told why."""
-    return () if submission.fault else read_directives(submission.text).gpus
+    return () if submission.find_fault(needs_kernel=False) else read_directives(submission.text).gpus
 
 
 def _require_writable(out: Path) -> None:
@@ -180,8 +180,12 @@ def show(judgement: Judgement, stdout: Console) -> None:
         stdout.print(_tests_table(judgement), "")
     if any(case.timing for case in judgement.benchmarks):
         stdout.print(_benchmarks_table(judgement), "")
-    for note in dict.fromkeys(case.timing.note for case in judgement.benchmarks if case.timing and case.timing.note):
+    if any(case.told for case in judgement.benchmarks):
+        stdout.print(_told_table(judgement), "")
+    for note in dict.fromkeys(note for case in judgement.benchmarks if (note := _note(case))):
         stdout.print(f"Note: {plain(note)}", soft_wrap=True)
+    if is_self_timed(judgement):
+        stdout.print(claim_sentence(judgement), soft_wrap=True)
     if judgement.verdict is not Verdict.ACCEPTED:
         _show_trouble(judgement, stdout)
     seconds = (judgement.finished_at - judgement.started_at).total_seconds()
@@ -216,6 +220,26 @@ def _benchmarks_table(judgement: Judgement) -> Table:
                 format_percent(bound_share(timing)),
             )
     return made
+
+
+def _told_table(judgement: Judgement) -> Table:
+    columns = ("Time", "±", "Best call", "Worst call", "Calls")
+    made = table("Benchmarks, self-timed", "Case", *columns, right=columns)
+    for case in judgement.benchmarks:
+        if told := case.told:
+            made.add_row(
+                cell(_name(case)),
+                format_us(told.time_us.value),
+                format_error(told.time_us).removeprefix("±"),
+                format_us(min(run.best_us for run in told.runs)),
+                format_us(max(run.worst_us for run in told.runs)),
+                str(sum(run.calls for run in told.runs)),
+            )
+    return made
+
+
+def _note(case: CaseResult) -> str:
+    return case.timing.note if case.timing else case.told.note if case.told else ""
 
 
 def _show_trouble(judgement: Judgement, stdout: Console) -> None:

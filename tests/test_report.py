@@ -36,7 +36,7 @@ AC = Verdict.ACCEPTED
 BOARD = cast(
     Board,
     SimpleNamespace(
-        task=SimpleNamespace(name="vectoradd"),
+        task=SimpleNamespace(name="vectoradd", is_refereed=True),
         gpu="CPU",
         edition="e" * 64,
         tests=tuple(SimpleNamespace(params={"size": size}) for size in (127, 128, 512)),

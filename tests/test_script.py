@@ -1,0 +1,357 @@
+"""Tasks that bring their own program: what it says is read as an adversary's, and what comes of it claims no more.
+
+kernelbot/own.yaml    two tasks, re-made: one judged by a Python program, one by a C++ program; each of their examples
+                      says by its folder what it must get
+"""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.errors import JudgeError, TaskError
+from harness.judge import duel, judge
+from harness.judgement import CaseKind, Claim, Judgement, Mode
+from harness.popcorn import MAX_BYTES, MAX_LINE_BYTES, Lines, case_line, name_of
+from harness.sandbox import find_faults
+from harness.script_build import compile_command, compile_errors
+from harness.stats import MIN_PAIRS
+from harness.submission import Submission, read_submission
+from harness.task import ScriptConfig, Task, load_task
+from harness.verdict import Foul, Verdict
+from scripts.cli import run
+
+SET = Path(__file__).parent / "kernelbot" / "own.yaml"
+FAULTS = find_faults()
+walled = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
+
+TESTS = b"test-count: 2\ntest.0.spec: size: 3\ntest.0.status: pass\n"
+TIMES = b"".join(
+    b"benchmark.0.%s: %s\n" % pair
+    for pair in (
+        (b"runs", b"10"),
+        (b"mean", b"2000.5"),
+        (b"std", b"0"),
+        (b"err", b"0"),
+        (b"best", b"2e3"),
+        (b"worst", b"3000"),
+    )
+)
+BENCHMARKS = b"benchmark-count: 1\n" + TIMES
+
+
+# Lines.
+
+
+def told(text: bytes, kind: CaseKind = CaseKind.TEST, cases: int = 2, seconds: float = 1.0):
+    lines = Lines(kind, cases)
+    for start in range(0, len(text), 7):  # as pipes do, with no regard for lines
+        lines.feed(text[start : start + 7])
+    return lines.end(seconds)
+
+
+def refusal(text: bytes, kind: CaseKind = CaseKind.TEST, cases: int = 2, seconds: float = 1.0) -> str:
+    with pytest.raises(Foul) as caught:
+        told(text, kind, cases, seconds)
+    assert caught.value.verdict is Verdict.SECURITY_VIOLATION
+    assert caught.value.message.isprintable()
+    return caught.value.message
+
+
+def test_right_and_wrong_tests_are_told_with_their_messages():
+    first, second = told(TESTS + b"test.1.status: fail\ntest.1.error: row 3:\\nis 4\ncheck: fail\n")
+    assert first and first.is_right
+    assert second and (second.is_right, second.message) == (False, "row 3:\nis 4")
+
+
+def test_times_are_told_in_nanoseconds():
+    (one,) = told(BENCHMARKS + b"check: pass\n", CaseKind.BENCHMARK, 1)
+    assert one and one.times
+    assert (one.times.calls, one.times.mean_us, one.times.best_us) == (10, 2.0005, 2.0)
+
+
+def test_other_keys_blank_lines_and_windows_line_ends_pass():
+    assert all(told(b"system.gpu: none\r\n\r\n" + TESTS + b"test.1.status: pass\r\ncheck: pass\r\n"))
+
+
+def test_what_was_not_said_is_missing_and_no_verdict_follows_from_it():
+    lines = Lines(CaseKind.TEST, 2)
+    lines.feed(TESTS + b"test.1.status: pa")
+    first, second = lines.end(1.0)
+    assert first and second is None and not lines.is_complete
+
+
+REFUSED = {
+    "no text": (b"test.0.error: \xff\n", "line 4 is none that it writes: not UTF-8"),
+    "no key": (b"all is well\n", "not 'key: value' but 'all is well'"),
+    "a key of other letters": (b"che\xd1\x81k: pass\n", "not 'key: value' but 'che\\u0441k: pass'"),
+    "control characters": (b"\x1b[2Jcheck: pass\n", "not 'key: value' but '\\x1b[2J"),
+    "the same twice": (b"test.0.status: pass\n", "'test.0.status' stands twice"),
+    "another verdict then": (b"test.1.status: pass\ncheck: pass\ncheck: fail\n", "'check' stands twice"),
+    "more after the verdict": (b"test.1.status: pass\ncheck: pass\nnote: x\n", "'note' comes after the verdict"),
+    "a line that is cut off after it": (b"test.1.status: pass\ncheck: pass\nno", "the last one, which was cut off"),
+    "a case that there is not": (b"test.2.status: pass\n", "'test.2.status' must be about the 2 tests that it was given"),
+    "a case below none": (b"test.-1.status: pass\n", "'test.-1.status' is no key of a test"),
+    "a case with noughts": (b"test.01.status: pass\n", "is no key of a test"),
+    "a huge case": (b"test.99999999999999999999.status: pass\n", "is no key of a test"),
+    "a time of a test": (b"test.0.mean: 1\n", "is no key of a test"),
+    "a benchmark among tests": (TIMES, "is no key of a test"),
+    "another verdict on a case": (b"test.1.status: perhaps\n", "must be pass or fail, not 'perhaps'"),
+    "another verdict on all": (b"check: passed\n", "'check' must be pass or fail"),
+    "a pass without a case": (b"check: pass\n", "check: pass, and its cases say otherwise"),
+    "a pass with a wrong case": (b"test.1.status: fail\ncheck: pass\n", "check: pass, and its cases say otherwise"),
+    "a fail without a wrong case": (b"test.1.status: pass\ncheck: fail\n", "check: fail, and its cases say otherwise"),
+    "a long line": (b"note: " + b"x" * MAX_LINE_BYTES + b"\n", "line 4 is none that it writes: longer than 64 KiB"),
+    "a long line without end": (b"x" * (MAX_LINE_BYTES + 8), "longer than 64 KiB"),
+    "too many lines": (b"".join(b"k%d: 1\n" % n for n in range(20_001)), "more than 20000 lines or 4 MiB"),
+    "ten thousand cases": (b"".join(b"test.%d.status: pass\n" % n for n in range(1, 10_000)), "'test.2.status' must be"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED.values(), ids=REFUSED)
+def test_lines_that_no_sound_program_writes_are_refused(text, message):
+    assert message in refusal(TESTS + text)
+
+
+def test_another_count_of_cases_is_refused_and_a_missing_one_too():
+    assert "'test-count' must be about the 2 tests" in refusal(b"test-count: 10000\n")
+    assert "'benchmark-count' must be" in refusal(b"benchmark-count: 2\n")
+    assert "without 'test-count'" in refusal(b"test.0.status: pass\ntest.1.status: pass\ncheck: pass\n")
+
+
+def test_too_many_bytes_are_refused_whatever_they_say():
+    lines = b"".join(b"k%d: %s\n" % (n, b"x" * 60_000) for n in range(MAX_BYTES // 60_000 + 1))
+    assert "4 MiB" in refusal(lines)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["nan", "NaN", "inf", "-inf", "Infinity", "-1", "0", "1e400", "1e15", "", "1_000", "0x10", "1,5", "٣", "1 ns"],
+)
+def test_times_that_are_no_positive_numbers_are_refused(value):
+    text = BENCHMARKS.replace(b"2000.5", value.encode())
+    assert "'benchmark.0.mean' must be nanoseconds" in refusal(text, CaseKind.BENCHMARK, 1)
+
+
+@pytest.mark.parametrize("value", [b"0", b"-3", b"1.5", b"9" * 5000, b"inf"])
+def test_a_count_of_calls_that_is_none_is_refused(value):
+    text = BENCHMARKS.replace(b"runs: 10", b"runs: " + value)
+    assert "'benchmark.0.runs' must be a count of calls" in refusal(text, CaseKind.BENCHMARK, 1)
+
+
+CONTRADICTIONS = {
+    "a mean below the best": (b"2000.5", b"1999", "not between its best and its worst"),
+    "a mean above the worst": (b"2000.5", b"3001", "not between its best and its worst"),
+    "a missing time": (b"benchmark.0.err: 0\n", b"", "benchmark 0 has no err"),
+    "no times at all": (TIMES, b"benchmark.0.status: pass\n", "benchmark 0 has no runs, mean, std, err, best, worst"),
+    "times of what failed": (b"benchmark-count", b"benchmark.0.status: fail\nbenchmark-count", "failed, and has times"),
+    "more time than there was": (b"runs: 10", b"runs: 1000000", "its calls took 2 s, and it ran for 1 s"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "message"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_benchmarks_that_contradict_themselves_or_the_clock_are_refused(old, new, message):
+    assert old in BENCHMARKS
+    assert message in refusal(BENCHMARKS.replace(old, new) + b"check: pass\n", CaseKind.BENCHMARK, 1)
+
+
+def test_a_failure_that_names_no_case_is_a_wrong_answer():
+    with pytest.raises(Foul, match="not of which case") as caught:
+        told(TESTS + b"check: fail\n")
+    assert caught.value.verdict is Verdict.WRONG_ANSWER
+
+
+def test_the_program_is_told_mode_and_cases_as_kernelbot_writes_them():
+    assert [name_of(mode, CaseKind.BENCHMARK) for mode in (Mode.BENCHMARK, Mode.RANKED)] == ["benchmark", "leaderboard"]
+    assert name_of(Mode.RANKED, CaseKind.TEST) == "test"
+    assert case_line({"size": 3, "shape": (4, 8), "kind": "even"}) == "size: 3; shape: [4, 8]; kind: even"
+
+
+# The compiler.
+
+
+def test_a_compilers_errors_in_the_submission_come_first():
+    log = "task.h:3:1: error: above\nsubmission.cu:12:5: error: ‘x’ was not declared\nsubmission.cu:14:2: fatal error: y\n"
+    assert compile_errors(log, "submission.cu") == "submission.cu:12: ‘x’ was not declared\nsubmission.cu:14: y"
+    assert compile_errors("task.h:3:1: error: above", "submission.cu") == "task.h:3: above"
+    assert (
+        compile_errors("ld: in `main':\nx.cu: undefined reference to `f()'", "s.cu") == "undefined reference to `f()'"
+    )
+    assert compile_errors("", "submission.cu") == "The compiler gave no reason."
+
+
+def test_what_the_task_says_reaches_the_compiler():
+    config = ScriptConfig(
+        sources=("a.cu",), include_dirs=("inc",), defines={"N": "3", "FAST": ""}, compile_flags=("-g",)
+    )
+    words = " ".join(compile_command(config, "/cache/eval.out"))
+    for part in ("-I . -I inc", "-DN=3 -DFAST", "-g a.cu -o /cache/eval.out"):
+        assert part in words
+
+
+def test_a_missing_compiler_is_no_fault_of_the_submission(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(JudgeError, match="apt install g"):
+        compile_command(ScriptConfig(), "/cache/eval.out")
+
+
+# Whole judgings.
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Task]:
+    out = tmp_path_factory.mktemp("tasks")
+    assert run(["task", "import", str(SET), "--out", str(out)]) == 0
+    return {name: load_task(out / name) for name in ("rowsum", "rowsum_cu")}
+
+
+def judged(task: Task, source: str, mode: Mode = Mode.TEST, **options) -> Judgement:
+    submission = Submission(login="sample", source=source.encode(), name=task.submission_name)
+    judgement = judge(task.board("CPU"), submission, mode, **options)
+    assert Judgement.from_json(judgement.to_json()).model_copy(update={"checksum": ""}) == judgement
+    return judgement
+
+
+@walled
+@pytest.mark.parametrize("name", ["rowsum", "rowsum_cu"])
+def test_every_example_gets_the_verdict_of_its_folder(name, tasks, capsys):
+    assert run(["task", "check", str(tasks[name].folder), "--json"]) == 0, capsys.readouterr().out
+    got = {one["got"] for one in json.loads(capsys.readouterr().out)["examples"]}
+    assert got >= {"AC", "WA", "RTE", "CE", "TLE", "SV"}
+
+
+@walled
+@pytest.mark.parametrize("name", ["rowsum", "rowsum_cu"])
+def test_a_ranked_judging_runs_six_processes_each_on_a_seed_of_its_own(name, tasks):
+    task = tasks[name]
+    judgement = judged(task, task.examples[0].path.read_text(), Mode.RANKED)
+    assert (judgement.verdict, judgement.claim, judgement.is_rankable) == ("AC", "self-timed", True)
+    assert len(judgement.benchmarks) == len(task.benchmarks)
+    for case in judgement.benchmarks:
+        assert case.told and not case.timing and not case.told.note
+        assert len(case.told.runs) == len({run.seed for run in case.told.runs}) == MIN_PAIRS
+        assert {run.calls for run in case.told.runs} == {20}
+    assert {case.seed is not None for case in judgement.tests} == {True}
+
+
+@walled
+def test_a_failed_compilation_names_the_lines_at_fault(tasks):
+    task = tasks["rowsum_cu"]
+    (example,) = (one for one in task.examples if one.path.stem == "two_mistakes")
+    message = judged(task, example.path.read_text()).message
+    assert [line.partition(" ")[0] for line in message.splitlines()] == ["submission.cu:5:", "submission.cu:6:"]
+
+
+FORGER = """\
+import os, sys
+if len(sys.argv) == 3:
+    kind = "test" if sys.argv[1] == "test" else "benchmark"
+    lines = ["%s-count: 2" % kind]
+    for case in range(2):
+        if kind == "test":
+            lines.append("test.%d.status: pass" % case)
+        else:
+            lines += ["benchmark.%d.%s: 1" % (case, key) for key in ("runs", "mean", "std", "err", "best", "worst")]
+    with os.fdopen(int(os.environ["POPCORN_FD"]), "w") as pen:
+        pen.write("\\n".join([*lines, "check: pass", ""]))
+    os._exit(0)
+"""
+
+
+@walled
+def test_a_forger_who_agrees_with_himself_is_believed_and_the_claim_says_so(tasks, capsys):
+    """What this evaluator cannot keep anybody from: DESIGN's reason for the weaker claim."""
+    judgement = judged(tasks["rowsum"], FORGER, Mode.RANKED)
+    assert (judgement.verdict, judgement.claim) == (Verdict.ACCEPTED, Claim.SELF_TIMED)
+    assert judgement.benchmarks[0].time_us == pytest.approx(0.001)
+
+
+LOOKS_AROUND = f"""\
+import os, socket
+def row_sums(rows):
+    assert "task.yml" not in os.listdir("."), os.listdir(".")
+    assert not os.path.exists({__file__!r}) and not os.path.exists("/etc/passwd")
+    for path in ("eval.py", "/usr/here", "/cache/../here"):
+        try:
+            open(path, "w")
+        except OSError:
+            continue
+        raise SystemExit("wrote " + path)
+    try:
+        socket.socket(socket.AF_INET)
+    except OSError:
+        return [sum(row) for row in rows]
+"""
+
+
+@walled
+def test_the_walls_hold_for_a_program_as_for_a_player(tasks):
+    judgement = judged(tasks["rowsum"], LOOKS_AROUND)
+    assert judgement.verdict is Verdict.ACCEPTED, (judgement.message, judgement.log)
+
+
+@walled
+def test_nothing_may_be_said_while_it_is_built(tasks):
+    source = "import os\nif __name__ == '__main__':\n    os.write(901, b'check: pass')\n"
+    judgement = judged(tasks["rowsum"], source)
+    assert judgement.verdict is Verdict.SECURITY_VIOLATION
+    assert "while the submission was built" in judgement.message
+
+
+@walled
+def test_what_the_build_leaves_in_its_cache_is_there_and_cannot_be_changed(tasks):
+    source = """\
+import os
+if __name__ == "__main__":
+    open("/cache/built", "w").write("once")
+else:
+    assert open("/cache/built").read() == "once"
+    open("/cache/built", "w").write("changed")
+def row_sums(rows):
+    return [sum(row) for row in rows]
+"""
+    judgement = judged(tasks["rowsum"], source, Mode.BENCHMARK)
+    assert judgement.verdict is Verdict.ACCEPTED, judgement.message
+
+
+@walled
+def test_children_that_outlive_the_program_end_with_it(tasks):
+    source = """\
+import os, time
+def row_sums(rows):
+    if os.fork() == 0:
+        os.setsid()
+        time.sleep(3600)
+    return [sum(row) for row in rows]
+"""
+    assert judged(tasks["rowsum"], source).verdict is Verdict.ACCEPTED
+
+
+@walled
+def test_a_submission_may_use_torch(tasks):
+    source = "import torch\ndef row_sums(rows):\n    return torch.tensor(rows).sum(dim=1).tolist()\n"
+    task = tasks["rowsum"]
+    patient = replace(task.limits, test_timeout_s=120)  # its import takes long where other judges run beside
+    assert judged(replace(task, limits=patient), source).verdict is Verdict.ACCEPTED
+
+
+def test_without_walls_it_is_judged_and_never_ranks(tasks):
+    task = tasks["rowsum"]
+    judgement = judged(task, task.examples[0].path.read_text(), Mode.RANKED, sandbox="none")
+    assert (judgement.verdict, judgement.claim, judgement.is_rankable) == ("AC", "self-timed", False)
+
+
+def test_a_table_in_the_terminal_says_who_took_the_times(tasks, capsys):
+    task = tasks["rowsum"]
+    file = str(task.examples[0].path)
+    assert run(["benchmark", file, "--task-dir", str(task.folder), "--sandbox", "auto" if not FAULTS else "none"]) == 0
+    said = capsys.readouterr().out
+    assert "Benchmarks, self-timed" in said
+    assert ("could forge verdict and times" in said) is not bool(FAULTS)
+
+
+def test_there_are_no_duels_where_a_tasks_own_program_takes_the_times(tasks):
+    file = read_submission(tasks["rowsum"].examples[0].path)
+    with pytest.raises(TaskError, match="knows no duels"):
+        duel(tasks["rowsum"].board("CPU"), file, file)
