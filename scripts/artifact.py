@@ -189,7 +189,7 @@ def why_below_the_floor(judgement: Judgement, board: Board, gpu: Gpu) -> str:
     if not work:
         return ""
     for case in judgement.benchmarks:
-        if not case.timing:
+        if case.time_us is None:
             continue
         try:
             moved = evaluate(work.bytes, case.params) if work.bytes else 0.0
@@ -203,6 +203,6 @@ def why_below_the_floor(judgement: Judgement, board: Board, gpu: Gpu) -> str:
             flops / (gpu.tflops[work.dtype] * 1e6) if work.dtype in gpu.tflops else 0.0,
         ]
         floor_us = max(floors_us)
-        if case.timing.submission_us + case.timing.bound_us < floor_us:
-            return f"{case.timing.submission_us:.1f} µs is below the hardware's floor of {floor_us:.1f} µs"
+        if case.time_us + (case.timing.bound_us if case.timing else 0.0) < floor_us:
+            return f"{case.time_us:.1f} µs is below the hardware's floor of {floor_us:.1f} µs"
     return ""

@@ -11,6 +11,7 @@ import click
 from rich.console import Group
 from rich.text import Text
 
+from harness.judgement import Claim
 from harness.task import Board, Task
 from scripts.repository import TASKS, require_ledger, require_task
 from scripts.standings import Row, Standings, standings
@@ -76,6 +77,8 @@ def _remarks(rows: Sequence[Row]) -> Iterator[str]:
     if len({row.band for row in rows}) < len(rows):
         yield "= tied: the difference is below 1 % or the noise"
     yield from (f"{row.login}: {row.note}" for row in rows if row.note)
+    if self_timed := [row.login for row in rows if row.claim is Claim.SELF_TIMED and not row.unwalled]:
+        yield f"self-timed, so no more than their word: {', '.join(self_timed)}"
     if unwalled := [row.login for row in rows if row.unwalled]:
         yield f"judged without walls: {', '.join(unwalled)}"
 

@@ -23,7 +23,7 @@ def find_champion(
     board: Board, ledger: Ledger, request: Request, source: bytes, fork: Fork, root: Path
 ) -> Champion | None:
     """Whom a file must duel if it could be first; None where no duel can be due, or the first place's file is gone."""
-    if not request.is_ranked:
+    if not (request.is_ranked and board.task.is_refereed):
         return None
     now = Moderated.after(ledger.moderations())
     found = ledger.judgements(board.task.name, board.gpu).judgements

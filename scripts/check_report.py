@@ -78,6 +78,8 @@ def _case(case: CaseResult) -> dict[str, Any]:
             "bound_us": case.timing.bound_us,
             "steady": case.timing.steady,
         }
+    if case.told:
+        facts |= {"time_us": case.told.time_us.value, "interval_us": case.told.time_us.model_dump()}
     return facts
 
 

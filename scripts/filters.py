@@ -24,7 +24,7 @@ from pygments.lexers import CudaLexer, PythonLexer
 
 from harness.judgement import Duel, Judgement
 from harness.task import Board
-from scripts.claims import bound_share, claim_sentence, duel_result, is_bounded, is_unwalled, worst_bound
+from scripts.claims import bound_share, claim_sentence, duel_result, is_bounded, is_self_timed, is_unwalled, worst_bound
 from scripts.standings import Row, Standings
 from scripts.text import format_error, format_gap, format_percent, format_us, plain
 
@@ -56,6 +56,7 @@ def environment() -> Environment:
         "bound": bound, "duel_sentence": duel_sentence, "remarks": remarks,
     }  # fmt: skip
     env.tests["unwalled"] = is_unwalled
+    env.tests["self_timed"] = is_self_timed
     env.globals["macros"] = env.get_template("macros.html").module
     return env
 

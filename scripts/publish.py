@@ -49,7 +49,7 @@ from scripts.filters import (
 )
 from scripts.ledger import Ledger, LedgerContents, LedgerFault
 from scripts.moderation import Moderated
-from scripts.standings import CaseTime, Record, Row, Standings, standings
+from scripts.standings import CaseTime, Record, Row, Standings, case_times, standings
 from scripts.text import format_us
 
 FORMAT = "pullrank-site"
@@ -240,21 +240,13 @@ def _entries(board: Standings) -> list[Entry]:
             login=record.login,
             digest=record.digest,
             score_us=record.score_us,
-            cases=_case_times(record.judgement, board.nominal_us),
+            cases=case_times([record.judgement], board.nominal_us),
             judgements=(record.judgement,),
             row=None,
         )
         for record in board.records
     }
     return list((former | standing).values())
-
-
-def _case_times(judgement: Judgement, nominal_us: Sequence[float]) -> tuple[CaseTime, ...]:
-    return tuple(
-        CaseTime(params=case.params, time_us=case.timing.ratio.scaled(us), ratio=case.timing.ratio, nominal_us=us)
-        for case, us in zip(judgement.benchmarks, nominal_us, strict=False)
-        if case.timing
-    )
 
 
 def _authors(boards: Sequence[Standings]) -> list[Author]:
@@ -340,7 +332,8 @@ def _submission(env: Environment, site: Site, entry: Entry) -> Iterator[tuple[st
         labels=case_labels([case.params for case in entry.cases]),
         bests=_bests(entry.standings),
         samples=_sample_charts(newest),
-        unsteady=[case.timing.note for case in newest.benchmarks if case.timing and not case.timing.steady],
+        unsteady=[case.timing.note for case in newest.benchmarks if case.timing and not case.timing.steady]
+        + [case.told.note for case in newest.benchmarks if case.told and case.told.note],
         duels=_duel_charts(newest),
         code=None if source is None else render_code(source, board.task.submission_name, anchors=True),
     )
@@ -463,7 +456,11 @@ def _row_facts(board: Board, row: Row) -> dict[str, Any]:
         **row.facts,
         "page": submission_path(board, row.login, row.digest),
         "cases": [
-            {"params": dict(case.params), "time_us": case.time_us.model_dump(), "ratio": case.ratio.model_dump()}
+            {
+                "params": dict(case.params),
+                "time_us": case.time_us.model_dump(),
+                "ratio": case.ratio and case.ratio.model_dump(),
+            }
             for case in row.cases
         ],
     }

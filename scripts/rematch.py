@@ -79,7 +79,7 @@ class DueRow:
 def find_due_rows(tables: Iterable[Standings]) -> Iterator[DueRow]:
     """The rows of these boards that could be first, and have not been dueled with who is."""
     for table in tables:
-        if champion := table.champion:
+        if (champion := table.champion) and table.board.task.is_refereed:
             yield from (
                 DueRow(board=table.board, row=row, champion=champion) for row in table.rows if is_due(row, champion)
             )

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from harness.judgement import CaseResult, Duel, Judgement, Mode
 from harness.task import Board
 from harness.verdict import Verdict
-from scripts.claims import bound_share, claim_sentence, duel_result, is_bounded, is_unwalled, worst_bound
+from scripts.claims import bound_share, claim_sentence, duel_result, is_bounded, is_self_timed, is_unwalled, worst_bound
 from scripts.standings import CaseTime, Row, Standings
 from scripts.text import fence, format_gap, format_interval, format_percent, format_us, inline
 
@@ -136,9 +136,15 @@ def _outcome(duel: Duel, judgement: Judgement, standings: Standings | None) -> s
 def _benchmarks(judgement: Judgement, board: Board, standings: Standings | None) -> str:
     if not judgement.benchmarks:
         return ""
-    head = ("Benchmark", "Time", "Anchor", "Against the anchor", "Against first place")
-    table = _table(head, (_benchmark(case, board, standings) for case in judgement.benchmarks[:MAX_CASES]))
     notes = [case.timing.note for case in judgement.benchmarks if case.timing and not case.timing.steady]
+    if board.task.is_refereed:
+        head: tuple[str, ...] = ("Benchmark", "Time", "Anchor", "Against the anchor", "Against first place")
+        rows = [_benchmark(case, board, standings) for case in judgement.benchmarks[:MAX_CASES]]
+    else:
+        head = ("Benchmark", "Time, self-timed", "Best call", "Against first place")
+        rows = [_told_benchmark(case, board, standings) for case in judgement.benchmarks[:MAX_CASES]]
+        notes = [case.told.note for case in judgement.benchmarks if case.told and case.told.note]
+    table = _table(head, rows)
     return "\n\n".join([table, *map(inline, list(dict.fromkeys(notes))[:MAX_NOTES])])
 
 
@@ -147,13 +153,26 @@ def _benchmark(case: CaseResult, board: Board, standings: Standings | None) -> t
     if not timing:
         return _name(case), case.verdict, "", inline(case.message), ""
     first = _same_case_of_first(case, board, standings)
-    anchor_us = first.nominal_us if first else timing.anchor_us
+    anchor_us = (first and first.nominal_us) or timing.anchor_us
     return (
         _name(case),
         format_interval(timing.ratio.scaled(anchor_us)),
         format_us(anchor_us),
         f"{1 / timing.ratio.value:.2f}×",
-        format_gap(timing.ratio.value / first.ratio.value - 1) if first else "",
+        format_gap(timing.ratio.value / first.ratio.value - 1) if first and first.ratio else "",
+    )
+
+
+def _told_benchmark(case: CaseResult, board: Board, standings: Standings | None) -> tuple[str, ...]:
+    told = case.told
+    if not told:
+        return _name(case), case.verdict, "", inline(case.message)
+    first = _same_case_of_first(case, board, standings)
+    return (
+        _name(case),
+        format_interval(told.time_us),
+        format_us(min(run.best_us for run in told.runs)),
+        format_gap(told.time_us.value / first.time_us.value - 1) if first else "",
     )
 
 
@@ -222,7 +241,7 @@ def _claim(judgement: Judgement) -> Iterator[str]:
             f"{claim_sentence(judgement).removesuffix('.')}; none understates the truth by more than "
             f"{format_us(worst.bound_us)} a call, {format_percent(bound_share(worst))} at worst."
         )
-    elif worst or is_unwalled(judgement):
+    elif worst or is_unwalled(judgement) or is_self_timed(judgement):
         yield claim_sentence(judgement)
 
 

@@ -6,6 +6,8 @@
               ├─ champion  the first entry; then whoever wins a duel with the champion of that moment
               └─ rows      champion first, the others by score, in bands of ties, the earlier first in each
 
+Where a task's own program takes the times there is no anchor and no duel: first is whose told time beats the first's.
+
 A time is a ratio to the anchor times the anchor's nominal time on this board, the median over all its
 judgements.  With `geom` and `last` the nominal time cancels out of every comparison; with `mean` it weighs
 the cases, so that late judgements may move a close call of earlier days.
@@ -20,7 +22,7 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
-from harness.judgement import Duel, Judgement, Mode, Timing
+from harness.judgement import Claim, Duel, Judgement, Mode, Timing, ToldTiming, told_time
 from harness.stats import MIN_PAIRS, Interval, beats, median, ratio_interval, score
 from harness.task import Board
 from harness.verdict import Verdict
@@ -32,12 +34,15 @@ MAX_POOLED = 20
 
 @dataclass(frozen=True, kw_only=True)
 class CaseTime:
-    """One benchmark of a row.  `ratio` is to the anchor; `time_us` is `ratio` times `nominal_us`."""
+    """One benchmark of a row.  `ratio` is to the anchor; `time_us` is `ratio` times `nominal_us`.
+
+    A time that was told by the task's own program has no anchor beside it: only `time_us`.
+    """
 
     params: Mapping[str, Any]
     time_us: Interval
-    ratio: Interval
-    nominal_us: float
+    ratio: Interval | None = None
+    nominal_us: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +69,11 @@ class Row:
     champion: bool
 
     @property
+    def claim(self) -> Claim:
+        """The weakest of its judgements' claims."""
+        return max((one.claim for one in self.judgements), key=list(Claim).index)
+
+    @property
     def facts(self) -> dict[str, Any]:
         """The row for scripts: times in microseconds, the gap as a share."""
         return {
@@ -79,6 +89,7 @@ class Row:
             "judgements": len(self.judgements),
             "champion": self.champion,
             "unwalled": self.unwalled,
+            "claim": self.claim,
             "note": self.note,
         }
 
@@ -131,8 +142,8 @@ def standings(board: Board, judgements: Sequence[Judgement], *, allow_unwalled: 
     ours = [one for one in judgements if (one.task, one.gpu) == (board.task.name, board.gpu)]
     current = [one for one in ours if one.edition == board.edition]
     cases = [_shape(case.params) for case in board.benchmarks]
-    counted = [one for one in current if _ranks(one, cases, allow_unwalled)]
-    season = _Season(board.ranking_by, _nominal_us(counted))
+    counted = [one for one in current if _ranks(one, board, cases, allow_unwalled)]
+    season = _Season(board, _nominal_us(counted))
     for judgement in counted:
         season.add(judgement)
     return Standings(
@@ -145,15 +156,18 @@ def standings(board: Board, judgements: Sequence[Judgement], *, allow_unwalled: 
     )
 
 
-def _ranks(judgement: Judgement, cases: list[dict[str, Any]], allow_unwalled: bool) -> bool:
+def _ranks(judgement: Judgement, board: Board, cases: list[dict[str, Any]], allow_unwalled: bool) -> bool:
     is_own = allow_unwalled and judgement.mode is Mode.RANKED and judgement.verdict is Verdict.ACCEPTED
     if not (judgement.is_rankable or is_own):
         return False
     # An edition fixes the cases: another list is no judgement of this board, whatever it says it is.
     if [_shape(case.params) for case in judgement.benchmarks] != cases:
         return False
+    # What was told is no time of a board that the referee judges, and the other way round.
+    if not board.task.is_refereed:
+        return all(case.told for case in judgement.benchmarks)
     # Fewer pairs give an interval that claims too much.
-    return all(len(timing.submission) >= MIN_PAIRS for timing in _timings(judgement))
+    return all(case.timing and len(case.timing.submission) >= MIN_PAIRS for case in judgement.benchmarks)
 
 
 def _shape(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,6 +182,26 @@ def _timings(judgement: Judgement) -> list[Timing]:
 def _nominal_us(judgements: Sequence[Judgement]) -> tuple[float, ...]:
     anchors = zip(*([timing.anchor_us for timing in _timings(one)] for one in judgements), strict=True)
     return tuple(median(column) for column in anchors)
+
+
+def case_times(judgements: Sequence[Judgement], nominal_us: Sequence[float]) -> tuple[CaseTime, ...]:
+    """The times of a file's judgements, pooled; `nominal_us` are of the board's anchor, where it has one."""
+    cases = [case.params for case in judgements[-1].benchmarks if case.time_us]
+    if not (timings := [*zip(*map(_timings, judgements), strict=True)]):
+        return tuple(map(_told_time, cases, zip(*map(_told, judgements), strict=True)))
+    ratios = [_pooled_ratio(one) for one in timings]
+    return tuple(
+        CaseTime(params=params, time_us=ratio.scaled(us), ratio=ratio, nominal_us=us)
+        for params, ratio, us in zip(cases, ratios, nominal_us, strict=False)
+    )
+
+
+def _told(judgement: Judgement) -> list[ToldTiming]:
+    return [case.told for case in judgement.benchmarks if case.told]
+
+
+def _told_time(params: Mapping[str, Any], told: Sequence[ToldTiming]) -> CaseTime:
+    return CaseTime(params=params, time_us=told_time([run for one in told for run in one.runs]))
 
 
 # The fold.
@@ -200,12 +234,7 @@ class _File:
 
     @cached_property
     def cases(self) -> tuple[CaseTime, ...]:
-        pooled = zip(*map(_timings, self.judgements[-MAX_POOLED:]), strict=True)
-        ratios = [_pooled_ratio(timings) for timings in pooled]
-        return tuple(
-            CaseTime(params=case.params, time_us=ratio.scaled(us), ratio=ratio, nominal_us=us)
-            for case, ratio, us in zip(self.newest.benchmarks, ratios, self._nominal_us, strict=True)
-        )
+        return case_times(self.judgements[-MAX_POOLED:], self._nominal_us)
 
     @cached_property
     def score_us(self) -> Interval:
@@ -260,8 +289,9 @@ class _Author:
 class _Season:
     """Everything that has happened on a board up to some judgement."""
 
-    def __init__(self, ranking_by: str, nominal_us: tuple[float, ...]) -> None:
-        self.ranking_by = ranking_by
+    def __init__(self, board: Board, nominal_us: tuple[float, ...]) -> None:
+        self.ranking_by = board.ranking_by
+        self.has_duels = board.task.is_refereed
         self.nominal_us = nominal_us
         self.authors: dict[str, _Author] = {}
         self.champion: _Author | None = None
@@ -277,6 +307,15 @@ class _Season:
         elif self._is_won(judgement):
             assert judgement.duel
             self._crown(author, file, gain=1 - judgement.duel.ratio.value)
+        if not self.has_duels:
+            self._crown_the_best(self.champion or author)
+
+    def _crown_the_best(self, champion: _Author) -> None:
+        """Without duels, who beats the first place takes it; also when pooling has moved the times."""
+        best = min(self.authors.values(), key=lambda one: one.standing.score_us.value)
+        if best is not champion and beats(best.standing.score_us, champion.standing.score_us):
+            gain = 1 - best.standing.score_us.value / champion.standing.score_us.value
+            self._crown(best, best.standing, gain)
 
     def is_with_champion(self, duel: Duel) -> bool:
         """Whether a duel was with the file that stands first now: with any other it decides nothing."""
@@ -368,7 +407,7 @@ def _row(season: _Season, champion: _Author, author: _Author, *, rank: int, band
         lines=submission.lines,
         judgements=tuple(file.judgements),
         first_at=file.first_at,
-        note="" if author is champion else _note(file, champion, has_lost=has_lost),
+        note=_note(file, champion, has_lost=has_lost) if season.has_duels and author is not champion else "",
         unwalled=any(map(is_unwalled, file.judgements)),
         champion=author is champion,
     )
