@@ -1,0 +1,242 @@
+"""Boards whose times a task's own program takes: ranked among themselves, without anchor and duel, and marked as such."""
+
+import hashlib
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from harness.bundle import read_bundle
+from harness.judgement import (
+    CaseKind,
+    CaseResult,
+    Claim,
+    HarnessInfo,
+    Judgement,
+    Machine,
+    Mode,
+    Run,
+    SandboxInfo,
+    SubmissionInfo,
+    Timing,
+    ToldRun,
+    ToldTiming,
+    told_time,
+)
+from harness.task import Board, Evaluator, Work, load_task
+from harness.verdict import Verdict
+from scripts.artifact import why_below_the_floor
+from scripts.board import standings_table
+from scripts.cli import run
+from scripts.ledger import Ledger
+from scripts.local import show
+from scripts.packing import pack
+from scripts.publish import build_site
+from scripts.rematch import find_due_duels
+from scripts.report import render
+from scripts.request import Request, make_id
+from scripts.settings import Gpu
+from scripts.standings import Standings, standings
+from scripts.terminal import console
+
+SET = Path(__file__).parent / "kernelbot" / "own.yaml"
+START = datetime(2026, 11, 2, tzinfo=UTC)
+SPREAD = (-1.0, -0.6, -0.2, 0.2, 0.6, 1.0)
+AC = Verdict.ACCEPTED
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Board:
+    out = tmp_path_factory.mktemp("tasks")
+    assert run(["task", "import", str(SET), "--out", str(out)]) == 0
+    return load_task(out / "rowsum").board("CPU")
+
+
+def told_run(mean_us: float, order: int = 0, **rest: Any) -> ToldRun:
+    fields: dict[str, Any] = {"calls": 20, "std_us": mean_us / 50, "err_us": mean_us / 200, "seed": 7}
+    fields |= {"best_us": mean_us * 0.9, "worst_us": mean_us * 1.3}
+    return ToldRun(order=order, mean_us=mean_us, **(fields | rest))
+
+
+def told(mean_us: float, processes: int = 6) -> ToldTiming:
+    runs = [told_run(mean_us * (1 + 0.001 * share), order) for order, share in enumerate(SPREAD[:processes])]
+    return ToldTiming.of(tuple(runs), "" if processes == 6 else f"{processes} of 6 processes fitted into the time")
+
+
+def judged(board: Board, login: str, *times_us: float, minute: int = 0, file: str = "", **rest: Any) -> Judgement:
+    cases = [CaseResult(kind=CaseKind.BUILD, params={}, verdict=AC, seconds=1.0)]
+    cases += [
+        CaseResult(kind=CaseKind.TEST, params=dict(case.params), verdict=AC, seconds=1.0, seed=3)
+        for case in board.tests
+    ]
+    cases += [
+        CaseResult(kind=CaseKind.BENCHMARK, params=dict(case.params), verdict=AC, seconds=1.0, told=told(time_us))
+        for case, time_us in zip(board.benchmarks, times_us, strict=True)
+    ]
+    at = START + timedelta(minutes=minute)
+    fields: dict[str, Any] = {
+        "task": board.task.name, "edition": board.edition, "gpu": board.gpu, "mode": Mode.RANKED,
+        "submission": SubmissionInfo(login=login, digest=hashlib.sha256((file or login).encode()).hexdigest(), lines=9),
+        "verdict": AC, "message": "", "cases": tuple(cases), "claim": Claim.SELF_TIMED,
+        "machine": Machine(
+            device="CPU", cpu="AMD EPYC", cores=2, memory_gib=8.0, os="Linux", python="3.11", torch="2.13", quiet=True
+        ),
+        "sandbox": SandboxInfo(kind="bubblewrap", stop="signals"),
+        "harness": HarnessInfo(version="0.1.0", method=1, digest="0" * 64),
+        "started_at": at, "finished_at": at + timedelta(seconds=9),
+    }  # fmt: skip
+    return Judgement(**(fields | rest))
+
+
+def places(table: Standings) -> list[tuple[int, str]]:
+    return [(row.band, row.login) for row in table.rows]
+
+
+# The judgement.
+
+
+def test_a_told_time_is_written_and_read_and_never_claims_more(board):
+    judgement = judged(board, "ada", 100.0, 200.0)
+    again = Judgement.from_json(judgement.to_json())
+    assert again.benchmarks == judgement.benchmarks
+    assert again.benchmarks[0].time_us == pytest.approx(100.0)
+    for claim in (Claim.BOUNDED, Claim.INSIDE_TIMED):
+        with pytest.raises(ValidationError, match="claims no more than self-timed"):
+            judged(board, "ada", 100.0, 200.0, claim=claim)
+
+
+def test_six_processes_make_an_interval_and_fewer_say_what_they_know():
+    many, one = told(100.0), told(100.0, processes=1)
+    assert (many.time_us.low, many.time_us.high) == (pytest.approx(99.9), pytest.approx(100.1))
+    assert (one.time_us.low, one.time_us.high) == (pytest.approx(98.921, abs=0.01), pytest.approx(100.879, abs=0.01))
+    # No time is below its best call, however large its error.
+    wild = told_run(100.0, err_us=1e6)
+    assert told_time([wild]).low == pytest.approx(90.0)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"best_us": 101.0}, {"worst_us": 99.0}, {"calls": 0}, {"std_us": -1.0}, {"mean_us": float("nan")}]
+)
+def test_a_run_that_contradicts_itself_is_no_run(changes):
+    with pytest.raises(ValidationError):
+        told_run(100.0, **changes) if "mean_us" not in changes else told_run(changes["mean_us"])
+
+
+def test_a_time_that_does_not_follow_from_its_runs_is_refused():
+    with pytest.raises(ValidationError, match="does not follow"):
+        ToldTiming(runs=told(100.0).runs, time_us=told(50.0).time_us)
+
+
+def test_a_benchmark_has_one_kind_of_time(board):
+    call = Run(order=0, warmups_us=(), samples_us=(5.0,), seeds=(1,))
+    timing = Timing.of((call,) * 6, (call,) * 6, overhead_us=1.0, bound_us=1.0, steady=True, note="")
+    with pytest.raises(ValidationError, match="either taken by the referee or told"):
+        CaseResult(kind=CaseKind.BENCHMARK, params={}, verdict=AC, seconds=1.0, timing=timing, told=told(5.0))
+
+
+# Standings.
+
+
+def test_who_is_faster_beyond_a_tie_takes_first_place_without_a_duel(board):
+    judgements = [
+        judged(board, "ada", 100.0, 200.0),
+        judged(board, "bob", 99.7, 199.8, minute=1),
+        judged(board, "cleo", 50.0, 100.0, minute=2),
+        judged(board, "dan", 80.0, 160.0, minute=3),
+    ]
+    table = standings(board, judgements)
+    assert places(table) == [(1, "cleo"), (2, "dan"), (3, "ada"), (3, "bob")]
+    assert [row.note for row in table.rows] == [""] * 4
+    assert [(record.login, record.gain) for record in table.records] == [("ada", None), ("cleo", pytest.approx(0.5))]
+    assert {row.claim for row in table.rows} == {Claim.SELF_TIMED}
+    assert table.nominal_us == ()
+
+
+def test_judgements_of_one_file_are_pooled_and_first_place_follows(board):
+    lucky = judged(board, "ada", 90.0, 180.0)
+    second = judged(board, "bob", 100.0, 200.0, minute=1)
+    pooled = [judged(board, "ada", 130.0, 260.0, minute=minute) for minute in (2, 3, 4)]
+    assert places(standings(board, [lucky, second])) == [(1, "ada"), (2, "bob")]
+    assert places(standings(board, [lucky, second, *pooled])) == [(1, "bob"), (2, "ada")]
+
+
+def test_no_duel_is_ever_due(board):
+    table = standings(board, [judged(board, "ada", 100.0, 200.0), judged(board, "bob", 99.9, 199.9, minute=1)])
+    assert places(table) == [(1, "ada"), (1, "bob")]
+    assert not list(find_due_duels([table], []))
+
+
+def test_what_was_told_does_not_rank_where_the_referee_judges(board):
+    forged = judged(board, "mallory", 0.001, 0.001)
+    refereed = replace(board.task, evaluator=Evaluator.REFEREE).board("CPU")
+    moved = forged.model_copy(update={"edition": refereed.edition})
+    table = standings(refereed, [moved])
+    assert (table.rows, table.unranked) == ((), 1)
+
+
+def test_a_time_below_the_hardwares_floor_is_seen_also_where_it_was_told(board):
+    work = Work(bytes="10**9", flops=None)
+    heavy = replace(board.task, work=work).board("CPU")
+    gpu = Gpu(runs_on="ubuntu-latest", bandwidth_gbs=100.0)
+    assert "below the hardware's floor of 10000.0" in why_below_the_floor(judged(heavy, "ada", 5.0, 5.0), heavy, gpu)
+
+
+# Where it is shown.
+
+
+def test_comment_and_terminal_say_it_and_speak_of_no_anchor(board, capsys):
+    judgements = [judged(board, "ada", 100.0, 200.0), judged(board, "bob", 150.0, 300.0, minute=1)]
+    text = render(judgements[-1], board, standings(board, judgements))
+    assert "| Benchmark | Time, self-timed | Best call | Against first place |" in text
+    assert "| 150.0 µs ±0.1 % | 134.9 µs | +50.0 % |" in text
+    assert "could forge verdict and times" in text
+    assert "nchor" not in text and "bounds these times" not in text
+    show(judgements[0], console())
+    console().print(standings_table(standings(board, judgements)))
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Benchmarks, self-timed" in said and "could forge verdict and times" in said
+    assert "self-timed, so no more than their word: ada, bob" in said
+
+
+def test_a_failed_judging_says_it_too(board):
+    build = CaseResult(kind=CaseKind.BUILD, params={}, verdict=Verdict.COMPILE_ERROR, message="no", seconds=1.0)
+    failed = judged(board, "ada", 1.0, 1.0).model_copy(
+        update={"cases": (build,), "verdict": Verdict.COMPILE_ERROR, "message": "no"}
+    )
+    assert "could forge verdict and times" in render(failed, board)
+
+
+def test_the_site_marks_each_row_and_each_page(board, tmp_path):
+    ledger = Ledger(tmp_path / "ledger")
+    for number, login in enumerate(("ada", "bob")):
+        ledger.append(judged(board, login, 100.0 + number * 50, 200.0, minute=number), f"r{number}")
+    report = build_site([board.task], ledger, tmp_path / "_site", title="Cup", submissions=lambda _: "x = 1\n")
+    assert not report.faults
+    page = (tmp_path / "_site" / "rowsum" / "CPU" / "index.html").read_text()
+    assert page.count('<span class="tag">self-timed</span>') == 2
+    assert page.count("could forge verdict and times") == 1
+    (entry,) = (tmp_path / "_site" / "rowsum" / "CPU" / "ada").glob("*/index.html")
+    shown = entry.read_text()
+    assert '<span class="tag">self-timed</span>' in shown and "Speed-up" not in shown and "Every sample" not in shown
+    assert "No anchor runs beside it" in shown
+    facts = json.loads((tmp_path / "_site" / "rowsum" / "CPU" / "board.json").read_text())
+    assert [(row["claim"], row["cases"][0]["ratio"]) for row in facts["rows"]] == [("self-timed", None)] * 2
+
+
+# To the machine that judges.
+
+
+def test_a_bundle_carries_the_program_and_its_headers(board):
+    task = load_task(board.task.folder.parent / "rowsum_cu")
+    source = task.examples[0].path.read_bytes()
+    request = Request(
+        id=make_id(1, "a" * 40, "CPU", Mode.RANKED, 1), user_id=1, login="ada", pull_request=1, head_sha="a" * 40, blob_sha="b" * 40, task=task.name, gpu="CPU",
+        mode=Mode.RANKED, digest=hashlib.sha256(source).hexdigest(), asked_at=START, asked_by=1, reason="opened",
+    )  # fmt: skip
+    with read_bundle(pack(request.to_json().encode(), task, source, None, b"PK")).open_board() as unpacked:
+        assert unpacked.task.files.keys() == {"eval.cu", "task.h"}
+        assert unpacked.edition == task.board("CPU").edition
