@@ -11,6 +11,9 @@
       └─ duel        the same, against the champion; `judge.duel` plays any two files so
          → judgement.Judgement                           one JSON file; never edited
 
+A task that brings its own program takes another way: script.Script builds and runs it in a player's place (program),
+and reads what it says, line by line, as hostile text (popcorn).
+
 Only bytes cross from player to referee: `protocol` says which.  `harness` imports nothing of `scripts`; the
 half that needs no torch (task, submission, verdict, judgement, stats, errors) is what `scripts` may import.
 """

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from harness.errors import TaskError
 from harness.examples import GPU, CheckOrder
-from harness.task import Evaluator, Task
+from harness.task import Task
 from harness.verdict import Verdict
 from scripts.packing import task_files, zip_of
 from scripts.pulls import ChangedFile
@@ -79,8 +79,6 @@ def _plan_of(name: str, tree: TaskTree, changed: Collection[str]) -> TaskPlan | 
 def _why_not_run(task: Task) -> str:
     if GPU not in task.gpus:
         return f"has no board {GPU}: GitHub's machines cannot run it; `pullrank task check` on one of yours can"
-    if task.evaluator is not Evaluator.REFEREE:
-        return "brings its own evaluator, which `/check` does not run; `pullrank task check` on a machine of yours may"
     return ""
 
 

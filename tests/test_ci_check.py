@@ -22,6 +22,7 @@ from harness.task import load_task
 from harness.verdict import Verdict
 from scripts.checks import CheckState
 from scripts.ci_check import CheckError, require_asked
+from scripts.cli import run
 from scripts.packing import zip_of
 from scripts.pulls import ChangedFile
 from scripts.pyz import build_pyz
@@ -547,6 +548,24 @@ def test_a_tasks_own_code_finds_nothing_behind_the_walls(tmp_path: Path) -> None
     assert (seen["server"], seen["cloud"]) == ("ConnectionRefusedError", "OSError")
     assert seen["shown"] == "OSError" and seen["sudo"] == "OSError" and seen["uid"] != 0
     assert seen["processes"] < 20
+
+
+@needs_walls
+@pytest.mark.parametrize("name", ["rowsum", "rowsum_cu"])
+def test_a_task_with_a_program_of_its_own_is_judged_behind_both_walls(tmp_path: Path, name: str) -> None:
+    assert run(["task", "import", str(ROOT / "tests/kernelbot/own.yaml"), "--out", str(tmp_path / "made")]) == 0
+    folder = tmp_path / "made" / name
+    whole = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+    chosen = ("examples/accepted/by_", "examples/wrong_answer/", "examples/run_time_error/crashes")
+    files = {
+        f"tasks/{name}/{path}": text
+        for path, text in whole.items()
+        if not path.startswith("examples/") or path.startswith(chosen)
+    }
+    code, out = run_check(*packed(tmp_path, files, name))
+    assert code == 0
+    got = {Path(one.example).parent.name: one.got for one in read_results((out / "checked.jsonl").read_bytes())}
+    assert got == {"accepted": "AC", "wrong_answer": "WA", "run_time_error": "RTE"}
 
 
 FORGERY = """
