@@ -32,6 +32,8 @@ _CASE_FIELDS = {
     CaseKind.BENCHMARK: {"spec", "status", "error", "message", "report", "runs", *TIMES},
 }
 _KEY = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_OURS = re.compile(r"check$|(test|benchmark)-count$|(test|benchmark)\.")
+"""What the protocol's own keys begin with."""
 _CASE_KEY = re.compile(r"(test|benchmark)\.(0|[1-9][0-9]{0,5})\.([a-z]+)")
 _COUNT = re.compile(r"0|[1-9][0-9]{0,9}")
 _NUMBER = re.compile(r"[0-9]{1,20}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?")
@@ -71,11 +73,8 @@ class Lines:
         self._bytes = 0
         self._number = 0
         self._said: dict[str, str] = {}
-
-    @property
-    def done(self) -> int:
-        """Of how many cases it has begun to speak; for those who watch."""
-        return len({key.split(".")[1] for key in self._said if key.startswith(f"{self.kind}.")})
+        self._message = ""
+        """The key of a message that the next line may go on with, where its program does not escape new lines."""
 
     @property
     def is_complete(self) -> bool:
@@ -128,22 +127,28 @@ class Lines:
         if not text.strip():
             return
         key, colon, value = (part.strip() for part in text.partition(":"))
+        if not (colon and _OURS.match(key)) and self._message and not self.is_complete:
+            if len(self._said[self._message]) < MAX_MESSAGE:
+                self._said[self._message] += f"\n{text.rstrip()}"
+            return
         if not colon or not _KEY.fullmatch(key):
             raise self._refusal(f"not 'key: value' but {_quote(text)}")
         if key in self._said:
             raise self._refusal(f"'{key}' stands twice")
         if self.is_complete:
             raise self._refusal(f"'{key}' comes after the verdict")
-        self._require_sense(key, value)
-        self._said[key] = value
+        if _OURS.match(key):
+            self._require_sense(key, value)
+            self._said[key] = value
+            self._message = key if key.endswith((".error", ".message")) else ""
 
     def _require_sense(self, key: str, value: str) -> None:
-        """Keys that are none of ours pass; those that are say what they may."""
+        """What is said under a key of the protocol's; all others are read past."""
         if key == "check":
             self._require(value in ("pass", "fail"), key, value, "pass or fail")
-        elif key in ("test-count", "benchmark-count"):
+        elif key.endswith("-count"):
             self._require(key == f"{self.kind}-count" and value == str(self.cases), key, value, self._cases)
-        elif key.startswith(("test.", "benchmark.")):
+        else:
             case = _CASE_KEY.fullmatch(key)
             if not case or case[3] not in _CASE_FIELDS[self.kind]:
                 raise self._refusal(f"'{key}' is no key of a {self.kind}")

@@ -75,6 +75,15 @@ def test_other_keys_blank_lines_and_windows_line_ends_pass():
     assert all(told(b"system.gpu: none\r\n\r\n" + TESTS + b"test.1.status: pass\r\ncheck: pass\r\n"))
 
 
+def test_a_message_may_go_on_over_lines_until_the_next_key_of_the_protocol():
+    text = (
+        TESTS
+        + b"test.1.status: fail\ntest.1.error: two differ\n  (0, 1): 3\nexpected: 4\ngot: 5\ngot: 6\ncheck: fail\n"
+    )
+    _, second = told(text)
+    assert second and second.message == "two differ\n  (0, 1): 3\nexpected: 4\ngot: 5\ngot: 6"
+
+
 def test_what_was_not_said_is_missing_and_no_verdict_follows_from_it():
     lines = Lines(CaseKind.TEST, 2)
     lines.feed(TESTS + b"test.1.status: pa")
