@@ -18,6 +18,7 @@ from typing import Any
 
 from harness import clock
 from harness.clock import NULL_KERNEL, SAMPLES, WARMUPS, Windows
+from harness.compile import Recipe
 from harness.errors import JudgeError
 from harness.judgement import MAX_MESSAGE, CaseKind, CaseResult, Mode, Timing
 from harness.progress import OnProgress, Progress
@@ -86,11 +87,14 @@ class Phase:
 class Arena:
     """Where sides play on one board."""
 
-    def __init__(self, board: Board, mode: Mode, sandbox: Sandbox, on_progress: OnProgress) -> None:
+    def __init__(
+        self, board: Board, mode: Mode, sandbox: Sandbox, on_progress: OnProgress, recipe: Recipe | None = None
+    ) -> None:
         self.board = board
         self.mode = mode
         self.sandbox = sandbox
         self.on_progress = on_progress
+        self.recipe = recipe
         self.reference = Reference(board)
         self.logs: dict[str, str] = {}
         """By the name of an entry: the end of what its last player printed."""
@@ -99,7 +103,8 @@ class Arena:
 
     def entry(self, name: str, submission: Submission) -> Entry:
         shared = {file: content.decode() for file, content in self.board.task.shared_files.items()}
-        return Entry(name=name, files={**shared, "submission.py": submission.text})
+        recipe = self.recipe if submission.is_compiled else None
+        return Entry(name=name, files={**shared, submission.name: submission.text}, recipe=recipe)
 
     def seed(self) -> int:
         # 31 bits: every library's generator takes as many.
@@ -131,14 +136,19 @@ class Arena:
         return [build, *self._play_tests(entry, label)]
 
     def build(self, entry: Entry, cases: list[Case]) -> CaseResult:
-        """Import a submission and call it once per shape on throw-away inputs; its caches are sealed after."""
+        """Import a submission and call it once per shape on throw-away inputs; its caches are sealed after.
+
+        What is compiled is sealed before anything of it runs: what is played is what its source says.
+        """
         limits = self.board.limits
         start = time.monotonic()
+        if entry.recipe and (foul := self._compile(entry, entry.recipe)):
+            return result(CaseKind.BUILD, {}, foul, start)
         # A first call may compile, and may take a good part of the build's time for it.
         call_s = max(limits.case_timeout_s, limits.compile_timeout_s / 4)
         deadline = Deadline.of(limits.compile_timeout_s, call_s)
-        foul: Foul | None = None
-        with self._seat(entry, building=True) as player:
+        foul = None
+        with self._seat(entry, building=not entry.recipe) as player:
             try:
                 table = Table(player, self.reference)
                 table.load(limits.compile_timeout_s)
@@ -149,6 +159,14 @@ class Arena:
             except Foul as error:
                 foul = error
         return result(CaseKind.BUILD, {}, foul, start)
+
+    def _compile(self, entry: Entry, recipe: Recipe) -> Foul | None:
+        with self._seat(entry, building=True) as player:
+            try:
+                Table(player, self.reference).compile(recipe, self.board.limits.compile_timeout_s)
+            except Foul as foul:
+                return foul
+        return None
 
     def require_build(self, entry: Entry) -> None:
         """Build an entry for the benchmarks.  Raises SideFoul."""

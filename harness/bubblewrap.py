@@ -11,7 +11,7 @@ import os
 import shlex
 import site
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness import walls
@@ -33,6 +33,7 @@ ENVIRONMENT = {
     "TRITON_CACHE_DIR": "/cache/triton",
     "NUMBA_CACHE_DIR": "/cache/numba",
     "XDG_CACHE_HOME": "/cache/xdg",
+    "PULLRANK_BUILD": "/cache/build",
     # glibc gives freed memory back by thresholds that move with what was freed last: one and the same kernel took 1.4
     # or 6 ms, by the number of the call.  Fixed, and as high as they go, a player warms up once and stays warm.
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
@@ -49,9 +50,9 @@ def remedy() -> str:
     return "; in a container, user namespaces and mounts must be allowed (say, --security-opt seccomp=unconfined)"
 
 
-def command(stage: Path, program: list[str]) -> list[str]:
-    """`program` behind bubblewrap's walls; as another user where we are root."""
-    return _as_nobody(stage, lambda libraries: _walls(stage, libraries, program))
+def command(stage: Path, program: list[str], shown: Sequence[str] = ()) -> list[str]:
+    """`program` behind bubblewrap's walls; as another user where we are root.  `shown` are further folders to see."""
+    return _as_nobody(stage, lambda libraries: _walls(stage, libraries, shown, program))
 
 
 def enclosing_command(stage: Path, shown: Path, program: list[str]) -> list[str]:
@@ -114,7 +115,7 @@ def _outer_walls(shown: Path, libraries: dict[str, str], program: list[str]) -> 
     return [*arguments, "--ro-bind", str(shown), str(shown), "--remount-ro", "/", "--chdir", "/tmp", "--", *program]
 
 
-def _walls(stage: Path, libraries: dict[str, str], program: list[str]) -> list[str]:
+def _walls(stage: Path, libraries: dict[str, str], shown: Sequence[str], program: list[str]) -> list[str]:
     arguments = _namespaces("player")
     # For the warm parent alone, in its own user namespace: to build each player's inner walls.
     for capability in ("CAP_SYS_ADMIN", "CAP_SETPCAP", "CAP_DAC_OVERRIDE"):
@@ -126,6 +127,8 @@ def _walls(stage: Path, libraries: dict[str, str], program: list[str]) -> list[s
     for path, source in libraries.items():
         # Also where it belongs: the warm parent starts from there.
         arguments += ["--ro-bind", source, path, *(["--ro-bind", source, inside[path]] if inside[path] != path else [])]
+    for path in shown:
+        arguments += ["--ro-bind", path, path]
     if (stage / "player").exists():
         arguments += ["--ro-bind", str(stage / "player"), "/player"]
     return [*arguments, "--remount-ro", "/", "--chdir", "/", "--", *program]

@@ -5,6 +5,7 @@
     submission.py                    the participant's file (submission.cu for `lang: cu`)
     champion.py  champion.json       the first place's file, and its times; only where a duel may be due
     tasks/<task>/...  tasks/...      the task as it is on `main`, with the shared files around it
+    toolchain.json                   what the board's machines compile with, as `main` says
     harness.pyz                      the judge itself, as it is on `main`
 
 `scripts/packing.py` writes one.  It is never unpacked by the names that it brings: members are read into memory, names,
@@ -22,7 +23,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -35,8 +36,10 @@ from harness.stats import Interval
 from harness.submission import Champion, Submission
 from harness.task import Board, load_task
 from harness.task_values import MAX_FILE_BYTES
+from harness.toolchain import Toolchain
 
 HARNESS = "harness.pyz"
+TOOLCHAIN = "toolchain.json"
 MAX_BYTES = 32 * 1024 * 1024
 """Of the zip, and of all its members together."""
 
@@ -50,11 +53,12 @@ _SIZES = {
     "manifest.json": _MAX_FACTS,
     "request.json": _MAX_FACTS,
     "champion.json": _MAX_FACTS,
+    TOOLCHAIN: _MAX_FACTS,
     HARNESS: 4 * 1024 * 1024,
     **{f"{who}.{kind}": submission_file.MAX_BYTES for who in ("submission", "champion") for kind in ("py", "cu")},
 }
 _SETS = tuple(
-    {"request.json", HARNESS, f"submission.{kind}", *champion}
+    {"request.json", TOOLCHAIN, HARNESS, f"submission.{kind}", *champion}
     for kind in ("py", "cu")
     for champion in ((), ("champion.json", f"champion.{kind}"))
 )
@@ -110,6 +114,7 @@ class Bundle:
     submission: Submission
     champion: Champion | None
     task_files: Mapping[str, bytes]
+    toolchain: Toolchain
     harness: bytes
 
     @contextlib.contextmanager
@@ -125,7 +130,7 @@ class Bundle:
             task = load_task(tree / self.order.task)
             if task.submission_name != self.submission.name:
                 raise TaskError(f"{task.name} wants a {task.submission_name}, not a {self.submission.name}")
-            yield task.board(self.order.gpu)
+            yield replace(task.board(self.order.gpu), toolchain=self.toolchain)
 
 
 def read_bundle(content: bytes, digest: str | None = None) -> Bundle:
@@ -154,6 +159,7 @@ def read_bundle(content: bytes, digest: str | None = None) -> Bundle:
         ),
         champion=_read_champion(members, suffix) if "champion.json" in members else None,
         task_files=task_files_of(members),
+        toolchain=parse_facts(Toolchain, TOOLCHAIN, members),
         harness=members[HARNESS],
     )
 

@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from harness import __version__, machine
-from harness.errors import JudgeError, TaskError
+from harness.compile import recipe_of
+from harness.errors import JudgeError, SubmissionError, TaskError
 from harness.judgement import (
     MAX_MESSAGE,
     CaseKind,
@@ -59,9 +60,10 @@ def judge(
 
     Raises:
         TaskError: the task's own files are at fault.
+        SubmissionError: the file is of another language than the task's.
         JudgeError: this machine is.  A participant's trouble is never raised: it is in the judgement.
     """
-    _require_supported(board, mode)
+    _require_supported(board, mode, submission)
     frame = _Frame(board, sandbox, run_url)
     if fault := submission.find_fault(needs_kernel=board.task.is_refereed):
         return frame.judgement(submission, mode, _refuse(fault))
@@ -106,7 +108,7 @@ def duel(
     Raises:
         TaskError, JudgeError: as `judge` does; also if the duel does not fit into its time.
     """
-    _require_supported(board, Mode.TEST)
+    _require_supported(board, Mode.TEST, a, b)
     if not board.task.is_refereed:
         raise TaskError(f"{board.task.name}: its own program takes the times, one file at a time: it knows no duels")
     frame = _Frame(board, sandbox)
@@ -126,13 +128,14 @@ def duel(
 @contextlib.contextmanager
 def open_arena(board: Board, mode: Mode, kind: Kind, on_progress: OnProgress | None = None) -> Iterator[Arena]:
     """The walls of a judging, and inside them all that its sides share."""
-    with Sandbox(kind, memory_gib=board.limits.memory_gib) as sandbox:
+    recipe = recipe_of(board) if board.task.is_compiled else None
+    with Sandbox(kind, memory_gib=board.limits.memory_gib, shown=recipe.shown if recipe else ()) as sandbox:
         # Only now: this imports torch, while the warm parent behind the walls does the same on its own core.
         from harness.arena import Arena
         from harness.devices import cpu
 
         with cpu.prepared():
-            yield Arena(board, mode, sandbox, on_progress or (lambda _: None))
+            yield Arena(board, mode, sandbox, on_progress or (lambda _: None), recipe)
 
 
 def _run_script(frame: _Frame, submission: Submission, mode: Mode, on_progress: OnProgress | None) -> _Outcome:
@@ -219,12 +222,14 @@ def _describe(submission: Submission) -> SubmissionInfo:
     )
 
 
-def _require_supported(board: Board, mode: Mode) -> None:
+def _require_supported(board: Board, mode: Mode, *files: Submission) -> None:
     task = board.task
     if board.gpu != "CPU":
         raise JudgeError(f"{task.name}: this judge has no device for the board {board.gpu}; it judges CPU boards")
     if task.multi_gpu:
         raise JudgeError(f"{task.name}: this judge has no devices for 'multi_gpu'; it judges CPU boards")
+    if wrong := next((file.name for file in files if file.name != task.submission_name), None):
+        raise SubmissionError(f"{task.name} wants a {task.submission_name}, not a {wrong}")
     if mode is Mode.RANKED and not task.ranks:
         raise TaskError(f"{task.name} never ranks: its code was rewritten for another device (device_alias)")
     if mode is Mode.PROFILE:

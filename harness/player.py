@@ -1,8 +1,8 @@
 """The untrusted side: the only file that imports a submission.
 
 It runs inside the walls, in a process forked from the warm parent, and does what it is told until it is
-killed: load, lay, go (see `protocol`).  Nothing here is trusted by the referee: a submission may patch all of
-it.  It is kept short because its cost is in every window, and a window's cost is what a cheat can gain.
+killed: compile, or load, lay, go (see `protocol`).  Nothing here is trusted by the referee: a submission may patch
+all of it.  It is kept short because its cost is in every window, and a window's cost is what a cheat can gain.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import os
 import socket
 import sys
 import traceback
+from types import ModuleType
 from typing import Any
 
 import torch
 
+from harness.library import compile_library, load_kernel
 from harness.protocol import ITEM_BYTES, MAX_DEPTH, MAX_MESSAGE, MAX_TEXT, write
 
 _DTYPE_NAMES = {getattr(torch, name): name for name in ITEM_BYTES if hasattr(torch, name)}
@@ -29,21 +31,27 @@ _MAX_BITS = 10_000
 """Of an integer: Python refuses to read numbers of more than 4300 digits."""
 
 
-def main(control: socket.socket, entry: str, threads: int) -> None:
-    """Serve the referee until it kills us.  `entry` is the folder that holds the submission."""
+def main(control: socket.socket, entry: str, library: str, threads: int) -> None:
+    """Serve the referee until it kills us.
+
+    Args:
+        entry: the folder that holds the submission.
+        library: what it is compiled to, if it is.
+    """
     torch.set_num_threads(threads)
     for stream in (sys.stdout, sys.stderr):
         assert isinstance(stream, io.TextIOWrapper)
         stream.reconfigure(line_buffering=True)  # what was printed before a crash is worth most
-    player = _Player(control, entry)
+    player = _Player(control, entry, library)
     while packet := control.recv(MAX_MESSAGE):
         player.obey(packet)
 
 
 class _Player:
-    def __init__(self, control: socket.socket, entry: str) -> None:
+    def __init__(self, control: socket.socket, entry: str, library: str) -> None:
         self.control = control
         self.entry = entry
+        self.library = library
         self.pid = os.getpid()
         self.kernel: Any = None
         self.tree: Any = None
@@ -53,7 +61,7 @@ class _Player:
 
     def obey(self, packet: bytes) -> None:
         command = _GO if packet == _GO_PACKET else json.loads(packet)
-        answer = {"load": self.load, "lay": self.lay, "go": self.go}[command["do"]]
+        answer = {"compile": self.compile, "load": self.load, "lay": self.lay, "go": self.go}[command["do"]]
         status = 1
         try:
             packet = answer(command)
@@ -70,18 +78,28 @@ class _Player:
         # While the referee is stopping us.  Fresh views each time: a kernel may transpose its argument in place.
         self.views = [tensor.detach() for tensor in self.inputs]
 
+    def compile(self, command: dict[str, Any]) -> bytes:
+        os.chdir(self.entry)
+        status, output = compile_library(command["command"], self.library)
+        return write({"is": "compiled", "status": status, "output": output})
+
     def load(self, _: dict[str, Any]) -> bytes:
         # Last in the path, so that `task.py` can hide nothing of the libraries.
         sys.path.append(self.entry)
         os.chdir(self.entry)
-        path = os.path.join(self.entry, "submission.py")
-        spec = importlib.util.spec_from_file_location("submission", path)
+        if os.path.exists(os.path.join(self.entry, "submission.py")):
+            self.kernel = self._import("submission").custom_kernel
+        else:
+            self.kernel = load_kernel(self._import("adapter"), self.library)
+        return write({"is": "loaded"})
+
+    def _import(self, name: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(name, os.path.join(self.entry, f"{name}.py"))
         assert spec and spec.loader
         module = importlib.util.module_from_spec(spec)
-        sys.modules["submission"] = module
+        sys.modules[name] = module
         spec.loader.exec_module(module)
-        self.kernel = module.custom_kernel
-        return write({"is": "loaded"})
+        return module
 
     def lay(self, command: dict[str, Any]) -> bytes:
         self.output = None
@@ -147,7 +165,8 @@ def _failure(error: Exception, entry: str) -> dict[str, Any]:
     """What the submission raised, told from its own first line on."""
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [number for number, frame in enumerate(frames) if frame.filename.startswith(entry)]
-    line = frames[theirs[-1]].lineno if theirs else None
+    own = [number for number in theirs if frames[number].filename.endswith("/submission.py")]
+    line = frames[own[-1]].lineno if own else None
     if isinstance(error, SyntaxError) and str(error.filename).startswith(entry):
         # Whoever raises it by hand may have put anything there.
         line = error.lineno if type(error.lineno) is int and 0 < error.lineno < 2**31 else None

@@ -5,6 +5,7 @@ One message is one packet of JSON on a SEQPACKET socket, so that there are no ha
 
     referee → player                          player → referee
                                               Ready                    the walls stand, the submission waits
+    Compile  a compiler's command             Compiled | Failed        make a library of it, where it is compiled
     Load                                      Loaded | Failed          import the submission
     Lay    tree of tensors without contents   Laid   addresses         make room for the inputs
     Go     scalars of the inputs              Done   tree | Failed     the window: one call of custom_kernel
@@ -37,6 +38,8 @@ MAX_LEAVES = 1024
 MAX_DIMENSIONS = 16
 MAX_SIZE = 2**48
 MAX_TEXT = 8_000
+MAX_OUTPUT = 10_000
+"""Of a compiler, in bytes: as JSON they take six times as much, at most."""
 
 LOG_HEADER = struct.Struct("<iiQ")
 """Start of a player's log, a memfd that its keeper writes: ended (0 or 1), wait status, bytes printed in all."""
@@ -110,6 +113,14 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
+class Compiled:
+    """How a compiler ended, and the beginning of what it printed, which is hostile text."""
+
+    status: int
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
 class Laid:
     addresses: tuple[int, ...]
 
@@ -129,7 +140,7 @@ class Failed:
     line: int | None
 
 
-Answer = Ready | Loaded | Laid | Done | Failed
+Answer = Ready | Compiled | Loaded | Laid | Done | Failed
 
 
 @functools.lru_cache(maxsize=8)
@@ -153,6 +164,8 @@ def read_answer(packet: bytes) -> Answer:
             return Ready()
         case {"is": "loaded", **rest} if not rest:
             return Loaded()
+        case {"is": "compiled", "status": int(status), "output": str(output), **rest} if not rest:
+            return Compiled(status, _text(output, MAX_MESSAGE))
         case {"is": "laid", "at": list(addresses), **rest} if not rest:
             return Laid(tuple(_integer(address) for address in addresses))
         case {"is": "done", "output": output, **rest} if not rest:

@@ -19,9 +19,10 @@ from typing import Any
 
 import torch
 
+from harness.compile import Recipe, explain, ran_out_of_memory
 from harness.devices import cpu
 from harness.errors import JudgeError, TaskError
-from harness.protocol import Answer, Done, Failed, Laid, Loaded, TensorSpec, tensors_of
+from harness.protocol import Answer, Compiled, Done, Failed, Laid, Loaded, TensorSpec, tensors_of
 from harness.reference import Reference
 from harness.sandbox import Player
 from harness.values import Deal, UnsupportedInput, collect, deal, elements_of, span_bytes
@@ -85,6 +86,26 @@ class Table:
         self._addresses: tuple[int, ...] = ()
         self._output: tuple[TensorSpec, ...] = ()
         self.running_s = 0.0
+
+    def compile(self, recipe: Recipe, seconds: float) -> None:
+        """Have the player compile the submission, which it does not run.
+
+        Raises:
+            Foul: it is no such source, or takes too much time or memory.
+            JudgeError: the compiler can't be run here.
+        """
+        self.player.send({"do": "compile", "command": recipe.command})
+        late = f"Compiling the submission took over {seconds:g} s (compile_timeout)."
+        answer = self.player.answer(time.monotonic() + seconds, late)
+        if isinstance(answer, Failed):
+            raise JudgeError(f"{recipe.command[0]} could not be run: {answer.error}: {answer.message}")
+        compiled = self._expect(answer, Compiled)
+        assert isinstance(compiled, Compiled)
+        if compiled.status == 0:
+            return
+        if ran_out_of_memory(compiled.output):
+            raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, "The compiler needs more memory than memory_gib grants.")
+        raise Foul(Verdict.COMPILE_ERROR, explain(compiled.status, compiled.output))
 
     def load(self, seconds: float, limit: str = "compile_timeout") -> None:
         """Have the player import the submission.  Raises Foul; on return the player is stopped."""

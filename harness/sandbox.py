@@ -25,13 +25,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from harness import bubblewrap, cgroup, freezer, leftovers, seccomp, walls
+from harness.compile import Recipe
 from harness.errors import JudgeError
 from harness.health import Health
 from harness.memory import Memory, memory_of
@@ -51,7 +52,16 @@ from harness.verdict import Foul, Verdict
 
 Kind = Literal["bubblewrap", "none"]
 
-_INSIDE = ("__init__.py", "zygote.py", "awake.py", "player.py", "protocol.py", "walls.py", "seccomp.py")
+_INSIDE = (
+    "__init__.py",
+    "zygote.py",
+    "awake.py",
+    "player.py",
+    "library.py",
+    "protocol.py",
+    "walls.py",
+    "seccomp.py",
+)
 """The modules of ours that a player may see: its own side of the border."""
 
 _START_S = 60.0
@@ -67,10 +77,11 @@ _CREDENTIALS = struct.Struct("3i")
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """What one side puts on the table: its files, and the name of the cache that its build fills."""
+    """What one side puts on the table: its files, the name of the cache that its build fills, how it is compiled."""
 
     name: str
     files: dict[str, str]
+    recipe: Recipe | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,11 +119,21 @@ def choose_kind(wanted: str) -> Kind:
 class Sandbox:
     """The walls of one judging: a warm parent, and at most one player at a time that is not stopped.
 
-    Pins this process to the first core and the players to the others, where there are others.
+    Pins this process to the first core and the players to the others, where there are others.  `shown` are folders of
+    this machine that players see beside the system's and Python's own.
     """
 
-    def __init__(self, kind: Kind, *, memory_gib: float, use_cgroup: bool = True, warm: bool = True) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        *,
+        memory_gib: float,
+        use_cgroup: bool = True,
+        warm: bool = True,
+        shown: Sequence[str] = (),
+    ) -> None:
         self.kind = kind
+        self._shown = shown
         self._warm = warm
         self._use_cgroup = use_cgroup
         self._health: Health | None = None
@@ -196,7 +217,7 @@ class Sandbox:
             environment["TMPDIR"] = str(stage / "tmp")
         self._errors = self._cleanup.enter_context(tempfile.TemporaryFile())
         self._warm_parent = subprocess.Popen(
-            bubblewrap.command(stage, python) if walled else python,
+            bubblewrap.command(stage, python, self._shown) if walled else python,
             stdin=subprocess.DEVNULL,
             stdout=self._errors,
             stderr=self._errors,

@@ -74,6 +74,10 @@ class Submission:
         return self.whole.digest if self.whole else hashlib.sha256(self.source).hexdigest()
 
     @property
+    def is_compiled(self) -> bool:
+        return not self.name.endswith(".py")
+
+    @property
     def text(self) -> str:
         return self.source.decode("utf-8-sig", "replace")
 

@@ -38,6 +38,7 @@ from harness.task_file import (
 )
 from harness.task_folder import Example, TaskFolder
 from harness.task_values import find_file
+from harness.toolchain import Toolchain
 
 __all__ = [
     "METHOD",
@@ -131,6 +132,11 @@ class Task:
         return f"submission.{self.lang}"
 
     @property
+    def is_compiled(self) -> bool:
+        """Whether the referee judges what a compiler makes of the submission."""
+        return self.lang is Language.CU and self.evaluator is Evaluator.REFEREE
+
+    @property
     def reference(self) -> str:
         """Source of reference.py; empty where the task's own evaluator needs none."""
         return self.files.get("reference.py", b"").decode()
@@ -181,6 +187,8 @@ class Board:
     benchmarks: tuple[Case, ...]
     limits: Limits
     ranking_by: Ranking
+    toolchain: Toolchain = field(default_factory=Toolchain)
+    """Of its machines, as .github/pullrank.yml describes them; it decides no result."""
 
     @property
     def edition_facts(self) -> dict[str, Any]:
@@ -271,7 +279,7 @@ def _assemble(folder: Path, file: TaskFile, ill: set[str], faults: Faults) -> Ta
         deadline=file.deadline,
         files=around.read_files(),
         evaluator=around.evaluator,
-        config=file.config if around.is_script else None,
+        config=around.config,
         templates=around.find_templates(),
         anchor=anchor,
         anchor_source=around.read(anchor) if anchor else b"",

@@ -2,7 +2,7 @@
 
     TaskFile            every key, with the description that editors show (the JSON Schema is made from it)
       SourceFile        files:     name and source
-      ScriptConfig      config:    of tasks that bring their own evaluator
+      ScriptConfig      config:    of tasks that bring their own evaluator, or are compiled
       Case values       tests:, benchmarks:
       BoardFile         per_gpu:   a board's own cases and limits
       WorkFile          work:      formulas for the roofline
@@ -36,6 +36,7 @@ from harness.task_values import (
     TextOrNumber,
     distinct,
 )
+from harness.toolchain import CompilerFlag, Library, Macro, MacroValue
 from harness.yaml_file import read_yaml
 
 
@@ -119,11 +120,21 @@ class SourceFile(Section):
 class ScriptConfig(Section):
     main: FileName | None = Field(default=None, description="lang: py: the evaluator's program, one of `files`.")
     sources: tuple[FileName, ...] = Field(
-        default=(), description="lang: cu: what is compiled, of `files`; all others are headers."
+        default=(),
+        description="lang: cu: what is compiled, of `files`; all others are headers. "
+        "Default, where the referee judges: submission.cu.",
     )
-    include_dirs: tuple[Line, ...] = Field(default=(), description="lang: cu: folders to search for headers.")
-    defines: dict[Line, TextOrNumber] = Field(default_factory=dict, description="lang: cu: macros to define.")
-    compile_flags: tuple[Line, ...] = Field(default=(), description="lang: cu: further flags of the compiler.")
+    include_dirs: tuple[Library, ...] = Field(
+        default=(),
+        description="lang: cu: libraries whose headers are used, as include_dirs of .github/pullrank.yml names them.",
+    )
+    defines: dict[Macro, MacroValue] = Field(
+        default_factory=dict, description="lang: cu: macros to define; '' defines one without a value."
+    )
+    compile_flags: tuple[CompilerFlag, ...] = Field(
+        default=(),
+        description="lang: cu: further flags of the compiler, of those in tasks/README.md; g++ is given its own only.",
+    )
 
 
 class WorkFile(Section):
@@ -148,7 +159,10 @@ class TaskFile(LimitKeys):
     description: Annotated[str, Field(max_length=100_000)] = Field(
         default="", description="The statement, in Markdown: what to compute, shapes, tolerance, an example."
     )
-    lang: Language = Field(default=Language.PY, description="py: submission.py; cu: submission.cu, compiled by nvcc.")
+    lang: Language = Field(
+        default=Language.PY,
+        description="py: submission.py; cu: submission.cu, compiled by nvcc, or by g++ for CPU.",
+    )
     gpus: Annotated[tuple[Gpu, ...], AfterValidator(distinct)] = Field(
         default=("CPU",), min_length=1, description="The task's boards, by the names in .github/pullrank.yml, or CPU."
     )
@@ -158,13 +172,17 @@ class TaskFile(LimitKeys):
     files: tuple[SourceFile, ...] = Field(
         default=(),
         max_length=64,
-        description="Files of the task. Default: submission.py, task.py, reference.py, and utils.py if there is one.",
+        description="Files of the task. Default: submission.py, task.py, reference.py, and utils.py if there is one; "
+        "with lang: cu and evaluator: referee: submission.cu, task.py, reference.py, adapter.py, and utils.py, task.h, "
+        "utils.h if there are such.",
     )
     evaluator: Evaluator | None = Field(
         default=None,
-        description="referee: PullRank judges (default). script: the task's own program does (always with lang: cu).",
+        description="referee: PullRank judges (default). script: the task's own program does (default of lang: cu).",
     )
-    config: ScriptConfig | None = Field(default=None, description="Of the task's own evaluator; read for script only.")
+    config: ScriptConfig | None = Field(
+        default=None, description="What to run or to compile; read for evaluator: script and for lang: cu."
+    )
     templates: dict[Line, FilePath] = Field(
         default_factory=dict,
         description="Files to start from, by language: {Python: template.py}. Default: template.py if there is one.",

@@ -28,6 +28,10 @@ VERDICTS = {verdict.folder: verdict for verdict in Verdict if verdict is not Ver
 """The folders of examples."""
 
 
+_REFERENCE = ("reference.py", "generate_input and check_implementation")
+_ADAPTER = ("adapter.py", "bind(library), which makes custom_kernel of what was compiled")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Example:
     """One of the task's own tests: a submission, and the verdict that it must get."""
@@ -54,7 +58,22 @@ class TaskFolder:
     @property
     def is_refereed(self) -> bool:
         """Whether the referee judges for sure: not where the keys that say so are at fault."""
-        return not self.is_script and self.file.lang is Language.PY and not self.ill & {"evaluator", "lang"}
+        return not self.is_script and not self.ill & {"evaluator", "lang"}
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the referee judges what a compiler makes of the submission."""
+        return self.is_refereed and self.file.lang is Language.CU
+
+    @property
+    def config(self) -> ScriptConfig | None:
+        """What is run or compiled; None where a `config` that stands there is left alone."""
+        if self.is_script:
+            return self.file.config
+        if not self.is_compiled:
+            return None
+        config = self.file.config or ScriptConfig()
+        return config.model_copy(update={"sources": config.sources or (self.submission_name,)})
 
     def check_keys(self) -> None:
         """Do the keys fit each other?"""
@@ -80,10 +99,16 @@ class TaskFolder:
             return {}
         sources = self._listed_files() if self.file.files else self._default_files()
         files = {name: self.read(path) for name, path in sources}
-        if self.is_refereed and self.file.files and "reference.py" not in files:
-            self.faults.add(("files",), "reference.py is missing; it holds generate_input and check_implementation")
+        if self.file.files:
+            self._require_files(files)
         self._check_config(files)
         return files
+
+    def _require_files(self, files: dict[str, bytes]) -> None:
+        required = [*([_REFERENCE] if self.is_refereed else []), *([_ADAPTER] if self.is_compiled else [])]
+        missing = [f"{name} is missing; it holds {role}" for name, role in required if name not in files]
+        if missing:
+            self.faults.add(("files",), ". ".join(missing))
 
     def find_templates(self) -> dict[str, Path]:
         name = f"template.{self.file.lang}"
@@ -119,8 +144,6 @@ class TaskFolder:
         return anchor or (accepted[0] if accepted and not self.is_script else None)
 
     def _check_evaluator(self) -> None:
-        if self.file.lang is Language.CU and not self.is_script:
-            self.faults.add(("evaluator",), "lang: cu brings its own evaluator; write 'script' or leave it out")
         if self.file.multi_gpu and self.is_refereed:
             self.faults.add(("multi_gpu",), "needs evaluator: script")
         for loc, params in self._cases() if self.file.multi_gpu and self.is_script else ():
@@ -143,10 +166,14 @@ class TaskFolder:
                 self.faults.add(("work", key), str(error))
 
     def _check_config(self, files: dict[str, bytes]) -> None:
-        if not self.is_script or self.ill & {"config", "evaluator"}:
+        if not (self.is_script or self.is_compiled) or self.ill & {"config", "evaluator"}:
             return
-        config = self.file.config or ScriptConfig()
+        config = self.config or ScriptConfig()
         main = () if config.main is None else (config.main,)
+        if self.is_compiled and main:
+            self.faults.add(("config", "main"), "nothing is run with evaluator: referee; leave it out")
+        if self.is_compiled and self.submission_name not in config.sources:
+            self.faults.add(("config", "sources"), f"must hold {self.submission_name}")
         key, programs = ("sources", config.sources) if self.file.lang is Language.CU else ("main", main)
         if not programs:
             self.faults.add(("config", key), "required key is missing: what to run with evaluator: script")
@@ -179,11 +206,12 @@ class TaskFolder:
             self.faults.add(("files",), f"must hold {{name: {self.submission_name}, source: '@SUBMISSION@'}}")
 
     def _default_files(self) -> Iterator[tuple[str, Path]]:
-        if self.file.lang is Language.CU:
-            self.faults.add(("files",), "required key is missing: lang: cu has no default files")
+        if self.file.lang is Language.CU and not self.is_compiled:
+            self.faults.add(("files",), "required key is missing: the program of a lang: cu task has no default files")
             return
-        optional = ["utils.py"] if (self.folder / "utils.py").exists() else []
-        for name in ("task.py", "reference.py", *optional):
+        required = ("task.py", "reference.py", *(["adapter.py"] if self.is_compiled else []))
+        optional = ("utils.py", *(["task.h", "utils.h"] if self.is_compiled else []))
+        for name in (*required, *(name for name in optional if (self.folder / name).exists())):
             if path := self._find(name):
                 yield name, path
 

@@ -118,7 +118,7 @@ def _text_or_number(value: object) -> object:
 
 
 @dataclass(frozen=True)
-class _Like:
+class Like:
     """Text of a form, with the words that say what form that is."""
 
     pattern: str
@@ -136,15 +136,15 @@ class _Like:
         return handler(schema) | {"pattern": f"^{self.pattern}$"}
 
 
-Line = Annotated[str, _Like(r"[^\x00-\x1f\x7f]{1,200}", "one line of text, of at most 200 characters")]
+Line = Annotated[str, Like(r"[^\x00-\x1f\x7f]{1,200}", "one line of text, of at most 200 characters")]
 Gpu = Annotated[
-    str, _Like(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "a name of letters, digits and _.- only"), AfterValidator(_gpu)
+    str, Like(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "a name of letters, digits and _.- only"), AfterValidator(_gpu)
 ]
 FileName = Annotated[
-    str, _Like(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "a file's plain name, of letters, digits and _.- only")
+    str, Like(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "a file's plain name, of letters, digits and _.- only")
 ]
 ParamName = Annotated[
-    str, _Like(r"[A-Za-z][A-Za-z0-9_]{0,63}", "the name of an argument of generate_input: letters, digits and _ only")
+    str, Like(r"[A-Za-z][A-Za-z0-9_]{0,63}", "the name of an argument of generate_input: letters, digits and _ only")
 ]
 FilePath = Annotated[Path, BeforeValidator(_path), WithJsonSchema({"type": "string"})]
 Source = Annotated[Path | None, BeforeValidator(_source), WithJsonSchema({"type": "string"})]

@@ -231,7 +231,7 @@ def _become_player(
         _become_program(control, entry, room)
     from harness import player
 
-    player.main(control, entry, options.threads)
+    player.main(control, entry, os.path.join(os.environ["PULLRANK_BUILD"], f"{room.cache}.so"), options.threads)
     os._exit(0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from rich.console import Group
 from rich.text import Text
 
 from harness.judgement import Claim
-from harness.task import Board, Task
-from scripts.repository import TASKS, require_ledger, require_task
+from harness.task import Board, Language, Task
+from harness.toolchain import Toolchain
+from scripts.repository import ROOT, TASKS, require_ledger, require_task
+from scripts.settings import SETTINGS, load_settings
 from scripts.standings import Row, Standings, standings
 from scripts.terminal import console, table
 from scripts.text import format_error, format_gap, format_us
@@ -47,9 +50,14 @@ def board(task: str, gpu: str | None, ledger: Path | None, tasks: Path, allow_un
 
 def choose_board(task: Task, gpu: str | None, wishes: tuple[str, ...] = ()) -> Board:
     """The board that was asked for; else the first of `wishes`; else CPU; else the task's first."""
-    if gpu or wishes:
-        return task.board(gpu or wishes[0])
-    return task.board("CPU" if "CPU" in task.gpus else task.gpus[0])
+    board = task.board(gpu or next(iter(wishes), None) or ("CPU" if "CPU" in task.gpus else task.gpus[0]))
+    return replace(board, toolchain=_toolchain_of(board.gpu)) if task.lang is Language.CU else board
+
+
+def _toolchain_of(gpu: str) -> Toolchain:
+    """As the settings of this repository describe a board's machines; nothing where they don't know the board."""
+    known = load_settings(ROOT / SETTINGS).gpus
+    return known[gpu].toolchain if gpu in known else Toolchain()
 
 
 def standings_table(ranked: Standings) -> Group:

@@ -13,21 +13,30 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.bundle import HARNESS, TASK_FILE, Bundle, ChampionFacts, Manifest, read_bundle, sha256
+from harness.bundle import HARNESS, TASK_FILE, TOOLCHAIN, Bundle, ChampionFacts, Manifest, read_bundle, sha256
 from harness.errors import TaskError
 from harness.faults import Faults
 from harness.submission import Champion
 from harness.task import Task
 from harness.task_file import read_task_file
 from harness.task_values import MAX_FILE_BYTES
+from harness.toolchain import Toolchain
 
 
-def pack(request: bytes, task: Task, submission: bytes, champion: Champion | None, harness: bytes) -> bytes:
+def pack(
+    request: bytes,
+    task: Task,
+    submission: bytes,
+    champion: Champion | None,
+    harness: bytes,
+    toolchain: Toolchain,
+) -> bytes:
     """A bundle's bytes.
 
     Args:
         request: the request as JSON.
         harness: what `scripts/pyz.py` makes.
+        toolchain: what the board's machines compile with.
 
     Raises:
         TaskError: the task cannot be brought along whole.
@@ -35,6 +44,7 @@ def pack(request: bytes, task: Task, submission: bytes, champion: Champion | Non
     """
     suffix = task.lang.value
     members = {"request.json": request, f"submission.{suffix}": submission, HARNESS: harness}
+    members[TOOLCHAIN] = toolchain.model_dump_json(indent=1).encode()
     if champion:
         members |= {"champion.json": _champion_facts(champion), f"champion.{suffix}": champion.submission.source}
     members |= {f"tasks/{name}": content for name, content in task_files(task).items()}

@@ -26,6 +26,7 @@ from harness.judgement import Mode
 from harness.stats import LONGEST_EXTENDED_DUEL_S
 from harness.submission import Champion
 from harness.task import Board, Task
+from harness.toolchain import Toolchain
 from scripts.champion import find_champion
 from scripts.fork import Fork
 from scripts.ledger import Ledger, RequestStatus
@@ -112,14 +113,14 @@ def resolve(
     facts = Facts(status=status, pull=pull, files=files, blob=blob, owner=owner, task=task, max_bytes=max_bytes)
     if reason := why_refused(facts) or why_unreadable(source, request):
         raise ResolveError(f"{request.id}: {reason}")
-    board = task.board(request.gpu)
+    board, gpu = task.board(request.gpu), settings.gpu(request.gpu)
     champion = find_champion(board, ledger, request, source, fork, root)
     return Resolution(
         request=request,
         wanted=True,
         note=f"{request.id}: {len(source)} bytes, {'to be dueled if fast enough' if champion else 'no duel is due'}",
-        digest=_write_bundle(out, request, task, source, champion, root),
-        runs_on=settings.gpu(request.gpu).runs_on_json,
+        digest=_write_bundle(out, request, task, source, champion, gpu.toolchain, root),
+        runs_on=gpu.runs_on_json,
         minutes=minutes_for(board, request.mode, dueled=champion is not None),
     )
 
@@ -233,10 +234,18 @@ def minutes_for(board: Board, mode: Mode, *, dueled: bool) -> int:
     return min(_MAX_MINUTES, math.ceil(seconds / 60) + _SPARE_MINUTES)
 
 
-def _write_bundle(out: Path, request: Request, task: Task, source: bytes, champion: Champion | None, root: Path) -> str:
+def _write_bundle(
+    out: Path,
+    request: Request,
+    task: Task,
+    source: bytes,
+    champion: Champion | None,
+    toolchain: Toolchain,
+    root: Path,
+) -> str:
     """Write the artifact's files; returns the SHA-256 of bundle.zip."""
     harness = build_pyz(root)
-    bundle = pack(request.to_json().encode(), task, source, champion, harness)
+    bundle = pack(request.to_json().encode(), task, source, champion, harness, toolchain)
     out.mkdir(parents=True, exist_ok=True)
     (out / "bundle.zip").write_bytes(bundle)
     (out / HARNESS).write_bytes(harness)

@@ -1,7 +1,7 @@
 """`.github/pullrank.yml`: what makes a repository this competition.  Strict, and every fault at once with its line.
 
     title, description      what people read
-    gpus                    boards by name ── Gpu      where they run, which device must be there, its peaks
+    gpus                    boards by name ── Gpu      where they run, which device must be there, its peaks, compiler
     limits                  Quotas                     what one author may ask for
     merge, bans             Merge, Ban                 what the bot may do, and for whom it does nothing
     announcements           Announcements              what is told outside
@@ -30,6 +30,7 @@ from harness.faults import Faults, quote
 from harness.task_file import schema_of
 from harness.task_values import Dtype, Flag, Line, distinct
 from harness.task_values import Gpu as GpuName
+from harness.toolchain import Architecture, Folder, Library, Toolchain
 from harness.yaml_file import read_yaml
 from scripts.request import MAX_GPU_NAME
 from scripts.runs_on import RunsOn, to_json
@@ -90,6 +91,19 @@ class Gpu(Section):
     tflops: dict[Dtype, Peak] = Field(
         default_factory=dict, description="Peak TFLOPS by number format: {float32: 67, float16: 989}."
     )
+
+    arch: Architecture | None = Field(
+        default=None, description="What nvcc compiles for, such as sm_90a; needed by tasks with lang: cu."
+    )
+    include_dirs: dict[Library, Folder] = Field(
+        default_factory=dict,
+        description="Libraries whose headers tasks with lang: cu may use, and where they lie on the machine, below "
+        "/usr or /opt: {cutlass: /opt/cutlass/include}.",
+    )
+
+    @property
+    def toolchain(self) -> Toolchain:
+        return Toolchain(arch=self.arch, include_dirs=self.include_dirs)
 
     @property
     def runs_on_json(self) -> str:

@@ -22,6 +22,7 @@ from harness.sandbox import find_faults
 from harness.stats import Interval
 from harness.submission import Champion, Submission
 from harness.task import Task, load_task
+from harness.toolchain import Toolchain
 from scripts.packing import pack, zip_of
 from scripts.pyz import build_pyz
 
@@ -30,6 +31,7 @@ VECTORADD = ROOT / "tasks" / "vectoradd"
 GOOD = (VECTORADD / "examples/accepted/in_float32.py").read_bytes()
 BROKEN = b"def custom_kernel(data:\n"
 PYZ = b"a harness"
+TOOLCHAIN = Toolchain(arch="sm_90a", include_dirs={"cutlass": "/opt/cutlass/include"})
 
 needs_walls = pytest.mark.skipif(bool(find_faults()), reason="no walls on this machine")
 
@@ -63,6 +65,7 @@ def champion() -> Champion:
 
 def packed(**parts: object) -> bytes:
     given = {"request": request(), "task": load_task(VECTORADD), "submission": GOOD, "champion": None, "harness": PYZ}
+    given["toolchain"] = TOOLCHAIN
     return pack(**(given | parts))
 
 
@@ -99,6 +102,18 @@ def test_the_board_in_a_bundle_is_the_board_on_main():
         assert board.task.anchor.is_file()
         folder = board.task.folder
     assert not folder.exists()
+
+
+def test_a_bundle_brings_what_the_board_s_machines_compile_with():
+    with read_bundle(packed()).open_board() as board:
+        assert board.toolchain == TOOLCHAIN
+
+
+def test_a_bundle_that_would_show_a_compiler_something_else_is_refused():
+    members = members_of(packed())
+    members["toolchain.json"] = b'{"arch": null, "include_dirs": {"cutlass": "/root"}}'
+    with pytest.raises(BundleError, match=r"toolchain\.json: include_dirs\.cutlass: .* must lie below /usr or /opt"):
+        read_bundle(resealed(members))
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,13 @@ ROOT = Path(__file__).parent.parent
 
 TORCH_FREE = {
     "bundle", "errors", "examples", "faults", "formula", "judgement", "provenance", "stats", "submission", "task", "task_file", "task_folder",
-    "task_values", "verdict", "yaml_file",
+    "task_values", "toolchain", "verdict", "yaml_file",
 }  # fmt: skip
 """The half of the harness that hosted runners import."""
 
 OPEN_TO_SCRIPTS = {
     "bundle", "errors", "examples", "faults", "formula", "judgement", "provenance", "stats", "submission", "task", "task_file",
-    "task_values", "verdict", "yaml_file",
+    "task_values", "toolchain", "verdict", "yaml_file",
 }  # fmt: skip
 
 INSIDE_FUNCTIONS = {
@@ -41,12 +41,13 @@ INSIDE_FUNCTIONS = {
 MAY_IMPORT_TORCH = {"checker", "devices.cpu", "player", "probes", "reference", "referee", "values", "wrong_answers"}
 MAY_IMPORT_TORCH_IN_FUNCTIONS = {"machine", "zygote"}
 
-PLAYER_SIDE = {"awake", "player", "protocol", "seccomp", "walls", "zygote"}
+PLAYER_SIDE = {"awake", "library", "player", "protocol", "seccomp", "walls", "zygote"}
 """What runs beside a submission: it may see nothing else of ours."""
 
 LAYERS = (
     {"awake", "errors", "verdict", "stats", "seccomp"},
-    TORCH_FREE | {"progress", "protocol", "walls"},
+    TORCH_FREE | {"compile", "progress", "protocol", "walls"},
+    {"library"},
     {
         "player",
         "values",

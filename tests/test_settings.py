@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.toolchain import Toolchain
 from scripts.cli import run
 from scripts.runs_on import RunnerGroup
 from scripts.settings import (
@@ -96,6 +97,7 @@ description: |
   Be *quick*.
 gpus:
   H100: {runs_on: h100, device: H100, bandwidth_gbs: 3350, tflops: {float16: 989, float32: 6.7e1}}
+  B200: {runs_on: b200, arch: sm_100a, include_dirs: {cutlass: /opt/cutlass/include, thunderkittens: /opt/TK/include}}
 limits: {file_kib: 64, pending: 2, judgings_per_day: 10, ranked_per_day: 5, minutes_per_day: 30}
 merge: manual
 bans: [{user_id: 7, login: mallory, reason: Attacked the judge.}]
@@ -105,6 +107,10 @@ announcements: {records: false}
     assert (settings.title, settings.description) == ("Kernels: fast ones", "Be *quick*.\n")
     assert settings.gpu("H100") == Gpu(
         runs_on="h100", device="H100", bandwidth_gbs=3350, tflops={"float16": 989, "float32": 67}
+    )
+    assert settings.gpu("H100").toolchain == Toolchain()
+    assert settings.gpu("B200").toolchain == Toolchain(
+        arch="sm_100a", include_dirs={"cutlass": "/opt/cutlass/include", "thunderkittens": "/opt/TK/include"}
     )
     assert settings.limits == Quotas(file_kib=64, pending=2, judgings_per_day=10, ranked_per_day=5, minutes_per_day=30)
     assert settings.merge is Merge.MANUAL

@@ -1,0 +1,6 @@
+//!POPCORN leaderboard axpy
+#include "task.h"
+
+void axpy(float a, const float *x, float *y, int64_t size) {
+    for (int64_t i = 0; i < size; ++i) z[i] += a * x[i];
+}

@@ -1,0 +1,8 @@
+//!POPCORN leaderboard axpy
+#include "task.h"
+
+float twice(float value);
+
+void axpy(float a, const float *x, float *y, int64_t size) {
+    for (int64_t i = 0; i < size; ++i) y[i] += twice(a) * x[i];
+}

@@ -1,0 +1,6 @@
+#pragma once
+#include <cstdint>
+#include <cuda_runtime.h>
+
+// What every submission defines; the declaration makes it callable from C.
+extern "C" void axpy(float a, const float *x, float *y, int64_t size, cudaStream_t stream);

@@ -1,0 +1,295 @@
+"""Submissions that are compiled: what a compiler is told, what is said when it fails, and judging to the end.
+
+tests/tasks/axpy         host code: compiled by g++ and judged wherever there is one
+tests/tasks/axpy_cuda    device code: compiled and loaded wherever there is nvcc, which needs no GPU
+"""
+
+import ctypes
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.arena import Arena
+from harness.compile import explain, ran_out_of_memory, recipe_of
+from harness.errors import JudgeError, SubmissionError, TaskError
+from harness.judge import judge, open_arena
+from harness.judgement import CaseResult, Judgement, Mode
+from harness.library import load_kernel
+from harness.sandbox import find_faults
+from harness.submission import Submission, read_submission
+from harness.task import Board, Example, Limits, ScriptConfig, load_task
+from harness.toolchain import Toolchain, host_flags
+from harness.verdict import Verdict
+
+TASKS = Path(__file__).parent / "tasks"
+AXPY = load_task(TASKS / "axpy")
+CPU = AXPY.board("CPU")
+CUDA = load_task(TASKS / "axpy_cuda")
+HOPPER = Toolchain(arch="sm_90a", include_dirs={"cutlass": "/usr/include"})
+H100 = replace(CUDA.board("H100"), toolchain=HOPPER)
+
+BUILD = 'extern "C" void axpy(float a, const float *x, float *y, long size)'
+RIGHT = f"{BUILD} {{ for (long i = 0; i < size; ++i) y[i] += a * x[i]; }}\n"
+
+pytestmark = pytest.mark.alone
+
+needs_walls = pytest.mark.skipif(bool(find_faults()), reason="no walls on this machine")
+needs_gxx = pytest.mark.skipif(not shutil.which("g++"), reason="g++ is not on this machine")
+
+
+def has_nvcc() -> bool:
+    try:
+        return bool(recipe_of(H100))
+    except JudgeError:
+        return False
+
+
+needs_nvcc = pytest.mark.skipif(not has_nvcc(), reason="nvcc is not on this machine")
+
+
+def with_config(board: Board, **config: object) -> Board:
+    made = ScriptConfig(**({"sources": ("submission.cu",)} | config))
+    return replace(board, task=replace(board.task, config=made))
+
+
+def submission(source: str) -> Submission:
+    return Submission(login="ada", source=source.encode(), name="submission.cu")
+
+
+def judged(source: str, **limits: float) -> Judgement:
+    board = replace(CPU, limits=replace(CPU.limits, **limits))
+    return judge(board, submission(source), Mode.TEST)
+
+
+def build(board: Board, source: str | Path) -> tuple[CaseResult, str]:
+    """What the build of a file came to, without a call of it, and what was printed."""
+    file = read_submission(source, login="ada") if isinstance(source, Path) else submission(source)
+    with open_arena(board, Mode.TEST, "bubblewrap") as arena:
+        assert isinstance(arena, Arena)
+        entry = arena.entry("submission", file)
+        return arena.build(entry, []), arena.logs.get("submission", "")
+
+
+# The command
+
+
+@needs_gxx
+def test_on_a_cpu_board_the_host_s_compiler_makes_a_library() -> None:
+    recipe = recipe_of(CPU)
+    assert Path(recipe.command[0]).name == "g++"
+    assert {"-shared", "-fPIC", "-Wl,--no-undefined", "-DAXPY_UNROLL=4", "-ffp-contract=off"} <= {*recipe.command}
+    assert "--use_fast_math" not in recipe.command, "nvcc's alone"
+    assert "-o" not in recipe.command and recipe.shown == ()
+
+
+@needs_nvcc
+def test_on_any_other_board_nvcc_compiles_for_what_the_board_has() -> None:
+    recipe = recipe_of(
+        with_config(H100, include_dirs=("cutlass",), compile_flags=("-lcublas",), defines={"NDEBUG": ""})
+    )
+    assert Path(recipe.command[0]).name == "nvcc"
+    assert {"-arch=sm_90a", "-I/usr/include", "-DNDEBUG", "-Xcompiler=-fPIC"} <= {*recipe.command}
+    assert recipe.command.index("-lcublas") > recipe.command.index("submission.cu"), "or nothing of it would be linked"
+
+
+@needs_gxx
+def test_a_program_is_compiled_by_the_same_recipe() -> None:
+    recipe = recipe_of(with_config(CPU, sources=("eval.cu", "submission.cu")), shared=False)
+    assert not {"-shared", "-fPIC"} & {*recipe.command}
+    assert recipe.command.index("submission.cu") == recipe.command.index("eval.cu") + 1
+
+
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [
+        ("-O3", ("-O3",)),
+        ("-Xcompiler=-fopenmp,-mavx2", ("-fopenmp", "-mavx2")),
+        ("--compiler-options=-Wall", ("-Wall",)),
+        ("--maxrregcount=64", ()),
+        ("-Xptxas=-v", ()),
+        ("-lgomp", ("-lgomp",)),
+    ],
+)
+def test_the_host_s_compiler_is_told_its_own_flags_only(flag: str, told: tuple[str, ...]) -> None:
+    assert host_flags(flag) == told
+
+
+@needs_nvcc
+def test_a_library_of_which_nobody_says_where_it_lies_is_a_fault_of_the_task() -> None:
+    with pytest.raises(TaskError, match=r"nothing says where cutlas lies on the board H100; did you mean 'cutlass'\?"):
+        recipe_of(with_config(H100, include_dirs=("cutlas",)))
+
+
+@needs_nvcc
+def test_a_board_that_does_not_say_for_which_gpu_cannot_compile() -> None:
+    with pytest.raises(JudgeError, match=r"write its `arch`, such as sm_90a, into gpus\.H100"):
+        recipe_of(replace(H100, toolchain=Toolchain()))
+
+
+def test_a_folder_that_is_not_on_the_machine_is_the_machine_s_fault() -> None:
+    away = Toolchain(include_dirs={"cutlass": "/opt/no/such/folder"})
+    with pytest.raises(JudgeError, match="cutlass should lie at /opt/no/such/folder on the machine of CPU"):
+        recipe_of(with_config(replace(CPU, toolchain=away), include_dirs=("cutlass",)))
+
+
+def test_a_folder_that_leads_elsewhere_is_not_shown() -> None:
+    # The kernel's own link, below /usr on no machine that we know: `/usr/bin/X11`, `/usr/tmp` and the like stay inside.
+    outside = next((path for path in map(Path, ("/usr/lib/ssl/certs", "/usr/tmp")) if path.is_dir()), None)
+    if not outside or outside.resolve().is_relative_to("/usr"):
+        pytest.skip("no folder below /usr leads out of it on this machine")
+    toolchain = Toolchain(include_dirs={"certs": str(outside)})
+    with pytest.raises(JudgeError, match=r"out of /usr and /opt"):
+        recipe_of(with_config(replace(CPU, toolchain=toolchain), include_dirs=("certs",)))
+
+
+# What is said
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("submission.cu:5:40: error: 'z' was not declared in this scope\n    5 | z\n      | ^\n",
+         "submission.cu:5: 'z' was not declared in this scope"),
+        ('submission.cu(6): error: identifier "z" is undefined\n', 'submission.cu:6: identifier "z" is undefined'),
+        ('submission.cu(6): error #20: identifier "z" is undefined\n', 'submission.cu:6: identifier "z" is undefined'),
+        ("submission.cu:2:10: fatal error: no.h: No such file or directory\ncompilation terminated.\n",
+         "submission.cu:2: no.h: No such file or directory"),
+        ("task.h:3:1: error: a\nsubmission.cu:9:1: error: b\nsubmission.cu:9:1: error: b\n",
+         "submission.cu:9: b\ntask.h:3: a"),
+        ("/usr/bin/ld: /tmp/c.o: in function `axpy':\nsubmission.cu:(.text+0x1e): undefined reference to `twice(float)'\n"
+         "collect2: error: ld returned 1 exit status\n", "nothing defines twice(float)"),
+        ("ptxas /tmp/t.ptx, line 30; error   : Not a name of any known instruction: 'bogus'\n",
+         "ptxas /tmp/t.ptx, line 30; error   : Not a name of any known instruction: 'bogus'"),
+        ("cc1plus: all warnings being treated as something\n", "cc1plus: all warnings being treated as something"),
+        ("", "the compiler ended with exit code 1, and said nothing"),
+    ],
+)  # fmt: skip
+def test_the_lines_at_fault_are_named(output: str, message: str) -> None:
+    assert explain(1, output) == message
+
+
+def test_what_a_compiler_quotes_is_made_harmless() -> None:
+    assert explain(1, "submission.cu:1:2: error: #error \x1b[31m\u202eowned\x07\n") == (
+        "submission.cu:1: #error  [31m owned "
+    )
+    long = explain(1, "".join(f"submission.cu:{n}:1: error: {'x' * 500}\n" for n in range(1, 100)))
+    assert long.endswith("… and 91 more") and len(long) < 3000
+
+
+def test_a_forged_place_is_no_place() -> None:
+    assert explain(1, "../../etc/passwd:1:1: error: x\n") == "../../etc/passwd:1:1: error: x"
+
+
+def test_a_compiler_that_ran_out_of_memory_says_so() -> None:
+    assert ran_out_of_memory("cc1plus: out of memory allocating 65536 bytes after a total of 1 bytes\n")
+    assert not ran_out_of_memory("submission.cu:1:1: error: expected unqualified-id\n")
+
+
+def test_a_function_that_is_missing_is_named() -> None:
+    class Adapter:
+        @staticmethod
+        def bind(library: ctypes.CDLL) -> object:
+            return library.no_such_function
+
+    with pytest.raises(AttributeError, match=r'no function no_such_function; define it, with extern "C" before it'):
+        load_kernel(Adapter, "libc.so.6")
+
+
+# Judged for real
+
+
+@needs_walls
+@needs_gxx
+@pytest.mark.parametrize("example", AXPY.examples, ids=lambda example: f"{example.verdict.folder}/{example.path.stem}")
+def test_examples_of_a_compiled_task_get_the_verdicts_of_their_folders(example: Example) -> None:
+    judgement = judge(CPU, read_submission(example.path, login="ada"), Mode.TEST)
+    assert judgement.verdict is example.verdict, judgement.message
+
+
+@needs_walls
+@needs_gxx
+def test_a_compiled_submission_is_timed_beside_a_compiled_anchor() -> None:
+    judgement = judge(CPU, submission(RIGHT), Mode.BENCHMARK)
+    assert judgement.verdict is Verdict.ACCEPTED, judgement.message
+    [benchmark] = judgement.benchmarks
+    assert benchmark.timing and benchmark.timing.anchor_us > 0
+    assert judgement.submission.language == "CUDA C++"
+
+
+@needs_walls
+@needs_gxx
+def test_the_line_at_fault_begins_the_message_and_the_log_has_all_of_it() -> None:
+    judgement = judged(f"{BUILD} {{\n  y[0] = z;\n}}\n")
+    assert judgement.verdict is Verdict.COMPILE_ERROR
+    assert judgement.message == "submission.cu:2: 'z' was not declared in this scope"
+    assert "y[0] = z;" in judgement.log
+
+
+@needs_walls
+@needs_gxx
+def test_what_a_submission_prints_before_it_crashes_is_kept() -> None:
+    judgement = judged(f'#include <cstdio>\n#include <cstdlib>\n{BUILD} {{ printf("so far\\n"); abort(); }}\n')
+    assert judgement.verdict is Verdict.RUN_TIME_ERROR
+    assert "so far" in judgement.log
+
+
+@needs_walls
+@needs_gxx
+def test_what_is_played_is_what_was_compiled() -> None:
+    """A library that replaces itself while it is tried out changes nothing for the players that follow."""
+    replaces = """
+#include <cstdio>
+#include <cstdlib>
+__attribute__((constructor)) static void replace() {
+    if (FILE *file = fopen("/cache/build/submission.so", "w")) { fputs("replaced", file); fclose(file); }
+    puts("tried");
+}
+"""
+    judgement = judged(replaces + RIGHT)
+    assert judgement.verdict is Verdict.ACCEPTED, judgement.message
+    assert "tried" in judgement.log
+
+
+@needs_walls
+@needs_gxx
+@pytest.mark.parametrize(
+    ("source", "verdicts"),
+    [
+        # Each instantiates two more: no compiler comes to its end.
+        ("template <int N, int M> struct T { static constexpr long v = T<N - 1, 2 * M>::v + T<N - 1, 2 * M + 1>::v; };\n"
+         "template <int M> struct T<0, M> { static constexpr long v = M; };\nlong w = T<25, 1>::v;\n",
+         {Verdict.TIME_LIMIT_EXCEEDED, Verdict.MEMORY_LIMIT_EXCEEDED}),
+        # A gigabyte of initialised data.
+        ("char data[1l << 30] = {1};\n", {Verdict.COMPILE_ERROR, Verdict.MEMORY_LIMIT_EXCEEDED, Verdict.TIME_LIMIT_EXCEEDED}),
+        ('#include "/dev/zero"\n', {Verdict.COMPILE_ERROR, Verdict.MEMORY_LIMIT_EXCEEDED, Verdict.TIME_LIMIT_EXCEEDED}),
+        ('#include "submission.cu"\n', {Verdict.COMPILE_ERROR}),
+        ('#include "reference.py"\n', {Verdict.COMPILE_ERROR}),
+    ],
+    ids=["templates", "data", "an endless file", "itself", "the reference"],
+)  # fmt: skip
+def test_what_no_compiler_can_swallow_is_the_submission_s_fault(source: str, verdicts: set[Verdict]) -> None:
+    judgement = judged(source + RIGHT, compile_timeout_s=8, memory_gib=1)
+    assert judgement.verdict in verdicts, judgement.message
+
+
+def test_a_file_of_another_language_is_refused() -> None:
+    python = Submission(login="ada", source=b"def custom_kernel(data): ...\n")
+    with pytest.raises(SubmissionError, match=r"axpy wants a submission\.cu, not a submission\.py"):
+        judge(CPU, python, Mode.TEST)
+
+
+# Device code
+
+
+@needs_walls
+@needs_nvcc
+@pytest.mark.parametrize("example", CUDA.examples, ids=lambda example: f"{example.verdict.folder}/{example.path.stem}")
+def test_device_code_is_compiled_and_loaded_without_a_gpu(example: Example) -> None:
+    built, printed = build(replace(H100, limits=Limits()), example.path)
+    if example.verdict is Verdict.COMPILE_ERROR:
+        assert (built.verdict, built.message) == (example.verdict, 'submission.cu:6: identifier "z" is undefined')
+    else:
+        assert built.verdict is Verdict.ACCEPTED, built.message
+        assert "for 'sm_90a'" in printed, "ptxas, asked by the task, says what it made"
