@@ -6,6 +6,7 @@
     arena.Arena                                          what all sides share: reference, seeds, whose fault it is
     game.Game                                            the rules
       ├─ build       one player imports the submission and calls it once per shape; caches are sealed
+      │              before that, what is no Python: a player compiles it (compile, library), and that is sealed
       ├─ tests       referee.Table deals inputs, opens the window, takes the output, asks the checker
       ├─ benchmarks  clock plays submission and anchor in mirrored order, fresh players each
       └─ duel        the same, against the champion; `judge.duel` plays any two files so

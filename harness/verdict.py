@@ -40,7 +40,7 @@ _HELP = {
     Verdict.TIME_LIMIT_EXCEEDED: "A call or a phase took longer than allowed; the limits stand in the task's task.yml.",
     Verdict.MEMORY_LIMIT_EXCEEDED: "The process used more memory than allowed; allocate less, or reuse buffers.",
     Verdict.RUN_TIME_ERROR: "Your code raised or crashed; the message and the log show where.",
-    Verdict.COMPILE_ERROR: "The file could not be built or imported; run it with python first.",
+    Verdict.COMPILE_ERROR: "The file could not be compiled or imported; the message names the line.",
     Verdict.SECURITY_VIOLATION: "Your code tampered with the judging; the message says what was seen.",
     Verdict.JUDGING_ERROR: "Our fault, not yours: it costs no quota and is judged again.",
 }
