@@ -3,6 +3,8 @@
 task.yml  task.py  reference.py  template.py
 examples/accepted/three_passes.py           the anchor
 examples/wrong_answer/in_half_precision.py
+
+With `lang: cu` the last three are C++, and there are two more (`task_scaffold_cu`).
 """
 
 from __future__ import annotations
@@ -12,6 +14,9 @@ from textwrap import indent
 
 import yaml
 
+from harness.errors import TaskError
+from harness.task import Language
+from scripts.task_scaffold_cu import HOW, ON_CPU, ON_GPU, STATEMENT, compiled_files
 from scripts.task_writing import SCHEMA_LINE
 
 
@@ -23,20 +28,38 @@ class Wishes:
     title: str
     about: str
     gpus: tuple[str, ...]
+    lang: Language = Language.PY
+
+    @property
+    def is_compiled(self) -> bool:
+        return self.lang is Language.CU
 
 
 def scaffold(wishes: Wishes) -> dict[str, bytes]:
-    """Name and content of every file."""
+    """Name and content of every file.
+
+    Raises:
+        TaskError: one source can't be for all these boards.
+    """
+    if wishes.is_compiled and "CPU" in wishes.gpus and len(wishes.gpus) > 1:
+        raise TaskError("--lang cu: on CPU g++ compiles, on GPUs nvcc; make one task for CPU, and one for the others")
+    files = {"task.yml": _task_yml(wishes), "task.py": _TASK, "reference.py": _REFERENCE}
+    files |= _compiled_files(wishes) if wishes.is_compiled else _python_files(wishes)
+    return {name: text.encode() for name, text in files.items()}
+
+
+def _python_files(wishes: Wishes) -> dict[str, str]:
     directive = f"#!POPCORN leaderboard {wishes.name}\n"
-    files = {
-        "task.yml": _task_yml(wishes),
-        "task.py": _TASK,
-        "reference.py": _REFERENCE,
+    return {
         "template.py": directive + _HOW.replace("NAME", wishes.name) + _TEMPLATE,
         "examples/accepted/three_passes.py": directive + _ACCEPTED,
         "examples/wrong_answer/in_half_precision.py": directive + _WRONG,
     }
-    return {name: text.encode() for name, text in files.items()}
+
+
+def _compiled_files(wishes: Wishes) -> dict[str, str]:
+    directive = f"//!POPCORN leaderboard {wishes.name}\n"
+    return compiled_files(directive, HOW.replace("NAME", wishes.name), on_gpu=wishes.gpus != ("CPU",))
 
 
 def _task_yml(wishes: Wishes) -> str:
@@ -45,16 +68,33 @@ def _task_yml(wishes: Wishes) -> str:
     boards = set(wishes.gpus)
     cases = _SMALL if boards == {"CPU"} else _LARGE + (_SMALL_ON_CPU if "CPU" in boards else "")
     # The author's own words last: they might hold one of the words that stand for others here.
-    body = (_STATEMENT + cases + _RANKING).replace("GPUS", gpus).replace("ABOUT", " ".join(wishes.about.split()))
+    statement = _compiled_statement(wishes) if wishes.is_compiled else _STATEMENT
+    body = (statement + cases + _RANKING).replace("GPUS", gpus).replace("ABOUT", " ".join(wishes.about.split()))
     return SCHEMA_LINE + head + body
 
 
-_STATEMENT = """\
+def _compiled_statement(wishes: Wishes) -> str:
+    place = ON_CPU if wishes.gpus == ("CPU",) else ON_GPU
+    language = "C++" if wishes.gpus == ("CPU",) else "CUDA"
+    made = _STATEMENT.replace(_GIVEN, STATEMENT.replace("PLACE", place))
+    made = made.replace("lang: py\n", "lang: cu\nevaluator: referee\n")
+    made = made.replace("templates: {Python: template.py}", f"templates: {{{language}: template.cu}}")
+    return made.replace("three_passes.py", "plain.cu")
+
+
+_GIVEN = """\
+  `custom_kernel` gets a contiguous `float32` tensor `x` of shape `(size,)` and returns a `float32` tensor of the same
+  shape. The input is yours; you may overwrite it.
+"""
+
+_STATEMENT = (
+    """\
 description: |
   ABOUT
 
-  `custom_kernel` gets a contiguous `float32` tensor `x` of shape `(size,)` and returns a `float32` tensor of the same
-  shape. The input is yours; you may overwrite it.
+"""
+    + _GIVEN
+    + """\
 
   **Tolerance.** Every element must be right to 5e-7 of its value.
 
@@ -73,6 +113,7 @@ tests:
   - {size: 127, seed: 4242}
   - {size: 65537, seed: 9173}
 """
+)
 
 _SMALL = """\
 benchmarks:

@@ -22,6 +22,7 @@ from harness.submission import Submission, read_submission
 from harness.task import Board, Example, Limits, ScriptConfig, load_task
 from harness.toolchain import Toolchain, host_flags
 from harness.verdict import Verdict
+from scripts.cli import run
 
 TASKS = Path(__file__).parent / "tasks"
 AXPY = load_task(TASKS / "axpy")
@@ -281,6 +282,15 @@ def test_a_file_of_another_language_is_refused() -> None:
 
 
 # Device code
+
+
+@needs_walls
+@needs_nvcc
+def test_a_new_task_for_a_gpu_has_a_template_that_compiles(tmp_path: Path) -> None:
+    assert run(["task", "new", "square", "--lang", "cu", "--gpu", "H100", "--tasks", str(tmp_path)]) == 0
+    board = replace(load_task(tmp_path / "square").board("H100"), toolchain=HOPPER)
+    built, _ = build(board, tmp_path / "square" / "template.cu")
+    assert built.verdict is Verdict.ACCEPTED, built.message
 
 
 @needs_walls

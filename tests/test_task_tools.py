@@ -72,8 +72,29 @@ def test_every_choice_of_boards_gives_a_task_that_loads(gpus, tmp_path):
     assert made(tmp_path, *flags).gpus == gpus
 
 
-def test_a_new_task_passes_the_check_as_it_is(tmp_path, capsys):
-    made(tmp_path)
+@pytest.mark.parametrize(("gpus", "language"), [(("CPU",), "C++"), (("H100", "B200"), "CUDA")])
+def test_a_new_task_may_be_one_whose_submissions_are_compiled(gpus, language, tmp_path, capsys):
+    task = made(tmp_path, "--lang", "cu", *(word for gpu in gpus for word in ("--gpu", gpu)))
+    assert task.is_compiled and task.gpus == gpus
+    assert [one.path.name for one in task.examples] == ["plain.cu", "forgets_the_tail.cu"]
+    capsys.readouterr()
+    assert run(["task", "template", "square", "--language", language, "--tasks", str(tmp_path)]) == 0
+    template = capsys.readouterr().out
+    assert template.startswith("//!POPCORN leaderboard square\n")
+    assert ("__global__" in template) == (language == "CUDA")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        pytest.param(
+            ("--lang", "cu"), marks=pytest.mark.skipif(not shutil.which("g++"), reason="g++ is not on this machine")
+        ),
+    ],
+)
+def test_a_new_task_passes_the_check_as_it_is(arguments, tmp_path, capsys):
+    made(tmp_path, *arguments)
     capsys.readouterr()
     assert run(["task", "check", str(tmp_path / "square"), "--sandbox", "none", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
@@ -90,6 +111,7 @@ def test_a_new_task_passes_the_check_as_it_is(tmp_path, capsys):
         (["ok", "--gpu", "cpu"], "ok/task.yml:16: gpus[0]: unknown GPU 'cpu'; did you mean 'CPU'?"),
         (["ok", "--gpu", "CPU", "--gpu", "CPU"], "'CPU' stands twice"),
         (["ok", "--about", "a\x07b"], "control character"),
+        (["ok", "--lang", "cu", "--gpu", "CPU", "--gpu", "H100"], "make one task for CPU, and one for the others"),
     ],
 )
 def test_a_task_that_cannot_be_made_leaves_nothing(arguments, message, tree, capsys):
