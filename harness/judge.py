@@ -33,7 +33,7 @@ from harness.provenance import harness_digest
 from harness.sandbox import Kind, Sandbox, choose_kind
 from harness.stats import DUEL_LOOKS
 from harness.submission import Champion, Submission
-from harness.task import METHOD, Board
+from harness.task import METHOD, Board, Language
 from harness.verdict import Verdict, overall
 
 if TYPE_CHECKING:
@@ -142,8 +142,11 @@ def _run_script(frame: _Frame, submission: Submission, mode: Mode, on_progress: 
     """Let the task's own program judge; nobody here needs torch, so nobody waits for it."""
     from harness.script import Script
 
-    with Sandbox(frame.kind, memory_gib=frame.board.limits.memory_gib, warm=False) as sandbox:
-        script = Script(frame.board, mode, sandbox, submission, on_progress)
+    board = frame.board
+    recipe = recipe_of(board, shared=False) if board.task.lang is Language.CU else None
+    shown = recipe.shown if recipe else ()
+    with Sandbox(frame.kind, memory_gib=board.limits.memory_gib, warm=False, shown=shown) as sandbox:
+        script = Script(board, mode, sandbox, submission, recipe, on_progress)
         script.play()
         frame.note_walls(sandbox)
     return _Outcome(cases=tuple(script.results), log=script.log)

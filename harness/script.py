@@ -19,16 +19,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from harness.compile import Recipe, explain, ran_out_of_memory
 from harness.errors import TaskError
 from harness.judgement import MAX_MESSAGE, CaseKind, CaseResult, Mode, ToldRun, ToldTiming
 from harness.popcorn import Lines, Times, Told, case_line, name_of, refuse_any
 from harness.program import Ended, run
 from harness.progress import OnProgress, Progress
 from harness.sandbox import Entry, Program, Sandbox, how_it_ended
-from harness.script_build import compile_command, compile_errors
 from harness.stats import MIN_PAIRS
 from harness.submission import Submission
-from harness.task import Board, Case, Language, ScriptConfig
+from harness.task import Board, Case, ScriptConfig
 from harness.verdict import Foul, Verdict
 from harness.zygote import RESULTS
 
@@ -49,7 +49,13 @@ class Script:
     """One judging of a task by its own program: what has come out so far."""
 
     def __init__(
-        self, board: Board, mode: Mode, sandbox: Sandbox, submission: Submission, on_progress: OnProgress | None
+        self,
+        board: Board,
+        mode: Mode,
+        sandbox: Sandbox,
+        submission: Submission,
+        recipe: Recipe | None,
+        on_progress: OnProgress | None,
     ) -> None:
         if not board.task.config:
             raise TaskError(f"{board.task.name}: it has no 'config' that names its program")
@@ -58,7 +64,7 @@ class Script:
         self.sandbox = sandbox
         self.config: ScriptConfig = board.task.config
         self.on_progress = on_progress or (lambda _: None)
-        self.is_compiled = board.task.lang is Language.CU
+        self.recipe = recipe
         self.files = {name: content.decode() for name, content in board.task.files.items()}
         self.files[board.task.submission_name] = submission.text
         self.results: list[CaseResult] = []
@@ -82,21 +88,25 @@ class Script:
     def _build(self) -> CaseResult:
         limit_s = self.board.limits.compile_timeout_s
         self._report("build", 0, 1)
-        command = self._compiling() if self.is_compiled else (sys.executable, "submission.py")
+        command = (*self.recipe.command, "-o", self._built) if self.recipe else (sys.executable, "submission.py")
         ended = self._run(command, self.files, refuse_any, limit_s, "The build", building=True)
         foul = ended.foul
         if not foul and ended.exit_code != 0:
-            foul = Foul(Verdict.COMPILE_ERROR, self._why_not_built(ended))
+            is_too_large = self.recipe and ran_out_of_memory(ended.log)
+            verdict = Verdict.MEMORY_LIMIT_EXCEEDED if is_too_large else Verdict.COMPILE_ERROR
+            foul = Foul(verdict, self._why_not_built(ended))
         return _result(CaseKind.BUILD, None, foul, ended.seconds)
 
-    def _compiling(self) -> tuple[str, ...]:
-        return compile_command(self.config, str(self.sandbox.cache / "eval.out"))
+    @property
+    def _built(self) -> str:
+        """The program that a compiler has made."""
+        return str(self.sandbox.cache / "eval.out")
 
     def _why_not_built(self, ended: Ended) -> str:
         if ended.exit_code is None:
             return how_it_ended(ended.status or 0)
-        if self.is_compiled:
-            return compile_errors(ended.log, self.board.task.submission_name)
+        if self.recipe:
+            return explain(ended.exit_code, ended.log)
         return _last_words(ended.log) or f"submission.py ended with exit code {ended.exit_code}."
 
     # ------------------------------------------------------------------ tests and benchmarks
@@ -144,8 +154,7 @@ class Script:
         kind = cases[0].kind
         lines = Lines(kind, len(cases))
         self._report(str(kind), order * len(cases), of * len(cases))
-        program = str(self.sandbox.cache / "eval.out") if self.is_compiled else str(self.config.main)
-        command = (program,) if self.is_compiled else (sys.executable, program)
+        command = (self._built,) if self.recipe else (sys.executable, str(self.config.main))
         files = self.files | {_CASES: "".join(f"{case_line(case.params)}\n" for case in cases)}
         words = (*command, name_of(self.mode, kind), _CASES)
         ended = self._run(words, files, lines.feed, seconds, f"The {kind}s", seed=seed)
@@ -166,6 +175,8 @@ class Script:
         # The interpreter finds its own packages; what was added to our path it is told.
         if extra := [path for path in sys.path if "-packages" in path and path not in site.getsitepackages()]:
             environment["PYTHONPATH"] = ":".join(extra)
+        if building and self.recipe:
+            environment["LC_ALL"] = "C"  # messages in ASCII, with quotes that every terminal has
         if seed is not None:
             environment["POPCORN_SEED"] = str(seed)
         ended = run(

@@ -63,7 +63,7 @@ LAYERS = (
         "task_modules",
     },
     {"zygote"},
-    {"bubblewrap", "clock", "enclosure", "popcorn", "probes", "reference", "sandbox", "script_build"},
+    {"bubblewrap", "clock", "enclosure", "popcorn", "probes", "reference", "sandbox"},
     {"program", "referee"},
     {"script"},
     {"arena"},

@@ -10,15 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import JudgeError, TaskError
+from harness.errors import TaskError
 from harness.judge import duel, judge
 from harness.judgement import CaseKind, Claim, Judgement, Mode
 from harness.popcorn import MAX_BYTES, MAX_LINE_BYTES, Lines, case_line, name_of
 from harness.sandbox import find_faults
-from harness.script_build import compile_command, compile_errors
 from harness.stats import MIN_PAIRS
 from harness.submission import Submission, read_submission
-from harness.task import ScriptConfig, Task, load_task
+from harness.task import Task, load_task
 from harness.verdict import Foul, Verdict
 from scripts.cli import run
 
@@ -175,34 +174,6 @@ def test_the_program_is_told_mode_and_cases_as_kernelbot_writes_them():
     assert [name_of(mode, CaseKind.BENCHMARK) for mode in (Mode.BENCHMARK, Mode.RANKED)] == ["benchmark", "leaderboard"]
     assert name_of(Mode.RANKED, CaseKind.TEST) == "test"
     assert case_line({"size": 3, "shape": (4, 8), "kind": "even"}) == "size: 3; shape: [4, 8]; kind: even"
-
-
-# The compiler.
-
-
-def test_a_compilers_errors_in_the_submission_come_first():
-    log = "task.h:3:1: error: above\nsubmission.cu:12:5: error: ‘x’ was not declared\nsubmission.cu:14:2: fatal error: y\n"
-    assert compile_errors(log, "submission.cu") == "submission.cu:12: ‘x’ was not declared\nsubmission.cu:14: y"
-    assert compile_errors("task.h:3:1: error: above", "submission.cu") == "task.h:3: above"
-    assert (
-        compile_errors("ld: in `main':\nx.cu: undefined reference to `f()'", "s.cu") == "undefined reference to `f()'"
-    )
-    assert compile_errors("", "submission.cu") == "The compiler gave no reason."
-
-
-def test_what_the_task_says_reaches_the_compiler():
-    config = ScriptConfig(
-        sources=("a.cu",), include_dirs=("inc",), defines={"N": "3", "FAST": ""}, compile_flags=("-g",)
-    )
-    words = " ".join(compile_command(config, "/cache/eval.out"))
-    for part in ("-I . -I inc", "-DN=3 -DFAST", "-g a.cu -o /cache/eval.out"):
-        assert part in words
-
-
-def test_a_missing_compiler_is_no_fault_of_the_submission(monkeypatch):
-    monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(JudgeError, match="apt install g"):
-        compile_command(ScriptConfig(), "/cache/eval.out")
 
 
 # Whole judgings.
