@@ -36,7 +36,7 @@ from scripts.ledger import Ledger
 from scripts.local import show
 from scripts.packing import pack
 from scripts.publish import build_site
-from scripts.rematch import find_due_duels
+from scripts.rematch import find_due_rows
 from scripts.report import render
 from scripts.request import Request, make_id
 from scripts.settings import Gpu
@@ -167,7 +167,7 @@ def test_judgements_of_one_file_are_pooled_and_first_place_follows(board):
 def test_no_duel_is_ever_due(board):
     table = standings(board, [judged(board, "ada", 100.0, 200.0), judged(board, "bob", 99.9, 199.9, minute=1)])
     assert places(table) == [(1, "ada"), (1, "bob")]
-    assert not list(find_due_duels([table], []))
+    assert not list(find_due_rows([table]))
 
 
 def test_what_was_told_does_not_rank_where_the_referee_judges(board):
