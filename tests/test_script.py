@@ -23,7 +23,13 @@ from scripts.cli import run
 
 SET = Path(__file__).parent / "kernelbot" / "own.yaml"
 FAULTS = find_faults()
-walled = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
+needs_walls = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
+
+
+def walled(test):
+    """A whole judging: it needs the walls, and looks at the clock and at the machine's memory."""
+    return pytest.mark.alone(needs_walls(test))
+
 
 TESTS = b"test-count: 2\ntest.0.spec: size: 3\ntest.0.status: pass\n"
 TIMES = b"".join(
@@ -316,12 +322,14 @@ def test_a_submission_may_use_torch(tasks):
     assert judged(replace(task, limits=patient), source).verdict is Verdict.ACCEPTED
 
 
+@pytest.mark.alone
 def test_without_walls_it_is_judged_and_never_ranks(tasks):
     task = tasks["rowsum"]
     judgement = judged(task, task.examples[0].path.read_text(), Mode.RANKED, sandbox="none")
     assert (judgement.verdict, judgement.claim, judgement.is_rankable) == ("AC", "self-timed", False)
 
 
+@pytest.mark.alone
 def test_a_table_in_the_terminal_says_who_took_the_times(tasks, capsys):
     task = tasks["rowsum"]
     file = str(task.examples[0].path)
