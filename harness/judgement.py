@@ -443,7 +443,7 @@ def _means_of_two(runs: tuple[Run, ...]) -> list[float]:
 def language_of(source: str, suffix: str) -> str:
     """What a submission is written in, by the imports and the suffix that give it away; for readers only."""
     if suffix == ".cu":
-        return "CUDA C++"
+        return "CUDA C++" if re.search(r"__global__|__device__|<<<|\bcuda|\bcutlass\b|\bcute\b", source) else "C++"
     for pattern, language in _LANGUAGES:
         if re.search(pattern, source, re.MULTILINE):
             return language

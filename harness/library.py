@@ -42,7 +42,9 @@ def compile_library(command: Sequence[str], library: str) -> tuple[int, str]:
             break
     compiler.stdout.close()
     text = kept.decode(errors="replace")
-    if printed > len(kept):
+    if printed > _MOST_PRINTED:
+        text += f"\nfatal: stopped, for it printed more than {_MOST_PRINTED >> 20} MiB"
+    elif printed > len(kept):
         text += f"\n[the first {len(kept)} of {printed} bytes]"
     sys.stdout.write(text)
     sys.stdout.flush()

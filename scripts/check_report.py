@@ -18,12 +18,12 @@ from harness.judgement import CaseResult, Judgement
 from harness.verdict import Verdict
 from scripts import evaluation
 from scripts.checks import MAX_ANNOTATIONS, MAX_TEXT, Annotation, Check, CheckState
-from scripts.path_rule import entry_path
+from scripts.path_rule import FILE_NAMES, entry_path
 from scripts.request import Request
 from scripts.text import plain, shorten
 
 MAX_REMARK = 1000
-_LINE = re.compile(r"^(?:line |submission\.(?:py|cu):)([0-9]{1,7})\b")
+_LINE = re.compile(r"^(?:line |(submission\.(?:py|cu)):)([0-9]{1,7})\b")
 """How the judge's messages begin where a line of the file is at fault."""
 
 
@@ -85,17 +85,15 @@ def _case(case: CaseResult) -> dict[str, Any]:
 
 def remarks(judgement: Judgement, request: Request) -> Iterator[Annotation]:
     """A remark for each line that a message names, once."""
-    path = entry_path(
-        request.task, request.login, "submission.cu" if "CUDA" in judgement.submission.language else "submission.py"
-    )
     seen: set[tuple[int, str]] = set()
     for case in judgement.cases:
         found = _LINE.match(case.message)
-        line = int(found[1]) if found else 0
+        line, name = (int(found[2]), found[1] or FILE_NAMES[0]) if found else (0, "")
         if not 1 <= line <= max(1, judgement.submission.lines) or (line, case.message) in seen:
             continue
         seen.add((line, case.message))
         title = f"{case.verdict.label} ({case.verdict})"
+        path = entry_path(request.task, request.login, name)
         yield Annotation(path=path, line=line, message=shorten(_harmless(case.message), MAX_REMARK), title=title)
 
 

@@ -216,7 +216,7 @@ def test_a_compiled_submission_is_timed_beside_a_compiled_anchor() -> None:
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
     [benchmark] = judgement.benchmarks
     assert benchmark.timing and benchmark.timing.anchor_us > 0
-    assert judgement.submission.language == "CUDA C++"
+    assert judgement.submission.language == "C++"
 
 
 @needs_walls

@@ -272,6 +272,7 @@ def test_a_changed_byte_never_goes_unnoticed(data: st.DataObject) -> None:
         ("from torch.utils.cpp_extension import load_inline\nimport triton\n", ".py", "C++"),
         ("# import triton\nimport torchvision\n", ".py", "Python"),
         ("__global__ void f() {}", ".cu", "CUDA C++"),
+        ("int f() { return 1; }", ".cu", "C++"),
     ],
 )
 def test_the_language_is_what_a_source_imports(source: str, suffix: str, language: str) -> None:

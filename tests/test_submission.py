@@ -130,7 +130,7 @@ def test_a_submission_knows_its_digest_lines_and_language() -> None:
     assert (one.lines, one.language, len(one.digest)) == (3, "Triton", 64)
     assert one.digest == submission("import triton\n" + KERNEL).digest != submission(KERNEL).digest
     assert [submission(text).lines for text in ("", "a", "a\n", "a\nb")] == [0, 1, 1, 2]
-    assert submission("x", "submission.cu").language == "CUDA C++"
+    assert submission("__global__ void f();", "submission.cu").language == "CUDA C++"
     assert submission(b"\xff").text == "\ufffd"
 
 
