@@ -265,10 +265,12 @@ __attribute__((constructor)) static void replace() {
         # A gigabyte of initialised data.
         ("char data[1l << 30] = {1};\n", {Verdict.COMPILE_ERROR, Verdict.MEMORY_LIMIT_EXCEEDED, Verdict.TIME_LIMIT_EXCEEDED}),
         ('#include "/dev/zero"\n', {Verdict.COMPILE_ERROR, Verdict.MEMORY_LIMIT_EXCEEDED, Verdict.TIME_LIMIT_EXCEEDED}),
+        ('#define A(x) x x x x x x x x\n'
+         'A(A(A(A(A(_Pragma("message \\"over and over, and nobody reads it\\""))))))\n', {Verdict.COMPILE_ERROR}),
         ('#include "submission.cu"\n', {Verdict.COMPILE_ERROR}),
         ('#include "reference.py"\n', {Verdict.COMPILE_ERROR}),
     ],
-    ids=["templates", "data", "an endless file", "itself", "the reference"],
+    ids=["templates", "data", "an endless file", "endless words", "itself", "the reference"],
 )  # fmt: skip
 def test_what_no_compiler_can_swallow_is_the_submission_s_fault(source: str, verdicts: set[Verdict]) -> None:
     judgement = judged(source + RIGHT, compile_timeout_s=8, memory_gib=1)

@@ -28,7 +28,9 @@ from harness.judgement import (
 from harness.stats import Interval
 from harness.task import Board
 from harness.verdict import Verdict
+from scripts.check_report import remarks
 from scripts.report import render
+from scripts.request import Request
 from scripts.standings import standings
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
@@ -193,6 +195,23 @@ def test_a_failed_build_is_told_so_without_empty_tables() -> None:
     text = told(judged("bob", built(Verdict.COMPILE_ERROR, "line 3: invalid syntax")))
     assert "compile error (CE)" in text and "line 3: invalid syntax" in text
     assert "|" not in text
+
+
+@pytest.mark.parametrize(
+    ("message", "places"),
+    [
+        ("line 3: invalid syntax", [("submissions/vectoradd/bob/submission.py", 3)]),
+        ("submission.cu:5: 'z' was not declared", [("submissions/vectoradd/bob/submission.cu", 5)]),
+        ("submission.cu:500: forged, the file has 9 lines", []),
+        ("task.h:3: not the participant's", []),
+    ],
+)
+def test_a_remark_stands_beside_the_line_of_the_file_that_a_message_names(
+    message: str, places: list[tuple[str, int]]
+) -> None:
+    request = cast(Request, SimpleNamespace(task="vectoradd", login="bob"))
+    found = remarks(judged("bob", built(Verdict.COMPILE_ERROR, message)), request)
+    assert [(one.path, one.line) for one in found] == places
 
 
 def test_a_benchmark_that_failed_stands_in_the_table_and_the_others_find_their_case() -> None:
