@@ -34,6 +34,9 @@ ENVIRONMENT = {
     "NUMBA_CACHE_DIR": "/cache/numba",
     "XDG_CACHE_HOME": "/cache/xdg",
     "PULLRANK_BUILD": "/cache/build",
+    # The only boards that are judged behind these walls are CPU boards, for which Triton has no compiler: there its
+    # programs are interpreted.  Said here and not by each file, so that one and the same file is compiled on a GPU.
+    "TRITON_INTERPRET": "1",
     # glibc gives freed memory back by thresholds that move with what was freed last: one and the same kernel took 1.4
     # or 6 ms, by the number of the call.  Fixed, and as high as they go, a player warms up once and stays warm.
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),

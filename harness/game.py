@@ -28,13 +28,22 @@ STEADY_S = {Mode.RANKED: 2.5, Mode.BENCHMARK: 0.0}
 class Game:
     """One judging under way: who plays, what has come out so far."""
 
-    def __init__(self, arena: Arena, submission: Submission, champion: Champion | None) -> None:
+    def __init__(
+        self,
+        arena: Arena,
+        submission: Submission,
+        champion: Champion | None = None,
+        *,
+        mode: Mode | None = None,
+        name: str = "submission",
+    ) -> None:
+        """`mode` may be less than the arena's; `name` is of the submission's cache, which no other may have filled."""
         self.arena = arena
         self.board = arena.board
-        self.mode = arena.mode
+        self.mode = mode or arena.mode
         self.submission = submission
         self.champion = champion
-        self.challenger = arena.entry("submission", submission)
+        self.challenger = arena.entry(name, submission)
         self.anchor = arena.entry("anchor", _anchor_of(arena.board))
         self.results: list[CaseResult] = []
         self.duel: Duel | None = None

@@ -1,4 +1,4 @@
-"""The main path: a submission and a board in, a judgement out.  Or two files, and who is faster.
+"""The main path: a submission and a board in, a judgement out.  Or two files, and who is faster; or one after another.
 
 judge     the walls go up; inside them the warm parent imports torch
 game      meanwhile we import torch ourselves; then build, tests, benchmarks, duel are played
@@ -8,10 +8,13 @@ judgement what came out, with the machine's facts
 from __future__ import annotations
 
 import contextlib
+import itertools
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from harness import __version__, machine
 from harness.compile import recipe_of
@@ -39,7 +42,7 @@ from harness.verdict import Verdict, overall
 if TYPE_CHECKING:
     from harness.arena import Arena
 
-__all__ = ["Champion", "Dueled", "OnProgress", "Progress", "duel", "judge", "open_arena"]
+__all__ = ["Champion", "Dueled", "OnProgress", "Progress", "Sitting", "duel", "judge", "open_arena"]
 
 
 def judge(
@@ -64,7 +67,7 @@ def judge(
         JudgeError: this machine is.  A participant's trouble is never raised: it is in the judgement.
     """
     _require_supported(board, mode, submission)
-    frame = _Frame(board, sandbox, run_url)
+    frame = _Frame(board, choose_kind(sandbox), run_url)
     if fault := submission.find_fault(needs_kernel=board.task.is_refereed):
         return frame.judgement(submission, mode, _refuse(fault))
     if not board.task.is_refereed:
@@ -111,7 +114,7 @@ def duel(
     _require_supported(board, Mode.TEST, a, b)
     if not board.task.is_refereed:
         raise TaskError(f"{board.task.name}: its own program takes the times, one file at a time: it knows no duels")
-    frame = _Frame(board, sandbox)
+    frame = _Frame(board, choose_kind(sandbox))
     with open_arena(board, Mode.TEST, frame.kind, on_progress) as arena:
         from harness.duel import Match
 
@@ -123,6 +126,64 @@ def duel(
         for side, file in match.files.items()
     }
     return Dueled(a=judgements["A"], b=judgements["B"], duel=match.duel)
+
+
+class Sitting:
+    """Submissions judged one after the other on one board, behind walls that go up once.
+
+    Each has players and a cache of its own, as the sides of a duel have, and the machine is looked over after each.
+    """
+
+    def __init__(self, board: Board, *, sandbox: str = "auto", on_progress: OnProgress | None = None) -> None:
+        self.board = board
+        self._sandbox = sandbox
+        self._kind: Kind | None = None
+        self._on_progress = on_progress
+        self._numbers = itertools.count(1)
+        self._arena: Arena | None = None
+        self._walls = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._walls.__exit__(kind, error, trace)
+
+    def judge(self, submission: Submission, mode: Mode) -> Judgement:
+        """Judge one of them: `test` or `benchmark`, on seeds that nobody knows.
+
+        Raises:
+            TaskError, JudgeError: as the function `judge` does; the next one finds new walls.
+        """
+        _require_supported(self.board, mode, submission)
+        kind = self._kind = self._kind or choose_kind(self._sandbox)
+        frame = _Frame(self.board, kind)
+        if fault := submission.find_fault(needs_kernel=self.board.task.is_refereed):
+            return frame.judgement(submission, mode, _refuse(fault))
+        if not self.board.task.is_refereed:
+            return frame.judgement(submission, mode, _run_script(frame, submission, mode, self._on_progress))
+        try:
+            arena = self._arena = self._arena or self._open(kind)
+            outcome = self._play(arena, submission, mode)
+        except BaseException:
+            self._arena = None
+            self._walls.__exit__(*sys.exc_info())
+            raise
+        frame.note_walls(arena.sandbox)
+        return frame.judgement(submission, mode, outcome)
+
+    def _open(self, kind: Kind) -> Arena:
+        return self._walls.enter_context(open_arena(self.board, Mode.BENCHMARK, kind, self._on_progress))
+
+    def _play(self, arena: Arena, submission: Submission, mode: Mode) -> _Outcome:
+        from harness.game import Game
+
+        game = Game(arena, submission, mode=mode, name=f"submission {next(self._numbers)}")
+        game.play()
+        arena.sandbox.require_health()
+        return _Outcome(cases=tuple(game.results), log=game.log)
 
 
 @contextlib.contextmanager
@@ -173,12 +234,12 @@ def _refuse(fault: str) -> _Outcome:
 class _Frame:
     """What a judgement says beside what has been played: where, when, with what."""
 
-    def __init__(self, board: Board, sandbox: str, run_url: str | None = None) -> None:
+    def __init__(self, board: Board, kind: Kind, run_url: str | None = None) -> None:
         self.board = board
         self.run_url = run_url
         self.started_at = datetime.now(UTC)
         self.machine = machine.read_machine("cpu")
-        self.kind = choose_kind(sandbox)
+        self.kind = kind
         self.walls = SandboxInfo(kind=self.kind, stop="signals")
 
     def note_walls(self, sandbox: Sandbox) -> None:

@@ -263,10 +263,14 @@ class Sandbox:
     ) -> None:
         with self._cleanup:
             if self._health and kind is None:
-                # That it seats another player shows that the warm parent is well.
-                with self.seat(Entry(name="nobody", files={})):
-                    pass
-                self._health.check_thoroughly()
+                self.require_health()
+
+    def require_health(self) -> None:
+        """Raises JudgeError if anything is not as it was before the first player came."""
+        # That it seats another player shows that the warm parent is well.
+        with self.seat(Entry(name="nobody", files={})):
+            pass
+        self.await_warmth().check_thoroughly()
 
     @property
     def cache(self) -> Path:

@@ -4,6 +4,7 @@
     tasks/<task>/examples/<verdict>/<file>.py         an example is one, too
     #!POPCORN leaderboard <task>                      directives, in the first block of comments
     #!POPCORN gpus H100 A100                          (also `//!POPCORN`, and PULLRANK for POPCORN)
+    #!PULLRANK needs numba                            packages and programs that not every judge has
 
 What keeps a file from being judged at all is its `fault`: the judge turns it into CE with that message.  Only
 when nothing can be judged, because there is no file or no telling for which task, a `SubmissionError` is raised.
@@ -33,17 +34,21 @@ MAX_BYTES = 256 * 1024
 ENTRY_POINT = "custom_kernel"
 
 _DIRECTIVE = re.compile(r"(?:#|//)!(?:POPCORN|PULLRANK)(?!\w)(.*)")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 _LOGIN = re.compile(r"[A-Za-z0-9](-?[A-Za-z0-9]){0,38}")
-_KEYS = {"leaderboard": "leaderboard", "gpus": "gpus", "gpu": "gpus"}
+_KEYS = {"leaderboard": "leaderboard", "gpus": "gpus", "gpu": "gpus", "needs": "needs"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Directives:
-    """What a file says about itself.  Without `gpus` it is judged on every board of its task."""
+    """What a file says about itself.  Without `gpus` it is judged on every board of its task.
+
+    `needs` are packages of Python's and programs, beside what every judge has; see `needs`.
+    """
 
     leaderboard: str | None = None
     gpus: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,14 +145,18 @@ def read_directives(text: str, name: str = "submission.py") -> Directives:
             except ValueError as error:
                 raise SubmissionError(f"{name}:{number}: {error}") from None
             found[key] = values
-    return Directives(leaderboard=found.get("leaderboard", (None,))[0], gpus=found.get("gpus", ()))
+    return Directives(
+        leaderboard=found.get("leaderboard", (None,))[0], gpus=found.get("gpus", ()), needs=found.get("needs", ())
+    )
 
 
 def _directive(words: list[str]) -> tuple[str, tuple[str, ...]]:
     """Which directive it is, and its arguments."""
     if not words or words[0] not in _KEYS:
         word = words[0][:60] if words else ""
-        raise ValueError(f"unknown directive '{word}'{did_you_mean(word, _KEYS) or '; write leaderboard or gpus'}")
+        raise ValueError(
+            f"unknown directive '{word}'{did_you_mean(word, _KEYS) or '; write leaderboard, gpus or needs'}"
+        )
     key, values = _KEYS[words[0]], tuple(words[1:])
     if not values:
         raise ValueError(f"'{words[0]}' needs a name")

@@ -99,6 +99,8 @@ def write_files(files: dict[str, str], folder: str) -> None:
     for name, text in files.items():
         with open(os.path.join(folder, os.path.basename(name)), "w", encoding="utf-8", newline="") as file:
             file.write(text)
+        # Numba's cache, for one, holds for a file of the same age only: of the same text, all are of one age.
+        os.utime(file.name, (0, 0))
 
 
 def _mount_cache(room: Room, flags: int) -> None:

@@ -2,7 +2,8 @@
 
     files       load_task                 all faults with their lines; nothing is run. `--static` ends here
     reference   harness.probes            wrong answers that its check must refuse; cases that must fit the board
-    examples    harness.judge             each must get the verdict that its folder is named after
+    examples    harness.rehearsal         each must get the verdict that its folder is named after; one that needs a
+                                          package or a program which is not here is skipped, and said to be
     times       of accepted examples      a benchmark that is too short ranks nothing but the judge's own noise
 
 A fault ends in exit code 1; a warning is said and changes nothing.
@@ -11,22 +12,21 @@ A fault ends in exit code 1; a warning is said and changes nothing.
 from __future__ import annotations
 
 import json
-import time
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.text import Text
 
-from harness.errors import PullRankError, TaskError
+from harness.errors import TaskError
 from harness.formula import evaluate
-from harness.judgement import Judgement, Mode, Timing
-from harness.submission import read_submission
+from harness.judgement import Judgement, Timing
 from harness.task import Board, Evaluator, Example, Task, load_task
 from harness.verdict import Verdict
 from scripts.board import choose_board
-from scripts.claims import bound_share
 from scripts.repository import require_task
 from scripts.task_show import as_json_too
 from scripts.terminal import Display, cell, console, table, verdict_text
@@ -69,12 +69,15 @@ def check(paths: tuple[str, ...], gpu: str | None, sandbox: str, static: bool, a
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What an example should have got, and what it got; `error_code` is of an error that kept it from being judged."""
+    """What an example should have got, and what it got: None if it was skipped, for the reason in `message`.
+
+    `error_code` is of an error that kept it from being judged.
+    """
 
     task: str
     example: str
     expected: Verdict
-    got: Verdict
+    got: Verdict | None
     message: str
     seconds: float
     error_code: int = 0
@@ -84,10 +87,14 @@ class Outcome:
         return self.got is self.expected and not self.error_code
 
     @property
+    def is_skipped(self) -> bool:
+        return self.got is None
+
+    @property
     def exit_code(self) -> int:
         if self.error_code:
             return self.error_code
-        return 0 if self.is_good else 3 if self.got is Verdict.JUDGING_ERROR else 1
+        return 0 if self.is_good or self.is_skipped else 3 if self.got is Verdict.JUDGING_ERROR else 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,8 +153,11 @@ def check_tasks(tasks: Sequence[Task], gpu: str | None, sandbox: str) -> Report:
         for board in boards:
             remarks += _too_much_work(board.task)
             remarks += _probe(board, display)
-            judged = [_judge(board, example, sandbox, display) for example in board.task.examples]
-            outcomes += [outcome for outcome, _ in judged]
+            judged = list(_judge_examples(board, sandbox, display))
+            # The anchor comes last; in the report it stands where it lies.
+            places = [place_of(board.task, example) for example in board.task.examples]
+            outcomes += sorted((outcome for outcome, _ in judged), key=lambda one: places.index(one.example))
+            remarks += _never_judged(board.task, outcomes)
             remarks += _too_short(board, [judgement for _, judgement in judged if judgement])
     return Report(outcomes=tuple(outcomes), remarks=tuple(remarks))
 
@@ -181,41 +191,51 @@ def _probe(board: Board, display: Display) -> list[Remark]:
     return [Remark(task=task.name, **asdict(finding)) for finding in find_flaws(board, display.say)]
 
 
-def _judge(board: Board, example: Example, sandbox: str, display: Display) -> tuple[Outcome, Judgement | None]:
-    from harness.judge import judge
+def _judge_examples(board: Board, sandbox: str, display: Display) -> Iterator[tuple[Outcome, Judgement | None]]:
+    from harness.rehearsal import rehearse
 
-    place = example.path.relative_to(board.task.folder / "examples")
-    display.begin(f"{board.task.name}/{place}")
-    began = time.monotonic()
-    judgement, error_code = None, 0
-    try:
-        submission = read_submission(example.path, login="example")
-        # A benchmark, since an example may be too slow on the benchmarks alone.
-        judgement = judge(board, submission, Mode.BENCHMARK, sandbox=sandbox, on_progress=display.show)
-        got, message = judgement.verdict, judgement.message
-    except PullRankError as error:
-        got, message, error_code = Verdict.JUDGING_ERROR, str(error), error.exit_code
-    outcome = Outcome(
-        task=board.task.name,
-        example=str(place),
-        expected=example.verdict,
-        got=got,
-        message=message,
-        seconds=time.monotonic() - began,
-        error_code=error_code,
-    )
-    return outcome, judgement
+    def begin(example: Example) -> None:
+        display.begin(f"{board.task.name}/{place_of(board.task, example)}")
+
+    for one in rehearse(board, sandbox=sandbox, on_begin=begin, on_progress=display.show):
+        outcome = Outcome(
+            task=board.task.name,
+            example=place_of(board.task, one.example),
+            expected=one.example.verdict,
+            got=one.got,
+            message=one.message,
+            seconds=one.seconds,
+            error_code=one.error.exit_code if one.error else 0,
+        )
+        yield outcome, one.judgement
+
+
+def place_of(task: Task, example: Example) -> str:
+    """`accepted/fast.py`"""
+    return example.path.relative_to(task.folder / "examples").as_posix()
+
+
+def _never_judged(task: Task, outcomes: Sequence[Outcome]) -> Iterator[Remark]:
+    """Verdicts whose every example was skipped, though each task must have one."""
+    mine = [one for one in outcomes if one.task == task.name]
+    for verdict in (Verdict.ACCEPTED, Verdict.WRONG_ANSWER):
+        asked = [one for one in mine if one.expected is verdict]
+        if asked and all(one.is_skipped for one in asked):
+            where = f"examples/{verdict.folder}"
+            message = "all of them were skipped; add one that needs nothing but torch and numpy"
+            yield Remark(task=task.name, where=where, message=message, is_fault=True)
 
 
 def _too_short(board: Board, judgements: Sequence[Judgement]) -> Iterator[Remark]:
     """Benchmarks that the fastest of the task's own examples ends too soon."""
     for number, case in enumerate(board.benchmarks):
         timings = [timing for one in judgements if (timing := _timing(one, number))]
-        shortest = min(timings, key=lambda timing: timing.submission_us, default=None)
-        if shortest and bound_share(shortest) > TOO_SHORT:
+        times = [(time_us, one.bound_us) for one in timings for time_us in (one.submission_us, one.anchor_us)]
+        shortest_us, bound_us = min(times, default=(math.inf, 0.0))
+        if bound_us > TOO_SHORT * shortest_us:
             message = (
-                f"too short to time well: {format_us(shortest.submission_us)}, and a window's own cost is "
-                f"{format_us(shortest.bound_us)}; make it {_times_larger(shortest)} times as long"
+                f"too short to time well: {format_us(shortest_us)}, and a window's own cost is {format_us(bound_us)}; "
+                f"make it {math.ceil(bound_us / shortest_us / TOO_SHORT)} times as long"
             )
             yield Remark(task=board.task.name, where=f"{board.gpu}, {case.name}", message=message)
 
@@ -223,10 +243,6 @@ def _too_short(board: Board, judgements: Sequence[Judgement]) -> Iterator[Remark
 def _timing(judgement: Judgement, number: int) -> Timing | None:
     benchmarks = judgement.benchmarks
     return benchmarks[number].timing if number < len(benchmarks) else None
-
-
-def _times_larger(timing: Timing) -> int:
-    return -(-int(100 * bound_share(timing) / TOO_SHORT) // 100)
 
 
 # What is printed.
@@ -237,8 +253,8 @@ def _print(report: Report, tasks: int) -> None:
     if report.outcomes:
         made = table("", "Task", "Example", "Expected", "Got", "Seconds", "Message", right=("Seconds",))
         for one in report.outcomes:
-            got = verdict_text(one.got)
-            got.stylize("green" if one.is_good else "bold red")
+            got = verdict_text(one.got) if one.got else Text("skipped")
+            got.stylize("yellow" if one.is_skipped else "green" if one.is_good else "bold red")
             message = cell(next(iter(one.message.splitlines()), ""))
             made.add_row(one.task, one.example, one.expected, got, f"{one.seconds:.1f}", message)
         stdout.print(made)
@@ -251,7 +267,9 @@ def _print(report: Report, tasks: int) -> None:
 def _sums(report: Report, tasks: int) -> str:
     good = sum(one.is_good for one in report.outcomes)
     faults = sum(one.is_fault for one in report.remarks)
-    examples = f"{good} of {len(report.outcomes)} examples got the verdict of their folder; "
+    skipped = sum(one.is_skipped for one in report.outcomes)
+    examples = f"{good} of {len(report.outcomes) - skipped} examples got the verdict of their folder; "
+    examples += f"{skipped} skipped; " if skipped else ""
     counts = f"{_count(faults, 'fault')}, {_count(len(report.remarks) - faults, 'warning')}."
     return (examples if report.outcomes else f"{_count(tasks, 'task')} read, nothing run; ") + counts
 

@@ -45,12 +45,19 @@ def test_directives_stand_in_the_first_block_of_comments(text: str, leaderboard:
     assert read_directives(text) == Directives(leaderboard=leaderboard, gpus=gpus)
 
 
+def test_a_file_says_which_packages_and_programs_it_needs() -> None:
+    assert read_directives("#!PULLRANK needs g++ ninja numba\n").needs == ("g++", "ninja", "numba")
+    for text, message in (("needs", "'needs' needs a name"), ("needs a/b", "'a/b' is not a name")):
+        with pytest.raises(SubmissionError, match=message):
+            read_directives(f"#!PULLRANK {text}\n")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("#!POPCORN leaderbord gemm", "submission.py:1: unknown directive 'leaderbord'; did you mean 'leaderboard'?"),
-        ("#\n#!POPCORN profile", "submission.py:2: unknown directive 'profile'; write leaderboard or gpus"),
-        ("#!POPCORN", "submission.py:1: unknown directive ''; write leaderboard or gpus"),
+        ("#\n#!POPCORN profile", "submission.py:2: unknown directive 'profile'; write leaderboard, gpus or needs"),
+        ("#!POPCORN", "submission.py:1: unknown directive ''; write leaderboard, gpus or needs"),
         ("#!POPCORN leaderboard", "submission.py:1: 'leaderboard' needs a name"),
         ("//!PULLRANK gpu", "submission.py:1: 'gpu' needs a name"),
         ("#!POPCORN leaderboard a b", "submission.py:1: 'leaderboard' takes one name, not 2"),

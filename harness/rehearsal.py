@@ -1,0 +1,77 @@
+"""A task's own examples, judged one after the other behind one set of walls.
+
+accepted      build, tests, benchmarks beside the anchor
+the anchor    build and tests: its benchmarks were played, and every output checked, beside another accepted
+              example; where there is no such other, beside itself
+all others    until something is not accepted
+skipped       what needs a package or a program that is not here
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from harness.errors import PullRankError
+from harness.judge import OnProgress, Sitting
+from harness.judgement import Judgement, Mode
+from harness.needs import why_skipped
+from harness.submission import read_submission
+from harness.task import Board, Example
+from harness.verdict import Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rehearsed:
+    """What came of one example: a judgement, or the error that kept it from one, or why it was skipped."""
+
+    example: Example
+    seconds: float
+    judgement: Judgement | None = None
+    error: PullRankError | None = None
+    skipped: str = ""
+
+    @property
+    def got(self) -> Verdict | None:
+        """None if it was skipped."""
+        if self.judgement:
+            return self.judgement.verdict
+        return Verdict.JUDGING_ERROR if self.error else None
+
+    @property
+    def message(self) -> str:
+        return self.judgement.message if self.judgement else self.skipped or str(self.error)
+
+
+def rehearse(
+    board: Board,
+    *,
+    sandbox: str = "auto",
+    on_begin: Callable[[Example], None] = lambda _: None,
+    on_progress: OnProgress | None = None,
+) -> Iterator[Rehearsed]:
+    """Judge all examples of a board's task, the anchor last.  An error is what came of one, and the others go on."""
+    is_anchor_timed = False
+    with Sitting(board, sandbox=sandbox, on_progress=on_progress) as sitting:
+        for example in sorted(board.task.examples, key=lambda one: one.path == board.task.anchor):
+            on_begin(example)
+            # A benchmark, since an example may be too slow on the benchmarks alone.
+            is_anchor = example.path == board.task.anchor
+            done = _judge(sitting, example, Mode.TEST if is_anchor and is_anchor_timed else Mode.BENCHMARK)
+            is_anchor_timed = is_anchor_timed or (done.got is Verdict.ACCEPTED and not is_anchor)
+            yield done
+
+
+def _judge(sitting: Sitting, example: Example, mode: Mode) -> Rehearsed:
+    began = time.monotonic()
+    judgement, error, skipped = None, None, ""
+    try:
+        submission = read_submission(example.path, login="example")
+        if not (skipped := why_skipped(submission)):
+            judgement = sitting.judge(submission, mode)
+    except PullRankError as caught:
+        error = caught
+    return Rehearsed(
+        example=example, seconds=time.monotonic() - began, judgement=judgement, error=error, skipped=skipped
+    )

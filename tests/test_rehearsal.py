@@ -1,0 +1,122 @@
+"""A task's own examples behind one set of walls: what each gets, what is played once only, and what is skipped."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from harness.errors import JudgeError
+from harness.judge import Sitting
+from harness.judgement import Mode
+from harness.needs import missing_for, why_skipped
+from harness.rehearsal import Rehearsed, rehearse
+from harness.sandbox import Sandbox, find_faults
+from harness.submission import Submission
+from harness.task import Board, load_task
+from harness.verdict import Verdict
+
+TINY = Path(__file__).parent / "tasks" / "tiny"
+FAULTS = find_faults()
+needs_walls = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
+
+GOOD = "import torch\ndef custom_kernel(data):\n    return data + 1\n"
+
+
+def board_with(folder: Path, **examples: str) -> Board:
+    """tests/tasks/tiny with more examples, `accepted__quick` for examples/accepted/quick.py."""
+    shutil.copytree(TINY, folder / "tiny", ignore=shutil.ignore_patterns("__pycache__"))
+    for name, source in examples.items():
+        path = (folder / "tiny" / "examples" / name.replace("__", "/")).with_suffix(".py")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(source)
+    return load_task(folder / "tiny").board("CPU")
+
+
+def submission(source: str) -> Submission:
+    return Submission(login="sample", source=source.encode())
+
+
+def named(rehearsed: list[Rehearsed]) -> dict[str, Rehearsed]:
+    return {one.example.path.name: one for one in rehearsed}
+
+
+@needs_walls
+def test_the_walls_go_up_once_and_the_anchor_is_timed_beside_another_example(tmp_path, monkeypatch):
+    opened = []
+    start = Sandbox._start
+    monkeypatch.setattr(Sandbox, "_start", lambda self: (opened.append(self._warm), start(self))[1])
+    crash = "import os\ndef custom_kernel(data):\n    os._exit(3)\n"
+    done = named(list(rehearse(board_with(tmp_path, accepted__quick=GOOD, run_time_error__crash=crash))))
+    assert {name: one.got for name, one in done.items()} == {
+        "quick.py": Verdict.ACCEPTED,
+        "identity.py": Verdict.WRONG_ANSWER,
+        "crash.py": Verdict.RUN_TIME_ERROR,
+        "plain.py": Verdict.ACCEPTED,
+    }
+    assert list(done)[-1] == "plain.py"
+    assert opened.count(True) == 1
+    assert done["quick.py"].judgement.benchmarks[0].timing and done["plain.py"].judgement.mode is Mode.TEST
+
+
+@needs_walls
+def test_an_anchor_beside_which_nothing_else_was_accepted_is_timed_itself(tmp_path):
+    done = named(list(rehearse(board_with(tmp_path, accepted__wrong="def custom_kernel(data):\n    return data\n"))))
+    assert done["wrong.py"].got is Verdict.WRONG_ANSWER
+    assert done["plain.py"].judgement.benchmarks[0].timing
+
+
+@needs_walls
+def test_no_file_finds_what_another_has_left_in_its_cache(tmp_path):
+    leave = "open('/cache/left', 'w').close()\n" + GOOD
+    seek = "import os\nassert not os.path.exists('/cache/left')\n" + GOOD
+    with Sitting(load_task(TINY).board("CPU")) as sitting:
+        assert sitting.judge(submission(leave), Mode.TEST).verdict is Verdict.ACCEPTED
+        judgement = sitting.judge(submission(seek), Mode.TEST)
+        assert judgement.verdict is Verdict.ACCEPTED, judgement.message
+
+
+@needs_walls
+def test_after_an_error_of_ours_the_next_one_finds_new_walls(monkeypatch):
+    with Sitting(load_task(TINY).board("CPU")) as sitting:
+        with monkeypatch.context() as patched:
+            patched.setattr(Sandbox, "require_health", lambda _: (_ for _ in ()).throw(JudgeError("something is left")))
+            with pytest.raises(JudgeError, match="something is left"):
+                sitting.judge(submission(GOOD), Mode.TEST)
+        assert sitting.judge(submission(GOOD), Mode.TEST).verdict is Verdict.ACCEPTED
+
+
+def test_an_example_that_needs_what_is_not_here_is_skipped(tmp_path):
+    needy = "#!PULLRANK needs no_such_package torch\n" + GOOD
+    done = named(list(rehearse(board_with(tmp_path, accepted__wants=needy), sandbox="none")))
+    assert (done["wants.py"].got, done["wants.py"].message) == (None, "needs no_such_package: not on this machine")
+    assert done["plain.py"].judgement.benchmarks[0].timing
+
+
+def test_packages_and_programs_are_found_where_players_find_them(tmp_path, monkeypatch):
+    (tmp_path / "only_here.py").write_text("")
+    (tmp_path / "program").write_text("#!/bin/sh\n")
+    (tmp_path / "program").chmod(0o755)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    asked = submission("#!PULLRANK needs torch numpy sh only_here program c++~\n" + GOOD)
+    assert missing_for(asked) == ()  # a directive that cannot be read is for the judge to tell
+    asked = submission("#!PULLRANK needs torch numpy sh only_here program\n" + GOOD)
+    assert missing_for(asked) == ("only_here", "program")
+    assert why_skipped(asked) == "needs only_here and program: not on this machine"
+    assert why_skipped(submission(GOOD)) == ""
+
+
+SAME_AGE = """\
+import os
+def custom_kernel(data):
+    assert os.stat("submission.py").st_mtime == 0
+    assert os.environ["TRITON_INTERPRET"] == "1"
+    return data + 1
+"""
+
+
+@needs_walls
+def test_players_find_a_file_that_never_ages_and_an_interpreter_for_triton():
+    with Sitting(load_task(TINY).board("CPU")) as sitting:
+        judgement = sitting.judge(submission(SAME_AGE), Mode.TEST)
+    assert judgement.verdict is Verdict.ACCEPTED, judgement.message
