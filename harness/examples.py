@@ -1,8 +1,9 @@
-"""The border of `/check`: a stranger's tasks go in as one zip, and a line comes out for each of their examples.
+"""The border of `/check`: a stranger's tasks go in as one zip, and lines come out for their references and examples.
 
     tasks.zip    check.json                {"format": "pullrank-check", "version": 1, "tasks": ["gemm"]}
                  tasks/gemm/...  tasks/... as in a bundle
-    a line       {"task": "gemm", "example": "wrong_answer/half.py", "got": "WA", "message": "...", "seconds": 3.1}
+    a line       {"kind": "probes", "task": "gemm", "found": [{"where": "all tests", "message": "accepts None", …}], …}
+    a line       {"kind": "example", "task": "gemm", "example": "wrong_answer/half.py", "got": "WA", "message": "…", …}
 
 The lines come from behind walls that a task's own code shares with the referee: whoever reads them reads hostile text.
 """
@@ -11,20 +12,25 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from harness.bundle import BundleError, lay_out, parse_facts, read_members, sha256, task_files_of
 from harness.errors import PullRankError
 from harness.judgement import Model, Name
 from harness.verdict import Verdict
 
-__all__ = ["GPU", "MAX_BYTES", "CheckOrder", "ExampleResult", "ResultsError", "lay_out", "read_results", "read_tasks"]
+__all__ = [
+    "GPU", "MAX_BYTES", "MAX_FOUND", "CheckOrder", "ExampleResult", "Flaw", "ProbesResult", "Result", "ResultsError",
+    "lay_out", "read_results", "read_tasks",
+]  # fmt: skip
 
 GPU = "CPU"
 """The board on which examples are judged: what every machine of GitHub's has."""
 MAX_BYTES = 4 * 1024 * 1024
 """Of all lines together."""
 MAX_MESSAGE = 1000
+MAX_FOUND = 100
+"""Of what the probes of one task find, so much is told."""
 
 _SIZES = {"check.json": 64 * 1024}
 
@@ -39,17 +45,46 @@ class CheckOrder(Model):
     tasks: Annotated[tuple[Name, ...], Field(min_length=1)]
 
 
-class ExampleResult(Model):
-    """What one example came to; `example` is its path below the task's `examples/`."""
+Message = Annotated[str, StringConstraints(max_length=MAX_MESSAGE)]
 
+
+class _Line(Model):
     task: Name
-    example: Annotated[str, StringConstraints(pattern=r"^[a-z_]{1,40}/[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}$")]
-    got: Verdict
-    message: Annotated[str, StringConstraints(max_length=MAX_MESSAGE)] = ""
     seconds: float = Field(ge=0, lt=1e6)
 
     def to_line(self) -> bytes:
         return self.model_dump_json().encode() + b"\n"
+
+
+class ExampleResult(_Line):
+    """What one example came to; `example` is its path below the task's `examples/`.
+
+    `got` is None where it was skipped, for the reason in `message`.
+    """
+
+    kind: Literal["example"] = "example"
+    example: Annotated[str, StringConstraints(pattern=r"^[a-z_]{1,40}/[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}$")]
+    got: Verdict | None
+    message: Message = ""
+
+
+class Flaw(Model):
+    """What is wrong with a task's reference or cases, or may be."""
+
+    where: Message
+    message: Message
+    is_fault: bool
+
+
+class ProbesResult(_Line):
+    """What the probes of one task's reference found."""
+
+    kind: Literal["probes"] = "probes"
+    found: Annotated[tuple[Flaw, ...], Field(max_length=MAX_FOUND)] = ()
+
+
+Result = ExampleResult | ProbesResult
+_RESULT: TypeAdapter[Result] = TypeAdapter(Annotated[Result, Field(discriminator="kind")])
 
 
 def read_tasks(content: bytes, digest: str | None = None) -> tuple[tuple[str, ...], dict[str, bytes]]:
@@ -66,7 +101,7 @@ def read_tasks(content: bytes, digest: str | None = None) -> tuple[tuple[str, ..
     return parse_facts(CheckOrder, "check.json", members).tasks, task_files_of(members)
 
 
-def read_results(content: bytes) -> tuple[ExampleResult, ...]:
+def read_results(content: bytes) -> tuple[Result, ...]:
     """The results in some lines.
 
     Raises:
@@ -75,7 +110,7 @@ def read_results(content: bytes) -> tuple[ExampleResult, ...]:
     if len(content) > MAX_BYTES:
         raise ResultsError(f"the results are larger than {MAX_BYTES // 2**20} MiB")
     try:
-        return tuple(ExampleResult.model_validate_json(line) for line in content.splitlines())
+        return tuple(_RESULT.validate_json(line) for line in content.splitlines())
     except ValidationError as error:
         where = ".".join(map(str, error.errors(include_url=False, include_input=False)[0]["loc"]))
         raise ResultsError(f"a line of the results is no result ({where[:100] or 'not JSON'})") from None

@@ -73,8 +73,11 @@ def find_flaws(board: Board, on_step: Callable[[str], None] = lambda _: None) ->
     tests = _play_all(reference, board.tests, on_step, found)
     if len(tests) == len(board.tests):
         on_step("wrong answers")
-        found += _accepted_wholesale(reference, board, tests)
-        found += _accepted_somewhere(reference, tests)
+        try:
+            found += _accepted_wholesale(reference, board, tests)
+            found += _accepted_somewhere(reference, tests)
+        except TaskError as error:  # of what is neither right nor wrong to its check
+            found.append(Finding(where="wrong answers", message=str(error)))
     found += _too_large(board, tests)
     del tests
     found += _too_slow(board, _play_all(reference, board.benchmarks, on_step, found, board))

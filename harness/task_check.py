@@ -2,8 +2,8 @@
 
     harness.pyz check tasks.zip            reads the zip, puts up the outer walls, and keeps what is printed in there
       ┌ outer walls ─────────────────────────────────────────────────────────────────────────────────────────┐
-      │ harness.pyz examples tasks.zip     the referee, with the task's reference.py: judges every example,  │
-      │   ┌ the judge's walls ─────────┐   a line for each                                                   │
+      │ harness.pyz examples tasks.zip     the referee, with the task's reference.py: probes it, and judges  │
+      │   ┌ the judge's walls ─────────┐   every example; a line for each                                    │
       │   │ the example, a player      │                                                                     │
       └───┴────────────────────────────┴─────────────────────────────────────────────────────────────────────┘
 
@@ -20,18 +20,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.enclosure import run_enclosed
-from harness.errors import JudgeError, PullRankError
-from harness.examples import GPU, MAX_BYTES, MAX_MESSAGE, ExampleResult, lay_out, read_tasks
-from harness.judgement import Mode
-from harness.submission import read_submission
-from harness.task import Board, Example, load_task
-from harness.verdict import Verdict
+from harness.errors import JudgeError
+from harness.examples import (
+    GPU,
+    MAX_BYTES,
+    MAX_FOUND,
+    MAX_MESSAGE,
+    ExampleResult,
+    Flaw,
+    ProbesResult,
+    Result,
+    lay_out,
+    read_tasks,
+)
+from harness.task import Board, load_task
 
 _PYZ, _TASKS = "harness.pyz", "tasks.zip"
 
 
 def check_behind_walls(tasks: bytes, harness: bytes, *, digest: str | None, minutes: float) -> bytes:
-    """The lines of all examples that were judged within the time.
+    """The lines of all that was probed and judged within the time.
 
     Args:
         harness: harness.pyz, which is this program.
@@ -46,7 +54,7 @@ def check_behind_walls(tasks: bytes, harness: bytes, *, digest: str | None, minu
     # What was cut off in the middle of a line is no result.
     lines = done.output[: done.output.rfind(b"\n") + 1]
     if not lines:
-        raise JudgeError(f"no example was judged: {done.reason}")
+        raise JudgeError(f"nothing was found out: {done.reason}")
     return lines
 
 
@@ -55,40 +63,51 @@ def _command(folder: Path) -> list[str]:
 
 
 def print_results(tasks: bytes) -> None:
-    """Judge all examples, and print a line for each; whatever else is printed here goes nowhere."""
+    """Probe all references, judge all examples, and print a line for each; what else is printed here goes nowhere."""
     with os.fdopen(os.dup(1), "wb") as stream:
         os.dup2(2, 1)
-        for result in judge_examples(tasks):
+        for result in check_tasks(tasks):
             stream.write(result.to_line())
             stream.flush()
 
 
-def judge_examples(tasks: bytes) -> Iterator[ExampleResult]:
-    """Judge every example of every task, one after the other."""
+def check_tasks(tasks: bytes) -> Iterator[Result]:
+    """Probe the reference of every task, and judge its examples, one after the other."""
     names, files = read_tasks(tasks)
     with tempfile.TemporaryDirectory(prefix="pullrank-task-") as folder:
         tree = Path(folder).resolve()
         lay_out(files, tree)
         for name in names:
-            task = load_task(tree / name)
-            for example in task.examples:
-                yield _judge_example(task.board(GPU), example)
+            board = load_task(tree / name).board(GPU)
+            yield _probe(board)
+            yield from _judge_examples(board)
 
 
-def _judge_example(board: Board, example: Example) -> ExampleResult:
-    from harness.judge import judge
+def _probe(board: Board) -> ProbesResult:
+    from harness.probes import find_flaws
 
     began = time.monotonic()
-    try:
-        # A benchmark, since an example may be too slow on the benchmarks alone.
-        judgement = judge(board, read_submission(example.path, login="example"), Mode.BENCHMARK)
-        got, message = judgement.verdict, judgement.message
-    except PullRankError as error:
-        got, message = Verdict.JUDGING_ERROR, str(error)
-    return ExampleResult(
-        task=board.task.name,
-        example=example.path.relative_to(board.task.folder / "examples").as_posix(),
-        got=got,
-        message=message.encode("utf-8", "replace").decode()[:MAX_MESSAGE],
-        seconds=round(time.monotonic() - began, 1),
+    found = tuple(
+        Flaw(where=_shown(one.where), message=_shown(one.message), is_fault=one.is_fault) for one in find_flaws(board)
     )
+    # The faults come first: of too many, the rest is left out.
+    found = tuple(sorted(found, key=lambda flaw: not flaw.is_fault)[:MAX_FOUND])
+    return ProbesResult(task=board.task.name, found=found, seconds=round(time.monotonic() - began, 1))
+
+
+def _judge_examples(board: Board) -> Iterator[ExampleResult]:
+    from harness.rehearsal import rehearse
+
+    for one in rehearse(board):
+        yield ExampleResult(
+            task=board.task.name,
+            example=one.example.path.relative_to(board.task.folder / "examples").as_posix(),
+            got=one.got,
+            message=_shown(one.message),
+            seconds=round(one.seconds, 1),
+        )
+
+
+def _shown(text: str) -> str:
+    """As a line can hold it: no half of a surrogate pair, and not without end."""
+    return text.encode("utf-8", "replace").decode()[:MAX_MESSAGE]

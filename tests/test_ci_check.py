@@ -16,7 +16,18 @@ from pathlib import Path
 import pytest
 
 from harness.bundle import BundleError
-from harness.examples import GPU, MAX_BYTES, ExampleResult, ResultsError, read_results, read_tasks
+from harness.examples import (
+    GPU,
+    MAX_BYTES,
+    MAX_FOUND,
+    ExampleResult,
+    Flaw,
+    ProbesResult,
+    Result,
+    ResultsError,
+    read_results,
+    read_tasks,
+)
 from harness.sandbox import find_faults
 from harness.task import load_task
 from harness.verdict import Verdict
@@ -187,15 +198,24 @@ PLAN = TaskPlan(
 )
 
 
-def result(example: str, got: Verdict, message: str = "", task: str = "tiny") -> ExampleResult:
+def result(example: str, got: Verdict | None, message: str = "", task: str = "tiny") -> ExampleResult:
     return ExampleResult(task=task, example=example, got=got, message=message, seconds=1.0)
 
 
+def probes(*messages: str, task: str = "tiny", is_fault: bool = True) -> ProbesResult:
+    found = tuple(Flaw(where="all tests", message=message, is_fault=is_fault) for message in messages)
+    return ProbesResult(task=task, found=found, seconds=1.0)
+
+
 RIGHT = (result("accepted/plain.py", Verdict.ACCEPTED), result("wrong_answer/identity.py", Verdict.WRONG_ANSWER, "x"))
+FIT = probes()
+SKIPPED = result("accepted/plain.py", None, "needs jax: not on this machine")
 
 
-def outcome(*plans: TaskPlan, results: tuple[ExampleResult, ...] = RIGHT, trouble: str = "") -> Outcome:
-    answer = Answer(results=results, trouble=trouble)
+def outcome(
+    *plans: TaskPlan, results: tuple[Result, ...] = RIGHT, probed: tuple[Result, ...] = (FIT,), trouble: str = ""
+) -> Outcome:
+    answer = Answer(results=(*probed, *results), trouble=trouble)
     return Outcome(head_sha=HEAD, plans=plans or (PLAN,), answer=answer, run_url=RUN_URL)
 
 
@@ -211,10 +231,45 @@ def outcome(*plans: TaskPlan, results: tuple[ExampleResult, ...] = RIGHT, troubl
         (outcome(PLAN, TaskPlan(name="b", note="has no board", examples=PLAN.examples)), CheckState.NEUTRAL, "2 of 2"),
         (outcome(PLAN, TaskPlan(name="b", note="is removed")), CheckState.SUCCESS, "2 of 2"),
         (outcome(TaskPlan(name="b", note="is removed"), results=()), CheckState.NEUTRAL, "nothing was run"),
+        (
+            outcome(results=(SKIPPED, RIGHT[1])),
+            CheckState.NEUTRAL,
+            "1 of 1 examples got the verdict of their folder; 1 skipped",
+        ),
+        (outcome(probed=()), CheckState.NEUTRAL, "2 of 2"),
+        (outcome(probed=(probes(task="other"),)), CheckState.NEUTRAL, "2 of 2"),
+        (
+            outcome(probed=(probes("accepts None"),)),
+            CheckState.FAILURE,
+            "2 of 2 examples got the verdict of their folder; the probes found 1 fault",
+        ),
+        (outcome(probed=(probes("too slow", is_fault=False),)), CheckState.SUCCESS, "2 of 2"),
+        (outcome(probed=(FIT, probes("accepts None"))), CheckState.SUCCESS, "2 of 2"),
     ],
 )
 def test_a_check_says_what_is_known(found: Outcome, state: CheckState, word: str) -> None:
     assert found.state is state and word in found.title
+
+
+def test_what_the_probes_found_is_told_faults_first() -> None:
+    many = (*(f"slow {n}" for n in range(3)),)
+    warnings, faults = probes(*many, is_fault=False).found, probes("accepts None", "accepts zeros").found
+    found = outcome(probed=(ProbesResult(task="tiny", found=warnings + faults, seconds=1.0),))
+    told = [line for line in found.comment().splitlines() if line.startswith("- ")]
+    assert told[:2] == ["- **fault** `all tests`: `accepts None`", "- **fault** `all tests`: `accepts zeros`"]
+    assert told[2:] == [f"- warning `all tests`: `{message}`" for message in many]
+    assert [(note.path, note.message) for note in found.check().annotations] == [
+        ("tasks/tiny/task.yml", "all tests: accepts None"), ("tasks/tiny/task.yml", "all tests: accepts zeros"),
+    ]  # fmt: skip
+    assert "Its reference was probed: it refuses" in outcome().comment()
+    body = outcome(probed=()).comment()
+    assert "Its reference was not probed." in body and "Not all was judged" in body
+
+
+def test_an_example_that_was_skipped_says_why_and_is_nobodys_fault() -> None:
+    body = outcome(results=(SKIPPED, RIGHT[1])).comment()
+    assert "| `accepted/plain.py` | AC | **skipped** | `needs jax: not on this machine` |" in body
+    assert "Not all was judged" not in body
 
 
 def test_of_the_answer_only_what_was_asked_counts_and_only_once() -> None:
@@ -245,6 +300,10 @@ LINE = RIGHT[0].to_line()
         LINE.replace(b'""', json.dumps("x" * 2000).encode()),
         b"\xff\xfe\n",
         LINE * (MAX_BYTES // len(LINE) + 1),
+        LINE.replace(b'"kind":"example",', b""),
+        LINE.replace(b'"example"', b'"probes"', 1),
+        FIT.to_line().replace(b"[]", b'[{"where": "x", "message": "y"}]'),
+        probes("x").to_line().replace(b"}]", b"}" + b',{"where":"x","message":"y","is_fault":true}' * MAX_FOUND + b"]"),
     ],
 )
 def test_lines_of_another_form_are_refused(content: bytes) -> None:
@@ -271,7 +330,9 @@ def test_an_artifact_that_is_no_answer_is_trouble(artifact: bytes, word: str) ->
 def test_hostile_words_are_inert_in_comment_and_check() -> None:
     loud = tuple(result(example, Verdict.RUN_TIME_ERROR, HOSTILE) for example, _ in PLAN.examples)
     plans = (PLAN, TaskPlan(name="b", faults=HOSTILE))
-    found = outcome(*plans, results=loud, trouble=HOSTILE)
+    flaw = Flaw(where=HOSTILE, message=HOSTILE, is_fault=True)
+    probed = (ProbesResult(task="tiny", found=(flaw,), seconds=1.0),)
+    found = outcome(*plans, results=loud, probed=probed, trouble=HOSTILE)
     body, check = found.comment(), found.check()
     assert body.startswith(MARKER) and body.count("<!--") == 1
     assert "\x1b" not in body and "\u202e" not in body and "\n::error" not in body.replace(fenced(body), "")
@@ -281,7 +342,9 @@ def test_hostile_words_are_inert_in_comment_and_check() -> None:
     assert check.text.startswith("```text\n{") and check.text.count("```") == 2
     facts = json.loads(check.text.removeprefix("```text\n").removesuffix("\n```"))
     assert [one["got"] for one in facts["examples"]] == ["RTE", "RTE"]
-    assert [note.path for note in check.annotations] == [f"tasks/tiny/examples/{name}" for name, _ in PLAN.examples]
+    assert [one["found"][0]["is_fault"] for one in facts["probes"]] == [True]
+    examples = [f"tasks/tiny/examples/{name}" for name, _ in PLAN.examples]
+    assert [note.path for note in check.annotations] == [*examples, "tasks/tiny/task.yml"]
 
 
 def fenced(body: str) -> str:
@@ -389,7 +452,7 @@ def test_a_second_check_edits_the_first_ones_comment(scene: Scene) -> None:
     pull, run = ask(scene, files_of("tiny"))
     report(scene, run, None)
     assert "handed over nothing" in comments(scene, pull)[0]
-    lines = RIGHT[0].to_line() + RIGHT[1].to_line()
+    lines = b"".join(one.to_line() for one in (FIT, *RIGHT))
     report(scene, run, zipped(lines, "checked.jsonl"))
     (body,) = comments(scene, pull)
     assert "2 of 2 examples" in body and "handed over nothing" not in body
@@ -538,7 +601,8 @@ def test_a_tasks_own_code_finds_nothing_behind_the_walls(tmp_path: Path) -> None
         bundle, digest = packed(tmp_path, spying(canary, listening.getsockname()[1]), "spy")
         code, out = run_check(bundle, digest, GITHUB_TOKEN="ghs_secret", ACTIONS_RUNTIME_TOKEN="secret")
     assert code == 0
-    said = read_results((out / "checked.jsonl").read_bytes())[0].message
+    results = read_results((out / "checked.jsonl").read_bytes())
+    said = next(one.message for one in results if isinstance(one, ExampleResult))
     seen = json.loads(said[said.index("{") : said.rindex("}") + 1])
     assert not canary.exists() and seen["canary"] in ("FileNotFoundError", "PermissionError")
     assert not {"GITHUB_TOKEN", "ACTIONS_RUNTIME_TOKEN", "PULLRANK_TRACEBACK"} & set(seen["environment"])
@@ -593,11 +657,29 @@ def test_what_a_tasks_code_forges_is_of_that_task_alone(tmp_path: Path) -> None:
     strays = (
         result("accepted/plain.py", Verdict.WRONG_ANSWER, task="vectoradd"),
         result("accepted/x.py", Verdict.ACCEPTED),
+        probes("accepts None", task="vectoradd"),
     )
     answer = forged(tmp_path, b"".join(one.to_line() for one in strays))
     assert not answer.trouble and set(strays) <= set(answer.results)
     assert [one.got for one in find(PLAN, answer)] == [Verdict.ACCEPTED, Verdict.WRONG_ANSWER]
-    assert outcome(results=answer.results).comment() == outcome().comment()
+    assert outcome(results=answer.results, probed=()).comment() == outcome().comment()
+
+
+@needs_walls
+def test_a_check_that_accepts_everything_is_found_by_the_probes_behind_the_walls(tmp_path: Path) -> None:
+    reference = files_of()["tasks/tiny/reference.py"].partition("def check_implementation")[0]
+    loose = reference + "def check_implementation(data, output):\n    return True, ''\n"
+    files = files_of("tiny", reference_py=loose)
+    files["tasks/tiny/examples/accepted/by_jax.py"] = "#!PULLRANK needs no_such_package\ndef custom_kernel(data): ...\n"
+    bundle, digest = packed(tmp_path, files, "tiny")
+    answer = read_answer(zipped_folder(run_check(bundle, digest)[1]))
+    (plan,) = make_plans(tree_of(tmp_path / "head", files), changed("tasks/tiny/task.yml"))
+    found = outcome(plan, results=answer.results, probed=())
+    assert [one.got for one in found.findings] == [None, Verdict.ACCEPTED, Verdict.ACCEPTED]
+    assert found.state is CheckState.FAILURE and found.title.startswith("1 of 2 examples")
+    body = found.comment()
+    assert "- **fault** `all tests`: `accepts nothing but zeros`" in body
+    assert "**skipped** | `needs no_such_package: not on this machine`" in body
 
 
 @needs_walls
