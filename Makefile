@@ -14,14 +14,17 @@ ARGS ?=
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 NODE := tests/actions/node_modules/.ready
+LANGUAGES := $(VENV)/.languages
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test exploits lint bench-judge bench-timing bench-github lock clean
+.PHONY: help setup languages demo test exploits check lint bench-judge bench-timing bench-github lock clean
 
 help:  ## say what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/\1 —/p' $(MAKEFILE_LIST)
 
 setup: $(READY) $(NODE)  ## make .venv, once, with everything that the other targets need
+
+languages: $(LANGUAGES)  ## install what else submissions may be written in: JAX, Numba, Triton (475 MB, 1.4 GB unpacked)
 
 demo: $(READY)  ## run a whole competition on this machine, and show its site
 	@$(BIN)/pullrank demo $(ARGS)
@@ -31,6 +34,9 @@ test: $(READY) $(NODE)  ## run all tests
 
 exploits: $(READY)  ## judge every attack that we know of, and print the table
 	$(BIN)/python -m pytest tests/test_exploits.py $(ARGS)
+
+check: $(READY)  ## judge every example of every task, and probe every reference (ARGS='tasks/sort' for one)
+	$(BIN)/pullrank task check $(or $(ARGS),tasks/*)
 
 lint: $(READY)  ## check style and types
 	$(BIN)/ruff check .
@@ -68,12 +74,20 @@ $(NODE): $(READY) tests/actions/node.lock tests/actions/package-lock.json
 	PATH="$(abspath $(BIN)):$$PATH" npm ci --no-progress --loglevel=error --prefix tests/actions
 	@touch $@
 
+$(LANGUAGES): $(READY) languages.lock
+	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r languages.lock
+	@touch $@
+
 # For maintainers, after a change of the dependencies in pyproject.toml; ARGS=--upgrade takes newer versions, too.
 lock:  ## write requirements.lock anew (needs uv)
 	@command -v $(UV) >/dev/null || { echo "$(UV) is missing: pip install uv"; exit 2; }
-	echo 'torch ; python_version < "0"' | $(UV) pip compile pyproject.toml --all-extras --override /dev/stdin \
+	echo 'torch ; python_version < "0"' | $(UV) pip compile pyproject.toml --override /dev/stdin \
+	  --extra dev --extra hosted --extra judge \
 	  --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make lock' --quiet $(ARGS) \
 	  --output-file requirements.lock
+	$(UV) pip compile pyproject.toml --extra languages --constraint requirements.lock \
+	  --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make lock' --quiet $(ARGS) \
+	  --output-file languages.lock
 	$(UV) pip compile pyproject.toml --extra hosted --constraint requirements.lock \
 	  --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make lock' --quiet \
 	  --output-file .github/actions/hosted/requirements.lock
