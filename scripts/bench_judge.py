@@ -1,7 +1,8 @@
 """`make bench-judge`: where the seconds of a judging go, on this machine.
 
 Every step is taken alone and repeated; the table gives the median with the range.  The last rows are
-whole judgings of a task's anchor by itself, which is what a participant waits for.
+whole judgings of a task's anchor by itself, which is what a participant waits for.  `ARGS='tasks/*'` does so for every
+task.
 """
 
 from __future__ import annotations
@@ -28,20 +29,27 @@ Seconds = list[float]
 
 
 @click.command()
-@click.argument("task", type=click.Path(path_type=Path), default=Path("tasks/vectoradd"))
+@click.argument("tasks", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--repeat", default=5, show_default=True, help="How often each step is taken.")
 @click.option("--json", "as_json", is_flag=True, help="Print the seconds as JSON.")
-def main(task: Path, repeat: int, as_json: bool) -> None:
-    """Measure the steps of a judging on this machine.
+def main(tasks: tuple[Path, ...], repeat: int, as_json: bool) -> None:
+    """Measure the steps of a judging on this machine, of the tasks in some folders; default: tasks/vectoradd.
 
-    Example: python -m scripts.bench_judge tasks/matmul --repeat 10
+    Example: python -m scripts.bench_judge tasks/*/ --repeat 1
     """
-    board = load_task(task).board("CPU")
-    steps = {**_start_up(repeat), **_players(board, repeat), **_judgings(board, repeat)}
-    if as_json:
-        click.echo(json.dumps(steps))
-        return
-    table = RichTable("step", "median", "range", title=f"{task.name} on this machine, {repeat} times each")
+    folders = [task for task in tasks if (task / "task.yml").is_file()] if tasks else [Path("tasks/vectoradd")]
+    start_up = _start_up(repeat)
+    for folder in folders:
+        board = load_task(folder).board("CPU")
+        steps = {**start_up, **_players(board, repeat), **_judgings(board, repeat)}
+        if as_json:
+            click.echo(json.dumps({"task": folder.name, **steps}))
+        else:
+            _print(folder.name, steps, repeat)
+
+
+def _print(task: str, steps: dict[str, Seconds], repeat: int) -> None:
+    table = RichTable("step", "median", "range", title=f"{task} on this machine, {repeat} times each")
     for name, seconds in steps.items():
         table.add_row(name, _format(median(seconds)), f"{_format(min(seconds))} to {_format(max(seconds))}")
     Console().print(table)
