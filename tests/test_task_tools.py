@@ -166,6 +166,16 @@ def test_a_check_that_accepts_everything_fails_the_task_and_a_benchmark_too_shor
     assert "1 of 2 examples got the verdict of their folder" in said
 
 
+def test_a_task_whose_accepted_examples_are_all_skipped_has_a_fault_and_each_says_why(tree, capsys):
+    path = tree / "tiny" / "examples" / "accepted" / "plain.py"
+    path.write_text("#!PULLRANK needs no_such_package\n" + path.read_text())
+    assert run(["task", "check", str(tree / "tiny"), "--sandbox", "none"]) == 1
+    said = capsys.readouterr().out
+    assert re.search(r"accepted/plain.py +AC +skipped +0.0 +needs no_such_package: not on this machine", said)
+    assert "fault    tiny: examples/accepted: all of them were skipped" in said
+    assert "1 of 1 examples got the verdict of their folder; 1 skipped; 1 fault, no warnings." in said
+
+
 # Look.
 
 
