@@ -17,7 +17,7 @@ NODE := tests/actions/node_modules/.ready
 LANGUAGES := $(VENV)/.languages
 
 .DEFAULT_GOAL := help
-.PHONY: help setup languages demo test exploits check lint bench-judge bench-timing bench-github lock clean
+.PHONY: help setup demo test exploits season lint bench-judge bench-timing bench-github bench-site lock clean languages check
 
 help:  ## say what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/\1 —/p' $(MAKEFILE_LIST)
@@ -31,6 +31,11 @@ demo: $(READY)  ## run a whole competition on this machine, and show its site
 
 test: $(READY) $(NODE)  ## run all tests
 	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup --no-loadscope-reorder $(ARGS)
+
+season: $(READY)  ## make up a lively season in .season, build its site, and show it
+	rm -rf .season
+	$(BIN)/pullrank site season .season $(ARGS)
+	$(BIN)/pullrank site serve .season/_site
 
 exploits: $(READY)  ## judge every attack that we know of, and print the table
 	$(BIN)/python -m pytest tests/test_exploits.py $(ARGS)
@@ -52,6 +57,9 @@ bench-timing: $(READY)  ## measure what times and duels are worth here (an hour 
 
 bench-github: $(READY)  ## count and time what the workflows' commands do, with a GitHub on loopback
 	$(BIN)/python -m scripts.bench_github $(ARGS)
+
+bench-site: $(READY)  ## build the sites of made-up seasons, and print what that costs
+	$(BIN)/python -m scripts.bench_site $(ARGS)
 
 # torch stands outside the lock: which build is right depends on the machine, and each has its own hash.
 # The lock names no index, so that pip takes the files from wherever it is told to; their hashes must match.
@@ -96,5 +104,5 @@ lock:  ## write requirements.lock anew (needs uv)
 	  --output-file tests/actions/node.lock
 
 clean:  ## remove what was built; .venv stays
-	rm -rf _site build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf _site .season build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find harness scripts tests -name __pycache__ -prune -exec rm -rf {} +

@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from harness.errors import PullRankError
-from harness.formula import NotAFormula, evaluate
+from harness.formula import NotAFormula
 from harness.judgement import MAX_BYTES, Judgement, JudgementError, Mode
 from harness.task import Board
 from harness.verdict import Verdict
 from scripts.request import Request
+from scripts.roofline import floor_us, work_of
 from scripts.settings import Gpu
 from scripts.text import plain, shorten
 
@@ -192,17 +193,10 @@ def why_below_the_floor(judgement: Judgement, board: Board, gpu: Gpu) -> str:
         if case.time_us is None:
             continue
         try:
-            moved = evaluate(work.bytes, case.params) if work.bytes else 0.0
-            flops = evaluate(work.flops, case.params) if work.flops else 0.0
+            moved, _ = work_of(work, case.params)
+            floor = floor_us(work, case.params, gpu)
         except NotAFormula:
             return ""
-        if moved < CACHED_BYTES:
-            continue
-        floors_us = [
-            moved / (gpu.bandwidth_gbs * 1e3) if gpu.bandwidth_gbs else 0.0,
-            flops / (gpu.tflops[work.dtype] * 1e6) if work.dtype in gpu.tflops else 0.0,
-        ]
-        floor_us = max(floors_us)
-        if case.time_us + (case.timing.bound_us if case.timing else 0.0) < floor_us:
-            return f"{case.time_us:.1f} µs is below the hardware's floor of {floor_us:.1f} µs"
+        if moved >= CACHED_BYTES and case.time_us + (case.timing.bound_us if case.timing else 0.0) < floor:
+            return f"{case.time_us:.1f} µs is below the hardware's floor of {floor:.1f} µs"
     return ""

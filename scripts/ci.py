@@ -246,11 +246,21 @@ def publish_command(out: Path) -> None:
             out,
             submissions=sources_in(workflow.root),
             title=workflow.settings.title,
+            description=workflow.settings.description,
+            repository=f"{workflow.server_url}/{workflow.repository}",
+            address=pages_address(workflow.repository),
+            gpus=workflow.settings.gpus,
+            marks_unmerged=True,
             base_path=base_path(workflow.repository),
         )
     for fault in report.faults:
         say(f"left out: {fault}")
     say(f"{report.pages} pages, {report.rows} rows, in {report.seconds:.1f} s")
+
+
+def pages_address(repository: str) -> str:
+    """Where GitHub Pages serves a repository's site, unless it has a domain of its own."""
+    return f"https://{repository.partition('/')[0].lower()}.github.io{base_path(repository)}"
 
 
 def base_path(repository: str) -> str:

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
-from itertools import filterfalse
+from itertools import filterfalse, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -99,23 +99,35 @@ class Ledger:
 
     def judgements(self, task: str | None = None, gpu: str | None = None) -> LedgerContents:
         """All judgements, or those of one task, one GPU, or both; and every file among them that is none."""
+        faults: list[LedgerFault] = []
+        paths = [path for path in find_files(self.path, "judgements", faults) if _may_concern(path, task, gpu)]
+        contents = self._read_judgements(paths)
+        faults = [fault for fault in faults if _may_concern(fault.path, task, gpu)]
+        return replace(contents, faults=(*faults, *contents.faults))
+
+    def judgements_by_board(self) -> Iterator[tuple[tuple[str, ...], LedgerContents]]:
+        """All judgements, one (task, GPU) after the other, so that memory holds one board's; the rest as faults."""
+        faults: list[LedgerFault] = []
+        for place, paths in groupby(find_files(self.path, "judgements", faults), key=lambda path: path.parts[1:3]):
+            yield place, self._read_judgements(paths)
+        if faults:
+            yield (), LedgerContents(judgements=(), faults=tuple(faults))
+
+    def _read_judgements(self, paths: Iterable[Path]) -> LedgerContents:
         found: list[tuple[Judgement, Path]] = []
         faults: list[LedgerFault] = []
-        paths: dict[str, Path] = {}  # by checksum
-        for path in find_files(self.path, "judgements", faults):
-            if not _may_concern(path, task, gpu):
-                continue
+        known: dict[str, Path] = {}  # by checksum
+        for path in paths:
             try:
                 judgement = _read_judgement(self.path / path, path)
-                first = paths.setdefault(judgement.checksum, path)
+                first = known.setdefault(judgement.checksum, path)
                 if first != path:
                     raise JudgementError(f"the same judgement as {first}")
                 found.append((judgement, path))
             except (FactError, JudgementError) as error:
                 faults.append(LedgerFault(path=path, reason=str(error)))
         found.sort(key=lambda pair: (pair[0].finished_at, pair[1]))
-        relevant = tuple(fault for fault in faults if _may_concern(fault.path, task, gpu))
-        return LedgerContents(judgements=tuple(map(itemgetter(0), found)), faults=relevant)
+        return LedgerContents(judgements=tuple(map(itemgetter(0), found)), faults=tuple(faults))
 
     def has_judgement_of(self, request: Request) -> bool:
         """Whether something stands where the judgement of a ranked request belongs."""

@@ -5,7 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from harness.judgement import Run
-from scripts.charts import Best, Side, round_values, staircase, strip
+from harness.stats import Interval
+from scripts.pages.charts import Best, Side, round_values, staircase, strip
+from scripts.pages.whiskers import whiskers
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
 
@@ -71,3 +73,12 @@ def test_a_single_record_is_a_line() -> None:
     assert len(chart.steps) == 1
     assert chart.x_ticks[0].label == "00:00:00"
     assert 14 < chart.steps[0].y < 172
+
+
+def test_whiskers_share_an_axis_and_the_slowest_stand_at_its_edge() -> None:
+    times = [Interval(value=us, low=us * 0.99, high=us * 1.01) for us in (100, 110, 120, 130, 9000)]
+    drawn = whiskers(times)
+    starts = [float(one.path[1:].split()[0]) for one in drawn[:4]]
+    assert starts == sorted(starts) and starts[0] < 10
+    assert [one.beyond for one in drawn] == [False] * 4 + [True]
+    assert whiskers([]) == [] and not whiskers(times[:1])[0].beyond

@@ -9,7 +9,7 @@ import click
 import pytest
 import yaml
 
-from scripts.ci import CiError, base_path, ci, say, write_outputs
+from scripts.ci import CiError, base_path, ci, pages_address, say, write_outputs
 from scripts.cli import COMMANDS, HIDDEN, cli, run
 from tests.competition import FASTER, SOURCE, Scene, path_of
 
@@ -132,6 +132,7 @@ def test_nothing_that_is_said_is_obeyed(
 )
 def test_the_site_knows_below_which_path_it_is_served(repository: str, path: str) -> None:
     assert base_path(repository) == path
+    assert pages_address(repository) == f"https://acme.github.io{path}"
 
 
 def test_an_unwanted_request_makes_no_bundle(scene: Scene) -> None:

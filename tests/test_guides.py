@@ -8,9 +8,9 @@ import pytest
 
 from harness.verdict import Verdict
 from scripts.cli import COMMANDS, cli
-from scripts.filters import anchor
 from scripts.git_ledger import LedgerBranch
 from scripts.moderation import Moderation
+from scripts.pages.code import anchor
 from scripts.setup_settings import settings_for
 from scripts.slash import Verb, read_command
 

@@ -1,7 +1,9 @@
 """The site as files: every page, every link, and what hostile or missing data makes of them."""
 
+import csv
 import hashlib
 import json
+import math
 import random
 import re
 from collections.abc import Iterator
@@ -9,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -31,9 +34,11 @@ from harness.judgement import (
 from harness.stats import Interval
 from harness.task import Board, Task, load_task
 from harness.verdict import Verdict
-from scripts.filters import case_labels
 from scripts.ledger import Ledger
+from scripts.pages.code import render_code, render_diff
+from scripts.pages.words import Unit, case_labels
 from scripts.publish import SiteReport, build_site, read_guides
+from scripts.settings import Gpu
 
 START = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 ANCHOR_US = (80.0, 410.0, 2600.0)
@@ -308,7 +313,11 @@ def test_hostile_text_is_inert_wherever_it_stands(tmp_path: Path, task: Task, fi
 
 
 def assert_inert(path: Path, page: Tags) -> None:
-    assert not {tag for tag, _ in page.tags} & {"script", "img", "style", "iframe", "object", "form", "base"}, path
+    assert not {tag for tag, _ in page.tags} & {"img", "style", "iframe", "object", "form", "base"}, path
+    assert {a.get("src", "").rpartition("/")[2] for tag, a in page.tags if tag == "script"} <= {
+        "theme.js",
+        "site.js",
+    }, path
     for tag, attributes in page.tags:
         assert not [name for name in attributes if name.startswith("on") or name == "style"], f"{path}: {tag}"
     assert not [link for link in links(page) if re.match(r"\s*(javascript|data|http)", link, re.IGNORECASE)], path
@@ -468,3 +477,144 @@ def test_a_guide_is_named_by_its_first_heading(tmp_path: Path) -> None:
         "<h1>The rules</h1>" in guide.body and '<h2 id="more">More</h2>' in guide.body and "<script>" not in guide.body
     )
     assert 'href="../b-c/index.html#d"' in guide.body and 'href="../f/index.html"' in guide.body
+
+
+PEAKS = {"CPU": Gpu(runs_on="ubuntu-24.04", bandwidth_gbs=40, tflops={"float32": 1})}
+WORK = TASK_YML + 'work: {bytes: "12 * size", flops: "size", dtype: float32}\n'
+
+
+def test_a_board_with_known_peaks_says_how_near_each_row_is_to_the_limit(tmp_path: Path) -> None:
+    task = load_task(task_folder(tmp_path / "tasks", yml=WORK))
+    site, _ = built(tmp_path, task, season(task.board("CPU")), gpus=PEAKS)
+    first = json.loads((site / "index.json").read_text())["boards"][0]["first"]
+    floors_us = [12 * size / 40e3 for size in (4096, 65536, 1048576)]
+    floor_us = math.prod(floors_us) ** (1 / 3)
+    assert first["limit"] == pytest.approx(floor_us / first["score_us"]["value"])
+    assert f"{first['limit']:.0%}".replace("%", " %") in page_text(site, "vectoradd/CPU")
+    site, _ = built(tmp_path / "unknown", task, season(task.board("CPU")))
+    assert "Of limit" not in page_text(site, "vectoradd/CPU")
+
+
+def test_a_row_whose_file_is_not_merged_is_provisional_where_that_is_known(tmp_path: Path, task: Task) -> None:
+    judgements = season(task.board("CPU"))
+    merged = {one.submission.digest for one in judgements if one.submission.login != "grace"}
+    site, _ = built(
+        tmp_path, task, judgements, marks_unmerged=True,
+        submissions=lambda one: "x = 1\n" if one.submission.digest in merged else None,
+    )  # fmt: skip
+    assert page_text(site, "vectoradd/CPU").count("provisional") == 1
+    assert "not merged yet" in page_text(site, f"vectoradd/CPU/grace/{judgements[2].submission.digest[:12]}")
+    site, _ = built(tmp_path / "b", task, judgements, submissions=lambda _: None)
+    assert "provisional" not in page_text(site, "vectoradd/CPU")
+
+
+def test_a_submission_says_where_the_most_is_lost_against_the_first_place(tmp_path: Path, task: Task) -> None:
+    site, _ = built(tmp_path, task, season(task.board("CPU")))
+    grace = next((site / "vectoradd/CPU/grace").iterdir()).name
+    text = page_text(site, f"vectoradd/CPU/grace/{grace}")
+    rows = {row["login"]: row for row in json.loads((site / "vectoradd/CPU/board.json").read_text())["rows"]}
+    ratios = [
+        ours["time_us"]["value"] / theirs["time_us"]["value"]
+        for ours, theirs in zip(rows["grace"]["cases"], rows["edsger"]["cases"], strict=True)
+    ]
+    worst = f"{max(ratios) - 1:.1%}".replace("%", " %")
+    size = (4096, 65536, 1048576)[ratios.index(max(ratios))]
+    assert f"Most is lost at size: {size} : {worst} slower than edsger’s" in text.replace(f"{size}:", f"{size} :")
+
+
+def test_a_record_shows_what_it_changed_and_what_the_first_place_changed_since(tmp_path: Path, task: Task) -> None:
+    judgements = season(task.board("CPU"))
+    files = {one.submission.digest: f"# by {one.submission.login}\nx = 1\n" for one in judgements}
+    site, _ = built(
+        tmp_path, task, judgements, submissions=lambda one: files[one.submission.digest],
+        repository="https://github.com/kernels/cup/",
+    )  # fmt: skip
+    grace = next((site / "vectoradd/CPU/grace").iterdir()).name
+    text = page_text(site, f"vectoradd/CPU/grace/{grace}")
+    assert "From the record before, ada’s" in text and "-# by ada +# by grace x = 1" in text
+    assert "To the first place, edsger’s" in text and "-# by grace +# by edsger x = 1" in text
+    board = set(links(Tags((site / "vectoradd/CPU/index.html").read_text())))
+    assert "https://github.com/kernels/cup/pull/7/files" in board
+    assert f"grace/{grace}/index.html#changes" in board
+
+
+def test_files_of_very_many_lines_are_not_compared() -> None:
+    assert render_diff("x\n" * 10, "x\n" * 10 + "y\n") is not None
+    assert render_diff("x\n" * 10, "\n".join(map(str, range(5000)))) is None
+
+
+def test_coloured_code_holds_every_character_of_the_file_and_no_tag_of_its_own() -> None:
+    source = '#!POPCORN x\ns = """a\n  <b>&"""\ndef f(x):\n\treturn f"{x!r}" + "</i>"\n\n@d\nclass A: pass'
+    html = str(render_code(source, "submission.py", anchors=True))
+    page = Tags(html)
+    assert page.text == source + "\n"
+    assert {tag for tag, _ in page.tags} == {"span", "i"}
+    assert [a["id"] for tag, a in page.tags if tag == "span"] == [f"L{n}" for n in range(1, 9)]
+
+
+def test_times_of_a_column_share_a_unit_in_which_the_best_has_four_digits() -> None:
+    assert [Unit.fitting(9.8765)(us) for us in (9.8765, 98.765, 9876.5)] == ["9.877", "98.765", "9,876.500"]
+    assert (Unit.fitting(1234.5).name, Unit.fitting(1234.5)(1234.5)) == ("ms", "1.234")
+    assert (Unit.fitting(0.04).name, Unit.fitting(0.04)(0.04)) == ("ns", "40.00")
+
+
+def test_a_season_of_boards_is_built_one_board_at_a_time(tmp_path: Path, task: Task) -> None:
+    ledger = ledger_of(tmp_path, [judged(task.board(gpu), "ada", 1.5) for gpu in ("H100", "CPU")])
+    found = [place for place, _ in ledger.judgements_by_board()]
+    assert found == [("vectoradd", "CPU"), ("vectoradd", "H100")]
+
+
+def test_an_earlier_edition_stays_reachable_with_the_cases_that_it_had(tmp_path: Path, task: Task) -> None:
+    board = task.board("CPU")
+    then = [
+        judged(board, login, speed, day=day, edition="e" * 64)
+        for day, (login, speed) in enumerate([("ada", 2), ("bob", 3)])
+    ]
+    site, report = built(tmp_path, task, [*then, judged(board, "ada", 1.5, day=9)])
+    assert report.rows == 1
+    assert f"_editions/{'e' * 12}/index.html" in set(links(Tags((site / "vectoradd/CPU/index.html").read_text())))
+    text = page_text(site, f"vectoradd/CPU/_editions/{'e' * 12}")
+    assert "2 entries on CPU from 2 Nov 2026 to 3 Nov 2026" in text
+    facts = json.loads((site / f"vectoradd/CPU/_editions/{'e' * 12}/edition.json").read_text())
+    assert [row["login"] for row in facts["rows"]] == ["ada", "bob"]  # Bob looks faster; his duel never came.
+    assert facts["edition"] == "e" * 64
+
+
+def test_an_earlier_edition_in_which_nobody_was_ranked_is_only_counted(tmp_path: Path, task: Task) -> None:
+    board = task.board("CPU")
+    site, _ = built(tmp_path, task, [judged(board, "ada", 1.5, edition="e" * 64, sandbox="none")])
+    assert "1 earlier edition lies in the ledger" in page_text(site, "vectoradd/CPU")
+    assert not (site / "vectoradd/CPU/_editions").exists()
+
+
+def test_machines_get_csv_a_badge_feeds_and_a_sitemap_where_the_address_is_known(tmp_path: Path, task: Task) -> None:
+    judgements = season(task.board("CPU"))
+    site, report = built(tmp_path, task, judgements, address="https://kernels.github.io/cup")
+    table = list(csv.DictReader((site / "vectoradd/CPU/board.csv").read_text().splitlines()))
+    assert [row["login"] for row in table] == ["edsger", "barbara", "grace", "ada", "donald", "linus"]
+    badge = json.loads((site / "vectoradd/CPU/badge.json").read_text())
+    assert badge["schemaVersion"] == 1 and badge["message"].startswith("edsger ") and badge["label"] == "vectoradd CPU"
+    assert json.loads((site / "vectoradd/H100/badge.json").read_text())["message"] == "no entries"
+    atom = "{http://www.w3.org/2005/Atom}"
+    for path in ("records.atom", "vectoradd/CPU/records.atom"):
+        entries = ElementTree.parse(site / path).getroot().findall(f"{atom}entry")
+        assert [entry.findtext(f"{atom}author/{atom}name") for entry in entries] == ["edsger", "grace", "ada"]
+        for link in (entry.find(f"{atom}link") for entry in entries):
+            assert link is not None
+            assert (site / link.attrib["href"].removeprefix("https://kernels.github.io/cup/")).is_file()
+    assert not list(ElementTree.parse(site / "vectoradd/H100/records.atom").getroot().iter(f"{atom}entry"))
+    locations = [one.text or "" for one in ElementTree.parse(site / "sitemap.xml").getroot().iter() if one.text]
+    assert len(locations) == report.pages - 1  # not 404.html
+    assert all((site / one.removeprefix("https://kernels.github.io/cup/")).is_file() for one in locations)
+
+
+def test_without_an_address_there_is_no_feed_and_no_link_to_one(tmp_path: Path, task: Task) -> None:
+    site, _ = built(tmp_path, task, season(task.board("CPU")))
+    assert not list(site.rglob("*.atom")) and not (site / "sitemap.xml").exists()
+
+
+def test_a_language_that_looks_like_a_formula_is_text_in_a_spreadsheet(tmp_path: Path, task: Task) -> None:
+    info = SubmissionInfo(login="mallory", digest="ab" * 32, lines=1, language='=HYPERLINK("http://evil")\x1b')
+    site, _ = built(tmp_path, task, [judged(task.board("CPU"), "mallory", 1.5, submission=info)])
+    row = next(csv.DictReader((site / "vectoradd/CPU/board.csv").read_text().splitlines()))
+    assert row["language"] == '\'=HYPERLINK("http://evil")\\x1b'

@@ -1,5 +1,6 @@
 """The built site in a real browser: every page kind, both themes, phone to desk, with and without JavaScript."""
 
+import math
 import shutil
 import threading
 from collections.abc import Iterator
@@ -10,28 +11,42 @@ import pytest
 from harness.task import load_task
 from scripts.ledger import Ledger
 from scripts.publish import build_site
+from scripts.season import Size, make_season
 from scripts.serve import site_server, url_of
-from tests.test_publish import SCRIPT, judged, season, task_folder
+from tests.test_publish import SCRIPT, judged, task_folder
+from tests.test_publish import season as small_season
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed: apt-get install chromium")
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+AXE = Path(__file__).parent / "actions" / "node_modules" / "axe-core" / "axe.min.js"
+ROWS = "#ranks tbody tr"
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A made-up season, a board that is hostile wherever a participant writes, and one that nobody has entered."""
     folder = tmp_path_factory.mktemp("site")
-    tasks = [load_task(task_folder(folder / "tasks", name)) for name in ("vectoradd", "matmul")]
-    ledger = Ledger(folder / "ledger")
+    made = make_season(folder / "season", Size(tasks=3, gpus=2, authors=24, judgements=110))
+    tasks = [load_task(task_folder(folder / "tasks", name)) for name in ("hostile", "untouched")]
     hostile = {"message": SCRIPT, "log": SCRIPT * 40, "note": SCRIPT, "steady": False, "run_url": "javascript:alert(1)"}
     mallory = judged(tasks[0].board("CPU"), "m" * 39, 0.7, day=32, machine={"device": SCRIPT}, **hostile)
-    for index, judgement in enumerate([*season(tasks[0].board("CPU")), mallory]):
-        ledger.append(judgement, f"r{index}")
+    for index, judgement in enumerate([*small_season(tasks[0].board("CPU")), mallory]):
+        made.ledger.append(judgement, f"r{index}")
     code = f"x = 1  # {SCRIPT}\n" + "y = " + "1 + " * 200 + "1\n"
-    # Below a sub-path, as GitHub Pages serves a project's site.
-    build_site(tasks, ledger, folder / "pages" / "cup", submissions=lambda _: code, title="Kernel Cup", base_path="cup")
+    build_site(
+        [*made.tasks, *tasks],
+        Ledger(folder / "season" / "ledger"),
+        folder / "pages" / "cup",  # Below a sub-path, as GitHub Pages serves a project's site.
+        submissions=lambda judgement: made.source_of(judgement) or code,
+        title="Kernel Cup",
+        notice="For a test.",
+        repository="https://github.com/kernels/cup",
+        gpus=made.settings.gpus,
+        base_path="cup",
+    )
     (folder / "pages" / "index.html").write_text("")
     return folder / "pages" / "cup"
 
@@ -52,19 +67,31 @@ def url(site: Path) -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.fixture
+def page(browser: "sync_api.Browser") -> Iterator["sync_api.Page"]:
+    with browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme="light") as context:
+        yield context.new_page()
+
+
 def one_of_each(site: Path) -> dict[str, str]:
     """A page of each kind, and the awkward ones: an empty board, a hostile author."""
     found = {
         "landing": "index.html",
-        "board": "vectoradd/CPU/index.html",
-        "empty board": "matmul/CPU/index.html",
+        "board": "matmul/H100/index.html",
+        "hostile board": "hostile/CPU/index.html",
+        "empty board": "untouched/CPU/index.html",
+        "earlier edition": next((site / "softmax/H100/_editions").rglob("index.html")).relative_to(site).as_posix(),
         "author": "authors/edsger/index.html",
+        "guide": "guides/judging/index.html",
         "no such page": "404.html",
     }
     for kind, login in (("submission", "edsger"), ("hostile submission", "m" * 39)):
-        page = next((site / "vectoradd/CPU" / login).glob("*/index.html"))
-        found[kind] = page.relative_to(site).as_posix()
-    return found
+        path = next((site / "hostile/CPU" / login).glob("*/index.html"))
+        found[kind] = path.relative_to(site).as_posix()
+    path = next(
+        path for path in sorted((site / "matmul/H100").rglob("index.html")) if "To the first" in path.read_text()
+    )
+    return found | {"submission of a GPU": path.relative_to(site).as_posix()}
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -87,27 +114,45 @@ def test_no_page_overflows_or_complains(
             assert not complaints, kind
 
 
+@pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not installed: make setup")
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_no_page_that_shuts_somebody_out(
+    browser: "sync_api.Browser", site: Path, url: str, theme: str
+) -> None:
+    found = []
+    with browser.new_context(bypass_csp=True, color_scheme=theme) as context:
+        page = context.new_page()
+        for kind, path in one_of_each(site).items():
+            page.goto(url + path)
+            page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+            page.add_script_tag(path=AXE)
+            violations = page.evaluate("axe.run(document).then(result => result.violations)")
+            found += [(kind, one["id"], one["nodes"][0]["html"][:120], len(one["nodes"])) for one in violations]
+    assert not found, "\n".join(map(str, found))
+
+
 def test_the_styles_load_from_a_server_and_from_a_disk(browser: "sync_api.Browser", site: Path, url: str) -> None:
     with browser.new_context(java_script_enabled=False, color_scheme="dark") as context:
         page = context.new_page()
         for base in (url, site.as_uri() + "/"):
             page.goto(base + one_of_each(site)["submission"])
             body = page.locator("body")
-            assert body.evaluate("element => getComputedStyle(element).backgroundColor") == "rgb(15, 18, 23)"
+            assert body.evaluate("element => getComputedStyle(element).backgroundColor") == "rgb(14, 17, 22)"
 
 
-def test_one_can_walk_from_the_landing_page_to_a_submission_and_its_author(
+def test_one_can_walk_from_the_landing_page_to_a_submission_and_its_author_without_javascript(
     browser: "sync_api.Browser", site: Path
 ) -> None:
     with browser.new_context(java_script_enabled=False) as context:
         page = context.new_page()
         page.goto((site / "index.html").as_uri())
-        page.get_by_role("link", name="Vector addition").first.click()
+        page.get_by_role("link", name="Vector addition on CPU").first.click()
+        assert not page.locator(".js-only:visible").count()
         page.locator("table.standings tr.champion td.score a").click()
         assert page.locator("h1").inner_text() == "edsger"
         page.locator("h1 a").click()
         assert page.url == (site / "authors/edsger/index.html").as_uri()
-        page.get_by_role("link", name="Kernel Cup").click()
+        page.get_by_role("link", name="Kernel Cup").first.click()
         assert page.url == (site / "index.html").as_uri()
 
 
@@ -120,3 +165,130 @@ def test_nothing_is_asked_of_another_host(browser: "sync_api.Browser", site: Pat
             page.goto(url + path)
     assert asked
     assert not [one for one in asked if not one.startswith(url)]
+
+
+def test_no_page_runs_a_script_that_stands_in_it(page: "sync_api.Page", url: str) -> None:
+    page.goto(url)
+    page.evaluate("""() => {
+        const script = document.createElement("script");
+        script.textContent = "window.ran = true";
+        document.body.append(script);
+        document.body.insertAdjacentHTML("beforeend", '<p id="styled" style="color: rgb(1, 2, 3)">x</p>');
+    }""")
+    assert page.evaluate("window.ran") is None
+    assert page.locator("#styled").evaluate("element => getComputedStyle(element).color") != "rgb(1, 2, 3)"
+
+
+def test_the_theme_that_was_chosen_stands_before_the_first_paint_of_the_next_page(
+    page: "sync_api.Page", url: str
+) -> None:
+    page.goto(url)
+    page.get_by_role("button", name="Use the dark theme").click()
+    # What runs while the page is parsed sees it already: so does the first paint.
+    page.add_init_script(
+        "addEventListener('DOMContentLoaded', () => window.at = document.documentElement.dataset.theme)"
+    )
+    page.goto(url + "matmul/H100/index.html")
+    assert page.evaluate("window.at") == "dark"
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(14, 17, 22)"
+    page.get_by_role("button", name="Use the light theme").click()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(253, 253, 252)"
+
+
+def test_the_standings_sort_by_any_column_and_the_address_keeps_it(page: "sync_api.Page", url: str) -> None:
+    def shown() -> list[int]:
+        return [int(text) for text in page.locator(f"{ROWS} td:nth-last-child(3)").all_inner_texts()]
+
+    page.goto(url + "matmul/H100/index.html")
+    official = page.locator(f"{ROWS} a.login").all_inner_texts()
+    page.get_by_role("button", name="Lines").click()
+    assert shown() == sorted(shown()) and page.url.endswith("?sort=lines")
+    page.get_by_role("button", name="Lines").click()
+    assert shown() == sorted(shown(), reverse=True) and page.url.endswith("?sort=-lines")
+    page.reload()
+    assert shown() == sorted(shown(), reverse=True)
+    assert page.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
+    page.get_by_role("button", name="Order by rank again").click()
+    assert page.locator(f"{ROWS} a.login").all_inner_texts() == official and "?" not in page.url
+
+
+def heat_rows(page: "sync_api.Page") -> list[tuple[str, list[float]]]:
+    return [
+        (row["login"], row["times"])
+        for row in page.evaluate("""() => [...document.querySelectorAll("#heat tbody tr")].map(row => ({
+            login: row.dataset.login, times: [...row.querySelectorAll("td[data-v]")].map(cell => Number(cell.dataset.v))
+        }))""")
+    ]
+
+
+def test_what_if_ranks_again_by_the_chosen_cases_and_mean_and_the_address_keeps_it(
+    page: "sync_api.Page", url: str
+) -> None:
+    page.goto(url + "matmul/H100/index.html")
+    official = heat_rows(page)
+    page.locator("input.case").nth(1).uncheck()
+    expected = sorted(official, key=lambda row: math.log(row[1][0]) + math.log(row[1][2]))
+    assert [login for login, _ in heat_rows(page)] == [login for login, _ in expected]
+    page.locator("select.by").select_option("mean")
+    by_mean = [login for login, _ in sorted(official, key=lambda row: row[1][0] + row[1][2])]
+    assert [login for login, _ in heat_rows(page)] == by_mean
+    assert page.url.endswith("?cases=1,3&by=mean")
+    page.reload()
+    assert [login for login, _ in heat_rows(page)] == by_mean
+    assert page.locator("#heat .place").all_inner_texts() == [str(rank + 1) for rank in range(len(official))]
+    page.get_by_role("button", name="As it is ranked here").click()
+    assert heat_rows(page) == official and "?" not in page.url
+
+
+@pytest.mark.parametrize("query", ["cases=9,x", "cases=%3Cscript%3E", "by=constructor", "sort=__proto__", "sort=-"])
+def test_an_address_of_nonsense_shows_the_board_as_it_is(page: "sync_api.Page", url: str, query: str) -> None:
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(url + "matmul/H100/index.html")
+    official = page.locator(f"{ROWS} a.login").all_inner_texts(), heat_rows(page)
+    page.goto(f"{url}matmul/H100/index.html?{query}")
+    assert (page.locator(f"{ROWS} a.login").all_inner_texts(), heat_rows(page)) == official
+    assert not errors
+
+
+def test_ones_own_row_is_marked_on_every_board_once_the_login_is_known(page: "sync_api.Page", url: str) -> None:
+    page.goto(url + "hostile/CPU/index.html")
+    page.get_by_label("Your login").fill("@Grace")
+    assert page.locator(f"{ROWS}.mine a.login").inner_text() == "grace"
+    assert page.locator(".my-place").inner_text().startswith("3 of 7, +")
+    page.goto(url + "matmul/H100/index.html")
+    page.goto(url + "hostile/CPU/index.html")
+    assert page.locator(f"{ROWS}.mine").count() == 1
+    page.get_by_role("link", name="where is the time lost?").click()
+    assert page.locator("h1").inner_text() == "grace"
+    assert "slower than edsger’s" in page.locator("#main").inner_text()
+
+
+def test_the_template_is_copied_as_it_is_in_the_tasks_folder(browser: "sync_api.Browser", url: str) -> None:
+    with browser.new_context(permissions=["clipboard-read", "clipboard-write"]) as context:
+        page = context.new_page()
+        page.goto(url + "matmul/H100/index.html")
+        page.get_by_text("to start from, in Python").click()
+        page.get_by_role("button", name="Copy").first.click()
+        page.get_by_role("button", name="Copied").wait_for()
+        copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == (Path(__file__).parent.parent / "tasks/matmul/template.py").read_text()
+
+
+def test_times_are_told_in_the_readers_zone_with_utc_in_the_title(browser: "sync_api.Browser", url: str) -> None:
+    with browser.new_context(timezone_id="Pacific/Auckland", locale="en-US") as context:
+        page = context.new_page()
+        page.goto(url + "hostile/CPU/index.html")
+        told = page.locator("footer time")
+        assert (
+            told.inner_text().startswith("4 Dec 2026, 22:00") and told.get_attribute("title") == "4 Dec 2026, 09:00 UTC"
+        )
+
+
+def test_a_deadline_counts_down_and_closes(browser: "sync_api.Browser", url: str) -> None:
+    with browser.new_context() as context:
+        page = context.new_page()
+        for now, words in (("2027-02-19T00:00:00Z", "Closes in 10 days"), ("2027-03-02T00:00:00Z", "Closed")):
+            page.clock.set_fixed_time(now)
+            page.goto(url + "untouched/CPU/index.html")
+            assert page.locator(".until").inner_text().startswith(words)

@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from harness.judgement import Run
 from harness.stats import Interval, median
@@ -89,8 +90,12 @@ class Scale:
     start: float
     end: float
 
+    @cached_property
+    def _span(self) -> float:
+        return math.log(self.high / self.low)
+
     def __call__(self, value: float) -> float:
-        share = math.log(value / self.low) / math.log(self.high / self.low)
+        share = math.log(value / self.low) / self._span
         return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
 
 
@@ -101,7 +106,7 @@ def strip(title: str, sides: Sequence[Side], *, one_axis: bool = False, width: i
     if one_axis:
         lows, highs = [min(lows)] * len(sides), [max(highs)] * len(sides)
     ratio = max(high / low for low, high in zip(lows, highs, strict=True))
-    scales = [Scale(*_span(low, low * ratio), 6, width - 6) for low in lows]
+    scales = [Scale(*span_of(low, low * ratio), 6, width - 6) for low in lows]
     groups = tuple(
         _group(side, scale, top=20 + index * GROUP_PITCH)
         for index, (side, scale) in enumerate(zip(sides, scales, strict=True))
@@ -119,9 +124,9 @@ def _group(side: Side, scale: Scale, top: float) -> Group:
     inside: list[str] = []
     beyond: list[str] = []
     for row, run in enumerate(side.runs):
-        y = top + GROUP_HEIGHT * (row + 0.5) / len(side.runs)
+        y = f"{top + GROUP_HEIGHT * (row + 0.5) / len(side.runs):.1f}"
         for sample in _thinned(run.samples_us):
-            (inside if sample <= scale.high else beyond).append(f"M{scale(sample):.1f} {y:.1f}h0")
+            (inside if sample <= scale.high else beyond).append(f"M{scale(sample):.1f} {y}h0")
     middle = median([run.median_us for run in side.runs])
     return Group(
         label=side.label,
@@ -179,7 +184,7 @@ class Best:
 def staircase(title: str, bests: Sequence[Best], until: datetime, *, width: int, height: int) -> Staircase:
     """The best time from the first record until the board's last judgement."""
     left, right, top, bottom = 62.0, width - 8.0, 14.0, height - 28.0
-    low, high = _span(min(best.us for best in bests), max(best.us for best in bests), margin=1.04)
+    low, high = span_of(min(best.us for best in bests), max(best.us for best in bests), margin=1.04)
     y = Scale(low, high, bottom, top)
     start, end = bests[0].at, max(until, bests[-1].at)
     seconds = (end - start).total_seconds() or 1.0
@@ -232,7 +237,7 @@ def _tick(value: float, scale: Scale) -> Tick:
     return Tick(at=at, label=label, align="start" if near_start else "end" if near_end else "middle")
 
 
-def _span(low: float, high: float, margin: float = 1.01) -> tuple[float, float]:
+def span_of(low: float, high: float, margin: float = 1.01) -> tuple[float, float]:
     widen = max(margin, math.sqrt(MIN_SPAN / (high / low)))
     return low / widen, high * widen
 

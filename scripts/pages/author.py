@@ -1,0 +1,52 @@
+"""One person over all boards: where they stand, the records they set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from scripts.pages.paths import author_path
+from scripts.pages.render import data, page
+from scripts.pages.site import Site
+from scripts.pages.summary import BoardSummary, Mark, Place
+
+
+@dataclass(frozen=True, kw_only=True)
+class Author:
+    """`places`, the best first; `marks`, the records that they set, the newest first."""
+
+    login: str
+    places: list[Place] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+
+    @property
+    def medals(self) -> tuple[int, int, int]:
+        """First, second and third places."""
+        ranks = [place.rank for place in self.places]
+        return ranks.count(1), ranks.count(2), ranks.count(3)
+
+
+def author_pages(site: Site, boards: Sequence[BoardSummary]) -> Iterator[tuple[str, str]]:
+    """A page and its JSON for everybody who stands somewhere, or once was first."""
+    for author in authors_of(boards):
+        yield page("author.html", author_path(author.login), site=site, author=author, as_of=None)
+        facts = {
+            "login": author.login,
+            "rows": [place.facts for place in author.places],
+            "records": [mark.facts for mark in author.marks],
+        }
+        yield data(author_path(author.login, "author.json"), facts)
+
+
+def authors_of(boards: Sequence[BoardSummary]) -> list[Author]:
+    """Everybody, by login; a login is the same in any case."""
+    found: dict[str, Author] = {}
+    for board in boards:
+        for place in board.places:
+            found.setdefault(place.login.lower(), Author(login=place.login)).places.append(place)
+        for mark in board.marks:
+            found.setdefault(mark.login.lower(), Author(login=mark.login)).marks.append(mark)
+    for author in found.values():
+        author.places.sort(key=lambda place: (place.rank, -place.of))
+        author.marks.sort(key=lambda mark: mark.at, reverse=True)
+    return [found[key] for key in sorted(found)]

@@ -1,0 +1,176 @@
+"""A board: standings with their intervals, where each case's time goes, the record history, the task itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from harness.task import Board, Task
+from scripts.pages.charts import Best, Staircase, staircase
+from scripts.pages.code import render_code, render_markdown
+from scripts.pages.edition import Edition
+from scripts.pages.landing import board_facts
+from scripts.pages.paths import board_path, pull_url
+from scripts.pages.render import data, page
+from scripts.pages.site import Site
+from scripts.pages.summary import BoardSummary, Mark, Place
+from scripts.pages.whiskers import Whisker, whiskers
+from scripts.pages.words import Unit, case_labels, claims, heat
+from scripts.standings import Row, Standings
+from scripts.text import format_us
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One benchmark in the heat map.  `floor_us` is what the hardware itself needs, where that is known."""
+
+    label: str
+    unit: Unit
+    best_us: float
+    floor_us: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One time of the heat map: `loss` is what it is above the best of its column, as a share."""
+
+    us: float
+    text: str
+    loss: float
+    heat: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A row of the standings as it is shown."""
+
+    place: Place
+    time: str
+    whisker: Whisker
+    tied: bool
+    ends_band: bool
+    pull: str
+    pull_request: int | None
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class File:
+    title: str
+    hint: str
+    code: Markup
+
+
+def board_pages(
+    site: Site, table: Standings, summary: BoardSummary, editions: Sequence[Edition]
+) -> Iterator[tuple[str, str]]:
+    """A board's page and its JSON."""
+    board, task = table.board, table.board.task
+    columns = columns_of(site, table)
+    yield page(
+        "board.html",
+        board_path(board),
+        site=site,
+        as_of=summary.as_of,
+        table=table,
+        summary=summary,
+        editions=editions,
+        unit=Unit.fitting(table.rows[0].score_us.value) if table.rows else None,
+        lines=_lines(site, table, summary, columns),
+        columns=columns,
+        marks=summary.marks[::-1],
+        claims=claims(table),
+        broad=_staircase(summary, width=1080, height=280),
+        narrow=_staircase(summary, width=340, height=240),
+        statement=render_markdown(task.description),
+        reference=render_code(task.reference, "reference.py") if task.reference else None,
+        templates=[*_templates(task)],
+        shared=[*_shared(task)],
+    )
+    facts = board_facts(summary) | {
+        "edition": board.edition,
+        "earlier_editions": table.earlier_editions,
+        "nominal_us": table.nominal_us,
+        "unranked": table.unranked,
+        "benchmarks": [dict(case.params) for case in board.benchmarks],
+        "rows": [place.facts for place in summary.places],
+        "records": [mark.facts for mark in summary.marks],
+    }
+    yield data(board_path(board, "board.json"), facts)
+
+
+def columns_of(site: Site, table: Standings) -> tuple[Column, ...]:
+    """The benchmarks of a board that has rows; none where it has none."""
+    if not table.rows:
+        return ()
+    board = table.board
+    floors = site.floors_us(board) or (None,) * len(board.benchmarks)
+    labels = case_labels([case.params for case in board.benchmarks])
+    times = zip(*(row.cases for row in table.rows), strict=True)
+    bests = [min(case.time_us.value for case in column) for column in times]
+    return tuple(
+        Column(label=label, unit=Unit.fitting(best), best_us=best, floor_us=floor)
+        for label, best, floor in zip(labels, bests, floors, strict=True)
+    )
+
+
+def _lines(site: Site, table: Standings, summary: BoardSummary, columns: Sequence[Column]) -> list[Line]:
+    if not table.rows:
+        return []
+    unit = Unit.fitting(table.rows[0].score_us.value)
+    sizes = Counter(row.band for row in table.rows)
+    bands = [row.band for row in table.rows]
+    drawn = whiskers([row.score_us for row in table.rows])
+    return [
+        Line(
+            place=place,
+            time=unit(row.score_us.value),
+            whisker=whisker,
+            tied=sizes[row.band] > 1,
+            ends_band=following != row.band,
+            pull=pull_url(site.repository, row.judgements[-1]),
+            pull_request=row.judgements[-1].submission.pull_request,
+            cells=_cells(row, columns),
+        )
+        for row, place, whisker, following in zip(table.rows, summary.places, drawn, [*bands[1:], 0], strict=True)
+    ]
+
+
+def _cells(row: Row, columns: Sequence[Column]) -> tuple[Cell, ...]:
+    return tuple(
+        Cell(us=us, text=column.unit(us), loss=us / column.best_us - 1, heat=heat(us / column.best_us - 1))
+        for us, column in zip((case.time_us.value for case in row.cases), columns, strict=True)
+    )
+
+
+def _templates(task: Task) -> Iterator[File]:
+    for language, path in task.templates.items():
+        text = path.read_text("utf-8", "replace")
+        yield File(title="Template", hint=f"to start from, in {language}", code=render_code(text, path.name))
+
+
+def _shared(task: Task) -> Iterator[File]:
+    for name, content in task.shared_files.items():
+        text = content.decode("utf-8", "replace")
+        yield File(title=name, hint="lies beside your file when it runs", code=render_code(text, name))
+
+
+def _staircase(summary: BoardSummary, *, width: int, height: int) -> Staircase | None:
+    if not summary.marks:
+        return None
+    bests = [
+        Best(at=mark.at, us=mark.score_us.value, label=_label(mark), href=_href(summary.board, mark))
+        for mark in summary.marks
+    ]
+    return staircase("Best time over the season", bests, summary.as_of or bests[-1].at, width=width, height=height)
+
+
+def _label(mark: Mark) -> str:
+    return f"{mark.login}: {format_us(mark.score_us.value)}, {mark.at:%Y-%m-%d}"
+
+
+def _href(board: Board, mark: Mark) -> str:
+    return mark.page.removeprefix(f"{board.task.name}/{board.gpu}/")

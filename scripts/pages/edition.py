@@ -1,0 +1,71 @@
+"""An earlier edition of a board: how it stood when its cases, its reference or its anchor changed.
+
+What is left of it is in its judgements: their cases are what was played.  The rest (title, ranking) is today's.  It
+lies in `_editions`, which can be nobody's login.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from harness.judgement import CaseKind, Judgement
+from harness.task import Board, Case
+from scripts.pages.paths import board_path
+from scripts.pages.render import data, page
+from scripts.pages.site import Site
+from scripts.pages.words import Unit
+from scripts.standings import Standings, standings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edition:
+    """`path` is its page, seen from the board's."""
+
+    table: Standings
+    path: str
+    since: datetime
+    until: datetime
+
+
+def editions_of(table: Standings, judgements: Sequence[Judgement], *, allow_unwalled: bool) -> tuple[Edition, ...]:
+    """A board's earlier editions in which somebody was ranked, the newest first.
+
+    Args:
+        judgements: of this board, in ledger order.
+    """
+    found = (_edition(table.board, one, judgements, allow_unwalled) for one in reversed(table.earlier_editions))
+    return tuple(edition for edition in found if edition)
+
+
+def _edition(board: Board, name: str, judgements: Sequence[Judgement], allow_unwalled: bool) -> Edition | None:
+    ours = [one for one in judgements if one.edition == name]
+    played = next((one.benchmarks for one in ours if one.is_rankable or (allow_unwalled and one.benchmarks)), None)
+    if not played:
+        return None
+    cases = tuple(Case(kind=CaseKind.BENCHMARK, params=case.params) for case in played)
+    then = replace(board, benchmarks=cases)
+    vars(then)["edition"] = name  # A cached property: computed, it would be today's.
+    table = standings(then, ours, allow_unwalled=allow_unwalled)
+    if not table.rows:
+        return None
+    path = f"_editions/{name[:12]}/index.html"
+    return Edition(table=table, path=path, since=ours[0].finished_at, until=ours[-1].finished_at)
+
+
+def edition_pages(site: Site, editions: Sequence[Edition]) -> Iterator[tuple[str, str]]:
+    """A page and its JSON for each earlier edition."""
+    for edition in editions:
+        board, rows = edition.table.board, edition.table.rows
+        unit = Unit.fitting(rows[0].score_us.value)
+        path = board_path(board, edition.path)
+        yield page("edition.html", path, site=site, as_of=edition.until, edition=edition, board=board, unit=unit)
+        facts = {
+            "task": board.task.name,
+            "gpu": board.gpu,
+            "edition": board.edition,
+            "benchmarks": [dict(case.params) for case in board.benchmarks],
+            "rows": [row.facts for row in rows],
+        }
+        yield data(board_path(board, edition.path.replace("index.html", "edition.json")), facts)

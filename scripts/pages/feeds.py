@@ -1,0 +1,110 @@
+"""What machines read: a board as CSV, its badge for shields.io, records as Atom feeds, the sitemap.
+
+Feeds and sitemap need the site's address; where it is not known, they are left out.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+from scripts.pages.paths import board_path
+from scripts.pages.render import data
+from scripts.pages.site import Site
+from scripts.pages.summary import BoardSummary, Mark
+from scripts.pages.words import gain, iso
+from scripts.text import format_error, format_us, plain
+
+LATEST = 50
+"""Entries of a feed."""
+
+_ATOM = "http://www.w3.org/2005/Atom"
+_SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"
+_COLUMNS = ("rank", "login", "score_us", "low_us", "high_us", "gap", "limit", "language", "lines", "first_at", "digest")
+
+
+def board_files(site: Site, summary: BoardSummary) -> Iterator[tuple[str, str]]:
+    """A board's CSV, its badge, and its feed."""
+    board = summary.board
+    yield board_path(board, "board.csv"), _csv(summary)
+    yield data(board_path(board, "badge.json"), _badge(summary))
+    if site.address:
+        title = f"{board.task.title} on {board.gpu}: records"
+        yield _feed(site, board_path(board, "records.atom"), title, board_path(board), summary.marks)
+
+
+def site_files(site: Site, boards: Sequence[BoardSummary]) -> Iterator[tuple[str, str]]:
+    """The feed of all records."""
+    if site.address:
+        marks = sorted((mark for board in boards for mark in board.marks), key=lambda mark: mark.at)
+        yield _feed(site, "records.atom", f"{site.title}: records", "index.html", marks)
+
+
+def sitemap(site: Site, folder: Path) -> Iterator[tuple[str, str]]:
+    """All pages that lie in `folder`, but for the one that says that there is none."""
+    if not site.address:
+        return
+    root = Element("urlset", xmlns=_SITEMAP)
+    for path in sorted(folder.rglob("index.html")):
+        SubElement(SubElement(root, "url"), "loc").text = site.address + path.relative_to(folder).as_posix()
+    yield "sitemap.xml", _xml(root)
+
+
+def _csv(summary: BoardSummary) -> str:
+    out = io.StringIO()
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(_COLUMNS)
+    for place in summary.places:
+        time = place.score_us
+        table.writerow(
+            [
+                place.rank, place.login, time.value, time.low, time.high, place.gap,
+                "" if place.limit is None else place.limit,
+                _as_text(place.language), place.lines, iso(place.first_at), place.digest,
+            ]
+        )  # fmt: skip
+    return out.getvalue()
+
+
+def _as_text(value: str) -> str:
+    """A participant's word as a spreadsheet's text: what begins like a formula gets an apostrophe before it."""
+    clean = plain(value)
+    return f"'{clean}" if clean[:1] in ("=", "+", "-", "@", "\t") else clean
+
+
+def _badge(summary: BoardSummary) -> dict[str, object]:
+    """What shields.io asks of an endpoint: https://shields.io/badges/endpoint-badge"""
+    first, board = summary.champion, summary.board
+    message = f"{first.login} {format_us(first.score_us.value)}" if first else "no entries"
+    label = f"{board.task.name} {board.gpu}"
+    return {"schemaVersion": 1, "label": label, "message": message, "color": "blue" if first else "lightgrey"}
+
+
+def _feed(site: Site, path: str, title: str, page: str, marks: Sequence[Mark]) -> tuple[str, str]:
+    root = Element("feed", xmlns=_ATOM)
+    SubElement(root, "title").text = plain(title)
+    SubElement(root, "id").text = site.address + path
+    SubElement(root, "link", rel="self", href=site.address + path)
+    SubElement(root, "link", href=site.address + page)
+    SubElement(root, "updated").text = iso(marks[-1].at) if marks else "1970-01-01T00:00:00+00:00"
+    for mark in reversed(marks[-LATEST:]):
+        _add_entry(root, site, mark)
+    return path, _xml(root)
+
+
+def _add_entry(root: Element, site: Site, mark: Mark) -> None:
+    board, entry = mark.board, SubElement(root, "entry")
+    faster = "first entry" if mark.gain is None else f"{gain(mark.gain)} faster"
+    time = f"{format_us(mark.score_us.value)} {format_error(mark.score_us)}"
+    SubElement(entry, "title").text = plain(f"{mark.login}: {time} on {board.task.title}, {board.gpu} ({faster})")
+    SubElement(entry, "id").text = f"{site.address}{mark.page}#{iso(mark.at)}"
+    SubElement(entry, "link", href=site.address + mark.page)
+    SubElement(entry, "updated").text = iso(mark.at)
+    SubElement(SubElement(entry, "author"), "name").text = mark.login
+
+
+def _xml(root: Element) -> str:
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + tostring(root, encoding="unicode") + "\n"

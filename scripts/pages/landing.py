@@ -1,0 +1,108 @@
+"""The landing page: a card for each task with its boards, the latest records, how to take part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from harness.task import Task
+from scripts.ledger import LedgerFault
+from scripts.pages.code import render_markdown
+from scripts.pages.paths import board_path
+from scripts.pages.render import data, page
+from scripts.pages.site import Site
+from scripts.pages.summary import BoardSummary, Mark
+from scripts.pages.write import FORMAT
+
+LATEST_RECORDS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """A task and its boards, those with entries first."""
+
+    task: Task
+    boards: tuple[BoardSummary, ...]
+
+    @property
+    def boards_count(self) -> int:
+        return len(self.boards)
+
+    @property
+    def entries(self) -> int:
+        return sum(len(board.places) for board in self.boards)
+
+    @property
+    def is_closed(self) -> bool:
+        return any(board.is_closed for board in self.boards)
+
+
+def landing_pages(
+    site: Site, boards: Sequence[BoardSummary], faults: Sequence[LedgerFault], as_of: datetime | None
+) -> Iterator[tuple[str, str]]:
+    """The landing page and its JSON."""
+    marks = sorted((mark for board in boards for mark in board.marks), key=lambda mark: mark.at, reverse=True)
+    latest = marks[:LATEST_RECORDS]
+    yield page(
+        "index.html",
+        "index.html",
+        site=site,
+        as_of=as_of,
+        description=render_markdown(site.description) if site.description else None,
+        cards=_cards(boards),
+        marks=latest,
+        limits=any(board.champion and board.champion.limit for board in boards),
+        authors=len({place.login.lower() for board in boards for place in board.places}),
+        entries=sum(len(board.places) for board in boards),
+        records=len(marks),
+        faults=faults,
+    )
+    yield data("index.json", _facts(site, boards, latest, faults, as_of))
+
+
+def _cards(boards: Sequence[BoardSummary]) -> list[Card]:
+    """Open tasks first, the liveliest first among them."""
+    by_task: dict[str, list[BoardSummary]] = {}
+    for board in boards:
+        by_task.setdefault(board.board.task.name, []).append(board)
+    cards = [Card(task=found[0].board.task, boards=_lively_first(found)) for found in by_task.values()]
+    return sorted(cards, key=lambda card: (card.is_closed, not card.entries))
+
+
+def _lively_first(boards: Sequence[BoardSummary]) -> tuple[BoardSummary, ...]:
+    return tuple(sorted(boards, key=lambda board: not board.places))
+
+
+def _facts(
+    site: Site,
+    boards: Sequence[BoardSummary],
+    latest: Sequence[Mark],
+    faults: Sequence[LedgerFault],
+    as_of: datetime | None,
+) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "version": 1,
+        "title": site.title,
+        "as_of": as_of and as_of.isoformat(),
+        "boards": [board_facts(board) for board in boards],
+        "records": [mark.facts for mark in latest],
+        "faults": [{"path": str(fault.path), "reason": fault.reason} for fault in faults],
+    }
+
+
+def board_facts(summary: BoardSummary) -> dict[str, Any]:
+    """A board in a few lines of JSON."""
+    board, first = summary.board, summary.champion
+    return {
+        "task": board.task.name,
+        "title": board.task.title,
+        "gpu": board.gpu,
+        "page": board_path(board),
+        "deadline": board.task.deadline and board.task.deadline.isoformat(),
+        "ranking_by": board.ranking_by,
+        "entries": len(summary.places),
+        "first": first and {"login": first.login, "score_us": first.score_us.model_dump(), "limit": first.limit},
+    }

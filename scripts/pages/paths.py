@@ -1,0 +1,39 @@
+"""Where pages stand, seen from the site's root; and where things stand on GitHub."""
+
+from __future__ import annotations
+
+from harness.judgement import Judgement
+from harness.task import Board
+
+
+def board_path(board: Board, name: str = "index.html") -> str:
+    return f"{board.task.name}/{board.gpu}/{name}"
+
+
+def submission_path(board: Board, login: str, digest: str, name: str = "index.html") -> str:
+    return f"{board.task.name}/{board.gpu}/{login}/{digest[:12]}/{name}"
+
+
+def author_path(login: str, name: str = "index.html") -> str:
+    return f"authors/{login.lower()}/{name}"  # GitHub's logins are the same in any case
+
+
+def pull_url(repository: str, judgement: Judgement) -> str:
+    """The pull request of a judgement; empty off GitHub."""
+    number = judgement.submission.pull_request
+    return f"{repository}/pull/{number}" if repository and number else ""
+
+
+def changes_url(repository: str, judgement: Judgement) -> str:
+    """What its pull request changed; empty off GitHub."""
+    pull = pull_url(repository, judgement)
+    return f"{pull}/files" if pull else ""
+
+
+def file_url(repository: str, board: Board, judgement: Judgement) -> str:
+    """The very file that was judged, at its commit; empty off GitHub."""
+    submission = judgement.submission
+    if not repository or not submission.head_sha:
+        return ""
+    folder = f"submissions/{board.task.name}/{submission.login}"
+    return f"{repository}/blob/{submission.head_sha}/{folder}/{board.task.submission_name}"

@@ -1,0 +1,60 @@
+"""Jinja with everything on that keeps a page from breaking: escaping, cleaning, no silent blanks.
+
+Whatever a participant wrote passes `plain` (no control or bidirectional characters) and Jinja's autoescape on its
+way into a page, without a template having to ask for it.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from scripts.claims import claim_sentence, is_self_timed, is_unwalled
+from scripts.pages import paths, words
+from scripts.text import format_error, format_gap, format_percent, format_us, plain
+
+SITE = Path(__file__).resolve().parent.parent.parent / "site"
+
+
+@cache
+def environment() -> Environment:
+    """The one environment of all pages."""
+    env = Environment(
+        loader=FileSystemLoader(SITE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_cleaned,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    env.filters |= {
+        "board_path": paths.board_path, "submission_path": paths.submission_path, "author_path": paths.author_path,
+        "us": format_us, "error": format_error, "gap": format_gap, "percent": format_percent,
+        "claim_sentence": claim_sentence, "ranking": words.RANKINGS.__getitem__,
+    }  # fmt: skip
+    names = "bound count day duel_sentence gain heat hue initials iso limit lost minute number ordinal params"
+    env.filters |= {name: getattr(words, name) for name in f"{names} px seconds sentence speedup".split()}
+    env.tests["unwalled"] = is_unwalled
+    env.tests["self_timed"] = is_self_timed
+    env.globals["macros"] = env.get_template("macros.html").module
+    return env
+
+
+def page(template: str, path: str, **context: Any) -> tuple[str, str]:
+    """A page's path and its HTML; `root` leads from it to the site's root."""
+    context = {"root": "../" * path.count("/")} | context
+    return path, environment().get_template(template).render(context)
+
+
+def data(path: str, facts: Any) -> tuple[str, str]:
+    """A JSON file's path and its text."""
+    return path, json.dumps(facts, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def _cleaned(value: Any) -> Any:
+    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -1,0 +1,66 @@
+"""What all pages share: the competition's name, where its code lies, its guides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from markupsafe import Markup
+
+from harness.judgement import Judgement
+from harness.task import Board
+from scripts.pages.code import render_guide
+from scripts.roofline import find_floors_us
+from scripts.settings import Gpu
+
+Sources = Callable[[Judgement], str | None]
+"""Gives the source text of a judged file, where it is known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guide:
+    title: str
+    path: str
+    body: Markup
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """`repository` is its address on GitHub, `address` the site's own; either may be empty, where it is not known.
+
+    `gpus` hold the peaks of boards, by their names.
+
+    `marks_unmerged`: `sources` knows what was merged, and rows of other files are provisional.
+    """
+
+    title: str
+    sources: Sources
+    description: str = ""
+    notice: str = ""
+    guides: tuple[Guide, ...] = ()
+    repository: str = ""
+    address: str = ""
+    gpus: Mapping[str, Gpu] = field(default_factory=dict)
+    marks_unmerged: bool = False
+    base_path: str = "/"
+
+    def floors_us(self, board: Board) -> tuple[float, ...] | None:
+        """What the hardware itself needs for each of a board's benchmarks, in microseconds; None if not known."""
+        return find_floors_us(board, self.gpus.get(board.gpu))
+
+    def is_provisional(self, judgement: Judgement) -> bool:
+        return self.marks_unmerged and self.sources(judgement) is None
+
+
+def read_guides(folder: Path) -> tuple[Guide, ...]:
+    """A page for each Markdown file; its first heading is its title."""
+    return tuple(
+        Guide(
+            title=next((line[2:] for line in text.splitlines() if line.startswith("# ")), path.stem),
+            path=f"guides/{path.stem}/index.html",
+            body=render_guide(text),
+        )
+        for path in sorted(folder.glob("*.md"))
+        for text in [path.read_text("utf-8")]
+    )

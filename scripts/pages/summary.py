@@ -1,0 +1,166 @@
+"""What other pages need to know of a board when its judgements are gone from memory: places and records, no samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from harness.judgement import Claim
+from harness.stats import Interval
+from harness.task import Board
+from scripts.pages.paths import changes_url, submission_path
+from scripts.pages.site import Site
+from scripts.pages.words import remarks
+from scripts.roofline import floor_score_us
+from scripts.standings import Record, Row, Standings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A row without its judgements.  `limit` is the share of the hardware's limit; None where that is not known."""
+
+    board: Board
+    rank: int
+    of: int
+    login: str
+    score_us: Interval
+    gap: float
+    limit: float | None
+    digest: str
+    language: str
+    lines: int
+    first_at: datetime
+    champion: bool
+    unwalled: bool
+    self_timed: bool
+    provisional: bool
+    remarks: tuple[str, ...]
+    facts: dict[str, Any]
+
+    @property
+    def page(self) -> str:
+        return submission_path(self.board, self.login, self.digest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """A record without its judgement; `over` is whom it took first place from, or the champion themselves."""
+
+    board: Board
+    at: datetime
+    login: str
+    score_us: Interval
+    digest: str
+    gain: float | None
+    over: str
+    by_duel: bool
+    language: str
+    changes: str
+
+    @property
+    def page(self) -> str:
+        return submission_path(self.board, self.login, self.digest)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {
+            "task": self.board.task.name,
+            "gpu": self.board.gpu,
+            "at": self.at.isoformat(),
+            "login": self.login,
+            "score_us": self.score_us.model_dump(),
+            "gain": self.gain,
+            "digest": self.digest,
+            "page": self.page,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardSummary:
+    board: Board
+    places: tuple[Place, ...]
+    marks: tuple[Mark, ...]
+    as_of: datetime | None
+
+    @property
+    def champion(self) -> Place | None:
+        return self.places[0] if self.places else None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the data itself says so; the browser knows what time it is."""
+        deadline = self.board.task.deadline
+        return bool(deadline and self.as_of and deadline <= self.as_of)
+
+
+def summary_of(site: Site, table: Standings) -> BoardSummary:
+    floors = site.floors_us(table.board)
+    floor = floor_score_us(floors, table.board.ranking_by) if floors else None
+    return BoardSummary(
+        board=table.board,
+        places=tuple(_place(site, table, row, floor) for row in table.rows),
+        marks=marks_of(site, table),
+        as_of=max((row.judgements[-1].finished_at for row in table.rows), default=None),
+    )
+
+
+def _place(site: Site, table: Standings, row: Row, floor: float | None) -> Place:
+    return Place(
+        board=table.board,
+        rank=row.rank,
+        of=len(table.rows),
+        login=row.login,
+        score_us=row.score_us,
+        gap=row.gap,
+        limit=floor / row.score_us.value if floor else None,
+        digest=row.digest,
+        language=row.language,
+        lines=row.lines,
+        first_at=row.first_at,
+        champion=row.champion,
+        unwalled=row.unwalled,
+        self_timed=row.claim is Claim.SELF_TIMED,
+        provisional=site.is_provisional(row.judgements[-1]),
+        remarks=tuple(remarks(row, table)),
+        facts=facts_of(table.board, row),
+    )
+
+
+def facts_of(board: Board, row: Row) -> dict[str, Any]:
+    """A row for scripts."""
+    return {
+        "task": board.task.name,
+        "gpu": board.gpu,
+        **row.facts,
+        "page": submission_path(board, row.login, row.digest),
+        "cases": [
+            {
+                "params": dict(case.params),
+                "time_us": case.time_us.model_dump(),
+                "ratio": case.ratio and case.ratio.model_dump(),
+            }
+            for case in row.cases
+        ],
+    }
+
+
+def marks_of(site: Site, table: Standings) -> tuple[Mark, ...]:
+    """A board's records, oldest first."""
+    before: list[Record | None] = [None, *table.records]
+    return tuple(_mark(site, table.board, *pair) for pair in zip(before, table.records, strict=False))
+
+
+def _mark(site: Site, board: Board, former: Record | None, record: Record) -> Mark:
+    return Mark(
+        board=board,
+        at=record.at,
+        login=record.login,
+        score_us=record.score_us,
+        digest=record.digest,
+        gain=record.gain,
+        over=former.login if former else "",
+        by_duel=bool(former and record.judgement.duel and former.login.lower() != record.login.lower()),
+        language=record.judgement.submission.language,
+        changes=changes_url(site.repository, record.judgement),
+    )

@@ -1,0 +1,157 @@
+"""The words and numbers of the site's pages: what its templates may call.  Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Any
+
+from harness.judgement import Duel, Judgement
+from scripts.claims import bound_share, claim_sentence, duel_result, is_bounded, worst_bound
+from scripts.standings import Row, Standings
+from scripts.text import format_percent, format_us
+
+RANKINGS = {"geom": "geometric mean", "mean": "mean", "last": "last"}
+_HEAT_STEPS = ((0.005, 6), (0.02, 5), (0.05, 4), (0.15, 3), (0.5, 2), (1.0, 1))
+_UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"), (1e-3, "ns"))
+
+
+# Numbers.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unit:
+    """What the times of one column are written in, so that their decimal points stand below each other."""
+
+    name: str
+    us: float
+    digits: int
+
+    @classmethod
+    def fitting(cls, best_us: float) -> Unit:
+        """The unit in which the best of a column has four digits."""
+        us, name = next((pair for pair in _UNITS if best_us >= pair[0]), _UNITS[-1])
+        return cls(name=name, us=us, digits=max(0, 3 - math.floor(math.log10(max(best_us / us, 1)))))
+
+    def __call__(self, time_us: float) -> str:
+        return f"{time_us / self.us:,.{self.digits}f}"
+
+
+def limit(share: float) -> str:
+    """How near a time is to the hardware's limit: `62 %`."""
+    return f"{share:.0%}".replace("%", " %") if share >= 0.1 else format_percent(share)
+
+
+def initials(login: str) -> str:
+    """Two letters that stand for somebody."""
+    parts = login.split("-")
+    return (parts[0][:1] + (parts[1][:1] if len(parts) > 1 else parts[0][1:2])).upper()
+
+
+def hue(login: str) -> int:
+    """One of eight colours, always the same for a login."""
+    return sum(map(ord, login.lower())) % 8
+
+
+def lost(ratio: float) -> str:
+    """A time over another, in words: `12.3 % slower`, `3.1 % faster`, `2.5× as long`, `as fast`."""
+    if abs(ratio - 1) < 0.0005:
+        return "as fast"
+    if ratio >= 2:
+        return f"{ratio:.1f}× as long"
+    return f"{format_percent(abs(ratio - 1))} {'slower' if ratio > 1 else 'faster'}"
+
+
+def gain(share: float | None) -> str:
+    return "first entry" if share is None else format_percent(share).replace("-", "−")
+
+
+def speedup(ratio: float) -> str:
+    return f"{1 / ratio:,.2f}×"
+
+
+def seconds(value: float) -> str:
+    return f"{value:.0f} s" if value >= 10 else f"{value:.2g} s"
+
+
+def number(value: float) -> str:
+    return f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}"
+
+
+def count(n: int, one: str, many: str) -> str:
+    return f"{n:,} {one if n == 1 else many}"
+
+
+def ordinal(n: int) -> str:
+    suffix = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return f"{n}{suffix}"
+
+
+def px(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def heat(loss: float) -> int:
+    """5 for a case's best time, down to 0 for more than twice as long."""
+    return next((step for limit, step in _HEAT_STEPS if loss <= limit), 0)
+
+
+def iso(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def day(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%-d %b %Y}"
+
+
+def minute(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%-d %b %Y, %H:%M} UTC"
+
+
+# Words.
+
+
+def params(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in values.items()) or "no arguments"
+
+
+def sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}".rstrip(".") + "." if text else ""
+
+
+def bound(judgement: Judgement) -> str:
+    """The worst of its benchmarks: by how much a time could understate the truth."""
+    worst = worst_bound(judgement)
+    if not worst or not is_bounded(judgement):
+        return "none"
+    return f"at most {format_us(worst.bound_us)}, {format_percent(bound_share(worst))} of a call"
+
+
+def duel_sentence(duel: Duel) -> str:
+    return f"{'Won' if duel.won else 'Lost'}: {duel_result(duel)}."
+
+
+def remarks(row: Row, standings: Standings) -> list[str]:
+    """What a reader should know about a row, in words."""
+    leader = standings.leader_of(row)
+    tie = [] if leader is row or row.note else [f"tied with {leader.login}"]
+    return tie + ([row.note] if row.note else [])
+
+
+def claims(standings: Standings) -> str:
+    """Said once on a board, when a time there is less than bounded."""
+    judgements = [judgement for row in standings.rows for judgement in row.judgements]
+    return " ".join(sorted({claim_sentence(one) for one in judgements if not is_bounded(one)}))
+
+
+def case_labels(cases: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A name for each case, by what tells them apart; by the seed only if nothing else does: ranked ones are fresh."""
+    telling = [name for name in dict.fromkeys(chain(*cases)) if len({str(case.get(name)) for case in cases}) > 1]
+    for names in ([name for name in telling if name != "seed"], telling):
+        short = [params({name: case[name] for name in names if name in case}) for case in cases]
+        if len(set(short)) == len(cases) > 1:
+            return short
+    return [params(case) for case in cases]

@@ -1,0 +1,161 @@
+"""Who and what plays in a made-up season: logins that are plainly nobody's, machines, and kernels that grow.
+
+Nothing here is meant to run: the files look like submissions, so that pages, diffs and colours have something to show.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from harness.judgement import Machine
+
+SETTINGS = """\
+title: The Fictional Kernel Cup
+description: |
+  Eight kernels, five machines, and whoever finds the time. Write one that is right and fast: each entry is timed
+  beside a fixed anchor, ties are called ties, and first place is decided by a duel.
+gpus:
+  CPU: {runs_on: ubuntu-24.04, bandwidth_gbs: 38, tflops: {float32: 0.9, float16: 0.5, int8: 1.2, int32: 0.9}}
+  T4: {runs_on: [self-hosted, t4], bandwidth_gbs: 320, tflops: {float32: 8.1, float16: 65, int8: 130, int32: 8.1}}
+  A100: {runs_on: [self-hosted, a100], bandwidth_gbs: 2039, tflops: {float32: 19.5, float16: 312, int8: 624, int32: 19}}
+  H100: {runs_on: [self-hosted, h100], bandwidth_gbs: 3350, tflops: {float32: 67, float16: 989, int8: 1979, int32: 33}}
+  B200: {runs_on: [self-hosted, b200], bandwidth_gbs: 8000, tflops: {float32: 80, float16: 2250, int8: 4500, int32: 40}}
+"""
+"""Peaks as the makers print them, rounded; the CPU's are of some server."""
+
+GPUS = ("H100", "B200", "A100", "T4", "CPU")
+LAUNCH_US = {"CPU": 2.0, "T4": 6.0}
+"""What starting a kernel takes; on other GPUs about three microseconds."""
+
+_DEVICES = {"CPU": "CPU", "T4": "Tesla T4", "A100": "A100-SXM4-80GB", "H100": "H100 80GB HBM3", "B200": "B200"}
+_MOODS = "amber brisk calm dusky eager fabled gentle hazy idle jolly keen lunar mellow nimble opal placid quiet rosy silver tidal"  # fmt: skip  # noqa: E501
+_BEASTS = "badger bittern curlew dormouse egret ferret gannet heron ibex jackdaw kestrel lapwing marten newt otter plover"  # fmt: skip  # noqa: E501
+
+
+def logins(count: int, dice: random.Random) -> list[str]:
+    """Distinct logins: `quiet-otter`, and `quiet-otter-2` when all are taken."""
+    names = [f"{mood}-{beast}" for mood, beast in product(_MOODS.split(), _BEASTS.split())]
+    dice.shuffle(names)
+    return [
+        names[index % len(names)] + (f"-{index // len(names) + 1}" * (index >= len(names))) for index in range(count)
+    ]
+
+
+def machine_of(gpu: str, dice: random.Random) -> Machine:
+    """The machine of a GPU's boards, as it was at some moment."""
+    on_gpu = gpu != "CPU"
+    return Machine(
+        device=f"NVIDIA {_DEVICES[gpu]}" if on_gpu else "CPU",
+        cpu="AMD EPYC 9354" if on_gpu else "AMD EPYC 7763",
+        cores=32 if on_gpu else 4,
+        memory_gib=503.5 if on_gpu else 15.6,
+        os="Linux 6.8",
+        python="3.12.7",
+        torch="2.13.0",
+        driver="580.65.06" if on_gpu else None,
+        clock_mhz=float(dice.choice((1710, 1755, 1980))) if on_gpu else None,
+        temperature_c=float(dice.randint(41, 68)) if on_gpu else None,
+        quiet=dice.random() > 0.04,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class File:
+    """One version of an author's file; `quality` says how near to the best it is, 0 to 1."""
+
+    login: str
+    user_id: int
+    number: int
+    text: str
+    language: str
+    quality: float
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+class Kernel:
+    """An author's file for one task, from version to version: each changes a little, so that a diff has a story."""
+
+    def __init__(self, task: str, login: str, dice: random.Random) -> None:
+        self._task, self._login, self._dice = task, login, dice
+        self.language = dice.choices(("Triton", "CUDA C++ inline", "PyTorch"), (6, 3, 2))[0]
+        self._block, self._warps, self._stages = 64, 2, 1
+        self._notes: list[str] = []
+
+    def next_version(self) -> str:
+        """The text of the file after one more evening."""
+        dice = self._dice
+        self._block = dice.choice((64, 128, 256, 512, 1024))
+        self._warps, self._stages = dice.choice((2, 4, 8, 16)), dice.choice((1, 2, 3, 4))
+        self._notes = [*self._notes, dice.choice(_IDEAS)][-5:]
+        return "\n".join(self._lines()) + "\n"
+
+    def _lines(self) -> Iterator[str]:
+        yield f"#!POPCORN leaderboard {self._task}"
+        yield f"# {self._login}: a made-up submission that only looks like a kernel."
+        yield from (f"# - {note}" for note in self._notes)
+        yield "import torch"
+        if self.language == "Triton":
+            yield from ("import triton", "import triton.language as tl", "")
+            yield from _TRITON.format(block=self._block, warps=self._warps, stages=self._stages).split("\n")
+        else:
+            yield from _TORCH.format(block=self._block, unroll=self._stages, threads=32 * self._warps).split("\n")
+
+
+_IDEAS = (
+    "two rows a program: the second load hides behind the first",
+    "vectorised loads, sixteen bytes at a time",
+    "keep the partial sums in registers, write once",
+    "evict_first on what is read once",
+    "one pass instead of two: the maximum is corrected on the way",
+    "persistent programs: as many as there are multiprocessors",
+    "swizzle the order of tiles, so that neighbours share the cache",
+    "mask only the last block",
+    "prefetch the next tile while this one is in use",
+    "a warm-up of the tuner for every shape in the statement",
+)
+
+_TRITON = '''
+BLOCK = {block}
+
+
+@triton.jit
+def _kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask, other=0.0)
+    y = tl.load(y_ptr + offsets, mask=mask, other=0.0)
+    tl.store(out_ptr + offsets, x + y, mask=mask)
+
+
+def custom_kernel(data):
+    """Launch one program for each block of the output."""
+    x, y = data
+    out = torch.empty_like(x)
+    n = out.numel()
+    _kernel[(triton.cdiv(n, BLOCK),)](x, y, out, n, BLOCK=BLOCK, num_warps={warps}, num_stages={stages})
+    return out'''
+
+_TORCH = '''
+TILE, UNROLL, THREADS = {block}, {unroll}, {threads}
+
+
+@torch.compile(mode="max-autotune-no-cudagraphs")
+def _fused(x, y):
+    return torch.add(x, y)
+
+
+def custom_kernel(data):
+    """Tile by tile, so that what is written is still in the cache."""
+    x, y = data
+    out = torch.empty_like(x)
+    for start in range(0, x.shape[0], TILE * UNROLL):
+        rows = slice(start, start + TILE * UNROLL)
+        out[rows] = _fused(x[rows], y[rows])
+    return out'''

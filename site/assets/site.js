@@ -1,0 +1,186 @@
+// What comes on top of pages that are whole without it: theme, own login, order, what-if, countdown, copy.
+"use strict";
+
+const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+const one = (selector, root = document) => root.querySelector(selector);
+
+const kept = {
+  get(key) { try { return localStorage.getItem(`pullrank-${key}`) || ""; } catch { return ""; } },
+  set(key, value) { try { localStorage.setItem(`pullrank-${key}`, value); } catch { /* Not kept, then. */ } },
+};
+
+// The address holds what was chosen on this page; an empty value leaves it.
+const address = {
+  get: (key) => new URLSearchParams(location.search).get(key) || "",
+  set(values) {
+    const query = new URLSearchParams(location.search);
+    for (const [key, value] of Object.entries(values)) value ? query.set(key, value) : query.delete(key);
+    const text = query.toString().replaceAll("%2C", ",");
+    history.replaceState(null, "", location.pathname + (text && `?${text}`) + location.hash);
+  },
+};
+
+// Theme.
+
+for (const button of all("button.theme")) {
+  const name = () => button.setAttribute("aria-label", `Use the ${isDark() ? "light" : "dark"} theme`);
+  const isDark = () => (document.documentElement.dataset.theme
+    || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  button.addEventListener("click", () => {
+    const theme = isDark() ? "light" : "dark";
+    document.documentElement.dataset.theme = theme;
+    kept.set("theme", theme);
+    name();
+  });
+  name();
+}
+
+// Times in the reader's zone; UTC stays in the title.
+
+const months = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
+const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
+for (const time of all("time")) {
+  const at = new Date(time.dateTime), day = `${at.getDate()} ${months[at.getMonth()]} ${at.getFullYear()}`;
+  time.textContent = time.classList.contains("day") ? day : `${day}, ${clock.format(at)}`;
+}
+
+// How long a board is open.
+
+function countDown() {
+  for (const label of all(".until")) {
+    const minutes = Math.floor((new Date(label.dataset.until) - Date.now()) / 60000);
+    const hours = Math.floor(minutes / 60), days = Math.floor(hours / 24);
+    label.textContent = minutes < 0 ? "Closed"
+      : days > 1 ? `Closes in ${days} days,` : hours > 1 ? `Closes in ${hours} hours,` : `Closes in ${minutes} minutes,`;
+  }
+}
+countDown();
+setInterval(countDown, 60000);
+
+// Copy.
+
+for (const button of all("button.copy")) {
+  button.addEventListener("click", async () => {
+    const text = all(".l", button.parentElement).map((line) => line.textContent).join("\n") + "\n";
+    try { await navigator.clipboard.writeText(text); button.textContent = "Copied"; }
+    catch { button.textContent = "Select and copy by hand"; }
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+}
+
+// One's own login, remembered here.
+
+const me = one("input.me");
+function markMe() {
+  const login = me.value.trim().replace(/^@/, "").toLowerCase();
+  kept.set("login", login);
+  let row = null;
+  for (const tr of all("tr[data-login]")) {
+    const mine = tr.dataset.login === login;
+    tr.classList.toggle("mine", mine);
+    if (mine && tr.closest("#ranks")) row = tr;
+  }
+  one(".my-place").replaceChildren(...(row ? place(row) : login ? ["has no row here"] : []));
+}
+function place(row) {
+  const link = document.createElement("a");
+  link.href = one(".score a", row).getAttribute("href");
+  link.textContent = "where is the time lost?";
+  const rows = all("#ranks tbody tr").length;
+  const gap = one("td[data-v]:not(.score)", row).textContent;
+  return [`${parseInt(one(".rank", row).textContent, 10)} of ${rows}${gap && `, ${gap}`}: `, link];
+}
+if (me) {
+  me.value = kept.get("login");
+  me.addEventListener("input", markMe);
+  markMe();
+}
+
+// Order of the standings.
+
+const ranks = one("#ranks");
+if (ranks) {
+  const body = one("tbody", ranks), official = [...body.rows], reset = one("button.reset");
+  const heads = all("thead th", ranks);
+  const value = (row, index) => {
+    const cell = row.cells[index], raw = cell.dataset.v ?? cell.textContent.trim();
+    const number = parseFloat(raw);
+    return Number.isNaN(number) ? raw.toLowerCase() : number;
+  };
+  function order(key, descending) {
+    const index = heads.findIndex((head) => head.dataset.key === key);
+    if (index < 0) { key = ""; descending = false; }
+    const sign = descending ? -1 : 1;
+    const rows = index < 0 ? official : official.map((row) => [value(row, index), row]).sort(([a], [b]) => {
+      if (typeof a !== typeof b) return typeof a === "number" ? 1 : -1;  // Blanks first: the first place has no gap.
+      return sign * (a < b ? -1 : a > b ? 1 : 0);
+    }).map(([, row]) => row);
+    body.append(...rows);
+    for (const head of heads) head.removeAttribute("aria-sort");
+    if (index >= 0) heads[index].setAttribute("aria-sort", descending ? "descending" : "ascending");
+    ranks.classList.toggle("sorted", index >= 0 && key !== "rank");
+    reset.hidden = index < 0;
+    address.set({ sort: key && (descending ? `-${key}` : key) });
+  }
+  for (const head of heads.filter((head) => head.dataset.key)) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...head.childNodes);
+    head.append(button);
+    button.addEventListener("click", () => order(head.dataset.key, head.getAttribute("aria-sort") === "ascending"));
+  }
+  reset.addEventListener("click", () => order("", false));
+  const asked = address.get("sort");
+  if (asked) order(asked.replace(/^-/, ""), asked.startsWith("-"));
+}
+
+// What if: other benchmarks, another mean.
+
+const heat = one("#heat");
+if (heat) {
+  const body = one("tbody", heat), boxes = all("input.case", heat), by = one("select.by");
+  const back = one("button.official"), told = one(".what-if");
+  const rows = [...body.rows].map((row) => ({
+    row, times: all("td[data-v]", row).map((cell) => Number(cell.dataset.v)), cells: all("td[data-v]", row),
+    total: one(".total", row), place: one(".place", row), official: one(".total", row).textContent,
+    rank: one(".place", row).textContent,
+  }));
+  const means = {
+    geom: (times) => Math.exp(times.reduce((sum, time) => sum + Math.log(time), 0) / times.length),
+    mean: (times) => times.reduce((sum, time) => sum + time, 0) / times.length,
+    last: (times) => times[times.length - 1],
+  };
+  const isOfficial = () => by.value === by.dataset.official && boxes.every((box) => box.checked);
+  function rankAgain() {
+    const chosen = boxes.flatMap((box, index) => (box.checked ? [index] : []));
+    if (!chosen.length) { told.textContent = "Choose at least one benchmark."; return; }
+    for (const { cells } of rows) cells.forEach((cell, index) => cell.classList.toggle("off", !boxes[index].checked));
+    const official = isOfficial();
+    const scored = rows.map((one) => ({ ...one, score: means[by.value](chosen.map((index) => one.times[index])) }));
+    if (!official) scored.sort((a, b) => a.score - b.score);
+    scored.forEach(({ total, place, score, official: text, rank }, index) => {
+      const scale = Number(total.dataset.us), digits = Number(total.dataset.digits);
+      total.textContent = official ? text : (score / scale).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+      place.textContent = official ? rank : index + 1;
+    });
+    body.append(...scored.map(({ row }) => row));
+    back.hidden = official;
+    heat.classList.toggle("asked", !official);
+    told.textContent = official ? "" : `${scored[0].row.dataset.login} would lead.`;
+    address.set({
+      cases: chosen.length === boxes.length ? "" : chosen.map((index) => index + 1).join(","),
+      by: by.value === by.dataset.official ? "" : by.value,
+    });
+  }
+  by.value = Object.hasOwn(means, address.get("by")) ? address.get("by") : by.dataset.official;
+  const asked = new Set(address.get("cases").split(",").map(Number));
+  if (boxes.some((_, index) => asked.has(index + 1))) boxes.forEach((box, index) => { box.checked = asked.has(index + 1); });
+  by.addEventListener("change", rankAgain);
+  for (const box of boxes) box.addEventListener("change", rankAgain);
+  back.addEventListener("click", () => {
+    by.value = by.dataset.official;
+    for (const box of boxes) box.checked = true;
+    rankAgain();
+  });
+  if (!isOfficial()) rankAgain();
+}

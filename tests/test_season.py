@@ -1,0 +1,59 @@
+"""A made-up season: real judgements, everything that a leaderboard can hold, the same from the same seed."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from harness.errors import PullRankError
+from harness.verdict import Verdict
+from scripts.pages.load import boards_of
+from scripts.season import Season, Size, make_season
+
+SMALL = Size(tasks=8, gpus=5, authors=30, judgements=400)
+
+
+@pytest.fixture(scope="module")
+def season(tmp_path_factory: pytest.TempPathFactory) -> Season:
+    return make_season(tmp_path_factory.mktemp("season") / "one", SMALL)
+
+
+def test_every_file_of_its_ledger_is_a_judgement_that_can_be_read(season: Season) -> None:
+    contents = season.ledger.judgements()
+    assert not contents.faults
+    assert 300 < len(contents.judgements) < 500
+    assert {one.verdict for one in contents.judgements} == {Verdict.ACCEPTED, Verdict.WRONG_ANSWER}
+
+
+def test_every_judged_file_is_at_hand_by_its_digest(season: Season) -> None:
+    for judgement in season.ledger.judgements().judgements:
+        source = season.source_of(judgement)
+        assert source and hashlib.sha256(source.encode()).hexdigest() == judgement.submission.digest
+
+
+def test_it_has_ties_duels_editions_records_and_a_board_that_nobody_entered(season: Season) -> None:
+    boards = [table for table, _ in boards_of(season.tasks, season.ledger, [], allow_unwalled=False)]
+    rows = [row for board in boards for row in board.rows]
+    assert len(boards) == 40 and any(not board.rows for board in boards)
+    assert any(len({row.band for row in board.rows}) < len(board.rows) for board in boards)
+    assert any(board.earlier_editions for board in boards) and any(board.unranked for board in boards)
+    duels = [one.duel for row in rows for one in row.judgements if one.duel]
+    assert {duel.won for duel in duels} == {True, False}
+    assert sum(len(board.records) for board in boards) > len(boards)
+    assert any(task.deadline is None for task in season.tasks)
+
+
+def test_the_same_seed_makes_the_same_bytes_and_another_seed_others(season: Season, tmp_path: Path) -> None:
+    size = Size(tasks=2, gpus=2, authors=8, judgements=12)
+    found = []
+    for name, seed in (("a", 5), ("b", 5), ("c", 6)):
+        make_season(tmp_path / name, size, seed)
+        files = sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
+        found.append({path.relative_to(tmp_path / name): path.read_bytes() for path in files})
+    assert found[0] == found[1] != found[2]
+
+
+def test_it_takes_no_folder_that_holds_something(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(PullRankError, match="not empty"):
+        make_season(tmp_path, SMALL)
