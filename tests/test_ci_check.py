@@ -628,7 +628,8 @@ def test_a_task_with_a_program_of_its_own_is_judged_behind_both_walls(tmp_path: 
     }
     code, out = run_check(*packed(tmp_path, files, name))
     assert code == 0
-    got = {Path(one.example).parent.name: one.got for one in read_results((out / "checked.jsonl").read_bytes())}
+    results = read_results((out / "checked.jsonl").read_bytes())
+    got = {Path(one.example).parent.name: one.got for one in results if isinstance(one, ExampleResult)}
     assert got == {"accepted": "AC", "wrong_answer": "WA", "run_time_error": "RTE"}
 
 
