@@ -24,7 +24,7 @@ from scripts.request import EndState, Request
 from tests.actions import Expressions, Hub, Play, StepFailed
 from tests.actions.node import find_node
 from tests.competition import FASTER, ROOT, SOURCE, judgement_of, path_of
-from tests.github_server import GitHubServer, Pull, User, World
+from tests.github_server import Failure, GitHubServer, Pull, User, World
 from tests.github_server import Run as WorkflowRun
 
 pytestmark = pytest.mark.skipif(find_node() is None, reason="Node's packages are missing: make setup")
@@ -351,6 +351,21 @@ def test_an_event_that_comes_twice_changes_nothing(contest: Contest) -> None:
     assert (contest.comment(pull.number), contest.endings()) == before and len(
         contest.world.comments_on(pull.number)
     ) == 1
+
+
+@pytest.mark.parametrize("nth", [1, 3, 8], ids=["of intake", "of resolve", "of report"])
+def test_a_call_that_fails_on_and_on_is_made_up_for(contest: Contest, nth: int) -> None:
+    """Of every call in turn, in test_failures.py; here the jobs are those of the workflows."""
+    contest.hub.may_fail |= {"intake", "resolve", "report"}
+    contest.server.fail("* /repos/*", Failure(status=500), nth=nth, times=6)
+    pull = contest.open()
+    assert any(played.result == "failure" for played in contest.hub.played)
+    contest.server.failures.clear()
+    for _ in range(3):
+        contest.reconcile()
+    assert pull.merged_at and contest.rows() == ["alice"]
+    assert "accepted (AC), rank 1 of 1" in contest.comment(pull.number) and len(contest.judgements()) == 1
+    assert contest.checks() == ["PullRank / CPU: success"]
 
 
 def test_a_crashed_judge_is_tried_again_three_times_and_is_our_fault(contest: Contest) -> None:
