@@ -24,7 +24,8 @@ from harness.judgement import MAX_MESSAGE, CaseKind, CaseResult, Mode, Timing
 from harness.progress import OnProgress, Progress
 from harness.referee import Deadline, Table
 from harness.reference import Reference
-from harness.sandbox import Entry, Player, Sandbox
+from harness.sandbox import Entry, Sandbox
+from harness.seat import Player
 from harness.submission import Submission
 from harness.task import Board, Case
 from harness.verdict import Foul, Verdict

@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness.sandbox import Entry, Player, Program, Sandbox
+from harness.sandbox import Entry, Program, Sandbox
+from harness.seat import Player
 from harness.verdict import Foul, Verdict
 
 _LOOK_S = 0.02

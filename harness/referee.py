@@ -24,7 +24,7 @@ from harness.devices import cpu
 from harness.errors import JudgeError, TaskError
 from harness.protocol import Answer, Compiled, Done, Failed, Laid, Loaded, TensorSpec, tensors_of
 from harness.reference import Reference
-from harness.sandbox import Player
+from harness.seat import Player
 from harness.values import Deal, UnsupportedInput, collect, deal, elements_of, span_bytes
 from harness.verdict import Foul, Verdict
 

@@ -25,7 +25,8 @@ from harness.judgement import MAX_MESSAGE, CaseKind, CaseResult, Mode, ToldRun, 
 from harness.popcorn import Lines, Times, Told, case_line, name_of, refuse_any
 from harness.program import Ended, run
 from harness.progress import OnProgress, Progress
-from harness.sandbox import Entry, Program, Sandbox, how_it_ended
+from harness.sandbox import Entry, Program, Sandbox
+from harness.seat import how_it_ended
 from harness.stats import MIN_PAIRS
 from harness.submission import Submission
 from harness.task import Board, Case, ScriptConfig

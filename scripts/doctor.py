@@ -25,7 +25,7 @@ import click
 from scripts.terminal import console, table
 
 if TYPE_CHECKING:
-    from harness.sandbox import Player
+    from harness.seat import Player
 
 _TENSOR_BYTES = 4096
 _STYLES = {"ok": "green", "limited": "yellow", "missing": "red", "optional": "dim"}

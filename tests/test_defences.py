@@ -29,7 +29,8 @@ from harness.errors import JudgeError
 from harness.judge import judge
 from harness.judgement import Judgement, Mode
 from harness.referee import Deadline, Table
-from harness.sandbox import Player, Sandbox, find_faults
+from harness.sandbox import Sandbox, find_faults
+from harness.seat import Player
 from harness.submission import read_submission
 from harness.task import load_task
 from harness.verdict import Verdict

@@ -33,7 +33,7 @@ INSIDE_FUNCTIONS = {
     "scripts.local": {"judge"},
     "scripts.task_check": {"probes", "rehearsal", "sandbox"},
     # What looks at the machine and at the judge's parts.
-    "scripts.doctor": {"cgroup", "devices.cpu", "freezer", "machine", "protocol", "sandbox"},
+    "scripts.doctor": {"cgroup", "devices.cpu", "freezer", "machine", "protocol", "sandbox", "seat"},
     "scripts.bench_timing": {"clock", "duel", "judge", "machine", "reference", "referee"},
     "scripts.bench_judge": {"clock", "devices.cpu", "judge", "reference", "referee", "sandbox"},
 }
@@ -63,7 +63,7 @@ LAYERS = (
         "task_modules",
     },
     {"zygote"},
-    {"bubblewrap", "clock", "enclosure", "needs", "popcorn", "probes", "reference", "sandbox"},
+    {"bubblewrap", "clock", "enclosure", "needs", "popcorn", "probes", "reference", "sandbox", "seat"},
     {"program", "referee"},
     {"script"},
     {"arena"},

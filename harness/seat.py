@@ -1,0 +1,265 @@
+"""A player as the referee has it before it: orders in, answers out, stopped and resumed, and killed in the end.
+
+What it runs inside is `player`; only packets cross, and each comes with the kernel's word on who sent it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from harness import freezer, walls
+from harness.errors import JudgeError
+from harness.health import Health
+from harness.memory import Memory, memory_of
+from harness.protocol import (
+    LOG_BYTES,
+    LOG_HEADER,
+    MAX_MESSAGE,
+    Answer,
+    Failed,
+    ProtocolError,
+    Ready,
+    TooComplex,
+    read_answer,
+    write,
+)
+from harness.verdict import Foul, Verdict
+
+if TYPE_CHECKING:
+    from harness.sandbox import Sandbox
+
+_SEAT_S = 20.0
+"""How long the walls of one player may take to stand."""
+_WATCH_S = 0.02
+"""How often memory is looked at while a player runs."""
+_CREDENTIALS = struct.Struct("3i")
+
+
+class Player:
+    """One player process and all that it starts, as the referee sees it."""
+
+    def __init__(self, sandbox: Sandbox, room: walls.Room) -> None:
+        self._sandbox = sandbox
+        self._control, theirs = socket_pair()
+        self._arrivals = select.poll()
+        self._arrivals.register(self._control, select.POLLIN)
+        self._packet = memoryview(bytearray(MAX_MESSAGE + 1))  # one byte more than allowed: a longer one is seen to be
+        self._log = os.memfd_create("log")
+        self._freezer: freezer.Freezer | None = None
+        self._memory: Memory | None = None
+        self._keeper = 0
+        self.pid = 0
+        self.results: int | None
+        """Where a program's results can be read."""
+        self.results, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if room.program else (None, None)
+        room_fd = os.memfd_create("room")
+        try:
+            os.write(room_fd, json.dumps(asdict(room)).encode())
+            if told is not None:
+                os.set_blocking(told, True)  # a program may write faster than it is read
+            sandbox.order(theirs, room_fd, self._log, *([] if told is None else [told]))
+        except BaseException:
+            self._close()
+            raise
+        finally:
+            os.close(room_fd)
+            theirs.close()
+            if told is not None:
+                os.close(told)
+
+    def _close(self) -> None:
+        self._control.close()
+        for descriptor in (self._log, self.results):
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def await_ready(self) -> None:
+        """Learn the pids of keeper and player, and make sure that the player can be stopped."""
+        self._keeper = self._hello()
+        self.pid = self._hello()
+        self._control.setblocking(False)
+        try:
+            self._freezer = self._sandbox.freezer_for(self._keeper, self.pid)
+            self._memory = memory_of(self.pid, self._freezer, self._sandbox.memory_bytes)
+        except OSError as error:
+            raise JudgeError(f"the player could not be moved into its cgroup: {error}") from None
+
+    def _hello(self) -> int:
+        self._control.settimeout(_SEAT_S)
+        try:
+            packet, sender = receive_signed(self._control)
+            answer = read_answer(packet)
+        except (TimeoutError, ProtocolError, OSError) as error:
+            raise JudgeError(f"a player did not come up: {error}") from None
+        if not isinstance(answer, Ready):
+            why = f"{answer.error}: {answer.message}" if isinstance(answer, Failed) else "no greeting"
+            raise JudgeError(f"a player did not come up: {why}")
+        return sender
+
+    def send(self, message: dict[str, Any]) -> None:
+        try:
+            self._control.send(write(message))
+        except BlockingIOError:
+            raise Foul(Verdict.RUN_TIME_ERROR, "The process does not read its orders.") from None
+        except OSError:
+            raise self.died() from None
+
+    def answer(self, deadline: float, late: str) -> Answer:
+        """The player's next answer: `receive` and `read` in one."""
+        return self.read(self.receive(deadline, late))
+
+    def receive(self, deadline: float, late: str) -> bytes:
+        """The player's next packet.  `deadline` is of `time.monotonic()`; `late` is said if it passes.
+
+        Raises:
+            Foul: it ended, took too long, or used too much memory.
+        """
+        receive_into, packet = self._control.recv_into, self._packet
+        next_look = time.monotonic() + _WATCH_S
+        while True:
+            try:
+                if length := receive_into(packet):
+                    return bytes(packet[:length])
+                raise self.died()
+            except BlockingIOError:
+                pass
+            except OSError:
+                raise self.died() from None
+            if (now := time.monotonic()) > next_look:
+                self.check_memory()
+                next_look = now + _WATCH_S
+            if now > deadline:
+                raise Foul(Verdict.TIME_LIMIT_EXCEEDED, late)
+            if not self._sandbox.has_core_of_its_own:
+                time.sleep(0.0001)
+
+    def read(self, packet: bytes) -> Answer:
+        """What a packet of the player says.  Raises Foul if it is none that an honest player sends."""
+        try:
+            return read_answer(packet)
+        except ProtocolError as error:
+            raise Foul(Verdict.SECURITY_VIOLATION, f"The process wrote to the referee by itself: {error}.") from None
+        except TooComplex as error:
+            raise Foul(Verdict.WRONG_ANSWER, f"The output {error}.") from None
+
+    def refuse_early_messages(self) -> None:
+        """While the player is stopped nothing may come: a message now was sent without being asked for."""
+        if self._arrivals.poll(0):
+            if self._control.recv_into(self._packet):
+                raise Foul(Verdict.SECURITY_VIOLATION, "The process answered the referee without being asked.")
+            raise self.died()
+
+    def stop(self) -> None:
+        assert self._freezer
+        self._freezer.stop()
+
+    def resume(self) -> None:
+        assert self._freezer
+        self._freezer.resume()
+
+    def check_memory(self) -> None:
+        """Raises Foul if the player uses more than it may."""
+        assert self._memory
+        self._memory.check()
+
+    def died(self) -> Foul:
+        """Why the process ended by itself, as its keeper saw it."""
+        give_up = time.monotonic() + 5
+        while time.monotonic() < give_up:
+            if (status := self.find_status()) is not None:
+                return Foul(Verdict.RUN_TIME_ERROR, how_it_ended(status))
+            if freezer.has_ended(self._keeper):
+                break
+            time.sleep(0.001)
+        return Foul(Verdict.RUN_TIME_ERROR, "The process closed its connection to the referee, or sent nothing in it.")
+
+    def find_status(self) -> int | None:
+        """The wait status of a process that has ended by itself, as its keeper saw it.  Raises as `check_memory`."""
+        ended, status, _ = LOG_HEADER.unpack(os.pread(self._log, LOG_HEADER.size, 0) or bytes(LOG_HEADER.size))
+        if not ended:
+            return None
+        if self._memory and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+            self._memory.check_kill()
+        return int(status)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether even its keeper has ended."""
+        return freezer.has_ended(self._keeper)
+
+    def require_started(self) -> None:
+        """Raises JudgeError if the command of a program could not be run: then, and only then, there is a message."""
+        with contextlib.suppress(BlockingIOError, ConnectionError):
+            answer = read_answer(self._control.recv(MAX_MESSAGE) or b'{"is":"loaded"}')
+            if isinstance(answer, Failed):
+                raise JudgeError(f"a program of the task's did not start: {answer.message}")
+
+    @property
+    def log(self) -> str:
+        """The end of what the player printed.  Hostile text."""
+        header = os.pread(self._log, LOG_HEADER.size, 0)
+        if len(header) < LOG_HEADER.size:
+            return ""
+        printed = LOG_HEADER.unpack(header)[2]
+        kept = min(printed, LOG_BYTES)
+        text = os.pread(self._log, kept, LOG_HEADER.size).decode(errors="replace")
+        return text if printed == kept else f"[the last {kept} of {printed} bytes]\n{text}"
+
+    def close(self, health: Health) -> None:
+        """Kill everything that the player is, and wait until it is gone.
+
+        Raises:
+            JudgeError: the machine is not as it was before the player came.
+        """
+        with contextlib.ExitStack() as cleanup:
+            cleanup.callback(self._close)
+            if self._memory:
+                cleanup.callback(self._memory.close)
+                self._memory.expect_end()
+            if self._keeper:
+                self._kill(health)
+            if self._freezer:
+                self._freezer.close()
+            if self._memory:
+                self._memory.settle()
+            health.check()
+
+    def _kill(self, health: Health) -> None:
+        # A keeper behind walls is the first process of its namespace: it ends after all others in there.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._keeper, signal.SIGKILL)
+        if not self._sandbox.is_walled:
+            health.kill_strays()
+        freezer.await_end([self._keeper])
+
+
+def socket_pair() -> tuple[socket.socket, socket.socket]:
+    """Ours and theirs; with what arrives at ours, the kernel says who sent it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    return ours, theirs
+
+
+def receive_signed(ours: socket.socket) -> tuple[bytes, int]:
+    """A packet, and the pid of its sender as our namespace numbers it; 0 at the end."""
+    packet, ancillary, _, _ = ours.recvmsg(MAX_MESSAGE, socket.CMSG_SPACE(_CREDENTIALS.size))
+    return packet, int(_CREDENTIALS.unpack(ancillary[0][2][: _CREDENTIALS.size])[0]) if ancillary else 0
+
+
+def how_it_ended(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        with contextlib.suppress(ValueError):
+            name = signal.Signals(number).name
+            return f"The process crashed: {name} ({(signal.strsignal(number) or '').lower()})."
+        return f"The process was ended by signal {number}."
+    return f"The process ended by itself with exit code {os.waitstatus_to_exitcode(status)} before it had answered."
