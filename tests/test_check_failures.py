@@ -13,7 +13,7 @@ import pytest
 
 from tests.competition import Scene
 from tests.github_server import Failure, Pull, Run, Way
-from tests.test_ci_check import RIGHT, ask, asked, comments, files_of, zipped
+from tests.test_ci_check import FIT, RIGHT, ask, asked, comments, files_of, zipped
 
 REST = "* /repos/*"
 CALLS = 9
@@ -46,7 +46,8 @@ def play(scene: Scene, run: Run) -> None:
     """A run of check.yml, but for the judge's own job, which has nothing to do with GitHub."""
     is_prepared = step(scene, "prepare", "prepare-check", "--out", str(scene.folder / f"bundle-{run.id}"), **asked(run))
     if is_prepared:
-        scene.world.add_artifact(run, "checked", zipped(RIGHT[0].to_line() + RIGHT[1].to_line(), "checked.jsonl"))
+        lines = b"".join(result.to_line() for result in (FIT, *RIGHT))
+        scene.world.add_artifact(run, "checked", zipped(lines, "checked.jsonl"))
     step(scene, "report", "report-check", **asked(run, CHECK="success" if is_prepared else "skipped"))
     scene.world.finish_run(run, "success")
 
