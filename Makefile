@@ -30,7 +30,7 @@ demo: $(READY)  ## run a whole competition on this machine, and show its site
 	@$(BIN)/pullrank demo $(ARGS)
 
 test: $(READY) $(NODE)  ## run all tests
-	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto $(ARGS)
 
 season: $(READY)  ## make up a lively season in .season, build its site, and show it
 	rm -rf .season

@@ -1,5 +1,7 @@
 """What all tests share: hypothesis without surprises on a slow machine, who runs alone, how exploits are stopped."""
 
+import fcntl
+
 import pytest
 from hypothesis import settings
 
@@ -16,10 +18,21 @@ def pytest_addoption(parser):
     )
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Tests that run alone come last, and all in one process: by then the others have nothing left to do."""
-    alone = [item for item in items if item.get_closest_marker("alone")]
-    for item in alone:
-        item.add_marker(pytest.mark.xdist_group("alone"))
-    items[:] = [item for item in items if item not in set(alone)] + alone
+    """Tests that run alone come last: by then the other processes have little left to do."""
+    items.sort(key=_is_alone)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Whoever runs alone waits until the other processes' tests are over, and they wait for it."""
+    with open(__file__, "rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX if _is_alone(item) else fcntl.LOCK_SH)
+        try:
+            return (yield)
+        finally:
+            fcntl.flock(lock, fcntl.LOCK_UN)  # a child that a test has left would hold it on
+
+
+def _is_alone(item):
+    return item.get_closest_marker("alone") is not None
