@@ -191,8 +191,8 @@ def share_one_process_namespace(patch):
 def show_the_hosts_settings(patch):
     walls = bubblewrap._walls
 
-    def lower_walls(stage, libraries, program):
-        arguments = walls(stage, libraries, program)
+    def lower_walls(stage, libraries, shown, program):
+        arguments = walls(stage, libraries, shown, program)
         first = arguments.index("--ro-bind")
         return [*arguments[:first], "--ro-bind", "/etc", "/etc", *arguments[first:]]
 

@@ -28,6 +28,7 @@ from harness.judgement import (
     told_time,
 )
 from harness.task import Board, Evaluator, Work, load_task
+from harness.toolchain import Toolchain
 from harness.verdict import Verdict
 from scripts.artifact import why_below_the_floor
 from scripts.board import standings_table
@@ -237,6 +238,6 @@ def test_a_bundle_carries_the_program_and_its_headers(board):
         id=make_id(1, "a" * 40, "CPU", Mode.RANKED, 1), user_id=1, login="ada", pull_request=1, head_sha="a" * 40, blob_sha="b" * 40, task=task.name, gpu="CPU",
         mode=Mode.RANKED, digest=hashlib.sha256(source).hexdigest(), asked_at=START, asked_by=1, reason="opened",
     )  # fmt: skip
-    with read_bundle(pack(request.to_json().encode(), task, source, None, b"PK")).open_board() as unpacked:
+    with read_bundle(pack(request.to_json().encode(), task, source, None, b"PK", Toolchain())).open_board() as unpacked:
         assert unpacked.task.files.keys() == {"eval.cu", "task.h"}
         assert unpacked.edition == task.board("CPU").edition
