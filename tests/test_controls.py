@@ -33,8 +33,6 @@ from harness.task import load_task
 from harness.values import UnsupportedInput, deal
 from harness.verdict import Verdict
 
-pytestmark = pytest.mark.alone
-
 FOLDER = Path(__file__).parent / "controls"
 TASKS = {"sort": FOLDER.parent / "exploits" / "task", "blend": FOLDER / "task"}
 FAULTS = find_faults()
