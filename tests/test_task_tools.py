@@ -329,6 +329,7 @@ def test_files_anchor_and_boards_are_told_apart(tree, tmp_path):
     assert changes(tree, before)["H100"] == (Effect.GONE, ())
 
 
+@pytest.mark.alone
 def test_whom_a_change_would_reset_is_read_from_the_ledger(tree, tmp_path, capsys):
     kernel = tree / "tiny" / "examples" / "accepted" / "plain.py"
     shutil.copytree(tree, tmp_path / "before")
