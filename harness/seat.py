@@ -239,6 +239,10 @@ class Player:
             os.kill(self._keeper, signal.SIGKILL)
         if not self._sandbox.is_walled:
             health.kill_strays()
+            # The kernel's lists of children may leave somebody out while they change; a cgroup's list does not.
+            for pid in self._freezer.processes() if self._freezer else ():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         freezer.await_end([self._keeper])
 
 
