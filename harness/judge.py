@@ -68,10 +68,8 @@ def judge(
     """
     _require_supported(board, mode, submission)
     frame = _Frame(board, choose_kind(sandbox), run_url)
-    if fault := submission.find_fault(needs_kernel=board.task.is_refereed):
-        return frame.judgement(submission, mode, _refuse(fault))
-    if not board.task.is_refereed:
-        return frame.judgement(submission, mode, _run_script(frame, submission, mode, on_progress))
+    if outcome := _play_without_referee(frame, submission, mode, on_progress):
+        return frame.judgement(submission, mode, outcome)
     with open_arena(board, mode, frame.kind, on_progress) as arena:
         from harness.game import Game
 
@@ -160,10 +158,8 @@ class Sitting:
         _require_supported(self.board, mode, submission)
         kind = self._kind = self._kind or choose_kind(self._sandbox)
         frame = _Frame(self.board, kind)
-        if fault := submission.find_fault(needs_kernel=self.board.task.is_refereed):
-            return frame.judgement(submission, mode, _refuse(fault))
-        if not self.board.task.is_refereed:
-            return frame.judgement(submission, mode, _run_script(frame, submission, mode, self._on_progress))
+        if outcome := _play_without_referee(frame, submission, mode, self._on_progress):
+            return frame.judgement(submission, mode, outcome)
         try:
             arena = self._arena = self._arena or self._open(kind)
             outcome = self._play(arena, submission, mode)
@@ -197,6 +193,16 @@ def open_arena(board: Board, mode: Mode, kind: Kind, on_progress: OnProgress | N
 
         with cpu.prepared():
             yield Arena(board, mode, sandbox, on_progress or (lambda _: None), recipe)
+
+
+def _play_without_referee(
+    frame: _Frame, submission: Submission, mode: Mode, on_progress: OnProgress | None
+) -> _Outcome | None:
+    """Of a file that is not let in, and of a task that brings its own program; None where the referee is to judge."""
+    is_refereed = frame.board.task.is_refereed
+    if fault := submission.find_fault(needs_kernel=is_refereed):
+        return _refuse(fault)
+    return None if is_refereed else _run_script(frame, submission, mode, on_progress)
 
 
 def _run_script(frame: _Frame, submission: Submission, mode: Mode, on_progress: OnProgress | None) -> _Outcome:

@@ -188,7 +188,7 @@ class Sandbox:
         packages = [path for path in sys.path if "-packages" in path]
         paths = f"import sys; sys.path[:0] = [{home!r}]; sys.path += {packages!r}; "
         start = paths + "from harness import zygote; zygote.start()"
-        python = [sys.executable, "-I", "-c", start, json.dumps(options)]
+        python = [sys.executable, "-IB", "-c", start, json.dumps(options)]
         environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
         if not walled:
             environment |= bubblewrap.ENVIRONMENT | {"PATH": environment["PATH"], "HOME": str(stage / "tmp")}
