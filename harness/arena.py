@@ -117,12 +117,13 @@ class Arena:
     @contextlib.contextmanager
     def _seat(self, entry: Entry, *, building: bool = False) -> Iterator[Player]:
         """A fresh player; what it prints is kept."""
-        with self.sandbox.seat(entry, building=building) as player:
-            try:
-                yield player
-            finally:
-                if printed := player.log:
-                    self.logs[entry.name] = printed[-MAX_MESSAGE:]
+        with contextlib.ExitStack() as once_closed, self.sandbox.seat(entry, building=building) as player:
+            once_closed.callback(self._keep_log, entry, player)
+            yield player
+
+    def _keep_log(self, entry: Entry, player: Player) -> None:
+        if player.log:
+            self.logs[entry.name] = player.log[-MAX_MESSAGE:]
 
     # ------------------------------------------------------------------ build and tests
 

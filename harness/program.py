@@ -66,7 +66,7 @@ def run(
             foul = error
         took = time.monotonic() - began
         player.require_started()
-        return Ended(status=status, foul=foul, seconds=took, log=player.log)
+    return Ended(status=status, foul=foul, seconds=took, log=player.log)
 
 
 def _follow(player: Player, take: Callable[[bytes], None], ends: float, late: str) -> int:

@@ -41,6 +41,8 @@ _SEAT_S = 20.0
 """How long the walls of one player may take to stand."""
 _WATCH_S = 0.02
 """How often memory is looked at while a player runs."""
+_LAST_WORDS_S = 1.0
+"""How long a keeper may take to read what a player had printed when it was killed."""
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -58,6 +60,8 @@ class Player:
         self._memory: Memory | None = None
         self._keeper = 0
         self.pid = 0
+        self._pidfd: int | None = None
+        self._last_words: str | None = None
         self.results: int | None
         """Where a program's results can be read."""
         self.results, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if room.program else (None, None)
@@ -77,8 +81,9 @@ class Player:
                 os.close(told)
 
     def _close(self) -> None:
+        self._last_words = self.log
         self._control.close()
-        for descriptor in (self._log, self.results):
+        for descriptor in (self._log, self._pidfd, self.results):
             if descriptor is not None:
                 os.close(descriptor)
 
@@ -88,6 +93,7 @@ class Player:
         self.pid = self._hello()
         self._control.setblocking(False)
         try:
+            self._pidfd = os.pidfd_open(self.pid)
             self._freezer = self._sandbox.freezer_for(self._keeper, self.pid)
             self._memory = memory_of(self.pid, self._freezer, self._sandbox.memory_bytes)
         except OSError as error:
@@ -184,7 +190,7 @@ class Player:
 
     def find_status(self) -> int | None:
         """The wait status of a process that has ended by itself, as its keeper saw it.  Raises as `check_memory`."""
-        ended, status, _ = LOG_HEADER.unpack(os.pread(self._log, LOG_HEADER.size, 0) or bytes(LOG_HEADER.size))
+        ended, status, _ = self._log_header()
         if not ended:
             return None
         if self._memory and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
@@ -203,13 +209,17 @@ class Player:
             if isinstance(answer, Failed):
                 raise JudgeError(f"a program of the task's did not start: {answer.message}")
 
+    def _log_header(self) -> tuple[int, int, int]:
+        """Whether the player has ended by itself or been killed, its wait status, and how many bytes it printed."""
+        ended, status, printed = LOG_HEADER.unpack(os.pread(self._log, LOG_HEADER.size, 0) or bytes(LOG_HEADER.size))
+        return int(ended), int(status), int(printed)
+
     @property
     def log(self) -> str:
-        """The end of what the player printed.  Hostile text."""
-        header = os.pread(self._log, LOG_HEADER.size, 0)
-        if len(header) < LOG_HEADER.size:
-            return ""
-        printed = LOG_HEADER.unpack(header)[2]
+        """The end of what the player printed: while it is seated, as far as its keeper has read it.  Hostile text."""
+        if self._last_words is not None:
+            return self._last_words
+        printed = self._log_header()[2]
         kept = min(printed, LOG_BYTES)
         text = os.pread(self._log, kept, LOG_HEADER.size).decode(errors="replace")
         return text if printed == kept else f"[the last {kept} of {printed} bytes]\n{text}"
@@ -234,6 +244,7 @@ class Player:
             health.check()
 
     def _kill(self, health: Health) -> None:
+        self._kill_player()
         # A keeper behind walls is the first process of its namespace: it ends after all others in there.
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._keeper, signal.SIGKILL)
@@ -244,6 +255,16 @@ class Player:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         freezer.await_end([self._keeper])
+
+    def _kill_player(self) -> None:
+        """Before its keeper, which then still reads what was printed last."""
+        if self._pidfd is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        give_up = time.monotonic() + _LAST_WORDS_S
+        while not self._log_header()[0] and not self.is_gone and time.monotonic() < give_up:
+            time.sleep(0.0001)
 
 
 def socket_pair() -> tuple[socket.socket, socket.socket]:
