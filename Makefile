@@ -50,16 +50,16 @@ lint: $(READY)  ## check style and types
 	@if command -v shellcheck >/dev/null; then set -x; shellcheck .ci/run .github/runner/*.sh; else echo "shellcheck: skipped, not installed"; fi
 
 bench-judge: $(READY)  ## print where the seconds of a judging go
-	$(BIN)/python -m scripts.bench_judge $(ARGS)
+	$(BIN)/python -m scripts.bench.judge $(ARGS)
 
 bench-timing: $(READY)  ## measure what times and duels are worth here (an hour and a half; ARGS='--part aa --duels 20')
-	$(BIN)/python -m scripts.bench_timing $(ARGS)
+	$(BIN)/python -m scripts.bench.timing $(ARGS)
 
 bench-github: $(READY)  ## count and time what the workflows' commands do, with a GitHub on loopback
-	$(BIN)/python -m scripts.bench_github $(ARGS)
+	$(BIN)/python -m scripts.bench.github $(ARGS)
 
 bench-site: $(READY)  ## build the sites of made-up seasons, and print what that costs
-	$(BIN)/python -m scripts.bench_site $(ARGS)
+	$(BIN)/python -m scripts.bench.site $(ARGS)
 
 # torch stands outside the lock: which build is right depends on the machine, and each has its own hash.
 # The lock names no index, so that pip takes the files from wherever it is told to; their hashes must match.

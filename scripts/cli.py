@@ -26,20 +26,20 @@ INTERRUPTED = 130
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": ("scripts.demo:demo", "Run a whole competition on this machine and show its leaderboard."),
     "doctor": ("scripts.doctor:doctor", "Say what this machine can do, and how to get what is missing."),
-    "tasks": ("scripts.task_tools:tasks", "List the tasks and their boards."),
+    "tasks": ("scripts.tasks.tools:tasks", "List the tasks and their boards."),
     "board": ("scripts.board:board", "Show the standings of one board."),
     "test": ("scripts.local:test", "Judge a file on all tests of a task, each with its verdict."),
     "benchmark": ("scripts.local:benchmark", "Judge a file on the tests, then time it beside the task's anchor."),
     "rank": ("scripts.local:rank", "Judge a file as the judge ranks: on secret seeds, until the times are steady."),
     "duel": ("scripts.duel:duel", "Play two files against each other, and say whether one of them is faster."),
-    "task": ("scripts.task_tools:task", "Look at a task, start from its template, check it, make one."),
-    "site": ("scripts.site_tools:site", "Build the leaderboard's site, and look at it."),
-    "setup": ("scripts.setup_repo:setup", "Set up a repository on GitHub for a competition, or check that it is."),
+    "task": ("scripts.tasks.tools:task", "Look at a task, start from its template, check it, make one."),
+    "site": ("scripts.pages.tools:site", "Build the leaderboard's site, and look at it."),
+    "setup": ("scripts.setup.repo:setup", "Set up a repository on GitHub for a competition, or check that it is."),
     "schema": ("scripts.schema:schema", "Print the JSON Schema of a file format."),
 }
 """Name → where its code is, and its help: `--help` must not have to load them all."""
 
-HIDDEN: Mapping[str, tuple[str, str]] = {"ci": ("scripts.ci:ci", "Do one step of a workflow.")}
+HIDDEN: Mapping[str, tuple[str, str]] = {"ci": ("scripts.bot.ci:ci", "Do one step of a workflow.")}
 """The same of what workflows call, and people don't."""
 
 

@@ -26,10 +26,10 @@ from harness.submission import Submission
 from harness.task import Board, Rules, Task
 from harness.verdict import Verdict
 from scripts.board import standings_table
-from scripts.ledger import Ledger
-from scripts.report import render
+from scripts.bot.report import render
+from scripts.ledger.ledger import Ledger
+from scripts.pages.tools import serve_until_interrupted
 from scripts.repository import TASKS, require_task
-from scripts.site_tools import serve_until_interrupted
 from scripts.standings import Standings, standings
 from scripts.terminal import Display, console
 
@@ -221,7 +221,7 @@ class Competition:
 
     def build_site(self) -> tuple[Path, int]:
         """The site's folder, and how many pages it has."""
-        from scripts.publish import build_site
+        from scripts.pages.publish import build_site
 
         site = self.folder / "_site"
         report = build_site(

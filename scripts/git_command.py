@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from scripts.facts import LedgerError
+from scripts.ledger.facts import LedgerError
 from scripts.text import plain, shorten
 
 TIMEOUT_S = 120.0

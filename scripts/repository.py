@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.errors import TaskError, did_you_mean
 from harness.task import Task, load_task
-from scripts.ledger import Ledger, LedgerError
+from scripts.ledger.ledger import Ledger, LedgerError
 
 ROOT = Path(__file__).resolve().parent.parent
 TASKS = ROOT / "tasks"

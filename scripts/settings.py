@@ -32,7 +32,7 @@ from harness.task_values import Dtype, Flag, Line, distinct
 from harness.task_values import Gpu as GpuName
 from harness.toolchain import Architecture, Folder, Library, Toolchain
 from harness.yaml_file import read_yaml
-from scripts.request import MAX_GPU_NAME
+from scripts.ledger.request import MAX_GPU_NAME
 from scripts.runs_on import RunsOn, to_json
 
 SETTINGS = Path(".github/pullrank.yml")

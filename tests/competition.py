@@ -41,9 +41,9 @@ from harness.stats import Interval
 from harness.task import Board, load_task
 from harness.verdict import Verdict
 from scripts import cli
-from scripts.git_ledger import LedgerBranch
-from scripts.ledger import RequestStatus
-from scripts.request import Request
+from scripts.ledger.branch import LedgerBranch
+from scripts.ledger.ledger import RequestStatus
+from scripts.ledger.request import Request
 from tests.github_server import Event, GitHubServer, Pull, User, World, shapes
 from tests.github_server import Run as WorkflowRun
 
@@ -173,7 +173,7 @@ class Scene:
         }
         for name, value in (values | environment).items():
             self.patch.setenv(name, value)
-        self.patch.setattr("scripts.ci.ROOT", self.root)
+        self.patch.setattr("scripts.bot.ci.ROOT", self.root)
 
     def call(self, *arguments: str) -> int:
         return cli.run(list(arguments))
@@ -246,7 +246,7 @@ class Scene:
 
     def pass_time(self, time: timedelta) -> None:
         """Let the reconciler's clock go on: what happened until now is older by so much."""
-        from scripts import reconcile
+        from scripts.bot import reconcile
 
         real = datetime.now
 

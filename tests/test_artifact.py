@@ -13,7 +13,7 @@ import pytest
 from harness.judgement import Judgement, Mode, SubmissionInfo
 from harness.task import Board, Work
 from harness.verdict import Verdict
-from scripts.artifact import (
+from scripts.bot.artifact import (
     MAX_ERROR,
     ArtifactError,
     Trouble,
@@ -22,7 +22,7 @@ from scripts.artifact import (
     why_below_the_floor,
     why_not_the_answer,
 )
-from scripts.request import Request, make_id
+from scripts.ledger.request import Request, make_id
 from scripts.settings import Gpu
 from tests.competition import cases_of, digest_of, judgement_of, the_board, timing, zipped
 

@@ -6,8 +6,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from scripts.bench_timing import Raw
-from scripts.timing_tables import tables_of, wilson
+from scripts.bench.timing import Raw
+from scripts.bench.timing_tables import tables_of, wilson
 
 pytestmark = pytest.mark.alone
 

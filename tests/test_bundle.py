@@ -23,8 +23,8 @@ from harness.stats import Interval
 from harness.submission import Champion, Submission
 from harness.task import Task, load_task
 from harness.toolchain import Toolchain
-from scripts.packing import pack, zip_of
-from scripts.pyz import build_pyz
+from scripts.bot.packing import pack, zip_of
+from scripts.bot.pyz import build_pyz
 
 ROOT = Path(__file__).parent.parent
 VECTORADD = ROOT / "tasks" / "vectoradd"

@@ -27,8 +27,8 @@ HOW = {
 
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
-    monkeypatch.setattr("scripts.gh_wire.sleep", lambda seconds: None)
-    monkeypatch.setattr("scripts.git_ledger.time", SimpleNamespace(sleep=lambda seconds: None))
+    monkeypatch.setattr("scripts.github.wire.sleep", lambda seconds: None)
+    monkeypatch.setattr("scripts.ledger.branch.time", SimpleNamespace(sleep=lambda seconds: None))
     made = Scene(tmp_path, monkeypatch)
     with made.server:
         yield made

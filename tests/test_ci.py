@@ -9,7 +9,7 @@ import click
 import pytest
 import yaml
 
-from scripts.ci import CiError, base_path, ci, pages_address, say, write_outputs
+from scripts.bot.ci import CiError, base_path, ci, pages_address, say, write_outputs
 from scripts.cli import COMMANDS, HIDDEN, cli, run
 from tests.competition import FASTER, SOURCE, Scene, path_of
 

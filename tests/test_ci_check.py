@@ -31,15 +31,15 @@ from harness.examples import (
 from harness.sandbox import find_faults
 from harness.task import load_task
 from harness.verdict import Verdict
-from scripts.checks import CheckState
-from scripts.ci_check import CheckError, require_asked
+from scripts.bot.packing import zip_of
+from scripts.bot.pyz import build_pyz
+from scripts.check.ci_check import CheckError, require_asked
+from scripts.check.findings import MARKER, MAX_CHARS, Answer, Outcome, find, read_answer
+from scripts.check.plan import MAX_EXAMPLES, TaskPlan, make_plans, pack_tasks
+from scripts.check.static_check import TaskTree
 from scripts.cli import run
-from scripts.packing import zip_of
-from scripts.pulls import ChangedFile
-from scripts.pyz import build_pyz
-from scripts.static_check import TaskTree
-from scripts.task_findings import MARKER, MAX_CHARS, Answer, Outcome, find, read_answer
-from scripts.task_plan import MAX_EXAMPLES, TaskPlan, make_plans, pack_tasks
+from scripts.github.checks import CheckState
+from scripts.github.pulls import ChangedFile
 from tests.actions import Expressions
 from tests.actions.node import find_node
 from tests.competition import ROOT, Scene, digest_of, zipped

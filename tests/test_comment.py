@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 from harness.judgement import Mode
 from harness.verdict import Verdict
-from scripts.comment import (
+from scripts.bot.comment import (
     MARKER,
     MAX_CHARS,
     FileFacts,
@@ -17,8 +17,8 @@ from scripts.comment import (
     Tone,
     read_comment,
 )
-from scripts.request import Ending, EndState, Request, make_id
-from scripts.sections import done_section, ended_section, queued_section
+from scripts.bot.sections import done_section, ended_section, queued_section
+from scripts.ledger.request import Ending, EndState, Request, make_id
 
 NOW = datetime(2026, 11, 21, 12, 3, tzinfo=UTC)
 HEAD = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.verdict import Verdict
-from scripts.request import EndState
+from scripts.ledger.request import EndState
 from tests.competition import FASTER, SOURCE, Scene, digest_of, judgement_of, path_of, zipped
 from tests.github_server import Pull
 

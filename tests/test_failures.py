@@ -17,7 +17,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from scripts.gh import GitHub
+from scripts.github.gh import GitHub
 from tests.competition import SOURCE, Make, Scene, digest_of, path_of
 from tests.github_server import Failure, Pull, Run, Way
 
@@ -43,8 +43,8 @@ EVERY_CALL = (OUTAGE, "502 after it was done")
 
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
-    monkeypatch.setattr("scripts.gh_wire.sleep", lambda seconds: None)
-    monkeypatch.setattr("scripts.git_ledger.time", SimpleNamespace(sleep=lambda seconds: None))
+    monkeypatch.setattr("scripts.github.wire.sleep", lambda seconds: None)
+    monkeypatch.setattr("scripts.ledger.branch.time", SimpleNamespace(sleep=lambda seconds: None))
     made = Scene(tmp_path, monkeypatch)
     with made.server:
         yield made
@@ -123,7 +123,7 @@ def sampled() -> list[tuple[int, str]]:
 @pytest.mark.parametrize(("nth", "how"), sampled())
 def test_a_call_of_the_api_fails(scene: Scene, monkeypatch: pytest.MonkeyPatch, nth: int, how: str) -> None:
     if how == "no answer":
-        monkeypatch.setattr("scripts.gh.GitHub", partial(GitHub, timeout_s=TOO_LATE_S))
+        monkeypatch.setattr("scripts.github.gh.GitHub", partial(GitHub, timeout_s=TOO_LATE_S))
     break_call(scene, REST, nth, how)
     assert_whole(scene, whole_story(scene, scene.honest()))
 
@@ -160,7 +160,7 @@ def test_a_failure_is_remarked_on_once(scene: Scene, how: str) -> None:
 
 def test_the_client_waits_as_long_as_it_is_asked_to(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
-    monkeypatch.setattr("scripts.gh_wire.sleep", waited.append)
+    monkeypatch.setattr("scripts.github.wire.sleep", waited.append)
     break_call(scene, REST, 1, "secondary limit")
     assert_whole(scene, whole_story(scene, scene.honest()))
     assert waited == [30]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from scripts.fork import MAX_CHANGES, Fork
 from scripts.git_command import GitError
-from scripts.pulls import BlobInfo, ChangedFile
+from scripts.github.fork import MAX_CHANGES, Fork
+from scripts.github.pulls import BlobInfo, ChangedFile
 from tests.github_server import Failure, GitHubServer, Pull, Way, World
 
 PATH = "submissions/vectoradd/alice/submission.py"

@@ -1,4 +1,4 @@
-"""`scripts/gh.py` against a GitHub on loopback: what each method says, and what becomes of each failure."""
+"""`scripts/github/gh.py` against a GitHub on loopback: what each method says, and what becomes of each failure."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from scripts.checks import Annotation, Check, CheckState, Level
-from scripts.gh import GitHub
-from scripts.pulls import (
+from scripts.github.checks import Annotation, Check, CheckState, Level
+from scripts.github.gh import GitHub
+from scripts.github.pulls import (
     ACTIONS_BOT,
     Account,
     GitHubError,

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from harness.judgement import Mode
-from scripts import git_ledger
-from scripts.git_ledger import LedgerBranch
-from scripts.ledger import LedgerError
-from scripts.ledger_names import everything, under
-from scripts.request import Ending, EndState, Request, make_id
+from scripts.ledger import branch as ledger_branch
+from scripts.ledger.branch import LedgerBranch
+from scripts.ledger.ledger import LedgerError
+from scripts.ledger.names import everything, under
+from scripts.ledger.request import Ending, EndState, Request, make_id
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
 GIT = shutil.which("git") or "git"
@@ -65,7 +65,7 @@ def no_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     clones = tmp_path / "clones"
     clones.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(clones))
-    monkeypatch.setattr(git_ledger, "LONGEST_WAIT_S", 0.3)
+    monkeypatch.setattr(ledger_branch, "LONGEST_WAIT_S", 0.3)
     yield
     assert not list(clones.iterdir())
 
@@ -232,8 +232,8 @@ def test_twenty_at_once_lose_nothing_and_rewrite_nothing(bare: Path) -> None:
 
 def test_processes_that_write_at_once_lose_nothing(bare: Path, tmp_path: Path) -> None:
     program = (
-        "import sys\nfrom pathlib import Path\nfrom scripts.git_ledger import LedgerBranch\n"
-        "from scripts.request import Request\n"
+        "import sys\nfrom pathlib import Path\nfrom scripts.ledger.branch import LedgerBranch\n"
+        "from scripts.ledger.request import Request\n"
         "with LedgerBranch(sys.argv[1]) as branch:\n"
         "    branch.ledger.append_request(Request.from_json(sys.argv[2]))\n"
         "    print(*branch.commit('Add'))\n"
@@ -382,7 +382,7 @@ def test_a_server_that_locks_the_branch_for_a_moment_is_tried_again(bare: Path) 
 
 def test_a_race_that_is_always_lost_ends(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add(bare)
-    monkeypatch.setattr(git_ledger, "MAX_ATTEMPTS", 3)
+    monkeypatch.setattr(ledger_branch, "MAX_ATTEMPTS", 3)
     # Whenever somebody pushes, somebody else was there just before.
     hook(bare, "update", 'git update-ref "$1" "$(git commit-tree "$2^{tree}" -p "$2" -m faster)"')
     monkeypatch.setenv("GIT_COMMITTER_NAME", "x")

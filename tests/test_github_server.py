@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.gh import GitHub
-from scripts.pulls import GitHubError
+from scripts.github.gh import GitHub
+from scripts.github.pulls import GitHubError
 from tests.github_server import Event, GitHubServer, Token, World
 from tests.github_server.contract import contract
 from tests.github_server.reduce_openapi import TARGET

@@ -7,12 +7,12 @@ import click
 import pytest
 
 from harness.verdict import Verdict
+from scripts.bot.slash import Verb, read_command
 from scripts.cli import COMMANDS, cli
-from scripts.git_ledger import LedgerBranch
-from scripts.moderation import Moderation
+from scripts.ledger.branch import LedgerBranch
+from scripts.ledger.moderation import Moderation
 from scripts.pages.code import anchor
-from scripts.setup_settings import settings_for
-from scripts.slash import Verb, read_command
+from scripts.setup.settings import settings_for
 
 ROOT = Path(__file__).parent.parent
 GUIDES = sorted((ROOT / "site" / "pages").glob("*.md"))

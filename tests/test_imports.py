@@ -31,11 +31,11 @@ INSIDE_FUNCTIONS = {
     "scripts.demo": {"judge", "sandbox"},
     "scripts.duel": {"judge"},
     "scripts.local": {"judge"},
-    "scripts.task_check": {"probes", "rehearsal", "sandbox"},
+    "scripts.tasks.check": {"probes", "rehearsal", "sandbox"},
     # What looks at the machine and at the judge's parts.
     "scripts.doctor": {"cgroup", "devices.cpu", "freezer", "machine", "protocol", "sandbox", "seat"},
-    "scripts.bench_timing": {"clock", "duel", "judge", "machine", "reference", "referee"},
-    "scripts.bench_judge": {"clock", "devices.cpu", "judge", "reference", "referee", "sandbox"},
+    "scripts.bench.timing": {"clock", "duel", "judge", "machine", "reference", "referee"},
+    "scripts.bench.judge": {"clock", "devices.cpu", "judge", "reference", "referee", "sandbox"},
 }
 
 MAY_IMPORT_TORCH = {"checker", "devices.cpu", "player", "probes", "reference", "referee", "values", "wrong_answers"}
@@ -143,7 +143,7 @@ def test_scripts_never_import_torch():
 
 
 def test_only_the_wire_imports_pygithub():
-    wrong = [found for found in imports("scripts") if top(found) == "github" and found.module != "scripts.gh_wire"]
+    wrong = [found for found in imports("scripts") if top(found) == "github" and found.module != "scripts.github.wire"]
     assert not wrong, "\n".join(map(str, wrong))
 
 
@@ -206,7 +206,7 @@ def test_the_torch_free_half_needs_only_itself(module):
 
 
 def test_importing_every_script_loads_neither_torch_nor_github():
-    names = [name for name in modules("scripts") if name not in ("scripts.gh", "scripts.gh_wire")]
+    names = [name for name in modules("scripts") if name not in ("scripts.github.gh", "scripts.github.wire")]
     code = f"import sys, {', '.join(names)}; print(sorted({{'torch', 'github'}} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.strip() == "[]"

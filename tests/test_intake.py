@@ -14,23 +14,23 @@ import pytest
 from harness.judgement import Mode
 from harness.task import load_task
 from harness.verdict import Verdict
-from scripts.admission import Competition, Offer
-from scripts.clones import Original
-from scripts.comment import MARKER, Tone
-from scripts.decision import Decision, Facts
-from scripts.events import CommentEvent, Nothing, PullAction, PullEvent, read_event
-from scripts.fork import Fork
-from scripts.gh import GitHub
-from scripts.git_ledger import LedgerBranch
-from scripts.intake import Doors, IntakeError, decide, run
-from scripts.ledger import RequestStatus
-from scripts.moderation import Action, KnownAccount, Moderated, Moderation
-from scripts.path_rule import Contribution, Entry, Misplaced, TaskChange, classify
-from scripts.pulls import Account, BlobInfo, ChangedFile, Comment, GitHubError, Permission, PullRequest, Reaction
-from scripts.request import Ending, EndState, Request, make_id
+from scripts.bot.admission import Competition, Offer
+from scripts.bot.clones import Original
+from scripts.bot.comment import MARKER, Tone
+from scripts.bot.decision import Decision, Facts
+from scripts.bot.intake import Doors, IntakeError, decide, run
+from scripts.bot.path_rule import Contribution, Entry, Misplaced, TaskChange, classify
+from scripts.bot.slash import SlashError, read_command
+from scripts.check.static_check import find_task_faults
+from scripts.github.events import CommentEvent, Nothing, PullAction, PullEvent, read_event
+from scripts.github.fork import Fork
+from scripts.github.gh import GitHub
+from scripts.github.pulls import Account, BlobInfo, ChangedFile, Comment, GitHubError, Permission, PullRequest, Reaction
+from scripts.ledger.branch import LedgerBranch
+from scripts.ledger.ledger import RequestStatus
+from scripts.ledger.moderation import Action, KnownAccount, Moderated, Moderation
+from scripts.ledger.request import Ending, EndState, Request, make_id
 from scripts.settings import Ban, Gpu, Quotas, Settings
-from scripts.slash import SlashError, read_command
-from scripts.static_check import find_task_faults
 from tests.github_server import GitHubServer, World
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

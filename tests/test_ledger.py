@@ -24,9 +24,9 @@ from harness.judgement import (
     SubmissionInfo,
 )  # fmt: skip
 from harness.verdict import Verdict
-from scripts.ledger import Ledger, LedgerError, RequestStatus
-from scripts.moderation import Action, KnownAccount, Moderation
-from scripts.request import Ending, EndState, Request, make_id
+from scripts.ledger.ledger import Ledger, LedgerError, RequestStatus
+from scripts.ledger.moderation import Action, KnownAccount, Moderation
+from scripts.ledger.request import Ending, EndState, Request, make_id
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from harness.judgement import Mode
-from scripts.ledger_names import (
+from scripts.ledger.names import (
     Choice,
     boards,
     boards_in,
@@ -19,7 +19,7 @@ from scripts.ledger_names import (
     requests_since,
     under,
 )
-from scripts.request import Request, make_id
+from scripts.ledger.request import Request, make_id
 
 START = datetime(2026, 11, 2, 12, tzinfo=UTC)
 

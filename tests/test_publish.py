@@ -34,10 +34,10 @@ from harness.judgement import (
 from harness.stats import Interval
 from harness.task import Board, Task, load_task
 from harness.verdict import Verdict
-from scripts.ledger import Ledger
+from scripts.ledger.ledger import Ledger
 from scripts.pages.code import render_code, render_diff
+from scripts.pages.publish import SiteReport, build_site, read_guides
 from scripts.pages.words import Unit, case_labels
-from scripts.publish import SiteReport, build_site, read_guides
 from scripts.settings import Gpu
 
 START = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)

@@ -8,9 +8,9 @@ import pytest
 
 from harness.judgement import Mode
 from harness.verdict import Verdict
-from scripts.ledger import RequestStatus
-from scripts.quotas import Limit, find_refusal, uses
-from scripts.request import Ending, EndState, Request, make_id
+from scripts.bot.quotas import Limit, find_refusal, uses
+from scripts.ledger.ledger import RequestStatus
+from scripts.ledger.request import Ending, EndState, Request, make_id
 from scripts.settings import Quotas
 
 NOW = datetime(2026, 11, 2, 12, 0, tzinfo=UTC)

@@ -9,15 +9,15 @@ import pytest
 
 from harness.judgement import Mode
 from harness.verdict import Verdict
-from scripts.comment import MARKER, PullComment
-from scripts.ledger import RequestStatus
-from scripts.plan import Facts, plan
-from scripts.pulls import ACTIONS_BOT, Account, PullRequest, WorkflowRun
-from scripts.rematch import DueDuel
-from scripts.request import Ending, EndState, Request, make_id
-from scripts.sections import done_section, ended_section, queued_section
-from scripts.steps import Step
-from scripts.tables import Place
+from scripts.bot.comment import MARKER, PullComment
+from scripts.bot.plan import Facts, plan
+from scripts.bot.rematch import DueDuel
+from scripts.bot.sections import done_section, ended_section, queued_section
+from scripts.bot.steps import Step
+from scripts.bot.tables import Place
+from scripts.github.pulls import ACTIONS_BOT, Account, PullRequest, WorkflowRun
+from scripts.ledger.ledger import RequestStatus
+from scripts.ledger.request import Ending, EndState, Request, make_id
 from tests.competition import FASTER, SOURCE, Scene, path_of
 from tests.github_server import Failure, Pull
 
@@ -286,8 +286,8 @@ def test_a_lost_closing_ends_what_waits(scene: Scene, capsys: pytest.CaptureFixt
 
 
 def test_twice_at_once_nothing_is_done_twice(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
-    import scripts.reconcile as reconcile
-    from scripts.ci import Workflow
+    import scripts.bot.reconcile as reconcile
+    from scripts.bot.ci import Workflow
 
     pull = opened(scene)
     scene.intake()

@@ -28,9 +28,9 @@ from harness.judgement import (
 from harness.stats import Interval
 from harness.task import Board
 from harness.verdict import Verdict
-from scripts.check_report import remarks
-from scripts.report import render
-from scripts.request import Request
+from scripts.bot.check_report import remarks
+from scripts.bot.report import render
+from scripts.ledger.request import Request
 from scripts.standings import standings
 
 START = datetime(2026, 11, 2, tzinfo=UTC)

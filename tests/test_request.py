@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from harness.judgement import Mode
 from harness.verdict import Verdict
-from scripts.facts import MAX_BYTES, Fact, FactError
-from scripts.moderation import Action, KnownAccount, Moderated, Moderation, find_owner
-from scripts.request import Ending, EndState, Request, make_id
+from scripts.ledger.facts import MAX_BYTES, Fact, FactError
+from scripts.ledger.moderation import Action, KnownAccount, Moderated, Moderation, find_owner
+from scripts.ledger.request import Ending, EndState, Request, make_id
 
 SAMPLES = Path(__file__).parent / "requests"
 KINDS: dict[str, type[Fact]] = {

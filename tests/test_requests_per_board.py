@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.request import Request
+from scripts.ledger.request import Request
 from tests.competition import FASTER, SOURCE, Make, Scene, cases_of, judgement_of, path_of, the_board
 from tests.github_server import Pull, Run
 

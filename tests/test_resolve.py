@@ -30,14 +30,14 @@ from harness.judgement import (
 )  # fmt: skip
 from harness.task import Task, load_task
 from harness.verdict import Verdict
-from scripts.fork import Fork
-from scripts.gh import GitHub
-from scripts.ledger import Ledger, RequestStatus
-from scripts.moderation import Action, KnownAccount, Moderation
-from scripts.pulls import Account, BlobInfo, ChangedFile, PullRequest
-from scripts.pyz import LIBRARIES, judge_lock
-from scripts.request import Ending, EndState, Request, make_id
-from scripts.resolve import Facts, Resolution, minutes_for, resolve, why_passed_over, why_refused, why_unreadable
+from scripts.bot.pyz import LIBRARIES, judge_lock
+from scripts.bot.resolve import Facts, Resolution, minutes_for, resolve, why_passed_over, why_refused, why_unreadable
+from scripts.github.fork import Fork
+from scripts.github.gh import GitHub
+from scripts.github.pulls import Account, BlobInfo, ChangedFile, PullRequest
+from scripts.ledger.ledger import Ledger, RequestStatus
+from scripts.ledger.moderation import Action, KnownAccount, Moderation
+from scripts.ledger.request import Ending, EndState, Request, make_id
 from scripts.settings import load_settings
 from tests.github_server import GitHubServer, Pull, User, World
 

@@ -16,12 +16,12 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from harness.judgement import Judgement, Mode
-from scripts import intake
-from scripts.artifact import ArtifactError, Window, read_artifact, why_not_the_answer
-from scripts.ci import Workflow
-from scripts.fork import Fork
-from scripts.git_ledger import LedgerBranch
-from scripts.request import EndState, Request, make_id
+from scripts.bot import intake
+from scripts.bot.artifact import ArtifactError, Window, read_artifact, why_not_the_answer
+from scripts.bot.ci import Workflow
+from scripts.github.fork import Fork
+from scripts.ledger.branch import LedgerBranch
+from scripts.ledger.request import EndState, Request, make_id
 from scripts.settings import Gpu
 from scripts.standings import standings
 from tests.competition import (

@@ -8,7 +8,7 @@ import pytest
 from harness.errors import PullRankError
 from harness.verdict import Verdict
 from scripts.pages.load import boards_of
-from scripts.season import Season, Size, make_season
+from scripts.season.season import Season, Size, make_season
 
 SMALL = Size(tasks=8, gpus=5, authors=30, judgements=400)
 

@@ -30,16 +30,16 @@ from harness.judgement import (
 from harness.task import Board, Evaluator, Work, load_task
 from harness.toolchain import Toolchain
 from harness.verdict import Verdict
-from scripts.artifact import why_below_the_floor
 from scripts.board import standings_table
+from scripts.bot.artifact import why_below_the_floor
+from scripts.bot.packing import pack
+from scripts.bot.rematch import find_due_rows
+from scripts.bot.report import render
 from scripts.cli import run
-from scripts.ledger import Ledger
+from scripts.ledger.ledger import Ledger
+from scripts.ledger.request import Request, make_id
 from scripts.local import show
-from scripts.packing import pack
-from scripts.publish import build_site
-from scripts.rematch import find_due_rows
-from scripts.report import render
-from scripts.request import Request, make_id
+from scripts.pages.publish import build_site
 from scripts.settings import Gpu
 from scripts.standings import Standings, standings
 from scripts.terminal import console

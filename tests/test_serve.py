@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import PullRankError
-from scripts.serve import site_server, url_of
+from scripts.pages.serve import site_server, url_of
 
 
 @pytest.fixture

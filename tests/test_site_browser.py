@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from harness.task import load_task
-from scripts.ledger import Ledger
-from scripts.publish import build_site
-from scripts.season import Size, make_season
-from scripts.serve import site_server, url_of
+from scripts.ledger.ledger import Ledger
+from scripts.pages.publish import build_site
+from scripts.pages.serve import site_server, url_of
+from scripts.season.season import Size, make_season
 from tests.test_publish import SCRIPT, judged, task_folder
 from tests.test_publish import season as small_season
 

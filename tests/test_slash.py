@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from harness.judgement import Mode
-from scripts.slash import MAX_GPUS, Command, SlashError, Verb, read_command
+from scripts.bot.slash import MAX_GPUS, Command, SlashError, Verb, read_command
 from tests.actions.expressions import Expressions, Status
 
 

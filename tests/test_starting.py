@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from scripts.gh import GitHub
-from scripts.pulls import GitHubError, RateLimitError
-from scripts.starting import NotStarted, find_way_out, start_workflow, why_unheard
+from scripts.github.gh import GitHub
+from scripts.github.pulls import GitHubError, RateLimitError
+from scripts.github.starting import NotStarted, find_way_out, start_workflow, why_unheard
 from tests.github_server import Failure, GitHubServer, World
 
 NAME = ".github/workflows/evaluate.yml"

@@ -13,9 +13,9 @@ import pytest
 
 from harness.task import Evaluator, Language, Ranking, Task, load_task
 from scripts.cli import run
-from scripts.device_alias import cuda_lines, without_cuda
-from scripts.kernelbot import task_name
-from scripts.task_kind import why_script
+from scripts.kernelbot.device_alias import cuda_lines, without_cuda
+from scripts.kernelbot.kind import why_script
+from scripts.kernelbot.source import task_name
 
 SETS = Path(__file__).parent / "kernelbot"
 SCALE = SETS / "first" / "scale_py"

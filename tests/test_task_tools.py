@@ -15,10 +15,10 @@ import yaml
 
 from harness.task import Task, load_task, task_schema
 from scripts.cli import run
-from scripts.ledger import Ledger
-from scripts.task_archive import with_deadline
-from scripts.task_diff import Effect, find_changes
-from scripts.task_writing import SCHEMA, SCHEMA_LINE, schema_text
+from scripts.ledger.ledger import Ledger
+from scripts.tasks.archive import with_deadline
+from scripts.tasks.diff import Effect, find_changes
+from scripts.tasks.writing import SCHEMA, SCHEMA_LINE, schema_text
 
 ROOT = Path(__file__).parent.parent
 TINY = ROOT / "tests" / "tasks" / "tiny"

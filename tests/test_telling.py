@@ -13,14 +13,14 @@ import pytest
 
 from harness.judgement import Mode
 from harness.verdict import Verdict
-from scripts import evaluation
-from scripts.checks import Check, CheckRun, CheckState
-from scripts.comment import BoardSection, FileFacts, PullComment, State, read_comment
-from scripts.gh import GitHub
-from scripts.pulls import Comment
-from scripts.request import Request, make_id
-from scripts.sections import done_section, queued_section, section_of_check
-from scripts.telling import tell
+from scripts.bot import evaluation
+from scripts.bot.comment import BoardSection, FileFacts, PullComment, State, read_comment
+from scripts.bot.sections import done_section, queued_section, section_of_check
+from scripts.bot.telling import tell
+from scripts.github.checks import Check, CheckRun, CheckState
+from scripts.github.gh import GitHub
+from scripts.github.pulls import Comment
+from scripts.ledger.request import Request, make_id
 from tests.github_server import GitHubServer, World
 
 HEAD = "a" * 40

@@ -18,9 +18,9 @@ from harness.provenance import harness_digest
 from harness.sandbox import find_faults
 from harness.task import load_task
 from harness.verdict import Verdict
-from scripts.git_ledger import LedgerBranch
-from scripts.ledger import RequestStatus
-from scripts.request import EndState, Request
+from scripts.ledger.branch import LedgerBranch
+from scripts.ledger.ledger import RequestStatus
+from scripts.ledger.request import EndState, Request
 from tests.actions import Expressions, Hub, Play, StepFailed
 from tests.actions.node import find_node
 from tests.competition import FASTER, ROOT, SOURCE, judgement_of, path_of

@@ -1,6 +1,6 @@
 """The site's pages: what each shows, and how it becomes HTML and JSON.
 
-    scripts/publish.py       build_site: the main path
+    publish.py             build_site: the main path
       load.py                the ledger, one board at a time  ─▶ Standings
       summary.py             what other pages need to know of a board when its judgements are gone from memory
       landing, board, edition, submission, author    one page kind each: view model, HTML, the JSON beside it

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from harness.task import Task
-from scripts.ledger import LedgerFault
+from scripts.ledger.ledger import LedgerFault
 from scripts.pages.code import render_markdown
 from scripts.pages.paths import board_path
 from scripts.pages.render import data, page

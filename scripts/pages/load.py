@@ -11,8 +11,8 @@ from pathlib import Path
 
 from harness.errors import TaskError
 from harness.task import Board, Task
-from scripts.ledger import Ledger, LedgerContents, LedgerFault
-from scripts.moderation import Moderated
+from scripts.ledger.ledger import Ledger, LedgerContents, LedgerFault
+from scripts.ledger.moderation import Moderated
 from scripts.pages.edition import Edition, editions_of
 from scripts.pages.words import count
 from scripts.standings import Standings, standings

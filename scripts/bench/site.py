@@ -1,0 +1,94 @@
+"""`make bench-site`: how long the site takes to build, and how large it and its pages are, by the size of the ledger.
+
+    for each size: a made-up season  ─▶  `pullrank site build` as a process of its own  ─▶  one line
+
+Making the season takes longer than building its site; it is not counted.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from scripts.repository import ROOT
+from scripts.season.season import Size, make_season
+
+_HEAD = f"{'judgements':>10} {'rows':>7} {'pages':>7} {'seconds':>8} {'CPU s':>7} {'memory MB':>10} {'site MB':>8}"
+_PAGES = f"{'landing KB':>11} {'largest board KB':>17} {'largest submission KB':>22}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """One build: wall and processor time in seconds, memory at its peak in MB."""
+
+    rows: int
+    pages: int
+    seconds: float
+    cpu_s: float
+    memory_mb: float
+
+
+@click.command()
+@click.option("--judgements", multiple=True, type=int, default=(300, 1000, 3000), show_default=True, help="Sizes.")
+@click.option("--keep", type=click.Path(path_type=Path), help="Keep seasons and sites in this folder.")
+def main(judgements: tuple[int, ...], keep: Path | None) -> None:
+    """Build the sites of made-up seasons, and print what that costs; pages are gzipped, as they travel.
+
+    Example: python -m scripts.bench.site --judgements 1000 --judgements 10000
+    """
+    click.echo(_HEAD + _PAGES)
+    with tempfile.TemporaryDirectory() as folder:
+        for number in judgements:
+            _bench((keep or Path(folder)) / str(number), number)
+
+
+def _bench(folder: Path, number: int) -> None:
+    season = make_season(folder, Size(judgements=number, authors=max(30, number // 65)))
+    found = len(list((folder / "ledger").rglob("*.json")))
+    built = _build(folder)
+    site = folder / "_site"
+    size_mb = sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) / 1e6
+    boards = [_gzipped_kb(site / task.name / gpu / "index.html") for task in season.tasks for gpu in task.gpus]
+    entries = max((_gzipped_kb(path) for path in site.glob("*/*/*/*/index.html")), default=0.0)
+    click.echo(
+        f"{found:>10,} {built.rows:>7,} {built.pages:>7,} {built.seconds:>8.1f} {built.cpu_s:>7.1f} "
+        f"{built.memory_mb:>10.0f} {size_mb:>8.0f}"
+        f"{_gzipped_kb(site / 'index.html'):>11.1f} {max(boards):>17.1f} {entries:>22.1f}"
+    )
+
+
+def _build(folder: Path) -> Built:
+    named = {"--ledger": "ledger", "--tasks": "tasks", "--submissions": ".", "--out": "_site"}
+    places = [part for option, name in named.items() for part in (option, str(folder / name))]
+    command = [sys.executable, "-m", "scripts.cli", "site", "build", *places, "--json"]
+    started = time.perf_counter()
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        report = json.loads(process.stdout.read())
+        # `wait4` tells of this one child; `getrusage` would of all that there were.
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    return Built(
+        rows=report["rows"],
+        pages=report["pages"],
+        seconds=time.perf_counter() - started,
+        cpu_s=usage.ru_utime + usage.ru_stime,
+        memory_mb=usage.ru_maxrss / 1024,
+    )
+
+
+def _gzipped_kb(path: Path) -> float:
+    return len(gzip.compress(path.read_bytes())) / 1000
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,283 @@
+"""`pullrank ci report`: what a judge's machine handed over becomes facts, a check, a comment, a merge.
+
+    artifact ─▶ read, held against the request ─▶ judged    judgement (ranked ones) and ending into the ledger
+                                                  failed    ending; asked for again as a new attempt
+             ─▶ the board's check run ─▶ its section of the comment ─▶ merge, if due ─▶ publication
+
+The ledger comes first, the comment after the check: whatever is left undone, the reconciler sees and does.  Run twice,
+it says the same again, and of a ranked judging what the ledger holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.errors import PullRankError
+from harness.judgement import Judgement
+from harness.task import Board
+from harness.verdict import Verdict
+from scripts.bot import evaluation
+from scripts.bot.artifact import MAX_ZIP, Trouble, Window, read_artifact, why_below_the_floor, why_not_the_answer
+from scripts.bot.check_report import check_of_judgement
+from scripts.bot.comment import BoardSection
+from scripts.bot.merging import find_due, merge
+from scripts.bot.report import render
+from scripts.bot.resolve import require_request
+from scripts.bot.sections import done_section, ended_section, queued_section
+from scripts.bot.tables import Tables, board_of
+from scripts.bot.telling import tell
+from scripts.github.checks import Check, CheckState
+from scripts.github.pulls import GitHubError, Job
+from scripts.github.starting import start_workflow
+from scripts.ledger.ledger import Ledger, RequestStatus
+from scripts.ledger.moderation import Action, Moderation
+from scripts.ledger.names import Choice, boards, either, requests_of_author_of, under
+from scripts.ledger.request import Ending, EndState, Request, make_id
+
+if TYPE_CHECKING:
+    from scripts.github.fork import Fork
+    from scripts.github.gh import GitHub
+    from scripts.ledger.branch import LedgerBranch
+    from scripts.settings import Settings
+
+ARTIFACT = "judgement"
+JUDGE_JOB = "judge"
+PUBLISH_WORKFLOW = "publish.yml"
+MAX_FAILURES = 3
+"""After so many failures of ours in a row a judging is not asked for again by itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doors:
+    """What a delivery talks to; `harness_digest` is the judge's on `main`."""
+
+    github: GitHub
+    open_ledger: Callable[[Choice], LedgerBranch]
+    open_fork: Callable[[], Fork]
+    settings: Settings
+    root: Path
+    harness_digest: str
+    default_branch: str
+    server_url: str = "https://github.com"
+
+    def run_url(self, run_id: int) -> str:
+        return f"{self.server_url}/{self.github.repository}/actions/runs/{run_id}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hints:
+    """What the jobs of a run have told of themselves; each saves a request, and what is not told is looked for.
+
+    `check` is the id of the board's check run.  `artifact` and `digest` are the judge's word, and believed as little as
+    what lies there.
+    """
+
+    check: int | None = None
+    artifact: int | None = None
+    digest: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What came of a judging: a judgement that answers the request, or why there is none, by no fault of the author's.
+
+    `is_hopeless` says that trying again would not help.
+    """
+
+    judgement: Judgement | None = None
+    trouble: str = ""
+    seconds: float = 0.0
+    is_hopeless: bool = False
+
+    def ending(self, request: Request, at: datetime) -> Ending:
+        seconds = min(self.seconds, 86_400.0)
+        if not self.judgement:
+            return Ending(request=request.id, state=EndState.FAILED, seconds=seconds, at=at, note=self.trouble[:500])
+        verdict = self.judgement.verdict
+        return Ending(request=request.id, state=EndState.JUDGED, verdict=verdict, seconds=seconds, at=at)
+
+
+def run(
+    request_id: str,
+    run_id: int,
+    judge_result: str,
+    doors: Doors,
+    now: datetime | None = None,
+    hints: Hints | None = None,
+) -> str:
+    """Deliver what the run's judge handed over; says in a line what was done.
+
+    Raises:
+        PullRankError: GitHub, the ledger, or the repository's own files fail.
+    """
+    at, hints = (now or datetime.now(UTC)).replace(microsecond=0), hints or Hints()
+    with doors.open_ledger(either(requests_of_author_of(request_id), under("moderation"))) as branch:
+        status = require_request(branch.ledger, request_id)
+        request = status.request
+        of_pull = _of_pull(branch.ledger, request)
+        branch.check_out(boards({(one.request.task, one.request.gpu) for one in of_pull}))
+        if status.ending and status.ending.state is not EndState.JUDGED:
+            return f"{request_id}: {status.ending.state} meanwhile; nothing is delivered"
+        if judge_result == "cancelled" and not status.ending and _is_run_anew(request, run_id, doors.github):
+            return f"{request_id}: this run was cancelled for a newer one of the same request"
+        board = board_of(request, doors.root)
+        kept = branch.ledger.judgement_of(request) if status.ending else None
+        outcome = Outcome(judgement=kept) if kept else fetch(request, board, run_id, judge_result, doors, hints)
+        if status.ending and not outcome.judgement:
+            return f"{request_id}: judged before, and its judgement is not there any more"
+        again = None if status.ending else record(status, outcome, board, branch, doors, at)
+        standing = require_request(branch.ledger, request_id).ending
+        if not standing or (standing.state is EndState.JUDGED) != bool(outcome.judgement):
+            return f"{request_id}: ended meanwhile in another way; nothing is delivered"
+        tables = Tables(branch.ledger, doors.root)
+        section, check = _words(request, outcome, again, standing, board, tables)
+        due = find_due(_of_pull(branch.ledger, request), request.head_sha, tables) if request.is_ranked else None
+    # Whoever tells it once more looks first at what stands there.
+    tell(request, section, check, doors.github, known_check=None if status.ending else hints.check)
+    said = f"{request_id}: {outcome.judgement.verdict if outcome.judgement else f'failed ({outcome.trouble})'}"
+    if again:
+        evaluation.start(doors.github, again, doors.default_branch)
+        said += f"; asked for again as {again.id}"
+    if due:
+        said += f"; {merge(due, doors.settings, doors.github, doors.open_fork, doors.default_branch)}"
+    if request.is_ranked and outcome.judgement and outcome.judgement.verdict is Verdict.ACCEPTED and not kept:
+        start_workflow(doors.github, PUBLISH_WORKFLOW, {}, doors.default_branch)
+    return said
+
+
+def _of_pull(ledger: Ledger, request: Request) -> list[RequestStatus]:
+    """All that was asked for in its pull request."""
+    history = ledger.requests(user_id=request.user_id)
+    return [one for one in history if one.request.pull_request == request.pull_request]
+
+
+def _is_run_anew(request: Request, run_id: int, github: GitHub) -> bool:
+    title = evaluation.run_title(request.id)
+    return any(run.title == title and run.id > run_id for run in github.runs(evaluation.WORKFLOW))
+
+
+# What the judge handed over.
+
+
+def fetch(request: Request, board: Board | None, run_id: int, judge_result: str, doors: Doors, hints: Hints) -> Outcome:
+    """The judgement of a run, if there is one that answers the request."""
+    if not board or request.gpu not in doors.settings.gpus:
+        return Outcome(trouble="there is no such board any more", is_hopeless=True)
+    job = next((job for job in doors.github.jobs(run_id) if job.name == JUDGE_JOB), None)
+    seconds = _seconds(job)
+    content = _download(run_id, hints, doors.github)
+    if content is None:
+        return Outcome(trouble=f"the judge's job ended ({judge_result}) without a judgement", seconds=seconds)
+    try:
+        handed = read_artifact(content)
+    except PullRankError as error:
+        return Outcome(trouble=str(error), seconds=seconds)
+    if isinstance(handed, Trouble):
+        return Outcome(trouble=handed.message, seconds=seconds)
+    gpu = doors.settings.gpus[request.gpu]
+    if reason := why_not_the_answer(
+        handed, request, board, gpu, doors.harness_digest, _window(job), doors.run_url(run_id)
+    ):
+        return Outcome(trouble=f"the judgement is refused: {reason}", seconds=seconds)
+    if handed.edition != board.edition:
+        return Outcome(trouble="the task was changed while this was judged", seconds=seconds)
+    return Outcome(judgement=handed, seconds=seconds)
+
+
+def _download(run_id: int, hints: Hints, github: GitHub) -> bytes | None:
+    """The artifact's zip: of the id that the judge's job has told, or else the run's newest of that name.
+
+    GitHub's own trouble is raised: what was handed over still lies there, for the next try.
+    """
+    if hints.artifact:
+        with contextlib.suppress(GitHubError):
+            return github.download_artifact(hints.artifact, MAX_ZIP, hints.digest)
+    found = [one for one in github.artifacts(run_id, ARTIFACT) if one.name == ARTIFACT and not one.is_expired]
+    if not found:
+        return None
+    newest = max(found, key=lambda one: one.id)
+    return github.download_artifact(newest.id, MAX_ZIP, newest.digest or "") if newest.size <= MAX_ZIP else b""
+
+
+def _seconds(job: Job | None) -> float:
+    if not job or not job.started_at or not job.completed_at:
+        return 0.0
+    return max(0.0, (job.completed_at - job.started_at).total_seconds())
+
+
+def _window(job: Job | None) -> Window | None:
+    if not job or not job.started_at:
+        return None
+    return Window(started_at=job.started_at, ended_at=job.completed_at or datetime.now(UTC))
+
+
+# The ledger.
+
+
+def record(
+    status: RequestStatus, outcome: Outcome, board: Board | None, branch: LedgerBranch, doors: Doors, at: datetime
+) -> Request | None:
+    """Write what came of it; returns the new attempt, if it failed by our fault and is ours to start."""
+    ledger, request, judgement = branch.ledger, status.request, outcome.judgement
+    if judgement and board and request.is_ranked and not ledger.has_judgement_of(request):
+        ledger.append(judgement, request.id)
+        if reason := why_below_the_floor(judgement, board, doors.settings.gpus[request.gpu]):
+            ledger.append_moderation(_hold(request, judgement, reason, at))
+    ledger.append_ending(request, outcome.ending(request, at))
+    is_hopeful = not judgement and not outcome.is_hopeless
+    again = next_attempt(request, ledger.requests(user_id=request.user_id), at) if is_hopeful else None
+    if again:
+        ledger.append_request(again)
+    standing = set(branch.commit(f"{request.id}: {judgement.verdict if judgement else 'failed'}"))
+    return again if again and again.place in standing else None
+
+
+def next_attempt(request: Request, history: Iterable[RequestStatus], at: datetime) -> Request | None:
+    """The same once more, after a failure of ours; None after too many in a row."""
+    failed = {
+        one.request.attempt
+        for one in history
+        if (one.request.pull_request, one.request.head_sha) == (request.pull_request, request.head_sha)
+        and (one.request.gpu, one.request.mode) == (request.gpu, request.mode)
+        and one.ending
+        and one.ending.state is EndState.FAILED
+    }
+    in_a_row = range(request.attempt, request.attempt - MAX_FAILURES, -1)
+    if failed >= set(in_a_row):
+        return None
+    new_id = make_id(request.pull_request, request.head_sha, request.gpu, request.mode, request.attempt + 1)
+    return request.model_copy(update={"id": new_id, "asked_at": at, "reason": "the judging before it failed"})
+
+
+def _hold(request: Request, judgement: Judgement, reason: str, at: datetime) -> Moderation:
+    return Moderation(
+        id=f"floor-{judgement.checksum[:12]}",
+        action=Action.HOLD,
+        judgement=judgement.checksum,
+        reason=reason,
+        by=request.asked_by,
+        at=at,
+    )
+
+
+# What is said.
+
+
+def _words(
+    request: Request, outcome: Outcome, again: Request | None, ending: Ending, board: Board | None, tables: Tables
+) -> tuple[BoardSection, Check]:
+    """The board's part of the comment, and its check run."""
+    if outcome.judgement and board:
+        report = render(outcome.judgement, board, tables.of(board))
+        section = done_section(request, outcome.judgement.verdict, report)
+        return section, check_of_judgement(request, outcome.judgement, section.facts.summary, report)
+    if again:
+        title = "failed by our fault; it is judged again"
+        return queued_section(again), evaluation.check_of(again, CheckState.QUEUED, title)
+    section = ended_section(request, ending)
+    return section, evaluation.check_of(request, CheckState.NEUTRAL, section.facts.summary)

@@ -1,0 +1,199 @@
+"""`pullrank ci intake`: an event in; requests, endings, a comment and started judgings out.
+
+    payload ─▶ read_event ─▶ what it needs, read ─▶ decide (pure) ─▶ done, in this order
+                                                                     ledger     one commit
+                                                                     comment    the pull request's, or an answer
+                                                                     dispatch   one evaluate.yml for each board
+
+Whatever is left undone by a failure on the way, the reconciler does: the ledger knows what was asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.errors import PullRankError
+from scripts.bot import evaluation
+from scripts.bot.commands import decide_on_comment
+from scripts.bot.comment import MARKER, PullComment, read_comment
+from scripts.bot.decision import Decision, Facts
+from scripts.bot.gather import gather, wanted_of
+from scripts.bot.offers import decide_on_pull
+from scripts.bot.sections import ended_section, queued_section
+from scripts.bot.telling import write
+from scripts.github.checks import CheckState
+from scripts.github.events import CommentEvent, Event, Nothing, PullAction, PullEvent, read_event
+from scripts.github.pulls import Comment, GitHubError, PullRequest
+from scripts.github.starting import start_workflow
+from scripts.ledger.request import EndState, Request
+
+if TYPE_CHECKING:
+    from scripts.github.fork import Fork
+    from scripts.github.gh import GitHub
+    from scripts.ledger.branch import LedgerBranch
+    from scripts.ledger.names import Choice
+    from scripts.settings import Settings
+
+MAX_PAYLOAD_BYTES = 32 * 1024 * 1024
+WORKFLOW = "intake.yml"
+CHECK_WORKFLOW = "check.yml"
+"""Runs a changed task, on GitHub's own machines and inside the walls, once a maintainer has said `/check`."""
+
+
+class IntakeError(PullRankError):
+    """The event cannot be read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doors:
+    """What intake talks to.
+
+    `open_ledger` checks out what is wanted of the branch; `open_fork` and `find_task_faults` read commits by git.
+    """
+
+    github: GitHub
+    open_ledger: Callable[[Choice], LedgerBranch]
+    open_fork: Callable[[], Fork]
+    find_task_faults: Callable[[str, Sequence[str]], str]
+    settings: Settings
+    root: Path
+
+
+def decide(event: Event, facts: Facts) -> Decision:
+    """What is to be done about an event.  Pure."""
+    return decide_on_comment(event, facts) if isinstance(event, CommentEvent) else decide_on_pull(event, facts)
+
+
+def run(event_name: str, payload: Path, doors: Doors, now: datetime | None = None) -> str:
+    """Do what an event asks for, and say in a line what was done.
+
+    Raises:
+        PullRankError: GitHub, the ledger, or the repository's own files fail.
+    """
+    event = read_event(event_name, _load(payload))
+    if isinstance(event, Nothing):
+        return f"Nothing to do: {event.reason}."
+    return follow(event, doors, now)
+
+
+def follow(event: Event, doors: Doors, now: datetime | None = None) -> str:
+    """Do what an event asks for; a line that says what was done."""
+    pull = event.pull if isinstance(event, PullEvent) else doors.github.get_pull(event.number)
+    with doors.open_ledger(wanted_of(pull)) as branch:
+        facts = gather(event, pull, doors, branch, (now or datetime.now(UTC)).replace(microsecond=0))
+        decision = decide(event, facts)
+        asked = _write(decision, pull, branch)
+    is_opening = isinstance(event, PullEvent) and event.action is PullAction.OPENED
+    is_first = is_opening and bool(asked) and not facts.of_pull
+    _show(decision, pull, asked, doors.github, is_first=is_first)
+    _answer(event, decision, pull, doors.github)
+    _start(decision, pull, asked, doors.github, event.default_branch)
+    return f"#{pull.number}: {decision.why}."
+
+
+def _load(payload: Path) -> object:
+    try:
+        if payload.stat().st_size > MAX_PAYLOAD_BYTES:
+            raise IntakeError(f"{payload} is larger than any event of GitHub's")
+        return json.loads(payload.read_bytes())
+    except OSError as error:
+        raise IntakeError(f"{payload} cannot be read: {error.strerror}; GITHUB_EVENT_PATH names the event") from None
+    except (ValueError, RecursionError) as error:
+        raise IntakeError(f"{payload} is not JSON: {error}") from None
+
+
+# Writing.
+
+
+def _write(decision: Decision, pull: PullRequest, branch: LedgerBranch) -> tuple[Request, ...]:
+    """Put what was decided into the ledger; returns the requests that are new there, and ours to start."""
+    ledger = branch.ledger
+    added = [ledger.append_account(decision.account)] if decision.account else []
+    new = [request for request in decision.requests if ledger.append_request(request)]
+    added += [ledger.append_ending(request, ending) for request, ending in decision.endings]
+    if not new and not any(added):
+        return ()
+    standing = set(branch.commit(f"#{pull.number}: {decision.why}"))
+    return tuple(request for request in new if request.place in standing)
+
+
+def _show(decision: Decision, pull: PullRequest, asked: Sequence[Request], github: GitHub, *, is_first: bool) -> None:
+    """Say it in the pull request's comment; a board's check run is made by its own run, to which it leads.
+
+    `is_first`: nobody can have written the comment before us, for the requests of an opened one are ours.
+    """
+    if decision.notice or decision.endings or asked or decision.is_settled:
+        known = None if is_first else github.find_comment(pull.number, MARKER)
+        _show_in_comment(decision, pull, asked, github, known)
+    _show_cancelled(decision, asked, github)
+
+
+def _show_in_comment(
+    decision: Decision, pull: PullRequest, asked: Sequence[Request], github: GitHub, known: Comment | None
+) -> None:
+    # What nobody has to be told is no reason for a first comment.
+    if known or decision.notice or asked:
+        comment = _next_comment(read_comment(known.body) if known else PullComment(), decision, asked)
+        ours = {request.id for request in asked}
+        write(pull.number, comment, known, github, head_sha=pull.head_sha, ours=ours)
+
+
+def _next_comment(comment: PullComment, decision: Decision, asked: Sequence[Request]) -> PullComment:
+    """The comment after a decision."""
+    if decision.notice or decision.is_settled:
+        comment = comment.with_notice(decision.notice)
+    if decision.file:
+        comment = comment.with_file(decision.file)
+    for request, ending in decision.endings:
+        if comment.shows(request.id):
+            comment = comment.with_board(ended_section(request, ending))
+    for request in asked:
+        comment = comment.with_board(queued_section(request))
+    return comment
+
+
+def _show_cancelled(decision: Decision, asked: Sequence[Request], github: GitHub) -> None:
+    """Runs that somebody cancelled are stopped; those that a newer one replaces, GitHub stops by their group."""
+    cancelled = [request for request, ending in decision.endings if ending.state is EndState.CANCELLED]
+    if not cancelled:
+        return
+    evaluation.stop(github, cancelled)
+    for request in cancelled:
+        if request.gpu not in {one.gpu for one in asked}:
+            github.upsert_check(evaluation.check_of(request, CheckState.CANCELLED, "cancelled"))
+
+
+def _answer(event: Event, decision: Decision, pull: PullRequest, github: GitHub) -> None:
+    """Answer a comment, once; and react to it, so that its author sees that it was read."""
+    if decision.answer:
+        marker = f"<!-- pullrank answer to {decision.answer.key} -->"
+        github.upsert_comment(pull.number, marker, f"{marker}\n{decision.answer.text}")
+    if decision.reaction and isinstance(event, CommentEvent):
+        github.react(event.comment.id, decision.reaction)
+
+
+# Starting.
+
+
+def _start(decision: Decision, pull: PullRequest, asked: Sequence[Request], github: GitHub, branch: str) -> None:
+    """Start all judgings; one that fails does not hold up the others.
+
+    Raises:
+        GitHubError: the first failure.
+    """
+    failures = []
+    for request in asked:
+        try:
+            evaluation.start(github, request, branch)
+        except GitHubError as error:
+            failures.append(error)
+    if decision.checks_tasks:
+        inputs = {"pull_request": str(pull.number), "head_sha": pull.head_sha}
+        start_workflow(github, CHECK_WORKFLOW, inputs, branch)
+    if failures:
+        raise failures[0]

@@ -1,0 +1,187 @@
+"""What has to be done so that the world matches the ledger.  Pure: a few lists in, steps out.
+
+open, no run ever              ──▶  Start      evaluate.yml once more
+open, its run has ended        ──▶  Deliver    what the run left; without a judgement: failed, and asked for again
+open, wanted no more           ──▶  End        the event that should have ended it was lost
+the comment is behind          ──▶  Tell       queued; Deliver or Tell again: how it ended
+a head that nothing judges     ──▶  Offer      as intake would have, had it heard
+its row's duel is due          ──▶  Rematch    judged once more, beside who is first now
+judged, it makes a row         ──▶  Merge
+judged, improves nothing       ──▶  Close      after two quiet weeks
+our comment stands there twice ──▶  Drop       the younger
+judged since the last build    ──▶  Publish
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from harness.verdict import Verdict
+from scripts.bot import evaluation
+from scripts.bot.comment import PullComment, State
+from scripts.bot.rematch import DueDuel
+from scripts.bot.steps import Close, Deliver, Drop, End, Merge, Offer, Publish, Rematch, Start, Step, Tell
+from scripts.bot.tables import Place
+from scripts.github.pulls import PullRequest, WorkflowRun
+from scripts.ledger.ledger import RequestStatus
+from scripts.ledger.request import Ending, EndState, Request
+
+PATIENCE = timedelta(minutes=5)
+"""So long whoever is at work may need: younger things are left to them."""
+LOOK_BACK = timedelta(days=2)
+"""Older comments and pull requests are not looked at any more."""
+QUIET = timedelta(days=14)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What the plan follows from.
+
+    `runs` are evaluate.yml's, `comments` ours by pull request, and `spare` ours beside them, by id; `places` are those
+    of judged requests by id, `duels` all that are due; `published_at` is when the last publish.yml began.
+    """
+
+    now: datetime
+    default_branch: str
+    statuses: tuple[RequestStatus, ...] = ()
+    pulls: tuple[PullRequest, ...] = ()
+    runs: tuple[WorkflowRun, ...] = ()
+    comments: Mapping[int, PullComment] = field(default_factory=dict)
+    spare: Mapping[int, int] = field(default_factory=dict)
+    places: Mapping[str, Place] = field(default_factory=dict)
+    duels: tuple[DueDuel, ...] = ()
+    published_at: datetime | None = None
+    merges: bool = True
+
+    def is_settled(self, since: datetime) -> bool:
+        """Whether it is so long ago that nobody is at work on it any more."""
+        return since <= self.now - PATIENCE
+
+    def is_recent(self, since: datetime) -> bool:
+        return since >= self.now - LOOK_BACK
+
+    def runs_of(self, request: Request) -> list[WorkflowRun]:
+        title = evaluation.run_title(request.id)
+        return sorted((run for run in self.runs if run.title == title), key=lambda run: run.id)
+
+
+def plan(facts: Facts) -> tuple[Step, ...]:
+    """What is to be done.  Pure."""
+    steps: list[Step] = [step for status in facts.statuses if (step := _for_request(status, facts))]
+    steps += _for_duels(facts)
+    steps += _for_pulls(facts)
+    steps += [Drop(number=number, comment_id=comment_id) for comment_id, number in facts.spare.items()]
+    if not _is_published(facts):
+        steps.append(Publish())
+    return tuple(steps)
+
+
+def _for_request(status: RequestStatus, facts: Facts) -> Step | None:
+    if status.ending:
+        return _after_end(status.request, status.ending, facts)
+    if not facts.is_settled(status.request.asked_at):
+        return None
+    runs = facts.runs_of(status.request)
+    if any(not run.is_done for run in runs):
+        return _shown(status.request, None, facts)
+    if end := _why_unwanted(status.request, facts):
+        return end
+    return Deliver(request=status.request, run=runs[-1]) if runs else Start(request=status.request)
+
+
+def _why_unwanted(request: Request, facts: Facts) -> End | None:
+    if request.is_rematch:
+        is_due = any(due.is_of(request) for due in facts.duels)
+        return None if is_due else End(request=request, state=EndState.SUPERSEDED, note="its duel is due no more")
+    pull = next((pull for pull in facts.pulls if pull.number == request.pull_request), None)
+    if not pull:
+        return End(request=request, state=EndState.CANCELLED, note="the pull request was closed")
+    if pull.head_sha != request.head_sha:
+        return End(request=request, state=EndState.SUPERSEDED, note="there is a newer commit")
+    if pull.is_draft and request.is_ranked:
+        return End(request=request, state=EndState.CANCELLED, note="the pull request became a draft")
+    return None
+
+
+def _after_end(request: Request, ending: Ending, facts: Facts) -> Step | None:
+    if not facts.is_settled(ending.at) or not facts.is_recent(ending.at):
+        return None
+    return _shown(request, ending, facts)
+
+
+def _shown(request: Request, ending: Ending | None, facts: Facts) -> Step | None:
+    """Nothing, if the comment says how a request stands; of each board only the newest request counts."""
+    if _newest(request, facts) != request:
+        return None
+    comment = facts.comments.get(request.pull_request, PullComment())
+    section = next((board for board in comment.boards if board.facts.gpu == request.gpu), None)
+    is_shown = section is not None and section.facts.request == request.id
+    if not ending:
+        return None if is_shown else Tell(request=request, ending=None)
+    if is_shown and section and section.facts.state is not State.QUEUED:
+        return None
+    runs = facts.runs_of(request)
+    if ending.state is EndState.JUDGED and runs:
+        return Deliver(request=request, run=runs[-1])
+    if not is_shown and ending.state is not EndState.JUDGED:
+        return None  # Nobody waits to read it.
+    return Tell(request=request, ending=ending)
+
+
+def _newest(request: Request, facts: Facts) -> Request:
+    of_board = (
+        status.request
+        for status in facts.statuses
+        if (status.request.pull_request, status.request.gpu) == (request.pull_request, request.gpu)
+    )
+    return max(of_board, key=lambda one: (one.asked_at, one.attempt, one.id))
+
+
+def _for_duels(facts: Facts) -> Iterator[Step]:
+    """A row's file is judged once for each champion that its duel is due with, whatever comes of it."""
+    for due in facts.duels:
+        history = [one for one in facts.statuses if due.is_of(one.request)]
+        # One that was superseded had no duel due any more: now there is one again.
+        tried = [one for one in history if not one.ending or one.ending.state is not EndState.SUPERSEDED]
+        is_asked = any(one.is_open or one.request.reason == due.reason for one in tried)
+        if not is_asked and all(one.ending and facts.is_settled(one.ending.at) for one in history):
+            yield Rematch(request=due.request(facts.now))
+
+
+def _for_pulls(facts: Facts) -> Iterator[Step]:
+    of_pull: dict[int, list[RequestStatus]] = defaultdict(list)
+    for status in facts.statuses:
+        of_pull[status.request.pull_request].append(status)
+    for pull in facts.pulls:
+        if pull.author.is_bot or pull.base_ref != facts.default_branch:
+            continue
+        of_head = [one for one in of_pull[pull.number] if one.request.head_sha == pull.head_sha]
+        # Superseded, all of them, though it is the head: an older event came late.
+        if all(one.ending and one.ending.state is EndState.SUPERSEDED for one in of_head):
+            if facts.is_settled(pull.updated_at) and facts.is_recent(pull.updated_at):
+                yield Offer(pull=pull)
+        elif not pull.is_draft and not any(one.is_open for one in of_pull[pull.number]):
+            yield from _for_judged(pull, of_head, facts)
+
+
+def _for_judged(pull: PullRequest, of_head: list[RequestStatus], facts: Facts) -> Iterator[Step]:
+    places = {one.request.id: place for one in of_head if (place := facts.places.get(one.request.id))}
+    rows = [one for one in of_head if places.get(one.request.id) is Place.ROW]
+    if rows and facts.merges and all(one.ending and facts.is_settled(one.ending.at) for one in of_head):
+        yield Merge(request=rows[0].request)
+    if places and not rows and pull.updated_at <= facts.now - QUIET:
+        yield Close(pull=pull)
+
+
+def _is_published(facts: Facts) -> bool:
+    """Whether the site knows every accepted judgement that is old enough for its own publication to have begun."""
+    judged = [
+        one.ending.at
+        for one in facts.statuses
+        if one.request.is_ranked and one.ending and one.ending.verdict is Verdict.ACCEPTED
+    ]
+    settled = [at for at in judged if facts.is_settled(at)]
+    return not settled or (facts.published_at is not None and facts.published_at >= max(settled))

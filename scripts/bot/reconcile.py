@@ -1,0 +1,237 @@
+"""`pullrank ci reconcile`: make the world match the ledger.  Events are hints, and any of our steps may have failed.
+
+    ledger, open pull requests, runs, comments ─▶ Facts ─▶ plan (pure, plan.py) ─▶ each step, a line for each
+
+Each step is safe to do twice, and by two at once; one that fails does not hold up the others.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from harness.errors import PullRankError
+from scripts.bot import deliver, evaluation, intake
+from scripts.bot.comment import MARKER, PullComment, read_comment
+from scripts.bot.merging import merge
+from scripts.bot.plan import LOOK_BACK, PATIENCE, Facts, plan
+from scripts.bot.rematch import find_due_rows
+from scripts.bot.sections import ended_section, queued_section
+from scripts.bot.steps import Close, Deliver, Drop, End, Merge, Offer, Publish, Rematch, Start, Step, Tell
+from scripts.bot.tables import Tables
+from scripts.bot.telling import tell
+from scripts.github.checks import CheckState
+from scripts.github.events import PullAction, PullEvent
+from scripts.github.pulls import Comment, GitHubError, WorkflowRun
+from scripts.github.starting import NotStarted, start_workflow, why_unheard
+from scripts.ledger.ledger import RequestStatus
+from scripts.ledger.names import (
+    boards,
+    boards_in,
+    either,
+    open_requests,
+    requests_of,
+    requests_of_pulls,
+    requests_since,
+    under,
+)
+from scripts.ledger.request import Ending, EndState, Request
+from scripts.settings import Merge as MergeSetting
+
+if TYPE_CHECKING:
+    from scripts.github.gh import GitHub
+    from scripts.ledger.branch import LedgerBranch
+
+LIVE = ("queued", "in_progress")
+LONGEST_WAIT = timedelta(days=14)
+"""Whoever was asked for before that has ended before we look back to: GitHub ends jobs that wait for a day."""
+
+_CLOSED = "<!-- pullrank closed -->"
+_WHY_CLOSED = f"""{_CLOSED}
+This entry is valid and improves no row of its author, and nothing has happened here for two weeks, so it is closed.
+Its results stay in the ledger. Push a faster file and reopen it, or open a new pull request.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doors:
+    """Those of intake and of the delivery; they talk to the same GitHub."""
+
+    intake: intake.Doors
+    deliver: deliver.Doors
+
+    @property
+    def github(self) -> GitHub:
+        return self.deliver.github
+
+
+def run(doors: Doors, now: datetime | None = None) -> Iterator[str]:
+    """Do what is to be done, a line for each step; one that fails does not hold up the others.
+
+    Raises:
+        NotStarted: after all else is done, if the repository is not set up to start what was to be started.
+    """
+    at = (now or datetime.now(UTC)).replace(microsecond=0)
+    steps, trouble = plan(read(doors, at)), None
+    for step in steps:
+        if trouble and isinstance(step, Start):
+            continue
+        try:
+            yield do(step, doors, at)
+        except NotStarted as error:
+            trouble = error
+        except PullRankError as error:
+            yield f"{_name(step)}: not done: {error}"
+    if any(isinstance(step, Offer) for step in steps) and (reason := _why_unheard(doors.github)):
+        yield reason
+    if trouble:
+        raise trouble
+
+
+def read(doors: Doors, now: datetime) -> Facts:
+    """The facts, with half a dozen requests."""
+    github, settings = doors.github, doors.deliver.settings
+    recent = requests_since((now - LONGEST_WAIT).date())
+    with doors.deliver.open_ledger(either(open_requests, recent, under("moderation"))) as branch:
+        # The ledger first: what ends while we look is seen as open, and then found ended by whoever acts on it.
+        ledger, pulls = branch.ledger, github.open_pulls()
+        branch.check_out(requests_of_pulls({pull.number for pull in pulls}))
+        statuses = ledger.requests().facts
+        is_open = {(pull.number, pull.head_sha) for pull in pulls}
+        of_heads = [one for one in statuses if (one.request.pull_request, one.request.head_sha) in is_open]
+        lively = {(task, gpu) for task, gpu in _lively(branch, statuses, now) if gpu in settings.gpus}
+        branch.check_out(boards(lively | {(one.request.task, one.request.gpu) for one in of_heads}))
+        tables = Tables(ledger, doors.deliver.root)
+        places = {one.request.id: place for one in of_heads if (place := tables.place(one))}
+        rows = tuple(find_due_rows(table for name in sorted(lively) if (table := tables.find(*name))))
+        if rows:
+            branch.check_out(requests_of_pulls({row.pull_request for row in rows}))
+            statuses = ledger.requests().facts
+    comments, spare = _comments(github, now)
+    return Facts(
+        now=now,
+        default_branch=doors.deliver.default_branch,
+        statuses=statuses,
+        pulls=pulls,
+        runs=_runs(github),
+        comments=comments,
+        spare=spare,
+        places=places,
+        duels=tuple(due for row in rows if (due := row.find_duel(statuses))),
+        published_at=max((run.created_at for run in github.runs(deliver.PUBLISH_WORKFLOW)), default=None),
+        merges=settings.merge is MergeSetting.AUTO,
+    )
+
+
+def _lively(branch: LedgerBranch, statuses: Iterable[RequestStatus], now: datetime) -> set[tuple[str, str]]:
+    """The boards on which a duel may have become due, or be due no more: reading all of them would take too long."""
+    since = now - LOOK_BACK
+    if any(decision.at >= since for decision in branch.ledger.moderations()):
+        return boards_in(branch.names)
+    return {
+        (one.request.task, one.request.gpu)
+        for one in statuses
+        if one.request.is_ranked and (one.ending.at >= since if one.ending else one.request.is_rematch)
+    }
+
+
+def _runs(github: GitHub) -> tuple[WorkflowRun, ...]:
+    """The newest, and all that wait or run, however old: a machine may be away for days."""
+    lists = [github.runs(evaluation.WORKFLOW), *(github.runs(evaluation.WORKFLOW, status=status) for status in LIVE)]
+    return tuple({run.id: run for runs in lists for run in runs}.values())
+
+
+def _comments(github: GitHub, now: datetime) -> tuple[dict[int, PullComment], dict[int, int]]:
+    """Ours by pull request; and of those that stand beside an older one, by id, in which pull request."""
+    ours: dict[int, list[Comment]] = defaultdict(list)
+    for number, comment in github.recent_comments(now - LOOK_BACK - PATIENCE):
+        # What we quote in an answer may hold our marker, too.
+        if comment.author.id == github.me.id and comment.body.startswith(MARKER):
+            ours[number].append(comment)
+    oldest = {number: min(found, key=lambda one: one.id) for number, found in ours.items()}
+    spare = {one.id: number for number, found in ours.items() for one in found if one is not oldest[number]}
+    return {number: read_comment(comment.body) for number, comment in oldest.items()}, spare
+
+
+def _why_unheard(github: GitHub) -> str:
+    """What to mend, if nothing that was done for want of an event has ever come as one."""
+    try:
+        return why_unheard([run.event for run in github.runs(intake.WORKFLOW)])
+    except GitHubError:
+        return ""
+
+
+def do(step: Step, doors: Doors, now: datetime) -> str:
+    """Do one step; says in a line what was done."""
+    github, branch = doors.github, doors.deliver.default_branch
+    match step:
+        case Start(request=request):
+            evaluation.start(github, request, branch)
+            return f"{request.id}: started once more"
+        case Deliver(request=request, run=found):
+            return deliver.run(request.id, found.id, found.conclusion or "unknown", doors.deliver, now)
+        case End(request=request):
+            return _end(step, doors, now)
+        case Tell(request=request, ending=ending):
+            _tell(request, ending, github)
+            return f"{request.id}: the comment says how it stands"
+        case Rematch(request=request):
+            return _ask(request, doors)
+        case Offer(pull=pull):
+            event = PullEvent(action=PullAction.PUSHED, pull=pull, default_branch=branch)
+            return intake.follow(event, doors.intake, now)
+        case Merge(request=request):
+            return f"{request.id}: {merge(request, doors.deliver.settings, github, doors.deliver.open_fork, branch)}"
+        case Close(pull=pull):
+            github.upsert_comment(pull.number, _CLOSED, _WHY_CLOSED)
+            github.close_pull(pull.number)
+            return f"#{pull.number}: closed, it improves nothing"
+        case Drop(number=number, comment_id=comment_id):
+            github.ask("DELETE", f"/issues/comments/{comment_id}")
+            return f"#{number}: our comment stood there twice"
+        case Publish():
+            start_workflow(github, deliver.PUBLISH_WORKFLOW, {}, branch)
+            return "the site is built anew"
+
+
+def _ask(request: Request, doors: Doors) -> str:
+    """Ask for a rematch, unless another has."""
+    with doors.deliver.open_ledger(requests_of(request.user_id)) as branch:
+        is_new = branch.ledger.append_request(request)
+        if not is_new or request.place not in branch.commit(f"{request.id}: {request.reason}"):
+            return f"{request.id}: asked for by another"
+    _tell(request, None, doors.github)
+    evaluation.start(doors.github, request, doors.deliver.default_branch)
+    return f"{request.id}: asked for, {request.reason}"
+
+
+def _end(step: End, doors: Doors, now: datetime) -> str:
+    ending = Ending(request=step.request.id, state=step.state, at=now, note=step.note)
+    with doors.deliver.open_ledger(requests_of(step.request.user_id)) as branch:
+        if branch.ledger.append_ending(step.request, ending):
+            branch.commit(f"{step.request.id}: {step.state}")
+    _tell(step.request, ending, doors.github)
+    return f"{step.request.id}: {step.state}, {step.note}"
+
+
+def _tell(request: Request, ending: Ending | None, github: GitHub) -> None:
+    section = ended_section(request, ending) if ending else queued_section(request)
+    is_cancelled = ending and ending.state in (EndState.CANCELLED, EndState.SUPERSEDED)
+    state = CheckState.CANCELLED if is_cancelled else CheckState.NEUTRAL if ending else CheckState.QUEUED
+    tell(request, section, evaluation.check_of(request, state, section.facts.summary), github)
+
+
+def _name(step: Step) -> str:
+    match step:
+        case Start(request=request) | Deliver(request=request) | End(request=request):
+            return request.id
+        case Tell(request=request) | Merge(request=request) | Rematch(request=request):
+            return request.id
+        case Offer(pull=pull) | Close(pull=pull):
+            return f"#{pull.number}"
+        case Drop(number=number):
+            return f"#{number}"
+    return "publish"

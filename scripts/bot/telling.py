@@ -1,0 +1,85 @@
+"""What a pull request shows of its judgings: a check run for each board, and the one comment that the boards share.
+
+    a board's check run     written by that board alone
+    the comment             read, changed and written whole, by whoever has something to say
+
+GitHub cannot be asked to change a comment only if nobody else has, so that a stale copy may undo what another board
+has just said.  Therefore the check comes first, and whoever has written the comment looks at the checks once more: a
+board that is done there, and not here, was lost, and is put back.  Whoever writes last sees all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from scripts.bot import evaluation
+from scripts.bot.comment import MARKER, BoardSection, FileFacts, PullComment, State, read_comment
+from scripts.bot.path_rule import entry_path
+from scripts.bot.sections import section_of_check
+from scripts.github.checks import Check
+from scripts.github.pulls import Comment
+from scripts.ledger.request import Request
+
+if TYPE_CHECKING:
+    from scripts.github.gh import GitHub
+
+MAX_ROUNDS = 5
+"""So often a comment is mended; what is lost after that, the reconciler puts back."""
+
+
+def tell(
+    request: Request, section: BoardSection, check: Check, github: GitHub, *, known_check: int | None = None
+) -> None:
+    """Say how a board stands: in its check run, and in its section of the comment.
+
+    `known_check` is the id of a check run that does not say it yet.
+    """
+    if known_check:
+        github.update_check(known_check, check)
+    else:
+        _tell_check(check, github)
+    known = github.find_comment(request.pull_request, MARKER)
+    comment = read_comment(known.body) if known else PullComment()
+    if not comment.file:
+        path = entry_path(request.task, request.login)
+        is_draft = not request.is_ranked
+        comment = comment.with_file(FileFacts(path=path, head_sha=request.head_sha, is_draft=is_draft))
+    write(
+        request.pull_request, comment.with_board(section), known, github, head_sha=request.head_sha, ours={request.id}
+    )
+
+
+def _tell_check(check: Check, github: GitHub) -> None:
+    """A check run that says it already is left alone: with each update, GitHub adds the same annotations once more."""
+    old = max(github.checks(check.head_sha, check.name), key=lambda one: one.id, default=None)
+    if not old or (old.state, old.external_id) != (check.state, check.external_id):
+        github.update_check(old.id, check) if old else github.create_check(check)
+
+
+def write(
+    number: int, comment: PullComment, known: Comment | None, github: GitHub, *, head_sha: str, ours: Collection[str]
+) -> None:
+    """Write the comment over the `known` one, until no board that is done is missing from it.
+
+    Args:
+        ours: the ids of the requests that the writer itself tells of; of a commit's others, their checks know more.
+    """
+    for _ in range(MAX_ROUNDS):
+        text = comment.render()
+        known = github.upsert_comment(number, MARKER, text, known) if known else github.comment(number, text)
+        mended = _mended(comment, github, head_sha, ours)
+        if mended == comment:
+            return
+        comment = mended
+
+
+def _mended(comment: PullComment, github: GitHub, head_sha: str, ours: Collection[str]) -> PullComment:
+    waiting = [one for one in comment.boards if one.facts.head_sha == head_sha and one.facts.state is State.QUEUED]
+    if not {one.facts.request for one in waiting}.difference(ours):
+        return comment
+    checks = {check.name: check for check in sorted(github.checks(head_sha), key=lambda one: one.id)}
+    for section in waiting:
+        if check := checks.get(evaluation.check_name(section.facts.gpu)):
+            comment = comment.with_board(section_of_check(section, check))
+    return comment

@@ -1,0 +1,118 @@
+"""GitHub's settings of a repository, read and written for one who may: what `pullrank setup` asks of the REST API.
+
+    refused, and the account is no admin, or its token lacks the right     Hidden
+    refused for what the plan does not hold                                NotInPlan
+    404, asked by an admin                                                 it is not there: None
+
+Answers are GitHub's own JSON; `scripts/setup/plan.py` knows what they should say.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from scripts.github.pulls import GitHubError, RateLimitError, find, items, require
+from scripts.setup.plan import Json
+
+if TYPE_CHECKING:
+    from scripts.github.gh import GitHub
+
+_PLAN = re.compile(r"\bupgrade\b|\b(your|current|billing) plan\b", re.IGNORECASE)
+
+
+class Hidden(GitHubError):
+    """The account, or its token, has no right to see a setting, or to change it."""
+
+
+class NotInPlan(GitHubError):
+    """GitHub offers it to public repositories, or to those who pay."""
+
+
+class Admin:
+    """A repository, seen by who is to set it up."""
+
+    def __init__(self, github: GitHub) -> None:
+        self.github = github
+        self.repository: Json = require(github.ask("GET", ""), dict)
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether the account is one; its token may still lack rights."""
+        return find(self.repository, bool, "permissions", "admin") is True
+
+    @property
+    def is_public(self) -> bool:
+        return require(self.repository, bool, "private") is False
+
+    @property
+    def default_branch(self) -> str:
+        return require(self.repository, str, "default_branch")
+
+    def find(self, path: str) -> Any | None:
+        """What stands there; None if nothing does.
+
+        Raises:
+            Hidden, NotInPlan: it cannot be seen.
+        """
+        try:
+            return self.github.ask("GET", path)
+        except GitHubError as error:
+            if error.status == 404 and self.is_admin:
+                return None
+            raise _explained(error) from None
+
+    def read(self, path: str) -> Json:
+        """What stands there, an object."""
+        answer = self.find(path)
+        if answer is None:
+            raise GitHubError(f"GET {path}: GitHub knows no such setting of {self.github.repository}", 404)
+        return require(answer, dict)
+
+    def write(self, method: str, path: str, body: object = None) -> None:
+        try:
+            self.github.ask(method, path, body)
+        except GitHubError as error:
+            raise _explained(error) from None
+
+    # What takes more than one request.
+
+    def workflows(self) -> dict[str, str]:
+        """State by file name."""
+        found = items(self.read("/actions/workflows?per_page=100"), "workflows")
+        return {require(one, str, "path").rpartition("/")[2]: require(one, str, "state") for one in found}
+
+    def find_ruleset(self, name: str) -> Json | None:
+        """The repository's own of that name, in full."""
+        for one in items(self.find("/rulesets?per_page=100")):
+            # An organisation may have one of the same name; that is not ours to change.
+            if find(one, str, "name") == name and find(one, str, "source_type") in (None, "Repository"):
+                return self.read(f"/rulesets/{require(one, int, 'id')}")
+        return None
+
+    def policies(self) -> list[Json] | None:
+        """All that apply to the repository's workflows, in full; None where GitHub has no such thing."""
+        found = self.find("/actions/policies?per_page=100")
+        if found is None:
+            return None
+        return [self._whole_policy(require(one, dict)) for one in items(found, "policies")]
+
+    def _whole_policy(self, policy: Json) -> Json:
+        """Lists may leave rules out; those of an organisation are told by lists only."""
+        is_own = policy.get("source_type", "Repository") == "Repository"
+        return self.read(f"/actions/policies/{require(policy, int, 'id')}") if is_own else policy
+
+    def branches_of(self, environment: str) -> list[str]:
+        """Patterns of branches that may deploy to it."""
+        path = f"/environments/{quote(environment, safe='')}/deployment-branch-policies?per_page=100"
+        return [require(one, str, "name") for one in items(self.read(path), "branch_policies")]
+
+
+def _explained(error: GitHubError) -> GitHubError:
+    """A refusal, by its reason."""
+    if isinstance(error, RateLimitError) or error.status not in (403, 404, 422):
+        return error
+    if _PLAN.search(str(error)):
+        return NotInPlan(str(error), error.status)
+    return error if error.status == 422 else Hidden(str(error), error.status)

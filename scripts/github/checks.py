@@ -1,0 +1,132 @@
+"""Checks: what the list below a pull request, and the lines of its files, say about a judging.
+
+A check run belongs to a commit and a name: "PullRank / H100".  Where the token may not make one, a commit status
+with the same name says the little that it can.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Self
+
+from scripts.github.pulls import find, require
+from scripts.text import shorten
+
+MAX_ANNOTATIONS = 50
+"""So many GitHub takes with one request."""
+MAX_TEXT = 65_535
+"""Characters in each text of a check run."""
+MAX_STATUS = 140
+"""Characters in a commit status's description."""
+
+_STATUS_OF = {"success": "success", "neutral": "success", "skipped": "success", "failure": "failure"}
+
+
+class CheckState(StrEnum):
+    """How far a check is: under way, or its conclusion."""
+
+    QUEUED = "queued"
+    RUNNING = "in_progress"
+    SUCCESS = "success"
+    FAILURE = "failure"
+    NEUTRAL = "neutral"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+    TIMED_OUT = "timed_out"
+    ACTION_REQUIRED = "action_required"
+
+    @property
+    def is_done(self) -> bool:
+        return self not in (CheckState.QUEUED, CheckState.RUNNING)
+
+
+class Level(StrEnum):
+    NOTICE = "notice"
+    WARNING = "warning"
+    FAILURE = "failure"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Annotation:
+    """A remark on lines of a file, shown beside them."""
+
+    path: str
+    line: int
+    message: str
+    title: str = ""
+    level: Level = Level.FAILURE
+    end_line: int | None = None
+
+    def body(self) -> dict[str, Any]:
+        return {
+            "path": self.path,
+            "start_line": self.line,
+            "end_line": self.end_line or self.line,
+            "annotation_level": self.level.value,
+            "message": self.message,
+            "title": self.title,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """A check run as it should stand.  `external_id` is ours to choose: a request's id."""
+
+    name: str
+    head_sha: str
+    state: CheckState
+    title: str
+    summary: str = ""
+    text: str = ""
+    annotations: tuple[Annotation, ...] = ()
+    external_id: str = ""
+    details_url: str = ""
+
+    def body(self) -> dict[str, Any]:
+        """The check run in GitHub's JSON, without the commit."""
+        body: dict[str, Any] = {"name": self.name, "output": self._output()}
+        body |= {"external_id": self.external_id} if self.external_id else {}
+        body |= {"details_url": self.details_url} if self.details_url else {}
+        if self.state.is_done:
+            return body | {"status": "completed", "conclusion": self.state.value}
+        return body | {"status": self.state.value}
+
+    def _output(self) -> dict[str, Any]:
+        return {
+            "title": self.title,
+            "summary": shorten(self.summary, MAX_TEXT),
+            "text": shorten(self.text, MAX_TEXT),
+            "annotations": [annotation.body() for annotation in self.annotations[:MAX_ANNOTATIONS]],
+        }
+
+    def status_body(self) -> dict[str, str]:
+        """The commit status that says the same."""
+        state = _STATUS_OF.get(self.state.value, "error") if self.state.is_done else "pending"
+        body = {"state": state, "context": self.name, "description": shorten(self.title, MAX_STATUS)}
+        return body | ({"target_url": self.details_url} if self.details_url else {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckRun:
+    """A check run as it stands."""
+
+    id: int
+    name: str
+    state: CheckState
+    external_id: str
+    title: str
+    summary: str
+
+    @classmethod
+    def of(cls, payload: object) -> Self:
+        state = find(payload, str, "conclusion") or require(payload, str, "status")
+        return cls(
+            id=require(payload, int, "id"),
+            name=require(payload, str, "name"),
+            # GitHub has states of its own (`stale`, `waiting`, `pending`), which nobody asks for.
+            state=CheckState(state) if state in set(CheckState) else CheckState.NEUTRAL,
+            external_id=find(payload, str, "external_id") or "",
+            title=find(payload, str, "output", "title") or "",
+            summary=find(payload, str, "output", "summary") or "",
+        )

@@ -1,0 +1,134 @@
+"""A pull request's commits, read through git: what they change, and one file of them.
+
+    head's hash ──commits alone──▶  where it parted from the default branch
+                ──trees alone────▶  which paths it has changed since
+                ──one folder─────▶  the one file, unless it is larger than asked for: the server leaves that out
+
+git costs nothing of the token's requests, and names what it fetches by the hash of what came.  The tree is hostile:
+nothing of it is ever checked out, a path stays text, and to look at something never fetches more.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from scripts.git_command import Git, GitError
+from scripts.github.pulls import BlobInfo, ChangedFile
+
+MAX_CHANGES = 300
+"""More changed files are not told; a submission is one."""
+TRIES = 2
+"""So often a fetch is tried: whoever waits for a third, waits for the reconciler."""
+
+_EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+_BASE = "refs/base"
+_STATUS = {"A": "added", "M": "modified", "D": "removed", "R": "renamed", "C": "copied", "T": "changed"}
+
+
+class Fork:
+    """The forks of a repository, which its own URL serves; what is read of them goes with the `with` block."""
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self._url, self._token = url, token
+        self._trees: dict[str, Git] = {}
+
+    def __enter__(self) -> Self:
+        self._folder = Path(tempfile.mkdtemp(prefix="pullrank-fork-"))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def changes(self, head_sha: str) -> tuple[ChangedFile, ...]:
+        """What a commit has changed since it parted from the default branch as that is now.
+
+        A file that was moved and changed counts as removed and added: to tell more, its content would be needed.
+
+        Raises:
+            GitError: the commit is gone, or git failed.
+        """
+        bases = self._bases(head_sha)
+        git = self._fetch("--depth=1", "--filter=blob:none", head_sha, *bases)
+        self._trees[head_sha] = git
+        # Where branches were merged to and fro there are several: what differs from any of them is a change.
+        found = (change for base in bases or [_EMPTY_TREE] for change in _differences(git, base, head_sha))
+        return tuple(dict.fromkeys(islice(found, MAX_CHANGES)))
+
+    def read(self, head_sha: str, path: str, max_bytes: int) -> tuple[BlobInfo | None, bytes]:
+        """The file at a path of a commit, and its content; links are not followed.
+
+        There is none where the file is no plain one, or larger than `max_bytes`: then its size is told as one more.
+
+        Raises:
+            GitError: the commit is gone, or git failed.
+        """
+        git = self._trees.get(head_sha) or self._fetch("--depth=1", "--filter=blob:none", head_sha)
+        self._trees[head_sha] = git
+        line = git.run("ls-tree", "-z", "--full-tree", head_sha, "--", path, offline=True).decode("utf-8", "replace")
+        facts, _, found = line.removesuffix("\0").partition("\t")
+        if found != path or facts.split()[1] != "blob":
+            return None, b""
+        mode, _, sha = facts.split()
+        content = self._content(git, head_sha, path, sha, max_bytes)
+        size = max_bytes + 1 if content is None else len(content)
+        info = BlobInfo(path=path, sha=sha, mode=mode, size=size)
+        return info, content if content is not None and info.is_plain else b""
+
+    def _content(self, git: Git, head_sha: str, path: str, sha: str, max_bytes: int) -> bytes | None:
+        """A file's content by way of its folder: a file asked for by its own hash would come whatever its size."""
+        folder = path.rpartition("/")[0]
+        tree = git.run("rev-parse", "--verify", f"{head_sha}:{folder}", offline=True).decode().strip()
+        store = self._fetch(f"--filter=blob:limit={max_bytes + 1}", tree)
+        listing = ("--batch-all-objects", "--batch-check=%(objectname) %(objectsize)")
+        sizes = dict(line.split() for line in store.run("cat-file", *listing, offline=True).decode().splitlines())
+        # A server that knows no filters sends it all the same.
+        is_wanted = sha in sizes and int(sizes[sha]) <= max_bytes
+        return store.run("cat-file", "blob", sha, offline=True) if is_wanted else None
+
+    def _bases(self, head_sha: str) -> list[str]:
+        """The commits at which a head parted from the default branch: one, as a rule; none of a history of its own."""
+        git = self._fetch("--filter=tree:0", f"+HEAD:{_BASE}", head_sha)
+        try:
+            return git.run("merge-base", "--all", _BASE, head_sha, offline=True).decode().split()
+        except GitError as error:
+            if error.said.strip():
+                raise
+            return []
+
+    def _fetch(self, *asked: str) -> Git:
+        """A bare repository of its own for each fetch: nothing that is there already has a say in what comes."""
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        git = Git(folder, self._url, self._token)
+        git.run("init", "--quiet", "--bare", "--template=")
+        git.run("remote", "add", "origin", self._url)
+        options = [one for one in asked if one.startswith("--")]
+        wanted = "\n".join(one for one in asked if not one.startswith("--")).encode()
+        for attempt in range(TRIES):
+            try:
+                quiet = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+                git.run(*quiet, *options, "--stdin", "origin", stdin=wanted)
+                break
+            except GitError:
+                if attempt + 1 == TRIES:
+                    raise
+        return git
+
+
+def _differences(git: Git, base: str, head_sha: str) -> Iterator[ChangedFile]:
+    # Only what was moved as it is counts as moved: to look for likeness, git would fetch contents.
+    raw = git.run("diff-tree", "-r", "-z", "--raw", "-M100%", base, head_sha, offline=True)
+    parts = iter(raw.decode("utf-8", "replace").split("\0"))
+    for facts in parts:
+        if not facts:
+            return
+        status = facts.split()[4][0]
+        previous = next(parts) if status in "RC" else None
+        yield ChangedFile(path=next(parts), status=_STATUS.get(status, "changed"), previous_path=previous)

@@ -1,0 +1,269 @@
+"""GitHub's REST API, a method for each thing that we ask of it; speaks the types of `scripts/github/pulls.py`.
+
+What a fork holds is not asked here: `scripts/github/fork.py` reads that through git.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+from scripts.github.checks import Check, CheckRun
+from scripts.github.pulls import (
+    ACTIONS_BOT,
+    Account,
+    Artifact,
+    Comment,
+    GitHubError,
+    Job,
+    Merge,
+    MergeState,
+    Permission,
+    PullRequest,
+    RateLimitError,
+    Reaction,
+    WorkflowRun,
+    find,
+    items,
+    require,
+)
+from scripts.github.wire import API, PER_PAGE, Wire
+from scripts.text import shorten
+
+__all__ = ["API", "GitHub"]
+
+MAX_BODY = 65_536
+"""Characters in a comment."""
+
+
+class GitHub:
+    """One repository on GitHub, seen with one token.
+
+    `me` is the account that the token acts as: only its comments are ours.  `patience_s` is the longest wait
+    before a request is sent again.
+    """
+
+    def __init__(
+        self,
+        repository: str,
+        token: str,
+        api_url: str = API,
+        *,
+        me: Account = ACTIONS_BOT,
+        timeout_s: int = 15,
+        patience_s: float = 60,
+    ) -> None:
+        self.repository = repository
+        self.me = me
+        self._may_check = True
+        self._wire = Wire(repository, token, api_url, timeout_s=timeout_s, patience_s=patience_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._wire.close()
+
+    @property
+    def requests_made(self) -> int:
+        return self._wire.requests_made
+
+    def ask(self, method: str, path: str, body: object = None, *, is_elsewhere: bool = False) -> Any:
+        """One request, for what has no method here (`setup`'s many settings); see `Wire.ask`."""
+        return self._wire.ask(method, path, body, is_elsewhere=is_elsewhere)
+
+    # Pull requests
+
+    def get_pull(self, number: int) -> PullRequest:
+        return PullRequest.of(self.ask("GET", f"/pulls/{number}"))
+
+    def open_pulls(self) -> tuple[PullRequest, ...]:
+        """The open ones, the newest first; at most 1,000."""
+        return tuple(map(PullRequest.of, self._wire.pages("/pulls?state=open")))
+
+    def merge(self, number: int, head_sha: str, title: str, message: str) -> Merge:
+        """Squash a pull request into its base, if its head is still `head_sha`."""
+        body = {"sha": head_sha, "commit_title": title, "commit_message": message, "merge_method": "squash"}
+        try:
+            require(self.ask("PUT", f"/pulls/{number}/merge", body), bool, "merged")
+        except GitHubError as error:
+            if error.status == 409:
+                return Merge(state=MergeState.MOVED, reason=str(error))
+            if error.status != 405:
+                raise
+            # A merge that was done, and whose answer was lost, is refused when it is sent again.
+            pull = self.get_pull(number)
+            if not (pull.merged and pull.head_sha == head_sha):
+                return Merge(state=MergeState.REFUSED, reason=str(error))
+        return Merge(state=MergeState.MERGED)
+
+    def close_pull(self, number: int) -> None:
+        self.ask("PATCH", f"/pulls/{number}", {"state": "closed"})
+
+    def label(self, number: int, *names: str) -> None:
+        """Add labels to a pull request; those that it has stay."""
+        self.ask("POST", f"/issues/{number}/labels", {"labels": list(names)})
+
+    def unlabel(self, number: int, name: str) -> None:
+        """Take a label from a pull request, if it has it."""
+        try:
+            self.ask("DELETE", f"/issues/{number}/labels/{_part(name)}")
+        except GitHubError as error:
+            if error.status != 404:
+                raise
+
+    # People
+
+    def permission_of(self, account: Account) -> Permission:
+        """What an account may do here; nothing, if its login belongs to another one by now."""
+        try:
+            answer = self.ask("GET", f"/collaborators/{_part(account.login)}/permission")
+        except GitHubError as error:
+            if error.status == 404:
+                return Permission.NONE
+            raise
+        if find(answer, int, "user", "id") != account.id:
+            return Permission.NONE
+        word = require(answer, str, "permission")
+        return Permission(word) if word in set(Permission) else Permission.NONE
+
+    def find_account(self, login: str) -> Account | None:
+        try:
+            return Account.of(self.ask("GET", f"/users/{_part(login)}", is_elsewhere=True))
+        except GitHubError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def whoami(self) -> Account:
+        """The account of a personal token.  A workflow's own token may not ask: it is `ACTIONS_BOT`."""
+        return Account.of(self.ask("GET", "/user", is_elsewhere=True))
+
+    # Comments
+
+    def comments(self, number: int) -> Iterator[Comment]:
+        """The comments of a pull request, the oldest first; at most 1,000, asked for as they are read."""
+        return map(Comment.of, self._wire.pages(f"/issues/{number}/comments"))
+
+    def recent_comments(self, since: datetime) -> Iterator[tuple[int, Comment]]:
+        """What was written or edited since, in all pull requests and issues, the newest first; each with its number."""
+        query = f"?since={_part(since.astimezone(UTC).strftime('%Y-%m-%dT%H:%M:%SZ'))}&sort=updated&direction=desc"
+        for payload in self._wire.pages(f"/issues/comments{query}"):
+            number = require(payload, str, "issue_url").rpartition("/")[2]
+            if number.isascii() and number.isdecimal():
+                yield int(number), Comment.of(payload)
+
+    def find_comment(self, number: int, marker: str) -> Comment | None:
+        """Our comment that holds the marker.  Anybody can write a marker: only `me` counts."""
+        ours = (comment for comment in self.comments(number) if comment.author.id == self.me.id)
+        return next((comment for comment in ours if marker in comment.body), None)
+
+    def upsert_comment(self, number: int, marker: str, body: str, known: Comment | None = None) -> Comment:
+        """Our one comment with the marker: written, edited, or left as it is.  `known` saves looking for it."""
+        if marker not in body:
+            raise ValueError(f"a comment without its marker {marker} would never be found again")
+        comment = known or self.find_comment(number, marker)
+        if comment is None:
+            return self.comment(number, body)
+        if comment.body == body:
+            return comment
+        return Comment.of(self.ask("PATCH", f"/issues/comments/{comment.id}", {"body": shorten(body, MAX_BODY)}))
+
+    def comment(self, number: int, body: str) -> Comment:
+        return Comment.of(self.ask("POST", f"/issues/{number}/comments", {"body": shorten(body, MAX_BODY)}))
+
+    def react(self, comment_id: int, reaction: Reaction) -> None:
+        self.ask("POST", f"/issues/comments/{comment_id}/reactions", {"content": reaction.value})
+
+    # Checks
+
+    def create_check(self, check: Check) -> int | None:
+        """Say how a commit's check stands; its id, or None where the token allows only a commit status."""
+        if self._may_check:
+            try:
+                body = {**check.body(), "head_sha": check.head_sha}
+                return require(self.ask("POST", "/check-runs", body), int, "id")
+            except GitHubError as error:
+                # Check runs belong to GitHub's apps; a personal token may only set statuses.
+                if error.status != 403 or isinstance(error, RateLimitError):
+                    raise
+                self._may_check = False
+        self.ask("POST", f"/statuses/{_part(check.head_sha)}", check.status_body())
+        return None
+
+    def update_check(self, check_id: int, check: Check) -> None:
+        self.ask("PATCH", f"/check-runs/{check_id}", check.body())
+
+    def upsert_check(self, check: Check, check_id: int | None = None) -> int | None:
+        """The commit's one check of that name: created or updated.  `check_id` saves looking for it."""
+        check_id = check_id or self.find_check(check.head_sha, check.name)
+        if check_id is None:
+            return self.create_check(check)
+        self.update_check(check_id, check)
+        return check_id
+
+    def find_check(self, head_sha: str, name: str) -> int | None:
+        """The id of the newest check run of that name."""
+        if not self._may_check:
+            return None
+        return max((check.id for check in self.checks(head_sha, name)), default=None)
+
+    def checks(self, head_sha: str, name: str = "") -> tuple[CheckRun, ...]:
+        query = f"?per_page={PER_PAGE}" + (f"&check_name={_part(name)}" if name else "")
+        answer = self.ask("GET", f"/commits/{_part(head_sha)}/check-runs{query}")
+        return tuple(map(CheckRun.of, items(answer, "check_runs")))
+
+    # Actions
+
+    def dispatch(self, workflow: str, inputs: dict[str, str], ref: str = "main") -> int | None:
+        """Start a workflow by its file's name, `evaluate.yml`; the id of its run, if GitHub tells."""
+        body = {"ref": ref, "inputs": inputs, "return_run_details": True}
+        return find(self.ask("POST", f"/actions/workflows/{_part(workflow)}/dispatches", body), int, "workflow_run_id")
+
+    def runs(self, workflow: str, *, status: str = "", created: str = "") -> tuple[WorkflowRun, ...]:
+        """The newest 100 runs; `status` as `queued`, `created` as `>=2026-11-21T00:00:00Z`."""
+        asked = {"status": status, "created": created}
+        query = "".join(f"&{key}={_part(value)}" for key, value in asked.items() if value)
+        answer = self.ask("GET", f"/actions/workflows/{_part(workflow)}/runs?per_page={PER_PAGE}{query}")
+        return tuple(map(WorkflowRun.of, items(answer, "workflow_runs")))
+
+    def get_run(self, run_id: int) -> WorkflowRun:
+        return WorkflowRun.of(self.ask("GET", f"/actions/runs/{run_id}"))
+
+    def cancel_run(self, run_id: int) -> None:
+        """Stop a run, if it has not ended by itself."""
+        try:
+            self.ask("POST", f"/actions/runs/{run_id}/cancel")
+        except GitHubError as error:
+            if error.status != 409:
+                raise
+
+    def jobs(self, run_id: int) -> tuple[Job, ...]:
+        answer = self.ask("GET", f"/actions/runs/{run_id}/jobs?per_page={PER_PAGE}")
+        return tuple(map(Job.of, items(answer, "jobs")))
+
+    def artifacts(self, run_id: int, name: str = "") -> tuple[Artifact, ...]:
+        query = f"?per_page={PER_PAGE}" + (f"&name={_part(name)}" if name else "")
+        answer = self.ask("GET", f"/actions/runs/{run_id}/artifacts{query}")
+        return tuple(map(Artifact.of, items(answer, "artifacts")))
+
+    def download_artifact(self, artifact_id: int, max_bytes: int, digest: str = "") -> bytes:
+        """An artifact's zip, unopened; with `digest`, only one of that SHA-256."""
+        content = self._wire.download(f"/actions/artifacts/{artifact_id}/zip", max_bytes, f"the artifact {artifact_id}")
+        if digest and hashlib.sha256(content).hexdigest() != digest:
+            raise GitHubError(f"the artifact {artifact_id} is not the one that was made: its digest is not {digest}")
+        return content
+
+
+def _part(text: str) -> str:
+    """Text as one part of a URL, whatever it holds."""
+    return quote(text, safe="")

@@ -1,0 +1,185 @@
+"""The wire to GitHub: the only file that imports PyGithub, which brings token, connection, pace and repeats.
+
+Its objects are not used, only its documented `requester`: they send requests of their own when an attribute is
+missing.
+
+    a GET, PUT, PATCH or DELETE that failed       sent again, a few times
+    a POST that failed                            never sent again: it may have been done
+    the update of a check run that failed         never sent again: what it adds, it may have added
+    anything refused for its rate                 sent again after the wait that GitHub asks for, if that is short
+"""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+from collections.abc import Iterator
+from http.client import HTTPException
+from time import sleep
+from typing import Any, Self
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+
+import github
+from github.GithubRetry import GithubRetry
+from urllib3 import BaseHTTPResponse
+
+from scripts.github.pulls import GitHubError, RateLimitError, items
+from scripts.text import plain, shorten
+
+API = "https://api.github.com"
+API_VERSION = "2022-11-28"
+PER_PAGE = 100
+MAX_PAGES = 10
+
+_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
+_REPEATABLE = frozenset({"GET", "PUT", "PATCH", "DELETE"})
+_ADDING = re.compile(r".*/check-runs/[0-9]+")
+"""What a PATCH adds to, instead of replacing it."""
+_HINTS = {
+    401: "the token is wrong or has expired",
+    403: "the token's permissions do not allow it; see `permissions:` of the workflow",
+    404: "it does not exist, or the token may not see it",
+}
+
+
+class Wire:
+    """Requests about one repository, with one token.  `patience_s` is the longest wait before one is sent again."""
+
+    def __init__(self, repository: str, token: str, api_url: str, *, timeout_s: int, patience_s: float) -> None:
+        if not _REPOSITORY.fullmatch(repository):
+            raise GitHubError(f"{repository!r} is no repository; write OWNER/NAME")
+        self.root = f"/repos/{repository}"
+        self.requests_made = 0
+        self._timeout_s = timeout_s
+        self._is_local = urlsplit(api_url).scheme == "http"
+        self._github = github.Github(
+            base_url=api_url.rstrip("/"),
+            auth=github.Auth.Token(token),
+            timeout=timeout_s,
+            user_agent="pullrank",
+            api_version=API_VERSION,
+            per_page=PER_PAGE,
+            retry=_Patience(self, patience_s),
+            # GitHub says itself when it is too much; commands stay quick until then.
+            seconds_between_requests=0,
+            seconds_between_writes=0,
+        )
+
+    def close(self) -> None:
+        self._github.close()
+
+    def ask(self, method: str, path: str, body: object = None, *, is_elsewhere: bool = False) -> Any:
+        """One request about the repository; what GitHub answers, as JSON.  `is_elsewhere`: a path of another root.
+
+        Raises:
+            GitHubError: no answer, a refusal, or no JSON.
+        """
+        return self._send(method, path if is_elsewhere else self.root + path, body)[0]
+
+    def pages(self, path: str) -> Iterator[object]:
+        """The members of a list that comes in pages; at most 1,000, asked for as they are read."""
+        path += f"{'&' if '?' in path else '?'}per_page={PER_PAGE}"
+        for page in range(1, MAX_PAGES + 1):
+            members = list(items(self.ask("GET", f"{path}&page={page}")))
+            yield from members
+            if len(members) < PER_PAGE:
+                return
+
+    def download(self, path: str, max_bytes: int, what: str) -> bytes:
+        """What lies in GitHub's storage, where a path leads: another host, which must not see the token."""
+        _, url = self._send("GET", self.root + path)
+        scheme = urlsplit(url).scheme
+        if scheme != "https" and not (scheme == "http" and self._is_local):
+            raise GitHubError(f"{what} cannot be downloaded: GitHub named no address for it")
+        self.requests_made += 1
+        try:
+            with urllib.request.urlopen(url, timeout=self._timeout_s) as answer:  # noqa: S310  checked above
+                content: bytes = answer.read(max_bytes + 1)
+                promised = int(answer.headers.get("Content-Length") or len(content))
+        except (OSError, HTTPException, ValueError) as error:
+            status = error.code if isinstance(error, HTTPError) else None
+            raise GitHubError(f"{what} cannot be downloaded ({_brief(error)}); try again", status) from None
+        if max(promised, len(content)) > max_bytes:
+            raise GitHubError(f"{what} is larger than {max_bytes} bytes")
+        if len(content) < promised:
+            raise GitHubError(f"{what} was cut off on its way; try again")
+        return content
+
+    def _send(self, method: str, path: str, body: object = None) -> tuple[Any, str]:
+        """The answer's JSON, and where it points with a redirect."""
+        self.requests_made += 1
+        what = f"{method} {path.partition('?')[0]}"
+        try:
+            headers, answer = self._github.requester.requestJsonAndCheck(method, path, input=body)
+        except GitHubError:
+            raise
+        except github.GithubException as error:
+            if isinstance(error, github.RateLimitExceededException) or error.status == 429:
+                raise RateLimitError(f"{what}: GitHub's rate limit is reached; try again later", error.status) from None
+            raise _refused(what, error) from None
+        except Exception as error:
+            # Not only its own errors: PyGithub trips over headers and bodies that it takes for granted.
+            raise GitHubError(f"{what}: GitHub gave no proper answer ({_brief(error)}); try again") from None
+        # PyGithub takes a page of HTML for an answer, too.
+        if answer is not None and "json" not in str(headers.get("content-type", "")):
+            raise GitHubError(f"{what}: GitHub gave no JSON; try again")
+        return answer, str(headers.get("location", ""))
+
+
+class _Patience(GithubRetry):
+    """Which request is sent again, and after how long."""
+
+    def __init__(self, owner: Wire | None = None, patience_s: float = 60, **rest: Any) -> None:
+        self.owner = owner
+        settings: dict[str, Any] = {
+            "total": 3,
+            "allowed_methods": _REPEATABLE,
+            "backoff_factor": 0.5,
+            "backoff_max": min(8.0, patience_s),
+            "secondary_rate_wait": patience_s,
+            "max_rate_limit_wait": patience_s,
+        }
+        super().__init__(**(settings | rest))
+
+    def new(self, **kw: Any) -> Self:
+        return super().new(owner=self.owner, **kw)
+
+    def is_retry(self, method: str, status_code: int, has_retry_after: bool = False) -> bool:
+        # What is refused for its rate was not done, so that even a POST may be sent again.
+        refused = status_code == 403 or (status_code == 429 and has_retry_after)
+        return super().is_retry("GET" if refused else method, status_code, has_retry_after)
+
+    def increment(
+        self,
+        method: str | None = None,
+        url: str | None = None,
+        response: BaseHTTPResponse | None = None,
+        *rest: Any,
+        **named: Any,
+    ) -> Self:
+        wait = (self.get_retry_after(response) if response else None) or 0
+        if response and wait > (self.max_rate_limit_wait or 0):
+            response.drain_conn()
+            raise RateLimitError(f"GitHub asks to wait {wait:.0f} seconds; try again later", response.status)
+        status = response.status if response else None
+        if method == "PATCH" and status not in (403, 429) and _ADDING.fullmatch((url or "").partition("?")[0]):
+            raise GitHubError(f"PATCH {url}: GitHub gave no proper answer; it may have been done", status)
+        again = super().increment(method, url, response, *rest, **named)  # type: ignore[arg-type]
+        if self.owner:
+            self.owner.requests_made += 1
+        return again  # type: ignore[return-value]
+
+    def sleep(self, response: BaseHTTPResponse | None = None) -> None:
+        sleep((self.get_retry_after(response) if response else None) or self.get_backoff_time())
+
+
+def _refused(what: str, error: github.GithubException) -> GitHubError:
+    said = error.data.get("message") if isinstance(error.data, dict) else None
+    reason = shorten(" ".join(plain(str(said or "")).split()), 300)
+    parts = [f"{error.status} {reason}".strip(), _HINTS.get(error.status, "")]
+    return GitHubError(f"{what}: GitHub refused ({'; '.join(filter(None, parts))})", error.status)
+
+
+def _brief(error: Exception) -> str:
+    return shorten(" ".join(plain(f"{type(error).__name__}: {error}").split()), 200)

@@ -1,0 +1,195 @@
+"""What KernelBot's users have on their disks, and which tasks are in it.
+
+    problems/pmpp/vectoradd/         a task's folder
+    problems/pmpp.yaml               a set: folders, with their boards and deadlines
+    vectoradd.zip                    one task, packed
+    reference_code.py                the oldest form: a task in one file, without cases
+
+Every reading ends in folders to be converted (`task`); what cannot be one is a refusal with its reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, ValidationError
+
+from harness.errors import TaskError, did_you_mean
+from harness.faults import Faults, display, quote
+from harness.task_file import Section
+from harness.task_values import Gpu
+from harness.yaml_file import read_yaml
+from scripts.kernelbot.files import Found
+from scripts.kernelbot.kind import FUNCTIONS, names_of, required_arguments
+from scripts.kernelbot.zip_file import unpack
+
+_OLD_TASK = b"""\
+from typing import Any
+
+input_t = Any
+output_t = Any
+"""
+_OLD_TASK_YML = b"""\
+ranking_by: last
+tests: [{}]
+benchmarks: [{}]
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """A task that cannot be imported, and why."""
+
+    name: str
+    reason: str
+
+
+def _deadline(value: object) -> str:
+    """`2025-06-30` and `2025-06-30 20:00` are in UTC; "" is none."""
+    if value in ("", None):
+        return ""
+    text = value.isoformat() if isinstance(value, date) else value
+    # One digit will do for an hour there.
+    text = re.sub(r" (\d):", r" 0\1:", text) if isinstance(text, str) else ""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"must be a day, such as 2027-03-01, or '2027-03-01 20:00', not {quote(value)}") from None
+    time = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+class _Problem(Section):
+    directory: Annotated[str, Field(min_length=1)]
+    name: Annotated[str, Field(min_length=1)]
+    deadline: Annotated[str, BeforeValidator(_deadline)] = ""
+    gpus: tuple[Gpu, ...] = ()
+
+
+class _Set(Section):
+    name: str = ""
+    description: str = ""
+    deadline: Annotated[str, BeforeValidator(_deadline)] = ""
+    problems: tuple[_Problem, ...] = Field(min_length=1)
+
+
+@contextmanager
+def find_tasks(path: Path, name: str | None = None) -> Iterator[list[Found | Refusal]]:
+    """The tasks at a path, whatever it is; what had to be unpacked is gone when the block ends.
+
+    Args:
+        name: what to call the task.  Default: after its folder, or as its set says.
+
+    Raises:
+        TaskError: there is no reading it as any of the forms.
+    """
+    with TemporaryDirectory(prefix="pullrank-import-") as workshop:
+        yield list(_find(path, name, Path(workshop)))
+
+
+def _find(path: Path, name: str | None, workshop: Path) -> Iterator[Found | Refusal]:
+    if path.is_dir():
+        yield _folder(path, name)
+    elif not path.exists():
+        near = did_you_mean(path.name, (other.name for other in path.parent.glob("*")))
+        raise TaskError(f"{path}: no such file or folder{near}")
+    elif path.suffix in (".yml", ".yaml"):
+        yield from _set(path, name)
+    elif path.suffix == ".zip":
+        yield _zip(path, name, workshop)
+    elif path.suffix == ".py":
+        yield _single_file(path, name, workshop)
+    else:
+        raise TaskError(f"{path}: a task is a folder, a zip, a set's .yaml, or an old reference_code.py")
+
+
+def _folder(folder: Path, name: str | None) -> Found:
+    if not (folder / "task.yml").is_file():
+        sets = [file.name for file in sorted(folder.glob("*.y*ml"))]
+        hint = f"; is it a set? Name its file: {folder / sets[0]}" if sets else ""
+        raise TaskError(f"{display(folder)}: no task.yml in it{hint}")
+    folder = folder.resolve()
+    # KernelBot's tasks lie in problems/<set>/<task>, and share files up there.
+    return Found(name=name or task_name(folder.name), folder=folder, root=folder.parent.parent)
+
+
+def task_name(text: str) -> str:
+    """A name as ours are: `Grayscale v2` becomes `grayscale-v2`."""
+    return re.sub(r"[^a-z0-9_]+", "-", text.lower()).strip("-_") or text
+
+
+def _set(path: Path, name: str | None) -> Iterator[Found | Refusal]:
+    if name:
+        raise TaskError(f"{path}: --name is for one task; a set names its own")
+    faults = Faults(path)
+    values = read_yaml(path, faults)
+    problems = _read_set(values, faults) if values else None
+    if faults or not problems:
+        raise TaskError(str(faults))
+    names = [task_name(problem.name) for problem in problems.problems]
+    for number, problem in enumerate(problems.problems):
+        place = f"{display(path)}:{faults.lines['problems', number]}"
+        yield _problem(path, problem, problems.deadline, place, is_second=names[number] in names[:number])
+
+
+def _read_set(values: dict[str, Any], faults: Faults) -> _Set | None:
+    try:
+        return _Set.model_validate(values)
+    except ValidationError as error:
+        faults.add_all(error, _Set)
+    return None
+
+
+def _problem(path: Path, problem: _Problem, deadline: str, place: str, *, is_second: bool) -> Found | Refusal:
+    name, folder = task_name(problem.name), (path.parent / problem.directory).resolve()
+    reason = ""
+    if not folder.is_relative_to(path.parent.resolve()):
+        reason = f"'{problem.directory}' leads out of {path.parent.resolve().name}/"
+    elif not (folder / "task.yml").is_file():
+        near = did_you_mean(folder.name, (other.parent.name for other in folder.parent.glob("*/task.yml")))
+        reason = f"no task.yml in '{problem.directory}'{near}"
+    elif is_second:
+        reason = "its name stands twice in the set"
+    if reason:
+        return Refusal(name=name, reason=f"{place}: {reason}")
+    root = path.parent.resolve()
+    return Found(name=name, folder=folder, root=root, gpus=problem.gpus, deadline=problem.deadline or deadline)
+
+
+def _zip(path: Path, name: str | None, workshop: Path) -> Found:
+    unpack(path, workshop)
+    found = sorted(file.parent for file in workshop.rglob("task.yml"))
+    if len(found) != 1:
+        places = ", ".join(f"{folder.relative_to(workshop)}/task.yml" for folder in found)
+        what = f"{len(found)} tasks: {places}; pack one, or unpack it and import one by one" if found else "no task.yml"
+        raise TaskError(f"{path}: {what}")
+    own = path.stem if found[0] == workshop else found[0].name
+    return Found(name=name or task_name(own), folder=found[0], root=workshop, shown=str(path))
+
+
+def _single_file(path: Path, name: str | None, workshop: Path) -> Found:
+    """A reference without a task.yml: one test and one benchmark, each a call of generate_input without arguments."""
+    source = path.read_bytes()
+    if missing := [function for function in FUNCTIONS if function not in names_of(source)]:
+        raise TaskError(f"{path}: no {', '.join(missing)}; a task in one file defines {', '.join(FUNCTIONS)}")
+    if required := [word for word in required_arguments(source, "generate_input") if word != "seed"]:
+        raise TaskError(
+            f"{path}: generate_input asks for {', '.join(required)}, and one file names no cases; "
+            "make a folder of it, with a task.yml that lists tests and benchmarks"
+        )
+    if not name:
+        raise TaskError(f"{path}: one file does not say what the task is called; add --name NAME")
+    folder = workshop / "task"
+    folder.mkdir()
+    (folder / "task.yml").write_bytes(_OLD_TASK_YML)
+    (folder / "reference.py").write_bytes(source)
+    beside = path.parent / "task.py"
+    (folder / "task.py").write_bytes(beside.read_bytes() if beside.is_file() else _OLD_TASK)
+    return Found(name=name, folder=folder, root=workshop, shown=str(path))

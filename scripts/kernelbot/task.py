@@ -1,0 +1,170 @@
+"""One task in KernelBot's layout, made into the files of one of ours.  Nothing of it is run.
+
+    theirs, as read                            ours, all in one folder
+      keys                                       task.yml    with ranking_by, gpus and evaluator said aloud
+      files, templates                           under one name each; what lay outside lies beside
+      eval.py                                    only where nobody else can judge (`kind`)
+      solutions                                  examples/accepted/*, examples/wrong_answer/*
+
+A task that the referee judges needs an accepted and a wrong example.  Where it brings none, its own reference is the
+first, and zeros in the shapes of its answer are the second.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from harness.errors import TaskError
+from harness.faults import display
+from harness.task_values import SUBMISSION
+from scripts.kernelbot.device_alias import cuda_lines, without_cuda
+from scripts.kernelbot.files import Found, Parts, read_parts
+from scripts.kernelbot.kind import why_script
+from scripts.tasks.writing import SCHEMA_LINE
+
+_ORDER = ("title", "description", "lang", "gpus", "deadline", "files", "evaluator", "config", "templates")
+_LEADERBOARD = re.compile(rb"^((?:#|//)!(?:POPCORN|PULLRANK)\s+leaderboard\s+)\S+", re.MULTILINE)
+_GPUS = re.compile(rb"^(?:#|//)!(?:POPCORN|PULLRANK)\s+gpus?\s.*\n", re.MULTILINE)
+
+_REFERENCE = '''
+
+def custom_kernel(data):
+    """What the reference does: the yardstick, until somebody writes a better one."""
+    return ref_kernel(data)
+'''
+_ZEROS = '''
+
+def custom_kernel(data):
+    """The right shapes, and nothing but zeros in them."""
+    return _zeros(ref_kernel(data))
+
+
+def _zeros(answer):
+    if isinstance(answer, dict):
+        return {key: _zeros(item) for key, item in answer.items()}
+    if isinstance(answer, (tuple, list)):
+        return type(answer)(map(_zeros, answer))
+    return answer.new_zeros(answer.shape) if hasattr(answer, "new_zeros") else None
+'''
+
+
+@dataclass(frozen=True, kw_only=True)
+class Converted:
+    """The files of our folder, and what there is to say about them."""
+
+    files: dict[str, bytes]
+    why_script: str = ""
+    from_outside: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def convert(found: Found, *, alias: bool = False) -> Converted:
+    """Make one of our tasks of one of theirs.
+
+    Args:
+        alias: rewrite its code from cuda to cpu; such a task never ranks.
+
+    Raises:
+        TaskError: all that keeps it from being one, a line for each fault.
+    """
+    parts = read_parts(found)
+    why = why_script(parts.keys, parts.files, [text for name, text in parts.starters.items() if name.endswith(".py")])
+    gpus = ("CPU",) if alias else _gpus(found, parts)
+    if why and parts.lang == "py" and parts.main not in parts.files:
+        raise TaskError(f"{_place(found)}: the referee cannot judge it ({why}), and it brings no program that does")
+    files = dict(parts.files) if why else {name: text for name, text in parts.files.items() if name != parts.main}
+    starters = {**({} if why else _missing_examples(parts)), **parts.starters}
+    starters = {name: _for_this_task(text, found.name) for name, text in starters.items()}
+    everything = {name: without_cuda(text) if alias else text for name, text in (files | starters).items()}
+    return Converted(
+        files={"task.yml": _task_yml(found, parts, list(files), gpus, why, alias).encode(), **everything},
+        why_script=why,
+        from_outside=tuple(source for source in parts.from_outside if why or not source.endswith(f"/{parts.main}")),
+        notes=tuple(_left_on_cuda(everything)) if alias else (),
+    )
+
+
+def _place(found: Found) -> str:
+    return display(found.folder / "task.yml")
+
+
+def _gpus(found: Found, parts: Parts) -> tuple[str, ...]:
+    """The set file's boards, else the task's own; CPU only for code that no GPU is named in."""
+    if gpus := found.gpus or tuple(parts.keys.get("gpus", ())):
+        return gpus
+    if parts.lang == "cu":
+        raise TaskError(f"{_place(found)}: nothing says for which GPU it is; name one: --gpu H100")
+    if at_fault := [f"{name}:{lines[0]}" for name, text in parts.files.items() if (lines := cuda_lines(text))]:
+        raise TaskError(
+            f"{_place(found)}: {', '.join(at_fault)} asks for cuda, and nothing says for which GPU; "
+            "name one: --gpu H100. To try it without a GPU: --device-alias cuda=cpu"
+        )
+    return ("CPU",)
+
+
+def _missing_examples(parts: Parts) -> dict[str, bytes]:
+    made = {"accepted": ("reference.py", _REFERENCE), "wrong_answer": ("zeros.py", _ZEROS)}
+    reference = parts.files["reference.py"].rstrip(b"\n") + b"\n"
+    return {
+        f"examples/{verdict}/{name}": b"#!POPCORN leaderboard here\n" + reference + text.encode()
+        for verdict, (name, text) in made.items()
+        if not any(where.startswith(f"examples/{verdict}/") for where in parts.starters)
+    }
+
+
+def _for_this_task(source: bytes, name: str) -> bytes:
+    """Directives that name this task, and all of its boards."""
+    return _LEADERBOARD.sub(rb"\g<1>" + name.encode(), _GPUS.sub(b"", source))
+
+
+def _left_on_cuda(files: Mapping[str, bytes]) -> list[str]:
+    found = {name: cuda_lines(text) for name, text in files.items() if name.endswith(".py")}
+    return [f"{name}:{lines[0]} still asks torch for a GPU, and may fail" for name, lines in found.items() if lines]
+
+
+def _task_yml(found: Found, parts: Parts, files: list[str], gpus: tuple[str, ...], why: str, alias: bool) -> str:
+    own = {key: value for key, value in parts.keys.items() if key not in ("config", "evaluator")}
+    listed = [{"name": f"submission.{parts.lang}", "source": SUBMISSION}]
+    values = own | {
+        "gpus": list(gpus),
+        "deadline": found.deadline or own.get("deadline"),
+        "description": _trimmed(own.get("description")),
+        "files": [*listed, *({"name": name, "source": name} for name in files)],
+        "evaluator": "script" if why else None,
+        "config": parts.keys.get("config") if why else None,
+        "templates": parts.templates,
+        # Said aloud: without the key it meant `last` there, and means `geom` here.
+        "ranking_by": own.get("ranking_by", "last"),
+        "device_alias": {"cuda": "cpu"} if alias else None,
+    }
+    ordered = {key: values[key] for key in dict.fromkeys((*_ORDER, *values)) if values.get(key) not in (None, {})}
+    return f"{SCHEMA_LINE}# Imported by `pullrank task import`.\n{_dump(ordered)}"
+
+
+def _trimmed(text: str | None) -> str | None:
+    """Without the spaces at the ends of lines that would keep YAML from writing it as a block."""
+    lines = [line.rstrip() for line in text.strip().splitlines()] if text else []
+    return "\n".join(lines) + "\n" * (len(lines) > 1) or None
+
+
+class _Dumper(yaml.SafeDumper):
+    """YAML as people write it: long texts as blocks, and no anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def _dump(values: dict[str, Any]) -> str:
+    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None)

@@ -1,0 +1,250 @@
+"""The ledger: a folder of facts, one file each, added and never changed.
+
+    judgements/<task>/<gpu>/<login>/<pull request>-<head12>-<request id>.json      ranked judgements
+    requests/<yyyy-mm-dd>/<user id>-<request id>.json                              what was asked for
+    requests/<yyyy-mm-dd>/<user id>-<request id>.ended.json                        and how it ended
+    accounts/<user id>.json                                                        who was first seen, and when
+    moderation/<yyyy-mm-dd>-<id>.json                                              what maintainers decided
+
+Off GitHub there is no pull request and no head: `local` and the file's own digest stand for them.  What is
+read here may have been torn by a crash or edited by a hand: such a file, or a folder that cannot be read, is
+named and left out, and the rest is read as if it were not there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import date
+from itertools import filterfalse, groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from harness.judgement import MAX_BYTES, Judgement, JudgementError, Mode
+from scripts.ledger.facts import (
+    Fact,
+    FactError,
+    FactExists,
+    LedgerError,
+    LedgerFault,
+    find_files,
+    read_facts,
+    read_plain,
+    write_new,
+)
+from scripts.ledger.moderation import KnownAccount, Moderation
+from scripts.ledger.request import Ending, Request
+
+__all__ = ["Found", "Ledger", "LedgerContents", "LedgerError", "LedgerFault", "RequestStatus"]
+
+T = TypeVar("T")
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerContents:
+    """`judgements` in ledger order: as they finished, and by path where two finished at once."""
+
+    judgements: tuple[Judgement, ...]
+    faults: tuple[LedgerFault, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found(Generic[T]):
+    """What was read, in the order of its times, and what could not be."""
+
+    facts: tuple[T, ...]
+    faults: tuple[LedgerFault, ...]
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.facts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestStatus:
+    """A request and what became of it."""
+
+    request: Request
+    ending: Ending | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.ending is None
+
+
+class Ledger:
+    """A ledger in the folder `path`, which need not exist before the first fact."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    # Judgements.
+
+    def append(self, judgement: Judgement, request_id: str) -> Path:
+        """Add a judgement: whole or not at all, and never over another.
+
+        Raises:
+            LedgerError: it is not a ranked one, the request's id is no name for a file, or the file exists.
+        """
+        if judgement.mode is not Mode.RANKED:
+            raise LedgerError(f"only ranked judgements are kept in a ledger, not one of mode '{judgement.mode}'")
+        if not _REQUEST_ID.fullmatch(request_id):
+            raise LedgerError(f"{request_id!r} cannot be a request's id: letters, digits, '.', '_' and '-', at most 64")
+        path = self.path / "judgements" / _folder_of(judgement) / f"{_prefix_of(judgement)}{request_id}.json"
+        write_new(path, judgement.to_json().encode(), workshop=self.path)
+        return path
+
+    def judgements(self, task: str | None = None, gpu: str | None = None) -> LedgerContents:
+        """All judgements, or those of one task, one GPU, or both; and every file among them that is none."""
+        faults: list[LedgerFault] = []
+        paths = [path for path in find_files(self.path, "judgements", faults) if _may_concern(path, task, gpu)]
+        contents = self._read_judgements(paths)
+        faults = [fault for fault in faults if _may_concern(fault.path, task, gpu)]
+        return replace(contents, faults=(*faults, *contents.faults))
+
+    def judgements_by_board(self) -> Iterator[tuple[tuple[str, ...], LedgerContents]]:
+        """All judgements, one (task, GPU) after the other, so that memory holds one board's; the rest as faults."""
+        faults: list[LedgerFault] = []
+        for place, paths in groupby(find_files(self.path, "judgements", faults), key=lambda path: path.parts[1:3]):
+            yield place, self._read_judgements(paths)
+        if faults:
+            yield (), LedgerContents(judgements=(), faults=tuple(faults))
+
+    def _read_judgements(self, paths: Iterable[Path]) -> LedgerContents:
+        found: list[tuple[Judgement, Path]] = []
+        faults: list[LedgerFault] = []
+        known: dict[str, Path] = {}  # by checksum
+        for path in paths:
+            try:
+                judgement = _read_judgement(self.path / path, path)
+                first = known.setdefault(judgement.checksum, path)
+                if first != path:
+                    raise JudgementError(f"the same judgement as {first}")
+                found.append((judgement, path))
+            except (FactError, JudgementError) as error:
+                faults.append(LedgerFault(path=path, reason=str(error)))
+        found.sort(key=lambda pair: (pair[0].finished_at, pair[1]))
+        return LedgerContents(judgements=tuple(map(itemgetter(0), found)), faults=tuple(faults))
+
+    def has_judgement_of(self, request: Request) -> bool:
+        """Whether something stands where the judgement of a ranked request belongs."""
+        return (self.path / request.place_of_judgement).is_file()
+
+    def judgement_of(self, request: Request) -> Judgement | None:
+        """A ranked request's judgement; None if none is there, or none that can be read."""
+        try:
+            return Judgement.from_json(read_plain(self.path / request.place_of_judgement, MAX_BYTES))
+        except (FactError, JudgementError):
+            return None
+
+    # Requests.
+
+    def append_request(self, request: Request) -> bool:
+        """Add a request; False if it stands there, on whatever day: an event came twice, and the first one counts."""
+        if any(self.path.glob(f"requests/*/{request.place.name}")):
+            return False
+        return self._add(request.place, request)
+
+    def append_ending(self, request: Request, ending: Ending) -> bool:
+        """Say how a request ended; False if that was said before, and then what was said first holds."""
+        if ending.request != request.id:
+            raise LedgerError(f"the ending of {ending.request} does not end {request.id}")
+        return self._add(request.place_of_ending, ending)
+
+    def requests(self, since: date | None = None, user_id: int | None = None) -> Found[RequestStatus]:
+        """All requests, or those asked for on a day (in UTC) and later, or one author's; oldest first."""
+        faults: list[LedgerFault] = []
+        found_files = find_files(self.path, "requests", faults)
+        paths = [path for path in found_files if _is_of_day(path, since) and _is_of_author(path, user_id)]
+        endings = dict(read_facts(self.path, filter(_is_ending, paths), Ending, faults))
+        found: dict[str, RequestStatus] = {}
+        for path, request in self._asked(filterfalse(_is_ending, paths), faults):
+            ending = endings.pop(request.place_of_ending, None)
+            if request.id in found:
+                faults.append(LedgerFault(path=path, reason="the same was asked for before, and counts once"))
+            elif ending and ending.request != request.id:
+                faults.append(LedgerFault(path=request.place_of_ending, reason=f"the ending of {ending.request}"))
+                found[request.id] = RequestStatus(request=request)
+            else:
+                found[request.id] = RequestStatus(request=request, ending=ending)
+        faults += [LedgerFault(path=path, reason="ends a request that is not there") for path in endings]
+        return Found(facts=tuple(found.values()), faults=tuple(faults))
+
+    def _asked(self, paths: Iterable[Path], faults: list[LedgerFault]) -> list[tuple[Path, Request]]:
+        found = read_facts(self.path, paths, Request, faults)
+        return sorted(found, key=lambda pair: (pair[1].asked_at, pair[0]))
+
+    # People.
+
+    def append_account(self, account: KnownAccount) -> bool:
+        """Remember a participant; False if the account is known, and then what was first seen holds."""
+        return self._add(account.place, account)
+
+    def accounts(self) -> Found[KnownAccount]:
+        """All participants, in the order in which they came."""
+        faults: list[LedgerFault] = []
+        found = read_facts(self.path, find_files(self.path, "accounts", faults), KnownAccount, faults)
+        accounts = sorted((account for _, account in found), key=lambda one: (one.first_seen, one.user_id))
+        return Found(facts=tuple(accounts), faults=tuple(faults))
+
+    def append_moderation(self, decision: Moderation) -> bool:
+        """Add a maintainer's decision; False if one of its day and id stands there."""
+        return self._add(decision.place, decision)
+
+    def moderations(self) -> Found[Moderation]:
+        """All decisions, in the order in which they were taken."""
+        faults: list[LedgerFault] = []
+        found = read_facts(self.path, find_files(self.path, "moderation", faults), Moderation, faults)
+        decisions = sorted((decision for _, decision in found), key=lambda one: (one.at, one.id))
+        return Found(facts=tuple(decisions), faults=tuple(faults))
+
+    def _add(self, place: Path, fact: Fact) -> bool:
+        try:
+            write_new(self.path / place, fact.to_json().encode(), workshop=self.path)
+        except FactExists:
+            return False
+        return True
+
+
+def _is_ending(path: Path) -> bool:
+    return path.name.endswith(".ended.json")
+
+
+def _is_of_day(path: Path, since: date | None) -> bool:
+    return since is None or path.parts[1] >= since.isoformat()
+
+
+def _is_of_author(path: Path, user_id: int | None) -> bool:
+    return user_id is None or path.name.startswith(f"{user_id}-")
+
+
+def _may_concern(path: Path, task: str | None, gpu: str | None) -> bool:
+    """Whether what lies at a path of the ledger is of this task and GPU; a folder above them may hold their facts."""
+    return all(wanted in (None, part) for wanted, part in zip((task, gpu), path.parts[1:3], strict=False))
+
+
+def _folder_of(judgement: Judgement) -> Path:
+    return Path(judgement.task, judgement.gpu, judgement.submission.login)
+
+
+def _prefix_of(judgement: Judgement) -> str:
+    submission = judgement.submission
+    return f"{submission.pull_request or 'local'}-{(submission.head_sha or submission.digest)[:12]}-"
+
+
+def _read_judgement(file: Path, path: Path) -> Judgement:
+    """The judgement in `file`, which lies at `path` in the ledger, or an error that says why it is none."""
+    judgement = Judgement.from_json(read_plain(file, MAX_BYTES))
+    if judgement.mode is not Mode.RANKED:
+        raise JudgementError(f"of mode '{judgement.mode}'; only ranked judgements belong here")
+    expected = Path("judgements") / _folder_of(judgement)
+    if path.parent != expected:
+        raise JudgementError(f"its contents belong into {expected}/")
+    prefix = _prefix_of(judgement)
+    request_id = path.name.removeprefix(prefix).removesuffix(".json")
+    if path.name != f"{prefix}{request_id}.json" or not _REQUEST_ID.fullmatch(request_id):
+        raise JudgementError(f"its contents belong into a file named {prefix}<request id>.json")
+    return judgement

@@ -1,0 +1,113 @@
+"""Who takes part, and what maintainers decided about them: facts of the ledger, and what follows from them.
+
+    KnownAccount    a participant as first seen; a login can be renamed and taken by another, the numeric id stays
+    Moderation      one decision of a maintainer; a later one lifts it, nothing is deleted
+    Moderated       what holds now: a fold over the decisions in their order
+
+History of the formats
+    1   2026-11   first version
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import AwareDatetime, Field, PositiveInt, StringConstraints, model_validator
+
+from harness.judgement import Digest, Login, Name
+from scripts.ledger.facts import Fact
+
+
+class KnownAccount(Fact):
+    """A participant as first seen."""
+
+    format: Literal["pullrank-account"] = "pullrank-account"
+    version: Literal[1] = 1
+    user_id: PositiveInt
+    login: Login
+    first_seen: AwareDatetime
+
+    @property
+    def place(self) -> Path:
+        return Path("accounts", f"{self.user_id}.json")
+
+
+def find_owner(accounts: Iterable[KnownAccount], login: str) -> KnownAccount | None:
+    """Whose the folder of a login is: the first who was seen under it, whoever bears it today."""
+    owners = [account for account in accounts if account.login.casefold() == login.casefold()]
+    return min(owners, key=lambda account: (account.first_seen, account.user_id), default=None)
+
+
+class Action(StrEnum):
+    """`ban` and `unban` an author; `hold` a judgement back and `release` it; `disqualify` one and `restore` it."""
+
+    BAN = "ban"
+    UNBAN = "unban"
+    DISQUALIFY = "disqualify"
+    RESTORE = "restore"
+    HOLD = "hold"
+    RELEASE = "release"
+
+
+class Moderation(Fact):
+    """One decision.  An author is meant by numeric id, a judgement by its checksum."""
+
+    format: Literal["pullrank-moderation"] = "pullrank-moderation"
+    version: Literal[1] = 1
+    id: Name
+    action: Action
+    user_id: PositiveInt | None = None
+    login: Login | None = Field(default=None, description="of user_id at that time; for people")
+    judgement: Digest | None = None
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=500)]
+    by: PositiveInt = Field(description="numeric id of the maintainer")
+    at: AwareDatetime
+
+    @property
+    def place(self) -> Path:
+        return Path("moderation", f"{self.at.astimezone(UTC).date()}-{self.id}.json")
+
+    @model_validator(mode="after")
+    def _says_whom_or_what(self) -> Self:
+        about_author = self.action in (Action.BAN, Action.UNBAN)
+        if about_author != (self.user_id is not None) or about_author != (self.judgement is None):
+            raise ValueError("ban and unban name a user_id; all others name a judgement, and no user_id")
+        return self
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moderated:
+    """What holds now, with the decision that made it so."""
+
+    banned: dict[int, Moderation] = field(default_factory=dict)
+    disqualified: dict[str, Moderation] = field(default_factory=dict)
+    held: dict[str, Moderation] = field(default_factory=dict)
+
+    @classmethod
+    def after(cls, decisions: Iterable[Moderation]) -> Self:
+        """All decisions, folded in the order of their times."""
+        now = cls()
+        for decision in sorted(decisions, key=lambda one: (one.at, one.id)):
+            now._take(decision)
+        return now
+
+    def _take(self, decision: Moderation) -> None:
+        user_id, judgement = decision.user_id or 0, decision.judgement or ""
+        match decision.action:
+            case Action.BAN:
+                self.banned[user_id] = decision
+            case Action.UNBAN:
+                self.banned.pop(user_id, None)
+            case Action.DISQUALIFY:
+                self.disqualified[judgement] = decision
+            case Action.RESTORE:
+                self.disqualified.pop(judgement, None)
+            case Action.HOLD:
+                self.held[judgement] = decision
+            case Action.RELEASE:
+                self.held.pop(judgement, None)

@@ -1,0 +1,93 @@
+"""Which files of the ledger somebody needs, told by their names alone: a clone fetches the contents of those only.
+
+    with LedgerBranch(url, wanted=either(under("accounts"), requests_of(7))) as branch:
+        branch.check_out(boards([("vectoradd", "H100")]))
+
+A `Choice` picks some names of all that there are; how facts are named stands in `scripts/ledger/ledger.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from datetime import date
+from pathlib import PurePosixPath
+
+Choice = Callable[[Collection[str]], Iterable[str]]
+
+ENDED = ".ended.json"
+
+
+def everything(names: Collection[str]) -> Iterable[str]:
+    return names
+
+
+def either(*choices: Choice) -> Choice:
+    """What any of them picks."""
+    return lambda names: (name for choose in choices for name in choose(names))
+
+
+def under(*folders: str) -> Choice:
+    """All that lies in some folders: `requests/2026-11-02`, `accounts`."""
+    starts = tuple(f"{folder}/" for folder in folders)
+    return lambda names: (name for name in names if name.startswith(starts))
+
+
+def boards(names: Iterable[tuple[str, str]]) -> Choice:
+    """The judgements of some boards, by task and GPU."""
+    return under(*(f"judgements/{task}/{gpu}" for task, gpu in names))
+
+
+def requests_of(user_id: int) -> Choice:
+    """An author's requests and their endings."""
+    return lambda names: (name for name in _requests(names) if _author(name) == str(user_id))
+
+
+def requests_of_author_of(request_id: str) -> Choice:
+    """A request's, and all others of its author's."""
+
+    def choose(names: Collection[str]) -> Iterator[str]:
+        requests = list(_requests(names))
+        authors = {_author(name) for name in requests if _request_id(name) == request_id}
+        return (name for name in requests if _author(name) in authors)
+
+    return choose
+
+
+def requests_of_pulls(numbers: Collection[int]) -> Choice:
+    """What was asked for in some pull requests."""
+    wanted = set(map(str, numbers))
+    return lambda names: (name for name in _requests(names) if _request_id(name).partition("-")[0] in wanted)
+
+
+def open_requests(names: Collection[str]) -> Iterator[str]:
+    """What has not ended."""
+    requests = set(_requests(names))
+    return (name for name in requests if not name.endswith(ENDED) and _ending_of(name) not in requests)
+
+
+def requests_since(day: date) -> Choice:
+    """What was asked for on a day (in UTC) and later."""
+    first = f"requests/{day.isoformat()}"
+    return lambda names: (name for name in _requests(names) if name >= first)
+
+
+def boards_in(names: Iterable[str]) -> set[tuple[str, str]]:
+    """Task and GPU of all boards that have a judgement."""
+    parts = (PurePosixPath(name).parts for name in names if name.startswith("judgements/"))
+    return {(part[1], part[2]) for part in parts if len(part) > 3}
+
+
+def _requests(names: Iterable[str]) -> Iterator[str]:
+    return (name for name in names if name.startswith("requests/"))
+
+
+def _author(name: str) -> str:
+    return name.rpartition("/")[2].partition("-")[0]
+
+
+def _request_id(name: str) -> str:
+    return name.rpartition("/")[2].partition("-")[2].removesuffix(".json").removesuffix(".ended")
+
+
+def _ending_of(name: str) -> str:
+    return name.removesuffix(".json") + ENDED

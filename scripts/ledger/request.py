@@ -1,0 +1,128 @@
+"""What was asked for, and how it ended: two small JSON files in the ledger, both written once.
+
+    Request   ── asked ──▶  open  ── Ending ──▶  judged | superseded | cancelled | failed
+
+Nothing here is ever changed: an open request is one without an ending.  A request's id follows from what was
+asked, so that an event that arrives twice, or that the reconciler finds again, makes the same fact.
+
+History of the formats
+    1   2026-11   first version
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import AwareDatetime, Field, PositiveInt, model_validator
+
+from harness.judgement import Digest, Line, Login, Mode, Name, Sha
+from harness.verdict import Verdict
+from scripts.github.pulls import ACTIONS_BOT
+from scripts.ledger.facts import Fact
+
+MAX_GPU_NAME = 24
+"""Characters; so that a request's id fits into 64 whatever the numbers in it."""
+
+_ID = re.compile(
+    r"(?P<pull_request>[1-9][0-9]{0,9})-(?P<head>[0-9a-f]{12})-(?P<gpu>[A-Za-z0-9][A-Za-z0-9_.-]{0,23})"
+    rf"-(?P<mode>{'|'.join(Mode)})-(?P<attempt>[1-9][0-9]{{0,3}})"
+)
+
+
+def make_id(pull_request: int, head_sha: str, gpu: str, mode: Mode, attempt: int = 1) -> str:
+    """`12-0a1b2c3d4e5f-H100-ranked-1`; `attempt` counts the judgings of one head on one board in one mode."""
+    return f"{pull_request}-{head_sha[:12]}-{gpu}-{mode}-{attempt}"
+
+
+class Request(Fact):
+    """That a judging was asked for: by whom, of what, when."""
+
+    format: Literal["pullrank-request"] = "pullrank-request"
+    version: Literal[1] = 1
+    id: Name
+    user_id: PositiveInt = Field(description="the author's, whom the judging counts for")
+    login: Login
+    pull_request: PositiveInt
+    head_sha: Sha
+    blob_sha: Sha
+    task: Name
+    gpu: Name
+    mode: Mode
+    digest: Digest | None = Field(default=None, description="SHA-256 of the file, where it was read")
+    asked_at: AwareDatetime
+    asked_by: PositiveInt = Field(description="numeric id of whoever asked: the author, a maintainer, the bot")
+    reason: Line = ""
+
+    @property
+    def attempt(self) -> int:
+        return int(self.id.rpartition("-")[2])
+
+    @property
+    def day(self) -> date:
+        """The day that it was asked on, in UTC: the name of its folder in the ledger."""
+        return self.asked_at.astimezone(UTC).date()
+
+    @property
+    def place(self) -> Path:
+        return Path("requests", self.day.isoformat(), f"{self.user_id}-{self.id}.json")
+
+    @property
+    def place_of_ending(self) -> Path:
+        return self.place.with_suffix(".ended.json")
+
+    @property
+    def place_of_judgement(self) -> Path:
+        """Where the ledger keeps its judgement, if it is a ranked one."""
+        name = f"{self.pull_request}-{self.head_sha[:12]}-{self.id}.json"
+        return Path("judgements", self.task, self.gpu, self.login, name)
+
+    @property
+    def is_ranked(self) -> bool:
+        return self.mode is Mode.RANKED
+
+    @property
+    def is_rematch(self) -> bool:
+        """Whether the bot has asked by itself: for the duel of a row, whatever has become of its pull request."""
+        return self.asked_by == ACTIONS_BOT.id
+
+    @model_validator(mode="after")
+    def _has_the_id_that_follows(self) -> Self:
+        match = _ID.fullmatch(self.id)
+        if not match or self.id != make_id(self.pull_request, self.head_sha, self.gpu, self.mode, self.attempt):
+            raise ValueError("the id does not follow from pull request, head, GPU, mode and attempt")
+        return self
+
+
+class EndState(StrEnum):
+    """`judged`: with a verdict.  `failed`: ours (JE, lost runner), costs no quota, is judged again as a new attempt."""
+
+    JUDGED = "judged"
+    SUPERSEDED = "superseded"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+class Ending(Fact):
+    """How a request ended."""
+
+    format: Literal["pullrank-ending"] = "pullrank-ending"
+    version: Literal[1] = 1
+    request: Name
+    state: EndState
+    verdict: Verdict | None = None
+    seconds: Annotated[float, Field(ge=0, le=86_400)] = Field(
+        default=0.0, description="wall time that the judge's machine spent on it; counts for the quota"
+    )
+    at: AwareDatetime
+    note: Line = ""
+
+    @model_validator(mode="after")
+    def _has_a_verdict_exactly_if_judged(self) -> Self:
+        judged = self.verdict not in (None, Verdict.JUDGING_ERROR)
+        if judged != (self.state is EndState.JUDGED):
+            raise ValueError("a request has a verdict exactly if it was judged; a judging error is 'failed'")
+        return self

@@ -1,0 +1,126 @@
+"""`pullrank site`: build the leaderboard's pages, and look at them."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from scripts.repository import ROOT, SITE, TASKS, TITLE, require_ledger
+
+if TYPE_CHECKING:
+    from harness.judgement import Judgement
+
+
+@click.group()
+def site() -> None:
+    """Build the leaderboard's site, and look at it.
+
+    Example: pullrank site build && pullrank site serve
+    """
+
+
+@site.command()
+@click.option("--ledger", type=click.Path(path_type=Path), help="Folder of the ledger. Default: ledger/.")
+@click.option("--tasks", type=click.Path(path_type=Path), default=TASKS, help="Folder of the tasks. Default: tasks/.")
+@click.option(
+    "--submissions",
+    type=click.Path(path_type=Path),
+    default=ROOT,
+    help="Folder that holds submissions/. Default: here.",
+)
+@click.option("--out", type=click.Path(path_type=Path), default=SITE, help="Where to put the site. Default: _site/.")
+@click.option("--title", default=TITLE, show_default=True, help="Name of the competition.")
+@click.option("--allow-unwalled", is_flag=True, help="Rank what was judged without walls, too, and say so.")
+@click.option("--json", "as_json", is_flag=True, help="Print the build's report as JSON.")
+def build(
+    ledger: Path | None, tasks: Path, submissions: Path, out: Path, title: str, allow_unwalled: bool, as_json: bool
+) -> None:
+    """Build the site from tasks and ledger; what was there is replaced whole, or not at all.
+
+    Example: pullrank site build --ledger demo/ledger --out _site
+    """
+    from harness.task import load_tasks
+    from scripts.pages.publish import build_site
+
+    report = build_site(
+        load_tasks(tasks),
+        require_ledger(ledger),
+        out,
+        submissions=sources_in(submissions),
+        title=title,
+        allow_unwalled=allow_unwalled,
+    )
+    for fault in report.faults:
+        click.echo(f"left out: {fault}", err=True)
+    if as_json:
+        click.echo(json.dumps(asdict(report), default=str))
+    else:
+        click.echo(f"{out}: {report.pages} pages, {report.rows} rows, in {report.seconds:.1f} s")
+
+
+@site.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--judgements", default=1000, show_default=True, help="About how many, on all boards together.")
+@click.option("--authors", default=120, show_default=True, help="How many people take part.")
+@click.option("--seed", default=1, show_default=True, help="The same seed makes the same season.")
+def season(folder: Path, judgements: int, authors: int, seed: int) -> None:
+    """Make up a lively season in a new folder, and build its site, to look at.
+
+    Example: pullrank site season /tmp/season && pullrank site serve /tmp/season/_site
+    """
+    from scripts.pages.publish import build_site
+    from scripts.season.season import NOTICE, Size, make_season
+
+    made = make_season(folder, Size(judgements=judgements, authors=authors), seed)
+    report = build_site(
+        made.tasks,
+        made.ledger,
+        folder / "_site",
+        submissions=made.source_of,
+        title=made.settings.title,
+        description=made.settings.description,
+        notice=NOTICE,
+        gpus=made.settings.gpus,
+    )
+    click.echo(f"{folder / '_site'}: {report.pages} pages, {report.rows} rows, in {report.seconds:.1f} s")
+
+
+@site.command()
+@click.argument("folder", type=click.Path(path_type=Path), default=SITE)
+@click.option("--port", default=0, help="Port on 127.0.0.1. Default: any that is free.")
+def serve(folder: Path, port: int) -> None:
+    """Serve a built site to this machine's browsers until Ctrl-C.
+
+    Example: pullrank site serve _site --port 8000
+    """
+    serve_until_interrupted(folder, port)
+
+
+def serve_until_interrupted(folder: Path, port: int = 0) -> None:
+    """Serve `folder`, say where, and return at Ctrl-C: that is how one ends it."""
+    from scripts.pages.serve import site_server, url_of
+
+    with site_server(folder, port) as server, contextlib.suppress(KeyboardInterrupt):
+        click.echo(f"{url_of(server)}  (Ctrl-C ends it)")
+        server.serve_forever()
+
+
+def sources_in(folder: Path) -> Callable[[Judgement], str | None]:
+    """How a site gets at the judged files: from `submissions/`, where the very bytes that were judged lie there."""
+
+    def find_source(judgement: Judgement) -> str | None:
+        login = judgement.submission.login
+        for path in (folder / "submissions" / judgement.task / login).glob("submission.*"):
+            content = path.read_bytes()
+            if hashlib.sha256(content).hexdigest() == judgement.submission.digest:
+                return content.decode("utf-8", "replace")
+        return None
+
+    return find_source

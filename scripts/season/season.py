@@ -1,0 +1,162 @@
+"""A lively season that never was: tasks, thousands of valid judgements, duels, ties, editions, closed boards.
+
+    make_season(folder, size, seed)
+      tasks of this repository, on five GPUs          folder/tasks/
+      authors, each with files that get better        folder/submissions/, the newest of each
+      judgements in the real format                   folder/ledger/
+
+For tests of the site, for looking at it, and for measuring how long it takes to build.  The same seed gives the
+same bytes.  Nothing here is measured, and every login is made up.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from harness.errors import PullRankError
+from harness.judgement import Judgement
+from harness.task import Task, load_task
+from scripts.ledger.ledger import Ledger
+from scripts.repository import TASKS
+from scripts.season.cast import GPUS, SETTINGS, File, Kernel, logins
+from scripts.season.stage import Stage
+from scripts.settings import Settings, load_settings
+
+NOTICE = "Made up, from first to last: nobody here exists, and nothing here was measured."
+START = datetime(2026, 8, 24, 7, 30, tzinfo=UTC)
+LENGTH = timedelta(days=89)
+_PLAYED = ("matmul", "softmax", "attention", "prefixsum", "rmsnorm", "vectoradd", "histogram", "conv2d")
+_CLOSES_AFTER_DAYS = (210, 150, 120, 104, 130, 60, 45, None)
+_JUDGED_AGAIN = 0.12
+"""So often the same file is sent once more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """How much of everything; `judgements` of all boards together."""
+
+    tasks: int = 8
+    gpus: int = 5
+    authors: int = 300
+    judgements: int = 20_000
+
+    @property
+    def played_on(self) -> tuple[str, ...]:
+        """The CPU always: tasks have rules for it."""
+        return (*GPUS[: self.gpus - 1], GPUS[-1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Season:
+    """What was made.  `sources` are all files that were ever judged, by digest."""
+
+    tasks: tuple[Task, ...]
+    ledger: Ledger
+    settings: Settings
+    sources: dict[str, str]
+
+    def source_of(self, judgement: Judgement) -> str | None:
+        return self.sources.get(judgement.submission.digest)
+
+
+@dataclass(kw_only=True)
+class _Author:
+    login: str
+    user_id: int
+    skill: float
+    zeal: float
+    gpus: tuple[str, ...]
+    kernels: dict[str, Kernel] = field(default_factory=dict)
+    files: dict[str, list[File]] = field(default_factory=dict)
+
+
+def make_season(folder: Path, size: Size | None = None, seed: int = 1) -> Season:
+    """Make a season in `folder`.
+
+    Raises:
+        PullRankError: something lies there.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise PullRankError(f"{folder} is not empty; a season wants a folder of its own")
+    size, dice = size or Size(), random.Random(seed)
+    (folder / "ledger").mkdir(parents=True, exist_ok=True)
+    (folder / "pullrank.yml").write_text(SETTINGS)
+    settings = load_settings(folder / "pullrank.yml")
+    tasks = tuple(_copy_task(folder, index, size) for index in range(min(size.tasks, len(_PLAYED))))
+    authors = [_new_author(login, index, size, dice) for index, login in enumerate(logins(size.authors, dice), start=1)]
+    season = Season(tasks=tasks, ledger=Ledger(folder / "ledger"), settings=settings, sources={})
+    for index, task in enumerate(tasks):
+        _play(season, task, authors, size.judgements // len(tasks), random.Random(f"{seed} {task.name}"), index)
+    _write_submissions(folder, tasks, authors)
+    return season
+
+
+def _copy_task(folder: Path, index: int, size: Size) -> Task:
+    name, days = _PLAYED[index], _CLOSES_AFTER_DAYS[index]
+    shutil.copytree(TASKS / name, folder / "tasks" / name)
+    path = folder / "tasks" / name / "task.yml"
+    closes = f"\ndeadline: {START + timedelta(days=days):%Y-%m-%dT18:00:00Z}" if days else ""
+    gpus = f"gpus: [{', '.join(size.played_on)}]{closes}"
+    path.write_text(re.sub(r"^gpus:.*$", gpus, path.read_text("utf-8"), count=1, flags=re.MULTILINE), "utf-8")
+    return load_task(path.parent)
+
+
+def _new_author(login: str, index: int, size: Size, dice: random.Random) -> _Author:
+    gpus = tuple(gpu for gpu in size.played_on if dice.random() < 0.55) or size.played_on[:1]
+    skill = dice.betavariate(4.5, 1.6)
+    return _Author(login=login, user_id=9_000_000 + index, skill=skill, zeal=dice.paretovariate(1.3), gpus=gpus)
+
+
+def _write_submissions(folder: Path, tasks: tuple[Task, ...], authors: list[_Author]) -> None:
+    for task in tasks:
+        for author in authors:
+            if files := author.files.get(task.name):
+                path = folder / "submissions" / task.name / author.login / task.submission_name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(files[-1].text, "utf-8")
+
+
+# One task's season.
+
+
+def _play(season: Season, task: Task, authors: list[_Author], wanted: int, dice: random.Random, index: int) -> None:
+    stages = {board.gpu: Stage(season.settings, board, began_anew=index == 1) for board in task.boards}
+    if index == len(_PLAYED) - 1:
+        stages.pop(GPUS[-1], None)  # A board that nobody has entered yet.
+    end = min(LENGTH, timedelta(days=_CLOSES_AFTER_DAYS[index] or LENGTH.days))
+    for number, moment in enumerate(_moments(authors, wanted, dice), start=1):
+        author = dice.choices(authors, [one.zeal for one in authors])[0]
+        file = _next_file(author, task, number, moment, dice)
+        season.sources.setdefault(file.digest, file.text)
+        for gpu in (gpu for gpu in author.gpus if gpu in stages):
+            at = START + end * moment + timedelta(minutes=3 * GPUS.index(gpu))
+            season.ledger.append(stages[gpu].judge(file, at, moment), f"{file.number}-{number}-{gpu}")
+
+
+def _moments(authors: list[_Author], wanted: int, dice: random.Random) -> list[float]:
+    """When files are sent, as shares of the season, more towards its end; each is judged on its author's GPUs."""
+    boards = sum(one.zeal * len(one.gpus) for one in authors) / sum(one.zeal for one in authors)
+    return sorted(dice.random() ** 0.8 for _ in range(max(1, round(wanted / boards))))
+
+
+def _next_file(author: _Author, task: Task, number: int, moment: float, dice: random.Random) -> File:
+    """A new version, or, now and then, the last one once more."""
+    files = author.files.setdefault(task.name, [])
+    if files and dice.random() < _JUDGED_AGAIN:
+        return files[-1]
+    kernel = author.kernels.setdefault(task.name, Kernel(task.name, author.login, dice))
+    before = files[-1].quality if files else 0.0
+    reached = author.skill * (0.75 + 0.25 * moment) * (1 - 0.5 ** (len(files) + 1)) + dice.gauss(0, 0.03)
+    quality = min(max(reached, before + dice.gauss(0.01, 0.02)), 0.995)
+    files.append(
+        File(
+            login=author.login, user_id=author.user_id, number=100 + number, text=kernel.next_version(),
+            language=kernel.language, quality=max(quality, 0.02),
+        )
+    )  # fmt: skip
+    return files[-1]

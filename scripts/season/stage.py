@@ -1,0 +1,198 @@
+"""One board of a made-up season: how long a file takes there, and whom it has to duel.
+
+The best that can be reached lies a little above the hardware's floor; the anchor is several times slower, and a file
+lies between the two by its quality.  Who stands first is followed roughly: where the true standings differ, they say
+that a duel is due, as they do in life.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from datetime import datetime, timedelta
+
+from harness.judgement import (
+    CaseKind,
+    CaseResult,
+    Claim,
+    Duel,
+    DuelCase,
+    HarnessInfo,
+    Judgement,
+    Mode,
+    Run,
+    SandboxInfo,
+    SubmissionInfo,
+    Timing,
+)
+from harness.stats import Interval, beats, duel_interval, is_faster, score
+from harness.task import Board, Case
+from harness.verdict import Verdict
+from scripts.roofline import find_floors_us
+from scripts.season.cast import LAUNCH_US, File, machine_of
+from scripts.settings import Settings
+
+_PAIRS, _SAMPLES, _BLOCKS = 6, 10, 8
+_FAILS = 0.04
+_OLD_EDITION_UNTIL = 0.12
+_SPREAD, _DRIFT, _STALL = 0.006, 0.004, 0.004
+"""Between the samples of a run, between runs (both as shares), and how often a sample is a stall."""
+
+
+class Stage:
+    """A board while its season is played; `began_anew`: its edition changed after the first days."""
+
+    def __init__(self, settings: Settings, board: Board, *, began_anew: bool) -> None:
+        self._board, self._began_anew = board, began_anew
+        dice = random.Random(f"{board.task.name} {board.gpu}")
+        floors = find_floors_us(board, settings.gpus.get(board.gpu)) or (50.0,) * len(board.benchmarks)
+        launch = LAUNCH_US.get(board.gpu, 3.0)
+        self._best_us = [launch + floor * dice.uniform(1.12, 1.6) for floor in floors]
+        self._anchor_us = [best * dice.uniform(3.5, 7.5) for best in self._best_us]
+        self._standing: dict[str, tuple[File, Interval]] = {}
+        self._champion: str | None = None
+
+    def judge(self, file: File, at: datetime, moment: float) -> Judgement:
+        """The judgement of a file that comes at `at`, after the share `moment` of the season."""
+        dice = random.Random(f"{self._board.task.name} {self._board.gpu} {file.digest} {at}")
+        is_old = self._began_anew and moment < _OLD_EDITION_UNTIL
+        fails = dice.random() < _FAILS
+        cases = list(self._cases(file, dice, fails=fails))
+        duel = None if is_old or fails else self._enter(file, cases, dice)
+        return self._judgement(file, at, tuple(cases), duel, dice, is_old=is_old)
+
+    def _cases(self, file: File, dice: random.Random, *, fails: bool) -> list[CaseResult]:
+        board = self._board
+        cases = [CaseResult(kind=CaseKind.BUILD, params={}, verdict=Verdict.ACCEPTED, seconds=dice.uniform(1, 9))]
+        cases += [_tested(case, dice, fails=fails and case is board.tests[-1]) for case in board.tests]
+        if not fails:
+            cases += [self._timed(file, index, case, dice) for index, case in enumerate(board.benchmarks)]
+        return cases
+
+    def _timed(self, file: File, index: int, case: Case, dice: random.Random) -> CaseResult:
+        anchor_us = self._anchor_us[index] * math.exp(dice.gauss(0, 0.02))
+        true_us = self._true_us(file, index)
+        steady = dice.random() > 0.05
+        timing = Timing.of(
+            _runs(true_us, dice, side=0, count=_PAIRS),
+            _runs(anchor_us, dice, side=1, count=_PAIRS),
+            overhead_us=2.0,
+            bound_us=4.5,
+            steady=steady,
+            note="" if steady else "The interval is still ±1.4 %: the machine was busy. Judge again in a quiet hour.",
+        )
+        params = {**case.params, "seed": dice.getrandbits(62)}
+        return CaseResult(
+            kind=CaseKind.BENCHMARK, params=params, verdict=Verdict.ACCEPTED, seconds=dice.uniform(2, 11), timing=timing
+        )
+
+    def _true_us(self, file: File, index: int) -> float:
+        """Between a slow start and the best, by quality, with what an author is good at."""
+        best, slow = self._best_us[index], self._anchor_us[index] * 1.3
+        taste = random.Random(f"{file.login} {index}").gauss(0, 0.16) * (1 - file.quality)
+        return best * math.exp(math.log(slow / best) * (1 - file.quality) + taste)
+
+    # Who is first.
+
+    def _enter(self, file: File, cases: list[CaseResult], dice: random.Random) -> Duel | None:
+        mine = self._score(cases)
+        before = self._standing.get(file.login)
+        if before is None or beats(mine, before[1]):
+            self._standing[file.login] = (file, mine)
+        if self._champion is None:
+            self._champion = file.login
+        first, theirs = self._standing[self._champion]
+        if first.login == file.login or mine.value > theirs.value * 1.004:
+            return None
+        duel = self._duel(file, first, dice)
+        if duel.won:
+            self._champion = file.login
+            self._standing[file.login] = (file, mine)
+        return duel
+
+    def _score(self, cases: list[CaseResult]) -> Interval:
+        ratios = [case.timing.ratio for case in cases if case.timing]
+        times = [ratio.scaled(us) for ratio, us in zip(ratios, self._anchor_us, strict=True)]
+        return score(times, self._board.ranking_by)
+
+    def _duel(self, file: File, first: File, dice: random.Random) -> Duel:
+        cases = tuple(
+            DuelCase(
+                params={**case.params, "seed": dice.getrandbits(62)},
+                challenger=_runs(self._true_us(file, index), dice, side=0, count=2 * _BLOCKS),
+                champion=_runs(self._true_us(first, index), dice, side=1, count=2 * _BLOCKS),
+            )
+            for index, case in enumerate(self._board.benchmarks)
+        )
+        blocks = zip(*(case.block_times_us for case in cases), strict=True)
+        ratios = [math.exp(sum(math.log(a / b) for a, b in block) / len(block)) for block in blocks]
+        ratio = duel_interval(ratios)
+        return Duel(opponent=first.login, opponent_digest=first.digest, cases=cases, ratio=ratio, won=is_faster(ratio))
+
+    def _judgement(
+        self,
+        file: File,
+        at: datetime,
+        cases: tuple[CaseResult, ...],
+        duel: Duel | None,
+        dice: random.Random,
+        *,
+        is_old: bool,
+    ) -> Judgement:
+        board, failed = self._board, cases[-1].verdict is not Verdict.ACCEPTED
+        return Judgement(
+            task=board.task.name,
+            edition=hashlib.sha256(b"before the tolerance was mended").hexdigest() if is_old else board.edition,
+            gpu=board.gpu,
+            mode=Mode.RANKED,
+            submission=SubmissionInfo(
+                login=file.login,
+                user_id=file.user_id,
+                pull_request=file.number,
+                head_sha=hashlib.sha1(file.text.encode(), usedforsecurity=False).hexdigest(),
+                digest=file.digest,
+                lines=file.text.count("\n"),
+                language=file.language,
+            ),
+            verdict=cases[-1].verdict,
+            message=cases[-1].message if failed else "",
+            cases=cases,
+            duel=duel,
+            claim=Claim.BOUNDED if board.gpu == "CPU" else Claim.INSIDE_TIMED,
+            machine=machine_of(board.gpu, dice),
+            sandbox=SandboxInfo(kind="bubblewrap", stop="freezer"),
+            harness=HarnessInfo(version="0.1.0", method=1, digest="5" * 64),
+            started_at=at - timedelta(seconds=dice.randint(40, 160)),
+            finished_at=at,
+            run_url=None,
+            log="warming up\n" if dice.random() < 0.1 else "",
+        )
+
+
+def _tested(case: Case, dice: random.Random, *, fails: bool) -> CaseResult:
+    return CaseResult(
+        kind=CaseKind.TEST,
+        params=dict(case.params),
+        verdict=Verdict.WRONG_ANSWER if fails else Verdict.ACCEPTED,
+        message="output[3, 17] is 1.0312, expected 1.0000 (allowed 0.0011); 48 of 65536 differ" if fails else "",
+        seconds=dice.uniform(0.01, 0.4),
+        seed=dice.getrandbits(62),
+    )
+
+
+def _runs(centre_us: float, dice: random.Random, *, side: int, count: int) -> tuple[Run, ...]:
+    return tuple(_run(centre_us, dice, order=2 * index + side) for index in range(count))
+
+
+def _run(centre_us: float, dice: random.Random, *, order: int) -> Run:
+    mine = centre_us * math.exp(dice.gauss(0, _DRIFT))
+    samples = [mine * (1 + abs(dice.gauss(0, _SPREAD))) for _ in range(_SAMPLES)]
+    if dice.random() < _STALL * _SAMPLES:
+        samples[dice.randrange(_SAMPLES)] += dice.uniform(0.2, 4) * mine
+    return Run(
+        order=order,
+        warmups_us=(round(mine * 1.7, 4), round(mine * 1.05, 4)),
+        samples_us=tuple(round(sample, 4) for sample in samples),
+        seeds=tuple(dice.getrandbits(62) for _ in range(_SAMPLES + 2)),
+    )

@@ -1,0 +1,236 @@
+"""The kinds of settings that a repository has, and how each is looked at and set.
+
+    look     what is wrong with it as it is now; nothing if it is as it must be
+    mend     sets it; what an organiser added stays
+
+`scripts/setup/plan.py` decides, `scripts/github/admin.py` talks to GitHub, `scripts/setup/settings.py` names them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import quote
+
+from scripts.github.admin import Admin, Hidden
+from scripts.ledger.branch import LedgerBranch
+from scripts.setup.plan import (
+    LABELS,
+    LEDGER,
+    MAIN,
+    SELECTED_ACTIONS,
+    SITE,
+    Json,
+    find_differences,
+    find_environment_faults,
+    find_idle,
+    find_policy,
+    find_policy_faults,
+    find_ruleset_faults,
+    find_workflow_faults,
+    mend_actions,
+    mend_environment,
+    mend_policy,
+    mend_ruleset,
+    mend_selected,
+)
+
+PERMISSIONS = "/actions/permissions"
+SELECTED = "/actions/permissions/selected-actions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """A setting for people.  `right` is the permission that a fine-grained token needs, read and write."""
+
+    name: str
+    must: str
+    right: str
+    clicks: str
+
+
+class Setting(Protocol):
+    @property
+    def about(self) -> About: ...
+
+    def look(self, admin: Admin) -> list[str]: ...
+
+    def mend(self, admin: Admin) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fields:
+    """Fields of one object."""
+
+    about: About
+    path: str
+    wanted: Json
+    method: str = "PUT"
+
+    def look(self, admin: Admin) -> list[str]:
+        seen = admin.read(self.path)
+        if not self.wanted.keys() <= seen.keys():
+            raise Hidden(f"GitHub does not tell {', '.join(self.wanted)} to this account")
+        return find_differences(seen, self.wanted)
+
+    def mend(self, admin: Admin) -> None:
+        admin.write(self.method, self.path, self.wanted)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Branch:
+    """The default branch; it is renamed by people, if at all."""
+
+    about: About
+
+    def look(self, admin: Admin) -> list[str]:
+        return [] if admin.default_branch == MAIN else [f"it is '{admin.default_branch}'"]
+
+    def mend(self, admin: Admin) -> None:
+        """Nothing: others have clones and pull requests of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workflows:
+    about: About
+
+    def look(self, admin: Admin) -> list[str]:
+        return find_workflow_faults(admin.workflows())
+
+    def mend(self, admin: Admin) -> None:
+        for name in find_idle(admin.workflows()):
+            admin.write("PUT", f"/actions/workflows/{name}/enable")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Actions:
+    """Which actions may run.  GitHub tells which are selected only where that is the policy."""
+
+    about: About
+
+    def look(self, admin: Admin) -> list[str]:
+        seen = admin.read(PERMISSIONS)
+        return find_differences(seen, mend_actions(seen)) or find_differences(admin.read(SELECTED), SELECTED_ACTIONS)
+
+    def mend(self, admin: Admin) -> None:
+        # Twice, for where Actions are off, GitHub tells nothing else about them.
+        for _ in range(2):
+            seen = admin.read(PERMISSIONS)
+            if find_differences(seen, mend_actions(seen)):
+                admin.write("PUT", PERMISSIONS, mend_actions(seen))
+        if find_differences(selected := admin.read(SELECTED), SELECTED_ACTIONS):
+            admin.write("PUT", SELECTED, mend_selected(selected))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labels:
+    about: About
+
+    def look(self, admin: Admin) -> list[str]:
+        missing = self._missing(admin)
+        return [f"there is no label {', '.join(missing)}"] if missing else []
+
+    def mend(self, admin: Admin) -> None:
+        for name in self._missing(admin):
+            colour, description = LABELS[name]
+            admin.write("POST", "/labels", {"name": name, "color": colour, "description": description})
+
+    def _missing(self, admin: Admin) -> list[str]:
+        return [name for name in LABELS if admin.find(f"/labels/{quote(name, safe='')}") is None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerSetting:
+    """The orphan branch."""
+
+    about: About
+    open_ledger: Callable[[], LedgerBranch]
+
+    def look(self, admin: Admin) -> list[str]:
+        return [] if admin.find(f"/git/ref/heads/{LEDGER}") else [f"there is no branch '{LEDGER}'"]
+
+    def mend(self, admin: Admin) -> None:  # noqa: ARG002  git does it
+        with self.open_ledger() as branch:
+            branch.commit("Begin the ledger")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ruleset:
+    about: About
+    wanted: Json
+
+    def look(self, admin: Admin) -> list[str]:
+        return find_ruleset_faults(admin.find_ruleset(self.wanted["name"]), self.wanted)
+
+    def mend(self, admin: Admin) -> None:
+        seen = admin.find_ruleset(self.wanted["name"])
+        method, path = ("PUT", f"/rulesets/{seen['id']}") if seen else ("POST", "/rulesets")
+        admin.write(method, path, mend_ruleset(seen, self.wanted))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """Which events may start a workflow."""
+
+    about: About
+
+    def look(self, admin: Admin) -> list[str]:
+        policies = admin.policies()
+        # A server without policies blocks nothing.
+        return [] if policies is None else find_policy_faults(policies)
+
+    def mend(self, admin: Admin) -> None:
+        seen = find_policy(admin.policies() or ())
+        method, path = ("PUT", f"/actions/policies/{seen['id']}") if seen else ("POST", "/actions/policies")
+        admin.write(method, path, mend_policy(seen))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    about: About
+    name: str
+
+    @property
+    def path(self) -> str:
+        return f"/environments/{quote(self.name, safe='')}"
+
+    def look(self, admin: Admin) -> list[str]:
+        seen = admin.find(self.path)
+        has_branches = bool(seen and (seen.get("deployment_branch_policy") or {}).get("custom_branch_policies"))
+        return find_environment_faults(seen, admin.branches_of(self.name) if has_branches else ())
+
+    def mend(self, admin: Admin) -> None:
+        seen = admin.find(self.path)
+        if find_environment_faults(seen, (MAIN,)):
+            admin.write("PUT", self.path, mend_environment(seen))
+        if MAIN not in admin.branches_of(self.name):
+            admin.write("POST", f"{self.path}/deployment-branch-policies", {"name": MAIN, "type": "branch"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pages:
+    """Where the leaderboard stands."""
+
+    about: About
+
+    def look(self, admin: Admin) -> list[str]:
+        seen = admin.find("/pages")
+        return ["there is no site"] if seen is None else find_differences(seen, SITE)
+
+    def mend(self, admin: Admin) -> None:
+        admin.write("PUT" if admin.find("/pages") else "POST", "/pages", SITE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Switch:
+    """Something that is on or off."""
+
+    about: About
+    path: str
+
+    def look(self, admin: Admin) -> list[str]:
+        return find_differences(admin.read(self.path), {"enabled": True})
+
+    def mend(self, admin: Admin) -> None:
+        admin.write("PUT", self.path)

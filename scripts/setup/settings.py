@@ -1,0 +1,178 @@
+"""The settings of a competition's repository, one by one: what each must be, what a token needs, where a person clicks.
+
+In the order in which they are set.  `scripts/setup/kinds.py` knows how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from scripts.ledger.branch import LedgerBranch
+from scripts.setup.kinds import (
+    About,
+    Actions,
+    Branch,
+    Environment,
+    Fields,
+    Labels,
+    LedgerSetting,
+    Pages,
+    Policy,
+    Ruleset,
+    Setting,
+    Switch,
+    Workflows,
+)
+from scripts.setup.plan import (
+    EVENTS,
+    LABELS,
+    LEDGER,
+    LEDGER_RULESET,
+    MAIN,
+    MAIN_RULESET,
+    POLICY,
+    WORKFLOWS,
+)
+
+PAGES = "site"
+_ENVIRONMENT_NAME = "github-pages"
+"""GitHub's own name for where its Pages are deployed to."""
+
+
+def settings_for(open_ledger: Callable[[], LedgerBranch], *, is_public: bool) -> list[Setting]:
+    """All.  `open_ledger` gives a working copy of the branch, with the right to push."""
+    # Private repositories run no workflows of forks, and GitHub blocks no event of theirs.
+    of_public: list[Setting] = [_APPROVAL, _POLICY, _REPORTING] if is_public else []
+    ledger = LedgerSetting(about=_LEDGER, open_ledger=open_ledger)
+    actions: list[Setting] = [_WORKFLOWS, _ACTIONS, _TOKEN, *of_public]
+    return [_BRANCH, _MERGES, _LABELS, ledger, *actions, _MAIN_RULESET, _LEDGER_RULESET, _ENVIRONMENT, _PAGES]
+
+
+_GENERAL = "Settings → Actions → General"
+
+_BRANCH = Branch(
+    about=About(
+        name="default branch",
+        must=f"is called {MAIN}",
+        right="Administration",
+        clicks=f"Settings → General → Default branch: rename it to {MAIN}",
+    )
+)
+_MERGES = Fields(
+    about=About(
+        name="merging",
+        must="squash merges, for that is how the bot merges",
+        right="Administration",
+        clicks="Settings → General → Pull Requests: tick Allow squash merging",
+    ),
+    path="",
+    wanted={"allow_squash_merge": True},
+    method="PATCH",
+)
+_LABELS = Labels(
+    about=About(
+        name="labels", must=", ".join(LABELS), right="Issues", clicks="Issues → Labels → New label, for each of them"
+    )
+)
+_LEDGER = About(
+    name="ledger",
+    must=f"the branch {LEDGER}, with a history of its own",
+    right="Contents",
+    clicks="nothing: the first judging makes it",
+)
+_WORKFLOWS = Workflows(
+    about=About(
+        name="workflows",
+        must=f"{', '.join(WORKFLOWS)} run",
+        right="Actions",
+        clicks="Actions → the workflow → Enable workflow",
+    )
+)
+_ACTIONS = Actions(
+    about=About(
+        name="actions",
+        must="GitHub's own and this repository's, by full hashes",
+        right="Administration",
+        clicks=f"{_GENERAL} → Actions permissions: Allow OWNER, and select non-OWNER, actions; Allow actions created "
+        "by GitHub; Require actions to be pinned to a full-length commit SHA → Save",
+    ),
+)
+_TOKEN = Fields(
+    about=About(
+        name="workflow token",
+        must="may read, unless a job asks for more; approves nothing",
+        right="Administration",
+        clicks=f"{_GENERAL} → Workflow permissions: Read repository contents and packages permissions; no tick at "
+        "Allow GitHub Actions to create and approve pull requests → Save",
+    ),
+    path="/actions/permissions/workflow",
+    wanted={"default_workflow_permissions": "read", "can_approve_pull_request_reviews": False},
+)
+_APPROVAL = Fields(
+    about=About(
+        name="approval",
+        must="a maintainer approves workflows of all external contributors",
+        right="Administration",
+        clicks=f"{_GENERAL} → Approval for running fork pull request workflows: Require approval for all external "
+        "contributors → Save",
+    ),
+    path="/actions/permissions/fork-pr-contributor-approval",
+    wanted={"approval_policy": "all_external_contributors"},
+)
+_POLICY = Policy(
+    about=About(
+        name="event policy",
+        must=f"'{POLICY}' lets {', '.join(EVENTS)} start workflows, and no pull_request",
+        right="Administration",
+        clicks=f"Settings → Actions → Policies → New policy: {POLICY}, Active, all workflows; Restrict events: "
+        f"{', '.join(EVENTS)} → Create",
+    )
+)
+_REPORTING = Switch(
+    about=About(
+        name="reporting",
+        must="holes can be reported in private, as SECURITY.md says",
+        right="Administration",
+        clicks="Settings → Advanced Security → Private vulnerability reporting: Enable",
+    ),
+    path="/private-vulnerability-reporting",
+)
+_MAIN_RULESET = Ruleset(
+    about=About(
+        name="rules of main",
+        must="pull requests only, with the code owners' approval; no force push, no deletion",
+        right="Administration",
+        clicks=f"Settings → Rules → Rulesets → New branch ruleset: {MAIN_RULESET['name']}, Active, bypass: Repository "
+        "admin, target: the default branch; Restrict deletions; Block force pushes; Require a pull request before "
+        "merging: 0 approvals, review from Code Owners → Create",
+    ),
+    wanted=MAIN_RULESET,
+)
+_LEDGER_RULESET = Ruleset(
+    about=About(
+        name="rules of ledger",
+        must="no force push, no deletion, for nobody",
+        right="Administration",
+        clicks=f"Settings → Rules → Rulesets → New branch ruleset: {LEDGER_RULESET['name']}, Active, target: {LEDGER}; "
+        "Restrict deletions; Block force pushes → Create",
+    ),
+    wanted=LEDGER_RULESET,
+)
+_ENVIRONMENT = Environment(
+    about=About(
+        name="environment",
+        must=f"{_ENVIRONMENT_NAME}: {MAIN} may deploy, and what you name besides",
+        right="Actions or Administration",
+        clicks=f"Settings → Environments → {_ENVIRONMENT_NAME} → Deployment branches and tags: "
+        f"Selected branches and tags → Add: {MAIN}",
+    ),
+    name=_ENVIRONMENT_NAME,
+)
+_PAGES = Pages(
+    about=About(
+        name=PAGES,
+        must="GitHub Pages, deployed by publish.yml",
+        right="Pages or Administration",
+        clicks="Settings → Pages → Build and deployment → Source: GitHub Actions",
+    )
+)

@@ -1,0 +1,278 @@
+"""`pullrank task check`: is a task fit to be competed on?  All that is wrong with it, before anybody loses to it.
+
+    files       load_task                 all faults with their lines; nothing is run. `--static` ends here
+    reference   harness.probes            wrong answers that its check must refuse; cases that must fit the board
+    examples    harness.rehearsal         each must get the verdict that its folder is named after; one that needs a
+                                          package or a program which is not here is skipped, and said to be
+    times       of accepted examples      a benchmark that is too short ranks nothing but the judge's own noise
+
+A fault ends in exit code 1; a warning is said and changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.text import Text
+
+from harness.errors import TaskError
+from harness.formula import evaluate
+from harness.judgement import Judgement, Timing
+from harness.task import Board, Evaluator, Example, Task, load_task
+from harness.verdict import Verdict
+from scripts.board import choose_board
+from scripts.repository import require_task
+from scripts.tasks.show import as_json_too
+from scripts.terminal import Display, cell, console, table, verdict_text
+from scripts.text import format_us
+
+TOO_SHORT = 1 / 20
+"""A benchmark whose bound is more than this share of its time tells small differences from nothing."""
+
+_PROBES_S = 2.0
+_GUESSES_S = {Verdict.ACCEPTED: 9.0, Verdict.TIME_LIMIT_EXCEEDED: 8.0}
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="TASK...")
+@click.option("--gpu", help="Which board of each task. Default: CPU, else its first.")
+@click.option("--sandbox", type=click.Choice(["auto", "bubblewrap", "none"]), default="auto", help="The walls.")
+@click.option("--static", is_flag=True, help="Read the files only, and run nothing: safe on a stranger's folder.")
+@as_json_too
+def check(paths: tuple[str, ...], gpu: str | None, sandbox: str, static: bool, as_json: bool) -> int:
+    """Check tasks: their files, their references, and that each example gets the verdict of its folder.
+
+    Files among the arguments and folders without a task.yml are passed over.
+
+    Example: pullrank task check tasks/*
+    """
+    found = _named(paths)
+    if static:
+        report = Report(outcomes=(), remarks=tuple(remark for task in found for remark in _too_much_work(task)))
+    else:
+        from harness.sandbox import choose_kind
+
+        choose_kind(sandbox)  # Where there are no walls, that is to be said once, not of every example.
+        report = check_tasks(found, gpu, sandbox)
+    if as_json:
+        click.echo(json.dumps(report.facts, indent=1))
+    else:
+        _print(report, len(found))
+    return report.exit_code
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What an example should have got, and what it got: None if it was skipped, for the reason in `message`.
+
+    `error_code` is of an error that kept it from being judged.
+    """
+
+    task: str
+    example: str
+    expected: Verdict
+    got: Verdict | None
+    message: str
+    seconds: float
+    error_code: int = 0
+
+    @property
+    def is_good(self) -> bool:
+        return self.got is self.expected and not self.error_code
+
+    @property
+    def is_skipped(self) -> bool:
+        return self.got is None
+
+    @property
+    def exit_code(self) -> int:
+        if self.error_code:
+            return self.error_code
+        return 0 if self.is_good or self.is_skipped else 3 if self.got is Verdict.JUDGING_ERROR else 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remark:
+    """A fault of a task, or a warning."""
+
+    task: str
+    where: str
+    message: str
+    is_fault: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a check came to."""
+
+    outcomes: tuple[Outcome, ...]
+    remarks: tuple[Remark, ...]
+
+    @property
+    def exit_code(self) -> int:
+        faults = (1 for remark in self.remarks if remark.is_fault)
+        return max((*(outcome.exit_code for outcome in self.outcomes), *faults), default=0)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"examples": [*map(asdict, self.outcomes)], "remarks": [*map(asdict, self.remarks)]}
+
+
+def _named(paths: Sequence[str]) -> list[Task]:
+    """The tasks among the arguments, which may be paths or names; all faults of all of them at once."""
+    found, faults = [], []
+    for path in paths:
+        if Path(path).exists() and not (Path(path) / "task.yml").exists():
+            continue
+        try:
+            found.append(load_task(Path(path)) if Path(path).exists() else require_task(path))
+        except TaskError as error:
+            faults.append(str(error))
+    if faults or not found:
+        raise TaskError("\n".join(faults) or f"no task.yml in {', '.join(paths)}")
+    return found
+
+
+def check_tasks(tasks: Sequence[Task], gpu: str | None, sandbox: str) -> Report:
+    """Check tasks one after the other.  An error in one example is its outcome, and the others go on."""
+    boards = [choose_board(task, gpu) for task in tasks]
+    guesses_s = [
+        guess
+        for task in tasks
+        for guess in (_PROBES_S, *(_GUESSES_S.get(example.verdict, 3.0) for example in task.examples))
+    ]
+    outcomes: list[Outcome] = []
+    remarks: list[Remark] = []
+    with Display(console(stderr=True), guesses_s) as display:
+        for board in boards:
+            remarks += _too_much_work(board.task)
+            remarks += _probe(board, display)
+            judged = list(_judge_examples(board, sandbox, display))
+            # The anchor comes last; in the report it stands where it lies.
+            places = [place_of(board.task, example) for example in board.task.examples]
+            outcomes += sorted((outcome for outcome, _ in judged), key=lambda one: places.index(one.example))
+            remarks += _never_judged(board.task, outcomes)
+            remarks += _too_short(board, [judgement for _, judgement in judged if judgement])
+    return Report(outcomes=tuple(outcomes), remarks=tuple(remarks))
+
+
+# The parts.
+
+
+def _too_much_work(task: Task) -> Iterator[Remark]:
+    """Cases of any board that, as `work:` says, move more bytes than the board has memory."""
+    formula = task.work and task.work.bytes
+    for board in task.boards if formula else ():
+        for case in (*board.tests, *board.benchmarks):
+            gib = evaluate(formula or "0", case.params) / 2**30
+            if gib > board.limits.memory_gib:
+                message = f"moves {gib:.1f} GiB, as work.bytes says; memory_gib is {board.limits.memory_gib:g}"
+                yield Remark(task=task.name, where=f"{board.gpu}, {case.name}", message=message)
+
+
+def _probe(board: Board, display: Display) -> list[Remark]:
+    """What the task's own check says to wrong answers."""
+    display.begin(f"{board.task.name}: reference")
+    task = board.task
+    if task.evaluator is not Evaluator.REFEREE:
+        return []
+    if board.gpu != "CPU":
+        return [
+            Remark(task=task.name, where=board.gpu, message="its check was not probed: that is done on a CPU board")
+        ]
+    from harness.probes import find_flaws
+
+    return [Remark(task=task.name, **asdict(finding)) for finding in find_flaws(board, display.say)]
+
+
+def _judge_examples(board: Board, sandbox: str, display: Display) -> Iterator[tuple[Outcome, Judgement | None]]:
+    from harness.rehearsal import rehearse
+
+    def begin(example: Example) -> None:
+        display.begin(f"{board.task.name}/{place_of(board.task, example)}")
+
+    for one in rehearse(board, sandbox=sandbox, on_begin=begin, on_progress=display.show):
+        outcome = Outcome(
+            task=board.task.name,
+            example=place_of(board.task, one.example),
+            expected=one.example.verdict,
+            got=one.got,
+            message=one.message,
+            seconds=one.seconds,
+            error_code=one.error.exit_code if one.error else 0,
+        )
+        yield outcome, one.judgement
+
+
+def place_of(task: Task, example: Example) -> str:
+    """`accepted/fast.py`"""
+    return example.path.relative_to(task.folder / "examples").as_posix()
+
+
+def _never_judged(task: Task, outcomes: Sequence[Outcome]) -> Iterator[Remark]:
+    """Verdicts whose every example was skipped, though each task must have one."""
+    mine = [one for one in outcomes if one.task == task.name]
+    for verdict in (Verdict.ACCEPTED, Verdict.WRONG_ANSWER):
+        asked = [one for one in mine if one.expected is verdict]
+        if asked and all(one.is_skipped for one in asked):
+            where = f"examples/{verdict.folder}"
+            message = "all of them were skipped; add one that needs nothing but torch and numpy"
+            yield Remark(task=task.name, where=where, message=message, is_fault=True)
+
+
+def _too_short(board: Board, judgements: Sequence[Judgement]) -> Iterator[Remark]:
+    """Benchmarks that the fastest of the task's own examples ends too soon."""
+    for number, case in enumerate(board.benchmarks):
+        timings = [timing for one in judgements if (timing := _timing(one, number))]
+        times = [(time_us, one.bound_us) for one in timings for time_us in (one.submission_us, one.anchor_us)]
+        shortest_us, bound_us = min(times, default=(math.inf, 0.0))
+        if bound_us > TOO_SHORT * shortest_us:
+            message = (
+                f"too short to time well: {format_us(shortest_us)}, and a window's own cost is {format_us(bound_us)}; "
+                f"make it {math.ceil(bound_us / shortest_us / TOO_SHORT)} times as long"
+            )
+            yield Remark(task=board.task.name, where=f"{board.gpu}, {case.name}", message=message)
+
+
+def _timing(judgement: Judgement, number: int) -> Timing | None:
+    benchmarks = judgement.benchmarks
+    return benchmarks[number].timing if number < len(benchmarks) else None
+
+
+# What is printed.
+
+
+def _print(report: Report, tasks: int) -> None:
+    stdout = console()
+    if report.outcomes:
+        made = table("", "Task", "Example", "Expected", "Got", "Seconds", "Message", right=("Seconds",))
+        for one in report.outcomes:
+            got = verdict_text(one.got) if one.got else Text("skipped")
+            got.stylize("yellow" if one.is_skipped else "green" if one.is_good else "bold red")
+            message = cell(next(iter(one.message.splitlines()), ""))
+            made.add_row(one.task, one.example, one.expected, got, f"{one.seconds:.1f}", message)
+        stdout.print(made)
+    for remark in sorted(report.remarks, key=lambda one: (not one.is_fault, one.task)):
+        kind = "fault  " if remark.is_fault else "warning"
+        stdout.print(f"{kind}  {remark.task}: {remark.where}: {remark.message}", soft_wrap=True)
+    stdout.print(_sums(report, tasks), soft_wrap=True)
+
+
+def _sums(report: Report, tasks: int) -> str:
+    good = sum(one.is_good for one in report.outcomes)
+    faults = sum(one.is_fault for one in report.remarks)
+    skipped = sum(one.is_skipped for one in report.outcomes)
+    examples = f"{good} of {len(report.outcomes) - skipped} examples got the verdict of their folder; "
+    examples += f"{skipped} skipped; " if skipped else ""
+    counts = f"{_count(faults, 'fault')}, {_count(len(report.remarks) - faults, 'warning')}."
+    return (examples if report.outcomes else f"{_count(tasks, 'task')} read, nothing run; ") + counts
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number or 'no'} {word}{'' if number == 1 else 's'}"

@@ -1,0 +1,204 @@
+"""`pullrank task diff`: what a change to tasks would do to their boards, and whom it would reset.
+
+    before: a commit, a folder of tasks, or a task's folder    ─┐
+                                                                ├─▶ a Change for each board that is not as it was
+    after: the tasks as they lie here                          ─┘      └─ rows of the ledger that would lose their board
+
+A board starts anew when its edition changes, and the edition follows from the facts that are compared here.  Prose,
+deadlines, templates and examples change nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness.errors import TaskError
+from harness.faults import display
+from harness.task import Board, Task, load_task, load_tasks
+from scripts.git_command import Git, GitError
+from scripts.ledger.ledger import Ledger
+from scripts.repository import require_ledger
+from scripts.standings import standings
+from scripts.tasks.show import as_json_too, in_tasks
+from scripts.terminal import cell, console, table
+
+
+class Effect(StrEnum):
+    """What becomes of a board."""
+
+    NEW = "new"
+    GONE = "gone"
+    RESET = "starts anew"
+    KEPT = "goes on"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A board that is not as it was: what became of it, by what, and whose rows that takes away."""
+
+    task: str
+    gpu: str
+    effect: Effect
+    because: tuple[str, ...]
+    logins: tuple[str, ...] = ()
+
+
+@click.command()
+@click.argument("base", default="HEAD", metavar="[REV|PATH]")
+@click.option("--ledger", type=click.Path(path_type=Path), help="Name the authors whose rows in this ledger would go.")
+@in_tasks
+@as_json_too
+def diff(base: str, ledger: Path | None, folder: Path, as_json: bool) -> None:
+    """Say which boards a change to tasks would start anew, and why; by default against the last commit.
+
+    Example: pullrank task diff main --ledger ledger
+    """
+    with _tasks_of(base, folder) as before:
+        after = load_tasks(folder)
+        if (Path(base) / "task.yml").is_file():
+            after = tuple(task for task in after if task.name in before)
+        changes = find_changes(before, {task.name: task for task in after}, require_ledger(ledger) if ledger else None)
+    if as_json:
+        click.echo(json.dumps([asdict(change) for change in changes], indent=1))
+    elif not changes:
+        click.echo(f"No board changes against {base}.")
+    else:
+        _print(changes, with_rows=ledger is not None)
+
+
+def find_changes(before: Mapping[str, Task], after: Mapping[str, Task], ledger: Ledger | None = None) -> list[Change]:
+    """Every board that is new, gone, or not what it was."""
+    changes = []
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name), after.get(name)
+        for gpu in dict.fromkeys((*(old.gpus if old else ()), *(new.gpus if new else ()))):
+            was = old.board(gpu) if old and gpu in old.gpus else None
+            now = new.board(gpu) if new and gpu in new.gpus else None
+            if change := _change(name, gpu, was, now, ledger):
+                changes.append(change)
+    return changes
+
+
+def _change(name: str, gpu: str, was: Board | None, now: Board | None, ledger: Ledger | None) -> Change | None:
+    if was and now:
+        decisive, other = tuple(_decisive(was, now)), tuple(_other(was.task, now.task))
+        effect = Effect.RESET if decisive else Effect.KEPT
+        because = decisive or other
+        if not because:
+            return None
+    else:
+        effect, because = (Effect.GONE if was else Effect.NEW), ()
+    lost = was if was and effect in (Effect.RESET, Effect.GONE) else None
+    return Change(task=name, gpu=gpu, effect=effect, because=because, logins=_rows(lost, ledger))
+
+
+def _rows(board: Board | None, ledger: Ledger | None) -> tuple[str, ...]:
+    if not board or not ledger:
+        return ()
+    judgements = ledger.judgements(board.task.name, board.gpu).judgements
+    return tuple(row.login for row in standings(board, judgements).rows)
+
+
+def _decisive(was: Board, now: Board) -> Iterator[str]:
+    """The facts of the edition that differ, down to the file or the limit."""
+    old, new = was.edition_facts, now.edition_facts
+    for key in old:
+        if old[key] == new[key]:
+            continue
+        if isinstance(old[key], dict) and isinstance(new[key], dict):
+            yield from _parts(key, old[key], new[key])
+        else:
+            yield _in_words(key, old[key], new[key])
+
+
+def _parts(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    for part in sorted(old.keys() | new.keys()):
+        if part not in new:
+            yield f"{part} is gone"
+        elif part not in old:
+            yield f"{part} is new"
+        elif old[part] != new[part]:
+            yield part if key == "files" else f"{part}: {old[part]} → {new[part]}"
+
+
+def _in_words(key: str, old: Any, new: Any) -> str:
+    if isinstance(old, list) and isinstance(new, list):
+        gone, added = sum(one not in new for one in old), sum(one not in old for one in new)
+        return f"{key}: {gone} gone, {added} new" if gone or added else f"{key}: another order"
+    return key if key == "anchor" else f"{key}: {old} → {new}"
+
+
+def _other(was: Task, now: Task) -> Iterator[str]:
+    """What changes no edition."""
+    for field in ("title", "description", "deadline", "work"):
+        if getattr(was, field) != getattr(now, field):
+            yield field
+    if _texts(dict(was.templates)) != _texts(dict(now.templates)):
+        yield "templates"
+    if [(one.verdict, one.path.name, one.path.read_bytes()) for one in was.examples] != [
+        (one.verdict, one.path.name, one.path.read_bytes()) for one in now.examples
+    ]:
+        yield "examples"
+
+
+def _texts(templates: Mapping[str, Path]) -> dict[str, bytes]:
+    return {language: path.read_bytes() for language, path in templates.items()}
+
+
+# What was before.
+
+
+@contextmanager
+def _tasks_of(base: str, folder: Path) -> Iterator[dict[str, Task]]:
+    """The tasks of a folder, or of a commit, by name."""
+    path = Path(base)
+    if (path / "task.yml").is_file():
+        task = load_task(path)
+        yield {task.name: task}
+    elif path.is_dir():
+        yield {task.name: task for task in load_tasks(path)}
+    else:
+        with tempfile.TemporaryDirectory(prefix="pullrank-diff-") as workshop:
+            tree = _check_out(base, folder.resolve(), Path(workshop))
+            yield {task.name: task for task in load_tasks(tree)} if tree.is_dir() else {}
+
+
+def _check_out(rev: str, folder: Path, workshop: Path) -> Path:
+    """A commit's folder of tasks, as plain files."""
+    git = Git(folder, "")
+    top = Path(git.run("rev-parse", "--show-toplevel").decode().strip())
+    try:
+        commit = git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}").decode().strip()
+    except GitError:
+        raise TaskError(
+            f"'{rev}' is neither a folder nor a commit of the repository around {display(folder)}"
+        ) from None
+    inside = folder.relative_to(top)
+    if not git.run("ls-tree", commit, "--full-tree", "--", str(inside)).strip():
+        return workshop / "none"
+    # From the top: below it, git archives relative to where it stands.
+    packed = Git(top, "").run("archive", "--format=tar", commit, "--", str(inside))
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(workshop, filter="data")
+    return workshop / inside
+
+
+def _print(changes: list[Change], *, with_rows: bool) -> None:
+    made = table("", "Task", "Board", "It", "Because of", *(["Rows that go"] if with_rows else []))
+    for one in changes:
+        rows = [cell(", ".join(one.logins) or "none")] if with_rows else []
+        made.add_row(one.task, one.gpu, one.effect, cell(", ".join(one.because)), *rows)
+    console().print(made)
+    resets = sum(one.effect is Effect.RESET for one in changes)
+    click.echo(f"{resets} of {len(changes)} boards would start anew; old rows stay visible under their edition.")
