@@ -16,7 +16,7 @@ A task that brings its own program takes another way: script.Script builds and r
 and reads what it says, line by line, as hostile text (popcorn).
 
 Only bytes cross from player to referee: `protocol` says which.  `harness` imports nothing of `scripts`; the
-half that needs no torch (task, submission, verdict, judgement, stats, errors) is what `scripts` may import.
+half that needs no torch (task, submission, verdict, timing, judgement, stats, errors) is what `scripts` may import.
 """
 
 __version__ = "0.1.0"

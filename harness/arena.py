@@ -20,7 +20,8 @@ from harness import clock
 from harness.clock import NULL_KERNEL, SAMPLES, WARMUPS, Windows
 from harness.compile import Recipe
 from harness.errors import JudgeError
-from harness.judgement import MAX_MESSAGE, CaseKind, CaseResult, Mode, Timing
+from harness.fields import MAX_MESSAGE, CaseKind, Mode
+from harness.judgement import CaseResult
 from harness.progress import OnProgress, Progress
 from harness.referee import Deadline, Table
 from harness.reference import Reference
@@ -28,6 +29,7 @@ from harness.sandbox import Entry, Sandbox
 from harness.seat import Player
 from harness.submission import Submission
 from harness.task import Board, Case
+from harness.timing import Timing
 from harness.verdict import Foul, Verdict
 
 IMPORT_S = 10.0

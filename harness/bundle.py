@@ -31,7 +31,7 @@ from pydantic import ConfigDict, Field, PositiveInt, ValidationError
 
 from harness import submission as submission_file
 from harness.errors import PullRankError, TaskError
-from harness.judgement import Digest, Login, Microseconds, Mode, Model, Name, Sha
+from harness.fields import Digest, Login, Microseconds, Mode, Model, Name, Sha
 from harness.stats import Interval
 from harness.submission import Champion, Submission
 from harness.task import Board, load_task

@@ -20,8 +20,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.judgement import DuelCase, Param, Run, Timing, pair_ratios
+from harness.fields import Param
 from harness.stats import MIN_PAIRS, Interval, duel_interval, is_decided, median, ratio_interval
+from harness.timing import DuelCase, Run, Timing, pair_ratios
 
 WARMUPS = 2
 SAMPLES = 10

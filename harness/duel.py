@@ -14,11 +14,13 @@ from collections.abc import Sequence
 
 from harness import clock
 from harness.arena import Arena, SideFoul, result
-from harness.judgement import CaseKind, CaseResult, Duel
+from harness.fields import CaseKind
+from harness.judgement import CaseResult
 from harness.sandbox import Entry
 from harness.stats import DUEL_LOOKS, LONGEST_EXTENDED_DUEL_S, is_faster
 from harness.submission import Submission
 from harness.task import Ranking
+from harness.timing import Duel
 from harness.verdict import Foul, Verdict
 
 

@@ -16,7 +16,7 @@ from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from harness.bundle import BundleError, lay_out, parse_facts, read_members, sha256, task_files_of
 from harness.errors import PullRankError
-from harness.judgement import Model, Name
+from harness.fields import Model, Name
 from harness.verdict import Verdict
 
 __all__ = [

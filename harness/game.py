@@ -15,10 +15,12 @@ from harness import clock
 from harness.arena import Arena, OutOfTime, Phase, SideFoul, result
 from harness.duel import play_duel
 from harness.errors import TaskError
-from harness.judgement import MAX_MESSAGE, CaseKind, CaseResult, Duel, Mode
+from harness.fields import MAX_MESSAGE, CaseKind, Mode
+from harness.judgement import CaseResult
 from harness.stats import score
 from harness.submission import Champion, Submission, read_submission
 from harness.task import Board, Case
+from harness.timing import Duel
 from harness.verdict import Foul, Verdict
 
 STEADY_S = {Mode.RANKED: 2.5, Mode.BENCHMARK: 0.0}

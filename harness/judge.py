@@ -19,24 +19,15 @@ from typing import TYPE_CHECKING, Self
 from harness import __version__, machine
 from harness.compile import recipe_of
 from harness.errors import JudgeError, SubmissionError, TaskError
-from harness.judgement import (
-    MAX_MESSAGE,
-    CaseKind,
-    CaseResult,
-    Claim,
-    Duel,
-    HarnessInfo,
-    Judgement,
-    Mode,
-    SandboxInfo,
-    SubmissionInfo,
-)
+from harness.fields import MAX_MESSAGE, CaseKind, Mode
+from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, SandboxInfo, SubmissionInfo
 from harness.progress import OnProgress, Progress
 from harness.provenance import harness_digest
 from harness.sandbox import Kind, Sandbox, choose_kind
 from harness.stats import DUEL_LOOKS
 from harness.submission import Champion, Submission
 from harness.task import METHOD, Board, Language
+from harness.timing import Duel
 from harness.verdict import Verdict, overall
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from harness.judgement import MAX_MESSAGE, CaseKind, Mode
+from harness.fields import MAX_MESSAGE, CaseKind, Mode
 from harness.verdict import Foul, Verdict
 
 MAX_LINE_BYTES = 64 << 10

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from harness.errors import PullRankError
+from harness.fields import Mode
 from harness.judge import OnProgress, Sitting
-from harness.judgement import Judgement, Mode
+from harness.judgement import Judgement
 from harness.needs import why_skipped
 from harness.submission import read_submission
 from harness.task import Board, Example

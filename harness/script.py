@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from harness.compile import Recipe, explain, ran_out_of_memory
 from harness.errors import TaskError
-from harness.judgement import MAX_MESSAGE, CaseKind, CaseResult, Mode, ToldRun, ToldTiming
+from harness.fields import MAX_MESSAGE, CaseKind, Mode
+from harness.judgement import CaseResult
 from harness.popcorn import Lines, Times, Told, case_line, name_of, refuse_any
 from harness.program import Ended, run
 from harness.progress import OnProgress, Progress
@@ -30,6 +31,7 @@ from harness.seat import how_it_ended
 from harness.stats import MIN_PAIRS
 from harness.submission import Submission
 from harness.task import Board, Case, ScriptConfig
+from harness.timing import ToldRun, ToldTiming
 from harness.verdict import Foul, Verdict
 from harness.zygote import RESULTS
 

@@ -27,7 +27,6 @@ from typing import BinaryIO
 
 from harness.errors import SubmissionError, did_you_mean
 from harness.faults import display
-from harness.judgement import language_of
 from harness.stats import Interval
 
 MAX_BYTES = 256 * 1024
@@ -301,3 +300,24 @@ def _names_made_by(node: ast.AST) -> tuple[str, ...]:
         case ast.Constant(value=str(text)):  # globals()["custom_kernel"] = …, exec("def custom_kernel(data): …")
             return (ENTRY_POINT,) if text == ENTRY_POINT or f"def {ENTRY_POINT}(" in text else ()
     return ()
+
+
+def language_of(source: str, suffix: str) -> str:
+    """What a submission is written in, by the imports and the suffix that give it away; for readers only."""
+    if suffix == ".cu":
+        return "CUDA C++" if re.search(r"__global__|__device__|<<<|\bcuda|\bcutlass\b|\bcute\b", source) else "C++"
+    for pattern, language in _LANGUAGES:
+        if re.search(pattern, source, re.MULTILINE):
+            return language
+    return "PyTorch" if re.search(r"^[ \t]*(import|from)\s+torch\b", source, re.MULTILINE) else "Python"
+
+
+_LANGUAGES = (
+    (r"\bload_inline\b|\bcpp_extension\b", "C++"),
+    (r"^[ \t]*(import|from)\s+triton\b", "Triton"),
+    (r"^[ \t]*(import|from)\s+cutlass\b", "CuTe DSL"),
+    (r"^[ \t]*(import|from)\s+jax\b", "JAX"),
+    (r"^[ \t]*(import|from)\s+cupy\b", "CuPy"),
+    (r"^[ \t]*(import|from)\s+numba\b", "Numba"),
+    (r"^[ \t]*(import|from)\s+ctypes\b", "C"),
+)

@@ -22,8 +22,8 @@ from typing import Any
 
 from harness.errors import TaskError, did_you_mean
 from harness.faults import Faults, display
+from harness.fields import CaseKind, Param
 from harness.formula import evaluate
-from harness.judgement import CaseKind, Param
 from harness.task_file import (
     BoardFile,
     DeviceAlias,

@@ -28,7 +28,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from harness.errors import did_you_mean
 from harness.faults import quote
-from harness.judgement import Param
+from harness.fields import Param
 
 SUBMISSION = "@SUBMISSION@"
 """Stands for the participant's file where a task lists its files."""

@@ -19,7 +19,7 @@ from pydantic import AfterValidator, Field
 
 from harness.errors import did_you_mean
 from harness.faults import quote
-from harness.judgement import Model
+from harness.fields import Model
 from harness.task_values import Like, TextOrNumber
 
 PLACES = ("/usr", "/opt")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from harness.judgement import Claim, Duel, Judgement, Timing
+from harness.judgement import Claim, Judgement
+from harness.timing import Duel, Timing
 from scripts.text import format_error, format_factor, format_percent
 
 _SENTENCES = {

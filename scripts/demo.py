@@ -21,7 +21,8 @@ from rich.markdown import Markdown
 from rich.rule import Rule
 
 from harness.errors import PullRankError
-from harness.judgement import Judgement, Mode
+from harness.fields import Mode
+from harness.judgement import Judgement
 from harness.submission import Submission
 from harness.task import Board, Rules, Task
 from harness.verdict import Verdict

@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.errors import SubmissionError
-from harness.judgement import Duel, DuelCase, Run
 from harness.stats import DUEL_LOOKS, TIE, Interval, is_faster, median
 from harness.submission import Submission, read_submission
 from harness.task import Board
+from harness.timing import Duel, DuelCase, Run
 from harness.verdict import Verdict
 from scripts import local
 from scripts.board import choose_board

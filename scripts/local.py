@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.errors import SubmissionError
-from harness.judgement import CaseResult, Judgement, Mode
+from harness.fields import Mode
+from harness.judgement import CaseResult, Judgement
 from harness.submission import Submission, read_directives, read_submission, task_of
 from harness.task import Task, load_task
 from harness.verdict import Verdict

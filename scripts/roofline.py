@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from harness.fields import Param
 from harness.formula import NotAFormula, evaluate
-from harness.judgement import Param
 from harness.stats import Interval, score
 from harness.task import Board, Work
 from scripts.settings import Gpu

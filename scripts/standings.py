@@ -22,9 +22,11 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
-from harness.judgement import Claim, Duel, Judgement, Mode, Timing, ToldTiming, told_time
+from harness.fields import Mode
+from harness.judgement import Claim, Judgement
 from harness.stats import MIN_PAIRS, Interval, beats, median, ratio_interval, score
 from harness.task import Board
+from harness.timing import Duel, Timing, ToldTiming, told_time
 from harness.verdict import Verdict
 from scripts.claims import is_unwalled
 

@@ -21,24 +21,12 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.judgement import (
-    CaseKind,
-    CaseResult,
-    Claim,
-    Duel,
-    DuelCase,
-    HarnessInfo,
-    Judgement,
-    Machine,
-    Mode,
-    Run,
-    SandboxInfo,
-    SubmissionInfo,
-    Timing,
-)
+from harness.fields import CaseKind, Mode
+from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
 from harness.provenance import harness_digest
 from harness.stats import Interval
 from harness.task import Board, load_task
+from harness.timing import Duel, DuelCase, Run, Timing
 from harness.verdict import Verdict
 from scripts import cli
 from scripts.ledger.branch import LedgerBranch

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from harness.judgement import Judgement, Mode, SubmissionInfo
+from harness.fields import Mode
+from harness.judgement import Judgement, SubmissionInfo
 from harness.task import Board, Work
 from harness.verdict import Verdict
 from scripts.bot.artifact import (

@@ -16,8 +16,9 @@ import pytest
 
 from harness.bundle import MAX_BYTES, BundleError, read_bundle
 from harness.errors import TaskError
+from harness.fields import Mode
 from harness.judge import harness_digest
-from harness.judgement import Judgement, Mode
+from harness.judgement import Judgement
 from harness.sandbox import find_faults
 from harness.stats import Interval
 from harness.submission import Champion, Submission

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from harness.judgement import Run
 from harness.stats import Interval
+from harness.timing import Run
 from scripts.pages.charts import Best, Side, round_values, staircase, strip
 from scripts.pages.whiskers import whiskers
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from markdown_it import MarkdownIt
 
-from harness.judgement import Mode
+from harness.fields import Mode
 from harness.verdict import Verdict
 from scripts.bot.comment import (
     MARKER,

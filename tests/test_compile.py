@@ -14,8 +14,9 @@ import pytest
 from harness.arena import Arena
 from harness.compile import explain, ran_out_of_memory, recipe_of
 from harness.errors import JudgeError, SubmissionError, TaskError
+from harness.fields import Mode
 from harness.judge import judge, open_arena
-from harness.judgement import CaseResult, Judgement, Mode
+from harness.judgement import CaseResult, Judgement
 from harness.library import load_kernel
 from harness.sandbox import find_faults
 from harness.submission import Submission, read_submission

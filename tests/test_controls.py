@@ -23,8 +23,8 @@ import pytest
 import torch
 
 from harness.bubblewrap import ENVIRONMENT
+from harness.fields import Mode
 from harness.judge import judge
-from harness.judgement import Mode
 from harness.player import _failure, describe
 from harness.protocol import MAX_DEPTH, MAX_DIMENSIONS, MAX_LEAVES, MAX_MESSAGE, Failed, TooComplex, read_answer, write
 from harness.sandbox import find_faults

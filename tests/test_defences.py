@@ -26,8 +26,9 @@ from harness import bubblewrap, checker, freezer, values
 from harness.arena import Arena
 from harness.devices import cpu
 from harness.errors import JudgeError
+from harness.fields import Mode
 from harness.judge import judge
-from harness.judgement import Judgement, Mode
+from harness.judgement import Judgement
 from harness.referee import Deadline, Table
 from harness.sandbox import Sandbox, find_faults
 from harness.seat import Player

@@ -16,14 +16,14 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 TORCH_FREE = {
-    "bundle", "errors", "examples", "faults", "formula", "judgement", "provenance", "stats", "submission", "task", "task_file", "task_folder",
-    "task_values", "toolchain", "verdict", "yaml_file",
+    "bundle", "errors", "examples", "faults", "fields", "formula", "judgement", "provenance", "stats", "submission", "task", "task_file", "task_folder",
+    "task_values", "timing", "toolchain", "verdict", "yaml_file",
 }  # fmt: skip
 """The half of the harness that hosted runners import."""
 
 OPEN_TO_SCRIPTS = {
-    "bundle", "errors", "examples", "faults", "formula", "judgement", "provenance", "stats", "submission", "task", "task_file",
-    "task_values", "toolchain", "verdict", "yaml_file",
+    "bundle", "errors", "examples", "faults", "fields", "formula", "judgement", "provenance", "stats", "submission", "task", "task_file",
+    "task_values", "timing", "toolchain", "verdict", "yaml_file",
 }  # fmt: skip
 
 INSIDE_FUNCTIONS = {

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.judgement import Mode
+from harness.fields import Mode
 from harness.task import load_task
 from harness.verdict import Verdict
 from scripts.bot.admission import Competition, Offer

@@ -9,8 +9,9 @@ import pytest
 
 from harness import arena
 from harness.errors import JudgeError, TaskError
+from harness.fields import CaseKind, Mode
 from harness.judge import Champion, judge
-from harness.judgement import CaseKind, Judgement, Mode
+from harness.judgement import Judgement
 from harness.sandbox import find_faults
 from harness.stats import Interval
 from harness.submission import Submission

@@ -11,23 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from harness.judgement import (
-    VERSION,
-    CaseKind,
-    CaseResult,
-    Duel,
-    DuelCase,
-    Judgement,
-    JudgementError,
-    Mode,
-    Run,
-    SandboxInfo,
-    SubmissionInfo,
-    Timing,
-    _checksum,
-    language_of,
-)
+from harness.fields import CaseKind, Mode
+from harness.judgement import VERSION, CaseResult, Judgement, JudgementError, SandboxInfo, SubmissionInfo, _checksum
 from harness.stats import DUEL_LOOKS, Interval
+from harness.submission import language_of
+from harness.timing import Duel, DuelCase, Run, Timing
 from harness.verdict import Verdict
 
 SAMPLES = Path(__file__).parent / "judgements"

@@ -11,18 +11,8 @@ from typing import Any
 
 import pytest
 
-from harness.judgement import (
-    MAX_BYTES,
-    CaseKind,
-    CaseResult,
-    Claim,
-    HarnessInfo,
-    Judgement,
-    Machine,
-    Mode,
-    SandboxInfo,
-    SubmissionInfo,
-)  # fmt: skip
+from harness.fields import CaseKind, Mode
+from harness.judgement import MAX_BYTES, CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
 from harness.verdict import Verdict
 from scripts.ledger.ledger import Ledger, LedgerError, RequestStatus
 from scripts.ledger.moderation import Action, KnownAccount, Moderation

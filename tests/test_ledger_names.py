@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from harness.judgement import Mode
+from harness.fields import Mode
 from scripts.ledger.names import (
     Choice,
     boards,

@@ -16,23 +16,11 @@ from xml.etree import ElementTree
 import pytest
 
 from harness.errors import PullRankError, TaskError
-from harness.judgement import (
-    CaseKind,
-    CaseResult,
-    Claim,
-    Duel,
-    DuelCase,
-    HarnessInfo,
-    Judgement,
-    Machine,
-    Mode,
-    Run,
-    SandboxInfo,
-    SubmissionInfo,
-    Timing,
-)
+from harness.fields import CaseKind, Mode
+from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
 from harness.stats import Interval
 from harness.task import Board, Task, load_task
+from harness.timing import Duel, DuelCase, Run, Timing
 from harness.verdict import Verdict
 from scripts.ledger.ledger import Ledger
 from scripts.pages.code import render_code, render_diff

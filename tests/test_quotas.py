@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.judgement import Mode
+from harness.fields import Mode
 from harness.verdict import Verdict
 from scripts.bot.quotas import Limit, find_refusal, uses
 from scripts.ledger.ledger import RequestStatus

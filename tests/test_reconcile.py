@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.judgement import Mode
+from harness.fields import Mode
 from harness.verdict import Verdict
 from scripts.bot.comment import MARKER, PullComment
 from scripts.bot.plan import Facts, plan

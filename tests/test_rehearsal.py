@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import JudgeError
+from harness.fields import Mode
 from harness.judge import Sitting
-from harness.judgement import Mode
 from harness.needs import missing_for, why_skipped
 from harness.rehearsal import Rehearsed, rehearse
 from harness.sandbox import Sandbox, find_faults

@@ -10,23 +10,11 @@ from typing import Any, cast
 import pytest
 from markdown_it import MarkdownIt
 
-from harness.judgement import (
-    CaseKind,
-    CaseResult,
-    Claim,
-    Duel,
-    DuelCase,
-    HarnessInfo,
-    Judgement,
-    Machine,
-    Mode,
-    Run,
-    SandboxInfo,
-    SubmissionInfo,
-    Timing,
-)  # fmt: skip
+from harness.fields import CaseKind, Mode
+from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
 from harness.stats import Interval
 from harness.task import Board
+from harness.timing import Duel, DuelCase, Run, Timing
 from harness.verdict import Verdict
 from scripts.bot.check_report import remarks
 from scripts.bot.report import render

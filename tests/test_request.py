@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from harness.judgement import Mode
+from harness.fields import Mode
 from harness.verdict import Verdict
 from scripts.ledger.facts import MAX_BYTES, Fact, FactError
 from scripts.ledger.moderation import Action, KnownAccount, Moderated, Moderation, find_owner

@@ -15,20 +15,10 @@ import pytest
 
 from harness.bundle import Bundle, read_bundle
 from harness.errors import PullRankError
-from harness.judgement import (
-    CaseKind,
-    CaseResult,
-    Claim,
-    HarnessInfo,
-    Judgement,
-    Machine,
-    Mode,
-    Run,
-    SandboxInfo,
-    SubmissionInfo,
-    Timing,
-)  # fmt: skip
+from harness.fields import CaseKind, Mode
+from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
 from harness.task import Task, load_task
+from harness.timing import Run, Timing
 from harness.verdict import Verdict
 from scripts.bot.pyz import LIBRARIES, judge_lock
 from scripts.bot.resolve import Facts, Resolution, minutes_for, resolve, why_passed_over, why_refused, why_unreadable

@@ -15,7 +15,8 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from harness.judgement import Judgement, Mode
+from harness.fields import Mode
+from harness.judgement import Judgement
 from scripts.bot import intake
 from scripts.bot.artifact import ArtifactError, Window, read_artifact, why_not_the_answer
 from scripts.bot.ci import Workflow

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from harness.errors import TaskError
+from harness.fields import CaseKind, Mode
 from harness.judge import duel, judge
-from harness.judgement import CaseKind, Claim, Judgement, Mode
+from harness.judgement import Claim, Judgement
 from harness.popcorn import MAX_BYTES, MAX_LINE_BYTES, Lines, case_line, name_of
 from harness.sandbox import find_faults
 from harness.stats import MIN_PAIRS

@@ -11,23 +11,10 @@ import pytest
 from pydantic import ValidationError
 
 from harness.bundle import read_bundle
-from harness.judgement import (
-    CaseKind,
-    CaseResult,
-    Claim,
-    HarnessInfo,
-    Judgement,
-    Machine,
-    Mode,
-    Run,
-    SandboxInfo,
-    SubmissionInfo,
-    Timing,
-    ToldRun,
-    ToldTiming,
-    told_time,
-)
+from harness.fields import CaseKind, Mode
+from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
 from harness.task import Board, Evaluator, Work, load_task
+from harness.timing import Run, Timing, ToldRun, ToldTiming, told_time
 from harness.toolchain import Toolchain
 from harness.verdict import Verdict
 from scripts.board import standings_table

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from harness.judgement import Mode
+from harness.fields import Mode
 from scripts.bot.slash import MAX_GPUS, Command, SlashError, Verb, read_command
 from tests.actions.expressions import Expressions, Status
 

@@ -12,23 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.judgement import (
-    CaseKind,
-    CaseResult,
-    Claim,
-    Duel,
-    DuelCase,
-    HarnessInfo,
-    Judgement,
-    Machine,
-    Mode,
-    Run,
-    SandboxInfo,
-    SubmissionInfo,
-    Timing,
-)  # fmt: skip
+from harness.fields import CaseKind, Mode
+from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
 from harness.stats import Interval
 from harness.task import Board
+from harness.timing import Duel, DuelCase, Run, Timing
 from harness.verdict import Verdict
 from scripts.standings import MAX_POOLED, Standings, standings
 

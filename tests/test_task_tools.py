@@ -348,8 +348,9 @@ def test_whom_a_change_would_reset_is_read_from_the_ledger(tree, tmp_path, capsy
 
 def _walled_judgement(board, kernel):
     """A ranked judgement of ada's, as a judge with walls would have made it."""
+    from harness.fields import Mode
     from harness.judge import judge
-    from harness.judgement import Claim, Mode
+    from harness.judgement import Claim
     from harness.submission import read_submission
 
     made = judge(board, read_submission(kernel, login="ada"), Mode.RANKED, sandbox="none")

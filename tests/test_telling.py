@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.judgement import Mode
+from harness.fields import Mode
 from harness.verdict import Verdict
 from scripts.bot import evaluation
 from scripts.bot.comment import BoardSection, FileFacts, PullComment, State, read_comment

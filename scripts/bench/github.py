@@ -30,7 +30,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from harness.judgement import Judgement, Mode
+from harness.fields import Mode
+from harness.judgement import Judgement
 from harness.verdict import Verdict
 from scripts.ledger.moderation import KnownAccount
 from scripts.ledger.request import Ending, EndState, Request, make_id

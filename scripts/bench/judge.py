@@ -19,7 +19,7 @@ import click
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from harness.judgement import Mode
+from harness.fields import Mode
 from harness.stats import median
 from harness.task import Board, load_task
 from scripts import cli

@@ -27,7 +27,7 @@ from typing import Any
 import click
 
 from harness.errors import JudgeError
-from harness.judgement import Mode
+from harness.fields import Mode
 from harness.submission import Submission
 from harness.task import Board, load_task
 from scripts import cli

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from harness.errors import PullRankError
+from harness.fields import Mode
 from harness.formula import NotAFormula
-from harness.judgement import MAX_BYTES, Judgement, JudgementError, Mode
+from harness.judgement import MAX_BYTES, Judgement, JudgementError
 from harness.task import Board
 from harness.verdict import Verdict
 from scripts.ledger.request import Request

@@ -19,8 +19,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from harness.judgement import CaseResult, Duel, Judgement, Mode
+from harness.fields import Mode
+from harness.judgement import CaseResult, Judgement
 from harness.task import Board
+from harness.timing import Duel
 from harness.verdict import Verdict
 from scripts.claims import bound_share, claim_sentence, duel_result, is_bounded, is_self_timed, is_unwalled, worst_bound
 from scripts.standings import CaseTime, Row, Standings

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from harness.bundle import HARNESS, sha256
 from harness.errors import PullRankError
-from harness.judgement import Mode
+from harness.fields import Mode
 from harness.stats import LONGEST_EXTENDED_DUEL_S
 from harness.submission import Champion
 from harness.task import Board, Task

@@ -21,7 +21,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 
 from harness.errors import PullRankError
-from harness.judgement import Mode
+from harness.fields import Mode
 from scripts.text import inline
 
 MAX_GPUS = 16

@@ -23,7 +23,7 @@ from typing import Any, Self, TypeVar
 from pydantic import ValidationError
 
 from harness.errors import PullRankError
-from harness.judgement import Model
+from harness.fields import Model
 
 F = TypeVar("F", bound="Fact")
 

@@ -22,7 +22,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from harness.judgement import MAX_BYTES, Judgement, JudgementError, Mode
+from harness.fields import Mode
+from harness.judgement import MAX_BYTES, Judgement, JudgementError
 from scripts.ledger.facts import (
     Fact,
     FactError,

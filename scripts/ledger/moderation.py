@@ -19,7 +19,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AwareDatetime, Field, PositiveInt, StringConstraints, model_validator
 
-from harness.judgement import Digest, Login, Name
+from harness.fields import Digest, Login, Name
 from scripts.ledger.facts import Fact
 
 

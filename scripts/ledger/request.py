@@ -19,7 +19,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AwareDatetime, Field, PositiveInt, model_validator
 
-from harness.judgement import Digest, Line, Login, Mode, Name, Sha
+from harness.fields import Digest, Line, Login, Mode, Name, Sha
 from harness.verdict import Verdict
 from scripts.github.pulls import ACTIONS_BOT
 from scripts.ledger.facts import Fact

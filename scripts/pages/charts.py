@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from harness.judgement import Run
 from harness.stats import Interval, median
+from harness.timing import Run
 from scripts.text import format_us
 
 STRIP_WIDTH = 360

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from harness.judgement import CaseKind, Judgement
+from harness.fields import CaseKind
+from harness.judgement import Judgement
 from harness.task import Board, Case
 from scripts.pages.paths import board_path
 from scripts.pages.render import data, page

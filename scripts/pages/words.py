@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
-from harness.judgement import Duel, Judgement
+from harness.judgement import Judgement
+from harness.timing import Duel
 from scripts.claims import bound_share, claim_sentence, duel_result, is_bounded, worst_bound
 from scripts.standings import Row, Standings
 from scripts.text import format_percent, format_us

@@ -12,22 +12,11 @@ import math
 import random
 from datetime import datetime, timedelta
 
-from harness.judgement import (
-    CaseKind,
-    CaseResult,
-    Claim,
-    Duel,
-    DuelCase,
-    HarnessInfo,
-    Judgement,
-    Mode,
-    Run,
-    SandboxInfo,
-    SubmissionInfo,
-    Timing,
-)
+from harness.fields import CaseKind, Mode
+from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, SandboxInfo, SubmissionInfo
 from harness.stats import Interval, beats, duel_interval, is_faster, score
 from harness.task import Board, Case
+from harness.timing import Duel, DuelCase, Run, Timing
 from harness.verdict import Verdict
 from scripts.roofline import find_floors_us
 from scripts.season.cast import LAUNCH_US, File, machine_of

@@ -23,8 +23,9 @@ from rich.text import Text
 
 from harness.errors import TaskError
 from harness.formula import evaluate
-from harness.judgement import Judgement, Timing
+from harness.judgement import Judgement
 from harness.task import Board, Evaluator, Example, Task, load_task
+from harness.timing import Timing
 from harness.verdict import Verdict
 from scripts.board import choose_board
 from scripts.repository import require_task

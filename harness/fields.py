@@ -1,0 +1,41 @@
+"""What the files that cross a border are made of: strict models, and fields with the bounds of what they may say."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Sha = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+Login = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9](-?[A-Za-z0-9])*$", max_length=39)]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+"""Of a task or a GPU: safe as the name of a folder and as a part of a URL."""
+MAX_MESSAGE = 20_000
+Text = Annotated[str, StringConstraints(max_length=MAX_MESSAGE)]
+Line = Annotated[str, StringConstraints(max_length=500)]
+Microseconds = Annotated[float, Field(ge=1e-6, lt=1e12)]
+"""Far beyond anything real on both sides, and no ratio of two overflows."""
+Spread = Annotated[float, Field(ge=0, lt=1e12)]
+"""A deviation, in microseconds."""
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Param = bool | int | float | Line | tuple[int, ...]
+"""A value of one of `generate_input`'s arguments."""
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Mode(StrEnum):
+    TEST = "test"
+    BENCHMARK = "benchmark"
+    RANKED = "ranked"
+    PROFILE = "profile"
+
+
+class CaseKind(StrEnum):
+    BUILD = "build"
+    TEST = "test"
+    BENCHMARK = "benchmark"
