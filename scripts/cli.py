@@ -8,6 +8,7 @@ A command's function parses, calls one function of ours, prints, and returns its
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import signal
@@ -22,6 +23,8 @@ from harness import __version__
 from harness.errors import PullRankError
 
 INTERRUPTED = 130
+_OBJECTS = 50_000
+"""So many new ones before Python looks for cycles: reading thousands of facts makes many, and hardly a cycle."""
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": ("scripts.demo:demo", "Run a whole competition on this machine and show its leaderboard."),
@@ -110,6 +113,7 @@ def _terminated(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG0
 
 def main(arguments: Sequence[str] | None = None, command: click.Command = cli) -> NoReturn:
     """The console script.  Being told to end is an exception, too, so that all we started ends with us."""
+    gc.set_threshold(_OBJECTS)
     signal.signal(signal.SIGTERM, _terminated)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # under nohup it is ignored, and stays so
         signal.signal(signal.SIGHUP, _terminated)

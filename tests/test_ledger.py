@@ -422,10 +422,12 @@ def test_an_account_stays_as_it_was_first_seen(tmp_path: Path) -> None:
     assert ledger.append_account(bob) and ledger.append_account(ada)
     renamed = KnownAccount(user_id=70, login="ada-lovelace", first_seen=START + timedelta(days=2))
     assert not ledger.append_account(renamed)
-    (tmp_path / "accounts/9.json").write_text(ada.to_json())
+    (tmp_path / "accounts/9-ada.json").write_text(ada.to_json())
     found = ledger.accounts()
     assert found.facts == (ada, bob)
-    assert [str(fault) for fault in found.faults] == ["accounts/9.json: its contents belong into accounts/70.json"]
+    assert [str(fault) for fault in found.faults] == [
+        "accounts/9-ada.json: its contents belong into accounts/70-ada.json"
+    ]
 
 
 def test_decisions_are_kept_in_their_order(tmp_path: Path) -> None:

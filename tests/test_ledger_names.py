@@ -8,6 +8,7 @@ import pytest
 from harness.fields import Mode
 from scripts.ledger.names import (
     Choice,
+    account_of,
     boards,
     boards_in,
     either,
@@ -44,7 +45,15 @@ SEVENS = asked(7, 1)
 SEVENS_ON_H100 = asked(7, 12, day=1, gpu="H100")
 SEVENTIES = asked(70, 2, day=2)
 ENDED = (SEVENS, SEVENTIES)
-OTHERS = ("accounts/7.json", "moderation/2026-11-02-x.json", "README.md", "requests/notes.txt", "judgements/x.json")
+OTHERS = (
+    "accounts/7-ada.json",
+    "accounts/70-bob.json",
+    "accounts/8-ada-b.json",
+    "moderation/2026-11-02-x.json",
+    "README.md",
+    "requests/notes.txt",
+    "judgements/x.json",
+)
 NAMES = [
     *OTHERS,
     *(str(one.place) for one in (SEVENS, SEVENS_ON_H100, SEVENTIES)),
@@ -62,7 +71,11 @@ def files_of(*requests: Request) -> set[str]:
     ("choice", "expected"),
     [
         (everything, NAMES),
-        (under("accounts", "requests/2026-11-02"), {"accounts/7.json"} | files_of(SEVENS)),
+        (under("moderation", "requests/2026-11-02"), {"moderation/2026-11-02-x.json"} | files_of(SEVENS)),
+        (account_of(7, "ada"), {"accounts/7-ada.json"}),
+        (account_of(7, "Bob"), {"accounts/7-ada.json", "accounts/70-bob.json"}),
+        (account_of(9, "ada-b"), {"accounts/8-ada-b.json"}),
+        (account_of(9, "b"), ()),
         (requests_of(7), files_of(SEVENS, SEVENS_ON_H100)),
         (requests_of_author_of(SEVENS.id), files_of(SEVENS, SEVENS_ON_H100)),
         (requests_of_author_of(SEVENTIES.id), files_of(SEVENTIES)),
@@ -72,7 +85,7 @@ def files_of(*requests: Request) -> set[str]:
         (requests_since((START + timedelta(days=1)).date()), {"requests/notes.txt"} | files_of(SEVENS_ON_H100, SEVENTIES)),
         (boards([("vectoradd", "CPU")]), {str(one.place_of_judgement) for one in ENDED}),
         (boards([]), ()),
-        (either(requests_of(70), under("accounts")), {"accounts/7.json"} | files_of(SEVENTIES)),
+        (either(requests_of(70), account_of(7, "ada")), {"accounts/7-ada.json"} | files_of(SEVENTIES)),
     ],
 )  # fmt: skip
 def test_a_choice_picks_by_names_alone(choice: Choice, expected: Iterable[str]) -> None:

@@ -24,7 +24,7 @@ import click
 from harness.errors import PullRankError
 from scripts.check import ci_check
 from scripts.github.pulls import find
-from scripts.ledger.names import Choice, boards, either, requests_of_author_of, under
+from scripts.ledger.names import Choice, account_of, boards, either, requests_of_author_of, under
 from scripts.repository import ROOT
 from scripts.text import inline, plain
 
@@ -180,10 +180,10 @@ def resolve_command(out: Path) -> None:
     with (
         workflow.github() as github,
         workflow.open_fork() as fork,
-        workflow.open_ledger(either(requests_of_author_of(request_id), under("accounts", "moderation"))) as branch,
+        workflow.open_ledger(either(requests_of_author_of(request_id), under("moderation"))) as branch,
     ):
         asked = require_request(branch.ledger, request_id).request
-        branch.check_out(boards([(asked.task, asked.gpu)]))
+        branch.check_out(either(boards([(asked.task, asked.gpu)]), account_of(asked.user_id, asked.login)))
         settings, root = workflow.settings, workflow.root
         done = resolve(request_id, out, github=github, fork=fork, ledger=branch.ledger, settings=settings, root=root)
         check = _show_running(done.request, run_id, workflow, github) if done.wanted else {}

@@ -22,7 +22,7 @@ from scripts.github.events import CommentEvent, Event, PullAction, PullEvent
 from scripts.github.fork import Fork
 from scripts.github.pulls import Permission, PullRequest
 from scripts.ledger.moderation import Moderated
-from scripts.ledger.names import Choice, either, requests_of, under
+from scripts.ledger.names import Choice, account_of, either, requests_of, under
 from scripts.standings import Standings, standings
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _BLIND = frozenset({Verb.HELP, Verb.CANCEL})
 
 def wanted_of(pull: PullRequest) -> Choice:
     """What is read of the ledger, whatever has happened."""
-    return either(requests_of(pull.author.id), under("accounts", "moderation"))
+    return either(requests_of(pull.author.id), account_of(pull.author.id, pull.author.login), under("moderation"))
 
 
 def _verb(event: Event) -> Verb | None:

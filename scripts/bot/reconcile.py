@@ -108,8 +108,9 @@ def read(doors: Doors, now: datetime) -> Facts:
         places = {one.request.id: place for one in of_heads if (place := tables.place(one))}
         rows = tuple(find_due_rows(table for name in sorted(lively) if (table := tables.find(*name))))
         if rows:
-            branch.check_out(requests_of_pulls({row.pull_request for row in rows}))
-            statuses = ledger.requests().facts
+            of_rows = {row.pull_request for row in rows}
+            branch.check_out(requests_of_pulls(of_rows))
+            statuses = tuple(dict.fromkeys([*statuses, *ledger.requests(pulls=of_rows)]))
     comments, spare = _comments(github, now)
     return Facts(
         now=now,

@@ -3,7 +3,7 @@
     judgements/<task>/<gpu>/<login>/<pull request>-<head12>-<request id>.json      ranked judgements
     requests/<yyyy-mm-dd>/<user id>-<request id>.json                              what was asked for
     requests/<yyyy-mm-dd>/<user id>-<request id>.ended.json                        and how it ended
-    accounts/<user id>.json                                                        who was first seen, and when
+    accounts/<user id>-<login>.json                                                who was first seen, and when
     moderation/<yyyy-mm-dd>-<id>.json                                              what maintainers decided
 
 Off GitHub there is no pull request and no head: `local` and the file's own digest stand for them.  What is
@@ -14,7 +14,7 @@ named and left out, and the rest is read as if it were not there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import filterfalse, groupby
@@ -36,6 +36,7 @@ from scripts.ledger.facts import (
     write_new,
 )
 from scripts.ledger.moderation import KnownAccount, Moderation
+from scripts.ledger.names import requests_of_pulls
 from scripts.ledger.request import Ending, Request
 
 __all__ = ["Found", "Ledger", "LedgerContents", "LedgerError", "LedgerFault", "RequestStatus"]
@@ -155,11 +156,15 @@ class Ledger:
             raise LedgerError(f"the ending of {ending.request} does not end {request.id}")
         return self._add(request.place_of_ending, ending)
 
-    def requests(self, since: date | None = None, user_id: int | None = None) -> Found[RequestStatus]:
-        """All requests, or those asked for on a day (in UTC) and later, or one author's; oldest first."""
+    def requests(
+        self, since: date | None = None, user_id: int | None = None, pulls: Collection[int] | None = None
+    ) -> Found[RequestStatus]:
+        """All requests, or those asked for on a day (in UTC) and later, by an author, in pull requests; oldest first."""
         faults: list[LedgerFault] = []
         found_files = find_files(self.path, "requests", faults)
         paths = [path for path in found_files if _is_of_day(path, since) and _is_of_author(path, user_id)]
+        if pulls is not None:
+            paths = [Path(name) for name in requests_of_pulls(pulls)(list(map(str, paths)))]
         endings = dict(read_facts(self.path, filter(_is_ending, paths), Ending, faults))
         found: dict[str, RequestStatus] = {}
         for path, request in self._asked(filterfalse(_is_ending, paths), faults):
@@ -182,6 +187,8 @@ class Ledger:
 
     def append_account(self, account: KnownAccount) -> bool:
         """Remember a participant; False if the account is known, and then what was first seen holds."""
+        if any(self.path.glob(f"accounts/{account.user_id}-*.json")):
+            return False
         return self._add(account.place, account)
 
     def accounts(self) -> Found[KnownAccount]:

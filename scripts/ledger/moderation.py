@@ -34,7 +34,7 @@ class KnownAccount(Fact):
 
     @property
     def place(self) -> Path:
-        return Path("accounts", f"{self.user_id}.json")
+        return Path("accounts", f"{self.user_id}-{self.login.casefold()}.json")
 
 
 def find_owner(accounts: Iterable[KnownAccount], login: str) -> KnownAccount | None:

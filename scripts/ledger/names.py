@@ -1,6 +1,6 @@
 """Which files of the ledger somebody needs, told by their names alone: a clone fetches the contents of those only.
 
-    with LedgerBranch(url, wanted=either(under("accounts"), requests_of(7))) as branch:
+    with LedgerBranch(url, wanted=either(account_of(7, "ada"), requests_of(7))) as branch:
         branch.check_out(boards([("vectoradd", "H100")]))
 
 A `Choice` picks some names of all that there are; how facts are named stands in `scripts/ledger/ledger.py`.
@@ -35,6 +35,19 @@ def under(*folders: str) -> Choice:
 def boards(names: Iterable[tuple[str, str]]) -> Choice:
     """The judgements of some boards, by task and GPU."""
     return under(*(f"judgements/{task}/{gpu}" for task, gpu in names))
+
+
+def account_of(user_id: int, login: str) -> Choice:
+    """What is known of an account, and of whoever was first seen under its login."""
+
+    def choose(names: Collection[str]) -> Iterator[str]:
+        for name in names:
+            if name.startswith("accounts/"):
+                number, _, bore = name.removeprefix("accounts/").removesuffix(".json").partition("-")
+                if number == str(user_id) or bore == login.casefold():
+                    yield name
+
+    return choose
 
 
 def requests_of(user_id: int) -> Choice:
