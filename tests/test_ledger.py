@@ -334,6 +334,27 @@ def test_what_was_said_first_about_the_end_of_a_request_holds(tmp_path: Path) ->
     assert status.ending and status.ending.state is EndState.CANCELLED
 
 
+def test_endings_tell_when_and_of_which_request_though_that_is_not_here(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    early, late, still_open = asked(1), asked(2, minute=5), asked(3, minute=9)
+    for request in (early, late, still_open):
+        ledger.append_request(request)
+    for request in (early, late):
+        ledger.append_ending(request, ended(request))
+    (tmp_path / late.place).unlink()
+    (tmp_path / "requests/2026-11-02/7-9.ended.json").write_text("torn")
+    assert sorted(ledger.ended_since(START)) == [early.place, late.place]
+    assert ledger.ended_since(late.asked_at) == [late.place]
+
+
+def test_requests_of_some_pull_requests_can_be_asked_for(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    for number in (1, 2, 12):
+        ledger.append_request(asked(number))
+    assert [one.request.pull_request for one in ledger.requests(pulls={1, 12, 99})] == [1, 12]
+    assert not ledger.requests(pulls=()).facts
+
+
 def test_an_ending_ends_its_own_request(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="does not end"):
         Ledger(tmp_path).append_ending(asked(12), ended(asked(13)))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -12,12 +13,13 @@ from scripts.ledger.names import (
     boards,
     boards_in,
     either,
+    endings_since,
     everything,
     open_requests,
     requests_of,
     requests_of_author_of,
     requests_of_pulls,
-    requests_since,
+    these,
     under,
 )
 from scripts.ledger.request import Request, make_id
@@ -82,7 +84,8 @@ def files_of(*requests: Request) -> set[str]:
         (requests_of_author_of("12"), ()),
         (requests_of_pulls({1}), files_of(SEVENS)),
         (requests_of_pulls({2, 12}), files_of(SEVENTIES, SEVENS_ON_H100)),
-        (requests_since((START + timedelta(days=1)).date()), {"requests/notes.txt"} | files_of(SEVENS_ON_H100, SEVENTIES)),
+        (endings_since((START + timedelta(days=1)).date()), {str(SEVENTIES.place_of_ending)}),
+        (these([SEVENS.place, Path("requests/2026-11-02/none.json")]), {str(SEVENS.place)}),
         (boards([("vectoradd", "CPU")]), {str(one.place_of_judgement) for one in ENDED}),
         (boards([]), ()),
         (either(requests_of(70), account_of(7, "ada")), {"accounts/7-ada.json"} | files_of(SEVENTIES)),

@@ -32,10 +32,11 @@ from scripts.ledger.names import (
     boards,
     boards_in,
     either,
+    endings_since,
     open_requests,
     requests_of,
     requests_of_pulls,
-    requests_since,
+    these,
     under,
 )
 from scripts.ledger.request import Ending, EndState, Request
@@ -94,11 +95,12 @@ def run(doors: Doors, now: datetime | None = None) -> Iterator[str]:
 def read(doors: Doors, now: datetime) -> Facts:
     """The facts, with half a dozen requests."""
     github, settings = doors.github, doors.deliver.settings
-    recent = requests_since((now - LONGEST_WAIT).date())
-    with doors.deliver.open_ledger(either(open_requests, recent, under("moderation"))) as branch:
+    ended = endings_since((now - LONGEST_WAIT).date())
+    with doors.deliver.open_ledger(either(open_requests, ended, under("moderation"))) as branch:
         # The ledger first: what ends while we look is seen as open, and then found ended by whoever acts on it.
         ledger, pulls = branch.ledger, github.open_pulls()
-        branch.check_out(requests_of_pulls({pull.number for pull in pulls}))
+        recent = these(ledger.ended_since(now - LOOK_BACK))
+        branch.check_out(either(recent, requests_of_pulls({pull.number for pull in pulls})))
         statuses = ledger.requests().facts
         is_open = {(pull.number, pull.head_sha) for pull in pulls}
         of_heads = [one for one in statuses if (one.request.pull_request, one.request.head_sha) in is_open]

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, datetime
 from itertools import filterfalse, groupby
 from operator import itemgetter
 from pathlib import Path
@@ -36,7 +36,7 @@ from scripts.ledger.facts import (
     write_new,
 )
 from scripts.ledger.moderation import KnownAccount, Moderation
-from scripts.ledger.names import requests_of_pulls
+from scripts.ledger.names import ENDED, requests_of_pulls
 from scripts.ledger.request import Ending, Request
 
 __all__ = ["Found", "Ledger", "LedgerContents", "LedgerError", "LedgerFault", "RequestStatus"]
@@ -159,7 +159,7 @@ class Ledger:
     def requests(
         self, since: date | None = None, user_id: int | None = None, pulls: Collection[int] | None = None
     ) -> Found[RequestStatus]:
-        """All requests, or those asked for on a day (in UTC) and later, by an author, in pull requests; oldest first."""
+        """All requests, or those asked for since a day (in UTC), by an author, in pull requests; oldest first."""
         faults: list[LedgerFault] = []
         found_files = find_files(self.path, "requests", faults)
         paths = [path for path in found_files if _is_of_day(path, since) and _is_of_author(path, user_id)]
@@ -178,6 +178,11 @@ class Ledger:
                 found[request.id] = RequestStatus(request=request, ending=ending)
         faults += [LedgerFault(path=path, reason="ends a request that is not there") for path in endings]
         return Found(facts=tuple(found.values()), faults=tuple(faults))
+
+    def ended_since(self, moment: datetime) -> list[Path]:
+        """Where the requests stand, or should, that ended at a moment or later; they themselves are not read."""
+        endings = read_facts(self.path, filter(_is_ending, find_files(self.path, "requests", [])), Ending, [])
+        return [path.with_name(path.name.replace(ENDED, ".json")) for path, ending in endings if ending.at >= moment]
 
     def _asked(self, paths: Iterable[Path], faults: list[LedgerFault]) -> list[tuple[Path, Request]]:
         found = read_facts(self.path, paths, Request, faults)
@@ -218,7 +223,7 @@ class Ledger:
 
 
 def _is_ending(path: Path) -> bool:
-    return path.name.endswith(".ended.json")
+    return path.name.endswith(ENDED)
 
 
 def _is_of_day(path: Path, since: date | None) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import date
-from pathlib import PurePosixPath
+from pathlib import PurePath, PurePosixPath
 
 Choice = Callable[[Collection[str]], Iterable[str]]
 
@@ -78,10 +78,16 @@ def open_requests(names: Collection[str]) -> Iterator[str]:
     return (name for name in requests if not name.endswith(ENDED) and _ending_of(name) not in requests)
 
 
-def requests_since(day: date) -> Choice:
-    """What was asked for on a day (in UTC) and later."""
+def endings_since(day: date) -> Choice:
+    """How those requests ended that were asked for on a day (in UTC) and later."""
     first = f"requests/{day.isoformat()}"
-    return lambda names: (name for name in _requests(names) if name >= first)
+    return lambda names: (name for name in _requests(names) if name >= first and name.endswith(ENDED))
+
+
+def these(paths: Iterable[PurePath]) -> Choice:
+    """Some files, if they are there."""
+    wanted = set(map(str, paths))
+    return wanted.intersection
 
 
 def boards_in(names: Iterable[str]) -> set[tuple[str, str]]:
