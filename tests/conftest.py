@@ -16,6 +16,7 @@ def pytest_addoption(parser):
         default="best",
         help="how the exploits' players are stopped: as well as this machine can, or by signals",
     )
+    parser.addoption("--pulls", type=int, default=4, help="how many pull requests come at once in the workflows' test")
 
 
 def pytest_collection_modifyitems(items):

@@ -259,6 +259,22 @@ def test_two_challengers_at_once_both_get_their_rows(contest: Contest) -> None:
     assert all(pull.merged_at for pull in pulls) and sorted(contest.rows()) == ["alice", "bob"]
 
 
+def test_pull_requests_at_once_all_get_their_rows(contest: Contest, request: pytest.FixtureRequest) -> None:
+    """`--pulls 50` takes some minutes."""
+    logins = [f"user{number}" for number in range(request.config.getoption("--pulls"))]
+    pulls = [
+        contest.world.open_pull(contest.world.add_user(login), {path_of(login): SOURCE + f"# of {login}\n".encode()})
+        for login in logins
+    ]
+    contest.hub.settle(at_once=8)
+    contest.reconcile()
+    assert sorted(one.request.login for one in contest.ledger()) == sorted(logins)
+    assert set(contest.endings()) == {EndState.JUDGED}
+    assert all(pull.merged_at for pull in pulls)
+    assert sorted(contest.rows()) == sorted(logins)
+    assert all("Accepted" in contest.comment(pull.number) for pull in pulls)
+
+
 # What comes in between.
 
 

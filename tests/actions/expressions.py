@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import threading
 from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -34,6 +35,7 @@ class Expressions:
     """The evaluator.  `with Expressions() as expressions: …`"""
 
     def __enter__(self) -> Self:
+        self._lock = threading.Lock()
         command = [require_node(), str(HERE / "expressions.mjs")]
         self._node = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
         return self
@@ -74,9 +76,10 @@ class Expressions:
             "is_condition": is_condition,
         }
         assert self._node.stdin and self._node.stdout
-        self._node.stdin.write(json.dumps(question) + "\n")
-        self._node.stdin.flush()
-        answer: Json = json.loads(self._node.stdout.readline())
+        with self._lock:
+            self._node.stdin.write(json.dumps(question) + "\n")
+            self._node.stdin.flush()
+            answer: Json = json.loads(self._node.stdout.readline())
         if "error" in answer:
             raise ExpressionError(f"{expression}: {answer['error']}")
         return answer

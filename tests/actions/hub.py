@@ -2,17 +2,22 @@
 
     event ─▶ on: ─▶ run ─▶ concurrency: ─▶ jobs, as their needs: and if: allow ─▶ played (job.py)
 
-One job is played at a time, and of several runs each in its turn, so that two challengers interleave as they would.
-A stand-in for a step may call `settle` itself: then others happen while its job is at work.
+One job is played at a time, or as many as `settle` is told; and of several runs each in its turn, so that two
+challengers interleave as they would.  A stand-in for a step may call `settle` itself: then others happen while its job
+is at work.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +96,8 @@ class Hub:
         self.instead: dict[str, Callable[[Play], Told | None]] = {}
         self.may_fail: set[str] = set()
         self.ahead = timedelta()
-        self._depth = 0
+        self._desks: set[int] = set()
+        self._lock = threading.Lock()
         self.world.listeners.append(self.heard.append)
 
     def pass_time(self, time: timedelta) -> None:
@@ -104,22 +110,24 @@ class Hub:
         """What `cron` does."""
         self.heard.append(Event("schedule", {"repository": repository(self.world), "workflow": file}, self.world.owner))
 
-    def settle(self) -> None:
-        """Until nothing is left to do."""
-        while live := self._next():
-            self._advance(live)
+    def settle(self, *, at_once: int = 1) -> None:
+        """Until nothing is left to do; so many jobs are played at the same time."""
+        with ThreadPoolExecutor(at_once) as players:
+            while lives := self._next(at_once):
+                # One by itself in this thread: a stand-in may call us.
+                list(map(self._advance, lives) if len(lives) == 1 else players.map(self._advance, lives))
 
     def find(self, workflow: str, job: str) -> list[Played]:
         return [played for played in self.played if (played.workflow, played.job) == (workflow, job)]
 
     # Runs.
 
-    def _next(self) -> Live | None:
-        """Whose turn it is: of those that may go on, the one that has come least far."""
+    def _next(self, most: int) -> list[Live]:
+        """Whose turn it is: of those that may go on, the ones that have come least far."""
         while self.heard:
             self._hear(self.heard.pop(0))
         free = [live for live in self.runs if not live.is_playing and not self._is_held(live)]
-        return min(free, key=lambda live: len(live.done), default=None)
+        return sorted(free, key=lambda live: len(live.done))[:most]
 
     def _is_held(self, live: Live) -> bool:
         """Whether an older run of its group is not over."""
@@ -202,17 +210,26 @@ class Hub:
             result = "cancelled" if live.is_cancelled else "skipped"
             self.world.finish_job(self.world.start_job(live.run, job.name), result)
             return Played(workflow=live.workflow.file, job=job.name, result=result)
-        self._depth += 1
-        folder = self.machines / str(self._depth)
-        play = Play(self, live, job, folder)
-        entry = self.world.start_job(live.run, job.name, "GitHub Actions 1" if play.is_hosted else "bench-1")
-        try:
+        with self._desk() as folder:
+            play = Play(self, live, job, folder)
+            entry = self.world.start_job(live.run, job.name, "GitHub Actions 1" if play.is_hosted else "bench-1")
             played = play.play()
             self.world.finish_job(entry, played.result)
+            return played
+
+    @contextmanager
+    def _desk(self) -> Iterator[Path]:
+        """Where one job is played: the first place that is free."""
+        with self._lock:
+            number = next(number for number in count(1) if number not in self._desks)
+            self._desks.add(number)
+        folder = self.machines / str(number)
+        try:
+            yield folder
         finally:
-            self._depth -= 1
             shutil.rmtree(folder)
-        return played
+            with self._lock:
+                self._desks.remove(number)
 
 
 def _is_meant(workflow: Workflow, event: Event) -> bool:
