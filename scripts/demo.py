@@ -26,7 +26,8 @@ from harness.judgement import Judgement
 from harness.submission import Submission
 from harness.task import Board, Rules, Task
 from harness.verdict import Verdict
-from scripts.board import standings_table
+from scripts.boards.facts import facts_of
+from scripts.boards.tables import standings_table
 from scripts.bot.report import render
 from scripts.ledger.ledger import Ledger
 from scripts.pages.tools import serve_until_interrupted
@@ -218,7 +219,7 @@ class Competition:
     def show_boards(self) -> None:
         self._stdout.print(Rule("The boards"))
         for task in self.tasks.values():
-            self._stdout.print(standings_table(self.standings(task.board("CPU"))), "")
+            self._stdout.print(standings_table(facts_of(self.standings(task.board("CPU")))), "")
 
     def build_site(self) -> tuple[Path, int]:
         """The site's folder, and how many pages it has."""

@@ -22,9 +22,9 @@ from harness.task import Board
 from harness.timing import Duel, DuelCase, Run
 from harness.verdict import Verdict
 from scripts import local
-from scripts.board import choose_board
 from scripts.claims import is_unwalled
 from scripts.local import exit_code_of, find_named_task, placed, unknown_task, wishes_of
+from scripts.repository import choose_board
 from scripts.terminal import Display, cell, console, table
 from scripts.text import format_percent, format_us, plain
 

@@ -22,9 +22,8 @@ from harness.judgement import CaseResult, Judgement
 from harness.submission import Submission, read_directives, read_submission, task_of
 from harness.task import Task, load_task
 from harness.verdict import Verdict
-from scripts.board import choose_board
 from scripts.claims import bound_share, claim_sentence, is_self_timed, is_unwalled
-from scripts.repository import require_task
+from scripts.repository import choose_board, require_task
 from scripts.terminal import Display, cell, console, table, verdict_text
 from scripts.text import format_error, format_percent, format_us, plain
 

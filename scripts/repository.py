@@ -1,12 +1,15 @@
-"""Where things lie: tasks, ledger and site of the repository that this code stands in."""
+"""Where things lie: tasks, boards, ledger and site of the repository that this code stands in."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from harness.errors import TaskError, did_you_mean
-from harness.task import Task, load_task
+from harness.task import Board, Language, Task, load_task
+from harness.toolchain import Toolchain
 from scripts.ledger.ledger import Ledger, LedgerError
+from scripts.settings import SETTINGS, load_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 TASKS = ROOT / "tasks"
@@ -29,3 +32,15 @@ def require_ledger(named: Path | None) -> Ledger:
     if named and not named.is_dir():
         raise LedgerError(f"--ledger {named}: there is no such folder")
     return Ledger(named or LEDGER)
+
+
+def choose_board(task: Task, gpu: str | None, wishes: tuple[str, ...] = ()) -> Board:
+    """The board that was asked for; else the first of `wishes`; else CPU; else the task's first."""
+    board = task.board(gpu or next(iter(wishes), None) or ("CPU" if "CPU" in task.gpus else task.gpus[0]))
+    return replace(board, toolchain=_toolchain_of(board.gpu)) if task.lang is Language.CU else board
+
+
+def _toolchain_of(gpu: str) -> Toolchain:
+    """As the settings of this repository describe a board's machines; nothing where they don't know the board."""
+    known = load_settings(ROOT / SETTINGS).gpus
+    return known[gpu].toolchain if gpu in known else Toolchain()

@@ -17,7 +17,8 @@ from harness.task import Board, Evaluator, Work, load_task
 from harness.timing import Run, Timing, ToldRun, ToldTiming, told_time
 from harness.toolchain import Toolchain
 from harness.verdict import Verdict
-from scripts.board import standings_table
+from scripts.boards.facts import facts_of
+from scripts.boards.tables import standings_table
 from scripts.bot.artifact import why_below_the_floor
 from scripts.bot.packing import pack
 from scripts.bot.rematch import find_due_rows
@@ -184,7 +185,7 @@ def test_comment_and_terminal_say_it_and_speak_of_no_anchor(board, capsys):
     assert "could forge verdict and times" in text
     assert "nchor" not in text and "bounds these times" not in text
     show(judgements[0], console())
-    console().print(standings_table(standings(board, judgements)))
+    console().print(standings_table(facts_of(standings(board, judgements))))
     said = " ".join(capsys.readouterr().out.split())
     assert "Benchmarks, self-timed" in said and "could forge verdict and times" in said
     assert "self-timed, so no more than their word: ada, bob" in said

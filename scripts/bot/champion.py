@@ -26,9 +26,7 @@ def find_champion(
     if not (request.is_ranked and board.task.is_refereed):
         return None
     now = Moderated.after(ledger.moderations())
-    found = ledger.judgements(board.task.name, board.gpu).judgements
-    counted = [one for one in found if one.checksum not in now.disqualified and one.checksum not in now.held]
-    table = standings(board, counted)
+    table = standings(board, now.counted(ledger.judgements(board.task.name, board.gpu).judgements))
     row = due_opponent(table, request, sha256(source))
     theirs = _read_file(row, board.task, fork, root) if row else None
     if not row or theirs is None:

@@ -49,10 +49,11 @@ def _verb(event: Event) -> Verb | None:
 def gather(event: Event, pull: PullRequest, doors: Doors, branch: LedgerBranch, now: datetime) -> Facts:
     """What an event needs, with as few requests as can be."""
     ledger = branch.ledger
+    moderated = Moderated.after(ledger.moderations())
     competition = Competition(
         settings=doors.settings,
         accounts=ledger.accounts().facts,
-        moderated=Moderated.after(ledger.moderations()),
+        moderated=moderated,
         task_names=tuple(sorted(path.parent.name for path in doors.root.glob("tasks/*/task.yml"))),
     )
     permission = _permission(event, pull, doors.github)
@@ -65,7 +66,7 @@ def gather(event: Event, pull: PullRequest, doors: Doors, branch: LedgerBranch, 
     if offer.task and _verb(event) is Verb.SHOW:
         branch.check_out(under(f"judgements/{offer.task.name}"))
         boards = tuple(
-            standings(board, ledger.judgements(board.task.name, board.gpu).judgements)
+            standings(board, moderated.counted(ledger.judgements(board.task.name, board.gpu).judgements))
             for board in offer.task.boards
             if board.gpu in doors.settings.gpus
         )

@@ -33,8 +33,7 @@ class Tables:
 
     def __init__(self, ledger: Ledger, root: Path) -> None:
         self._ledger, self._root = ledger, root
-        now = Moderated.after(ledger.moderations())
-        self._hidden = frozenset({*now.disqualified, *now.held})
+        self._moderated = Moderated.after(ledger.moderations())
         self._standings = cache(self._make)
 
     def of(self, board: Board) -> Standings:
@@ -51,7 +50,7 @@ class Tables:
         if not ending or ending.verdict is not Verdict.ACCEPTED:
             return None
         judgement = self._ledger.judgement_of(status.request)
-        if not judgement or not judgement.is_rankable or judgement.checksum in self._hidden:
+        if not judgement or not judgement.is_rankable or self._moderated.hides(judgement):
             return None
         table = self.find(judgement.task, judgement.gpu)
         if not table or table.board.edition != judgement.edition:
@@ -64,8 +63,7 @@ class Tables:
         board = find_board(task, gpu, self._root)
         if not board:
             return None
-        found = self._ledger.judgements(task, gpu).judgements
-        return standings(board, [one for one in found if one.checksum not in self._hidden])
+        return standings(board, self._moderated.counted(self._ledger.judgements(task, gpu).judgements))
 
 
 def find_board(task: str, gpu: str, root: Path) -> Board | None:

@@ -20,6 +20,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AwareDatetime, Field, PositiveInt, StringConstraints, model_validator
 
 from harness.fields import Digest, Login, Name
+from harness.judgement import Judgement
 from scripts.ledger.facts import Fact
 
 
@@ -95,6 +96,14 @@ class Moderated:
         for decision in sorted(decisions, key=lambda one: (one.at, one.id)):
             now._take(decision)
         return now
+
+    def hides(self, judgement: Judgement) -> bool:
+        """Whether it is disqualified or held back, and so does not rank."""
+        return judgement.checksum in self.disqualified or judgement.checksum in self.held
+
+    def counted(self, judgements: Iterable[Judgement]) -> list[Judgement]:
+        """Those that rank."""
+        return [one for one in judgements if not self.hides(one)]
 
     def _take(self, decision: Moderation) -> None:
         user_id, judgement = decision.user_id or 0, decision.judgement or ""

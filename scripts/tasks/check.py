@@ -27,8 +27,7 @@ from harness.judgement import Judgement
 from harness.task import Board, Evaluator, Example, Task, load_task
 from harness.timing import Timing
 from harness.verdict import Verdict
-from scripts.board import choose_board
-from scripts.repository import require_task
+from scripts.repository import choose_board, require_task
 from scripts.tasks.show import as_json_too
 from scripts.terminal import Display, cell, console, table, verdict_text
 from scripts.text import format_us

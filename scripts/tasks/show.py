@@ -176,10 +176,15 @@ def closing(task: Task) -> str:
     """Until when a task is open."""
     if not task.ranks:
         return "for trying only"
-    if task.deadline is None:
+    return until(task.deadline)
+
+
+def until(deadline: datetime | None) -> str:
+    """Until when something with a deadline is open."""
+    if deadline is None:
         return "without end"
-    until = f"{task.deadline.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-    return f"until {until}" if task.is_open(datetime.now(UTC)) else f"closed since {until}"
+    moment = f"{deadline.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    return f"until {moment}" if datetime.now(UTC) < deadline else f"closed since {moment}"
 
 
 def _print_cases(board: Board) -> None:

@@ -11,37 +11,65 @@ archive                              archive      the end of a board
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
 
 from harness.task import load_tasks
+from scripts.boards.facts import BoardName
+from scripts.boards.source import SiteSource
 from scripts.kernelbot.importing import import_
 from scripts.tasks.archive import archive
 from scripts.tasks.check import check
 from scripts.tasks.diff import diff
 from scripts.tasks.new import new
-from scripts.tasks.show import as_json_too, closing, eval_code, files, in_tasks, show, summary, template
-from scripts.terminal import console, table
+from scripts.tasks.show import as_json_too, closing, eval_code, files, in_tasks, show, summary, template, until
+from scripts.terminal import cell, console, table
 
 
 @click.command()
 @in_tasks
+@click.option("--site", metavar="URL", help="A published site's address; no clone is needed then.")
 @as_json_too
-def tasks(folder: Path, as_json: bool) -> None:
+def tasks(folder: Path, site: str | None, as_json: bool) -> None:
     """List the tasks and their boards.
 
     Example: pullrank tasks --json
     """
+    if site:
+        _published(SiteSource(site).index(), as_json=as_json)
+        return
     found = load_tasks(folder)
     if as_json:
         click.echo(json.dumps([summary(task) for task in found], indent=1))
         return
+    _print([(task.name, task.title, ", ".join(task.gpus), closing(task)) for task in found])
+
+
+def _print(rows: Iterable[tuple[str, str, str, str]]) -> None:
     made = table("", "Task", "Title", "Boards", "Open")
     made.columns[1].max_width, made.columns[2].max_width = 24, 12  # with a deadline, 80 columns
-    for task in found:
-        made.add_row(task.name, task.title, ", ".join(task.gpus), closing(task))
+    for row in rows:
+        made.add_row(*map(cell, row))
     console().print(made)
+
+
+def _published(boards: Sequence[BoardName], *, as_json: bool) -> None:
+    """The tasks of a site's boards, in its order."""
+    gpus: dict[str, list[str]] = {}
+    for board in boards:
+        gpus.setdefault(board.task, []).append(board.gpu)
+    firsts = {board.task: board for board in reversed(boards)}
+    found = [(firsts[name], names) for name, names in gpus.items()]
+    if as_json:
+        tasks = [
+            {"name": one.task, "title": one.title, "gpus": names, "deadline": one.deadline and one.deadline.isoformat()}
+            for one, names in found
+        ]
+        click.echo(json.dumps(tasks, indent=1))
+    else:
+        _print((one.task, one.title, ", ".join(names), until(one.deadline)) for one, names in found)
 
 
 @click.group()

@@ -1,0 +1,154 @@
+"""What is known of a board, as `board.json` of the site says it; read as the hostile text that it may be.
+
+    BoardFacts      a board ── RowFacts       its rows ── CaseFacts     a row's times, case by case
+                            └─ RecordFacts    its records, oldest first
+    IndexFacts      `index.json`: which boards there are
+    AuthorFacts     `author.json`: on which of them somebody stands
+
+The same types are made from a ledger, so that a command can't tell where its boards came from.  Fields that are not
+known are passed over: the site may be newer than whoever reads it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, StringConstraints
+
+from harness.fields import Digest, Login, Name
+from harness.judgement import Claim
+from harness.stats import Interval
+from scripts.standings import Record, Row, Standings
+
+MAX_ROWS = 20_000
+"""Of a board; more than that is no board."""
+
+Short = Annotated[str, StringConstraints(max_length=100)]
+Line = Annotated[str, StringConstraints(max_length=1000)]
+
+
+class Facts(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
+
+
+class CaseFacts(Facts):
+    """One benchmark of a row.  `ratio` is to the anchor; None on self-timed boards."""
+
+    params: dict[Short, Any] = Field(max_length=50)
+    time_us: Interval
+    ratio: Interval | None = None
+
+
+class RowFacts(Facts):
+    """A row.  `gap` is the score over the first's, less 1; rows of one `band` are tied."""
+
+    task: Name
+    gpu: Name
+    rank: PositiveInt
+    band: PositiveInt
+    login: Login
+    score_us: Interval
+    gap: float
+    digest: Digest
+    language: Short
+    lines: NonNegativeInt
+    first_at: AwareDatetime
+    judgements: PositiveInt
+    champion: bool
+    unwalled: bool
+    claim: Claim
+    note: Line
+    cases: tuple[CaseFacts, ...] = Field(max_length=1000)
+
+
+class RecordFacts(Facts):
+    """A best time of its day.  `gain` is the share of time saved; None for the first entry."""
+
+    at: AwareDatetime
+    login: Login
+    score_us: Interval
+    gain: float | None
+    digest: Digest
+
+
+class BoardName(Facts):
+    """A board of the index."""
+
+    task: Name
+    title: Line
+    gpu: Name
+    deadline: AwareDatetime | None
+    entries: NonNegativeInt
+
+
+class BoardFacts(Facts):
+    """A board.  `rows` are in order; `unranked` counts judgements of this edition that don't rank."""
+
+    task: Name
+    title: Line
+    gpu: Name
+    edition: Digest
+    deadline: AwareDatetime | None
+    ranking_by: Short
+    unranked: NonNegativeInt
+    rows: tuple[RowFacts, ...] = Field(max_length=MAX_ROWS)
+    records: tuple[RecordFacts, ...] = Field(max_length=MAX_ROWS)
+
+    def find_row(self, login: str) -> RowFacts | None:
+        return next((row for row in self.rows if row.login.lower() == login.lower()), None)
+
+    def ahead_of(self, row: RowFacts) -> RowFacts | None:
+        """The next row of a better band: what must be beaten to get further; None for who shares first place."""
+        return next((other for other in reversed(self.rows) if other.band < row.band), None)
+
+    def is_tied(self, row: RowFacts) -> bool:
+        return sum(other.band == row.band for other in self.rows) > 1
+
+
+class IndexFacts(Facts):
+    boards: tuple[BoardName, ...] = Field(max_length=MAX_ROWS)
+
+
+class _Place(Facts):
+    task: Name
+    gpu: Name
+
+
+class AuthorFacts(Facts):
+    login: Login
+    rows: tuple[_Place, ...] = Field(max_length=MAX_ROWS)
+
+
+def facts_of(table: Standings) -> BoardFacts:
+    """A ranked board, in the words that the site uses for it."""
+    board, task = table.board, table.board.task
+    facts = {
+        "task": task.name,
+        "title": task.title,
+        "gpu": board.gpu,
+        "edition": board.edition,
+        "deadline": task.deadline and task.deadline.isoformat(),
+        "ranking_by": board.ranking_by,
+        "unranked": table.unranked,
+        "rows": [{"task": task.name, "gpu": board.gpu, **row.facts, "cases": _cases(row)} for row in table.rows],
+        "records": list(map(_record, table.records)),
+    }
+    return BoardFacts.model_validate_json(json.dumps(facts))
+
+
+def _cases(row: Row) -> list[dict[str, Any]]:
+    return [
+        {"params": case.params, "time_us": case.time_us.model_dump(), "ratio": case.ratio and case.ratio.model_dump()}
+        for case in row.cases
+    ]
+
+
+def _record(record: Record) -> dict[str, Any]:
+    return {
+        "at": record.at.isoformat(),
+        "login": record.login,
+        "score_us": record.score_us.model_dump(),
+        "gain": record.gain,
+        "digest": record.digest,
+    }

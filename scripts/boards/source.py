@@ -1,0 +1,117 @@
+"""Where boards are read: from a ledger and its tasks, or from a published site.  Either gives the same facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from harness.errors import TaskError, did_you_mean
+from harness.task import Board, load_tasks
+from scripts.boards.facts import AuthorFacts, BoardFacts, BoardName, IndexFacts, facts_of
+from scripts.boards.web import SiteError, find_facts, site_address
+from scripts.ledger.ledger import Ledger, LedgerFault
+from scripts.ledger.moderation import Moderated
+from scripts.repository import choose_board, require_task
+from scripts.standings import standings
+
+
+class Source(Protocol):
+    """`place` is what messages call it; `faults` is what could not be read so far."""
+
+    place: str
+    faults: list[LedgerFault]
+
+    def board(self, task: str, gpu: str | None) -> BoardFacts:
+        """One board: the one that is named, else CPU if the task has it, else its first."""
+        ...
+
+    def boards_of_task(self, task: str) -> Sequence[BoardFacts]:
+        """All boards of a task."""
+        ...
+
+    def boards_of_author(self, login: str) -> Sequence[BoardFacts]:
+        """Those on which somebody stands, the best place first."""
+        ...
+
+
+def _best_first(boards: Iterable[BoardFacts], login: str) -> list[BoardFacts]:
+    placed = [(board, row) for board in boards if (row := board.find_row(login))]
+    return [board for board, _ in sorted(placed, key=lambda pair: (pair[1].rank, pair[0].task, pair[0].gpu))]
+
+
+class LedgerSource:
+    """A ledger's boards, ranked here, without what maintainers took out."""
+
+    def __init__(self, ledger: Ledger, tasks: Path, *, allow_unwalled: bool = False) -> None:
+        self.place = str(ledger.path)
+        self.faults: list[LedgerFault] = []
+        self._ledger, self._tasks, self._allow_unwalled = ledger, tasks, allow_unwalled
+        self._moderated = Moderated.after(ledger.moderations())
+
+    def board(self, task: str, gpu: str | None) -> BoardFacts:
+        return self._rank(choose_board(require_task(task, self._tasks), gpu))
+
+    def boards_of_task(self, task: str) -> Sequence[BoardFacts]:
+        return [*map(self._rank, require_task(task, self._tasks).boards)]
+
+    def boards_of_author(self, login: str) -> Sequence[BoardFacts]:
+        boards = (self._rank(board) for task in load_tasks(self._tasks) for board in task.boards)
+        return _best_first(boards, login)
+
+    def _rank(self, board: Board) -> BoardFacts:
+        contents = self._ledger.judgements(board.task.name, board.gpu)
+        self.faults += contents.faults
+        counted = self._moderated.counted(contents.judgements)
+        return facts_of(standings(board, counted, allow_unwalled=self._allow_unwalled))
+
+
+class SiteSource:
+    """The boards of a published site, as it ranked them."""
+
+    def __init__(self, url: str) -> None:
+        self.place = self._address = site_address(url)
+        self.faults: list[LedgerFault] = []
+
+    def index(self) -> tuple[BoardName, ...]:
+        """All boards.
+
+        Raises:
+            SiteError: there is no such site.
+        """
+        if not (found := find_facts(IndexFacts, self._address, "index.json")):
+            raise SiteError(f"{self._address} is no site of PullRank: it has no index.json; is the address right?")
+        return found.boards
+
+    def board(self, task: str, gpu: str | None) -> BoardFacts:
+        gpus = self._gpus(task)
+        gpu = gpu or ("CPU" if "CPU" in gpus else gpus[0])
+        if gpu not in gpus:
+            raise TaskError(f"{task} has no board {gpu!r}{did_you_mean(gpu, gpus)}; there are: {', '.join(gpus)}")
+        return self._read(task, gpu)
+
+    def boards_of_task(self, task: str) -> Sequence[BoardFacts]:
+        return [self._read(task, gpu) for gpu in self._gpus(task)]
+
+    def boards_of_author(self, login: str) -> Sequence[BoardFacts]:
+        author = find_facts(AuthorFacts, self._address, "authors", login.lower(), "author.json")
+        if not author:
+            self.index()  # To tell a stranger from an address that is wrong.
+            return ()
+        boards = {(place.task, place.gpu): None for place in author.rows}
+        return _best_first((self._read(*board) for board in boards), login)
+
+    def _gpus(self, task: str) -> list[str]:
+        boards = self.index()
+        if gpus := [board.gpu for board in boards if board.task == task]:
+            return gpus
+        known = sorted({board.task for board in boards})
+        near = did_you_mean(task, known)
+        raise TaskError(f"no task {task!r} on {self._address}{near}; there are: {', '.join(known) or 'none'}")
+
+    def _read(self, task: str, gpu: str) -> BoardFacts:
+        if not (found := find_facts(BoardFacts, self._address, task, gpu, "board.json")):
+            raise SiteError(f"{self._address} has no page for {task} / {gpu}; it may be being built: try again")
+        if (found.task, found.gpu) != (task, gpu):
+            raise SiteError(f"{self._address} shows another board in the place of {task} / {gpu}")
+        return found

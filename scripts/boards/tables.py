@@ -1,0 +1,107 @@
+"""Boards as tables of 80 columns, and what is to be said below them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from harness.judgement import Claim
+from harness.stats import Interval, tied
+from scripts.boards.facts import BoardFacts, CaseFacts, RecordFacts, RowFacts
+from scripts.terminal import cell, table
+from scripts.text import format_error, format_gap, format_interval, format_percent, format_us, plain
+
+
+def standings_table(board: BoardFacts) -> Group:
+    """All rows of a board."""
+    columns = ("Rank", "Author", "Time", "±", "Gap", "Language", "Judged")
+    made = table(f"{plain(board.title)} on {board.gpu}", *columns, right=("Rank", "Time", "±", "Gap", "Judged"))
+    made.columns[1].max_width, made.columns[5].max_width = 24, 10
+    for row in board.rows:
+        made.add_row(
+            _rank(board, row),
+            Text(row.login, "bold" if row.champion else ""),
+            format_us(row.score_us.value),
+            format_error(row.score_us).removeprefix("±"),
+            "" if row.champion else format_gap(row.gap),
+            cell(row.language),
+            f"{row.judgements}×",
+        )
+    return Group(made, *(Text(remark, "dim") for remark in _remarks(board.rows)))
+
+
+def _rank(board: BoardFacts, row: RowFacts) -> str:
+    return f"{row.rank}{'=' if board.is_tied(row) else ' '}"
+
+
+def _remarks(rows: Sequence[RowFacts]) -> Iterator[str]:
+    if len({row.band for row in rows}) < len(rows):
+        yield "= tied: the difference is below 1 % or the noise"
+    yield from (f"{row.login}: {plain(row.note)}" for row in rows if row.note)
+    if self_timed := [row.login for row in rows if row.claim is Claim.SELF_TIMED and not row.unwalled]:
+        yield f"self-timed, so no more than their word: {', '.join(self_timed)}"
+    if unwalled := [row.login for row in rows if row.unwalled]:
+        yield f"judged without walls: {', '.join(unwalled)}"
+
+
+def mine_table(boards: Sequence[BoardFacts], login: str) -> Table:
+    """Somebody's row on each of the boards, and what stands ahead of it."""
+    made = table(f"Rows of {login}", "Board", "Rank", "Time", "Gap", "Next ahead", right=("Rank", "Time", "Gap"))
+    for board in boards:
+        if row := board.find_row(login):
+            place = f"{row.rank}{'=' if board.is_tied(row) else ''} of {len(board.rows)}"
+            gap = "" if row.champion else format_gap(row.gap)
+            made.add_row(f"{board.task} / {board.gpu}", place, format_interval(row.score_us), gap, _ahead(board, row))
+    return made
+
+
+def _ahead(board: BoardFacts, row: RowFacts) -> str:
+    """Whom to beat, and by how much one is behind."""
+    if row.note:
+        return plain(row.note)
+    ahead = board.ahead_of(row)
+    if row.champion or not ahead:
+        return "" if row.champion else f"tied with {board.rows[0].login}, who was earlier"
+    return f"{ahead.login} ({format_gap(row.score_us.value / ahead.score_us.value - 1)})"
+
+
+def history_table(board: BoardFacts, records: Sequence[RecordFacts]) -> Table:
+    """Records, oldest first."""
+    made = table(
+        f"Records of {plain(board.title)} on {board.gpu}", "When", "Author", "Time", "Gain", right=("Time", "Gain")
+    )
+    for record in records:
+        gain = "" if record.gain is None else format_percent(record.gain)
+        made.add_row(f"{record.at:%Y-%m-%d %H:%M}", record.login, format_interval(record.score_us), gain)
+    return made
+
+
+def compare_table(board: BoardFacts, one: RowFacts, other: RowFacts) -> Group:
+    """Two rows of a board, case by case."""
+    numbers = (one.login, other.login, f"{one.login} takes")
+    made = table(f"{plain(board.title)} on {board.gpu}", "Case", *numbers, right=numbers)
+    made.columns[0].max_width = 28
+    for mine, theirs in zip(one.cases, other.cases, strict=False):
+        is_tied = tied(mine.time_us, theirs.time_us)
+        made.add_row(cell(_name(mine)), *_compared(mine.time_us, theirs.time_us, is_tied=is_tied))
+    made.add_row(Text("score", "bold"), *_compared(one.score_us, other.score_us, is_tied=one.band == other.band))
+    return Group(made, Text(_verdict(one, other), "dim"))
+
+
+def _compared(mine: Interval, theirs: Interval, *, is_tied: bool) -> tuple[str, str, str]:
+    times = "as long" if is_tied else f"{mine.value / theirs.value:.2f}×"
+    return format_interval(mine), format_interval(theirs), times
+
+
+def _name(case: CaseFacts) -> str:
+    """The seed says nothing about a case: it is drawn anew for each judging."""
+    return ", ".join(f"{name}: {value}" for name, value in case.params.items() if name != "seed")
+
+
+def _verdict(one: RowFacts, other: RowFacts) -> str:
+    first, second = sorted((one, other), key=lambda row: row.rank)
+    ranks = f"{first.login} stands {first.rank}, {second.login} {second.rank}"
+    return f"{ranks}; tied, and within a band the earlier stands first" if one.band == other.band else ranks

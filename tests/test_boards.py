@@ -1,0 +1,248 @@
+"""`board`, `mine`, `history`, `compare`: the same from a ledger and from the site that was made of it."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from scripts.boards.source import LedgerSource, SiteSource
+from scripts.boards.web import SiteError, site_address
+from scripts.cli import run
+from scripts.ledger.ledger import Ledger
+from scripts.ledger.moderation import Action, Moderation
+from scripts.pages.publish import build_site
+from scripts.season.season import Size, make_season
+
+
+@pytest.fixture(scope="module")
+def season(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A made-up season and its site, in `_site`."""
+    folder = tmp_path_factory.mktemp("season")
+    made = make_season(folder, Size(tasks=2, gpus=2, authors=6, judgements=60), seed=3)
+    build_site(made.tasks, made.ledger, folder / "_site", submissions=made.source_of, title="Cup")
+    return folder
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+@contextmanager
+def serving(handler: object) -> Iterator[str]:
+    """A site's address, on loopback."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)  # type: ignore[arg-type]
+    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/cup"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def site(season: Path) -> Iterator[str]:
+    root = season / "served"
+    root.mkdir()
+    (root / "cup").symlink_to(season / "_site")
+    with serving(partial(Quiet, directory=str(root))) as url:
+        yield url
+
+
+def ledger_of(season: Path) -> list[str]:
+    return ["--ledger", str(season / "ledger"), "--tasks", str(season / "tasks")]
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    assert run(list(arguments)) == code
+    said = capsys.readouterr()
+    return said.err if code else said.out
+
+
+def first_two(season: Path) -> tuple[str, str]:
+    rows = source(season).board("matmul", "H100").rows
+    return rows[0].login, rows[1].login
+
+
+def source(season: Path) -> LedgerSource:
+    return LedgerSource(Ledger(season / "ledger"), season / "tasks")
+
+
+# Both ways.
+
+
+@pytest.mark.parametrize(
+    "command", ["board matmul --gpu {gpu}", "mine {a}", "history matmul --gpu {gpu}", "compare {a} {b}"]
+)
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_command_says_the_same_from_a_ledger_and_from_its_site(season, site, capsys, command, form) -> None:
+    board = next(board for board in source(season).boards_of_task("matmul") if len(board.rows) > 1)
+    words = command.format(gpu=board.gpu, a=board.rows[0].login, b=board.rows[1].login).split()
+    local = printed(capsys, *words, *form, *ledger_of(season))
+    assert local == printed(capsys, *words, *form, "--site", site)
+    assert board.rows[0].login in local
+    if not form:
+        assert max(map(len, local.splitlines())) <= 160
+
+
+def test_json_has_every_digit(season, capsys) -> None:
+    shown = json.loads(printed(capsys, "board", "matmul", "--gpu", "H100", "--json", *ledger_of(season)))
+    published = json.loads((season / "_site/matmul/H100/board.json").read_text())
+    assert [row["score_us"] for row in shown["rows"]] == [row["score_us"] for row in published["rows"]]
+    assert [row["cases"] for row in shown["rows"]] == [row["cases"] for row in published["rows"]]
+
+
+def test_mine_names_whom_to_beat(season, capsys) -> None:
+    board = next(board for board in source(season).boards_of_task("matmul") if board.rows and board.rows[-1].band > 1)
+    last = board.rows[-1]
+    rows = json.loads(printed(capsys, "mine", last.login.upper(), "--json", *ledger_of(season)))["rows"]
+    found = next(row for row in rows if (row["task"], row["gpu"]) == (board.task, board.gpu))
+    assert found["of"] == len(board.rows) and found["ahead"]["rank"] < found["rank"]
+    behind = last.score_us.value / board.find_row(found["ahead"]["login"]).score_us.value - 1  # type: ignore[union-attr]
+    assert found["ahead"]["gap"] == pytest.approx(behind)
+
+
+def test_history_of_one_author_leaves_out_the_others(season, capsys) -> None:
+    board = source(season).board("matmul", "H100")
+    login = board.records[0].login
+    words = ["history", "matmul", "--gpu", "H100", "--login", login, "--json"]
+    records = json.loads(printed(capsys, *words, *ledger_of(season)))["records"]
+    assert {record["login"] for record in records} == {login}
+    assert len(records) == sum(record.login == login for record in board.records)
+
+
+def test_what_is_disqualified_is_on_no_board(season, tmp_path, capsys) -> None:
+    ledger = Ledger(tmp_path)
+    for number, judgement in enumerate(Ledger(season / "ledger").judgements("matmul", "H100").judgements):
+        ledger.append(judgement, str(number))
+    out, _ = first_two(season)
+    for number, judgement in enumerate(ledger.judgements().judgements):
+        if judgement.submission.login == out:
+            facts = {"judgement": judgement.checksum, "reason": "cached", "by": 1, "at": datetime.now(UTC)}
+            ledger.append_moderation(Moderation(id=f"d{number}", action=Action.DISQUALIFY, **facts))
+    words = ["board", "matmul", "--gpu", "H100", "--json", "--ledger", str(tmp_path), "--tasks", str(season / "tasks")]
+    rows = json.loads(printed(capsys, *words))["rows"]
+    assert rows and out not in [row["login"] for row in rows]
+
+
+def test_the_tasks_of_a_site_are_listed(season, site, capsys) -> None:
+    listed = json.loads(printed(capsys, "tasks", "--site", site, "--json"))
+    assert {task["name"]: set(task["gpus"]) for task in listed} == {
+        path.parent.name: {folder.name for folder in (season / "_site" / path.parent.name).iterdir() if folder.is_dir()}
+        for path in season.glob("tasks/*/task.yml")
+    }
+    assert "matmul" in printed(capsys, "tasks", "--site", site)
+
+
+# What goes wrong.
+
+
+def test_a_stranger_stands_nowhere(site, capsys) -> None:
+    assert "nobody stands on no board" in printed(capsys, "mine", "nobody", "--site", site)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["board", "matmull"], "did you mean 'matmul'?"),
+        (["board", "matmul", "--gpu", "H10"], "did you mean 'H100'?"),
+        (["compare", "nobody", "noone"], "stand together on no board"),
+        (["board", "matmul", "--allow-unwalled"], "without --ledger and --allow-unwalled"),
+    ],
+)
+def test_a_wrong_name_gets_one_message(site, capsys, words, message) -> None:
+    assert message in printed(capsys, *words, "--site", site, code=2)
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://example.org", "file:///etc", "https://user:word@example.org", "http://", "https://[x"]
+)
+def test_an_address_that_is_none_is_refused(url) -> None:
+    with pytest.raises(SiteError, match="write the site's address"):
+        site_address(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["acme.github.io/cup", "https://acme.github.io/cup/", "https://acme.github.io/cup/index.html"]
+)
+def test_an_address_is_taken_as_people_copy_it(url) -> None:
+    assert site_address(url) == "https://acme.github.io/cup/"
+
+
+def hostile(
+    content: bytes, status: int = 200, headers: tuple[tuple[str, str], ...] = ()
+) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            for name, value in headers:
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    return Handler
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "headers", "message"),
+    [
+        (b"<html>", 200, (), "is not what a site of PullRank holds"),
+        (b'{"boards": [{"task": "../../etc"}]}', 200, (), "is not what a site of PullRank holds"),
+        (b'{"boards": ' + b"[" * 100_000, 200, (), "is not what a site of PullRank holds"),
+        (b"", 404, (), "is no site of PullRank"),
+        (b"", 503, (), "answers 503; try again later"),
+        (b"", 302, (("Location", "ftp://127.0.0.1/x"),), "leads away from https"),
+        (b"{", 200, (("Content-Length", "99"),), "cannot be read"),
+    ],
+)
+def test_a_hostile_site_gets_one_message(capsys, content, status, headers, message) -> None:
+    with serving(hostile(content, status, headers)) as url:
+        said = printed(capsys, "board", "matmul", "--site", url, code=2)
+    assert message in said and "Traceback" not in said
+
+
+def test_nobody_there_is_one_message(capsys) -> None:
+    assert "cannot be read" in printed(capsys, "board", "matmul", "--site", "http://127.0.0.1:9", code=2)
+
+
+def test_words_of_a_hostile_site_move_no_cursor(season, capsys) -> None:
+    board = json.loads((season / "_site/matmul/H100/board.json").read_text())
+    board["title"] = board["rows"][0]["language"] = board["rows"][0]["note"] = "\x1b[2Jpwned\u202e"
+    index = {"boards": [{"task": "matmul", "title": "\x1b[1m", "gpu": "H100", "deadline": None, "entries": 1}]}
+
+    class Handler(hostile(b"")):  # type: ignore[misc]
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(index if self.path.endswith("index.json") else board).encode())
+
+    with serving(Handler) as url:
+        for words in (["board", "matmul"], ["history", "matmul"]):
+            shown = printed(capsys, *words, "--site", url)
+            assert "pwned" in shown and not re.search("[\x1b\u202e]", shown)
+
+
+def test_a_site_that_shows_another_board_is_not_believed(season, capsys) -> None:
+    index = (season / "_site/index.json").read_bytes()
+    other = (season / "_site/softmax/H100/board.json").read_bytes()
+
+    class Handler(hostile(b"")):  # type: ignore[misc]
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(index if self.path.endswith("index.json") else other)
+
+    with serving(Handler) as url, pytest.raises(SiteError, match="shows another board"):
+        SiteSource(url).board("matmul", "H100")
