@@ -43,6 +43,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "duel": ("scripts.duel:duel", "Play two files against each other, and say whether one of them is faster."),
     "task": ("scripts.tasks.tools:task", "Look at a task, start from its template, check it, make one."),
     "site": ("scripts.pages.tools:site", "Build the leaderboard's site, and look at it."),
+    "moderate": (
+        "scripts.moderate.tools:moderate",
+        "Take results off the board or put them back, ban authors, each with a reason.",
+    ),
     "setup": ("scripts.setup.repo:setup", "Set up a repository on GitHub for a competition, or check that it is."),
     "schema": ("scripts.schema:schema", "Print the JSON Schema of a file format."),
 }

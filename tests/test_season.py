@@ -32,7 +32,7 @@ def test_every_judged_file_is_at_hand_by_its_digest(season: Season) -> None:
 
 
 def test_it_has_ties_duels_editions_records_and_a_board_that_nobody_entered(season: Season) -> None:
-    boards = [table for table, _ in boards_of(season.tasks, season.ledger, [], allow_unwalled=False)]
+    boards = [table for table, *_ in boards_of(season.tasks, season.ledger, [], allow_unwalled=False)]
     rows = [row for board in boards for row in board.rows]
     assert len(boards) == 40 and any(not board.rows for board in boards)
     assert any(len({row.band for row in board.rows}) < len(board.rows) for board in boards)

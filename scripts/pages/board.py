@@ -13,6 +13,7 @@ from scripts.pages.charts import Best, Staircase, staircase
 from scripts.pages.code import render_code, render_markdown
 from scripts.pages.edition import Edition
 from scripts.pages.landing import board_facts
+from scripts.pages.load import TakenOut
 from scripts.pages.paths import board_path, pull_url
 from scripts.pages.render import data, page
 from scripts.pages.site import Site
@@ -65,7 +66,11 @@ class File:
 
 
 def board_pages(
-    site: Site, table: Standings, summary: BoardSummary, editions: Sequence[Edition]
+    site: Site,
+    table: Standings,
+    summary: BoardSummary,
+    editions: Sequence[Edition],
+    taken_out: Sequence[TakenOut],
 ) -> Iterator[tuple[str, str]]:
     """A board's page and its JSON."""
     board, task = table.board, table.board.task
@@ -78,6 +83,7 @@ def board_pages(
         table=table,
         summary=summary,
         editions=editions,
+        taken_out=taken_out,
         unit=Unit.fitting(table.rows[0].score_us.value) if table.rows else None,
         lines=_lines(site, table, summary, columns),
         columns=columns,
@@ -98,6 +104,7 @@ def board_pages(
         "benchmarks": [dict(case.params) for case in board.benchmarks],
         "rows": [place.facts for place in summary.places],
         "records": [mark.facts for mark in summary.marks],
+        "taken_out": [one.facts for one in taken_out],
     }
     yield data(board_path(board, "board.json"), facts)
 

@@ -28,7 +28,7 @@ from scripts.pages.board import board_pages
 from scripts.pages.edition import Edition, edition_pages
 from scripts.pages.feeds import board_files, site_files, sitemap
 from scripts.pages.landing import landing_pages
-from scripts.pages.load import boards_of, in_order, require_free_names
+from scripts.pages.load import TakenOut, boards_of, in_order, require_free_names
 from scripts.pages.render import SITE, page
 from scripts.pages.site import Guide, Site, Sources, read_guides
 from scripts.pages.submission import submission_pages
@@ -96,9 +96,9 @@ def build_site(
     with swapped_in(out) as folder:
         shutil.copytree(SITE / "assets", folder / "assets")
         written, boards = 0, []
-        for table, editions in boards_of(tasks, ledger, faults, allow_unwalled=allow_unwalled):
+        for table, editions, taken_out in boards_of(tasks, ledger, faults, allow_unwalled=allow_unwalled):
             boards.append(summary_of(site, table))
-            written += _write(folder, _pages_of_a_board(site, table, boards[-1], editions))
+            written += _write(folder, _pages_of_a_board(site, table, boards[-1], editions, taken_out))
         order = in_order(tasks)
         boards.sort(key=lambda one: order[one.board.task.name, one.board.gpu])
         written += _write(folder, _pages_of_all(site, boards, faults))
@@ -108,9 +108,13 @@ def build_site(
 
 
 def _pages_of_a_board(
-    site: Site, table: Standings, summary: BoardSummary, editions: Sequence[Edition]
+    site: Site,
+    table: Standings,
+    summary: BoardSummary,
+    editions: Sequence[Edition],
+    taken_out: Sequence[TakenOut],
 ) -> Iterator[tuple[str, str]]:
-    yield from board_pages(site, table, summary, editions)
+    yield from board_pages(site, table, summary, editions, taken_out)
     yield from edition_pages(site, editions)
     yield from board_files(site, summary)
     yield from submission_pages(site, table, summary)

@@ -8,11 +8,6 @@ A second run finds everything as it must be, and writes nothing.  Nothing that a
 from __future__ import annotations
 
 import json
-import logging
-import os
-import re
-import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -21,6 +16,7 @@ from functools import partial
 import click
 
 from harness.errors import PullRankError
+from scripts.github.access import NEW_TOKEN, connect, require_repository, require_token, server_url
 from scripts.github.admin import Admin, Hidden, NotInPlan
 from scripts.github.pulls import GitHubError, RateLimitError, find
 from scripts.ledger.ledger import LedgerError
@@ -28,9 +24,8 @@ from scripts.setup.kinds import Setting
 from scripts.setup.plan import WORKFLOWS
 from scripts.terminal import cell, console, table
 
-_ORIGIN = re.compile(r"[/:]([A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+?)(?:\.git)?/?$")
 _STYLES = {"ok": "green", "changed": "bold green", "missing": "red", "cannot be seen": "yellow"}
-_NEW_TOKEN = "https://github.com/settings/personal-access-tokens/new"  # noqa: S105  an address
+_RIGHTS = "with Actions, Administration, Contents, Issues and Pages: read and write"
 
 
 class SetupError(PullRankError):
@@ -72,15 +67,12 @@ def setup(repo: str | None, check: bool, as_json: bool) -> int:
 
     Example: pullrank setup --repo OWNER/NAME --check
     """
-    from scripts.github.gh import API, GitHub
     from scripts.ledger.branch import LedgerBranch
     from scripts.setup.settings import PAGES, settings_for
 
-    # PyGithub tells of every refusal on stderr; here, each has its line in the table.
-    logging.getLogger("github.GithubRetry").setLevel(logging.WARNING)
-    token, repository = require_token(), repo or require_repository()
-    server = os.environ.get("GITHUB_SERVER_URL") or "https://github.com"
-    with GitHub(repository, token, os.environ.get("GITHUB_API_URL") or API) as github:
+    token, repository = require_token(f"for this repository only, {_RIGHTS}"), require_repository(repo)
+    server = server_url()
+    with connect(repository, token) as github:
         admin = require_admin(github.repository, lambda: Admin(github), must_be_admin=not check)
         ledger = partial(LedgerBranch, f"{server}/{repository}.git", token=token)
         settings = settings_for(ledger, is_public=admin.is_public)
@@ -140,39 +132,6 @@ def _reason(error: PullRankError, setting: Setting, admin: Admin) -> str:
 # What must be there before anything can be set.
 
 
-def require_token() -> str:
-    """The token of GH_TOKEN, GITHUB_TOKEN or gh, in gh's own order."""
-    for name in ("GH_TOKEN", "GITHUB_TOKEN"):
-        if token := os.environ.get(name, "").strip():
-            return token
-    if token := _output(["gh", "auth", "token"]):
-        return token
-    raise SetupError(
-        "no token: sign in with `gh auth login`, or put one into GH_TOKEN. "
-        f"{_NEW_TOKEN} makes one: for this repository only, {_rights()}"
-    )
-
-
-def _rights() -> str:
-    return "with Actions, Administration, Contents, Issues and Pages: read and write"
-
-
-def require_repository() -> str:
-    """The repository that this clone came from."""
-    if repository := os.environ.get("GITHUB_REPOSITORY"):
-        return repository
-    if found := _ORIGIN.search(_output(["git", "remote", "get-url", "origin"])):
-        return found[1]
-    raise SetupError("which repository? Say --repo OWNER/NAME, or run this in a clone of it")
-
-
-def _output(command: list[str]) -> str:
-    if not shutil.which(command[0]):
-        return ""
-    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=20)
-    return done.stdout.strip() if done.returncode == 0 else ""
-
-
 def require_admin(repository: str, enter: Callable[[], Admin], *, must_be_admin: bool) -> Admin:
     """A repository that can become a competition, and somebody who may set it up."""
     try:
@@ -208,7 +167,7 @@ def _has_workflows(admin: Admin) -> bool:
     try:
         return bool(set(WORKFLOWS) & admin.workflows().keys())
     except Hidden:
-        raise SetupError(f"the token lacks the permission Actions; it must come {_rights()}") from None
+        raise SetupError(f"the token lacks the permission Actions; it must come {_RIGHTS}") from None
 
 
 def _publish(admin: Admin) -> None:
@@ -237,7 +196,7 @@ def _print(findings: list[Finding], url: str, *, checked: bool, may_see: bool) -
         click.echo(f"  {one.name}: {one.clicks}")
     lacking = sorted({one.right for one in rest if one.state is State.UNSEEN})
     if lacking and may_see:
-        click.echo(f"\nA token that may see and set all of it: {_NEW_TOKEN}, for this repository only,\n{_rights()}.")
+        click.echo(f"\nA token that may see and set all of it: {NEW_TOKEN}, for this repository only,\n{_RIGHTS}.")
 
 
 def _words(one: Finding) -> str:

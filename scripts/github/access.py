@@ -1,0 +1,72 @@
+"""How a command of people's comes to GitHub: whose token, which repository, which server.
+
+GH_TOKEN, GITHUB_TOKEN, `gh auth token`                  the token, in gh's own order
+--repo, GITHUB_REPOSITORY, the clone that it is run in   the repository
+GITHUB_SERVER_URL, GITHUB_API_URL                        the server, where it is not github.com
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+from harness.errors import PullRankError
+
+if TYPE_CHECKING:
+    from scripts.github.gh import GitHub
+
+NEW_TOKEN = "https://github.com/settings/personal-access-tokens/new"  # noqa: S105  an address
+_ORIGIN = re.compile(r"[/:]([A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+?)(?:\.git)?/?$")
+
+
+class AccessError(PullRankError):
+    """There is no token, or no repository is named."""
+
+
+def require_token(rights: str) -> str:
+    """The token of GH_TOKEN, GITHUB_TOKEN or gh.
+
+    Args:
+        rights: what a new one should be for, in words: `for this repository only, with Contents: read and write`.
+    """
+    for name in ("GH_TOKEN", "GITHUB_TOKEN"):
+        if token := os.environ.get(name, "").strip():
+            return token
+    if token := _output(["gh", "auth", "token"]):
+        return token
+    raise AccessError(
+        f"no token: sign in with `gh auth login`, or put one into GH_TOKEN. {NEW_TOKEN} makes one: {rights}"
+    )
+
+
+def require_repository(named: str | None = None) -> str:
+    """The repository that a call names, or that this clone came from."""
+    if repository := named or os.environ.get("GITHUB_REPOSITORY"):
+        return repository
+    if found := _ORIGIN.search(_output(["git", "remote", "get-url", "origin"])):
+        return found[1]
+    raise AccessError("which repository? Say --repo OWNER/NAME, or run this in a clone of it")
+
+
+def server_url() -> str:
+    return (os.environ.get("GITHUB_SERVER_URL") or "https://github.com").rstrip("/")
+
+
+def connect(repository: str, token: str) -> GitHub:
+    """The repository on the server that the environment names."""
+    from scripts.github.gh import API, GitHub
+
+    # PyGithub tells of every refusal on stderr; a command says it once, in its own words.
+    logging.getLogger("github.GithubRetry").setLevel(logging.ERROR)
+    return GitHub(repository, token, os.environ.get("GITHUB_API_URL") or API)
+
+
+def _output(command: list[str]) -> str:
+    if not shutil.which(command[0]):
+        return ""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=20)
+    return done.stdout.strip() if done.returncode == 0 else ""

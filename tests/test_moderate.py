@@ -1,0 +1,201 @@
+"""`pullrank moderate`: what maintainers decide, in a folder and on a GitHub on loopback, and what follows from it."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.task import load_task
+from scripts.cli import run
+from scripts.ledger.branch import LedgerBranch
+from scripts.ledger.ledger import Ledger
+from scripts.ledger.moderation import Action, Moderation
+from scripts.pages.publish import build_site
+from tests.competition import ROOT, SOURCE, Scene
+
+BOBS = b"def custom_kernel(data):\n    return data[0].add(data[1])\n"
+ROW = "vectoradd/CPU/alice"
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    """Alice stands first on the board, bob second; the maintainer is the repository's owner."""
+    made = Scene(tmp_path, monkeypatch)
+    with made.server:
+        play(made)
+        monkeypatch.setenv("GH_TOKEN", made.world.personal_token().value)
+        yield made
+
+
+def play(scene: Scene) -> None:
+    for author, source, ratio in ((scene.alice, SOURCE, 0.5), (scene.world.add_user("bob"), BOBS, 0.9)):
+        scene.submit(author, source)
+        scene.evaluate(scene.waiting()[0], scene.honest(ratio=ratio))
+
+
+def copy_of(scene: Scene, folder: Path) -> Ledger:
+    """The branch as a folder."""
+    with LedgerBranch(scene.server.git_url) as branch:
+        for place in branch.names:
+            target = folder / place
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes((branch.ledger.path / place).read_bytes())
+    return Ledger(folder)
+
+
+def moderate(*words: str, code: int = 0) -> None:
+    reason = [] if words[0] == "list" else ["--reason", "Returns an old output."]
+    assert run(["moderate", *words, *reason]) == code
+
+
+def logins(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    capsys.readouterr()
+    assert run(["board", "vectoradd", "--gpu", "CPU", "--json", "--ledger", str(ledger.path)]) == 0
+    return [row["login"] for row in json.loads(capsys.readouterr().out)["rows"]]
+
+
+def site_of(ledger: Ledger, out: Path) -> Path:
+    build_site([load_task(ROOT / "tasks/vectoradd")], ledger, out, submissions=lambda _: None, title="Cup")
+    return out
+
+
+# On GitHub.
+
+
+def test_a_decision_is_one_file_on_the_branch_and_the_site_is_built_anew(scene, tmp_path, capsys) -> None:
+    before = len(list(copy_of(scene, tmp_path / "before").path.rglob("*.json")))
+    published = len(scene.runs("publish.yml"))
+    moderate("disqualify", ROW)
+    assert "disqualify: 1 judgement of alice on vectoradd / CPU" in capsys.readouterr().out
+    ledger = copy_of(scene, tmp_path / "after")
+    (decision,) = ledger.moderations()
+    assert (decision.action, decision.by) == (Action.DISQUALIFY, scene.world.owner.id)
+    assert len(list(ledger.path.rglob("*.json"))) == before + 1
+    assert len(scene.runs("publish.yml")) == published + 1
+    assert logins(ledger, capsys) == ["bob"]
+    moderate("restore", ROW)
+    assert logins(copy_of(scene, tmp_path / "restored"), capsys) == ["alice", "bob"]
+
+
+def test_who_was_banned_is_judged_no_more_until_the_ban_is_lifted(scene) -> None:
+    bob = scene.world.users["bob"]
+    moderate("ban", "bob")
+    pull = scene.submit(bob, BOBS + b"# anew\n")
+    assert "Returns an old output." in scene.comment(pull.number) and not scene.waiting()
+    moderate("unban", str(bob.id))
+    scene.world.push(pull, {"submissions/vectoradd/bob/submission.py": BOBS + b"# again\n"})
+    scene.intake()
+    assert scene.waiting()
+
+
+def test_who_never_took_part_is_banned_by_the_login_of_today_and_only_by_who_may(
+    scene, tmp_path, monkeypatch, capsys
+) -> None:
+    mallory = scene.world.add_user("mallory")
+    moderate("ban", "Mallory")
+    monkeypatch.setenv("GH_TOKEN", scene.world.personal_token(scene.alice).value)
+    moderate("disqualify", "vectoradd/CPU/bob", code=2)
+    assert "push to the branch 'ledger'" in capsys.readouterr().err
+    (decision,) = copy_of(scene, tmp_path / "ledger").moderations()
+    assert (decision.user_id, decision.login) == (mallory.id, "mallory")
+
+
+# In a folder.
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A copy of the branch, made once."""
+    with pytest.MonkeyPatch.context() as patch:
+        made = Scene(tmp_path_factory.mktemp("judged"), patch)
+        with made.server:
+            play(made)
+            yield copy_of(made, made.folder / "ledger").path
+
+
+@pytest.fixture
+def ledger(judged: Path, tmp_path: Path) -> Ledger:
+    shutil.copytree(judged, tmp_path / "ledger")
+    return Ledger(tmp_path / "ledger")
+
+
+def there(ledger: Ledger) -> list[str]:
+    return ["--ledger", str(ledger.path), "--by", "7"]
+
+
+def test_a_judgement_is_meant_by_its_row_its_checksum_or_its_file(ledger, capsys) -> None:
+    path = next(ledger.path.glob("judgements/vectoradd/CPU/alice/*.json"))
+    checksum = json.loads(path.read_text())["checksum"]
+    for what in (ROW, checksum, checksum[:8].upper(), str(path.relative_to(ledger.path)), str(path)):
+        moderate("hold", what, *there(ledger))
+        assert logins(ledger, capsys) == ["bob"], what
+        moderate("release", ROW, *there(ledger))
+        assert logins(ledger, capsys) == ["alice", "bob"], what
+
+
+def test_what_was_taken_out_is_on_the_page_and_in_the_json_with_its_reason(ledger, tmp_path) -> None:
+    moderate("disqualify", ROW, *there(ledger))
+    site = site_of(ledger, tmp_path / "_site")
+    page = (site / "vectoradd/CPU/index.html").read_text()
+    assert "Taken out by the maintainers" in page and "Returns an old output." in page and "disqualified" in page
+    facts = json.loads((site / "vectoradd/CPU/board.json").read_text())
+    assert [row["login"] for row in facts["rows"]] == ["bob"]
+    (out,) = facts["taken_out"]
+    assert (out["login"], out["action"], out["reason"]) == ("alice", "disqualify", "Returns an old output.")
+    boards = {board["gpu"]: board for board in json.loads((site / "index.json").read_text())["boards"]}
+    assert boards["CPU"]["first"]["login"] == "bob"
+    assert not (site / "authors/alice").exists()
+
+
+def test_a_hostile_reason_stays_text(ledger, tmp_path) -> None:
+    words = ["moderate", "disqualify", ROW, "--reason", "<script>alert(1)</script>\x1b[2J", *there(ledger)]
+    assert run(words) == 0
+    page = (site_of(ledger, tmp_path / "_site") / "vectoradd/CPU/index.html").read_text()
+    assert "<script>alert" not in page and "&lt;script&gt;alert" in page and "\x1b" not in page
+
+
+def test_what_holds_is_listed(ledger, capsys) -> None:
+    moderate("disqualify", ROW, *there(ledger))
+    moderate("ban", "bob", *there(ledger))
+    capsys.readouterr()
+    moderate("list", "--ledger", str(ledger.path), "--json")
+    listed = json.loads(capsys.readouterr().out)
+    assert {one["action"] for one in listed} == {"ban", "disqualify"}
+    assert all(Moderation.model_validate_json(json.dumps(one)) for one in listed)
+    moderate("list", "--ledger", str(ledger.path))
+    assert "Returns an old output." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["disqualify", "vectoradd/CPU/nobody"], "nobody does not stand on vectoradd / CPU"),
+        (["disqualify", "vectoradd/CPV/alice"], "did you mean 'CPU'?"),
+        (["disqualify", "00000000"], "no judgement has this checksum"),
+        (["disqualify", "alice"], "write TASK/GPU/LOGIN"),
+        (["disqualify", "nowhere.json"], "there is no such file"),
+        (["restore", ROW], "nothing of alice's on vectoradd / CPU was taken out"),
+        (["ban", "nobody"], "nobody took part as 'nobody'"),
+        (["ban", "bbob"], "did you mean 'bob'?"),
+        (["unban", "bob"], "bob is not banned"),
+    ],
+)
+def test_a_decision_that_means_nothing_is_refused(ledger, capsys, words, message) -> None:
+    moderate(*words, *there(ledger), code=2)
+    said = capsys.readouterr().err
+    assert message in said and "Traceback" not in said
+    assert not ledger.moderations().facts
+
+
+def test_a_decision_twice_is_refused_and_a_folder_needs_to_know_who(ledger, capsys) -> None:
+    checksum = ledger.judgements().judgements[0].checksum
+    moderate("hold", checksum, *there(ledger))
+    moderate("hold", checksum, *there(ledger), code=2)
+    assert "is held back" in capsys.readouterr().err
+    moderate("hold", checksum, "--ledger", str(ledger.path), code=2)
+    assert "--by NUMBER" in capsys.readouterr().err
+    assert run(["moderate", "hold", checksum, "--reason", "  ", *there(ledger)]) == 2
+    assert "--reason: say why" in capsys.readouterr().err
+    assert len(ledger.moderations().facts) == 1
