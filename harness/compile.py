@@ -96,6 +96,10 @@ def _arch_of(board: Board) -> str:
             f"nothing says for which GPU to compile on the board {board.gpu}: write its `arch`, such as sm_90a, into "
             f"gpus.{board.gpu} in .github/pullrank.yml"
         )
+    if board.toolchain.arch.startswith("gfx"):
+        raise JudgeError(
+            f"nvcc does not compile for {board.toolchain.arch}: the board {board.gpu} has no `lang: cu` yet"
+        )
     return board.toolchain.arch
 
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -120,6 +121,15 @@ class Machine(Model):
     temperature_c: float | None = None
     quiet: bool
     note: Line = ""
+
+    def is_a(self, device: str) -> bool:
+        """Whether its device's name has these words, whole ones: an L40S is no L4."""
+        return is_named(self.device, device)
+
+
+def is_named(name: str, words: str) -> bool:
+    """Whether a device's name has these words, as whole ones."""
+    return bool(re.search(rf"(?<![a-z0-9]){re.escape(words.casefold())}(?![a-z0-9])", name.casefold()))
 
 
 class SandboxInfo(Model):

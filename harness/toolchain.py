@@ -2,7 +2,8 @@
 
     task.yml       config: sources, defines, compile_flags       what is compiled, and how
                            include_dirs: [cutlass]               libraries, by name
-    pullrank.yml   gpus: H100: arch: sm_90a                      ┐ Toolchain: what the machines of one board have;
+    pullrank.yml   gpus: H100: device: H100                      ┐
+                               arch: sm_90a                      │ Toolchain: what the machines of one board have;
                                include_dirs: {cutlass: /opt/…}   ┘ it travels in the bundle, from `main`
 
 Nothing of it comes from a participant, and yet flags are taken from a list: a compiler reads files, writes files and
@@ -20,7 +21,7 @@ from pydantic import AfterValidator, Field
 from harness.errors import did_you_mean
 from harness.faults import quote
 from harness.fields import Model
-from harness.task_values import Like, TextOrNumber
+from harness.task_values import Like, Line, TextOrNumber
 
 PLACES = ("/usr", "/opt")
 """Where libraries lie on a machine that judges: nothing else of it is shown to a compiler."""
@@ -115,7 +116,9 @@ def is_shown(path: str) -> bool:
 CompilerFlag = Annotated[str, Field(max_length=200), AfterValidator(_flag)]
 Library = Annotated[str, AfterValidator(_library)]
 Folder = Annotated[str, Field(max_length=200), AfterValidator(_place)]
-Architecture = Annotated[str, Like(r"sm_[0-9]{2,3}[af]?", "an architecture as nvcc names it, such as sm_90a")]
+Architecture = Annotated[
+    str, Like(r"sm_[0-9]{2,3}[af]?|gfx[0-9a-f]{3,5}", "an architecture as compilers name it, such as sm_90a or gfx942")
+]
 Macro = Annotated[str, Like(r"[A-Za-z_][A-Za-z0-9_]{0,99}", "the name of a macro: letters, digits and _ only")]
 # No quotes, spaces or dollars: nvcc hands its arguments to a shell.
 MacroValue = Annotated[
@@ -124,8 +127,9 @@ MacroValue = Annotated[
 
 
 class Toolchain(Model):
-    """What the machines of one board compile with, beside their compilers."""
+    """Which device the machines of one board have, and what they compile with beside their compilers."""
 
+    device: Line | None = None
     arch: Architecture | None = None
     include_dirs: dict[Library, Folder] = Field(default_factory=dict)
 

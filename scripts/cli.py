@@ -29,6 +29,7 @@ _OBJECTS = 50_000
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": ("scripts.demo:demo", "Run a whole competition on this machine and show its leaderboard."),
     "doctor": ("scripts.doctor:doctor", "Say what this machine can do, and how to get what is missing."),
+    "gpus": ("scripts.gpus:gpus", "List the GPUs whose peaks are known, and which boards have them."),
     "tasks": ("scripts.tasks.tools:tasks", "List the tasks and their boards."),
     "board": ("scripts.boards.tools:board", "Show the standings of one board."),
     "mine": ("scripts.boards.tools:mine", "Show where somebody stands, and what is ahead of them."),

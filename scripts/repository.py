@@ -37,7 +37,8 @@ def require_ledger(named: Path | None) -> Ledger:
 def choose_board(task: Task, gpu: str | None, wishes: tuple[str, ...] = ()) -> Board:
     """The board that was asked for; else the first of `wishes`; else CPU; else the task's first."""
     board = task.board(gpu or next(iter(wishes), None) or ("CPU" if "CPU" in task.gpus else task.gpus[0]))
-    return replace(board, toolchain=_toolchain_of(board.gpu)) if task.lang is Language.CU else board
+    is_plain = board.gpu == "CPU" and task.lang is not Language.CU
+    return board if is_plain else replace(board, toolchain=_toolchain_of(board.gpu))
 
 
 def _toolchain_of(gpu: str) -> Toolchain:

@@ -1,7 +1,8 @@
 """`.github/pullrank.yml`: what makes a repository this competition.  Strict, and every fault at once with its line.
 
     title, description      what people read
-    gpus                    boards by name ── Gpu      where they run, which device must be there, its peaks, compiler
+    gpus                    boards by name ── Gpu      where they run, which device must be there, its peaks, compiler;
+                                                       what is left out comes from `scripts/gpus.yml`
     limits                  Quotas                     what one author may ask for
     merge, bans             Merge, Ban                 what the bot may do, and for whom it does nothing
     announcements           Announcements              what is told outside
@@ -32,6 +33,7 @@ from harness.task_values import Dtype, Flag, Line, distinct
 from harness.task_values import Gpu as GpuName
 from harness.toolchain import Architecture, Folder, Library, Toolchain
 from harness.yaml_file import read_yaml
+from scripts.gpu_models import Peak, find_model, gpu_models
 from scripts.ledger.request import MAX_GPU_NAME
 from scripts.runs_on import RunsOn, to_json
 
@@ -65,7 +67,7 @@ def _short(name: str) -> str:
 
 def _distinct_names(gpus: dict[str, Gpu]) -> dict[str, Gpu]:
     distinct(tuple(gpus))
-    return gpus
+    return {name: gpu.known_as(name) for name, gpu in gpus.items()}
 
 
 class Section(BaseModel):
@@ -74,7 +76,11 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-Peak = Annotated[float, Field(strict=True, gt=0, le=1e9)]
+def _model(name: str) -> str:
+    if not find_model(name):
+        near = did_you_mean(name, gpu_models()) or ";"
+        raise ValueError(f"unknown model {quote(name)}{near} `pullrank gpus` lists them")
+    return name
 
 
 class Gpu(Section):
@@ -83,9 +89,15 @@ class Gpu(Section):
     runs_on: RunsOn = Field(
         description="Where its judgings run: a runner's label, a list of labels, or {group: NAME, labels: [LABEL]}."
     )
+    model: Annotated[str, AfterValidator(_model)] | None = Field(
+        default=None,
+        description="What `pullrank gpus` calls this GPU, if not by the board's own name: device, peaks and arch that "
+        "are not said here are taken from there.",
+    )
     device: Line | None = Field(
         default=None,
-        description="Must occur in the device's name that the machine reports, such as H100; else it does not judge.",
+        description="Must occur in the device's name that the machine reports, in whole words, such as H100; else it "
+        "does not judge.",
     )
     bandwidth_gbs: Peak | None = Field(default=None, description="Peak memory bandwidth, in GB/s; for % of roofline.")
     tflops: dict[Dtype, Peak] = Field(
@@ -101,9 +113,22 @@ class Gpu(Section):
         "/usr or /opt: {cutlass: /opt/cutlass/include}.",
     )
 
+    def known_as(self, name: str) -> Gpu:
+        """This GPU with the vendor's figures where the settings of the board `name` give none."""
+        if not (model := find_model(self.model or name)):
+            return self
+        return self.model_copy(
+            update={
+                "device": self.device or model.device,
+                "bandwidth_gbs": self.bandwidth_gbs or model.bandwidth_gbs,
+                "tflops": {**model.tflops, **self.tflops},
+                "arch": self.arch or model.arch,
+            }
+        )
+
     @property
     def toolchain(self) -> Toolchain:
-        return Toolchain(arch=self.arch, include_dirs=self.include_dirs)
+        return Toolchain(device=self.device, arch=self.arch, include_dirs=self.include_dirs)
 
     @property
     def runs_on_json(self) -> str:

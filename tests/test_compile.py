@@ -130,6 +130,12 @@ def test_a_board_that_does_not_say_for_which_gpu_cannot_compile() -> None:
         recipe_of(replace(H100, toolchain=Toolchain()))
 
 
+@needs_nvcc
+def test_nvcc_is_not_asked_to_compile_for_amd():
+    with pytest.raises(JudgeError, match="nvcc does not compile for gfx942"):
+        recipe_of(replace(H100, toolchain=Toolchain(arch="gfx942")))
+
+
 def test_a_folder_that_is_not_on_the_machine_is_the_machine_s_fault() -> None:
     away = Toolchain(include_dirs={"cutlass": "/opt/no/such/folder"})
     with pytest.raises(JudgeError, match="cutlass should lie at /opt/no/such/folder on the machine of CPU"):

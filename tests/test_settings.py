@@ -96,8 +96,8 @@ title: "Kernels: fast ones"
 description: |
   Be *quick*.
 gpus:
-  H100: {runs_on: h100, device: H100, bandwidth_gbs: 3350, tflops: {float16: 989, float32: 6.7e1}}
-  B200: {runs_on: b200, arch: sm_100a, include_dirs: {cutlass: /opt/cutlass/include, thunderkittens: /opt/TK/include}}
+  H100: {runs_on: h100, device: H100, bandwidth_gbs: 3300, tflops: {float16: 900, float32: 6.7e1}, arch: sm_90}
+  B200: {runs_on: b200, model: B200, device: NVIDIA B200, include_dirs: {cutlass: /opt/cutlass/include, thunderkittens: /opt/TK/include}}
 limits: {file_kib: 64, pending: 2, judgings_per_day: 10, ranked_per_day: 5, minutes_per_day: 30}
 merge: manual
 bans: [{user_id: 7, login: mallory, reason: Attacked the judge.}]
@@ -105,12 +105,14 @@ announcements: {records: false}
 """,
     )
     assert (settings.title, settings.description) == ("Kernels: fast ones", "Be *quick*.\n")
-    assert settings.gpu("H100") == Gpu(
-        runs_on="h100", device="H100", bandwidth_gbs=3350, tflops={"float16": 989, "float32": 67}
-    )
-    assert settings.gpu("H100").toolchain == Toolchain()
+    h100 = settings.gpu("H100")
+    assert (h100.runs_on, h100.device, h100.bandwidth_gbs) == ("h100", "H100", 3300)
+    assert (h100.tflops["float16"], h100.tflops["float32"]) == (900, 67)
+    assert h100.toolchain == Toolchain(device="H100", arch="sm_90")
     assert settings.gpu("B200").toolchain == Toolchain(
-        arch="sm_100a", include_dirs={"cutlass": "/opt/cutlass/include", "thunderkittens": "/opt/TK/include"}
+        device="NVIDIA B200",
+        arch="sm_100a",
+        include_dirs={"cutlass": "/opt/cutlass/include", "thunderkittens": "/opt/TK/include"},
     )
     assert settings.limits == Quotas(file_kib=64, pending=2, judgings_per_day=10, ranked_per_day=5, minutes_per_day=30)
     assert settings.merge is Merge.MANUAL
@@ -137,6 +139,17 @@ def test_a_place_to_run_has_the_forms_of_a_workflow(
     gpu = load(tmp_path, f"gpus: {{X: {{runs_on: {text}}}}}").gpu("X")
     assert gpu.runs_on == read
     assert json.loads(gpu.runs_on_json) == for_workflows
+
+
+def test_what_a_board_does_not_say_it_takes_from_the_table_by_its_name_or_its_model(tmp_path: Path) -> None:
+    settings = load(
+        tmp_path,
+        "gpus: {h-100: {runs_on: a}, fast: {runs_on: b, model: MI300X, bandwidth_gbs: 5325}, own: {runs_on: c}}",
+    )
+    h100, fast = settings.gpu("h-100"), settings.gpu("fast")
+    assert (h100.device, h100.arch, h100.bandwidth_gbs) == ("H100 80GB HBM3", "sm_90a", 3350)
+    assert (fast.device, fast.arch, fast.bandwidth_gbs, fast.tflops["float32"]) == ("MI300X", "gfx942", 5325, 163.4)
+    assert settings.gpu("own") == Gpu(runs_on="c")
 
 
 def test_an_unknown_gpu_is_refused_with_those_that_there_are(tmp_path: Path) -> None:

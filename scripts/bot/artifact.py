@@ -150,7 +150,7 @@ def why_not_the_answer(
             return f"its {what} is not that of the request"
     if judgement.edition == board.edition and not _are_cases_of(judgement, board):
         return "its cases are not the board's"
-    if gpu.device and gpu.device.casefold() not in judgement.machine.device.casefold():
+    if gpu.device and not judgement.machine.is_a(gpu.device):
         return f"it was judged on another device than {gpu.device}"
     if judgement.verdict is Verdict.JUDGING_ERROR:
         return "it is a judging error"

@@ -1,0 +1,70 @@
+"""The common GPUs and their vendors' figures: `scripts/gpus.yml`, read and checked.  Pure but for that one file.
+
+A board of `.github/pullrank.yml` takes from here what it does not say itself, by its own name or by its `model`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from harness.errors import PullRankError
+from harness.faults import Faults
+from harness.task_values import Dtype, Line
+from harness.toolchain import Architecture
+from harness.yaml_file import read_yaml
+
+TABLE = Path(__file__).with_name("gpus.yml")
+
+Peak = Annotated[float, Field(strict=True, gt=0, le=1e9)]
+
+
+class GpuModel(BaseModel):
+    """One kind of GPU.  Bandwidth in GB/s, peaks in TFLOPS without sparsity, caches in MiB."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    device: Line = Field(description="Whole words of the name that the driver reports.")
+    arch: Architecture = Field(description="What a compiler is told.")
+    bandwidth_gbs: Peak = Field(description="Peak bandwidth of the device's memory, in GB/s.")
+    tflops: dict[Dtype, Peak] = Field(min_length=1, description="Peak TFLOPS by number format, dense.")
+    l2_mib: Peak | None = Field(default=None, description="Size of the L2 cache, in MiB.")
+    last_level_mib: Peak | None = Field(default=None, description="Size of a cache behind the L2, in MiB.")
+    source: Line = Field(description="Where the figures stand.")
+
+    @property
+    def cache_mib(self) -> float | None:
+        """What must be evicted so that data come from memory."""
+        return self.last_level_mib or self.l2_mib
+
+
+class _Table(BaseModel):
+    models: dict[str, GpuModel]
+
+
+@cache
+def gpu_models() -> dict[str, GpuModel]:
+    """All models, by name.
+
+    Raises:
+        PullRankError: the table is at fault, a line for each fault.
+    """
+    faults = Faults(TABLE)
+    try:
+        if (values := read_yaml(TABLE, faults)) is not None and not faults:
+            return _Table(models=values).models
+    except ValidationError as error:
+        faults.add_all(error, _Table)
+    raise PullRankError(str(faults))
+
+
+def find_model(name: str) -> GpuModel | None:
+    """The model of a board's name, however it is capitalised and hyphenated; None if there is none."""
+    return {_plain(known): model for known, model in gpu_models().items()}.get(_plain(name))
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace("-", "").replace("_", "")

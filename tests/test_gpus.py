@@ -1,0 +1,57 @@
+"""The table of GPUs: every figure has a source, fits its neighbours, and can be printed."""
+
+import json
+import re
+
+import pytest
+
+from harness.judgement import is_named
+from scripts.cli import run
+from scripts.gpu_models import find_model, gpu_models
+
+ASKED = ("T4", "L4", "A10G", "A100", "A100-40GB", "A100-PCIe", "H100", "H100-PCIe", "H200", "B200", "RTX4090", "RTX5090",
+         "MI250", "MI300X", "MI355X")  # fmt: skip
+REPORTED = {
+    "T4": "Tesla T4", "L4": "NVIDIA L4", "A10G": "NVIDIA A10G", "A100": "NVIDIA A100-SXM4-80GB",
+    "A100-40GB": "NVIDIA A100-SXM4-40GB", "A100-PCIe": "NVIDIA A100 80GB PCIe", "A100-PCIe-40GB": "NVIDIA A100-PCIE-40GB",
+    "H100": "NVIDIA H100 80GB HBM3", "H100-PCIe": "NVIDIA H100 PCIe", "H200": "NVIDIA H200", "B200": "NVIDIA B200",
+    "RTX4090": "NVIDIA GeForce RTX 4090", "RTX5090": "NVIDIA GeForce RTX 5090", "MI250": "AMD Instinct MI250",
+    "MI300X": "AMD Instinct MI300X", "MI355X": "AMD Instinct MI355X",
+}  # fmt: skip
+"""As the drivers name them; `NVIDIA L40S` and the like must not pass for one of them."""
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_the_common_gpus_are_known_with_the_source_of_their_figures(name: str) -> None:
+    model = gpu_models()[name]
+    assert re.search(r"data sheet|product brief|whitepaper", model.source)
+    assert model.tflops["float16"] > 0
+
+
+def test_each_model_is_told_by_the_name_that_its_driver_reports_and_from_all_others() -> None:
+    assert REPORTED.keys() == gpu_models().keys()
+    for reported in REPORTED.items():
+        assert [name for name, model in gpu_models().items() if is_named(reported[1], model.device)] == [reported[0]]
+    for stranger in ("NVIDIA L40S", "NVIDIA T400", "NVIDIA A10", "AMD Instinct MI300A", "AMD Instinct MI250X"):
+        assert not [name for name, model in gpu_models().items() if is_named(stranger, model.device)]
+
+
+def test_narrower_numbers_are_never_slower() -> None:
+    for name, model in gpu_models().items():
+        chain = [model.tflops[dtype] for dtype in ("float64", "float32", "tf32", "float16", "float8", "float4")
+                 if dtype in model.tflops]  # fmt: skip
+        assert chain == sorted(chain), name
+
+
+def test_a_name_is_found_however_it_is_written() -> None:
+    assert find_model("h100_pcie") is gpu_models()["H100-PCIe"]
+    assert find_model("RTX-4090") is gpu_models()["RTX4090"]
+    assert find_model("CPU") is None
+
+
+def test_the_table_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["gpus"]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ("H100-PCIe", "sm_120a", "gfx950", "5300"))
+    assert run(["gpus", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["L4"]["bandwidth_gbs"] == 300
