@@ -26,6 +26,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
+from operator import itemgetter
 from typing import Any, Literal, Self
 
 from pydantic import (
@@ -37,6 +38,7 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
+from pydantic_core import to_json
 
 from harness.fields import CaseKind, Digest, Line, Login, Mode, Model, Name, Param, Seed, Sha, Text
 from harness.timing import Duel, Timing, ToldTiming
@@ -215,14 +217,14 @@ class Judgement(Model):
         if len(text) > MAX_BYTES:
             raise JudgementError(f"larger than {MAX_BYTES // 2**20} MiB")
         try:
-            fields = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_duplicates)
+            fields = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_in_order)
         except (ValueError, RecursionError) as error:
             raise JudgementError(f"not JSON: {error}") from None
         if not isinstance(fields, dict) or fields.get("format") != "pullrank-judgement":
             raise JudgementError("not a PullRank judgement")
         if fields.get("version") != VERSION:
             raise JudgementError(f"format version {fields.get('version')!r}; this PullRank reads version {VERSION}")
-        if fields.get("checksum") != _checksum(fields):
+        if not _has_its_checksum(fields):
             raise JudgementError("its checksum does not match: the file was edited or cut off")
         try:
             # Strict JSON mode: "1" is not 1, but an array is a tuple and an ISO string a time.
@@ -237,12 +239,38 @@ def _checksum(fields: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+def _has_its_checksum(fields: Mapping[str, Any]) -> bool:
+    """Whether nothing was torn or edited.  `fields` are in the order of their names, all the way down.
+
+    pydantic's encoder is five times as fast as Python's and can be made to write nearly every judgement like it; where
+    the two still differ, Python's decides.
+    """
+    rest = {key: value for key, value in fields.items() if key != "checksum"}
+    try:
+        quick = to_json(rest).decode()
+    except (ValueError, RecursionError):
+        quick = ""
+    if not quick.isascii():
+        quick = _BEYOND_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], quick)
+    if "e-" in quick:
+        quick = _SMALL_EXPONENT.sub(r"e-0\1", quick)
+    claimed = fields.get("checksum")
+    return claimed == hashlib.sha256(quick.encode()).hexdigest() or claimed == _checksum(fields)
+
+
+_BEYOND_ASCII = re.compile("[^\x00-\x7f]+")
+_SMALL_EXPONENT = re.compile(r"(?<=\d)e-(\d)(?=[,}\]])")
+
+
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not a number")
 
 
-def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
+def _in_order(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(sorted(pairs, key=_name_of))
     if len(fields) != len(pairs):
         raise ValueError("a key stands twice")
     return fields
+
+
+_name_of = itemgetter(0)

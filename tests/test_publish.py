@@ -4,8 +4,10 @@ import csv
 import hashlib
 import json
 import math
+import os
 import random
 import re
+import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
@@ -23,7 +25,9 @@ from harness.task import Board, Task, load_task
 from harness.timing import Duel, DuelCase, Run, Timing
 from harness.verdict import Verdict
 from scripts.ledger.ledger import Ledger
+from scripts.pages import pool, submission
 from scripts.pages.code import render_code, render_diff
+from scripts.pages.pool import processes_for, spread
 from scripts.pages.publish import SiteReport, build_site, read_guides
 from scripts.pages.words import Unit, case_labels
 from scripts.settings import Gpu
@@ -250,6 +254,22 @@ def test_a_former_first_keeps_its_page(tmp_path: Path, task: Task) -> None:
     old = judged(board, "ada", 1.2, day=0)
     site, _ = built(tmp_path, task, [old, judged(board, "ada", 2.4, day=1)])
     assert "A former first of Vector addition" in page_text(site, f"vectoradd/CPU/ada/{old.submission.digest[:12]}")
+
+
+def test_judgements_lie_beside_the_pages_of_the_first_rows_and_of_the_latest_records(
+    tmp_path: Path, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submission, "JUDGEMENTS_BESIDE", 2)
+    judgements = season(task.board("CPU"))
+    site, _ = built(tmp_path, task, judgements, repository="https://github.com/kernels/cup")
+    beside = {path.parent.parent.name for path in site.glob("vectoradd/CPU/*/*/judgement.json")}
+    assert beside == {"edsger", "barbara", "grace"}  # Ada's record is the third last.
+    folders = {path.parent.parent.name: path.parent for path in site.glob("vectoradd/CPU/*/*/submission.json")}
+    assert set(folders) == {one.submission.login for one in judgements}
+    facts = {login: json.loads((folder / "submission.json").read_text()) for login, folder in folders.items()}
+    assert facts["linus"]["judgement"] is None and facts["grace"]["judgement"] == "judgement.json"
+    page = Tags((folders["linus"] / "index.html").read_text())
+    assert "https://github.com/kernels/cup/tree/ledger/judgements/vectoradd/CPU/linus" in set(links(page))
 
 
 def test_pooled_judgements_all_lie_beside_their_page(tmp_path: Path, task: Task) -> None:
@@ -546,10 +566,34 @@ def test_times_of_a_column_share_a_unit_in_which_the_best_has_four_digits() -> N
     assert (Unit.fitting(0.04).name, Unit.fitting(0.04)(0.04)) == ("ns", "40.00")
 
 
-def test_a_season_of_boards_is_built_one_board_at_a_time(tmp_path: Path, task: Task) -> None:
+def test_a_ledgers_files_are_told_apart_by_board_before_any_is_read(tmp_path: Path, task: Task) -> None:
     ledger = ledger_of(tmp_path, [judged(task.board(gpu), "ada", 1.5) for gpu in ("H100", "CPU")])
-    found = [place for place, _ in ledger.judgements_by_board()]
-    assert found == [("vectoradd", "CPU"), ("vectoradd", "H100")]
+    found = [(place, len(paths)) for place, paths in ledger.files_by_board([])]
+    assert found == [(("vectoradd", "CPU"), 1), (("vectoradd", "H100"), 1)]
+
+
+def test_a_site_of_many_processes_is_the_site_of_one(tmp_path: Path, task: Task) -> None:
+    assert (processes_for(10), processes_for(10_000)) == (1, min(os.cpu_count() or 1, 8))
+    boards = [task.board("CPU"), task.board("H100")]
+    judgements = [one for board in boards for one in season(board)] + [judged(boards[0], "ada", 1.5, task="gone")]
+    built(tmp_path / "one", task, judgements)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pool, "WORTH_FORKING", 1)
+        patch.setattr(os, "cpu_count", lambda: 3)
+        _, report = built(tmp_path / "many", task, judgements)
+    found = [
+        {str(path.relative_to(tmp_path / name)): path.read_bytes() for path in (tmp_path / name / "_site").rglob("*.*")}
+        for name in ("one", "many")
+    ]
+    assert found[0] == found[1] and report.rows == 12 and len(report.faults) == 1
+
+
+def test_a_process_that_is_killed_ends_the_build_with_one_message(tmp_path: Path, task: Task) -> None:
+    def killed(_: int) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(PullRankError, match="too little memory"):
+        list(spread(killed, [1, 2], processes=2))
 
 
 def test_an_earlier_edition_stays_reachable_with_the_cases_that_it_had(tmp_path: Path, task: Task) -> None:

@@ -2,7 +2,8 @@
 
     for each size: a made-up season  ─▶  `pullrank site build` as a process of its own  ─▶  one line
 
-Making the season takes longer than building its site; it is not counted.
+Making the season takes longer than building its site; it is not counted, and with --keep it is done once.  Memory is of
+the command and all processes that it starts, together; what they share is counted once.
 """
 
 from __future__ import annotations
@@ -10,10 +11,15 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +44,9 @@ class Built:
 
 
 @click.command()
-@click.option("--judgements", multiple=True, type=int, default=(300, 1000, 3000), show_default=True, help="Sizes.")
+@click.option(
+    "--judgements", multiple=True, type=int, default=(1000, 10_000, 100_000), show_default=True, help="Sizes."
+)
 @click.option("--keep", type=click.Path(path_type=Path), help="Keep seasons and sites in this folder.")
 def main(judgements: tuple[int, ...], keep: Path | None) -> None:
     """Build the sites of made-up seasons, and print what that costs; pages are gzipped, as they travel.
@@ -52,12 +60,14 @@ def main(judgements: tuple[int, ...], keep: Path | None) -> None:
 
 
 def _bench(folder: Path, number: int) -> None:
-    season = make_season(folder, Size(judgements=number, authors=max(30, number // 65)))
+    if not (folder / "ledger").is_dir():
+        make_season(folder, Size(judgements=number, authors=max(30, number // 65)))
+    site = folder / "_site"
+    shutil.rmtree(site, ignore_errors=True)
     found = len(list((folder / "ledger").rglob("*.json")))
     built = _build(folder)
-    site = folder / "_site"
     size_mb = sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) / 1e6
-    boards = [_gzipped_kb(site / task.name / gpu / "index.html") for task in season.tasks for gpu in task.gpus]
+    boards = [_gzipped_kb(path) for path in site.glob("[!a]*/*/index.html") if path.with_name("board.json").exists()]
     entries = max((_gzipped_kb(path) for path in site.glob("*/*/*/*/index.html")), default=0.0)
     click.echo(
         f"{found:>10,} {built.rows:>7,} {built.pages:>7,} {built.seconds:>8.1f} {built.cpu_s:>7.1f} "
@@ -73,8 +83,9 @@ def _build(folder: Path) -> Built:
     started = time.perf_counter()
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
-        report = json.loads(process.stdout.read())
-        # `wait4` tells of this one child; `getrusage` would of all that there were.
+        with _watched(process.pid) as peaks:
+            report = json.loads(process.stdout.read())
+        # `wait4` tells of this child and those that it waited for; `getrusage` would of all that there were.
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     return Built(
@@ -82,8 +93,36 @@ def _build(folder: Path) -> Built:
         pages=report["pages"],
         seconds=time.perf_counter() - started,
         cpu_s=usage.ru_utime + usage.ru_stime,
-        memory_mb=usage.ru_maxrss / 1024,
+        memory_mb=max(peaks) / 1000,
     )
+
+
+@contextmanager
+def _watched(pid: int) -> Iterator[list[int]]:
+    """What a process and its children hold, in kB, ten times a second."""
+    peaks, is_over = [0], threading.Event()
+
+    def watch() -> None:
+        while not is_over.wait(0.1):
+            with suppress(OSError):
+                children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+                peaks.append(sum(map(_held_kb, [str(pid), *children])))
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield peaks
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def _held_kb(pid: str) -> int:
+    """A process's proportional set size: its own memory, and its share of what it shares."""
+    with suppress(OSError):
+        found = re.search(r"^Pss:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
+        return int(found[1]) if found else 0
+    return 0
 
 
 def _gzipped_kb(path: Path) -> float:

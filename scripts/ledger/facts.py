@@ -152,8 +152,9 @@ def find_files(ledger: Path, folder: str, faults: list[LedgerFault]) -> Iterator
         subfolders.sort()
         # A link to a folder is not followed, and must not vanish silently.
         links = [name for name in subfolders if os.path.islink(os.path.join(where, name))]
+        place = Path(where).relative_to(ledger)
         for name in sorted([*files, *links]):
-            yield Path(where, name).relative_to(ledger)
+            yield place / name
 
 
 def read_facts(

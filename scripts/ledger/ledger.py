@@ -103,19 +103,17 @@ class Ledger:
         """All judgements, or those of one task, one GPU, or both; and every file among them that is none."""
         faults: list[LedgerFault] = []
         paths = [path for path in find_files(self.path, "judgements", faults) if _may_concern(path, task, gpu)]
-        contents = self._read_judgements(paths)
+        contents = self.read_judgements(paths)
         faults = [fault for fault in faults if _may_concern(fault.path, task, gpu)]
         return replace(contents, faults=(*faults, *contents.faults))
 
-    def judgements_by_board(self) -> Iterator[tuple[tuple[str, ...], LedgerContents]]:
-        """All judgements, one (task, GPU) after the other, so that memory holds one board's; the rest as faults."""
-        faults: list[LedgerFault] = []
+    def files_by_board(self, faults: list[LedgerFault]) -> Iterator[tuple[tuple[str, ...], tuple[Path, ...]]]:
+        """Where judgements lie, one (task, GPU) after the other, unread; folders that cannot be read are faults."""
         for place, paths in groupby(find_files(self.path, "judgements", faults), key=lambda path: path.parts[1:3]):
-            yield place, self._read_judgements(paths)
-        if faults:
-            yield (), LedgerContents(judgements=(), faults=tuple(faults))
+            yield place, tuple(paths)
 
-    def _read_judgements(self, paths: Iterable[Path]) -> LedgerContents:
+    def read_judgements(self, paths: Iterable[Path]) -> LedgerContents:
+        """The judgements in some files of this ledger; what is none is a fault."""
         found: list[tuple[Judgement, Path]] = []
         faults: list[LedgerFault] = []
         known: dict[str, Path] = {}  # by checksum

@@ -26,9 +26,9 @@ class Author:
         return ranks.count(1), ranks.count(2), ranks.count(3)
 
 
-def author_pages(site: Site, boards: Sequence[BoardSummary]) -> Iterator[tuple[str, str]]:
-    """A page and its JSON for everybody who stands somewhere, or once was first."""
-    for author in authors_of(boards):
+def author_pages(site: Site, authors: Sequence[Author]) -> Iterator[tuple[str, str]]:
+    """A page and its JSON for each."""
+    for author in authors:
         yield page("author.html", author_path(author.login), site=site, author=author, as_of=None)
         facts = {
             "login": author.login,
@@ -39,7 +39,7 @@ def author_pages(site: Site, boards: Sequence[BoardSummary]) -> Iterator[tuple[s
 
 
 def authors_of(boards: Sequence[BoardSummary]) -> list[Author]:
-    """Everybody, by login; a login is the same in any case."""
+    """Everybody who stands somewhere, or once was first, by login; a login is the same in any case."""
     found: dict[str, Author] = {}
     for board in boards:
         for place in board.places:

@@ -12,10 +12,14 @@ Times lie on a logarithmic axis: a gain of a tenth is as wide at 10 µs as at 10
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import pairwise
+
+from markupsafe import Markup
 
 from harness.stats import Interval, median
 from harness.timing import Run
@@ -37,6 +41,10 @@ MIN_SPAN = 1.06
 """An axis never magnifies less than this ratio: noise should look like noise."""
 
 
+_STEPS = tuple(f"m{step / 10:g} 0h0" for step in range(10 * STRIP_WIDTH))
+"""From one dot to the next, by tenths of a pixel."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tick:
     at: float
@@ -46,17 +54,39 @@ class Tick:
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """The runs of one side: dots in the range, dots beyond it, and what they come to."""
+    """The runs of one side, and what they come to.
+
+    What is drawn of it comes in few and long pieces: a page has a dozen groups, and each piece costs the template time.
+    """
 
     label: str
     value: str
     top: float
     bottom: float
     dots: str
-    beyond: str
     median_x: float
     band: tuple[float, float] | None
     ticks: tuple[Tick, ...]
+
+    @property
+    def axis(self) -> str:
+        return "".join(f"M{tick.at:.1f} {self.top:g}V{self.bottom + 4:g}" for tick in self.ticks)
+
+    @property
+    def numbers(self) -> Markup:
+        """What stands at the ticks; all of it our own."""
+        shared = f'y="{self.bottom + 17:g}" text-anchor='
+        texts = (f'<text x="{tick.at:.1f}" {shared}"{tick.align}">{tick.label}</text>' for tick in self.ticks)
+        return Markup("".join(texts))  # noqa: S704 (numbers and units)
+
+    @property
+    def interval(self) -> str:
+        left, right = self.band or (0, 0)
+        return f"M{left:.1f} {self.top:g}H{right:.1f}V{self.bottom:g}H{left:.1f}z"
+
+    @property
+    def middle(self) -> str:
+        return f"M{self.median_x:.1f} {self.top:g}V{self.bottom:g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +106,7 @@ class Side:
     runs: Sequence[Run]
     interval: Interval | None = None
 
-    @property
+    @cached_property
     def samples(self) -> list[float]:
         return sorted(sample for run in self.runs for sample in run.samples_us)
 
@@ -98,15 +128,22 @@ class Scale:
         share = math.log(value / self.low) / self._span
         return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
 
+    def tenths(self, values: Sequence[float]) -> set[int]:
+        """Where many values stand, in tenths of a pixel; those beyond the axis, none before it, at its end."""
+        pixels = 10 * (self.end - self.start) / self._span
+        zero = 10 * self.start - pixels * math.log(self.low) + 0.5
+        found = {int(zero + pixels * math.log(value)) for value in values if value <= self.high}
+        return found if max(values) <= self.high else found | {round(10 * self.end)}
 
-def strip(title: str, sides: Sequence[Side], *, one_axis: bool = False, width: int = STRIP_WIDTH) -> Strip:
+
+def strip(title: str, sides: Sequence[Side], *, one_axis: bool = False) -> Strip:
     """Samples of both sides at one magnification: on one axis, or each from its own fastest sample on."""
     lows = [side.samples[0] for side in sides]
     highs = [_fence(side.samples) for side in sides]
     if one_axis:
         lows, highs = [min(lows)] * len(sides), [max(highs)] * len(sides)
     ratio = max(high / low for low, high in zip(lows, highs, strict=True))
-    scales = [Scale(*span_of(low, low * ratio), 6, width - 6) for low in lows]
+    scales = [Scale(*span_of(low, low * ratio), 6, STRIP_WIDTH - 6) for low in lows]
     groups = tuple(
         _group(side, scale, top=20 + index * GROUP_PITCH)
         for index, (side, scale) in enumerate(zip(sides, scales, strict=True))
@@ -114,36 +151,40 @@ def strip(title: str, sides: Sequence[Side], *, one_axis: bool = False, width: i
     return Strip(
         title=title,
         description="; ".join(_describe(side, scale) for side, scale in zip(sides, scales, strict=True)),
-        width=width,
+        width=STRIP_WIDTH,
         height=GROUP_PITCH * len(sides) - 8,
         groups=groups,
     )
 
 
 def _group(side: Side, scale: Scale, top: float) -> Group:
-    inside: list[str] = []
-    beyond: list[str] = []
-    for row, run in enumerate(side.runs):
-        y = f"{top + GROUP_HEIGHT * (row + 0.5) / len(side.runs):.1f}"
-        for sample in _thinned(run.samples_us):
-            (inside if sample <= scale.high else beyond).append(f"M{scale(sample):.1f} {y}h0")
+    pitch = GROUP_HEIGHT / len(side.runs)
     middle = median([run.median_us for run in side.runs])
     return Group(
         label=side.label,
         value=format_us(middle),
         top=top,
         bottom=top + GROUP_HEIGHT,
-        dots="".join(inside),
-        beyond="".join(beyond),
+        dots="".join(_dots(run.samples_us, scale, top + pitch * (row + 0.5)) for row, run in enumerate(side.runs)),
         median_x=scale(middle),
         band=(scale(side.interval.low), scale(side.interval.high)) if side.interval else None,
         ticks=tuple(_tick(value, scale) for value in round_values(scale.low, scale.high, 3)),
     )
 
 
+def _dots(samples: Sequence[float], scale: Scale, y: float) -> str:
+    """A line of dots, each seen from the one before, in tenths of a pixel; where several fall together, one.
+
+    Samples beyond the axis fall on its end.
+    """
+    places = sorted(scale.tenths(_thinned(samples)))
+    steps = [_STEPS[after - before] for before, after in pairwise(places)]
+    return f"M{places[0] / 10:g} {y:.1f}h0{''.join(steps)}"
+
+
 def _describe(side: Side, scale: Scale) -> str:
     samples = side.samples
-    beyond = sum(sample > scale.high for sample in samples)
+    beyond = len(samples) - bisect_right(samples, scale.high)
     text = f"{side.label}: {len(samples)} samples in {len(side.runs)} runs, from {format_us(samples[0])}"
     return f"{text} to {format_us(samples[-1])}" + (f", {beyond} of them beyond the axis" if beyond else "")
 

@@ -70,7 +70,7 @@ def _render(tokens: Sequence[Token], top_level: int) -> Markup:
     return Markup(html)  # noqa: S704 (html: False escapes)
 
 
-@lru_cache(64)
+@lru_cache(1024)
 def render_code(source: str, name: str, *, anchors: bool = False) -> Markup:
     """Code with a class for each colour, one element a line; `anchors`, once a page, lets lines be linked to."""
     lines = _highlighted(plain(source), name).split("\n")
@@ -112,4 +112,4 @@ def _diff_lines(lines: Iterator[str]) -> Iterator[Markup]:
     kinds = {"+": "add", "-": "del", "@": "at"}
     for index, line in enumerate(lines):
         if index >= 2:  # Two lines name the files; the page does so itself.
-            yield Markup('<span class="l {}">{}</span>\n').format(kinds.get(line[:1], "same"), line)
+            yield Markup(f'<span class="l {kinds.get(line[:1], "same")}">{escape(line)}</span>\n')  # noqa: S704 (escaped)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from scripts.pages.paths import board_path
@@ -43,13 +42,14 @@ def site_files(site: Site, boards: Sequence[BoardSummary]) -> Iterator[tuple[str
         yield _feed(site, "records.atom", f"{site.title}: records", "index.html", marks)
 
 
-def sitemap(site: Site, folder: Path) -> Iterator[tuple[str, str]]:
-    """All pages that lie in `folder`, but for the one that says that there is none."""
+def sitemap(site: Site, pages: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """All pages, but for the one that says that there is none."""
     if not site.address:
         return
     root = Element("urlset", xmlns=_SITEMAP)
-    for path in sorted(folder.rglob("index.html")):
-        SubElement(SubElement(root, "url"), "loc").text = site.address + path.relative_to(folder).as_posix()
+    for path in sorted(pages):
+        if path != "404.html":
+            SubElement(SubElement(root, "url"), "loc").text = site.address + path
     yield "sitemap.xml", _xml(root)
 
 

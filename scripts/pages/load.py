@@ -1,6 +1,6 @@
 """The ledger's boards, one at a time: what there is to rank, without what maintainers took out.
 
-ledger ─▶ a board's judgements ─▶ without the disqualified and the held back ─▶ Standings
+ledger ─▶ boards_of: each board's files, unread ─▶ ranked: its judgements ─▶ Standings
        └▶ what could not be used ─▶ faults, for the build's report and the landing page
 """
 
@@ -48,6 +48,24 @@ class TakenOut:
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class BoardFiles:
+    """A board, and where its judgements lie in the ledger."""
+
+    board: Board
+    paths: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranked:
+    """A board's standings, how it stood in earlier editions, what was taken out, and which of its files are none."""
+
+    table: Standings
+    editions: tuple[Edition, ...]
+    taken_out: tuple[TakenOut, ...]
+    faults: tuple[LedgerFault, ...]
+
+
 def require_free_names(tasks: Sequence[Task]) -> None:
     """See that no task takes a folder of the site's own.
 
@@ -59,27 +77,28 @@ def require_free_names(tasks: Sequence[Task]) -> None:
             raise TaskError(f"{task.folder}: the site keeps a folder named '{task.name}' of its own; rename the task")
 
 
-def boards_of(
-    tasks: Sequence[Task], ledger: Ledger, faults: list[LedgerFault], *, allow_unwalled: bool
-) -> Iterator[tuple[Standings, tuple[Edition, ...], tuple[TakenOut, ...]]]:
-    """Every board of the tasks, how it stood in earlier editions, what was taken out; one is in memory at a time.
-
-    What could not be used is added to `faults`.
-    """
-    moderated = Moderated.after(ledger.moderations())
+def boards_of(tasks: Sequence[Task], ledger: Ledger, faults: list[LedgerFault]) -> list[BoardFiles]:
+    """Every board of the tasks, those with files first.  What is no board's is added to `faults`."""
     missing: dict[tuple[str, ...], Board] = {
         (board.task.name, board.gpu): board for task in tasks for board in task.boards
     }
-    for place, contents in ledger.judgements_by_board():
-        faults.extend(contents.faults)
+    found = []
+    for place, paths in ledger.files_by_board(faults):
         if board := missing.pop(place, None):
-            shown = moderated.counted(contents.judgements)
-            table = standings(board, shown, allow_unwalled=allow_unwalled)
-            editions = editions_of(table, shown, allow_unwalled=allow_unwalled)
-            yield table, editions, _taken_out(contents, moderated)
-        elif contents.judgements:
-            faults.append(_stray(place, contents))
-    yield from ((standings(board, ()), (), ()) for board in missing.values())
+            found.append(BoardFiles(board=board, paths=paths))
+        else:
+            faults.extend(_strays(place, ledger.read_judgements(paths)))
+    return found + [BoardFiles(board=board) for board in missing.values()]
+
+
+def ranked(files: BoardFiles, ledger: Ledger, moderated: Moderated, *, allow_unwalled: bool) -> Ranked:
+    """Read a board's judgements, and rank those that count."""
+    contents = ledger.read_judgements(files.paths)
+    shown = moderated.counted(contents.judgements)
+    table = standings(files.board, shown, allow_unwalled=allow_unwalled)
+    editions = editions_of(table, shown, allow_unwalled=allow_unwalled)
+    taken_out = _taken_out(contents, moderated)
+    return Ranked(table=table, editions=editions, taken_out=taken_out, faults=contents.faults)
 
 
 def _taken_out(contents: LedgerContents, moderated: Moderated) -> tuple[TakenOut, ...]:
@@ -92,10 +111,12 @@ def _taken_out(contents: LedgerContents, moderated: Moderated) -> tuple[TakenOut
     return tuple(sorted(found, key=lambda one: one.at, reverse=True))
 
 
-def _stray(place: tuple[str, ...], contents: LedgerContents) -> LedgerFault:
+def _strays(place: tuple[str, ...], contents: LedgerContents) -> Iterator[LedgerFault]:
     """Judgements of a board that no task has: kept in the ledger, shown nowhere, so said here."""
-    found = count(len(contents.judgements), "judgement is", "judgements are")
-    return LedgerFault(path=Path("judgements", *place), reason=f"no task has this board; {found} not shown")
+    yield from contents.faults
+    if contents.judgements:
+        found = count(len(contents.judgements), "judgement is", "judgements are")
+        yield LedgerFault(path=Path("judgements", *place), reason=f"no task has this board; {found} not shown")
 
 
 def in_order(tasks: Sequence[Task]) -> dict[tuple[str, str], int]:

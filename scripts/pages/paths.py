@@ -30,6 +30,12 @@ def changes_url(repository: str, judgement: Judgement) -> str:
     return f"{pull}/files" if pull else ""
 
 
+def ledger_url(repository: str, judgement: Judgement) -> str:
+    """The folder of the ledger that holds an author's judgements of a board; empty off GitHub."""
+    folder = f"{judgement.task}/{judgement.gpu}/{judgement.submission.login}"
+    return f"{repository}/tree/ledger/judgements/{folder}" if repository else ""
+
+
 def file_url(repository: str, board: Board, judgement: Judgement) -> str:
     """The very file that was judged, at its commit; empty off GitHub."""
     submission = judgement.submission

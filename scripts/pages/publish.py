@@ -9,8 +9,8 @@
 
 Beside every page stands its JSON; beside a board also CSV, a badge and a feed.  All links are relative, so the site
 works under any path and from a disk; nothing is loaded from elsewhere.  What a page shows is in `scripts/pages/`;
-here it is built: board by board, so that memory holds one board's judgements, into a folder beside `out` that is
-swapped in whole.
+here it is built: board by board, each process with the judgements of one in its memory, into a folder beside `out` that
+is swapped in whole.
 """
 
 from __future__ import annotations
@@ -19,16 +19,20 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from harness.task import Task
 from scripts.ledger.ledger import Ledger, LedgerFault
-from scripts.pages.author import author_pages
+from scripts.ledger.moderation import Moderated
+from scripts.pages.author import Author, author_pages, authors_of
 from scripts.pages.board import board_pages
 from scripts.pages.edition import Edition, edition_pages
 from scripts.pages.feeds import board_files, site_files, sitemap
 from scripts.pages.landing import landing_pages
-from scripts.pages.load import TakenOut, boards_of, in_order, require_free_names
+from scripts.pages.load import BoardFiles, TakenOut, boards_of, in_order, ranked, require_free_names
+from scripts.pages.pool import processes_for, spread, uncollected
 from scripts.pages.render import SITE, page
 from scripts.pages.site import Guide, Site, Sources, read_guides
 from scripts.pages.submission import submission_pages
@@ -38,6 +42,10 @@ from scripts.settings import Gpu
 from scripts.standings import Standings
 
 __all__ = ["Guide", "SiteReport", "Sources", "build_site", "read_guides"]
+
+
+AUTHORS_AT_ONCE = 64
+"""So many authors' pages one process writes at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,19 +100,42 @@ def build_site(
         marks_unmerged=marks_unmerged,
         base_path=f"/{base_path.strip('/')}/".replace("//", "/"),
     )
-    faults: list[LedgerFault] = []
     with swapped_in(out) as folder:
         shutil.copytree(SITE / "assets", folder / "assets")
-        written, boards = 0, []
-        for table, editions, taken_out in boards_of(tasks, ledger, faults, allow_unwalled=allow_unwalled):
-            boards.append(summary_of(site, table))
-            written += _write(folder, _pages_of_a_board(site, table, boards[-1], editions, taken_out))
+        faults: list[LedgerFault] = []
+        files = boards_of(tasks, ledger, faults)
+        processes = processes_for(sum(len(one.paths) for one in files))
+        build = partial(_build_board, site, ledger, Moderated.after(ledger.moderations()), folder, allow_unwalled)
+        built = list(spread(build, files, processes))
+        faults += [fault for one in built for fault in one.faults]
         order = in_order(tasks)
-        boards.sort(key=lambda one: order[one.board.task.name, one.board.gpu])
-        written += _write(folder, _pages_of_all(site, boards, faults))
-        _write(folder, sitemap(site, folder))
+        boards = sorted((one.summary for one in built), key=lambda one: order[one.board.task.name, one.board.gpu])
+        pages = [page for one in built for page in one.pages]
+        pages += _write(folder, _pages_of_all(site, boards, faults))
+        write_authors = partial(_write_authors, site, folder)
+        pages += chain.from_iterable(spread(write_authors, _shares(authors_of(boards)), processes))
+        _write(folder, sitemap(site, pages))
     rows = sum(len(board.places) for board in boards)
-    return SiteReport(pages=written, rows=rows, faults=tuple(faults), seconds=time.perf_counter() - started)
+    return SiteReport(pages=len(pages), rows=rows, faults=tuple(faults), seconds=time.perf_counter() - started)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _BuiltBoard:
+    """What is left of a board when its pages are written, and their paths."""
+
+    summary: BoardSummary
+    pages: list[str]
+    faults: tuple[LedgerFault, ...]
+
+
+def _build_board(
+    site: Site, ledger: Ledger, moderated: Moderated, folder: Path, allow_unwalled: bool, files: BoardFiles
+) -> _BuiltBoard:
+    with uncollected():
+        found = ranked(files, ledger, moderated, allow_unwalled=allow_unwalled)
+    summary = summary_of(site, found.table)
+    pages = _write(folder, _pages_of_a_board(site, found.table, summary, found.editions, found.taken_out))
+    return _BuiltBoard(summary=summary, pages=pages, faults=found.faults)
 
 
 def _pages_of_a_board(
@@ -126,16 +157,28 @@ def _pages_of_all(
     as_of = max((board.as_of for board in boards if board.as_of), default=None)
     yield from landing_pages(site, boards, faults, as_of)
     yield from site_files(site, boards)
-    yield from author_pages(site, boards)
     for guide in site.guides:
         yield page("guide.html", guide.path, site=site, guide=guide, as_of=as_of)
     yield page("404.html", "404.html", site=site, root=site.base_path, as_of=as_of)
 
 
-def _write(folder: Path, pages: Iterable[tuple[str, str]]) -> int:
-    """Write files as they are made; how many of them are pages."""
-    written = 0
+def _write_authors(site: Site, folder: Path, authors: Sequence[Author]) -> list[str]:
+    return _write(folder, author_pages(site, authors))
+
+
+def _shares(authors: Sequence[Author]) -> list[Sequence[Author]]:
+    return [authors[start : start + AUTHORS_AT_ONCE] for start in range(0, len(authors), AUTHORS_AT_ONCE)]
+
+
+def _write(folder: Path, pages: Iterable[tuple[str, str]]) -> list[str]:
+    """Write files as they are made; which of them are pages."""
+    written, made = [], set()
     for path, text in pages:
+        parent = path.rpartition("/")[0]
+        if parent not in made:
+            (folder / parent).mkdir(parents=True, exist_ok=True)
+            made.add(parent)
         write_file(folder / path, text)
-        written += path.endswith(".html")
+        if path.endswith(".html"):
+            written.append(path)
     return written

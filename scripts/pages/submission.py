@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from markupsafe import Markup
 
 from harness.judgement import Judgement
 from harness.stats import Interval
+from harness.task import Board
 from scripts.pages.board import Column, columns_of
 from scripts.pages.charts import Side, Strip, strip
 from scripts.pages.code import render_code, render_diff
-from scripts.pages.paths import file_url, pull_url, submission_path
-from scripts.pages.render import page
+from scripts.pages.paths import file_url, ledger_url, pull_url, submission_path
+from scripts.pages.render import data, page
 from scripts.pages.site import Site
-from scripts.pages.summary import BoardSummary, Mark, Place
+from scripts.pages.summary import BoardSummary, Mark, Place, case_facts
 from scripts.pages.words import case_labels
 from scripts.standings import CaseTime, Row, Standings, case_times
+
+JUDGEMENTS_BESIDE = 50
+"""So many rows of a board, and so many of its latest records, have their judgements beside their pages, with every
+sample and seed.  Those of the others lie in the ledger: a site on GitHub Pages may hold 1 GB."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +38,7 @@ class Entry:
     judgements: tuple[Judgement, ...]
     place: Place | None
     mark: Mark | None
+    keeps_judgements: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,16 +70,33 @@ class Change:
 
 
 def submission_pages(site: Site, table: Standings, summary: BoardSummary) -> Iterator[tuple[str, str]]:
-    """A page for every row and every former first, and their judgements as JSON."""
+    """A page for every row and every former first, what it says as JSON, and their judgements."""
     columns = columns_of(site, table)
     for entry in _entries(table, summary):
+        path = partial(submission_path, table.board, entry.login, entry.digest)
         yield _page(site, table, summary, entry, columns)
-        for index, judgement in enumerate(entry.judgements, start=1):
-            name = "judgement.json" if judgement is entry.judgements[-1] else f"judgement-{index}.json"
-            yield (
-                submission_path(table.board, entry.login, entry.digest, name),
-                judgement.model_dump_json(indent=1) + "\n",
-            )
+        yield data(path("submission.json"), _facts(table.board, entry))
+        if entry.keeps_judgements:
+            for index, judgement in enumerate(entry.judgements, start=1):
+                name = "judgement.json" if judgement is entry.judgements[-1] else f"judgement-{index}.json"
+                yield path(name), judgement.model_dump_json() + "\n"
+
+
+def _facts(board: Board, entry: Entry) -> dict[str, Any]:
+    """A submission for scripts; `judgement` is None where its judgements lie in the ledger only."""
+    judgement = "judgement.json" if entry.keeps_judgements else None
+    if entry.place:
+        return entry.place.facts | {"judgement": judgement}
+    return {
+        "task": board.task.name,
+        "gpu": board.gpu,
+        "rank": None,
+        "login": entry.login,
+        "score_us": entry.score_us.model_dump(),
+        "digest": entry.digest,
+        "cases": [case_facts(case) for case in entry.cases],
+        "judgement": judgement,
+    }
 
 
 def _page(
@@ -97,6 +122,7 @@ def _page(
         duels=_duel_charts(dueled) if dueled else [],
         code=None if source is None else render_code(source, board.task.submission_name, anchors=True),
         file_url=file_url(site.repository, board, newest),
+        ledger_url=ledger_url(site.repository, newest),
         pull_url=pull_url(site.repository, newest),
         changes=list(_changes(site, table, summary, entry, source)),
     )
@@ -104,6 +130,7 @@ def _page(
 
 def _entries(table: Standings, summary: BoardSummary) -> list[Entry]:
     marks = {(mark.login, mark.digest): mark for mark in summary.marks}
+    latest = {(mark.login, mark.digest) for mark in summary.marks[-JUDGEMENTS_BESIDE:]}
     standing = {
         (row.login, row.digest): Entry(
             login=row.login,
@@ -113,6 +140,7 @@ def _entries(table: Standings, summary: BoardSummary) -> list[Entry]:
             judgements=row.judgements,
             place=place,
             mark=marks.get((row.login, row.digest)),
+            keeps_judgements=place.rank <= JUDGEMENTS_BESIDE or (row.login, row.digest) in latest,
         )
         for row, place in zip(table.rows, summary.places, strict=True)
     }
@@ -125,6 +153,7 @@ def _entries(table: Standings, summary: BoardSummary) -> list[Entry]:
             judgements=(record.judgement,),
             place=None,
             mark=marks[record.login, record.digest],
+            keeps_judgements=(record.login, record.digest) in latest,
         )
         for record in table.records
     }

@@ -13,7 +13,7 @@ from scripts.pages.paths import changes_url, submission_path
 from scripts.pages.site import Site
 from scripts.pages.words import remarks
 from scripts.roofline import floor_score_us
-from scripts.standings import Record, Row, Standings
+from scripts.standings import CaseTime, Record, Row, Standings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,14 +134,16 @@ def facts_of(board: Board, row: Row) -> dict[str, Any]:
         "gpu": board.gpu,
         **row.facts,
         "page": submission_path(board, row.login, row.digest),
-        "cases": [
-            {
-                "params": dict(case.params),
-                "time_us": case.time_us.model_dump(),
-                "ratio": case.ratio and case.ratio.model_dump(),
-            }
-            for case in row.cases
-        ],
+        "cases": [case_facts(case) for case in row.cases],
+    }
+
+
+def case_facts(case: CaseTime) -> dict[str, Any]:
+    """A benchmark's time for scripts."""
+    return {
+        "params": dict(case.params),
+        "time_us": case.time_us.model_dump(),
+        "ratio": case.ratio and case.ratio.model_dump(),
     }
 
 

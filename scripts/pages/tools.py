@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -115,12 +116,14 @@ def serve_until_interrupted(folder: Path, port: int = 0) -> None:
 def sources_in(folder: Path) -> Callable[[Judgement], str | None]:
     """How a site gets at the judged files: from `submissions/`, where the very bytes that were judged lie there."""
 
+    @lru_cache(4096)
+    def read(task: str, login: str) -> dict[str, str]:
+        """A participant's files of a task, by digest."""
+        contents = [path.read_bytes() for path in (folder / "submissions" / task / login).glob("submission.*")]
+        return {hashlib.sha256(content).hexdigest(): content.decode("utf-8", "replace") for content in contents}
+
     def find_source(judgement: Judgement) -> str | None:
-        login = judgement.submission.login
-        for path in (folder / "submissions" / judgement.task / login).glob("submission.*"):
-            content = path.read_bytes()
-            if hashlib.sha256(content).hexdigest() == judgement.submission.digest:
-                return content.decode("utf-8", "replace")
-        return None
+        submission = judgement.submission
+        return read(judgement.task, submission.login).get(submission.digest)
 
     return find_source

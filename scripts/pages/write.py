@@ -16,7 +16,6 @@ FORMAT = "pullrank-site"
 
 
 def write_file(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.encode("utf-8", "replace"))
 
 
