@@ -20,6 +20,7 @@ from typing import Annotated, Any, Self
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -39,6 +40,9 @@ from scripts.runs_on import RunsOn, to_json
 
 SETTINGS = Path(".github/pullrank.yml")
 
+DEFAULT_WEBHOOK = "DISCORD_WEBHOOK"
+
+_SECRET = r"[A-Z][A-Z0-9_]{0,63}"  # noqa: S105  (a form of names)
 _LOGIN = r"[A-Za-z0-9](-?[A-Za-z0-9]){0,38}"
 
 
@@ -172,8 +176,36 @@ class Ban(Section):
         return self.login is not None and self.login.casefold() == login.casefold()
 
 
+def _secret(value: object) -> str:
+    if isinstance(value, str) and re.fullmatch(_SECRET, value):
+        return value
+    # Not quoted: who writes the address itself in its place has enough of it in this file.
+    raise ValueError(
+        "must be the name of a secret that holds the webhook's address, such as DISCORD_WEBHOOK: capitals, digits and _"
+    )
+
+
+def _distinct_secrets(webhooks: tuple[Webhook, ...]) -> tuple[Webhook, ...]:
+    distinct(tuple(webhook.secret for webhook in webhooks))
+    return webhooks
+
+
+class Webhook(Section):
+    """A channel on Discord.  Its address is a secret: whoever has it can write there."""
+
+    secret: Annotated[str, BeforeValidator(_secret)] = Field(
+        description="Name of the secret that holds its address; publish.yml hands it over under the same name."
+    )
+    tasks: tuple[Line, ...] = Field(
+        default=(), min_length=1, description="Tasks that it hears of; all, where this is left out."
+    )
+
+    def hears_of(self, task: str) -> bool:
+        return not self.tasks or task in self.tasks
+
+
 class Announcements(Section):
-    """What is told outside, by kind, if the repository has a webhook."""
+    """What is told on Discord, by kind, and in which channels."""
 
     records: Flag = Field(default=True, description="A new first place.")
     top_three: Flag = Field(default=True, description="A change in the top three.")
@@ -181,6 +213,10 @@ class Announcements(Section):
     new_tasks: Flag = Field(default=True, description="A new task.")
     deadlines: Flag = Field(default=True, description="A deadline in 24 hours, and the final standings.")
     editions: Flag = Field(default=True, description="A task that changed, so that its boards start anew.")
+    webhooks: Annotated[tuple[Webhook, ...], Field(max_length=20), AfterValidator(_distinct_secrets)] = Field(
+        default=(Webhook(secret=DEFAULT_WEBHOOK),),
+        description=f"The channels. Default: one, of the secret {DEFAULT_WEBHOOK}, if there is such a secret.",
+    )
 
 
 class Settings(Section):

@@ -15,7 +15,7 @@ the cases, so that late judgements may move a close call of earlier days.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -143,8 +143,7 @@ def standings(board: Board, judgements: Sequence[Judgement], *, allow_unwalled: 
     """
     ours = [one for one in judgements if (one.task, one.gpu) == (board.task.name, board.gpu)]
     current = [one for one in ours if one.edition == board.edition]
-    cases = [_shape(case.params) for case in board.benchmarks]
-    counted = [one for one in current if _ranks(one, board, cases, allow_unwalled)]
+    counted = _counted(board, current, allow_unwalled)
     season = _Season(board, _nominal_us(counted))
     for judgement in counted:
         season.add(judgement)
@@ -156,6 +155,36 @@ def standings(board: Board, judgements: Sequence[Judgement], *, allow_unwalled: 
         unranked=len(current) - len(counted),
         earlier_editions=tuple(dict.fromkeys(one.edition for one in ours if one.edition != board.edition)),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Podium:
+    """The first rows after a judgement that changed whose they are, or of which file; `former` stood there before."""
+
+    judgement: Judgement
+    rows: tuple[Row, ...]
+    former: tuple[Row, ...]
+
+
+def podiums(board: Board, judgements: Sequence[Judgement], places: int = 3) -> Iterator[Podium]:
+    """How the first places of a board have changed, in ledger order; arguments as of `standings`."""
+    ours = [
+        one for one in judgements if (one.task, one.gpu, one.edition) == (board.task.name, board.gpu, board.edition)
+    ]
+    counted = _counted(board, ours, allow_unwalled=False)
+    season = _Season(board, _nominal_us(counted))
+    former: tuple[Row, ...] = ()
+    for judgement in counted:
+        season.add(judgement)
+        rows = _rows(season, places)
+        if [(row.login, row.digest) for row in rows] != [(row.login, row.digest) for row in former]:
+            yield Podium(judgement=judgement, rows=rows, former=former)
+            former = rows
+
+
+def _counted(board: Board, judgements: Sequence[Judgement], allow_unwalled: bool) -> list[Judgement]:
+    cases = [_shape(case.params) for case in board.benchmarks]
+    return [one for one in judgements if _ranks(one, board, cases, allow_unwalled)]
 
 
 def _ranks(judgement: Judgement, board: Board, cases: list[dict[str, Any]], allow_unwalled: bool) -> bool:
@@ -368,14 +397,13 @@ def _author_key(login: str) -> str:
 # The table.
 
 
-def _rows(season: _Season) -> tuple[Row, ...]:
+def _rows(season: _Season, places: int | None = None) -> tuple[Row, ...]:
+    """All rows, or the first of them."""
     if not season.champion:
         return ()
-    rows: list[Row] = []
-    for band, authors in enumerate(_bands(season, season.champion), start=1):
-        for author in authors:
-            rows.append(_row(season, season.champion, author, rank=len(rows) + 1, band=band))
-    return tuple(rows)
+    placed = ((band, author) for band, authors in enumerate(_bands(season, season.champion), 1) for author in authors)
+    ranked = enumerate(islice(placed, places), start=1)
+    return tuple(_row(season, season.champion, author, rank=rank, band=band) for rank, (band, author) in ranked)
 
 
 def _bands(season: _Season, champion: _Author) -> list[list[_Author]]:

@@ -259,9 +259,18 @@ def test_the_jobs_that_run_strangers_code_have_nothing_to_lose(file: str, name: 
 
 
 def test_no_workflow_reads_a_secret_that_a_fork_could_have_set_free() -> None:
-    assert not [
-        path.name for path in WORKFLOWS if re.search(r"secrets\.|secrets:\s*inherit|toJSON\(", path.read_text())
-    ]
+    readers = [path for path in WORKFLOWS if re.search(r"secrets\.|secrets:\s*inherit|toJSON\(", path.read_text())]
+    assert [path.name for path in readers] == ["publish.yml"]
+
+
+def test_webhooks_are_secrets_of_an_environment_and_reach_one_step_of_one_job() -> None:
+    """`announce` runs nothing of a stranger's, and only `main` may use its environment."""
+    found = jobs(GITHUB / "workflows" / "publish.yml")
+    job = found["announce"]
+    assert job["environment"] == "announce" and job["permissions"] == {"contents": "write"}
+    assert [step for step in job["steps"] if "secrets." in json.dumps(step)] == [job["steps"][-1]]
+    assert not [name for name, other in found.items() if name != "announce" and "secrets." in json.dumps(other)]
+    assert job["needs"] == "deploy" and not [other for other in found.values() if "announce" in other.get("needs", [])]
 
 
 IGNORED = {"intake.yml": 1}

@@ -101,7 +101,7 @@ gpus:
 limits: {file_kib: 64, pending: 2, judgings_per_day: 10, ranked_per_day: 5, minutes_per_day: 30}
 merge: manual
 bans: [{user_id: 7, login: mallory, reason: Attacked the judge.}]
-announcements: {records: false}
+announcements: {records: false, webhooks: [{secret: DISCORD_WEBHOOK}, {secret: DISCORD_GEMM, tasks: [gemm]}]}
 """,
     )
     assert (settings.title, settings.description) == ("Kernels: fast ones", "Be *quick*.\n")
@@ -118,6 +118,7 @@ announcements: {records: false}
     assert settings.merge is Merge.MANUAL
     assert settings.bans == (Ban(user_id=7, login="mallory", reason="Attacked the judge."),)
     assert not settings.announcements.records and settings.announcements.deadlines
+    assert [webhook.hears_of("sort") for webhook in settings.announcements.webhooks] == [True, False]
 
 
 @pytest.mark.parametrize(

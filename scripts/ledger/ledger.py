@@ -5,6 +5,7 @@
     requests/<yyyy-mm-dd>/<user id>-<request id>.ended.json                        and how it ended
     accounts/<user id>-<login>.json                                                who was first seen, and when
     moderation/<yyyy-mm-dd>-<id>.json                                              what maintainers decided
+    announced/…                                                                    what Discord was told
 
 Off GitHub there is no pull request and no head: `local` and the file's own digest stand for them.  What is
 read here may have been torn by a crash or edited by a hand: such a file, or a folder that cannot be read, is
@@ -24,6 +25,7 @@ from typing import Generic, TypeVar
 
 from harness.fields import Mode
 from harness.judgement import MAX_BYTES, Judgement, JudgementError
+from scripts.ledger.announced import Announced, Edit, Intent, Outcome, Seen, Started, read_announced
 from scripts.ledger.facts import (
     Fact,
     FactError,
@@ -211,6 +213,16 @@ class Ledger:
         found = read_facts(self.path, find_files(self.path, "moderation", faults), Moderation, faults)
         decisions = sorted((decision for _, decision in found), key=lambda one: (one.at, one.id))
         return Found(facts=tuple(decisions), faults=tuple(faults))
+
+    # Announcements.
+
+    def append_announced(self, fact: Seen | Started | Intent | Outcome | Edit) -> bool:
+        """Add what is about to be told, or was; False if that stands there."""
+        return self._add(fact.place, fact)
+
+    def announced(self) -> Announced:
+        """What Discord was told."""
+        return read_announced(self.path)
 
     def _add(self, place: Path, fact: Fact) -> bool:
         try:

@@ -1,0 +1,318 @@
+"""Make Discord say what the ledger says: once each, and corrected where that has changed.
+
+    intents that ended in between ─▶ named, never posted again
+    a channel that is new         ─▶ it hears of what comes from now on
+    news that was not told        ─▶ intent, commit, post, outcome, commit      one message after the other
+    a message that is not true    ─▶ edit
+
+However a run ends, at most one message has an intent and no outcome.  A commit holds the outcome of one message and
+the intent of the next.  Runs of publish.yml wait for each other; should two meet all the same, an intent is one run's
+only, for the ledger takes a file once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from harness.errors import PullRankError
+from harness.task import Task
+from scripts.announce.embeds import Look, Payload, payload_of, title_of, withdrawal_of
+from scripts.announce.gather import gather
+from scripts.announce.milestones import newly_seen
+from scripts.announce.news import Kind, News, Result
+from scripts.announce.webhook import InDoubt, MessageGone, Webhook, WebhookError, WebhookGone
+from scripts.ledger.announced import Announced, Edit, Intent, Outcome, Started, State, Told
+from scripts.ledger.branch import LedgerBranch
+from scripts.ledger.names import Choice, either, open_requests, under
+from scripts.settings import Announcements
+from scripts.settings import Webhook as Channel
+from scripts.text import shorten
+
+WANTED: Choice = either(under("judgements", "moderation", "announced"), open_requests)
+"""What of the ledger is read."""
+
+BATCH = 25
+"""Messages to one channel in one run; the next run goes on."""
+
+MAX_REFUSALS = 5
+"""Posts of one message that Discord did not take, before it is given up."""
+
+LONGEST_S = 600.0
+"""After that, no message is begun: the job has an end of its own, which would fall between intent and outcome."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doors:
+    """What a run needs of the world.  `open_webhook` gives the webhook of a secret's name; None if there is none.
+
+    Raises of `open_webhook`:
+        WebhookError: what the secret holds is no webhook.
+    """
+
+    settings: Announcements
+    tasks: Sequence[Task]
+    look: Look
+    open_ledger: Callable[[Choice], AbstractContextManager[LedgerBranch]]
+    open_webhook: Callable[[str], Webhook | None]
+    now: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Post:
+    """A message to be posted, or one to be changed where `message` is its id."""
+
+    key: str
+    says: str | None
+    payload: Callable[[], Payload] = field(repr=False)
+    news: News | None = None
+    message: str = ""
+
+
+class _Stop(Exception):
+    """Nothing more is done in this run: a message is in doubt, or the ledger cannot be reached."""
+
+
+def run(doors: Doors) -> Iterator[str]:
+    """Announce what is due; a line for the step's summary for each thing done, and for each that went wrong.
+
+    Raises:
+        LedgerError: before anything was posted.
+    """
+    channels: dict[str, tuple[Channel, Webhook]] = {}
+    for channel in doors.settings.webhooks:
+        try:
+            webhook = doors.open_webhook(channel.secret)
+        except WebhookError as error:
+            yield str(error)
+            continue
+        if webhook:
+            channels[channel.secret] = channel, webhook
+        else:
+            yield f"{channel.secret}: there is no such secret, so nothing is announced there"
+    if channels:
+        with doors.open_ledger(WANTED) as branch:
+            yield from _Run(doors, branch).announce(channels)
+
+
+class _Run:
+    """One run, over an open ledger."""
+
+    def __init__(self, doors: Doors, branch: LedgerBranch) -> None:
+        self.doors, self.branch, self.ledger = doors, branch, branch.ledger
+        self._ends_at = time.monotonic() + LONGEST_S
+        self._unsaved: list[Outcome] = []
+        self._is_cut_off = False
+
+    def announce(self, channels: Mapping[str, tuple[Channel, Webhook]]) -> Iterator[str]:
+        announced = self.ledger.announced()
+        for fault in announced.faults:
+            yield f"left out: {fault}"
+        yield from self._settle_lost(announced)
+        yield from self._begin(channels, announced)
+        announced = self.ledger.announced()
+        news = gather(self.doors.tasks, self.ledger, announced.seen, self.doors.now)
+        try:
+            for channel, webhook in channels.values():
+                yield from self._tell(channel, webhook, news, announced)
+        except _Stop as stop:
+            yield str(stop)
+
+    def _settle_lost(self, announced: Announced) -> Iterator[str]:
+        """Say of intents without an outcome that nobody knows: a run has ended between the two."""
+        for told in announced.told.values():
+            if intent := told.lost:
+                reason = "the run that was about to post it ended before it could say whether it had"
+                self.ledger.append_announced(self._outcome(intent, State.DOUBTFUL, reason=reason))
+                yield _doubt(intent, reason)
+
+    def _begin(self, channels: Mapping[str, object], announced: Announced) -> Iterator[str]:
+        """Remember channels and editions that are new.  It is committed before anything is posted."""
+        now = self.doors.now
+        for seen in newly_seen(self.doors.tasks, announced.seen, now):
+            self.ledger.append_announced(seen)
+        for name in channels:
+            if name not in announced.started:
+                self.ledger.append_announced(Started(channel=name, at=now))
+                yield f"{name}: a new channel; it hears of what comes from now on"
+        self.branch.commit("Remember what Discord is told of")
+
+    def _tell(self, channel: Channel, webhook: Webhook, news: Sequence[News], announced: Announced) -> Iterator[str]:
+        """Bring one channel up to date.
+
+        Raises:
+            _Stop: see there.
+        """
+        posts = self._due(channel, news, announced)
+        if not posts:
+            return
+        try:
+            webhook.look()
+            for post in posts[:BATCH]:
+                if time.monotonic() > self._ends_at:
+                    break
+                yield self._edit(webhook, post) if post.message else self._post(webhook, post, announced)
+        except WebhookError as error:
+            yield f"not announced: {error}"
+        finally:
+            self._commit("Say what Discord was told")
+        if len(posts) > BATCH:
+            yield f"{channel.secret}: {len(posts) - BATCH} more; the next run goes on"
+
+    # What is due.
+
+    def _due(self, channel: Channel, news: Sequence[News], announced: Announced) -> list[Post]:
+        """Corrections first, then news, oldest first."""
+        heard = [one for one in news if channel.hears_of(one.task) and one.kind.is_wanted(self.doors.settings)]
+        told = {key: one for (name, key), one in announced.told.items() if name == channel.secret}
+        since = announced.started.get(channel.secret, self.doors.now)
+        edits = [self._edit_of(one, told[one.key]) for one in heard if one.key in told]
+        posts = [self._post_of(one) for one in heard if self._is_due(one, told.get(one.key), since)]
+        return [*filter(None, edits), *self._withdrawals(news, told), *posts]
+
+    def _is_due(self, news: News, told: Told | None, since: datetime) -> bool:
+        if told and (told.posted or told.doubtful or told.refusals >= MAX_REFUSALS):
+            return False
+        # A deadline is still to come, whenever one begins to listen.
+        is_new = news.at > since or news.kind is Kind.DEADLINE
+        return news.is_ready and is_new and news.at <= self.doors.now < news.until
+
+    def _post_of(self, news: News) -> Post:
+        return Post(key=news.key, says=news.says, news=news, payload=lambda: payload_of(news, self.doors.look))
+
+    def _edit_of(self, news: News, told: Told) -> Post | None:
+        posted = told.posted
+        if not posted or told.is_gone or told.says == news.says:
+            return None
+        return Post(
+            key=news.key,
+            says=news.says,
+            message=posted.message or "",
+            payload=lambda: payload_of(news, self.doors.look),
+        )
+
+    def _withdrawals(self, news: Sequence[News], told: Mapping[str, Told]) -> Iterator[Post]:
+        """Messages whose news turned out to be none, on boards that have not begun anew since."""
+        known = {one.key for one in news}
+        editions = {(board.task.name, board.gpu): board.edition for task in self.doors.tasks for board in task.boards}
+        names = {task.name for task in self.doors.tasks}
+        for key, one in told.items():
+            posted = one.posted
+            if key in known or not posted or one.is_gone or one.says is None:
+                continue
+            holds = editions.get((posted.task, posted.gpu)) == posted.edition if posted.gpu else posted.task in names
+            if holds:
+                yield Post(key=key, says=None, message=posted.message or "", payload=self._withdrawal(posted))
+
+    def _withdrawal(self, posted: Outcome) -> Callable[[], Payload]:
+        look = self.doors.look
+        return lambda: withdrawal_of(posted.title, posted.task, posted.gpu, posted.at, look)
+
+    # Doing it.
+
+    def _post(self, webhook: Webhook, post: Post, announced: Announced) -> str:
+        """Post a message: its intent is on GitHub before, its outcome in the folder afterwards.
+
+        Raises:
+            _Stop: it is in doubt.
+            WebhookError: the channel cannot be reached; that the message is not there is in the folder.
+        """
+        number = announced.told.get((webhook.name, post.key), Told()).next_attempt
+        intent = Intent(channel=webhook.name, key=post.key, number=number, at=self.doors.now)
+        payload = post.payload()
+        self.ledger.append_announced(intent)
+        if intent.place not in self._commit(f"About to tell: {post.key}"):
+            return f"{post.key}: another run tells it in {webhook.name}"
+        try:
+            message = webhook.post(payload)
+        except InDoubt as doubt:
+            self._note(self._outcome(intent, State.DOUBTFUL, news=post.news, reason=str(doubt)))
+            self._commit("Say what is in doubt")
+            raise _Stop(_doubt(intent, str(doubt))) from None
+        except WebhookError as error:
+            self._note(self._outcome(intent, State.REFUSED, news=post.news, reason=str(error)))
+            if not error.is_final:
+                raise
+            return f"not announced: {post.key}: {error}"
+        self._note(self._outcome(intent, State.POSTED, news=post.news, message=message, title=title_of(payload)))
+        return f"{webhook.name}: told {post.key}, message {message}"
+
+    def _edit(self, webhook: Webhook, post: Post) -> str:
+        """Let a message say what is true.  Done twice it does no harm, so there is no intent.
+
+        Raises:
+            WebhookError: the channel cannot be reached.
+        """
+        is_gone, done = False, "withdrew" if post.says is None else "corrected"
+        try:
+            webhook.edit(post.message, post.payload())
+            line = f"{webhook.name}: {done} {post.key}, message {post.message}"
+        except WebhookError as error:
+            if isinstance(error, WebhookGone) or not (error.is_final or isinstance(error, MessageGone)):
+                raise
+            is_gone, line = True, f"not {done}: {post.key}: {error}"
+        number = self.ledger.announced().told[webhook.name, post.key].next_edit
+        self.ledger.append_announced(
+            Edit(
+                channel=webhook.name,
+                key=post.key,
+                number=number,
+                says=post.says,
+                is_gone=is_gone,
+                at=self.doors.now,
+            )
+        )
+        return line
+
+    def _note(self, outcome: Outcome) -> None:
+        self.ledger.append_announced(outcome)
+        self._unsaved.append(outcome)
+
+    def _commit(self, message: str) -> tuple[Path, ...]:
+        """Push what was added.
+
+        Raises:
+            _Stop: that failed; it names the message whose outcome is not on GitHub, if there is one.
+        """
+        if self._is_cut_off:
+            return ()
+        try:
+            standing = self.branch.commit(message)
+        except PullRankError as error:
+            self._is_cut_off = True
+            unsaved = [f"{one.key} was {one.state} as {one.message or 'nothing'}" for one in self._unsaved]
+            in_doubt = f"; in doubt for the next run: {', '.join(unsaved)}" if unsaved else ""
+            raise _Stop(f"the ledger cannot be reached, so nothing more is announced: {error}{in_doubt}") from None
+        self._unsaved.clear()
+        return standing
+
+    def _outcome(
+        self, intent: Intent, state: State, *, news: News | None = None, reason: str = "", message: str | None = None,
+        title: str = "",
+    ) -> Outcome:  # fmt: skip
+        result = news if isinstance(news, Result) else None
+        return Outcome(
+            channel=intent.channel,
+            key=intent.key,
+            number=intent.number,
+            state=state,
+            message=message,
+            says=news.says if news and message else None,
+            title=shorten(title, 256),
+            task=intent.key.split("/")[1],
+            gpu=result.gpu if result else None,
+            edition=result.edition if result else None,
+            reason=shorten(reason, 300),
+            at=self.doors.now,
+        )
+
+
+def _doubt(intent: Intent, reason: str) -> str:
+    return (
+        f"In doubt: {intent.key} in {intent.channel}: {reason}. It is not posted again: if it is missing there, "
+        "tell it yourself"
+    )

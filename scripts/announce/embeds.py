@@ -1,0 +1,204 @@
+"""How news look on Discord: one embed each, terse, coloured by kind, with podium and the board's picture.  Pure.
+
+    New record                                     what it is
+    alice is first: Vector addition, H100          leads to the board
+    412.3 µs ±0.4 %, 3.1 % faster than bob         who, what time, how much, over whom
+    Won the duel: 3.2 % faster, …                  by which duel
+    🥇 alice      🥈 bob       🥉 carol            a field each
+    [picture]
+    Kernel Cup                                     and when
+
+discord-webhook makes the JSON.  What it would send besides (its own settings, no `allowed_mentions`) stays here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from discord_webhook import DiscordEmbed, DiscordWebhook  # type: ignore[import-untyped]
+
+from scripts.announce.limits import fit
+from scripts.announce.news import Final, Kind, News, Notice, Place, Result
+from scripts.announce.words import escape, moment
+from scripts.pages.words import lost
+from scripts.text import format_gap, format_interval, format_percent, format_us, plain
+
+Payload = dict[str, Any]
+
+_KICKERS = {
+    Kind.FIRST_ENTRY: ("First entry", 0x57C785),
+    Kind.RECORD: ("New record", 0xF2B63C),
+    Kind.TOP_THREE: ("Top three", 0x8B9DF7),
+    Kind.NEW_TASK: ("New task", 0x3BA5DB),
+    Kind.DEADLINE: ("Last call", 0xF0743E),
+    Kind.CLOSED: ("Final standings", 0xB07CE8),
+    Kind.EDITION: ("New edition", 0x2FB8AC),
+}
+_WITHDRAWN = 0x80848E
+_MEDALS = ("🥇", "🥈", "🥉")
+_ORDINALS = ("first", "second", "third")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What all announcements share.  `site` is the site's address, ending in a slash.
+
+    `find_picture` gives the address of a board's picture, where it has one.
+    """
+
+    competition: str
+    site: str
+    find_picture: Callable[[str, str], str | None] = lambda _task, _gpu: None
+
+    def board(self, task: str, gpu: str) -> str:
+        return f"{self.site}{task}/{gpu}/"
+
+    def submission(self, result: Result) -> str:
+        return f"{self.board(result.task, result.gpu)}{result.who.login}/{result.who.digest[:12]}/"
+
+
+def payload_of(news: News, look: Look) -> Payload:
+    """The body of the request that posts or edits a message."""
+    match news:
+        case Result():
+            return _message([_result(news, look)])
+        case Notice():
+            return _message([_notice(news, look)])
+        case Final():
+            return _message([_final(news, look)])
+    raise TypeError(f"{type(news).__name__} is no news")
+
+
+def withdrawal_of(title: str, task: str, gpu: str | None, at: datetime, look: Look) -> Payload:
+    """What a message says whose news turned out to be none.
+
+    Args:
+        title: the message's own, as it was posted.
+    """
+    why = (
+        "A result that this rested on was taken off the board." if gpu else "The task was changed: this holds no more."
+    )
+    page = look.board(task, gpu) if gpu else f"{look.site}#{task}"
+    embed = DiscordEmbed(title=f"~~{title}~~", description=why, url=page, color=_WITHDRAWN)
+    embed.set_author("Withdrawn")
+    return _message([_finished(embed, look, at)])
+
+
+def title_of(payload: Payload) -> str:
+    return str(payload["embeds"][0]["title"])
+
+
+def _message(embeds: Sequence[DiscordEmbed]) -> Payload:
+    made = DiscordWebhook("", embeds=[_without_none(embed.__dict__) for embed in embeds])
+    # No mention of anybody pings, whatever slipped through.
+    return {"embeds": fit(made.json["embeds"]), "allowed_mentions": {"parse": []}}
+
+
+def _result(news: Result, look: Look) -> DiscordEmbed:
+    board = f"{escape(news.title, 120)}, {escape(news.gpu)}"
+    lines = [_time_and_gain(news)]
+    if news.by_duel:
+        lines.append(f"Won the duel: {news.by_duel}.")
+    if news.kind is Kind.TOP_THREE:
+        lines.append(f"Before: {', '.join(map(escape, news.former))}.")
+    if news.caveat:
+        lines.append(f"*{news.caveat}*")
+    lines.append(f"[See the code]({look.submission(news)})")
+    embed = _embed(news, f"{_headline(news)}: {board}", "\n".join(lines), look.board(news.task, news.gpu))
+    if len(news.podium) > 1:
+        for place in news.podium:
+            embed.add_embed_field(name=f"{_MEDALS[place.rank - 1]} {escape(place.login)}", value=_time_of(place))
+    if picture := look.find_picture(news.task, news.gpu):
+        # Discord keeps pictures by their address: this one shall be of this moment.
+        embed.set_image(url=f"{picture}?at={int(news.at.timestamp())}")
+    return _finished(embed, look, news.at)
+
+
+def _headline(news: Result) -> str:
+    who = escape(news.who.login)
+    if news.kind is Kind.FIRST_ENTRY:
+        return f"{who} opens the board"
+    if news.kind is Kind.RECORD and news.over.lower() == news.who.login.lower():
+        return f"{who} improves the record"
+    if news.kind is Kind.RECORD:
+        return f"{who} takes first place"
+    return f"{who} is {_ORDINALS[news.who.rank - 1]}"
+
+
+def _time_and_gain(news: Result) -> str:
+    time = f"**{format_interval(news.who.score_us)}**"
+    if news.kind is Kind.RECORD and news.gain is not None:
+        own = news.over.lower() == news.who.login.lower()
+        return f"{time}, {format_percent(news.gain)} faster than {'before' if own else escape(news.over)}"
+    if news.kind is Kind.TOP_THREE and news.who.note:
+        return f"{time}; {escape(news.who.note)}"
+    if news.kind is Kind.TOP_THREE and news.who.rank > 1:
+        slower = lost(1 + news.who.gap)
+        return f"{time}, {slower} {'than' if slower.endswith('er') else 'as'} {escape(news.podium[0].login)}"
+    return time
+
+
+def _time_of(place: Place) -> str:
+    time = format_us(place.score_us.value)
+    return time if place.rank == 1 else f"{time} · {format_gap(place.gap)}"
+
+
+def _notice(news: Notice, look: Look) -> DiscordEmbed:
+    title, gpus = escape(news.title, 200), ", ".join(map(escape, news.gpus))
+    page = look.board(news.task, news.gpus[0]) if news.gpus else look.site
+    if news.kind is Kind.EDITION:
+        boards = "The board" if len(news.gpus) == 1 else "The boards"
+        again = "starts" if len(news.gpus) == 1 else "start"
+        words = (
+            f"{boards} {gpus} {again} anew: what decides results has changed. Earlier rows stay, under their edition."
+        )
+        return _finished(_embed(news, f"{title} has changed", words, page), look, news.at)
+    if news.kind is Kind.DEADLINE and news.deadline:
+        words = f"{moment(news.deadline)}, {moment(news.deadline, 'R')}. What comes before is judged and ranked."
+        embed = _embed(news, f"{title} is about to close", words, page)
+    else:
+        embed = _embed(news, title, escape(news.blurb, 400), page)
+    embed.add_embed_field(name="Boards", value=gpus)
+    if news.kind is Kind.NEW_TASK and news.deadline:
+        embed.add_embed_field(name="Closes", value=moment(news.deadline))
+    embed.add_embed_field(name="Take part", value=f"[How it works]({look.site}guides/participants/)")
+    return _finished(embed, look, news.at)
+
+
+def _final(news: Final, look: Look) -> DiscordEmbed:
+    page = look.board(news.task, news.boards[0].gpu) if news.boards else look.site
+    entries = sum(board.entries for board in news.boards)
+    words = f"Closed {moment(news.at, 'f')} with {entries} {'entry' if entries == 1 else 'entries'}."
+    embed = _embed(news, f"{escape(news.title, 200)} is decided", words, page)
+    for board in news.boards:
+        rows = [f"{_MEDALS[place.rank - 1]} **{escape(place.login)}** {_time_of(place)}" for place in board.podium] or [
+            "Nobody entered."
+        ]
+        embed.add_embed_field(name=escape(board.gpu), value="\n".join(rows))
+    first = next((board for board in news.boards if board.podium), None)
+    if first and (picture := look.find_picture(news.task, first.gpu)):
+        embed.set_image(url=f"{picture}?at={int(news.at.timestamp())}")
+    return _finished(embed, look, news.at)
+
+
+def _embed(news: News, title: str, words: str, page: str) -> DiscordEmbed:
+    kicker, colour = _KICKERS[news.kind]
+    embed = DiscordEmbed(title=title, description=words, url=page, color=colour, fields=[])
+    embed.set_author(kicker)
+    return embed
+
+
+def _finished(embed: DiscordEmbed, look: Look, at: datetime) -> DiscordEmbed:
+    # A footer is read without Markdown: an escape would be seen.
+    embed.set_footer(" ".join(plain(look.competition).split()))
+    embed.set_timestamp(at)
+    return embed
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_none(one) for key, one in value.items() if one is not None}
+    return [_without_none(one) for one in value] if isinstance(value, list) else value

@@ -1,0 +1,52 @@
+"""The news of a whole competition: what its ledger and its tasks say that ought to have been told."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+
+from harness.fields import Mode
+from harness.judgement import Judgement
+from harness.task import Board, Task
+from scripts.announce.milestones import final_of, notices_of
+from scripts.announce.news import News, Place, Standing
+from scripts.announce.results import results_of
+from scripts.ledger.announced import Seen
+from scripts.ledger.ledger import Ledger
+from scripts.ledger.moderation import Moderated
+from scripts.standings import standings
+
+
+def gather(tasks: Sequence[Task], ledger: Ledger, seen: Sequence[Seen], now: datetime) -> list[News]:
+    """All news of all times, oldest first.  One board's judgements are in memory at a time.
+
+    Args:
+        seen: in the order of their times, with what this run has added.
+    """
+    decisions = Moderated.after(ledger.moderations())
+    boards = {(board.task.name, board.gpu): board for task in tasks for board in task.boards}
+    found: list[News] = []
+    ends: defaultdict[str, dict[str, Standing]] = defaultdict(dict)
+    for place, contents in ledger.judgements_by_board():
+        board = boards.pop(place, None) if len(place) == 2 else None
+        if board:
+            taken_out = {*decisions.disqualified, *decisions.held}
+            shown = [one for one in contents.judgements if one.checksum not in taken_out]
+            found += results_of(board, shown)
+            ends[board.task.name][board.gpu] = _standing_of(board, shown, now)
+    for board in boards.values():
+        ends[board.task.name][board.gpu] = Standing(gpu=board.gpu, podium=(), entries=0)
+    judging = {one.request.task for one in ledger.requests() if one.is_open and one.request.mode is Mode.RANKED}
+    for task in tasks:
+        found += notices_of(task, seen)
+        if final := final_of(task, ends[task.name], is_judging=task.name in judging, now=now):
+            found.append(final)
+    return sorted(found, key=lambda news: (news.at, news.key))
+
+
+def _standing_of(board: Board, judgements: Sequence[Judgement], now: datetime) -> Standing:
+    """How a board stands, where somebody will ask: a board that is open has no end yet."""
+    deadline = board.task.deadline
+    rows = standings(board, judgements).rows if deadline and deadline <= now else ()
+    return Standing(gpu=board.gpu, podium=tuple(map(Place.of, rows[:3])), entries=len(rows))

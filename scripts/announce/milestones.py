@@ -1,0 +1,88 @@
+"""What happens to tasks: they come, they close, they change.  Pure.
+
+Tasks have no time of their own, so the ledger keeps when each edition of a board was first seen.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from harness.task import Task
+from scripts.announce.news import FRESH, Final, Kind, Notice, Standing
+from scripts.announce.words import first_words
+from scripts.ledger.announced import Seen
+
+NOTICE = timedelta(hours=24)
+"""So long before a deadline it is told."""
+
+LATEST_FINAL = timedelta(hours=24)
+"""So long after its deadline a task is waited for whose judgings have not all ended."""
+
+
+def newly_seen(tasks: Iterable[Task], seen: Sequence[Seen], now: datetime) -> Iterator[Seen]:
+    """What the ledger should remember: boards whose edition is not the one that was seen last."""
+    last = {(one.task, one.gpu): one.edition for one in seen}
+    for board in (board for task in tasks for board in task.boards):
+        if last.get((board.task.name, board.gpu)) != board.edition:
+            yield Seen(task=board.task.name, gpu=board.gpu, edition=board.edition, at=now)
+
+
+def notices_of(task: Task, seen: Sequence[Seen]) -> Iterator[Notice]:
+    """A task's news of all times but for results; `seen` in the order of their times."""
+    ours = [one for one in seen if one.task == task.name]
+    if ours:
+        yield _notice(task, Kind.NEW_TASK, ours[0].at, task.gpus)
+        yield from _editions(task, ours)
+    if task.deadline:
+        yield _notice(task, Kind.DEADLINE, task.deadline - NOTICE, task.gpus, until=task.deadline)
+
+
+def _editions(task: Task, seen: Sequence[Seen]) -> Iterator[Notice]:
+    """Boards that began anew; those that did so at once are told at once."""
+    known: dict[str, str] = {}
+    changed: defaultdict[datetime, list[str]] = defaultdict(list)
+    for one in seen:
+        if known.get(one.gpu, one.edition) != one.edition:
+            changed[one.at].append(one.gpu)
+        known[one.gpu] = one.edition
+    for at, gpus in changed.items():
+        yield _notice(task, Kind.EDITION, at, gpus)
+
+
+def _notice(task: Task, kind: Kind, at: datetime, gpus: Iterable[str], *, until: datetime | None = None) -> Notice:
+    # A new deadline is other news: it is in the key.
+    time = until or at
+    return Notice(
+        kind=kind,
+        key=f"{kind}/{task.name}/{time.astimezone(UTC):%Y%m%dT%H%M%SZ}",
+        task=task.name,
+        title=task.title,
+        at=at,
+        until=until or at + FRESH,
+        gpus=tuple(gpu for gpu in task.gpus if gpu in set(gpus)),
+        deadline=task.deadline,
+        blurb=first_words(task.description) if kind is Kind.NEW_TASK else "",
+    )
+
+
+def final_of(task: Task, boards: Mapping[str, Standing], *, is_judging: bool, now: datetime) -> Final | None:
+    """The end of a task, once its deadline has passed; ready when what was asked for before is judged.
+
+    Args:
+        boards: by GPU.
+        is_judging: whether ranked judgings of this task have not ended.
+    """
+    if not task.deadline or now < task.deadline:
+        return None
+    return Final(
+        kind=Kind.CLOSED,
+        key=f"{Kind.CLOSED}/{task.name}/{task.deadline.astimezone(UTC):%Y%m%dT%H%M%SZ}",
+        task=task.name,
+        title=task.title,
+        at=task.deadline,
+        until=task.deadline + FRESH,
+        is_ready=not is_judging or now >= task.deadline + LATEST_FINAL,
+        boards=tuple(boards[gpu] for gpu in task.gpus if gpu in boards),
+    )

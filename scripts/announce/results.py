@@ -1,0 +1,73 @@
+"""What judgements have changed on a board, from its standings and how they came about.  Pure.
+
+the first judgement that ranks     ─▶ first entry
+a record                           ─▶ record: by a duel with the first, or by an own faster file
+another podium, and no record      ─▶ change in the top three; a better time at the same place is none
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harness.judgement import Judgement
+from harness.task import Board
+from scripts.announce.news import FRESH, Kind, Place, Result
+from scripts.claims import claim_sentence, duel_result, is_bounded
+from scripts.standings import Podium, Record, podiums, standings
+
+
+def results_of(board: Board, judgements: Sequence[Judgement]) -> Iterator[Result]:
+    """A board's news of all times, oldest first.
+
+    Args:
+        judgements: in ledger order, without what maintainers took out.
+    """
+    records = standings(board, judgements).records
+    before: dict[int, Record | None] = dict(enumerate([None, *records[:-1]]))
+    setters = {record.judgement.checksum: (record, before[index]) for index, record in enumerate(records)}
+    for podium in podiums(board, judgements):
+        record, former = setters.get(podium.judgement.checksum, (None, None))
+        if not podium.former:
+            yield _result(Kind.FIRST_ENTRY, board, podium)
+        elif record and former:
+            yield _record(board, podium, record, former)
+        elif [row.login for row in podium.rows] != [row.login for row in podium.former]:
+            yield _result(Kind.TOP_THREE, board, podium)
+
+
+def _record(board: Board, podium: Podium, record: Record, former: Record) -> Result:
+    duel = record.judgement.duel
+    is_taken = former.login.lower() != record.login.lower()
+    by_duel = duel_result(duel) if duel and duel.won and is_taken else ""
+    return _result(Kind.RECORD, board, podium, over=former.login, gain=record.gain, by_duel=by_duel)
+
+
+def _result(
+    kind: Kind, board: Board, podium: Podium, *, over: str = "", gain: float | None = None, by_duel: str = ""
+) -> Result:
+    judgement, places = podium.judgement, tuple(map(Place.of, podium.rows))
+    return Result(
+        kind=kind,
+        key=f"{kind}/{board.task.name}/{board.gpu}/{judgement.checksum[:16]}",
+        task=board.task.name,
+        title=board.task.title,
+        at=judgement.finished_at,
+        until=judgement.finished_at + FRESH,
+        gpu=board.gpu,
+        edition=board.edition,
+        who=_mover(podium, places),
+        podium=places,
+        former=tuple(row.login for row in podium.former),
+        over=over,
+        gain=gain,
+        by_duel=by_duel,
+        caveat="" if is_bounded(judgement) else claim_sentence(judgement),
+    )
+
+
+def _mover(podium: Podium, places: Sequence[Place]) -> Place:
+    """The judged author's row; where pooled times have moved somebody else, the first row that is another's."""
+    author = podium.judgement.submission.login.lower()
+    former = [row.login for row in podium.former]
+    own = next((place for place in places if place.login.lower() == author), None)
+    return own or next((place for place in places if place.login not in former[: place.rank]), places[0])

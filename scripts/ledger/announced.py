@@ -1,0 +1,242 @@
+"""What Discord was told: facts of the ledger by which no message is posted twice.
+
+    announced/seen/<task>/<gpu>/<time>-<edition12>.json     a board's edition, when it was first seen
+    announced/<CHANNEL>/started.json                        since when a channel hears; all before is no news there
+    announced/<CHANNEL>/<key>/<n>.intent.json               before a post
+    announced/<CHANNEL>/<key>/<n>.outcome.json              after it: the message's id, or why there is none
+    announced/<CHANNEL>/<key>/<n>.edit.json                 what the message says since
+
+A channel is called by its secret's name.  An intent is committed before its message is posted, and its outcome after
+it.  So an intent without an outcome is the trace of a crash in between: that message may stand on Discord or not.
+
+History of the formats
+    1   2026-11   first version
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, PositiveInt, StringConstraints
+
+from harness.fields import Digest, Name
+from scripts.ledger.facts import Fact, LedgerFault, find_files, read_facts
+
+Channel = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
+Key = Annotated[str, StringConstraints(pattern=r"^[a-z]+(-[a-z]+)*(/[A-Za-z0-9][A-Za-z0-9_.-]{0,63}){1,4}$")]
+"""Which announcement it is: the same in every run, and also its folder."""
+
+MessageId = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,20}$")]
+Title = Annotated[str, StringConstraints(max_length=256)]
+Reason = Annotated[str, StringConstraints(max_length=300)]
+
+STAMP = "%Y%m%dT%H%M%S.%fZ"
+
+
+class Seen(Fact):
+    """A board's edition, when it was first seen.  Tasks have no time of their own."""
+
+    format: Literal["pullrank-seen"] = "pullrank-seen"
+    version: Literal[1] = 1
+    task: Name
+    gpu: Name
+    edition: Digest
+    at: AwareDatetime
+
+    @property
+    def place(self) -> Path:
+        stamp = self.at.astimezone(UTC).strftime(STAMP)
+        return Path("announced", "seen", self.task, self.gpu, f"{stamp}-{self.edition[:12]}.json")
+
+
+class Started(Fact):
+    """A channel that hears of what comes after `at`."""
+
+    format: Literal["pullrank-channel"] = "pullrank-channel"
+    version: Literal[1] = 1
+    channel: Channel
+    at: AwareDatetime
+
+    @property
+    def place(self) -> Path:
+        return Path("announced", self.channel, "started.json")
+
+
+class Intent(Fact):
+    """A message that is about to be posted."""
+
+    format: Literal["pullrank-announcement-intent"] = "pullrank-announcement-intent"
+    version: Literal[1] = 1
+    channel: Channel
+    key: Key
+    number: PositiveInt
+    at: AwareDatetime
+
+    @property
+    def place(self) -> Path:
+        return Path("announced", self.channel, self.key, f"{self.number}.intent.json")
+
+
+class State(StrEnum):
+    """What became of a post."""
+
+    POSTED = "posted"
+    REFUSED = "refused"  # not on Discord, and may be tried again
+    DOUBTFUL = "doubtful"  # nobody knows, so it is not posted again
+
+
+class Outcome(Fact):
+    """What became of an intent.  Of a posted message: `says` tells what it is about, `title` how it begins.
+
+    `task`, `gpu` and `edition` name the board whose result it is; where it is no result, gpu and edition are missing.
+    """
+
+    format: Literal["pullrank-announcement"] = "pullrank-announcement"
+    version: Literal[1] = 1
+    channel: Channel
+    key: Key
+    number: PositiveInt
+    state: State
+    message: MessageId | None = None
+    says: Digest | None = None
+    title: Title = ""
+    task: Name
+    gpu: Name | None = None
+    edition: Digest | None = None
+    reason: Reason = ""
+    at: AwareDatetime
+
+    @property
+    def place(self) -> Path:
+        return Path("announced", self.channel, self.key, f"{self.number}.outcome.json")
+
+
+class Edit(Fact):
+    """A message was changed; `says` is None since it was withdrawn.
+
+    `is_gone`: it can be edited no more, as when somebody has deleted it on Discord.
+    """
+
+    format: Literal["pullrank-announcement-edit"] = "pullrank-announcement-edit"
+    version: Literal[1] = 1
+    channel: Channel
+    key: Key
+    number: PositiveInt
+    says: Digest | None = None
+    is_gone: bool = False
+    at: AwareDatetime
+
+    @property
+    def place(self) -> Path:
+        return Path("announced", self.channel, self.key, f"{self.number}.edit.json")
+
+
+@dataclass
+class Told:
+    """All that is known of one announcement in one channel.  `is_torn`: a file of it cannot be read."""
+
+    is_torn: bool = False
+    intents: dict[int, Intent] = field(default_factory=dict)
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    edits: dict[int, Edit] = field(default_factory=dict)
+
+    @property
+    def posted(self) -> Outcome | None:
+        return next((one for one in self.outcomes.values() if one.state is State.POSTED and one.message), None)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it may stand on Discord without our knowing its id."""
+        return self.is_torn or bool(self.lost) or any(one.state is State.DOUBTFUL for one in self.outcomes.values())
+
+    @property
+    def lost(self) -> Intent | None:
+        """An intent that has no outcome: whoever posted it ended in between."""
+        return next((one for number, one in self.intents.items() if number not in self.outcomes), None)
+
+    @property
+    def refusals(self) -> int:
+        return sum(one.state is State.REFUSED for one in self.outcomes.values())
+
+    @property
+    def says(self) -> str | None:
+        """What the message says now; None if it was withdrawn."""
+        if self.edits:
+            return self.edits[max(self.edits)].says
+        return self.posted.says if self.posted else None
+
+    @property
+    def is_gone(self) -> bool:
+        return any(edit.is_gone for edit in self.edits.values())
+
+    @property
+    def next_attempt(self) -> int:
+        return max([0, *self.intents, *self.outcomes]) + 1
+
+    @property
+    def next_edit(self) -> int:
+        return max(self.edits, default=0) + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Announced:
+    """What Discord was told, and what was seen; `told` by channel and key."""
+
+    seen: tuple[Seen, ...] = ()
+    started: dict[str, datetime] = field(default_factory=dict)
+    told: dict[tuple[str, str], Told] = field(default_factory=dict)
+    faults: tuple[LedgerFault, ...] = ()
+
+
+_KINDS: dict[str, type[Intent] | type[Outcome] | type[Edit]] = {
+    "intent.json": Intent,
+    "outcome.json": Outcome,
+    "edit.json": Edit,
+}
+
+
+def read_announced(ledger: Path) -> Announced:
+    """All facts below `announced/`, in order; what is none, or lies in another's place, is a fault."""
+    faults: list[LedgerFault] = []
+    paths = list(find_files(ledger, "announced", faults))
+    seen = [path for path in paths if path.parts[1] == "seen"]
+    starts = [path for path in paths if len(path.parts) == 3 and path.name == "started.json"]
+    rest = sorted(set(paths).difference(seen, starts))
+    return Announced(
+        seen=tuple(sorted((one for _, one in read_facts(ledger, seen, Seen, faults)), key=lambda one: one.at)),
+        started={one.channel: one.at for _, one in read_facts(ledger, starts, Started, faults)},
+        told=_read_told(ledger, rest, faults),
+        faults=tuple(faults),
+    )
+
+
+def _read_told(ledger: Path, paths: Iterable[Path], faults: list[LedgerFault]) -> dict[tuple[str, str], Told]:
+    told: defaultdict[tuple[str, str], Told] = defaultdict(Told)
+    for path in paths:
+        kind = _KINDS.get(path.name.partition(".")[2])
+        if kind is None:
+            faults.append(LedgerFault(path=path, reason="no fact of an announcement"))
+            continue
+        facts = [fact for _, fact in read_facts(ledger, [path], kind, faults)]
+        for fact in facts:
+            _add(told[fact.channel, fact.key], fact)
+        if not facts:
+            # What cannot be read may have been an intent: better one message too few than one twice.
+            told[path.parts[1], "/".join(path.parts[2:-1])].is_torn = True
+    return dict(told)
+
+
+def _add(told: Told, fact: Intent | Outcome | Edit) -> None:
+    match fact:
+        case Intent():
+            told.intents[fact.number] = fact
+        case Outcome():
+            told.outcomes[fact.number] = fact
+        case Edit():
+            told.edits[fact.number] = fact

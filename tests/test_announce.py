@@ -1,0 +1,669 @@
+"""Announcements, on a real ledger branch and a Discord on loopback: what is told, once each, whatever fails."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.fields import Mode
+from harness.judgement import Claim, Judgement
+from harness.task import Board, load_task
+from scripts.announce import announce
+from scripts.announce.announce import Doors
+from scripts.announce.embeds import Look
+from scripts.announce.webhook import Webhook
+from scripts.ledger import branch as ledger_branch
+from scripts.ledger.announced import Told
+from scripts.ledger.branch import LedgerBranch
+from scripts.ledger.ledger import LedgerError
+from scripts.ledger.moderation import Action, Moderation
+from scripts.ledger.names import Choice
+from scripts.ledger.request import Ending, EndState, Request, make_id
+from scripts.settings import DEFAULT_WEBHOOK, Announcements
+from scripts.settings import Webhook as Channel
+from tests.discord_server import FAULTS, TOKEN, Discord
+from tests.test_publish import START, TASK_YML, duel_with, judged, season, task_folder
+
+DEADLINE = datetime(2027, 3, 1, tzinfo=UTC)
+SITE = "https://kernels.github.io/cup/"
+MULTI = TASK_YML.replace("size: 4096, seed", "size: 8192, seed")
+
+
+class Cup:
+    """A competition: a task, a ledger branch in a bare repository, and a Discord."""
+
+    def __init__(self, folder: Path, discord: Discord) -> None:
+        self.folder, self.discord = folder, discord
+        self.repository = folder / "cup.git"
+        subprocess.run(["git", "init", "--quiet", "--bare", str(self.repository)], check=True)
+        self.tasks = [load_task(task_folder(folder / "tasks"))]
+        self.settings = Announcements()
+        self.addresses = {DEFAULT_WEBHOOK: discord.add_webhook()}
+        self.open: Callable[[Choice], LedgerBranch] = lambda wanted: LedgerBranch(self.url, wanted=wanted)
+        self.picture: str | None = None
+        self.lines: list[str] = []
+        self._judged = 0
+
+    @property
+    def url(self) -> str:
+        return str(self.repository)
+
+    @property
+    def board(self) -> Board:
+        return self.tasks[0].board("CPU")
+
+    def judge(self, *judgements: Judgement) -> None:
+        with LedgerBranch(self.url) as branch:
+            for judgement in judgements:
+                self._judged += 1
+                branch.ledger.append(judgement, f"r{self._judged}")
+            branch.commit("Judge")
+
+    def moderate(self, action: Action, judgement: Judgement, at: datetime) -> None:
+        checksum = checksum_of(judgement)
+        with LedgerBranch(self.url) as branch:
+            branch.ledger.append_moderation(
+                Moderation(
+                    id=f"{action}-{checksum[:8]}",
+                    action=action,
+                    judgement=checksum,
+                    reason="Looks cached.",
+                    by=1,
+                    at=at,
+                )
+            )
+            branch.commit("Moderate")
+
+    def announce(self, now: datetime, **pace: float) -> list[str]:
+        """One run; the lines of its summary."""
+        pace = {"timeout_s": 0.4, "patience_s": 0.25} | pace
+
+        def open_webhook(name: str) -> Webhook | None:
+            address = self.addresses.get(name)
+            return Webhook.at(address, name, **pace) if address else None
+
+        doors = Doors(
+            settings=self.settings,
+            tasks=self.tasks,
+            look=Look(competition="Kernel Cup", site=SITE, find_picture=lambda task, gpu: self.picture),
+            open_ledger=self.open,
+            open_webhook=open_webhook,
+            now=now,
+        )
+        lines: list[str] = []
+        for line in announce.run(doors):
+            lines.append(line)
+            self.lines.append(line)
+        return lines
+
+    def told(self) -> dict[str, Told]:
+        with LedgerBranch(self.url) as branch:
+            found = branch.ledger.announced()
+        assert not found.faults
+        return {key: told for (_, key), told in found.told.items()}
+
+    def change_task(self, **changes: Any) -> None:
+        self.tasks[0] = replace(self.tasks[0], **changes)
+
+
+@pytest.fixture
+def discord() -> Iterator[Discord]:
+    made = Discord()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def cup(tmp_path: Path, discord: Discord, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cup]:
+    """A channel that listens since the day before the season."""
+    monkeypatch.setattr(ledger_branch, "LONGEST_WAIT_S", 0.1)
+    made = Cup(tmp_path, discord)
+    made.announce(START - timedelta(days=1))
+    yield made
+    everything = "".join(made.lines) + "".join(
+        path.read_text("latin-1") for path in _files_of_ledger(made, tmp_path / "seen")
+    )
+    assert TOKEN not in everything, "a token has leaked"
+
+
+def _files_of_ledger(cup: Cup, out: Path) -> list[Path]:
+    subprocess.run(["git", "clone", "--quiet", "--branch", "ledger", cup.url, str(out)], check=True)
+    return [path for path in out.rglob("announced/**/*") if path.is_file()]
+
+
+def after(judgement: Judgement) -> datetime:
+    return judgement.finished_at + timedelta(hours=1)
+
+
+def checksum_of(judgement: Judgement) -> str:
+    return Judgement.from_json(judgement.to_json()).checksum
+
+
+def only(found: Sequence[Any]) -> Any:
+    assert len(found) == 1, found
+    return found[0]
+
+
+# What is told.
+
+
+def test_a_season_is_told_as_it_goes_and_a_second_run_tells_nothing(cup: Cup, discord: Discord) -> None:
+    for judgement in season(cup.board):
+        cup.judge(judgement)
+        cup.announce(after(judgement))
+    now = DEADLINE - timedelta(hours=20)
+    for _ in range(3):
+        cup.announce(now)
+    cup.announce(DEADLINE + timedelta(hours=1))
+    assert discord.titles() == [
+        "ada opens the board: Vector addition, CPU",
+        "linus is second: Vector addition, CPU",
+        "grace takes first place: Vector addition, CPU",
+        "edsger takes first place: Vector addition, CPU",
+        "barbara is second: Vector addition, CPU",
+        "Vector addition is about to close",
+        "Vector addition is decided",
+    ]
+    calls = len(discord.calls)
+    assert cup.announce(DEADLINE + timedelta(hours=2)) == [] and len(discord.calls) == calls
+    assert all(message.edits == 0 for message in discord.messages)
+
+
+def test_a_record_says_who_what_time_how_much_faster_than_whom_and_by_which_duel(cup: Cup, discord: Discord) -> None:
+    cup.picture = f"{SITE}vectoradd/CPU/og.png"
+    ada, _, grace, *_ = season(cup.board)
+    cup.judge(ada, grace)
+    cup.announce(after(grace))
+    embed = discord.messages[-1].embed
+    assert embed["author"]["name"] == "New record"
+    assert "**211.3 µs ±0.3 %**, 34.0 % faster than ada" in embed["description"]
+    assert "Won the duel: 34.0 % faster, ±1.0 %, over 8 interleaved blocks." in embed["description"]
+    assert [field["name"] for field in embed["fields"]] == ["🥇 grace", "🥈 ada"]
+    assert embed["fields"][1]["value"] == "316.6 µs · +49.8 %"
+    assert embed["image"]["url"].startswith(f"{SITE}vectoradd/CPU/og.png?at=")
+    assert embed["url"] == f"{SITE}vectoradd/CPU/" and embed["footer"]["text"] == "Kernel Cup"
+    assert f"{SITE}vectoradd/CPU/grace/{grace.submission.digest[:12]}/" in embed["description"]
+
+
+def test_an_own_faster_file_is_a_record_and_a_better_time_at_the_same_place_is_no_news(
+    cup: Cup, discord: Discord
+) -> None:
+    ada = judged(cup.board, "ada", 2.0, day=0)
+    bob, faster_bob = judged(cup.board, "bob", 1.0, day=0.1), judged(cup.board, "bob", 1.5, day=0.2)
+    faster_ada = judged(cup.board, "ada", 3.0, day=0.3)
+    cup.judge(ada, bob, faster_bob, faster_ada)
+    cup.announce(after(faster_ada))
+    assert [title.partition(":")[0] for title in discord.titles()] == [
+        "ada opens the board", "bob is second", "ada improves the record",
+    ]  # fmt: skip
+    assert "33.5 % faster than before" in discord.messages[-1].embed["description"]
+
+
+def test_what_stands_behind_although_it_looks_faster_says_why(cup: Cup, discord: Discord) -> None:
+    ada = judged(cup.board, "ada", 2.0, day=0)
+    bob = judged(cup.board, "bob", 2.1, day=0.1, duel=duel_with(cup.board, ada, 0.995))
+    cup.judge(ada, bob)
+    cup.announce(after(bob))
+    assert "looks faster, but lost its duel with ada" in discord.messages[-1].embed["description"]
+
+
+def test_a_time_that_is_less_than_bounded_says_so(cup: Cup, discord: Discord) -> None:
+    ada = judged(cup.board, "ada", 2.0, claim=Claim.INSIDE_TIMED)
+    cup.judge(ada)
+    cup.announce(after(ada))
+    assert "bounded only loosely" in only(discord.messages).embed["description"]
+
+
+def test_a_new_task_and_a_new_edition_are_told_when_they_are_first_seen(cup: Cup, discord: Discord) -> None:
+    cup.tasks.append(load_task(task_folder(cup.folder / "tasks", "sort")))
+    cup.announce(START)
+    embed = only(discord.messages).embed
+    assert (embed["author"]["name"], embed["title"]) == ("New task", "Vector addition")
+    assert embed["description"] == "Add two vectors of float32."
+    assert [field["value"] for field in embed["fields"][:2]] == ["CPU, H100", f"<t:{int(DEADLINE.timestamp())}:F>"]
+    cup.tasks[1] = load_task(task_folder(cup.folder / "changed", "sort", MULTI))
+    cup.announce(START + timedelta(hours=1))
+    cup.announce(START + timedelta(hours=2))
+    embed = discord.messages[1].embed
+    assert (embed["author"]["name"], embed["title"]) == ("New edition", "Vector addition has changed")
+    assert "The boards CPU, H100 start anew" in embed["description"] and len(discord.messages) == 2
+
+
+def test_an_edition_that_comes_back_is_told_once_more(cup: Cup, discord: Discord) -> None:
+    old = cup.tasks[0]
+    for hour, task in enumerate([load_task(task_folder(cup.folder / "changed", yml=MULTI)), old]):
+        cup.tasks[0] = task
+        cup.announce(START + timedelta(hours=hour))
+    assert discord.titles() == ["Vector addition has changed"] * 2
+
+
+def test_what_a_board_said_before_its_new_edition_stays_as_it_was(cup: Cup, discord: Discord) -> None:
+    ada = judged(cup.board, "ada", 2.0)
+    cup.judge(ada)
+    cup.announce(after(ada))
+    cup.tasks[0] = load_task(task_folder(cup.folder / "changed", yml=MULTI))
+    cup.announce(after(ada) + timedelta(hours=1))
+    assert [message.edits for message in discord.messages] == [0, 0]
+
+
+def test_the_end_waits_for_what_was_asked_for_before_and_is_corrected_by_what_comes_later(
+    cup: Cup, discord: Discord
+) -> None:
+    ada = judged(cup.board, "ada", 2.0, day=1)
+    cup.judge(ada)
+    cup.announce(after(ada))
+    sha = "1" * 40
+    request = Request(
+        id=make_id(8, sha, "CPU", Mode.RANKED), user_id=7, login="bob", pull_request=8, head_sha=sha, blob_sha=sha,
+        task="vectoradd", gpu="CPU", mode=Mode.RANKED, asked_at=DEADLINE - timedelta(minutes=1), asked_by=7,
+    )  # fmt: skip
+    with LedgerBranch(cup.url) as branch:
+        branch.ledger.append_request(request)
+        branch.commit("Ask")
+    cup.announce(DEADLINE + timedelta(minutes=5))
+    assert len(discord.messages) == 1
+    with LedgerBranch(cup.url) as branch:
+        branch.ledger.append_ending(
+            request, Ending(request=request.id, state=EndState.CANCELLED, at=DEADLINE + timedelta(minutes=6))
+        )
+        branch.commit("End")
+    cup.announce(DEADLINE + timedelta(minutes=10))
+    assert "with 1 entry" in discord.messages[-1].embed["description"]
+    late = judged(cup.board, "bob", 1.0, day=(DEADLINE - START) / timedelta(days=1) + 0.01)
+    cup.judge(late)
+    cup.announce(DEADLINE + timedelta(hours=1))
+    final = discord.messages[1]
+    assert final.edits == 1 and "**bob**" in final.embed["fields"][0]["value"]
+
+
+def test_a_deadline_that_moves_withdraws_its_last_call_and_calls_again(cup: Cup, discord: Discord) -> None:
+    cup.announce(DEADLINE - timedelta(hours=3))
+    cup.change_task(deadline=DEADLINE + timedelta(days=30))
+    cup.announce(DEADLINE - timedelta(hours=2))
+    assert only(discord.messages).embed["author"]["name"] == "Withdrawn"
+    cup.announce(DEADLINE + timedelta(days=29, hours=12))
+    assert discord.titles() == ["~~Vector addition is about to close~~", "Vector addition is about to close"]
+
+
+# To whom.
+
+
+def test_a_new_channel_hears_of_nothing_that_was_before_it(cup: Cup, discord: Discord) -> None:
+    judgements = season(cup.board)
+    cup.judge(*judgements[:3])
+    cup.addresses["LATE"] = discord.add_webhook()
+    cup.settings = Announcements(webhooks=(Channel(secret="LATE"),))
+    lines = cup.announce(after(judgements[2]))
+    assert lines == ["LATE: a new channel; it hears of what comes from now on"] and not discord.messages
+    cup.judge(judgements[3])
+    cup.announce(after(judgements[3]))
+    assert discord.titles() == ["edsger takes first place: Vector addition, CPU"]
+
+
+def test_a_channel_may_be_for_some_tasks_and_kinds_can_be_switched_off(cup: Cup, discord: Discord) -> None:
+    cup.addresses["OTHER"] = discord.add_webhook()
+    cup.settings = Announcements(
+        top_three=False, webhooks=(Channel(secret=DEFAULT_WEBHOOK), Channel(secret="OTHER", tasks=("sort",)))
+    )
+    cup.announce(START - timedelta(hours=12))
+    cup.tasks.append(load_task(task_folder(cup.folder / "tasks", "sort")))
+    ada, linus, *_ = season(cup.board)
+    cup.judge(ada, linus)
+    cup.announce(after(linus))
+    other = cup.addresses["OTHER"].rpartition("/webhooks/")[2].partition("/")[0]
+    assert [(one.embed["author"]["name"], one.webhook == other) for one in discord.messages] == [
+        ("First entry", False), ("New task", False), ("New task", True),
+    ]  # fmt: skip
+
+
+def test_without_a_secret_nothing_is_announced_and_that_is_said(cup: Cup, discord: Discord) -> None:
+    cup.addresses.clear()
+    line = only(cup.announce(START))
+    assert line == "DISCORD_WEBHOOK: there is no such secret, so nothing is announced there"
+    assert not discord.calls
+
+
+def test_news_that_is_old_when_the_channel_can_be_reached_is_no_news(cup: Cup, discord: Discord) -> None:
+    ada, linus, *_ = season(cup.board)
+    cup.judge(ada, linus)
+    cup.announce(ada.finished_at + timedelta(days=4))
+    assert discord.titles() == ["linus is second: Vector addition, CPU"]
+
+
+def test_a_flood_is_told_in_batches(cup: Cup, discord: Discord, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(announce, "BATCH", 2)
+    judgements = [judged(cup.board, f"author{n}", 1 + n / 10, day=n / 100) for n in range(3)]
+    cup.judge(*judgements)
+    assert "1 more; the next run goes on" in cup.announce(after(judgements[-1]))[-1]
+    cup.announce(after(judgements[-1]))
+    assert len(discord.messages) == 3
+
+
+# Corrections.
+
+
+def test_a_disqualified_record_is_withdrawn_in_place_and_restored_in_place(cup: Cup, discord: Discord) -> None:
+    ada, _, grace, *_ = season(cup.board)
+    cup.judge(ada, grace)
+    cup.announce(after(grace))
+    before = json.dumps(discord.messages[0].body)
+    cup.moderate(Action.DISQUALIFY, grace, after(grace))
+    assert "withdrew record/" in only(cup.announce(after(grace) + timedelta(hours=1)))
+    embed = discord.messages[0].embed
+    assert embed["title"] == "~~grace takes first place: Vector addition, CPU~~"
+    assert embed["author"]["name"] == "Withdrawn" and "image" not in embed and not embed["fields"]
+    cup.moderate(Action.RESTORE, grace, after(grace) + timedelta(hours=2))
+    cup.announce(after(grace) + timedelta(hours=3))
+    assert json.dumps(discord.messages[0].body) == before and len(discord.messages) == 1
+    assert cup.announce(after(grace) + timedelta(hours=4)) == []
+
+
+def test_a_record_over_somebody_who_was_disqualified_names_who_is_left(cup: Cup, discord: Discord) -> None:
+    ada = judged(cup.board, "ada", 1.4, day=0)
+    linus = judged(cup.board, "linus", 0.5, day=0.1)
+    dora = judged(cup.board, "dora", 0.6, day=0.2)
+    cup.judge(ada, linus, dora)
+    cup.announce(after(dora))
+    cup.moderate(Action.DISQUALIFY, linus, after(dora))
+    cup.announce(after(dora) + timedelta(hours=1))
+    assert [message.edits for message in discord.messages] == [0, 1, 1]
+    assert discord.messages[2].embed["description"].count("Before: ada.") == 1
+
+
+def test_times_that_drift_edit_nothing(cup: Cup, discord: Discord) -> None:
+    judgements = season(cup.board)
+    cup.judge(*judgements[:2])
+    cup.announce(after(judgements[1]))
+    cup.judge(judged(cup.board, "slow", 0.2, day=3))
+    cup.announce(after(judgements[1]) + timedelta(days=1, hours=1))
+    assert [message.edits for message in discord.messages[:2]] == [0, 0]
+
+
+def test_a_message_that_somebody_deleted_is_not_edited_twice(cup: Cup, discord: Discord) -> None:
+    ada, _, grace, *_ = season(cup.board)
+    cup.judge(ada, grace)
+    cup.announce(after(grace))
+    discord.messages.pop()
+    cup.moderate(Action.DISQUALIFY, grace, after(grace))
+    assert "the message was deleted on Discord" in only(cup.announce(after(grace) + timedelta(hours=1)))
+    assert cup.announce(after(grace) + timedelta(hours=2)) == []
+
+
+# What fails.
+
+
+def assert_converged(cup: Cup, discord: Discord, wanted: set[str], now: datetime) -> None:
+    """After two clean runs: nothing twice, at most one message missing, and that one was named as in doubt."""
+    for minutes in (10, 20):
+        cup.announce(now + timedelta(minutes=minutes))
+    titles = discord.titles()
+    assert len(titles) == len(set(titles)), titles
+    doubts = [key for key, told in cup.told().items() if told.doubtful]
+    assert len(doubts) <= 1
+    missing = wanted - set(titles)
+    assert set(titles) <= wanted and len(missing) <= len(doubts)
+    for key in doubts:
+        assert any(key in line and "doubt" in line for line in cup.lines)
+    assert not [key for key, told in cup.told().items() if told.lost]
+
+
+@pytest.fixture
+def due(cup: Cup) -> tuple[set[str], datetime]:
+    """Three messages that are due."""
+    ada, linus, grace, *_ = season(cup.board)
+    linus, grace = (
+        judged(cup.board, "linus", 0.5, day=0.1),
+        judged(cup.board, "grace", 2.1, day=0.2, duel=duel_with(cup.board, ada, 0.66)),
+    )
+    cup.judge(ada, linus, grace)
+    return {
+        "ada opens the board: Vector addition, CPU",
+        "linus is second: Vector addition, CPU",
+        "grace takes first place: Vector addition, CPU",
+    }, after(grace)
+
+
+@pytest.mark.parametrize(
+    ("fault", "call"), [*((fault, 1) for fault in FAULTS), ("500 after", 3), ("drop before", 2), ("hang after", 0)]
+)
+def test_whatever_fails_at_whichever_call_nothing_is_told_twice(
+    cup: Cup, discord: Discord, due: tuple[set[str], datetime], fault: str, call: int
+) -> None:
+    wanted, now = due
+    discord.hang_s = 0.6
+    discord.faults = [*[""] * call, fault]
+    cup.announce(now)
+    assert_converged(cup, discord, wanted, now)
+    may_be_lost = fault.startswith(("5", "drop", "hang", "garbled")) and fault != "503" and call > 0
+    assert any("In doubt" in line for line in cup.lines) == may_be_lost
+    assert (set(discord.titles()) == wanted) == (not may_be_lost or fault.endswith("after"))
+
+
+@pytest.mark.parametrize("fault", ["429", "502 after", "drop before"])
+def test_an_edit_is_tried_until_it_is_done(cup: Cup, discord: Discord, fault: str) -> None:
+    ada, _, grace, *_ = season(cup.board)
+    cup.judge(ada, grace)
+    cup.announce(after(grace))
+    cup.moderate(Action.DISQUALIFY, grace, after(grace))
+    discord.hang_s, discord.faults = 0.6, ["", fault, fault]
+    cup.announce(after(grace) + timedelta(hours=1))
+    assert discord.messages[-1].embed["author"]["name"] == "Withdrawn"
+    assert cup.announce(after(grace) + timedelta(hours=2)) == []
+
+
+@pytest.mark.parametrize("fault", ["429", "500 before", "drop before"])
+def test_a_discord_that_is_down_is_asked_a_few_times_and_nothing_is_in_doubt(
+    cup: Cup, discord: Discord, due: tuple[set[str], datetime], fault: str
+) -> None:
+    wanted, now = due
+    discord.hang_s, discord.faults = 0.01, [fault] * 100
+    line = cup.announce(now)[-1]
+    assert "5 times; the next run goes on" in line and len(discord.calls) == 5
+    discord.faults = []
+    cup.announce(now + timedelta(hours=1))
+    assert set(discord.titles()) == wanted and not any(told.doubtful for told in cup.told().values())
+
+
+def test_a_rate_limit_is_waited_for_and_a_long_one_is_left_to_the_next_run(
+    cup: Cup, discord: Discord, due: tuple[set[str], datetime]
+) -> None:
+    wanted, now = due
+    discord.limit, discord.per_s = 1, 0.3
+    cup.announce(now, patience_s=1.0)
+    assert set(discord.titles()) == wanted
+    assert len([call for call in discord.calls if call.method == "POST"]) > 3
+    discord.messages.clear()
+
+
+def test_a_wait_that_is_too_long_is_not_waited_for(cup: Cup, discord: Discord, due: tuple[set[str], datetime]) -> None:
+    wanted, now = due
+    discord.limit, discord.per_s = 1, 3600
+    lines = cup.announce(now)
+    assert len(discord.messages) == 1 and "asks to wait 3600 s, so the next run goes on" in lines[-1]
+    discord.limit = 100
+    cup.announce(now + timedelta(minutes=5))
+    assert set(discord.titles()) == wanted and not any(told.doubtful for told in cup.told().values())
+
+
+def test_a_deleted_webhook_is_said_to_be_and_the_other_channel_hears(
+    cup: Cup, discord: Discord, due: tuple[set[str], datetime]
+) -> None:
+    wanted, now = due
+    cup.addresses["OTHER"] = discord.add_webhook()
+    cup.settings = Announcements(webhooks=(Channel(secret=DEFAULT_WEBHOOK), Channel(secret="OTHER")))
+    with LedgerBranch(cup.url) as branch:
+        from scripts.ledger.announced import Started
+
+        branch.ledger.append_announced(Started(channel="OTHER", at=START - timedelta(days=1)))
+        branch.commit("Begin")
+    del discord.webhooks[next(iter(discord.webhooks))]
+    lines = cup.announce(now)
+    assert "put a new one into the secret DISCORD_WEBHOOK (404 Unknown Webhook)" in lines[0]
+    assert set(discord.titles()) == wanted
+    cup.addresses[DEFAULT_WEBHOOK] = discord.add_webhook()
+    cup.announce(now + timedelta(hours=1))
+    assert len(discord.messages) == 6
+
+
+def test_a_message_that_discord_refuses_holds_up_no_other_and_is_given_up(
+    cup: Cup, discord: Discord, due: tuple[set[str], datetime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted, now = due
+    real = announce.payload_of
+    monkeypatch.setattr(
+        announce,
+        "payload_of",
+        lambda news, look: {"embeds": []} if "linus" in str(news.facts[3]) else real(news, look),
+    )
+    for hour in range(8):
+        lines = cup.announce(now + timedelta(hours=hour))
+        assert bool(lines) == (hour < announce.MAX_REFUSALS)
+    assert set(discord.titles()) == {title for title in wanted if "linus" not in title}
+
+
+class Struck(BaseException):
+    """The machine is gone in the middle of a run."""
+
+
+class Failing(LedgerBranch):
+    """A branch at whose nth commit something happens, before it is pushed or after."""
+
+    left = 0
+    after = False
+    error: BaseException = Struck()
+
+    def commit(self, message: str) -> tuple[Path, ...]:
+        Failing.left -= 1
+        if Failing.left == 0 and not self.after:
+            raise self.error
+        standing = super().commit(message)
+        if Failing.left == 0:
+            raise self.error
+        return standing
+
+
+GONE = LedgerError("the network is gone")
+
+
+@pytest.mark.parametrize(
+    ("commit", "is_after", "error"),
+    [
+        *((commit, is_after, Struck()) for commit in range(1, 6) for is_after in (False, True)),
+        *((commit, False, GONE) for commit in (1, 3, 5)),
+    ],
+)
+def test_wherever_a_run_ends_the_next_ones_tell_the_rest_once(
+    cup: Cup,
+    discord: Discord,
+    due: tuple[set[str], datetime],
+    commit: int,
+    is_after: bool,
+    error: BaseException,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wanted, now = due
+    clean = cup.open
+    monkeypatch.setattr(Failing, "left", commit)
+    monkeypatch.setattr(Failing, "after", is_after)
+    monkeypatch.setattr(Failing, "error", error)
+    cup.open = lambda choice: Failing(cup.url, wanted=choice)
+    with suppress(Struck, LedgerError):
+        cup.announce(now)
+    assert Failing.left <= 0
+    cup.open = clean
+    assert_converged(cup, discord, wanted, now)
+
+
+def test_two_runs_that_meet_tell_each_message_once(cup: Cup, discord: Discord, due: tuple[set[str], datetime]) -> None:
+    """The second reads the ledger before the first has written to it."""
+    wanted, now = due
+    clean = cup.open
+
+    def late(choice: Choice) -> LedgerBranch:
+        branch = clean(choice)
+        enter = branch.__enter__
+
+        def entered() -> LedgerBranch:
+            made = enter()
+            cup.open = clean
+            cup.announce(now)
+            return made
+
+        return _Entered(branch, entered)  # type: ignore[return-value]
+
+    cup.open = late
+    lines = cup.announce(now)
+    assert len([line for line in lines if "another run tells it" in line]) == 3
+    assert sorted(discord.titles()) == sorted(wanted)
+
+
+class _Entered:
+    def __init__(self, branch: LedgerBranch, entered: Callable[[], LedgerBranch]) -> None:
+        self.branch, self.entered = branch, entered
+
+    def __enter__(self) -> LedgerBranch:
+        return self.entered()
+
+    def __exit__(self, *what: Any) -> None:
+        self.branch.__exit__(*what)
+
+
+def test_an_intent_that_cannot_be_read_counts_as_one(cup: Cup, discord: Discord) -> None:
+    ada = judged(cup.board, "ada", 2.0)
+    cup.judge(ada)
+    key = f"first-entry/vectoradd/CPU/{checksum_of(ada)[:16]}"
+    with LedgerBranch(cup.url) as branch:
+        torn = branch.ledger.path / "announced" / DEFAULT_WEBHOOK / key / "1.intent.json"
+        torn.parent.mkdir(parents=True)
+        torn.write_text('{"format": "pullrank-ann')
+        branch.commit("Tear")
+    assert "left out" in only(cup.announce(after(ada))) and not discord.messages
+
+
+# Looking at them.
+
+
+def one_of_each(folder: Path) -> list[dict[str, Any]]:
+    """A message of each kind, and a withdrawn one, as Discord received them."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    discord = Discord()
+    try:
+        cup = Cup(folder, discord)
+        cup.picture = PICTURE
+        cup.announce(START - timedelta(days=1))
+        cup.tasks.append(load_task(task_folder(folder / "tasks", "sort", SORT_YML)))
+        cup.announce(START - timedelta(hours=1))
+        for judgement in season(cup.board):
+            cup.judge(judgement)
+            cup.announce(after(judgement))
+        cup.announce(DEADLINE - timedelta(hours=23, minutes=40))
+        cup.announce(DEADLINE + timedelta(hours=1))
+        cup.tasks[1] = load_task(task_folder(folder / "changed", "sort", SORT_YML.replace("size: 4096", "size: 8192")))
+        cup.announce(DEADLINE + timedelta(hours=2))
+        cup.moderate(Action.DISQUALIFY, season(cup.board)[4], DEADLINE)
+        cup.announce(DEADLINE + timedelta(hours=3))
+        return [message.body for message in discord.messages]
+    finally:
+        discord.close()
+        shutil.rmtree(folder)
+
+
+SORT_YML = """\
+title: Sort 64-bit keys
+description: Sort `size` random 64-bit keys in ascending order. Any algorithm counts; the result is compared bit by bit.
+gpus: [CPU, H100, B200]
+deadline: 2027-06-01T00:00:00Z
+templates: {Python: template.py}
+tests: [{size: 127, seed: 4242}]
+benchmarks: [{size: 4096, seed: 2146}]
+"""
+
+PICTURE = "https://pullrank.invalid/og.png"
