@@ -546,6 +546,21 @@ def test_a_record_shows_what_it_changed_and_what_the_first_place_changed_since(t
     assert f"grace/{grace}/index.html#changes" in board
 
 
+def test_a_row_is_held_against_the_first_place_and_its_predecessor(tmp_path: Path, task: Task) -> None:
+    judgements = season(task.board("CPU"))
+    site, _ = built(tmp_path, task, judgements)
+
+    def heads(login: str) -> str:
+        folder = next((site / "vectoradd/CPU" / login).iterdir())
+        page = (folder / "index.html").read_text()
+        return " ".join(Tags(page[page.index('class="against"') : page.index("Best here")]).text.split())
+
+    assert heads("linus").endswith("edsger, the first place This is donald, the place before This is")
+    assert heads("grace").endswith("edsger, the first place This is ada, the record before This is")
+    assert heads("edsger").endswith("Time grace, the record before This is")
+    assert heads("barbara").endswith("edsger, the first place This is")  # Both at once.
+
+
 def test_files_of_very_many_lines_are_not_compared() -> None:
     assert render_diff("x\n" * 10, "x\n" * 10 + "y\n") is not None
     assert render_diff("x\n" * 10, "\n".join(map(str, range(5000)))) is None

@@ -1,5 +1,6 @@
 """The built site in a real browser: every page kind, both themes, phone to desk, with and without JavaScript."""
 
+import json
 import math
 import shutil
 import threading
@@ -262,6 +263,41 @@ def test_ones_own_row_is_marked_on_every_board_once_the_login_is_known(page: "sy
     page.get_by_role("link", name="where is the time lost?").click()
     assert page.locator("h1").inner_text() == "grace"
     assert "slower than edsger’s" in page.locator("#main").inner_text()
+
+
+def test_a_submission_is_held_against_any_other_and_the_address_keeps_whom(
+    page: "sync_api.Page", site: Path, url: str
+) -> None:
+    board = json.loads((site / "matmul/H100/board.json").read_text())["rows"]
+    ours, theirs = board[4], board[2]
+    page.goto(f"{url}{ours['page']}")
+    page.get_by_label("Compare with").fill(theirs["login"].upper())
+    page.keyboard.press("Enter")
+    table = page.locator("table.beside")
+    table.wait_for()
+    ratios = [
+        a["time_us"]["value"] / b["time_us"]["value"] for a, b in zip(ours["cases"], theirs["cases"], strict=True)
+    ]
+    told = [f"{abs(ratio - 1):.1%} {'slower' if ratio > 1 else 'faster'}".replace("%", " %") for ratio in ratios]
+    assert table.locator("td:last-child").all_inner_texts() == told
+    assert page.url.endswith(f"?with={theirs['login']}%2F{theirs['digest'][:12]}")
+    page.reload()
+    assert table.locator("td:last-child").all_inner_texts() == told
+    diff = page.locator(".comparison .code .l").all_text_contents()
+    assert f"+# {theirs['login']}: a made-up submission that only looks like a kernel." in diff
+    assert f"-# {ours['login']}: a made-up submission that only looks like a kernel." in diff
+
+
+@pytest.mark.parametrize("query", ["nobody", "../../..", "%3Cscript%3Ealert(1)%3C/script%3E", "__proto__", "edsger/"])
+def test_a_comparison_with_nobody_says_so(page: "sync_api.Page", site: Path, url: str, query: str) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{url}{one_of_each(site)['submission of a GPU']}?with={query}")
+    page.get_by_text("Nobody of that name has another entry here.").wait_for()
+    assert page.locator(".comparison").is_hidden()
+    assert {one.partition("?")[0].rpartition("/")[2] for one in asked} <= {
+        "index.html", "board.json", "style.css", "theme.js", "site.js", "compare.js", "icon.svg",
+    }  # fmt: skip
 
 
 def test_the_template_is_copied_as_it_is_in_the_tasks_folder(browser: "sync_api.Browser", url: str) -> None:

@@ -20,7 +20,7 @@ from scripts.pages.render import data, page
 from scripts.pages.site import Site
 from scripts.pages.summary import BoardSummary, Mark, Place, case_facts
 from scripts.pages.words import case_labels
-from scripts.standings import CaseTime, Row, Standings, case_times
+from scripts.standings import CaseTime, Record, Row, Standings, case_times
 
 JUDGEMENTS_BESIDE = 50
 """So many rows of a board, and so many of its latest records, have their judgements beside their pages, with every
@@ -42,17 +42,33 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Rival:
+    """Another submission that this one is held against.  `title` begins a sentence about how one became the other."""
+
+    title: str
+    name: str
+    login: str
+    cases: tuple[CaseTime, ...]
+    judgement: Judgement
+    is_newer: bool
+
+    @property
+    def href(self) -> str:
+        return f"../../{self.login}/{self.judgement.submission.digest[:12]}/index.html"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One benchmark of a submission beside the first place's; `worst` is where the most is lost, in logarithms."""
+    """One benchmark beside those of the rivals; `worst` is where the most is lost to the first of them."""
 
     column: Column
     case: CaseTime
-    first_us: float
+    theirs_us: tuple[float, ...]
     worst: bool
 
     @property
-    def ratio(self) -> float:
-        return self.case.time_us.value / self.first_us
+    def ratios(self) -> tuple[float, ...]:
+        return tuple(self.case.time_us.value / us for us in self.theirs_us)
 
     @property
     def limit(self) -> float | None:
@@ -102,9 +118,9 @@ def _facts(board: Board, entry: Entry) -> dict[str, Any]:
 def _page(
     site: Site, table: Standings, summary: BoardSummary, entry: Entry, columns: Sequence[Column]
 ) -> tuple[str, str]:
-    board, newest, first = table.board, entry.judgements[-1], table.rows[0]
+    board, newest = table.board, entry.judgements[-1]
     source = site.sources(newest)
-    is_first = bool(entry.place and entry.place.champion)
+    rivals = _rivals(table, summary, entry)
     return page(
         "submission.html",
         submission_path(board, entry.login, entry.digest),
@@ -113,8 +129,8 @@ def _page(
         board=board,
         entry=entry,
         judgement=newest,
-        first=None if is_first else summary.places[0],
-        comparisons=_comparisons(entry, first, columns),
+        rivals=rivals,
+        comparisons=_comparisons(entry, rivals, columns),
         samples=_sample_charts(newest),
         unsteady=[case.timing.note for case in newest.benchmarks if case.timing and not case.timing.steady]
         + [case.told.note for case in newest.benchmarks if case.told and case.told.note],
@@ -124,7 +140,7 @@ def _page(
         file_url=file_url(site.repository, board, newest),
         ledger_url=ledger_url(site.repository, newest),
         pull_url=pull_url(site.repository, newest),
-        changes=list(_changes(site, table, summary, entry, source)),
+        changes=list(_changes(site, rivals, source)),
     )
 
 
@@ -160,32 +176,61 @@ def _entries(table: Standings, summary: BoardSummary) -> list[Entry]:
     return list((former | standing).values())
 
 
-def _comparisons(entry: Entry, first: Row, columns: Sequence[Column]) -> list[Comparison]:
-    ratios = [ours.time_us.value / theirs.time_us.value for ours, theirs in zip(entry.cases, first.cases, strict=True)]
-    worst = max(ratios)
-    return [
-        Comparison(column=column, case=ours, first_us=theirs.time_us.value, worst=ratio == worst and worst > 1)
-        for column, ours, theirs, ratio in zip(columns, entry.cases, first.cases, ratios, strict=True)
-    ]
-
-
-def _changes(site: Site, table: Standings, summary: BoardSummary, entry: Entry, source: str | None) -> Iterator[Change]:
-    """From the record that this file broke to it, and from it to the first place; where the files are at hand."""
+def _rivals(table: Standings, summary: BoardSummary, entry: Entry) -> list[Rival]:
+    """The first place, and the predecessor: whose record this file broke, else the row before it."""
     first = table.rows[0]
-    for mark, record, before in zip(summary.marks[1:], table.records[1:], table.records, strict=False):
-        if mark is entry.mark and before.digest != record.digest:
-            yield from _change(site, f"From the record before, {before.login}’s", before.judgement, source, False)
-    if first.digest != entry.digest:
-        yield from _change(site, f"To the first place, {first.login}’s", first.judgements[-1], source, True)
+    rivals = []
+    if first.digest != entry.digest or first.login != entry.login:
+        rivals.append(_row_as_rival(first, "To the first place", "the first place"))
+    former = _record_before(table, summary, entry)
+    if former:
+        rivals.append(
+            Rival(
+                title=f"From the record before, {former.login}’s",
+                name="the record before",
+                login=former.login,
+                cases=case_times([former.judgement], table.nominal_us),
+                judgement=former.judgement,
+                is_newer=False,
+            )
+        )
+    elif entry.place and entry.place.rank > 2:
+        rivals.append(_row_as_rival(table.rows[entry.place.rank - 2], "To the place before", "the place before"))
+    return rivals
 
 
-def _change(site: Site, title: str, other: Judgement, source: str | None, is_newer: bool) -> Iterator[Change]:
-    theirs = site.sources(other)
-    if source is None or theirs is None:
-        return
-    old, new = (source, theirs) if is_newer else (theirs, source)
-    login, digest = other.submission.login, other.submission.digest
-    yield Change(title=title, href=f"../../{login}/{digest[:12]}/index.html", lines=render_diff(old, new))
+def _row_as_rival(row: Row, title: str, name: str) -> Rival:
+    return Rival(
+        title=f"{title}, {row.login}’s", name=name, login=row.login, cases=row.cases,
+        judgement=row.judgements[-1], is_newer=True,
+    )  # fmt: skip
+
+
+def _record_before(table: Standings, summary: BoardSummary, entry: Entry) -> Record | None:
+    pairs = zip(summary.marks[1:], table.records[1:], table.records, strict=False)
+    return next((before for mark, now, before in pairs if mark is entry.mark and before.digest != now.digest), None)
+
+
+def _comparisons(entry: Entry, rivals: Sequence[Rival], columns: Sequence[Column]) -> list[Comparison]:
+    theirs = list(zip(*([case.time_us.value for case in rival.cases] for rival in rivals), strict=True))
+    rows = list(zip(columns, entry.cases, theirs or [()] * len(columns), strict=True))
+    worst = max((case.time_us.value / us[0] for _, case, us in rows if us), default=1.0)
+    return [
+        Comparison(
+            column=column, case=case, theirs_us=us,
+            worst=worst > 1 and case.time_us.value / us[0] == worst,
+        )
+        for column, case, us in rows
+    ]  # fmt: skip
+
+
+def _changes(site: Site, rivals: Sequence[Rival], source: str | None) -> Iterator[Change]:
+    """From the predecessor's file to this one, and from this one to the better ones; where the files are at hand."""
+    for rival in sorted(rivals, key=lambda one: one.is_newer):
+        theirs = site.sources(rival.judgement)
+        if source is not None and theirs is not None:
+            old, new = (source, theirs) if rival.is_newer else (theirs, source)
+            yield Change(title=rival.title, href=rival.href, lines=render_diff(old, new))
 
 
 def _sample_charts(judgement: Judgement) -> list[Strip]:

@@ -1,0 +1,171 @@
+// A submission held against any other of its board: times case by case, and the code's diff.  The address keeps whom.
+"use strict";
+
+(() => {
+  const input = one("input.other"), shown = one(".comparison"), told = one(".compared");
+  if (!input) return;
+  const near = 3, mostLines = 1500;
+  let others = null;
+
+  // What there is on this board: rows, and records that were broken since.
+  async function load() {
+    const board = await (await fetch("../../board.json")).json();
+    const here = location.pathname.split("/").slice(-3, -1).join("/").toLowerCase();
+    const key = (entry) => `${entry.login}/${entry.digest.slice(0, 12)}`;
+    others = new Map();
+    for (const row of board.rows) others.set(key(row), `${row.rank}. ${row.login}`);
+    for (const record of [...board.records].reverse()) {
+      if (!others.has(key(record))) others.set(key(record), `${record.login}, first on ${record.at.slice(0, 10)}`);
+    }
+    for (const name of others.keys()) if (name.toLowerCase() === here) others.delete(name);
+    one("#others").replaceChildren(...[...others].map(([name, label]) => {
+      const option = element("option", "", label);
+      option.value = name;
+      return option;
+    }));
+  }
+
+  // `login/digest`, or a login alone: then that author's row.
+  function find(text) {
+    const wanted = text.trim().replace(/^@/, "").toLowerCase();
+    const names = [...others.keys()];
+    return names.find((name) => name.toLowerCase() === wanted)
+      || names.find((name) => name.toLowerCase().split("/")[0] === wanted);
+  }
+
+  async function compare(text) {
+    shown.hidden = true;
+    told.textContent = "";
+    if (!text.trim()) { address.set({ with: "" }); return; }
+    try {
+      if (!others) await load();
+      const name = find(text);
+      if (!name) { told.textContent = "Nobody of that name has another entry here."; return; }
+      const path = `../../${name}/`;
+      const [facts, mine, page] = await Promise.all([
+        fetch(`${path}submission.json`).then((answer) => answer.json()),
+        fetch("submission.json").then((answer) => answer.json()),
+        fetch(`${path}index.html`).then((answer) => answer.text()),
+      ]);
+      const code = new DOMParser().parseFromString(page, "text/html");
+      shown.replaceChildren(heading(facts.login, path), table(mine, facts), ...changes(lines(document), lines(code), facts.login));
+      shown.hidden = false;
+      input.value = name;
+      address.set({ with: name });
+    } catch {
+      told.textContent = "The other submission could not be read. From a disk, browsers read no second page: pullrank site serve.";
+    }
+  }
+
+  function heading(login, path) {
+    const title = element("h3", "", "Beside "), link = element("a", "", `${login}’s`);
+    link.href = `${path}index.html`;
+    title.append(link);
+    return title;
+  }
+
+  function table(mine, theirs) {
+    const labels = all(".against tbody th").map((cell) => cell.textContent);
+    const scroll = element("div", "scroll"), result = element("table", "beside"), body = result.createTBody();
+    scroll.tabIndex = 0;
+    scroll.setAttribute("role", "group");
+    scroll.setAttribute("aria-label", `Times beside ${theirs.login}’s`);
+    const head = result.createTHead().insertRow();
+    for (const [text, kind] of [["Case", ""], ["This", "num"], [theirs.login, "num"], ["This is", "num"]]) {
+      const cell = element("th", kind, text);
+      cell.scope = "col";
+      head.append(cell);
+    }
+    mine.cases.forEach((ours, index) => {
+      const us = ours.time_us.value, other = theirs.cases[index].time_us.value, row = body.insertRow();
+      const label = element("th", "", labels[index]);
+      label.scope = "row";
+      row.append(label, element("td", "num", time(us)), element("td", "num", time(other)),
+        element("td", `num ${us > other * 1.01 ? "bad" : us < other * 0.99 ? "good" : ""}`, lost(us / other)));
+    });
+    scroll.append(result);
+    return scroll;
+  }
+
+  // Numbers, as the pages write them.
+
+  function time(us) {
+    const [scale, unit] = us >= 1e6 ? [1e6, "s"] : us >= 1e3 ? [1e3, "ms"] : us >= 1 ? [1, "µs"] : [1e-3, "ns"];
+    const value = us / scale;
+    return `${value.toFixed(value < 10 ? 3 : value < 100 ? 2 : 1)} ${unit}`;
+  }
+
+  function lost(ratio) {
+    if (Math.abs(ratio - 1) < 0.0005) return "as fast";
+    if (ratio >= 2) return `${ratio.toFixed(1)}× as long`;
+    return `${(Math.abs(ratio - 1) * 100).toFixed(1)} % ${ratio > 1 ? "slower" : "faster"}`;
+  }
+
+  // The code.
+
+  const lines = (page) => all("#source .l", page).map((line) => line.textContent);
+
+  function changes(ours, theirs, login) {
+    if (!ours.length || !theirs.length) return [element("p", "soft more", "One of the two files is not at hand.")];
+    if (Math.max(ours.length, theirs.length) > mostLines) return [element("p", "soft more", "The files are too long to be compared here.")];
+    const found = inContext(diff(ours, theirs));
+    if (!found.length) return [element("p", "soft more", "The files are the same.")];
+    const code = element("div", "code");
+    code.tabIndex = 0;
+    code.setAttribute("role", "group");
+    code.setAttribute("aria-label", `From this file to ${login}’s`);
+    for (const [sign, text] of found) {
+      code.append(element("span", `l ${{ "+": "add", "-": "del", "@": "at" }[sign] || "same"}`, sign === "@" ? text : sign + text), "\n");
+    }
+    return [element("p", "hint more", `From this file to ${login}’s`), code];
+  }
+
+  // The longest common subsequence of lines, from its table of lengths; the ends that agree are left out of it.
+  function diff(a, b) {
+    let start = 0, end = 0;
+    while (start < a.length && start < b.length && a[start] === b[start]) start += 1;
+    while (end < Math.min(a.length, b.length) - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end += 1;
+    const n = a.length - start - end, m = b.length - start - end, width = m + 1;
+    const length = new Uint16Array((n + 1) * width);
+    for (let i = n - 1; i >= 0; i -= 1) {
+      for (let j = m - 1; j >= 0; j -= 1) {
+        length[i * width + j] = a[start + i] === b[start + j]
+          ? length[(i + 1) * width + j + 1] + 1 : Math.max(length[(i + 1) * width + j], length[i * width + j + 1]);
+      }
+    }
+    const found = a.slice(0, start).map((line) => [" ", line]);
+    for (let i = 0, j = 0; i < n || j < m;) {
+      if (i < n && j < m && a[start + i] === b[start + j]) { found.push([" ", a[start + i]]); i += 1; j += 1; }
+      else if (j === m || (i < n && length[(i + 1) * width + j] >= length[i * width + j + 1])) { found.push(["-", a[start + i]]); i += 1; }
+      else { found.push(["+", b[start + j]]); j += 1; }
+    }
+    return found.concat(a.slice(a.length - end).map((line) => [" ", line]));
+  }
+
+  // Only what changed, with a few lines around it; `@` stands where lines are left out.
+  function inContext(found) {
+    const isNear = (index) => found.slice(Math.max(0, index - near), index + near + 1).some(([sign]) => sign !== " ");
+    const kept = [];
+    let isCut = false;
+    found.forEach((line, index) => {
+      if (isNear(index)) {
+        if (isCut && kept.length) kept.push(["@", "…"]);
+        kept.push(line);
+        isCut = false;
+      } else isCut = true;
+    });
+    return kept;
+  }
+
+  function element(tag, kind, text = "") {
+    const made = document.createElement(tag);
+    made.className = kind;
+    made.textContent = text;
+    return made;
+  }
+
+  input.addEventListener("focus", () => others || load().catch(() => {}));
+  input.addEventListener("change", () => compare(input.value));
+  const asked = address.get("with");
+  if (asked) compare(asked);
+})();
