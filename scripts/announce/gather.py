@@ -25,14 +25,14 @@ def gather(tasks: Sequence[Task], ledger: Ledger, seen: Sequence[Seen], now: dat
         seen: in the order of their times, with what this run has added.
     """
     decisions = Moderated.after(ledger.moderations())
-    boards = {(board.task.name, board.gpu): board for task in tasks for board in task.boards}
+    boards: dict[tuple[str, ...], Board] = {
+        (board.task.name, board.gpu): board for task in tasks for board in task.boards
+    }
     found: list[News] = []
     ends: defaultdict[str, dict[str, Standing]] = defaultdict(dict)
-    for place, contents in ledger.judgements_by_board():
-        board = boards.pop(place, None) if len(place) == 2 else None
-        if board:
-            taken_out = {*decisions.disqualified, *decisions.held}
-            shown = [one for one in contents.judgements if one.checksum not in taken_out]
+    for place, paths in ledger.files_by_board([]):
+        if board := boards.pop(place, None):
+            shown = decisions.counted(ledger.read_judgements(paths).judgements)
             found += results_of(board, shown)
             ends[board.task.name][board.gpu] = _standing_of(board, shown, now)
     for board in boards.values():
