@@ -3,6 +3,7 @@
     judge.judge(board, submission, mode)                 the frame: walls up, game played, judgement written
       │  sandbox.Sandbox                                 the walls; inside them a warm parent (zygote)
       │  sandbox.seat(entry)                             a fresh player behind inner walls (walls, seccomp)
+      │  devices                                         what differs between a CPU and a GPU; inside: the player's part
     arena.Arena                                          what all sides share: reference, seeds, whose fault it is
     game.Game                                            the rules
       ├─ build       one player imports the submission and calls it once per shape; caches are sealed

@@ -17,8 +17,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness import clock
+from harness.alibi import Outside, find_lie
 from harness.clock import NULL_KERNEL, SAMPLES, WARMUPS, Windows
 from harness.compile import Recipe
+from harness.devices.device import CPU, Device
 from harness.errors import JudgeError
 from harness.fields import MAX_MESSAGE, CaseKind, Mode
 from harness.judgement import CaseResult
@@ -91,14 +93,23 @@ class Arena:
     """Where sides play on one board."""
 
     def __init__(
-        self, board: Board, mode: Mode, sandbox: Sandbox, on_progress: OnProgress, recipe: Recipe | None = None
+        self,
+        board: Board,
+        mode: Mode,
+        sandbox: Sandbox,
+        on_progress: OnProgress,
+        recipe: Recipe | None = None,
+        device: Device = CPU,
     ) -> None:
         self.board = board
+        self.device = device
         self.mode = mode
         self.sandbox = sandbox
         self.on_progress = on_progress
         self.recipe = recipe
-        self.reference = Reference(board)
+        self.reference = Reference(board, device.name)
+        self._idle: dict[str, list[Outside]] = {}
+        """By the name of a case: what the referee's clock says of a player that does nothing."""
         self.logs: dict[str, str] = {}
         """By the name of an entry: the end of what its last player printed."""
         idle = Submission(login="idle", source=NULL_KERNEL.encode())
@@ -122,6 +133,9 @@ class Arena:
         with contextlib.ExitStack() as once_closed, self.sandbox.seat(entry, building=building) as player:
             once_closed.callback(self._keep_log, entry, player)
             yield player
+
+    def _table(self, player: Player) -> Table:
+        return Table(player, self.reference, self.device)
 
     def _keep_log(self, entry: Entry, player: Player) -> None:
         if player.log:
@@ -154,7 +168,7 @@ class Arena:
         foul = None
         with self._seat(entry, building=not entry.recipe) as player:
             try:
-                table = Table(player, self.reference)
+                table = self._table(player)
                 table.load(limits.compile_timeout_s)
                 # What goes wrong in a call is found again, and reported, by the case itself.
                 with contextlib.suppress(Foul):
@@ -167,7 +181,7 @@ class Arena:
     def _compile(self, entry: Entry, recipe: Recipe) -> Foul | None:
         with self._seat(entry, building=True) as player:
             try:
-                Table(player, self.reference).compile(recipe, self.board.limits.compile_timeout_s)
+                self._table(player).compile(recipe, self.board.limits.compile_timeout_s)
             except Foul as foul:
                 return foul
         return None
@@ -197,7 +211,7 @@ class Arena:
         self, player: Player, waiting: list[Case], deadline: Deadline, label: str
     ) -> Iterator[CaseResult]:
         """Play tests until all are done or the player is of no more use."""
-        table = Table(player, self.reference)
+        table = self._table(player)
         is_loaded = False
         while waiting and not deadline.is_over:
             case = waiting.pop(0)
@@ -237,16 +251,28 @@ class Arena:
 
         def play(_: int) -> Windows:
             with self._seat(entry) as player:
-                table = Table(player, self.reference)
+                table = self._table(player)
                 with phase.watch(entry.name, case, table):
                     with phase.deadline.paused():
                         table.load(phase.import_s, "of a benchmark; what takes long is cached by the build")
                     # Drawn only now that the submission is loaded.
                     seeds = tuple(self.seed() for _ in range(WARMUPS + SAMPLES))
                     windows = table.calls(case.params, seeds, phase.deadline, checked=entry is not self.idler)
-            return Windows(windows_us=windows, seeds=seeds)
+            if entry is self.idler:
+                self._idle.setdefault(case.name, []).extend(table.outside[WARMUPS:])
+            elif lie := self._find_lie(case, table.outside, phase):
+                raise SideFoul(entry.name, case, Foul(Verdict.SECURITY_VIOLATION, lie))
+            return Windows(windows_us=windows, seeds=seeds, outside=tuple(table.outside))
 
         return play
+
+    def _find_lie(self, case: Case, calls: list[Outside], phase: Phase) -> str:
+        """What a run's own clock cannot have shown.  Before anybody is blamed, an idle player is tried once more."""
+        samples = calls[WARMUPS:]
+        if samples and find_lie(samples, self._idle[case.name]):
+            self.runs_of(self.idler, case, phase)(0)
+            return find_lie(samples, self._idle[case.name])
+        return ""
 
     def our_fault(self, fault: SideFoul) -> JudgeError:
         """What a foul of the anchor or of the idle player is: they are ours."""

@@ -10,7 +10,8 @@ is the referee's alone: it never follows from how fast a player seems to be.
 
 What a window costs beside the kernel is measured by honest players that do nothing with the same inputs.  Of
 their windows the lower quartile is the overhead, which is subtracted from every window.  A player that had no
-overhead at all would gain just that: so it is the bound, too.
+overhead at all would gain just that: so it is the bound, too.  Where a player takes the time itself, the overhead is
+that of its clock, and the bound is what the referee's clock cannot account for (`alibi`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.alibi import Outside, hidden_us
 from harness.fields import Param
 from harness.stats import MIN_PAIRS, Interval, duel_interval, is_decided, median, ratio_interval
 from harness.timing import DuelCase, Run, Timing, pair_ratios
@@ -33,6 +35,9 @@ STEADY = 0.01
 
 RESOLUTION = 0.1
 """No sample is written down as less than this share of the overhead: below it, there is nothing but noise."""
+
+_TICK_US = 0.01
+"""No clock here ticks faster."""
 
 NULL_KERNEL = """
 def custom_kernel(data):
@@ -48,10 +53,12 @@ Play = Callable[[int], "Windows"]
 
 @dataclass(frozen=True, kw_only=True)
 class Windows:
-    """The windows of one run, raw, with the seed of each call; warm-ups first."""
+    """The windows of one run in microseconds, raw, with the seed of each call; warm-ups first."""
 
     windows_us: tuple[float, ...]
     seeds: tuple[int, ...]
+    outside: tuple[Outside, ...] = ()
+    """Of each call, what the referee's clock says, where `windows_us` are the player's word."""
 
     def as_run(self, order: int, overhead_us: float) -> Run:
         times = tuple(max(window - overhead_us, RESOLUTION * overhead_us) for window in self.windows_us)
@@ -59,8 +66,9 @@ class Windows:
 
 
 def calibrate(play_null: Play) -> float:
-    """The lower quartile of the windows of a player that does nothing, in microseconds."""
-    return min(_lower_quartile(play_null(order).windows_us[WARMUPS:]) for order in range(CALIBRATIONS))
+    """The lower quartile of the windows of a player that does nothing, in microseconds; more than nothing."""
+    quartiles = [_lower_quartile(play_null(order).windows_us[WARMUPS:]) for order in range(CALIBRATIONS)]
+    return max(min(quartiles), _TICK_US)
 
 
 def _lower_quartile(values: Sequence[float]) -> float:
@@ -71,12 +79,15 @@ def time_case(play_submission: Play, play_anchor: Play, overhead_us: float, stea
     """Play pairs of runs until their ratio is steady, or `steady_s` seconds are spent beyond the first six pairs."""
     submission: list[Run] = []
     anchor: list[Run] = []
+    outside: list[Outside] = []
     give_up = math.inf
     while True:
         sides = [(play_submission, submission), (play_anchor, anchor)]
         for play, runs in sides if len(submission) % 2 == 0 else reversed(sides):
             order = len(submission) + len(anchor)
-            runs.append(play(order).as_run(order, overhead_us))
+            windows = play(order)
+            runs.append(windows.as_run(order, overhead_us))
+            outside += windows.outside[WARMUPS:] if runs is submission else ()
         if len(submission) < MIN_PAIRS:
             continue
         if give_up == math.inf:
@@ -91,7 +102,7 @@ def time_case(play_submission: Play, play_anchor: Play, overhead_us: float, stea
         tuple(submission),
         tuple(anchor),
         overhead_us=overhead_us,
-        bound_us=overhead_us,
+        bound_us=max(overhead_us, hidden_us(outside)) if outside else overhead_us,
         steady=steady,
         note="" if steady else _lost(overhead_us) if is_lost else _unsteady(ratio, len(submission)),
     )

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self
 
 from harness import __version__, machine
 from harness.compile import recipe_of
+from harness.devices.device import Device, device_of
 from harness.errors import JudgeError, SubmissionError, TaskError
 from harness.fields import MAX_MESSAGE, CaseKind, Mode
 from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, SandboxInfo, SubmissionInfo
@@ -45,12 +46,14 @@ def judge(
     champion: Champion | None = None,
     on_progress: OnProgress | None = None,
     run_url: str | None = None,
+    device: Device | None = None,
 ) -> Judgement:
     """Judge one submission on one board, for real.
 
     Args:
         sandbox: `bubblewrap`, `auto` (the same, which fails where it can't be had), or `none` for one's own code.
         champion: dueled if the submission could take its place; ranked mode only.
+        device: another than the board's, to rehearse on.
 
     Raises:
         TaskError: the task's own files are at fault.
@@ -58,10 +61,10 @@ def judge(
         JudgeError: this machine is.  A participant's trouble is never raised: it is in the judgement.
     """
     _require_supported(board, mode, submission)
-    frame = _Frame(board, choose_kind(sandbox), run_url)
+    frame = _Frame(board, choose_kind(sandbox), run_url, device)
     if outcome := _play_without_referee(frame, submission, mode, on_progress):
         return frame.judgement(submission, mode, outcome)
-    with open_arena(board, mode, frame.kind, on_progress) as arena:
+    with open_arena(board, mode, frame.kind, on_progress, frame.device) as arena:
         from harness.game import Game
 
         game = Game(arena, submission, champion)
@@ -123,8 +126,17 @@ class Sitting:
     Each has players and a cache of its own, as the sides of a duel have, and the machine is looked over after each.
     """
 
-    def __init__(self, board: Board, *, sandbox: str = "auto", on_progress: OnProgress | None = None) -> None:
+    def __init__(
+        self,
+        board: Board,
+        *,
+        sandbox: str = "auto",
+        on_progress: OnProgress | None = None,
+        device: Device | None = None,
+    ) -> None:
+        """`device` is another than the board's, to rehearse on."""
         self.board = board
+        self._device = device
         self._sandbox = sandbox
         self._kind: Kind | None = None
         self._on_progress = on_progress
@@ -148,7 +160,7 @@ class Sitting:
         """
         _require_supported(self.board, mode, submission)
         kind = self._kind = self._kind or choose_kind(self._sandbox)
-        frame = _Frame(self.board, kind)
+        frame = _Frame(self.board, kind, device=self._device)
         if outcome := _play_without_referee(frame, submission, mode, self._on_progress):
             return frame.judgement(submission, mode, outcome)
         try:
@@ -162,7 +174,8 @@ class Sitting:
         return frame.judgement(submission, mode, outcome)
 
     def _open(self, kind: Kind) -> Arena:
-        return self._walls.enter_context(open_arena(self.board, Mode.BENCHMARK, kind, self._on_progress))
+        arena = open_arena(self.board, Mode.BENCHMARK, kind, self._on_progress, self._device)
+        return self._walls.enter_context(arena)
 
     def _play(self, arena: Arena, submission: Submission, mode: Mode) -> _Outcome:
         from harness.game import Game
@@ -174,16 +187,21 @@ class Sitting:
 
 
 @contextlib.contextmanager
-def open_arena(board: Board, mode: Mode, kind: Kind, on_progress: OnProgress | None = None) -> Iterator[Arena]:
+def open_arena(
+    board: Board, mode: Mode, kind: Kind, on_progress: OnProgress | None = None, device: Device | None = None
+) -> Iterator[Arena]:
     """The walls of a judging, and inside them all that its sides share."""
+    device = device or device_of(board.gpu)
     recipe = recipe_of(board) if board.task.is_compiled else None
-    with Sandbox(kind, memory_gib=board.limits.memory_gib, shown=recipe.shown if recipe else ()) as sandbox:
+    shown = recipe.shown if recipe else ()
+    with Sandbox(kind, memory_gib=board.limits.memory_gib, shown=shown, device=device) as sandbox:
         # Only now: this imports torch, while the warm parent behind the walls does the same on its own core.
         from harness.arena import Arena
-        from harness.devices import cpu
 
-        with cpu.prepared():
-            yield Arena(board, mode, sandbox, on_progress or (lambda _: None), recipe)
+        with device.side.prepared():
+            yield Arena(board, mode, sandbox, on_progress or (lambda _: None), recipe, device)
+            if trouble := device.side.find_trouble():
+                raise JudgeError(f"after the last player {trouble}")
 
 
 def _play_without_referee(
@@ -203,7 +221,8 @@ def _run_script(frame: _Frame, submission: Submission, mode: Mode, on_progress: 
     board = frame.board
     recipe = recipe_of(board, shared=False) if board.task.lang is Language.CU else None
     shown = recipe.shown if recipe else ()
-    with Sandbox(frame.kind, memory_gib=board.limits.memory_gib, warm=False, shown=shown) as sandbox:
+    memory_gib = board.limits.memory_gib
+    with Sandbox(frame.kind, memory_gib=memory_gib, warm=False, shown=shown, device=frame.device) as sandbox:
         script = Script(board, mode, sandbox, submission, recipe, on_progress)
         script.play()
         frame.note_walls(sandbox)
@@ -231,8 +250,9 @@ def _refuse(fault: str) -> _Outcome:
 class _Frame:
     """What a judgement says beside what has been played: where, when, with what."""
 
-    def __init__(self, board: Board, kind: Kind, run_url: str | None = None) -> None:
+    def __init__(self, board: Board, kind: Kind, run_url: str | None = None, device: Device | None = None) -> None:
         self.board = board
+        self.device = device or device_of(board.gpu)
         self.run_url = run_url
         self.started_at = datetime.now(UTC)
         self.machine = machine.read_machine("cpu")
@@ -244,8 +264,9 @@ class _Frame:
 
     @property
     def claim(self) -> Claim:
-        is_bounded = self.kind == "bubblewrap" and self.board.task.is_refereed
-        return Claim.BOUNDED if is_bounded else Claim.SELF_TIMED
+        if self.kind != "bubblewrap" or not self.board.task.is_refereed:
+            return Claim.SELF_TIMED
+        return Claim.INSIDE_TIMED if self.device.is_staged else Claim.BOUNDED
 
     def judgement(self, submission: Submission, mode: Mode, outcome: _Outcome) -> Judgement:
         verdict = overall(case.verdict for case in outcome.cases)
@@ -285,10 +306,8 @@ def _describe(submission: Submission) -> SubmissionInfo:
 
 def _require_supported(board: Board, mode: Mode, *files: Submission) -> None:
     task = board.task
-    if board.gpu != "CPU":
-        raise JudgeError(f"{task.name}: this judge has no device for the board {board.gpu}; it judges CPU boards")
     if task.multi_gpu:
-        raise JudgeError(f"{task.name}: this judge has no devices for 'multi_gpu'; it judges CPU boards")
+        raise JudgeError(f"{task.name}: this judge plays with one device; it has none for 'multi_gpu'")
     if wrong := next((file.name for file in files if file.name != task.submission_name), None):
         raise SubmissionError(f"{task.name} wants a {task.submission_name}, not a {wrong}")
     if mode is Mode.RANKED and not task.ranks:

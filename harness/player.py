@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from harness.inside import Staging
 from harness.library import compile_library, load_kernel
 from harness.protocol import ITEM_BYTES, MAX_DEPTH, MAX_MESSAGE, MAX_TEXT, write
 
@@ -31,37 +32,43 @@ _MAX_BITS = 10_000
 """Of an integer: Python refuses to read numbers of more than 4300 digits."""
 
 
-def main(control: socket.socket, entry: str, library: str, threads: int) -> None:
+def main(control: socket.socket, entry: str, library: str, threads: int, device: str = "") -> None:
     """Serve the referee until it kills us.
 
     Args:
         entry: the folder that holds the submission.
         library: what it is compiled to, if it is.
+        device: torch's name of the one that inputs are copied to, if they are.
     """
     torch.set_num_threads(threads)
     for stream in (sys.stdout, sys.stderr):
         assert isinstance(stream, io.TextIOWrapper)
         stream.reconfigure(line_buffering=True)  # what was printed before a crash is worth most
-    player = _Player(control, entry, library)
+    player = _Player(control, entry, library, device)
     while packet := control.recv(MAX_MESSAGE):
         player.obey(packet)
 
 
 class _Player:
-    def __init__(self, control: socket.socket, entry: str, library: str) -> None:
+    def __init__(self, control: socket.socket, entry: str, library: str, device: str) -> None:
         self.control = control
         self.entry = entry
         self.library = library
+        self.device = device
+        self.staging: Staging | None = None
         self.pid = os.getpid()
         self.kernel: Any = None
         self.tree: Any = None
         self.inputs: list[torch.Tensor] = []
         self.views: list[torch.Tensor] = []
         self.output: Any = None
+        self.answers = {"compile": self.compile, "load": self.load, "lay": self.lay, "go": self.go}
+        if device:
+            self.answers |= {"fill": self.fill, "go": self.go_timed, "fetch": self.fetch}
 
     def obey(self, packet: bytes) -> None:
         command = _GO if packet == _GO_PACKET else json.loads(packet)
-        answer = {"compile": self.compile, "load": self.load, "lay": self.lay, "go": self.go}[command["do"]]
+        answer = self.answers[command["do"]]
         status = 1
         try:
             packet = answer(command)
@@ -84,6 +91,8 @@ class _Player:
         return write({"is": "compiled", "status": status, "output": output})
 
     def load(self, _: dict[str, Any]) -> bytes:
+        if self.device:
+            self.staging = Staging(self.device)
         # Last in the path, so that `task.py` can hide nothing of the libraries.
         sys.path.append(self.entry)
         os.chdir(self.entry)
@@ -108,7 +117,26 @@ class _Player:
             torch.empty_strided(shape, strides, dtype=getattr(torch, dtype))
             for dtype, shape, strides in command["tensors"]
         ]
-        return write({"is": "laid", "at": [tensor.data_ptr() for tensor in self.inputs]})
+        at = [tensor.data_ptr() for tensor in self.inputs]
+        if self.staging:
+            self.inputs = self.staging.lay(self.inputs)
+        return write({"is": "laid", "at": at})
+
+    def fill(self, _: dict[str, Any]) -> bytes:
+        assert self.staging
+        self.staging.fill()
+        return write({"is": "filled"})
+
+    def go_timed(self, command: dict[str, Any]) -> bytes:
+        assert self.staging
+        data = self._build(self.tree, command["scalars"])
+        self.output, inside_us = self.staging.time(self.kernel, data)
+        return b'{"is":"timed","inside_us":%r}' % inside_us
+
+    def fetch(self, _: dict[str, Any]) -> bytes:
+        assert self.staging
+        self.output = self.staging.fetch(self.output)
+        return b'{"is":"done","output":%s}' % describe(self.output).encode()
 
     def go(self, command: dict[str, Any]) -> bytes:
         # Kept until the next call: the referee reads it after this function has returned.

@@ -10,6 +10,12 @@ One message is one packet of JSON on a SEQPACKET socket, so that there are no ha
     Lay    tree of tensors without contents   Laid   addresses         make room for the inputs
     Go     scalars of the inputs              Done   tree | Failed     the window: one call of custom_kernel
 
+and where a device's memory is not the player's own (`inside`), in the place of Go:
+
+    Fill                                      Filled | Failed          inputs to the device
+    Go     scalars of the inputs              Timed  µs   | Failed     the window
+    Fetch                                     Done   tree | Failed     outputs to host memory
+
 A tree is any nesting of tuples, lists and dicts.  Its leaves are, in what a kernel returned:
 
     {"dtype": "float32", "shape": [2, 3], "strides": [3, 1], "at": 94012345678}       a tensor in the player's memory
@@ -38,6 +44,7 @@ MAX_LEAVES = 1024
 MAX_DIMENSIONS = 16
 MAX_SIZE = 2**48
 MAX_TEXT = 8_000
+_MAX_US = 1e12
 MAX_OUTPUT = 10_000
 """Of a compiler, in bytes: as JSON they take six times as much, at most."""
 
@@ -131,6 +138,18 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
+class Filled:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """How long a call took by the player's own clock, in microseconds."""
+
+    inside_us: float
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The submission raised.  All of it is text by the submission."""
 
@@ -140,7 +159,7 @@ class Failed:
     line: int | None
 
 
-Answer = Ready | Compiled | Loaded | Laid | Done | Failed
+Answer = Ready | Compiled | Loaded | Laid | Filled | Timed | Done | Failed
 
 
 @functools.lru_cache(maxsize=8)
@@ -168,6 +187,10 @@ def read_answer(packet: bytes) -> Answer:
             return Compiled(status, _text(output, MAX_MESSAGE))
         case {"is": "laid", "at": list(addresses), **rest} if not rest:
             return Laid(tuple(_integer(address) for address in addresses))
+        case {"is": "filled", **rest} if not rest:
+            return Filled()
+        case {"is": "timed", "inside_us": inside_us, **rest} if not rest:
+            return Timed(_duration(inside_us))
         case {"is": "done", "output": output, **rest} if not rest:
             return Done(_TreeReader().read(output))
         case {"is": "failed", "error": str(error), "message": str(message), "traceback": str(trace), "line": line}:
@@ -234,6 +257,13 @@ def _integer(value: object) -> int:
     if type(value) is not int or not 0 <= value < 2**63:
         raise ProtocolError("a number that is no size, stride or address")
     return value
+
+
+def _duration(value: object) -> float:
+    """In microseconds.  `0 <=`, not `not < 0`: a NaN must fail, and every comparison with NaN is False."""
+    if type(value) not in (int, float) or not 0 <= value < _MAX_US:  # type: ignore[operator]
+        raise ProtocolError("a time that no clock shows")
+    return float(value)  # type: ignore[arg-type]
 
 
 def write(message: dict[str, Any]) -> bytes:

@@ -5,6 +5,10 @@
 
 The player runs only inside windows (and while it makes room for inputs of a new shape, before they exist).
 So all of its work on an input lies between two readings of the referee's clock: `resume` and confirmed `stop`.
+
+On a staged device (`devices.device`) the player has two more steps beside its window: it copies the inputs to the
+device before, and the outputs back after.  The time is its own word then, and the referee's clock says of each step how
+long it took (`alibi`).
 """
 
 from __future__ import annotations
@@ -19,10 +23,12 @@ from typing import Any
 
 import torch
 
+from harness.alibi import Outside
 from harness.compile import Recipe, explain, ran_out_of_memory
 from harness.devices import cpu
+from harness.devices.device import CPU, Device
 from harness.errors import JudgeError, TaskError
-from harness.protocol import Answer, Compiled, Done, Failed, Laid, Loaded, TensorSpec, tensors_of
+from harness.protocol import Answer, Compiled, Done, Failed, Filled, Laid, Loaded, TensorSpec, Timed, tensors_of
 from harness.reference import Reference
 from harness.seat import Player
 from harness.values import Deal, UnsupportedInput, collect, deal, elements_of, span_bytes
@@ -79,9 +85,12 @@ class Deadline:
 class Table:
     """A player at the referee's table."""
 
-    def __init__(self, player: Player, reference: Reference) -> None:
+    def __init__(self, player: Player, reference: Reference, device: Device = CPU) -> None:
         self.player = player
         self.reference = reference
+        self.device = device
+        self.outside: list[Outside] = []
+        """Of each call on a staged device: what the referee's clock says."""
         self._layout: Any = None
         self._addresses: tuple[int, ...] = ()
         self._output: tuple[TensorSpec, ...] = ()
@@ -127,7 +136,7 @@ class Table:
     def calls(
         self, params: Params, seeds: Sequence[int], deadline: Deadline, *, checked: bool = True
     ) -> tuple[float, ...]:
-        """Calls of `custom_kernel`, each on fresh inputs; their windows in microseconds.
+        """Calls of `custom_kernel`, each on fresh inputs; their windows in microseconds, or the player's word.
 
         Inputs are made before the first window of a batch, and outputs checked after its last: a player that
         has waited for milliseconds comes back to cold caches, which would be in its window.
@@ -164,12 +173,37 @@ class Table:
     def _play(self, hand: Deal, buffers: frozenset[int], deadline: Deadline) -> tuple[float, Any]:
         self._make_room(hand, deadline)
         self._hand_over(hand, buffers)
-        window_us, answer = self._open_window(hand, deadline)
+        if self.device.is_staged:
+            return self._play_staged(hand, deadline)
+        window_us, answer = self._open_window({"do": "go", "scalars": hand.scalars}, deadline)
         done = self._expect(answer, Done)
         assert isinstance(done, Done)
         output = collect(done.output, self._read, hand.span_bytes)
         self._output = tuple(tensors_of(done.output))
         return window_us, output
+
+    def _play_staged(self, hand: Deal, deadline: Deadline) -> tuple[float, Any]:
+        """The inputs can be seen from the first step on: only what lies between it and the last bounds the time."""
+        revealed = time.perf_counter_ns()
+        fill_us, answer = self._open_window({"do": "fill"}, deadline)
+        self._expect(answer, Filled)
+        window_us, answer = self._open_window({"do": "go", "scalars": hand.scalars}, deadline)
+        timed = self._expect(answer, Timed)
+        fetch_us, answer = self._open_window({"do": "fetch"}, deadline)
+        span_us = (time.perf_counter_ns() - revealed) / 1e3
+        done = self._expect(answer, Done)
+        assert isinstance(timed, Timed) and isinstance(done, Done)
+        call = Outside(
+            inside_us=timed.inside_us,
+            fill_us=fill_us,
+            window_us=window_us,
+            fetch_us=fetch_us,
+            span_us=span_us,
+            fetched_bytes=sum(spec.span_bytes for spec in tensors_of(done.output)),
+        )
+        self.outside.append(call)
+        # What it returned lies in copies of its own: there is nothing that poison would reach.
+        return timed.inside_us, collect(done.output, self._read, hand.span_bytes)
 
     def _deal(self, data: Any) -> Deal:
         try:
@@ -228,9 +262,9 @@ class Table:
             size = min(len(_POISON), length - start)
             cpu.write_memory(self.player.pid, address + start, _POISON.data_ptr(), size)
 
-    def _open_window(self, hand: Deal, deadline: Deadline) -> tuple[float, Answer]:
+    def _open_window(self, order: dict[str, Any], deadline: Deadline) -> tuple[float, Answer]:
         self.player.refuse_early_messages()
-        self.player.send({"do": "go", "scalars": hand.scalars})
+        self.player.send(order)
         ends, late = deadline.next_call()
         start = time.perf_counter_ns()
         try:

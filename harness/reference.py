@@ -29,7 +29,7 @@ from harness.checker import compare, describe, is_same, mismatch, pairs, tensors
 from harness.errors import TaskError
 from harness.task import Board
 from harness.task_modules import TaskFiles
-from harness.values import UnsupportedInput, deal
+from harness.values import UnsupportedInput, deal, moved
 
 FUNCTIONS = ("generate_input", "ref_kernel", "check_implementation")
 EQUAL_DRAWS = 32
@@ -72,6 +72,8 @@ class Reference:
 
     def check(self, data: Any, output: Any) -> str:
         """What is wrong with a participant's output; "" if it is right.  `data` are the pristine inputs."""
+        if self._device.type != "cpu":  # it came back through host memory
+            output = moved(output, self._device)
         message = self.objection(data, output)
         if message:
             self._require_own_answer_accepted(data)

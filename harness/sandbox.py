@@ -30,6 +30,7 @@ from typing import Literal, Self
 
 from harness import bubblewrap, cgroup, freezer, leftovers, seccomp, walls
 from harness.compile import Recipe
+from harness.devices.device import CPU, Device
 from harness.errors import JudgeError
 from harness.health import Health
 from harness.seat import Player, receive_signed, socket_pair
@@ -41,6 +42,7 @@ _INSIDE = (
     "zygote.py",
     "awake.py",
     "player.py",
+    "inside.py",
     "library.py",
     "protocol.py",
     "walls.py",
@@ -110,8 +112,10 @@ class Sandbox:
         use_cgroup: bool = True,
         warm: bool = True,
         shown: Sequence[str] = (),
+        device: Device = CPU,
     ) -> None:
         self.kind = kind
+        self.device = device
         self._shown = shown
         self._warm = warm
         self._use_cgroup = use_cgroup
@@ -183,6 +187,7 @@ class Sandbox:
             "cores": sorted(self.player_cores),
             "threads": len(self.player_cores),
             "libraries": bubblewrap.places_aside(),
+            "device": self.device.name if self.device.is_staged else "",
         }
         home = "/player" if walled else str(stage / "player")
         packages = [path for path in sys.path if "-packages" in path]
@@ -266,7 +271,8 @@ class Sandbox:
             building=building,
             # Pages of a tmpfs belong to no process: the watchdog on memory does not see them.
             scratch_bytes=max(64 << 20, min(1 << 30, self.memory_bytes // 8)),
-            memory_bytes=self.memory_bytes,
+            # CUDA reserves address space by the terabyte.
+            memory_bytes=None if self.device.is_gpu else self.memory_bytes,
             # Unwalled, the limit would count what the user runs elsewhere.
             max_processes=_MAX_PROCESSES if self.is_walled else None,
             program=program.command if program else (),

@@ -96,7 +96,7 @@ def _take_apart(node: Any, result: Deal, depth: int = 0) -> Any:
 
 def _compact(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor in memory that holds nothing else: gaps between its elements would cross the border, too."""
-    tensor = tensor.detach()
+    tensor = tensor.detach() if tensor.is_cpu else tensor.detach().cpu()
     if tensor.dtype not in _NAMES or tensor.layout is not torch.strided or tensor.dim() > MAX_DIMENSIONS:
         what = f"a tensor of dtype {tensor.dtype}, layout {tensor.layout} and {tensor.dim()} dimensions"
         raise UnsupportedInput(what)
@@ -106,6 +106,20 @@ def _compact(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.contiguous()
     span = torch.zeros(span_bytes(tensor) // tensor.element_size(), dtype=tensor.dtype)
     return span.as_strided(tensor.shape, tensor.stride()).copy_(tensor)
+
+
+def moved(tree: Any, device: torch.device) -> Any:
+    """A tree of plain values with its tensors on another device."""
+    match tree:
+        case torch.Tensor():
+            return tree.to(device)
+        case tuple():
+            return tuple(moved(item, device) for item in tree)
+        case list():
+            return [moved(item, device) for item in tree]
+        case dict():
+            return {key: moved(item, device) for key, item in tree.items()}
+    return tree
 
 
 def span_bytes(tensor: torch.Tensor) -> int:

@@ -41,7 +41,8 @@ class Options:
     """How the referee wants its players.
 
     `awake` keeps their cores from halting.  `threads` are torch's.  `libraries` says where folders of libraries lie
-    that a player's own /tmp would hide.  Not `warm` is for trying the walls alone, without torch.
+    that a player's own /tmp would hide.  Not `warm` is for trying the walls alone, without torch.  `device` is what
+    inputs are copied to, if they are.
     """
 
     walled: bool
@@ -50,6 +51,7 @@ class Options:
     cores: tuple[int, ...]
     threads: int
     libraries: dict[str, str]
+    device: str
 
 
 def main(orders: socket.socket, options: Options) -> None:
@@ -231,7 +233,8 @@ def _become_player(
         _become_program(control, entry, room)
     from harness import player
 
-    player.main(control, entry, os.path.join(os.environ["PULLRANK_BUILD"], f"{room.cache}.so"), options.threads)
+    library = os.path.join(os.environ["PULLRANK_BUILD"], f"{room.cache}.so")
+    player.main(control, entry, library, options.threads, options.device)
     os._exit(0)
 
 

@@ -38,21 +38,33 @@ INSIDE_FUNCTIONS = {
     "scripts.bench.judge": {"clock", "devices.cpu", "judge", "reference", "referee", "sandbox"},
 }
 
-MAY_IMPORT_TORCH = {"checker", "devices.cpu", "player", "probes", "reference", "referee", "values", "wrong_answers"}
+MAY_IMPORT_TORCH = {
+    "checker",
+    "devices.cpu",
+    "devices.cuda",
+    "inside",
+    "player",
+    "probes",
+    "reference",
+    "referee",
+    "values",
+    "wrong_answers",
+}
 MAY_IMPORT_TORCH_IN_FUNCTIONS = {"machine", "zygote"}
 
-PLAYER_SIDE = {"awake", "library", "player", "protocol", "seccomp", "walls", "zygote"}
+PLAYER_SIDE = {"awake", "inside", "library", "player", "protocol", "seccomp", "walls", "zygote"}
 """What runs beside a submission: it may see nothing else of ours."""
 
 LAYERS = (
     {"awake", "errors", "verdict", "stats", "seccomp"},
-    TORCH_FREE | {"compile", "progress", "protocol", "walls"},
+    TORCH_FREE | {"alibi", "compile", "devices.device", "inside", "progress", "protocol", "walls"},
     {"library"},
     {
         "player",
         "values",
         "machine",
         "devices.cpu",
+        "devices.cuda",
         "leftovers",
         "cgroup",
         "freezer",

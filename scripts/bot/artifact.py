@@ -22,7 +22,7 @@ from datetime import datetime, timedelta
 from harness.errors import PullRankError
 from harness.fields import Mode
 from harness.formula import NotAFormula
-from harness.judgement import MAX_BYTES, Judgement, JudgementError
+from harness.judgement import MAX_BYTES, Claim, Judgement, JudgementError
 from harness.task import Board
 from harness.verdict import Verdict
 from scripts.ledger.request import Request
@@ -198,6 +198,8 @@ def why_below_the_floor(judgement: Judgement, board: Board, gpu: Gpu) -> str:
             floor = floor_us(work, case.params, gpu)
         except NotAFormula:
             return ""
-        if moved >= CACHED_BYTES and case.time_us + (case.timing.bound_us if case.timing else 0.0) < floor:
+        # A bound that is what a cheat may hide excuses nothing.
+        bound_us = case.timing.bound_us if case.timing and judgement.claim is Claim.BOUNDED else 0.0
+        if moved >= CACHED_BYTES and case.time_us + bound_us < floor:
             return f"{case.time_us:.1f} µs is below the hardware's floor of {floor:.1f} µs"
     return ""

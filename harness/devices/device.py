@@ -1,0 +1,52 @@
+"""Which device a board's kernels run on, and what the judge has to know of it before torch is there.
+
+    CPU         the referee writes into the tensors that a kernel is given, and his own clock is the time
+    CUDA        inputs wait in host memory; the player copies them to its device, and takes the time there (`inside`)
+    REHEARSAL   CUDA's way with a CPU in the GPU's place: all but the GPU itself can be tried where there is none
+
+What the referee's own process does with a device is in the module beside this one: each is a `Side`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+
+class Side(Protocol):
+    """The referee's side of a device: a module of this package."""
+
+    def prepared(self) -> AbstractContextManager[None]:
+        """This process as the referee's, in the block.  Raises JudgeError if the device is not there."""
+
+    def find_trouble(self) -> str:
+        """Why the device can't be used any more; "" if it can."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """`name` is torch's.  A staged one has inputs and outputs in host memory, and its time is taken inside."""
+
+    name: str
+    is_staged: bool
+
+    @property
+    def is_gpu(self) -> bool:
+        return self.name != "cpu"
+
+    @property
+    def side(self) -> Side:
+        return cast(Side, importlib.import_module(f"harness.devices.{self.name}"))
+
+
+CPU = Device(name="cpu", is_staged=False)
+CUDA = Device(name="cuda", is_staged=True)
+"""Of AMD, too: torch calls ROCm's devices the same."""
+REHEARSAL = Device(name="cpu", is_staged=True)
+
+
+def device_of(gpu: str) -> Device:
+    """The device of a board."""
+    return CPU if gpu == "CPU" else CUDA

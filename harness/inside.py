@@ -1,0 +1,117 @@
+"""The player's side of a device that is not the CPU: inputs to it, a cold cache, the clock, outputs back.
+
+    fill     from host memory, where the referee has written them, to the device; then all caches are overwritten
+    time     one call between two events; then everything on the device must be over
+    fetch    outputs to host memory, where the referee reads them
+
+It runs beside the submission, which may patch all of it: a time that is taken here is the participant's word, and the
+referee's clock around each of the three steps bounds it (`alibi`).  On a CPU the same steps are a rehearsal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+
+_FLUSH_BYTES = 512 << 20
+"""Where a device does not tell the size of its caches: twice AMD's Infinity Cache, the largest that there is."""
+_QUIET_SYNC_US = 50.0
+"""How long it may take to see that nothing is left to be done; longer, and other streams were still at work."""
+
+
+class Clock(Protocol):
+    """What a device must be able to do."""
+
+    def flush(self) -> None:
+        """Leave nothing of what was written in any cache, and nothing to be done."""
+
+    def time(self, kernel: Callable[[Any], Any], data: Any) -> tuple[Any, float]:
+        """A call's output, and how long it took in microseconds, all that it has set going included."""
+
+
+class HostClock:
+    """A CPU in the place of a device."""
+
+    def flush(self) -> None:
+        """Its caches were filled by the referee on another core."""
+
+    def time(self, kernel: Callable[[Any], Any], data: Any) -> tuple[Any, float]:
+        start = time.perf_counter_ns()
+        output = kernel(data)
+        return output, (time.perf_counter_ns() - start) / 1e3
+
+
+class CudaClock:
+    """A GPU, of NVIDIA or AMD."""
+
+    def __init__(self) -> None:
+        facts = torch.cuda.get_device_properties(0)
+        size = 2 * int(getattr(facts, "L2_cache_size", 0)) if torch.version.hip is None else 0
+        self._sweep = torch.empty(size or _FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+        self._driver: ctypes.CDLL | None = None
+        with contextlib.suppress(OSError):  # AMD has no such thing
+            self._driver = ctypes.CDLL("libcuda.so.1")
+
+    def flush(self) -> None:
+        torch.cuda.synchronize()
+        if self._driver and hasattr(self._driver, "cuCtxResetPersistingL2Cache"):
+            self._driver.cuCtxResetPersistingL2Cache()  # lines that were made to persist would outlive the sweep
+        self._sweep.zero_()
+        torch.cuda.synchronize()
+
+    def time(self, kernel: Callable[[Any], Any], data: Any) -> tuple[Any, float]:
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        start.record()
+        output = kernel(data)
+        end.record()
+        end.synchronize()
+        began = time.perf_counter_ns()
+        torch.cuda.synchronize()  # of all streams, not only of the one that the events are on
+        tail_us = (time.perf_counter_ns() - began) / 1e3
+        return output, start.elapsed_time(end) * 1e3 + (tail_us if tail_us > _QUIET_SYNC_US else 0.0)
+
+
+class Staging:
+    """Inputs and outputs between host memory and a device; `device` is torch's name of it."""
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+        self._host: list[torch.Tensor] = []
+        self._inputs: list[torch.Tensor] = []
+        self._clock: Clock = HostClock() if device == "cpu" else CudaClock()
+        self.time = self._clock.time
+
+    def lay(self, host: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Room on the device for what will be written into these; what a kernel is given are views of it."""
+        self._host = host
+        self._inputs = [
+            torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=self._device)
+            for tensor in host
+        ]
+        return self._inputs
+
+    def fill(self) -> None:
+        for target, source in zip(self._inputs, self._host, strict=True):
+            target.copy_(source)
+        self._clock.flush()
+
+    def fetch(self, value: Any) -> Any:
+        """The same nesting with all plain tensors in host memory.
+
+        Raises:
+            TypeError: one of them is on another device than the board's.
+        """
+        if type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided:
+            if value.device.type != self._device:
+                raise TypeError(f"custom_kernel returned a tensor on {value.device}; its inputs are on {self._device}")
+            return value.detach().clone() if value.is_cpu else value.detach().cpu()
+        if isinstance(value, dict):
+            return {key: self.fetch(item) for key, item in value.items()}
+        if type(value) in (list, tuple):
+            return type(value)([self.fetch(item) for item in value])
+        return value

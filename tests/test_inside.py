@@ -1,0 +1,208 @@
+"""Boards whose times are taken inside: the way of a GPU, rehearsed with a CPU in its place, behind the walls.
+
+What the clock inside says is the participant's word.  Here it lies, in every way that it can.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.alibi import Outside, find_lie, hidden_us
+from harness.devices.device import CPU, CUDA, REHEARSAL, device_of
+from harness.errors import JudgeError
+from harness.fields import Mode
+from harness.inside import Staging
+from harness.judge import Sitting, judge
+from harness.judgement import Claim, Judgement
+from harness.protocol import Filled, ProtocolError, Timed, read_answer
+from harness.sandbox import find_faults
+from harness.submission import Submission
+from harness.task import load_task
+from harness.verdict import Verdict
+from scripts.claims import claim_sentence
+
+FAULTS = find_faults()
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))]
+
+BOARD = load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU")
+GOOD = "def custom_kernel(data):\n    return data + 1\n"
+SPIN = """
+import sys, time
+def spin(seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+"""
+SLOW = SPIN + "def custom_kernel(data):\n    spin(0.01)\n    return data + 1\n"
+SLOWER = SLOW.replace("spin(0.01)", "spin(0.1)")
+"""So slow that no busy machine hides it."""
+TAMPER = """
+frame = sys._getframe()
+while type(frame.f_locals.get("self")).__name__ != "_Player":
+    frame = frame.f_back
+staging = frame.f_locals["self"].staging
+class Told(float):
+    def __repr__(self):
+        return self.text
+def told(text):
+    number = Told(1)
+    number.text = text
+    honest = staging.time
+    staging.time = lambda kernel, data: (honest(kernel, data)[0], number)
+def slowed(name):
+    honest = getattr(staging, name)
+    def step(*arguments):
+        spin(0.1)
+        return honest(*arguments)
+    setattr(staging, name, step)
+"""
+
+
+def submission(source):
+    return Submission(login="sample", source=source.encode(), name="submission.py")
+
+
+@pytest.fixture(scope="module")
+def play():
+    """Judge one file after another, behind walls that go up once."""
+    with Sitting(BOARD, device=REHEARSAL) as sitting:
+        yield lambda source, mode=Mode.BENCHMARK: sitting.judge(submission(source), mode)
+
+
+def test_an_honest_time_is_taken_inside_and_the_judgement_says_so():
+    judgement = judge(BOARD, submission(SLOW), Mode.RANKED, device=REHEARSAL)
+    assert Judgement.from_json(judgement.to_json()).claim is Claim.INSIDE_TIMED
+    timing = judgement.benchmarks[0].timing
+    assert (judgement.verdict, judgement.claim) == (Verdict.ACCEPTED, Claim.INSIDE_TIMED)
+    assert judgement.is_rankable
+    assert "inside the submission's process" in claim_sentence(judgement)
+    # Spinning ends after 10 ms, never before; the anchor's sum takes microseconds.
+    assert min(min(run.samples_us) for run in timing.submission) >= 10_000 - timing.overhead_us
+    assert timing.anchor_us < timing.submission_us
+    # By the referee's clock a call takes all three steps: as much could be hidden, and no less is said.
+    assert timing.bound_us > timing.overhead_us
+
+
+@pytest.mark.parametrize(
+    ("lie", "message"),
+    [
+        ("told('10.0')", "Its own clock says 10.0 µs. By the referee's clock"),
+        ("told('1e9')", "the clock in the process was changed"),
+        ("slowed('fill')", "to receive its inputs, outside of its own time"),
+        ("slowed('fetch')", "to hand over its outputs, outside of its own time"),
+    ],
+)
+def test_a_time_that_the_referees_clock_contradicts_is_refused(play, lie, message):
+    judgement = play(SLOWER + TAMPER + lie + "\n")
+    assert [case.verdict for case in judgement.tests] == ["AC", "AC"]
+    assert (judgement.verdict, message in judgement.message) == (Verdict.SECURITY_VIOLATION, True), judgement.message
+    assert judgement.benchmarks[0].timing is None
+
+
+@pytest.mark.parametrize("text", ["-1.0", "NaN", "Infinity", "true", '"1.0"', "null", "1e300", '1.0, \\"more\\": 1'])
+def test_what_no_clock_shows_is_no_time(text):
+    with pytest.raises(ProtocolError):
+        read_answer(b'{"is":"timed","inside_us":%s}' % text.replace("\\", "").encode())
+
+
+def test_a_time_that_is_none_is_a_violation_in_the_first_test(play):
+    judgement = play(SLOW + TAMPER + "told('NaN')\n", Mode.TEST)
+    assert (judgement.verdict, judgement.message[-25:]) == (Verdict.SECURITY_VIOLATION, "time that no clock shows.")
+
+
+@pytest.mark.parametrize(
+    ("body", "verdict", "message"),
+    [
+        ("return data", "WA", "output[0]"),
+        ("return None", "WA", "None"),
+        ("return (data + 1).to_sparse()", "WA", "sparse"),
+        ("return (data + 1).to('meta')", "RTE", "a tensor on meta; its inputs are on cpu"),
+        ("raise ValueError('odd')", "RTE", "line 2: ValueError: odd"),
+        ("import os; os._exit(3)", "RTE", "exit code 3"),
+        ("while True: pass", "TLE", "took over 3 s"),
+        ("return data.add_(1)", "AC", ""),
+    ],
+)
+def test_each_kind_of_submission_gets_its_verdict(play, body, verdict, message):
+    judgement = play(f"def custom_kernel(data):\n    {body}\n", Mode.TEST)
+    assert (judgement.verdict, message in judgement.message) == (verdict, True), judgement.message
+
+
+def test_without_walls_it_claims_nothing():
+    judgement = judge(BOARD, submission(GOOD), Mode.TEST, device=REHEARSAL, sandbox="none")
+    assert (judgement.verdict, judgement.claim) == (Verdict.ACCEPTED, Claim.SELF_TIMED)
+
+
+def test_a_cpu_boards_claim_stays_what_it_was():
+    assert judge(BOARD, submission(GOOD), Mode.TEST).claim is Claim.BOUNDED
+
+
+def test_the_board_says_which_device():
+    assert (device_of("CPU"), device_of("H100"), device_of("MI300X")) == (CPU, CUDA, CUDA)
+
+
+@pytest.mark.skipif("__import__('torch').cuda.is_available()", reason="there is a GPU here")
+def test_where_torch_finds_no_gpu_the_machine_is_at_fault_and_told_what_to_do():
+    with pytest.raises(JudgeError, match=r"is built for CPUs only|finds no GPU"):
+        judge(replace(BOARD, gpu="H100"), submission(GOOD), Mode.TEST)
+
+
+# The clocks, compared.
+
+
+def call(inside_us=500.0, beside_us=100.0, fill_us=300.0, fetch_us=200.0, fetched_bytes=4000):
+    window_us = inside_us + beside_us
+    return Outside(
+        inside_us=inside_us, fill_us=fill_us, window_us=window_us, fetch_us=fetch_us,
+        span_us=fill_us + window_us + fetch_us + 50, fetched_bytes=fetched_bytes,
+    )  # fmt: skip
+
+
+IDLE = [call(inside_us=1.0)] * 10
+
+
+@pytest.mark.parametrize(
+    ("calls", "lie"),
+    [
+        ([call()] * 10, ""),
+        ([call(inside_us=0.0)] * 10, ""),
+        ([call(beside_us=1200)] * 10, ""),  # a slow machine
+        ([call()] * 6 + [call(beside_us=1e6, fill_us=1e6, fetch_us=1e6)] * 4, ""),  # stalls
+        ([call()] * 4 + [call(beside_us=1e6)] * 6, "beside that"),
+        ([call(inside_us=1e6, beside_us=2e5)] * 10, ""),  # a long call that cleans up
+        ([call(inside_us=1e6, beside_us=4e5)] * 10, "beside that"),
+        ([call()] * 9 + [call(beside_us=-20)], "was changed"),
+        ([call(beside_us=-0.5)] * 10, ""),  # two clocks that agree
+        ([call(fill_us=2000)] * 10, "receive its inputs"),
+        ([call(fetch_us=2000)] * 10, "hand over its outputs"),
+        ([call(fetch_us=2000, fetched_bytes=40_000)] * 10, ""),  # ten times as much takes ten times as long
+    ],
+)
+def test_gross_lies_are_told_from_a_machines_stalls(calls, lie):
+    assert lie in find_lie(calls, IDLE) if lie else not find_lie(calls, IDLE)
+
+
+def test_what_could_be_hidden_is_all_but_the_time():
+    assert hidden_us([call()] * 10) == 300 + 100 + 200 + 50
+
+
+def test_the_players_steps_move_tensors_of_any_strides_there_and_back():
+    torch = pytest.importorskip("torch")
+    staging = Staging("cpu")
+    host = [torch.zeros(3, 4).t(), torch.zeros(2, dtype=torch.bfloat16)]
+    given = staging.lay(host)
+    host[0].copy_(torch.arange(12.0).reshape(4, 3))
+    staging.fill()
+    output, inside_us = staging.time(lambda data: {"a": (data[0] * 2, 7), "b": [data[1]]}, given)
+    fetched = staging.fetch(output)
+    assert inside_us >= 0
+    assert torch.equal(fetched["a"][0], host[0] * 2) and fetched["a"][1] == 7
+    assert fetched["b"][0].data_ptr() != given[1].data_ptr()
+    assert given[0].stride() == host[0].stride()
+
+
+def test_the_messages_of_a_staged_call_are_read_strictly():
+    assert read_answer(b'{"is":"filled"}') == Filled()
+    assert read_answer(b'{"is":"timed","inside_us":12.5}') == Timed(12.5)
+    assert read_answer(b'{"is":"timed","inside_us":0}') == Timed(0.0)
