@@ -273,7 +273,7 @@ def test_pull_requests_at_once_all_get_their_rows(contest: Contest, request: pyt
     assert set(contest.endings()) == {EndState.JUDGED}
     assert all(pull.merged_at for pull in pulls)
     assert sorted(contest.rows()) == sorted(logins)
-    assert all("Accepted" in contest.comment(pull.number) for pull in pulls)
+    assert all("accepted (AC)" in contest.comment(pull.number) for pull in pulls)
 
 
 # What comes in between.
