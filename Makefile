@@ -17,7 +17,7 @@ NODE := tests/actions/node_modules/.ready
 LANGUAGES := $(VENV)/.languages
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test exploits season lint bench-judge bench-timing bench-github bench-site lock clean languages check
+.PHONY: help setup demo test announcements exploits season lint bench-judge bench-timing bench-github bench-site lock clean languages check
 
 help:  ## say what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/\1 —/p' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ season: $(READY)  ## make up a lively season in .season, build its site, and sho
 	rm -rf .season
 	$(BIN)/pullrank site season .season $(ARGS)
 	$(BIN)/pullrank site serve .season/_site
+
+announcements: $(READY)  ## write announcements.html: each kind of announcement, as Discord would show it
+	@$(BIN)/python -m tests.discord_page announcements.html
 
 exploits: $(READY)  ## judge every attack that we know of, and print the table
 	$(BIN)/python -m pytest tests/test_exploits.py $(ARGS)
@@ -104,5 +107,5 @@ lock:  ## write requirements.lock anew (needs uv)
 	  --output-file tests/actions/node.lock
 
 clean:  ## remove what was built; .venv stays
-	rm -rf _site .season build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf _site .season announcements.html build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find harness scripts tests -name __pycache__ -prune -exec rm -rf {} +

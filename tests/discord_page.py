@@ -48,7 +48,7 @@ code { background: #1e1f22; border-radius: 4px; padding: 0 3px; font-size: 85%; 
 """
 
 _INLINE = re.compile(
-    r"\\(?P<escaped>[^\w\s])"
+    r"\\(?P<escaped>[^A-Za-z0-9\s])"
     r"|<t:(?P<time>-?\d+)(?::(?P<style>[tTdDfFR]))?>"
     r"|<(?P<mention>[@#][!&]?\d+)>|(?P<everyone>@everyone|@here)"
     r"|\[(?P<words>(?:\\.|[^\]\\])+)\]\((?P<link>https?://[^\s)]+)\)"

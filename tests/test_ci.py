@@ -12,6 +12,7 @@ import yaml
 from scripts.bot.ci import CiError, base_path, ci, pages_address, say, write_outputs
 from scripts.cli import COMMANDS, HIDDEN, cli, run
 from tests.competition import FASTER, SOURCE, Scene, path_of
+from tests.discord_server import TOKEN, Discord
 
 ROOT = Path(__file__).parent.parent
 NEEDED = ("GITHUB_TOKEN", "GITHUB_REPOSITORY", "GITHUB_API_URL", "GITHUB_SERVER_URL")
@@ -170,3 +171,64 @@ def test_the_site_is_built_from_main_and_ledger(scene: Scene) -> None:
     assert "alice" in board
     pages = [page.read_text() for page in (scene.folder / "_site/vectoradd/CPU/alice").rglob("index.html")]
     assert any("custom_kernel" in page for page in pages)
+
+
+# What Discord is told.
+
+
+@pytest.fixture
+def discord() -> Iterator[Discord]:
+    made = Discord()
+    yield made
+    made.close()
+
+
+def announce(scene: Scene, **environment: str) -> int:
+    return scene.step("announce", workflow="publish.yml", job="announce", **environment)
+
+
+def test_what_was_judged_is_announced_once_and_links_to_the_site(scene: Scene, discord: Discord) -> None:
+    told = {"DISCORD_WEBHOOK": discord.add_webhook(), "SITE": "https://cup.example"}
+    assert announce(scene, **told) == 0
+    scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
+    scene.intake()
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    assert announce(scene, **told) == announce(scene, **told) == 0
+    (message,) = discord.messages
+    assert message.embed["title"] == "alice opens the board: Vector addition, CPU"
+    assert message.embed["url"] == "https://cup.example/vectoradd/CPU/"
+    assert "told first-entry/vectoradd/CPU/" in (scene.folder / "summary").read_text()
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({}, "DISCORD_WEBHOOK: there is no such secret"),
+        ({"DISCORD_WEBHOOK": f"https://discord.example/api/webhooks/1/{TOKEN}"}, "DISCORD_WEBHOOK holds no webhook"),
+        ({"DISCORD_WEBHOOK": "{discord}", "GITHUB_TOKEN": "wrong"}, "not announced: "),
+        ({"DISCORD_WEBHOOK": "{discord}", "GITHUB_REF_NAME": "other"}, "not announced: this runs on the branch"),
+        ({"DISCORD_WEBHOOK": "{discord}", "GITHUB_REPOSITORY": f"x/{TOKEN}"}, "not announced: "),
+    ],
+)
+def test_whatever_is_wrong_fails_no_publication_and_shows_no_token(
+    scene: Scene, discord: Discord, environment: dict[str, str], said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    address = discord.add_webhook()
+    assert announce(scene, **{name: value.format(discord=address) for name, value in environment.items()}) == 0
+    summary, shown = (scene.folder / "summary").read_text(), "".join(capfd.readouterr())
+    assert said in shown and said.split(":")[0] in summary
+    assert TOKEN not in summary + shown and not discord.messages
+
+
+def test_a_fault_of_our_own_is_told_in_a_line_without_the_token(
+    scene: Scene, discord: Discord, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    address = discord.add_webhook()
+
+    def broken(*_: object) -> None:
+        raise KeyError(address)
+
+    monkeypatch.setattr("scripts.announce.webhook.Webhook.at", broken)
+    assert announce(scene, DISCORD_WEBHOOK=address) == 0
+    shown = "".join(capfd.readouterr())
+    assert "not announced, by a fault of ours: KeyError" in shown and TOKEN not in shown

@@ -35,7 +35,8 @@ SHIPPED = {str(path.relative_to(ROOT)): path.read_bytes() for path in (ROOT / ".
 RIGHTS = dict.fromkeys(("actions", "administration", "contents", "issues", "pages"), "write")
 ALL = [
     "default branch", "merging", "labels", "ledger", "workflows", "actions", "workflow token", "approval",
-    "event policy", "reporting", "rules of main", "rules of ledger", "environment", "site",
+    "event policy", "reporting", "rules of main", "rules of ledger", "environment", "announcements",
+    "site",
 ]  # fmt: skip
 GOOD_WHEN_NEW = {"default branch", "merging", "workflows"}
 
@@ -242,9 +243,10 @@ DAMAGES: list[tuple[str, str, Callable[[World], None]]] = [
     ("rules of main", "enforcement is disabled", lambda world: ruleset(world, "main").update(enforcement="disabled")),
     ("rules of ledger", "lacks the rule non_fast_forward", drop_rule("ledger", "non_fast_forward")),
     ("rules of ledger", "no ruleset 'PullRank: ledger'", drop_ruleset),
-    ("environment", "no such environment", set_in("environments", value={})),
+    ("environment", "no such environment", lambda world: world.settings["environments"].pop("github-pages")),
+    ("announcements", "no such environment", lambda world: world.settings["environments"].pop("announce")),
     ("environment", "not restricted", free_environment),
-    ("environment", "main may not deploy", set_in("environments", next, "branches", value=[])),
+    ("environment", "main may not deploy", set_in("environments", "github-pages", "branches", value=[])),
     ("site", "no site", set_in("pages", value=None)),
     ("site", "build_type is legacy", set_in("pages", "build_type", value="legacy")),
 ]  # fmt: skip
@@ -361,7 +363,7 @@ def test_only_an_admin_may_set_it_up(stage):
     ("lacking", "hidden"),
     [
         ("administration", {"actions", "workflow token", "approval", "event policy", "reporting"}),
-        ("actions", {"workflows", "environment"}),
+        ("actions", {"workflows", "environment", "announcements"}),
         ("pages", {"site"}),
     ],
 )
@@ -403,7 +405,7 @@ def test_a_private_repository_is_told_what_its_plan_lacks_and_set_up_otherwise(s
     found = {one["name"]: one for one in json.loads(stage.call("--json")[1])["settings"]}
     assert not {"approval", "event policy", "reporting"} & found.keys()
     short = {name for name, one in found.items() if "GitHub's plan holds none for a private repository" in one["found"]}
-    assert short == {"rules of main", "rules of ledger", "environment", "site"}
+    assert short == {"rules of main", "rules of ledger", "environment", "announcements", "site"}
     assert {one["state"] for name, one in found.items() if name not in short} == {"ok", "changed"}
 
 

@@ -32,11 +32,16 @@ def first_words(markdown: str) -> str:
     tokens = MarkdownIt("commonmark", {"html": False}).enable("table").parse(markdown)
     for opening, content in pairwise(tokens):
         if opening.type == "paragraph_open" and opening.level == 0:
-            words = "".join(
-                child.content if child.type in ("text", "code_inline") else " " for child in content.children or ()
-            )
-            return clip(" ".join(words.split()), BLURB)
+            words = "".join(_read(child.type, child.content) for child in content.children or ())
+            if words.strip():
+                return clip(" ".join(words.split()), BLURB)
     return ""
+
+
+def _read(kind: str, content: str) -> str:
+    if kind in ("text", "code_inline"):
+        return content
+    return " " if kind in ("softbreak", "hardbreak") else ""
 
 
 def clip(text: str, limit: int) -> str:
@@ -46,9 +51,8 @@ def clip(text: str, limit: int) -> str:
     """
     if length(text) <= limit:
         return text
-    kept = text[: max(0, limit - 1)]
-    while length(kept) > limit - 1:
-        kept = kept[:-1]
+    # Half a pair at the end is left out.
+    kept = text.encode("utf-16-le", "surrogatepass")[: 2 * max(0, limit - 1)].decode("utf-16-le", "ignore")
     for gap in ("\n", " "):
         if kept.rfind(gap) > len(kept) * 0.6:
             kept = kept[: kept.rfind(gap)]

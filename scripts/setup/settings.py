@@ -38,6 +38,9 @@ PAGES = "site"
 _ENVIRONMENT_NAME = "github-pages"
 """GitHub's own name for where its Pages are deployed to."""
 
+_ANNOUNCE_NAME = "announce"
+"""Holds the webhooks; publish.yml names it."""
+
 
 def settings_for(open_ledger: Callable[[], LedgerBranch], *, is_public: bool) -> list[Setting]:
     """All.  `open_ledger` gives a working copy of the branch, with the right to push."""
@@ -45,7 +48,8 @@ def settings_for(open_ledger: Callable[[], LedgerBranch], *, is_public: bool) ->
     of_public: list[Setting] = [_APPROVAL, _POLICY, _REPORTING] if is_public else []
     ledger = LedgerSetting(about=_LEDGER, open_ledger=open_ledger)
     actions: list[Setting] = [_WORKFLOWS, _ACTIONS, _TOKEN, *of_public]
-    return [_BRANCH, _MERGES, _LABELS, ledger, *actions, _MAIN_RULESET, _LEDGER_RULESET, _ENVIRONMENT, _PAGES]
+    places: list[Setting] = [_ENVIRONMENT, _ANNOUNCE, _PAGES]
+    return [_BRANCH, _MERGES, _LABELS, ledger, *actions, _MAIN_RULESET, _LEDGER_RULESET, *places]
 
 
 _GENERAL = "Settings → Actions → General"
@@ -167,6 +171,16 @@ _ENVIRONMENT = Environment(
         f"Selected branches and tags → Add: {MAIN}",
     ),
     name=_ENVIRONMENT_NAME,
+)
+_ANNOUNCE = Environment(
+    about=About(
+        name="announcements",
+        must=f"{_ANNOUNCE_NAME}: its secrets, the webhooks, are for {MAIN}",
+        right="Actions or Administration",
+        clicks=f"Settings → Environments → New environment: {_ANNOUNCE_NAME} → Deployment branches and tags: "
+        f"Selected branches and tags → Add: {MAIN}",
+    ),
+    name=_ANNOUNCE_NAME,
 )
 _PAGES = Pages(
     about=About(

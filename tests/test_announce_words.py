@@ -1,0 +1,175 @@
+"""What Discord is told, word by word: harmless, within the limits, and shown as it would be there."""
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from harness.stats import Interval
+from scripts.announce import limits
+from scripts.announce.embeds import Look, payload_of
+from scripts.announce.limits import fit, size
+from scripts.announce.news import FRESH, Final, Kind, Notice, Place, Result, Standing
+from scripts.announce.webhook import Webhook, WebhookError
+from scripts.announce.words import clip, escape, first_words, length
+from tests.discord_page import markdown, page
+from tests.discord_server import TOKEN, faults_of
+from tests.test_publish import START
+
+HOSTILE = (
+    "@everyone <@123> <#9> **bold** [free](https://evil.example) https://evil.example `x` ||s|| <script>alert(1)</script>"
+    " ~~no~~ \u202egnp \x1b[31m <t:0:R> # Big\n> quote\n- item\n1. one"
+)
+
+
+def shown(text: str) -> str:
+    return markdown(text, START)
+
+
+# Harmless.
+
+
+def test_other_peoples_words_are_shown_as_they_are_and_do_nothing() -> None:
+    html = shown(escape(HOSTILE, 1000))
+    assert not re.search(r"<(a|b|s|i|mark|code|span|script)\b", html)
+    assert "@everyone &lt;@123&gt; &lt;#9&gt; **bold** [free](https://evil.example)" in html
+    assert "\\u202e" in html and "\\x1b" in html
+
+
+@given(st.text(alphabet="@*_~|`<>#[]()\\:/.-+ a1\n", max_size=60))
+def test_no_word_escapes(text: str) -> None:
+    words = " ".join(text.split())
+    html = shown(escape(text))
+    assert "<" not in html
+    assert html.replace("&lt;", "<").replace("&gt;", ">") == words
+
+
+@pytest.mark.parametrize("text", ["# Big", "> quote", "- item", "+ item", "* item", "-# small", "1. one", ">>> all"])
+def test_no_word_begins_a_heading_a_quote_or_a_list(text: str) -> None:
+    assert escape(text).startswith("\\") or re.match(r"\d\\\.", escape(text))
+
+
+@given(st.text(max_size=200), st.integers(0, 60))
+def test_a_cut_keeps_to_its_length_and_leaves_no_backslash_that_takes_what_follows(text: str, limit: int) -> None:
+    cut = clip(text, limit)
+    assert length(cut) <= limit
+    if cut != text:
+        assert cut.endswith("…") or not limit
+        assert len(re.search(r"\\*$", cut[:-1])[0]) % 2 == 0  # type: ignore[index]
+
+
+def test_a_cut_is_made_between_words() -> None:
+    assert clip("one two three four five", 15) == "one two three…"
+    assert clip("🥇" * 10, 9) == "🥇🥇🥇🥇…"
+
+
+def test_the_first_words_of_a_description_are_its_first_paragraph_without_mark_up() -> None:
+    text = "# Sort\n\n![x](y)\n\nSort **64-bit** keys,\n[in order](https://x.y).\n\n| a |\n|---|\n\nMore."
+    assert first_words(text) == "Sort 64-bit keys, in order."
+    assert first_words("") == "" and first_words("| a |\n|---|\n") == ""
+    assert length(first_words("word " * 500)) <= 280
+
+
+# The limits.
+
+texts = st.text(alphabet="a \\*🥇\n", min_size=1, max_size=20)
+
+
+@st.composite
+def embeds(draw: st.DrawFn) -> dict[str, Any]:
+    def long(most: int) -> str:
+        return draw(texts) * draw(st.sampled_from([1, most // 10, most // 2]))
+
+    fields = [{"name": long(300), "value": long(1200), "inline": True} for _ in range(draw(st.integers(0, 30)))]
+    return {
+        "title": long(300), "description": long(5000), "fields": fields, "color": 1,
+        "footer": {"text": long(2100)}, "author": {"name": long(300)},
+    }  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(embeds(), min_size=1, max_size=12))
+def test_whatever_is_too_much_is_cut_until_discord_takes_it(given_: list[dict[str, Any]]) -> None:
+    fitting = fit(given_)
+    assert faults_of({"embeds": fitting}) == [] or all(not one["title"].strip() for one in fitting)
+    assert sum(map(size, fitting)) <= limits.TOTAL
+    assert fitting and fitting[0]["title"]
+
+
+def test_what_fits_is_left_as_it_is() -> None:
+    embed = {"title": "t", "description": "d", "fields": [{"name": "n", "value": "v", "inline": True}] * 25}
+    assert fit([embed] * 3) == [embed] * 3
+
+
+def test_of_too_many_fields_the_last_says_how_many_are_left_out() -> None:
+    fields = [{"name": f"GPU{n}", "value": "x", "inline": True} for n in range(40)]
+    kept = fit([{"title": "t", "fields": fields}])[0]["fields"]
+    assert len(kept) == 25 and kept[-1]["name"] == "… and 16 more" and kept[23]["name"] == "GPU23"
+
+
+# All news, at its worst.
+
+LOOK = Look(competition=HOSTILE, site="https://kernels.github.io/cup/")
+TIME = Interval(value=412.3, low=410.0, high=414.0)
+NAME = "G" * 64
+
+
+def place(rank: int) -> Place:
+    return Place(rank=rank, login="m" * 39, score_us=TIME, gap=0.1 * (rank - 1), digest="a" * 64, note=HOSTILE * 3)
+
+
+BASE: dict[str, Any] = {"key": "record/x/y/z", "task": NAME, "title": HOSTILE * 20, "at": START, "until": START + FRESH}
+PODIUM = tuple(map(place, (1, 2, 3)))
+RESULT: dict[str, Any] = {
+    "gpu": NAME, "edition": "b" * 64, "podium": PODIUM, "former": ("m" * 39,) * 3, "over": "m" * 39, "gain": 0.03,
+    "by_duel": "3.0 % faster", "caveat": "Self-timed.",
+}  # fmt: skip
+NEWS = [
+    *(Result(kind=kind, who=place(2), **BASE, **RESULT) for kind in (Kind.FIRST_ENTRY, Kind.RECORD, Kind.TOP_THREE)),
+    *(
+        Notice(kind=kind, gpus=(NAME,) * 40, deadline=START, blurb=HOSTILE * 20, **BASE)
+        for kind in (Kind.NEW_TASK, Kind.DEADLINE, Kind.EDITION)
+    ),
+    Final(
+        kind=Kind.CLOSED, boards=tuple(Standing(gpu=f"H{n}", podium=PODIUM, entries=3) for n in range(60)), **BASE
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("news", NEWS, ids=lambda news: news.kind)
+def test_the_worst_news_are_taken_by_discord_and_ping_nobody(news: Any) -> None:
+    payload = payload_of(news, LOOK)
+    assert faults_of(payload) == []
+    assert payload["allowed_mentions"] == {"parse": []}
+    assert payload.keys() == {"embeds", "allowed_mentions"}
+    html = page([payload])
+    assert "<script" not in html and 'class="mention"' not in html and 'href="https://evil' not in html
+
+
+# Addresses.
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "", "DISCORD", "https://discord.com/", f"http://discord.com/api/webhooks/1/{TOKEN}",
+        f"https://discord.com.evil.example/api/webhooks/1/{TOKEN}", f"https://a:b@discord.com/api/webhooks/1/{TOKEN}",
+        f"https://evil.example/api/webhooks/1/{TOKEN}", f"https://discord.com/api/webhooks/x/{TOKEN}",
+        f"https://discord.com/api/webhooks/1/{TOKEN}/messages/1", f"https://discord.com:99999/api/webhooks/1/{TOKEN}",
+        f"https://discord.com/api/webhooks/1/{TOKEN}?wait=true", f"https://[discord.com/api/webhooks/1/{TOKEN}",
+        f"https://discord.com/api/webhooks/1/{TOKEN}?thread_id=../1", f"ftp://discord.com/api/webhooks/1/{TOKEN}",
+    ],
+)  # fmt: skip
+def test_what_is_no_webhook_is_said_to_be_none_and_not_repeated(address: str) -> None:
+    with pytest.raises(WebhookError, match="CHANNEL holds no webhook") as caught:
+        Webhook.at(address, "CHANNEL")
+    assert TOKEN not in str(caught.value) and caught.value.is_final
+
+
+@pytest.mark.parametrize("host", ["discord.com", "discordapp.com", "ptb.discord.com", "canary.discord.com"])
+def test_an_address_of_discords_is_one_and_its_token_is_in_no_repr(host: str) -> None:
+    webhook = Webhook.at(f" https://{host}/api/v10/webhooks/123/{TOKEN}?thread_id=77\n", "CHANNEL")
+    assert webhook.thread == "77" and webhook.token == TOKEN
+    assert TOKEN not in repr(webhook) and TOKEN not in str(webhook)
