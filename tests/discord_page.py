@@ -31,7 +31,7 @@ body { background: #313338; color: #dbdee1; font: 16px/1.375 "gg sans", "Noto Sa
 .app { background: #5865f2; color: #fff; border-radius: 4px; font-size: 10px; font-weight: 600; padding: 1px 5px; margin: 0 6px;
   vertical-align: 2px; }
 .when { color: #949ba4; font-size: 12px; }
-.embed { background: #2b2d31; border-left: 4px solid #1e1f22; border-radius: 4px; max-width: 516px; width: max-content;
+.embed { background: #2b2d31; border-left: 4px solid #1e1f22; border-radius: 4px; max-width: min(516px, 100%); width: max-content;
   padding: 8px 16px 16px 12px; margin-top: 4px; font-size: 14px; line-height: 18px; }
 .author { font-weight: 600; color: #f2f3f5; margin-top: 8px; }
 .title { font-size: 16px; line-height: 22px; font-weight: 600; margin-top: 8px; color: #f2f3f5; }
@@ -40,7 +40,8 @@ a { color: #00a8fc; text-decoration: none; }
 .fields { display: grid; grid-template-columns: repeat(12, 1fr); gap: 8px; margin-top: 8px; }
 .name { color: #f2f3f5; font-weight: 600; }
 .value { white-space: pre-line; }
-.image { display: block; max-width: 100%; border-radius: 4px; margin-top: 16px; }
+.image { width: 484px; max-width: 100%; aspect-ratio: 1200 / 630; border-radius: 4px; margin-top: 16px;
+  background: #1e1f22 center / cover; }
 .footer { font-size: 12px; line-height: 16px; font-weight: 500; margin-top: 8px; }
 .time { background: #3f4147; border-radius: 3px; padding: 0 2px; }
 code { background: #1e1f22; border-radius: 4px; padding: 0 3px; font-size: 85%; }
@@ -134,7 +135,8 @@ def _embed(embed: Json, now: datetime) -> str:
     if fields := embed.get("fields"):
         parts.append(f'<div class="fields">{"".join(_fields(fields, now))}</div>')
     if image := embed.get("image"):
-        parts.append(f'<img class="image" alt="" src="{escape(image["url"])}">')
+        # A box where it cannot be loaded, as Discord shows one.
+        parts.append(f'<div class="image" style="background-image: url({escape(image["url"])})"></div>')
     stamp = datetime.fromisoformat(embed["timestamp"]) if embed.get("timestamp") else None
     foot = [escape(embed.get("footer", {}).get("text", "")), f"{stamp:%d/%m/%Y %H:%M}" if stamp else ""]
     parts.append(f'<div class="footer">{" • ".join(filter(None, foot))}</div>')

@@ -28,6 +28,7 @@ from scripts.ledger.names import Choice
 from scripts.ledger.request import Ending, EndState, Request, make_id
 from scripts.settings import DEFAULT_WEBHOOK, Announcements
 from scripts.settings import Webhook as Channel
+from tests.discord_page import page
 from tests.discord_server import FAULTS, TOKEN, Discord
 from tests.test_publish import START, TASK_YML, duel_with, judged, season, task_folder
 
@@ -666,4 +667,35 @@ tests: [{size: 127, seed: 4242}]
 benchmarks: [{size: 4096, seed: 2146}]
 """
 
-PICTURE = "https://pullrank.invalid/og.png"
+PICTURE = "https://cup.invalid/og.png"
+
+
+def test_each_kind_is_shown_as_discord_would(tmp_path: Path) -> None:
+    """Laid out within Discord's width, nothing cut off or laid over something else; `make announcements` shows it."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
+    chromium = shutil.which("chromium")
+    if not chromium:
+        pytest.skip("chromium is not installed: apt-get install chromium")
+    bodies = one_of_each(tmp_path / "cup")
+    kinds = {body["embeds"][0]["author"]["name"] for body in bodies}
+    assert kinds == {
+        "New task", "First entry", "Top three", "New record", "Withdrawn", "Last call", "Final standings", "New edition",
+    }  # fmt: skip
+    (tmp_path / "page.html").write_text(page(bodies), encoding="utf-8")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--headless", "--no-sandbox", "--disable-gpu"]
+        )
+        for width in (390, 1200):
+            shown = browser.new_page(viewport={"width": width, "height": 900})
+            shown.goto((tmp_path / "page.html").as_uri())
+            assert shown.evaluate("document.documentElement.scrollWidth") <= width
+            assert shown.locator(".embed").count() == len(bodies)
+            assert shown.evaluate(SPILLS) == []
+        browser.close()
+
+
+SPILLS = """() => [...document.querySelectorAll(".embed *")].filter(one => {
+  const inside = one.closest(".embed").getBoundingClientRect(), box = one.getBoundingClientRect();
+  return box.right > inside.right + 1 || box.bottom > inside.bottom + 1 || one.scrollWidth > one.clientWidth + 1 && one.clientWidth;
+}).map(one => one.outerHTML.slice(0, 200))"""
