@@ -42,6 +42,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "benchmark": ("scripts.local:benchmark", "Judge a file on the tests, then time it beside the task's anchor."),
     "rank": ("scripts.local:rank", "Judge a file as the judge ranks: on secret seeds, until the times are steady."),
     "duel": ("scripts.duel:duel", "Play two files against each other, and say whether one of them is faster."),
+    "submit": ("scripts.submit.tools:submit", "Hand a file in as a pull request, and follow it until it is judged."),
+    "watch": (
+        "scripts.submit.tools:watch",
+        "Follow a pull request until it is judged: your newest open one, or the one of a number.",
+    ),
     "task": ("scripts.tasks.tools:task", "Look at a task, start from its template, check it, make one."),
     "site": ("scripts.pages.tools:site", "Build the leaderboard's site, and look at it."),
     "moderate": (

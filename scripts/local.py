@@ -20,7 +20,7 @@ from harness.errors import SubmissionError
 from harness.fields import Mode
 from harness.judgement import CaseResult, Judgement
 from harness.submission import Submission, read_directives, read_submission, task_of
-from harness.task import Task, load_task
+from harness.task import Board, Task, load_task
 from harness.verdict import Verdict
 from scripts.claims import bound_share, claim_sentence, is_self_timed, is_unwalled
 from scripts.repository import choose_board, require_task
@@ -111,11 +111,7 @@ def judge_file(
     board = choose_board(find_task(file, submission, task, task_dir), gpu, wishes_of(submission))
     if out:
         _require_writable(out)
-    from harness.judge import judge
-
-    with Display(console(stderr=True), [20.0 if mode is Mode.RANKED else 10.0]) as display:
-        display.begin(f"{file.name} on {board.task.name} / {board.gpu}")
-        judgement = judge(board, submission, mode, sandbox=sandbox, on_progress=display.show)
+    judgement = judge_here(board, submission, mode, name=file.name, sandbox=sandbox)
     if as_json:
         click.echo(judgement.to_json(), nl=False)
     else:
@@ -123,6 +119,15 @@ def judge_file(
     if out:
         out.write_text(judgement.to_json(), "utf-8")
     return exit_code_of(judgement.verdict)
+
+
+def judge_here(board: Board, submission: Submission, mode: Mode, *, name: str, sandbox: str) -> Judgement:
+    """Judge on this machine, and show how far it is on stderr."""
+    from harness.judge import judge
+
+    with Display(console(stderr=True), [20.0 if mode is Mode.RANKED else 10.0]) as display:
+        display.begin(f"{name} on {board.task.name} / {board.gpu}")
+        return judge(board, submission, mode, sandbox=sandbox, on_progress=display.show)
 
 
 def wishes_of(submission: Submission) -> tuple[str, ...]:

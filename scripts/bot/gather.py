@@ -126,12 +126,12 @@ def _read_file(offer: Offer, entry: Entry, task: Task, doors: Doors, fork: Fork)
         blob=blob,
         source=source,
         task=task,
-        merged=_merged_by_others(doors.root, entry),
+        merged=merged_by_others(doors.root, entry),
         given=tuple(path.read_bytes() for path in (*task.templates.values(), *(e.path for e in task.examples))),
     )
 
 
-def _merged_by_others(root: Path, entry: Entry) -> tuple[Original, ...]:
+def merged_by_others(root: Path, entry: Entry) -> tuple[Original, ...]:
     """The merged files of a task but for one author's, as they stand on the default branch."""
     files = sorted((root / FOLDER / entry.task).glob(f"*/{entry.name}"))
     others = [file for file in files if file.parent.name.lower() != entry.login.lower() and not file.is_symlink()]

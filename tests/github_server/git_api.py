@@ -116,18 +116,19 @@ def get_ref(call: Call) -> Answer:
 @route("POST /git/refs", "contents:write")
 def add_ref(call: Call) -> Answer:
     ref = call.body["ref"]
-    if call.world.git.find_ref(ref):
+    if call.world.git.find_ref(call.ref(ref)):
         raise Refusal(422, "Reference already exists")
-    call.world.git.set_ref(ref, call.require(call.world.git.find_commit(call.body["sha"])))
+    call.world.git.set_ref(call.ref(ref), call.require(call.world.git.find_commit(call.body["sha"])))
     return Answer(201, _ref(call, ref))
 
 
 @route("PATCH /git/refs/{ref}", "contents:write")
 def move_ref(call: Call) -> Answer:
     git, ref, sha = call.world.git, f"refs/{call.path['ref']}", call.body["sha"]
-    if not call.body.get("force") and not git.is_ancestor(call.require(git.find_ref(ref)), sha):
+    if not call.body.get("force") and not git.is_ancestor(call.require(git.find_ref(call.ref(ref))), sha):
         raise Refusal(422, "Update is not a fast forward")
-    git.set_ref(ref, sha)
+    git.set_ref(call.ref(ref), sha)
+    call.world.follow_branch(call.fork or call.world.owner.login.lower(), ref.removeprefix("refs/heads/"), sha)
     return Answer(body=_ref(call, ref))
 
 
@@ -141,7 +142,7 @@ def delete_ref(call: Call) -> Answer:
 
 
 def _ref(call: Call, ref: str) -> Json:
-    return {"ref": ref, "object": {"type": "commit", "sha": call.require(call.world.git.find_ref(ref))}}
+    return {"ref": ref, "object": {"type": "commit", "sha": call.require(call.world.git.find_ref(call.ref(ref)))}}
 
 
 # Checks and statuses

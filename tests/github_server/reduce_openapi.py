@@ -34,6 +34,9 @@ GET /orgs/{{org}}/actions/runner-groups
 GET {REPO}
 PATCH {REPO}
 GET {REPO}/pulls
+POST {REPO}/pulls
+POST {REPO}/forks
+POST {REPO}/merge-upstream
 GET {REPO}/pulls/{{pull_number}}
 PATCH {REPO}/pulls/{{pull_number}}
 GET {REPO}/pulls/{{pull_number}}/files

@@ -49,6 +49,12 @@ class Call:
     path: dict[str, str]
     query: dict[str, str]
     body: Any
+    fork: str = ""
+    """Whose fork is meant; empty for the repository itself."""
+
+    def ref(self, name: str) -> str:
+        """Where a ref of this repository, or of the fork, stands: forks share one store, as on GitHub."""
+        return name.replace("refs/heads/", f"refs/forks/{self.fork}/", 1) if self.fork else name
 
     def number(self, name: str) -> int:
         value = self.path[name]
@@ -81,6 +87,11 @@ class Route:
     pattern: re.Pattern[str]
     needs: tuple[str, ...]
     handler: Handler
+
+    @property
+    def is_of_forks(self) -> bool:
+        """Whether it is served of forks, too."""
+        return "/git/" in self.name or self.name.endswith("/merge-upstream")
 
     def is_open_to(self, token: Token) -> bool:
         return any(token.allows(*need.split(":")) for need in self.needs)

@@ -29,7 +29,7 @@ from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 # Each adds its routes.
-from tests.github_server import actions_api, actions_settings_api, git_api, pulls_api, settings_api  # noqa: F401
+from tests.github_server import actions_api, actions_settings_api, forks_api, git_api, pulls_api, settings_api  # noqa: F401
 from tests.github_server.contract import contract
 from tests.github_server.failures import Failure, Failures, Way
 from tests.github_server.routes import Answer, Call, Refusal, find_route
@@ -207,15 +207,18 @@ class _Handler(BaseHTTPRequestHandler):
             raise Refusal(403, f"API rate limit exceeded for user ID {token.user.id}.")
         token.used += 1
         world = self.server.github.world
-        if found is None or found[1].get("owner", world.repository.split("/")[0]) != world.repository.split("/")[0]:
+        if found is None:
             raise Refusal(404, "Not Found")
         route, path = found
-        if path.get("repo", world.repository.split("/")[1]) != world.repository.split("/")[1]:
+        owner, name = world.repository.split("/")
+        fork = path.get("owner", owner).lower() if path.get("owner", owner) != owner else ""
+        if path.get("repo", name) != name or (fork and not (fork in world.forks and route.is_of_forks)):
             raise Refusal(404, "Not Found")
-        if not route.is_open_to(token):
+        may = token.user.login.lower() == fork if fork else route.is_open_to(token)
+        if not may:
             who = "integration" if token.is_workflows else "personal access token"
             raise Refusal(403, f"Resource not accessible by {who}")
-        answer: Answer = route.handler(Call(world, token, path, query, body))
+        answer: Answer = route.handler(Call(world, token, path, query, body, fork))
         return answer
 
     def _token(self) -> Token | None:

@@ -39,11 +39,14 @@ def repository(world: World) -> Json:
 def fork(world: World, pull: Pull) -> Json | None:
     if pull.head_repo_id is None:
         return None
-    owner = pull.author or world.owner
+    return {**fork_of(world, pull.author or world.owner), "id": pull.head_repo_id}
+
+
+def fork_of(world: World, owner: User) -> Json:
     name = world.repository.split("/")[1]
     return {
         **repository(world),
-        "id": pull.head_repo_id,
+        "id": 800_000_000 + owner.id,
         "name": name,
         "full_name": f"{owner.login}/{name}",
         "owner": user(owner),
@@ -72,6 +75,7 @@ def pull(world: World, it: Pull, *, is_whole: bool = True) -> Json:
     web = f"{world.web_url}/{world.repository}/pull/{it.number}"
     shape = {
         "id": 900_000_000 + it.number,
+        "node_id": f"PR_{it.number}",
         "number": it.number,
         "title": it.title,
         "body": it.body,
@@ -116,6 +120,7 @@ def issue(world: World, it: Pull) -> Json:
     """A pull request as the issue that it is, too."""
     return {
         "id": 900_000_000 + it.number,
+        "node_id": f"PR_{it.number}",
         "number": it.number,
         "title": it.title,
         "body": it.body,

@@ -194,6 +194,8 @@ class World:
         self.comments: dict[int, Comment] = {}
         self.checks: dict[int, Check] = {}
         self.statuses: list[Status] = []
+        self.forks: set[str] = set()
+        """Whose accounts, in small letters, have one; its branches are `refs/forks/<login>/…` of the one store."""
         self.labels: dict[str, Json] = {}
         self.runs: dict[int, Run] = {}
         self.disabled_workflows: set[str] = set()
@@ -263,6 +265,14 @@ class World:
             base = self.git.find_commit(self.default_branch)
             assert base
             head = self.git.commit(files, parent=base, message=title, modes=modes)
+            self.git.set_ref(f"refs/forks/{author.login.lower()}/{branch}", head)
+        return self.add_pull(author, head, title=title, body=body, draft=draft, branch=branch)
+
+    def add_pull(self, author: User, head: str, *, title: str, body: str, draft: bool, branch: str) -> Pull:
+        """Open a pull request for a commit that stands in a branch of the author's."""
+        with self.lock:
+            base = self.git.find_commit(self.default_branch)
+            assert base
             now = self.clock()
             pull = Pull(
                 number=next(self._numbers),
@@ -283,6 +293,16 @@ class World:
         self.emit_pull("opened", pull)
         return pull
 
+    def follow_branch(self, owner: str, branch: str, head: str) -> None:
+        """What a push to a branch means for its open pull request."""
+        for pull in self.pulls.values():
+            login = pull.author.login.lower() if pull.author else ""
+            if (login, pull.head_ref, pull.state) == (owner, branch, "open") and pull.head_sha != head:
+                before, pull.head_sha = pull.head_sha, head
+                self.git.set_ref(f"refs/pull/{pull.number}/head", head)
+                self.touch(pull)
+                self.emit_pull("synchronize", pull, before=before, after=head)
+
     def push(self, pull: Pull, files: Mapping[str, Content], *, modes: Mapping[str, str] | None = None) -> str:
         """Push one more commit to a pull request's branch."""
         with self.lock:
@@ -293,6 +313,18 @@ class World:
             self.touch(pull)
         self.emit_pull("synchronize", pull, before=before, after=pull.head_sha)
         return pull.head_sha
+
+    def add_fork(self, user: User) -> None:
+        """A fork as it is at this moment; the one that is there, if there is one."""
+        with self.lock:
+            if user.login.lower() not in self.forks:
+                self.forks.add(user.login.lower())
+                self.sync_fork(user.login)
+
+    def sync_fork(self, login: str) -> None:
+        tip = self.git.find_commit(self.default_branch)
+        assert tip
+        self.git.set_ref(f"refs/forks/{login.lower()}/{self.default_branch}", tip)
 
     def mark_ready(self, pull: Pull) -> None:
         pull.draft = False

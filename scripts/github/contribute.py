@@ -1,0 +1,275 @@
+"""What a participant does on GitHub with a token of their own: fork, commit one file, open a pull request.
+
+    their own repository, or one that they may push to     a branch there
+    anybody else's                                         a fork, brought up to date, and a branch there
+
+Nothing is cloned, and nothing of the fork but one branch is touched.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from harness.errors import PullRankError
+from scripts.github.pulls import Account, GitHubError, RateLimitError, find, items, require, require_sha
+
+if TYPE_CHECKING:
+    from scripts.github.gh import GitHub
+
+FORK_S = 60.0
+"""So long a new fork may take until it can be written to."""
+PAGES = 5
+
+_READY = """mutation($id: ID!) { markPullRequestReadyForReview(input: {pullRequestId: $id}) { clientMutationId } }"""
+_DRAFT = """mutation($id: ID!) { convertPullRequestToDraft(input: {pullRequestId: $id}) { clientMutationId } }"""
+
+
+class ContributeError(PullRankError):
+    """GitHub does not let this account do it; the message says what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sent:
+    """A pull request as it was opened or found; `pushed` is false where its head held the file already."""
+
+    number: int
+    url: str
+    head_sha: str
+    repository: str
+    branch: str
+    is_draft: bool
+    pushed: bool
+    opened: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pull:
+    number: int
+    node_id: str
+    url: str
+    head_sha: str
+    repository: str
+    branch: str
+    is_draft: bool
+
+    @classmethod
+    def of(cls, payload: object) -> _Pull:
+        return cls(
+            number=require(payload, int, "number"),
+            node_id=require(payload, str, "node_id"),
+            url=require(payload, str, "html_url"),
+            head_sha=require_sha(payload, "head", "sha"),
+            repository=find(payload, str, "head", "repo", "full_name") or "",
+            branch=require(payload, str, "head", "ref"),
+            is_draft=find(payload, bool, "draft") or False,
+        )
+
+
+class Contributor:
+    """An account at the door of a repository.  `me` is who the token belongs to."""
+
+    def __init__(self, github: GitHub) -> None:
+        self._github = github
+        self.me = self._whoami()
+        try:
+            self._upstream = require(github.ask("GET", ""), dict)
+        except GitHubError as error:
+            raise _explained(error, github.repository) from None
+        self._name = require(self._upstream, str, "full_name")
+        self.default_branch = require(self._upstream, str, "default_branch")
+
+    def _whoami(self) -> Account:
+        try:
+            return self._github.whoami()
+        except GitHubError as error:
+            if error.status == 401:
+                raise ContributeError("GitHub does not take this token: sign in anew with `gh auth login`") from None
+            raise
+
+    def files_of(self, folder: str) -> dict[str, str]:
+        """Blob hashes by path of what lies in a folder of the default branch; empty where there is none."""
+        place = quote(f"{self.default_branch}:{folder}", safe="")
+        try:
+            answer = self._github.ask("GET", f"/git/trees/{place}?recursive=1")
+        except GitHubError as error:
+            if error.status == 404:
+                return {}
+            raise
+        return {
+            require(one, str, "path"): require(one, str, "sha")
+            for one in items(answer, "tree")
+            if find(one, str, "type") == "blob"
+        }
+
+    def send(self, path: str, source: bytes, *, branch: str, title: str, draft: bool) -> Sent:
+        """Commit a file to this author's pull request for its folder, which is opened where there is none.
+
+        Raises:
+            ContributeError: the account or its token may not; the message says what to do.
+            GitHubError: not this time.
+        """
+        try:
+            pull = self._find_pull(path, branch)
+            return self._update(pull, path, source, draft) if pull else self._open(path, source, branch, title, draft)
+        except GitHubError as error:
+            raise _explained(error, self._name) from None
+
+    # An open pull request.
+
+    def _find_pull(self, path: str, branch: str) -> _Pull | None:
+        """This author's open pull request of this file, whoever opened it: a command, or a hand."""
+        mine = [_Pull.of(one) for one in self._open_pulls() if find(one, int, "user", "id") == self.me.id]
+        ours = [pull for pull in mine if pull.branch == branch]
+        return next((pull for pull in (*ours, *mine) if pull.repository and self._is_of(pull, path)), None)
+
+    def _open_pulls(self) -> list[object]:
+        found: list[object] = []
+        for page in range(1, PAGES + 1):
+            some = list(items(self._github.ask("GET", f"/pulls?state=open&per_page=100&page={page}")))
+            found += some
+            if len(some) < 100:
+                break
+        return found
+
+    def _is_of(self, pull: _Pull, path: str) -> bool:
+        files = items(self._github.ask("GET", f"/pulls/{pull.number}/files?per_page=100"))
+        return path in [require(one, str, "filename") for one in files]
+
+    def _update(self, pull: _Pull, path: str, source: bytes, draft: bool) -> Sent:
+        """Add a commit, unless the head holds the file already; a draft is made ready, and the other way round."""
+        head = self._commit(pull.repository, pull.head_sha, path, source)
+        if head != pull.head_sha:
+            self._move(pull.repository, pull.branch, head, force=False)
+        if pull.is_draft is not draft:
+            self._mark(pull, draft)
+        return self._sent(pull, head, draft=draft, opened=False)
+
+    def _mark(self, pull: _Pull, draft: bool) -> None:
+        """REST cannot say it, GraphQL can."""
+        body = {"query": _DRAFT if draft else _READY, "variables": {"id": pull.node_id}}
+        answer = self._github.ask("POST", "/graphql", body, is_elsewhere=True)
+        if find(answer, list, "errors"):
+            word = "a draft" if draft else "ready for review"
+            raise ContributeError(f"{pull.url} could not be marked as {word}; do it there, and run this again")
+
+    # A new one.
+
+    def _open(self, path: str, source: bytes, branch: str, title: str, draft: bool) -> Sent:
+        repository = self._writable()
+        base = self._tip(repository, self.default_branch)
+        head = self._commit(repository, base, path, source)
+        if head == base:
+            raise ContributeError(
+                f"{self._name} has this very file at {path} already: nothing to submit. `/rerun` in its pull request "
+                "has it judged once more"
+            )
+        self._put_branch(repository, branch, head)
+        body = {
+            "title": title,
+            "head": f"{repository.partition('/')[0]}:{branch}",
+            "base": self.default_branch,
+            "body": "",
+            "draft": draft,
+        }
+        pull = _Pull.of(self._github.ask("POST", "/pulls", body))
+        return self._sent(pull, head, draft=draft, opened=True)
+
+    def _sent(self, pull: _Pull, head: str, *, draft: bool, opened: bool) -> Sent:
+        return Sent(
+            number=pull.number,
+            url=pull.url,
+            head_sha=head,
+            repository=pull.repository,
+            branch=pull.branch,
+            is_draft=draft,
+            pushed=opened or head != pull.head_sha,
+            opened=opened,
+        )
+
+    def _writable(self) -> str:
+        """The repository itself for who may push to it; else this account's fork, as it stands upstream now."""
+        if find(self._upstream, bool, "permissions", "push"):
+            return self._name
+        fork = require(self._github.ask("POST", "/forks", {"default_branch_only": True}), str, "full_name")
+        self._wait_for(fork)
+        try:
+            self._ask("POST", fork, "/merge-upstream", {"branch": self.default_branch})
+        except GitHubError as error:
+            if error.status not in (409, 422):
+                raise
+            raise ContributeError(
+                f"your fork {fork} cannot be brought up to date: its branch {self.default_branch} has commits of its "
+                "own, or the token may not change workflows. On the fork's page: Sync fork → Discard commits"
+            ) from None
+        return fork
+
+    def _wait_for(self, fork: str) -> None:
+        """A fork is made in the background."""
+        until = time.monotonic() + FORK_S
+        while True:
+            try:
+                self._tip(fork, self.default_branch)
+                return
+            except GitHubError as error:
+                if error.status not in (404, 409) or time.monotonic() > until:
+                    raise
+            time.sleep(1)
+
+    def _put_branch(self, repository: str, branch: str, head: str) -> None:
+        """A branch of an earlier pull request, which is open no more, is begun anew."""
+        try:
+            self._ask("POST", repository, "/git/refs", {"ref": f"refs/heads/{branch}", "sha": head})
+        except GitHubError as error:
+            if error.status != 422 or "already exists" not in str(error):
+                raise
+            self._move(repository, branch, head, force=True)
+
+    # git, through the API.
+
+    def _tip(self, repository: str, branch: str) -> str:
+        return require_sha(self._ask("GET", repository, f"/git/ref/heads/{quote(branch)}"), "object", "sha")
+
+    def _move(self, repository: str, branch: str, head: str, *, force: bool) -> None:
+        body = {"sha": head, "force": force}
+        self._ask("PATCH", repository, f"/git/refs/heads/{quote(branch)}", body)
+
+    def _commit(self, repository: str, parent: str, path: str, source: bytes) -> str:
+        """A commit that adds or changes one file; the parent itself where it holds that already."""
+        import base64
+
+        tree = require_sha(self._ask("GET", repository, f"/git/commits/{parent}"), "tree", "sha")
+        content = {"content": base64.b64encode(source).decode(), "encoding": "base64"}
+        blob = require_sha(self._ask("POST", repository, "/git/blobs", content), "sha")
+        entry = {"path": path, "mode": "100644", "type": "blob", "sha": blob}
+        made = self._ask("POST", repository, "/git/trees", {"base_tree": tree, "tree": [entry]})
+        if require_sha(made, "sha") == tree:
+            return parent
+        body = {"message": path.split("/")[1], "tree": require_sha(made, "sha"), "parents": [parent]}
+        return require_sha(self._ask("POST", repository, "/git/commits", body), "sha")
+
+    def _ask(self, method: str, repository: str, path: str, body: object = None) -> Any:
+        return self._github.ask(method, f"/repos/{repository}{path}", body, is_elsewhere=True)
+
+
+def _explained(error: GitHubError, repository: str) -> PullRankError:
+    """A refusal, with what to do."""
+    if isinstance(error, RateLimitError):
+        return error
+    match error.status:
+        case 401:
+            return ContributeError("GitHub does not take this token: sign in anew with `gh auth login`")
+        case 403:
+            return ContributeError(
+                f"the token may not do that ({error}). `gh auth refresh --scopes repo,workflow` gives gh's token the "
+                "right; a classic token in GH_TOKEN needs `public_repo` and `workflow`. A fine-grained one of somebody "
+                "who does not own the repository cannot open pull requests there"
+            )
+        case 404:
+            return ContributeError(
+                f"there is no repository {repository}, or the token may not see it, or may not write; check the name, "
+                "and `gh auth status`"
+            )
+    return error

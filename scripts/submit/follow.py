@@ -1,0 +1,164 @@
+"""How far the judging of one commit is: read from the bot's comment, and from the commit's check runs.
+
+    the comment     which boards, queued or ended, rank and gap in words; or why it was refused
+    the checks      whether a machine has begun; the result as JSON
+
+Asked again and again, because nothing on GitHub calls a terminal back.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from scripts.bot.comment import MARKER, BoardSection, PullComment, State, Tone, read_comment
+from scripts.bot.evaluation import check_name
+from scripts.github.checks import CheckRun, CheckState
+from scripts.github.pulls import PullRequest, find
+
+if TYPE_CHECKING:
+    from scripts.github.gh import GitHub
+
+_RANK = re.compile(r"\brank ([1-9][0-9]{0,5}) of ([1-9][0-9]{0,5})")
+_PLACE = re.compile(r"^\*\*(Rank [^*\n]*)\*\*([^\n]*)", re.MULTILINE)
+"""The line of a report that tells rank, time and gap."""
+_JSON = re.compile(r"```json\n(.*?)\n```", re.DOTALL)
+
+
+class Stage(StrEnum):
+    """How far a board is."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    ACCEPTED = "accepted"
+    REJECTED = "not accepted"
+    ENDED = "ended"
+
+    @property
+    def is_done(self) -> bool:
+        return self in (Stage.ACCEPTED, Stage.REJECTED, Stage.ENDED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardNews:
+    """A board of the commit.
+
+    `summary` are the comment's own words; once it is judged, `place` tells rank, time and gap in one line, and `result`
+    is the JSON of its check run.
+    """
+
+    gpu: str
+    mode: str
+    stage: Stage
+    summary: str
+    place: str = ""
+    result: dict[str, Any] | None = None
+
+    @property
+    def rank(self) -> tuple[int, int] | None:
+        """Rank, and of how many."""
+        found = _RANK.search(self.summary)
+        return (int(found[1]), int(found[2])) if found else None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        rank, of = self.rank or (None, None)
+        return {
+            "gpu": self.gpu,
+            "mode": self.mode,
+            "state": self.stage,
+            "summary": self.summary,
+            "rank": rank,
+            "of": of,
+            "place": self.place,
+            "result": self.result,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class News:
+    """What is known of a pull request's newest commit.  `refusal` says why none of it is judged."""
+
+    pull: PullRequest
+    boards: tuple[BoardNews, ...] = ()
+    refusal: str = ""
+
+    @property
+    def is_done(self) -> bool:
+        is_judged = bool(self.boards) and all(board.stage.is_done for board in self.boards)
+        return bool(self.refusal) or is_judged or (not self.pull.is_open and not self.boards)
+
+    @property
+    def exit_code(self) -> int:
+        if self.refusal or not self.boards:
+            return 2
+        if any(board.stage is Stage.REJECTED for board in self.boards):
+            return 1
+        return 0 if all(board.stage is Stage.ACCEPTED for board in self.boards) else 3
+
+
+def look(github: GitHub, number: int, *, stale: str = "") -> News:
+    """How the newest commit of a pull request stands.
+
+    Args:
+        stale: a refusal that stood there before the commit was pushed, and so is about another one.
+    """
+    pull = github.get_pull(number)
+    found = github.find_comment(number, MARKER)
+    comment = read_comment(found.body) if found else PullComment()
+    sections = [one for one in comment.boards if one.facts.head_sha == pull.head_sha]
+    if not sections:
+        return News(pull=pull, refusal=_refusal(comment, pull, stale))
+    checks = {check.name: check for check in sorted(github.checks(pull.head_sha), key=lambda one: one.id)}
+    boards = [_board(one, checks.get(check_name(one.facts.gpu))) for one in sections]
+    return News(pull=pull, boards=tuple(_with_result(github, one, checks.get(check_name(one.gpu))) for one in boards))
+
+
+def refusal_of(github: GitHub, number: int) -> str:
+    """What a pull request was refused for last; empty if it was not."""
+    found = github.find_comment(number, MARKER)
+    comment = read_comment(found.body) if found else PullComment()
+    return comment.notice.text if comment.notice and comment.notice.tone is Tone.REFUSED else ""
+
+
+def _refusal(comment: PullComment, pull: PullRequest, stale: str) -> str:
+    notice = comment.notice
+    if not notice or notice.tone is not Tone.REFUSED or notice.text == stale:
+        return ""
+    is_older = comment.file and comment.file.head_sha != pull.head_sha
+    return "" if is_older else notice.text
+
+
+def _board(section: BoardSection, check: CheckRun | None) -> BoardNews:
+    facts = section.facts
+    stage = Stage.QUEUED
+    if facts.state is State.DONE:
+        stage = Stage.ACCEPTED if facts.accepted else Stage.REJECTED
+    elif facts.state is State.ENDED:
+        stage = Stage.ENDED
+    elif check and check.external_id == facts.request and check.state is CheckState.RUNNING:
+        stage = Stage.RUNNING
+    place = "".join(found.groups()) if facts.state is State.DONE and (found := _PLACE.search(section.report)) else ""
+    return BoardNews(gpu=facts.gpu, mode=facts.mode, stage=stage, summary=facts.summary, place=place)
+
+
+def _with_result(github: GitHub, board: BoardNews, check: CheckRun | None) -> BoardNews:
+    """With the JSON of its check run, once it is judged."""
+    if not check or board.stage not in (Stage.ACCEPTED, Stage.REJECTED):
+        return board
+    text = find(github.ask("GET", f"/check-runs/{check.id}"), str, "output", "text") or ""
+    return replace(board, result=read_result(text))
+
+
+def read_result(text: str) -> dict[str, Any] | None:
+    """The JSON in a check run's text; None if there is none."""
+    if not (found := _JSON.search(text)):
+        return None
+    try:
+        facts = json.loads(found[1])
+    except (ValueError, RecursionError):
+        return None
+    return facts if isinstance(facts, dict) else None

@@ -1,0 +1,129 @@
+"""What is wrong with a file, said before it leaves this machine; with the functions that intake itself uses."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.errors import PullRankError, SubmissionError
+from harness.submission import Submission, read_directives
+from harness.task import Task
+from scripts.bot.admission import Admission, Competition, Offer, Refused, admit
+from scripts.bot.gather import merged_by_others
+from scripts.bot.path_rule import Entry
+from scripts.github.pulls import Account, BlobInfo, PullRequest
+from scripts.repository import ROOT
+from scripts.settings import Settings
+
+_NOWHERE = "0" * 40
+
+
+class SubmitError(PullRankError):
+    """It cannot be submitted; the message says what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parcel:
+    """What is sent: the file's bytes as they will be committed, where, and for which boards."""
+
+    task: Task
+    source: bytes
+    path: str
+    gpus: tuple[str, ...]
+
+    @property
+    def branch(self) -> str:
+        """In the fork: one for each task, so that it is found again."""
+        return f"pullrank/{self.task.name}"
+
+
+def with_gpus(submission: Submission, gpus: tuple[str, ...]) -> Submission:
+    """The file for these boards only: it says so itself, in a first line of its own.
+
+    Raises:
+        SubmitError: it says already that it is for others.
+    """
+    if not gpus:
+        return submission
+    own = read_directives(submission.text, submission.name).gpus
+    if own:
+        if set(own) == set(gpus):
+            return submission
+        raise SubmitError(
+            f"--gpu {' --gpu '.join(gpus)}: the file's own directive says {' '.join(own)}; change it there"
+        )
+    mark = "//" if submission.name.endswith(".cu") else "#"
+    return replace(submission, source=f"{mark}!PULLRANK gpus {' '.join(gpus)}\n".encode() + submission.source)
+
+
+def prepare(submission: Submission, task: Task, author: Account, settings: Settings, *, draft: bool) -> Parcel:
+    """What intake would admit.
+
+    Args:
+        submission: with the name that the task wants.
+
+    Raises:
+        SubmitError: what intake would refuse, in its words.
+    """
+    if not (draft or task.is_open(datetime.now(UTC))):
+        raise SubmitError(f"{task.name} is closed: nothing is ranked any more. --draft has it tested and timed")
+    entry = Entry(task=task.name, login=author.login, name=task.submission_name)
+    try:
+        admitted = _admit(entry, submission, task, author, settings)
+    except Refused as refused:
+        raise SubmitError(str(refused).replace("`", "'")) from None
+    except SubmissionError as error:
+        raise SubmitError(str(error)) from None
+    return Parcel(task=task, source=submission.source, path=entry.path, gpus=admitted.gpus)
+
+
+def _admit(entry: Entry, submission: Submission, task: Task, author: Account, settings: Settings) -> Admission:
+    source = submission.source
+    blob = BlobInfo(path=entry.path, sha=blob_sha(source), mode="100644", size=len(source))
+    offer = Offer(
+        pull=_pull_to_be(author),
+        blob=blob,
+        source=source,
+        task=task,
+        merged=merged_by_others(ROOT, entry),
+        given=tuple(path.read_bytes() for path in (*task.templates.values(), *(one.path for one in task.examples))),
+    )
+    return admit(entry, offer, Competition(settings=settings))
+
+
+def _pull_to_be(author: Account) -> PullRequest:
+    """As much of the pull request as is known before it is opened."""
+    return PullRequest(
+        number=0,
+        title="",
+        author=author,
+        head_sha=_NOWHERE,
+        head_repo_id=None,
+        base_ref="",
+        base_sha=_NOWHERE,
+        is_draft=False,
+        is_open=True,
+        labels=(),
+        merged=False,
+        updated_at=datetime.now(UTC),
+    )
+
+
+def blob_sha(content: bytes) -> str:
+    """git's name for a file's content."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+def find_stale(folder: Path, theirs: dict[str, str]) -> list[str]:
+    """The files of a task here that are not as the repository has them now.
+
+    Args:
+        theirs: blob hashes by path inside the task's folder.
+    """
+    return sorted(
+        path
+        for path, sha in theirs.items()
+        if not (folder / path).is_file() or blob_sha((folder / path).read_bytes()) != sha
+    )

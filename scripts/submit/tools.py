@@ -1,0 +1,247 @@
+"""`pullrank submit FILE` and `pullrank watch`: hand a file in, and see what becomes of it.
+
+With `--json`, one object a line, as things happen:
+
+    {"event": "tested", "gpu", "verdict", "message"}          on this machine; or "not tested" with a "reason"
+    {"event": "submitted", "pull_request", "url", "head_sha", "branch", "repository", "draft", "pushed", "opened"}
+    {"event": "board", "gpu", "mode", "state", "summary", "rank", "of", "place", "result"}   at each change
+    {"event": "refused", "reason"}                            by the bot: Markdown
+    {"event": "end", "exit_code", "boards", "quota"}          the last line
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.errors import JudgeError
+from harness.fields import Mode
+from harness.submission import Submission, read_submission
+from harness.task import Task
+from harness.verdict import Verdict
+from scripts.bot.quotas import Use, uses
+from scripts.github.access import connect, require_repository, require_token, server_url
+from scripts.github.contribute import Contributor, Sent
+from scripts.github.pulls import GitHubError, RateLimitError
+from scripts.ledger.ledger import LedgerError
+from scripts.ledger.names import requests_of
+from scripts.local import find_task, judge_here, show
+from scripts.repository import ROOT, choose_board
+from scripts.settings import SETTINGS, Settings, load_settings
+from scripts.submit.follow import News, look, refusal_of
+from scripts.submit.prepare import Parcel, SubmitError, find_stale, prepare, with_gpus
+from scripts.submit.show import Voice, quota_facts, quota_sentence
+from scripts.terminal import console
+
+if TYPE_CHECKING:
+    from scripts.github.gh import GitHub
+
+RIGHTS = "a classic one with `public_repo` and `workflow`"
+MAX_FAILURES = 30
+"""So often in a row GitHub may fail to answer before following ends."""
+INTERRUPTED = 130
+
+_REPO = click.option("--repo", metavar="OWNER/NAME", help="The competition; left out, what this clone came from.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each thing that happens.")
+_EVERY = click.option(
+    "--every", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="Seconds from look to look."
+)
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--task", help="Name of the task. Default: the file's directive or its folder decides.")
+@click.option("--gpu", multiple=True, help="Only this board; may be said several times. Adds a line to the file.")
+@click.option("--draft", is_flag=True, help="Have it tested and timed, not ranked.")
+@click.option("--test/--no-test", default=True, help="Whether to judge it on this machine first, where that can be.")
+@click.option("--sandbox", type=click.Choice(["auto", "bubblewrap", "none"]), default="auto", help="The walls here.")
+@click.option("--wait/--no-wait", default=True, help="Whether to follow it until it is judged.")
+@_REPO
+@_EVERY
+@_JSON
+def submit(
+    file: Path,
+    task: str | None,
+    gpu: tuple[str, ...],
+    draft: bool,
+    test: bool,
+    sandbox: str,
+    wait: bool,
+    repo: str | None,
+    every: float,
+    as_json: bool,
+) -> int:
+    """Hand a file in as a pull request, and follow it until it is judged.
+
+    Checks and tests it first, on this machine. Forks the competition, commits the file, opens your pull request of this
+    task, or adds to the one that is open. Ctrl-C ends the watching, not the judging.
+
+    Exits with 0 if all boards accepted it, 1 if one did not, 2 if it cannot be submitted or was refused, 3 if GitHub or
+    the judge failed.
+
+    Example: pullrank submit kernel.py --task vectoradd --draft
+    """
+    submission = read_submission(file)
+    wanted = find_task(file, submission, task, None)
+    with Voice(as_json=as_json) as voice, connect(require_repository(repo), require_token(RIGHTS)) as github:
+        contributor = Contributor(github)
+        named = _named(with_gpus(submission, gpu), wanted, contributor.me.login)
+        parcel = prepare(named, wanted, contributor.me, _settings(), draft=draft)
+        _require_current(contributor, wanted, tests=test)
+        if test and not _is_accepted(named, parcel, sandbox, voice, as_json=as_json):
+            return 1
+        title = f"{wanted.name}: {contributor.me.login}"
+        sent = contributor.send(parcel.path, parcel.source, branch=parcel.branch, title=title, draft=draft)
+        voice.say("submitted", _sentence(sent), **_facts(sent))
+        stale = refusal_of(github, sent.number) if sent.pushed and not sent.opened else ""
+        return _follow(github, sent.number, voice, every, stale) if wait else 0
+
+
+@click.command()
+@click.argument("number", type=click.IntRange(min=1), required=False)
+@_REPO
+@_EVERY
+@_JSON
+def watch(number: int | None, repo: str | None, every: float, as_json: bool) -> int:
+    """Follow a pull request until it is judged: your newest open one, or the one of a number.
+
+    Exits as `pullrank submit` does.
+
+    Example: pullrank watch 12 --repo OWNER/NAME
+    """
+    with Voice(as_json=as_json) as voice, connect(require_repository(repo), require_token(RIGHTS)) as github:
+        return _follow(github, number or _newest(github), voice, every, "")
+
+
+def _newest(github: GitHub) -> int:
+    me = Contributor(github).me
+    mine = [pull.number for pull in github.open_pulls() if pull.author.id == me.id]
+    if not mine:
+        raise SubmitError(
+            f"{me.login} has no open pull request in {github.repository}; say a number, or `pullrank submit`"
+        )
+    return max(mine)
+
+
+# Before it is sent.
+
+
+def _settings() -> Settings:
+    return load_settings(ROOT / SETTINGS)
+
+
+def _named(submission: Submission, task: Task, login: str) -> Submission:
+    """As it will be called in the repository, where all files of a kind bear one name."""
+    wanted = Path(task.submission_name)
+    if Path(submission.name).suffix != wanted.suffix:
+        raise SubmitError(f"the task {task.name} takes a {wanted.suffix} file, not {submission.name}")
+    return replace(submission, login=login, name=task.submission_name)
+
+
+def _require_current(contributor: Contributor, task: Task, *, tests: bool) -> None:
+    """The task must exist there; and to test here against another one would say nothing."""
+    theirs = contributor.files_of(f"tasks/{task.name}")
+    if not theirs:
+        raise SubmitError(f"the competition has no task {task.name}; is this clone, or --repo, the right one?")
+    if tests and (stale := find_stale(task.folder, theirs)):
+        raise SubmitError(
+            f"this clone is not as the competition is now: {', '.join(stale[:3])} in {task.folder} differ. "
+            "Bring it up to date with `git pull`; --no-test submits without testing here"
+        )
+
+
+def _is_accepted(submission: Submission, parcel: Parcel, sandbox: str, voice: Voice, *, as_json: bool) -> bool:
+    """Whether the tests are passed here; true where they cannot be run."""
+    gpu = "CPU" if "CPU" in parcel.gpus else parcel.gpus[0]
+    try:
+        board = choose_board(parcel.task, gpu)
+        judgement = judge_here(board, submission, Mode.TEST, name=submission.name, sandbox=sandbox)
+    except (JudgeError, ImportError) as error:
+        voice.say("not tested", f"Not tested on this machine: {error}", gpu=gpu, reason=str(error))
+        return True
+    if judgement.verdict is Verdict.JUDGING_ERROR:
+        reason = judgement.message
+        voice.say("not tested", f"Not tested on this machine: {reason}", gpu=gpu, reason=reason)
+        return True
+    is_accepted = judgement.verdict is Verdict.ACCEPTED
+    if not is_accepted and not as_json:
+        show(judgement, console())
+    end = "accepted" if is_accepted else "not submitted; mend it, or say --no-test"
+    sentence = f"Tested on this machine ({gpu}): {end}."
+    voice.say("tested", sentence, gpu=gpu, verdict=judgement.verdict, message=judgement.message)
+    return is_accepted
+
+
+# Afterwards.
+
+
+def _sentence(sent: Sent) -> str:
+    kind = "draft, to be tested and timed" if sent.is_draft else "to be ranked"
+    if not sent.pushed:
+        return f"{sent.url} holds this very file already ({kind})."
+    return f"{'Opened' if sent.opened else 'Pushed to'} {sent.url} ({kind})."
+
+
+def _facts(sent: Sent) -> dict[str, object]:
+    facts = asdict(sent)
+    return {"pull_request": facts.pop("number"), "draft": facts.pop("is_draft"), **facts}
+
+
+def _follow(github: GitHub, number: int, voice: Voice, every_s: float, stale: str) -> int:
+    try:
+        news = _until_done(github, number, voice, every_s, stale)
+    except KeyboardInterrupt:
+        voice.clear()
+        click.echo(f"pullrank: the judging goes on; `pullrank watch {number}` shows it", err=True)
+        return INTERRUPTED
+    voice.clear()
+    if news.refusal:
+        voice.say("refused", f"Refused: {news.refusal}", reason=news.refusal)
+    elif not news.boards:
+        voice.say("refused", f"#{number} is closed.", reason="closed")
+    used = _quota(github, news)
+    facts = {"exit_code": news.exit_code, "boards": [board.facts for board in news.boards]}
+    voice.say("end", _closing(news, used), **facts, quota=quota_facts(used))
+    return news.exit_code
+
+
+def _until_done(github: GitHub, number: int, voice: Voice, every_s: float, stale: str) -> News:
+    failures = 0
+    while True:
+        try:
+            news = look(github, number, stale=stale)
+            voice.news(news)
+            failures = 0
+            if news.is_done:
+                return news
+        except GitHubError as error:
+            failures += 1
+            is_final = error.status in (401, 403, 404) and not isinstance(error, RateLimitError)
+            if is_final or failures >= MAX_FAILURES:
+                raise SubmitError(f"{error}. The judging goes on; `pullrank watch {number}` shows it") from None
+            voice.trouble(str(error))
+        time.sleep(every_s * min(failures + 1, 6))
+
+
+def _quota(github: GitHub, news: News) -> tuple[Use, ...]:
+    """What the author has used; empty where the ledger cannot be read, for that is no reason to fail."""
+    from scripts.ledger.branch import LedgerBranch
+
+    author, url = news.pull.author.id, f"{server_url()}/{github.repository}.git"
+    try:
+        with LedgerBranch(url, wanted=requests_of(author)) as branch:
+            history = branch.ledger.requests(user_id=author).facts
+        return uses(history, _settings().limits, datetime.now(UTC))
+    except LedgerError:
+        return ()
+
+
+def _closing(news: News, used: tuple[Use, ...]) -> str:
+    following = {0: "`pullrank mine LOGIN` shows where you stand", 3: "nothing to do: it is judged again by itself"}
+    then = following.get(news.exit_code, "mend it, and submit it again")
+    return ". ".join(part for part in (f"#{news.pull.number}: {then}", quota_sentence(used)) if part) + "."

@@ -1,0 +1,346 @@
+"""`pullrank submit` and `watch` against a GitHub on loopback, with the bot's own steps in between."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from scripts.cli import run
+from scripts.github.access import connect
+from scripts.submit.follow import Stage, look, read_result
+from scripts.submit.prepare import blob_sha
+from tests.competition import FASTER, ROOT, SOURCE, Scene, path_of
+from tests.github_server import Failure, User, Way
+
+TASK = ROOT / "tasks" / "vectoradd"
+QUICK = ["--task", "vectoradd", "--no-test", "--json", "--every", "0.1"]
+
+
+class Desk:
+    """Somebody at a terminal, in front of the competition."""
+
+    def __init__(self, scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+        self.scene, self.world, self._capsys = scene, scene.world, capsys
+        self.file = scene.folder / "kernel.py"
+        self.file.write_bytes(SOURCE)
+        self.be(scene.alice)
+        values = {"GITHUB_API_URL": scene.server.api_url, "GITHUB_SERVER_URL": scene.server.url}
+        for name, value in (values | {"GITHUB_REPOSITORY": scene.world.repository}).items():
+            scene.patch.setenv(name, value)
+
+    def be(self, user: User) -> None:
+        self.scene.patch.setenv("GH_TOKEN", self.world.personal_token(user).value)
+
+    def submit(self, *options: str, code: int = 0) -> list[dict[str, Any]]:
+        """Hand the file in, and don't wait."""
+        return self.call("submit", str(self.file), *QUICK, "--no-wait", *options, code=code)
+
+    def call(self, *words: str, code: int = 0) -> list[dict[str, Any]]:
+        """The JSON lines of a command; what it complains of is in `said`."""
+        self._capsys.readouterr()
+        ended = run(list(words))
+        printed = self._capsys.readouterr()
+        self.said = printed.err
+        assert ended == code, printed
+        assert "Traceback" not in self.said
+        return [json.loads(line) for line in printed.out.splitlines() if line.startswith("{")]
+
+    @property
+    def pulls(self) -> list[Any]:
+        return list(self.world.pulls.values())
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Desk]:
+    scene = Scene(tmp_path, monkeypatch)
+    scene.world.commit({f"tasks/vectoradd/{path.relative_to(TASK)}": path.read_bytes() for path in files_of_the_task()})
+    with scene.server:
+        yield Desk(scene, capsys)
+
+
+def files_of_the_task() -> list[Path]:
+    return [path for path in TASK.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+
+
+# From a file to a row.
+
+
+def test_a_file_goes_through_a_fork_to_a_row_and_each_step_is_told(desk: Desk) -> None:
+    (sent,) = desk.submit()
+    (pull,) = desk.pulls
+    assert (sent["pull_request"], sent["opened"], sent["pushed"], sent["draft"]) == (pull.number, True, True, False)
+    assert sent["repository"] == "alice/kernels" and sent["branch"] == "pullrank/vectoradd"
+    assert desk.world.git.files(pull.head_sha) == sorted([*desk.world.git.files("main"), path_of("alice")])
+    assert desk.world.git.read(pull.head_sha, path_of("alice")) == SOURCE
+
+    told: list[dict[str, Any]] = []
+    watching = Thread(target=lambda: told.extend(desk.call("watch", "--json", "--every", "0.1")))
+    watching.start()
+    desk.scene.intake()
+    (waiting,) = desk.scene.waiting()
+    desk.scene.evaluate(waiting, desk.scene.honest())
+    watching.join(30)
+    assert not watching.is_alive()
+    *boards, end = told
+    assert {board["event"] for board in boards} == {"board"} and boards[-1]["state"] == "accepted"
+    assert (boards[-1]["rank"], boards[-1]["of"]) == (1, 1)
+    assert re.fullmatch(r"Rank 1 of 1 with \S+ µs ±\S+ %; first place\.", boards[-1]["place"])
+    assert boards[-1]["result"]["verdict"] == "AC" and boards[-1]["result"]["cases"]
+    assert (end["event"], end["exit_code"], end["boards"]) == ("end", 0, [without_event(boards[-1])])
+    (ranked,) = [one for one in end["quota"] if one["limit"] == "ranked judgings in 24 hours"]
+    assert (ranked["used"], ranked["left"]) == (1, ranked["allowed"] - 1) and ranked["next_at"]
+    assert pull.merged_at
+
+
+def without_event(facts: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in facts.items() if key != "event"}
+
+
+def test_a_second_file_is_pushed_to_the_same_pull_request_and_the_same_file_is_not(desk: Desk) -> None:
+    desk.submit("--draft")
+    (pull,) = desk.pulls
+    first = pull.head_sha
+    desk.file.write_bytes(FASTER)
+    (sent,) = desk.submit("--draft")
+    assert (sent["opened"], sent["pushed"], len(desk.pulls)) == (False, True, 1)
+    assert pull.head_sha == sent["head_sha"] != first
+    assert desk.world.git.parents(pull.head_sha) == [first]
+    (again,) = desk.submit("--draft")
+    assert again["pushed"] is False and pull.head_sha == sent["head_sha"]
+    assert [event.payload["action"] for event in desk.scene.events if event.name == "pull_request_target"] == [
+        "opened",
+        "synchronize",
+    ]
+
+
+def test_a_draft_is_made_ready_and_a_ready_one_a_draft(desk: Desk) -> None:
+    desk.submit("--draft")
+    (pull,) = desk.pulls
+    assert pull.draft
+    assert desk.submit()[0]["draft"] is False and not pull.draft
+    assert desk.submit("--draft")[0]["draft"] is True and pull.draft
+
+
+def test_a_pull_request_that_was_opened_by_hand_is_found(desk: Desk) -> None:
+    desk.world.add_fork(desk.scene.alice)
+    pull = desk.world.open_pull(desk.scene.alice, {path_of("alice"): SOURCE}, branch="my-idea")
+    desk.file.write_bytes(FASTER)
+    (sent,) = desk.submit()
+    assert (sent["pull_request"], sent["branch"], sent["opened"]) == (pull.number, "my-idea", False)
+    assert desk.world.git.read(pull.head_sha, path_of("alice")) == FASTER
+
+
+def test_a_branch_of_an_earlier_pull_request_is_begun_anew_on_the_fork_as_it_is_now(desk: Desk) -> None:
+    desk.submit()
+    desk.world.close(desk.pulls[0])
+    desk.world.commit({"README.md": "Changed meanwhile."})
+    desk.file.write_bytes(FASTER)
+    (sent,) = desk.submit()
+    assert sent["opened"] and sent["pull_request"] != desk.pulls[0].number
+    assert desk.world.git.parents(sent["head_sha"]) == [desk.world.git.find_commit("main")]
+
+
+def test_who_may_push_needs_no_fork(desk: Desk) -> None:
+    desk.be(desk.world.owner)
+    (sent,) = desk.submit()
+    assert sent["repository"] == desk.world.repository and not desk.world.forks
+
+
+def test_boards_are_narrowed_by_a_line_in_the_file(desk: Desk) -> None:
+    (sent,) = desk.submit("--gpu", "CPU")
+    content = desk.world.git.read(sent["head_sha"], path_of("alice"))
+    assert content == b"#!PULLRANK gpus CPU\n" + SOURCE
+
+
+def test_a_wrong_answer_and_a_refusal_have_exit_codes_of_their_own(desk: Desk) -> None:
+    desk.submit()
+    desk.scene.intake()
+    desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest(wrong="output[3] is 1.5, expected 1"))
+    *_, board, end = desk.call("watch", "1", "--json", code=1)
+    assert (board["state"], board["result"]["message"]) == ("not accepted", "output[3] is 1.5, expected 1")
+    assert end["exit_code"] == 1
+    mallory = desk.world.add_user("mallory")
+    pull = desk.world.open_pull(mallory, {path_of("alice"): SOURCE})
+    desk.scene.intake()
+    refused, end = desk.call("watch", str(pull.number), "--json", code=2)
+    assert "your login is `mallory`" in refused["reason"] and end["boards"] == []
+
+
+def test_every_stage_is_seen(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.submit()
+    token = desk.world.personal_token(desk.scene.alice).value
+
+    def stages() -> list[Stage]:
+        with connect(desk.world.repository, token) as github:
+            return [board.stage for board in look(github, 1).boards]
+
+    assert stages() == []
+    desk.scene.intake()
+    assert stages() == [Stage.QUEUED]
+    (waiting,) = desk.scene.waiting()
+    desk.scene.resolve(waiting)
+    assert stages() == [Stage.RUNNING]
+    desk.scene.judge(waiting, desk.scene.honest())
+    desk.scene.report(waiting)
+    assert stages() == [Stage.ACCEPTED]
+
+
+# What goes wrong.
+
+
+def refused(desk: Desk, *options: str) -> str:
+    """A submission that opens nothing; what is said."""
+    desk.submit(*options, code=2)
+    assert not desk.pulls
+    return desk.said
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        (b"def kernel(data): return data\n", [], "custom_kernel"),
+        (b"def custom_kernel(data):\n    return 1 +\n", [], "submission.py:2: SyntaxError"),
+        (SOURCE, ["--gpu", "H10"], "No machine here is a 'H10'. Its boards: 'CPU'."),
+        (b"#!POPCORN gpus CPU\n" + SOURCE, ["--gpu", "H100"], "the file's own directive says CPU"),
+        (b"#!POPCORN leaderboard matmul\n" + SOURCE, [], "--task says 'vectoradd'"),
+        (b"# \xe2\x80\xae\n" + SOURCE, [], "invisible character"),
+        (b"#" * 300_000 + b"\n" + SOURCE, [], "256 KiB"),
+        ((TASK / "template.py").read_bytes(), ["--repo", "acme/nothing"], "there is no repository acme/nothing"),
+    ],
+)  # fmt: skip
+def test_what_would_be_refused_is_said_before_anything_is_sent(desk: Desk, source, options, message) -> None:
+    desk.file.write_bytes(source)
+    assert message in refused(desk, *options)
+    assert not desk.world.forks and not [one for one in desk.scene.server.log if one.method != "GET"]
+
+
+def test_a_file_that_fails_its_tests_here_is_not_submitted(desk: Desk, capsys) -> None:
+    desk.file.write_bytes(b"def custom_kernel(data):\n    return data[0]\n")
+    words = ["submit", str(desk.file), "--task", "vectoradd", "--sandbox", "none", "--json", "--no-wait"]
+    (tested,) = desk.call(*words, code=1)
+    assert (tested["event"], tested["verdict"]) == ("tested", "WA") and tested["message"]
+    assert not desk.pulls
+
+
+def test_an_old_clone_is_told_to_pull(desk: Desk) -> None:
+    desk.world.commit({"tasks/vectoradd/task.yml": "title: Changed\n"})
+    desk.call("submit", str(desk.file), "--task", "vectoradd", "--json", code=2)
+    assert "task.yml" in desk.said and "`git pull`" in desk.said and not desk.pulls
+
+
+def test_a_competition_without_the_task_says_so(desk: Desk) -> None:
+    desk.file.write_bytes(b"#!POPCORN leaderboard matmul\n" + SOURCE)
+    desk.call("submit", str(desk.file), "--no-test", "--json", code=2)
+    assert "the competition has no task matmul" in desk.said
+
+
+def test_a_closed_task_takes_drafts_only(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.task.Task.is_open", lambda task, now: False)
+    assert "--draft has it tested" in refused(desk)
+    assert desk.submit("--draft")[0]["draft"]
+
+
+def test_without_a_token_the_way_to_one_is_named(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GH_TOKEN")
+    monkeypatch.delenv("GITHUB_TOKEN", raising=False)
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert "no token: sign in with `gh auth login`" in refused(desk)
+    monkeypatch.setenv("GH_TOKEN", "ghp_wrong")
+    assert "GitHub does not take this token" in refused(desk)
+
+
+@pytest.mark.parametrize("request_", ["POST */forks", "POST */git/blobs", "POST */git/refs", "POST */pulls"])
+def test_a_token_without_the_right_scope_is_told_which(desk: Desk, request_: str) -> None:
+    desk.scene.server.fail(request_, Failure(status=403))
+    said = refused(desk)
+    assert "gh auth refresh --scopes repo,workflow" in said and "ghp_" not in said
+
+
+def test_a_fork_that_went_its_own_way_is_told_how_to_mend_it(desk: Desk) -> None:
+    desk.world.add_fork(desk.scene.alice)
+    own = desk.world.git.commit({"mine.txt": "x"}, parent=desk.world.git.find_commit("main"))
+    desk.world.git.set_ref("refs/forks/alice/main", own)
+    desk.world.commit({"README.md": "Changed meanwhile."})
+    assert "Sync fork → Discard commits" in refused(desk)
+
+
+WRITES = [
+    "POST */forks",
+    "POST */merge-upstream",
+    "POST */git/blobs",
+    "POST */git/trees",
+    "POST */git/commits",
+    "POST */git/refs",
+    "POST */pulls",
+]
+
+
+@pytest.mark.parametrize(
+    ("request_", "is_done"), [*((one, False) for one in WRITES[::2]), *((one, True) for one in WRITES[1::2])]
+)
+def test_a_network_that_drops_costs_one_message_and_the_next_try_goes_on(
+    desk: Desk, request_: str, is_done: bool
+) -> None:
+    desk.scene.server.fail(request_, Failure(way=Way.RESET, is_done=is_done))
+    desk.submit(code=3)
+    assert "try again" in desk.said
+    desk.submit()
+    assert len(desk.pulls) == 1 and desk.world.git.read(desk.pulls[0].head_sha, path_of("alice")) == SOURCE
+
+
+def test_watching_outlives_an_outage_and_tells_it_once(desk: Desk) -> None:
+    desk.submit()
+    desk.scene.intake()
+    desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest())
+    desk.scene.server.fail("GET */comments", Failure(way=Way.HTML), times=2)
+    told = desk.call("watch", "1", "--json", "--every", "0.1")
+    assert told[-1]["exit_code"] == 0 and desk.said.count("trying again") == 1
+
+
+def test_nothing_to_watch_names_the_next_command(desk: Desk) -> None:
+    desk.call("watch", code=2)
+    assert "has no open pull request" in desk.said and "`pullrank submit`" in desk.said
+    desk.call("watch", "77", code=2)
+    assert "404" in desk.said
+
+
+def test_a_refusal_of_an_older_commit_is_none_of_this_one(desk: Desk) -> None:
+    pull = desk.world.open_pull(
+        desk.scene.alice, {path_of("alice"): b"def kernel(data): pass\n"}, branch="pullrank/vectoradd"
+    )
+    desk.world.add_fork(desk.scene.alice)
+    desk.scene.intake()
+    assert "custom_kernel" in desk.scene.comment(pull.number)
+    told: list[dict[str, Any]] = []
+    words = ["submit", str(desk.file), *QUICK]
+    handing_in = Thread(target=lambda: told.extend(desk.call(*words)))
+    handing_in.start()
+    while not any(event.payload.get("action") == "synchronize" for event in desk.scene.events):
+        assert handing_in.is_alive()
+    desk.scene.intake()
+    desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest())
+    handing_in.join(30)
+    assert told[-1]["exit_code"] == 0, told
+
+
+# Pure.
+
+
+def test_a_blob_has_gits_own_name() -> None:
+    assert blob_sha(b"hello\n") == "ce013625030ba8dba906f756967f9e9ca394464a"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "no fence", "```json\n{\n```", "```json\n[1]\n```", "```json\n" + "[" * 100_000 + "\n```"]
+)
+def test_a_check_run_without_facts_has_none(text: str) -> None:
+    assert read_result(text) is None
+
+
+def test_the_result_of_a_check_run_is_read() -> None:
+    assert read_result('Words.\n```json\n{"verdict": "AC"}\n```\n') == {"verdict": "AC"}
+    assert re.fullmatch("[a-z ]+", Stage.REJECTED)
