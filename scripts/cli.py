@@ -30,6 +30,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": ("scripts.demo:demo", "Run a whole competition on this machine and show its leaderboard."),
     "doctor": ("scripts.doctor:doctor", "Say what this machine can do, and how to get what is missing."),
     "gpus": ("scripts.gpus:gpus", "List the GPUs whose peaks are known, and which boards have them."),
+    "init": (
+        "scripts.tasks.init:init",
+        "Make a folder to work in: a template, the task's files for reading, AGENTS.md.",
+    ),
     "tasks": ("scripts.tasks.tools:tasks", "List the tasks and their boards."),
     "board": ("scripts.boards.tools:board", "Show the standings of one board."),
     "mine": ("scripts.boards.tools:mine", "Show where somebody stands, and what is ahead of them."),

@@ -16,7 +16,7 @@ from scripts.setup.settings import settings_for
 
 ROOT = Path(__file__).parent.parent
 GUIDES = sorted((ROOT / "site" / "pages").glob("*.md"))
-DOCUMENTS = [ROOT / "README.md", ROOT / ".github" / "runner" / "README.md", *GUIDES]
+DOCUMENTS = [ROOT / "README.md", ROOT / "AGENTS.md", ROOT / ".github" / "runner" / "README.md", *GUIDES]
 ORGANISERS = (ROOT / "site" / "pages" / "organisers.md").read_text()
 PARTICIPANTS = (ROOT / "site" / "pages" / "participants.md").read_text()
 

@@ -71,7 +71,7 @@ def template(name: str, language: str | None, out: Path | None, folder: Path) ->
 
     Example: pullrank task template vectoradd --out submission.py
     """
-    text = _template(require_task(name, folder), language).read_text("utf-8")
+    text = template_of(require_task(name, folder), language).read_text("utf-8")
     if out is None:
         click.echo(text, nl=False)
         return
@@ -80,7 +80,8 @@ def template(name: str, language: str | None, out: Path | None, folder: Path) ->
     click.echo(f"{out}: try it with `pullrank test {out} --task {name}`")
 
 
-def _template(task: Task, language: str | None) -> Path:
+def template_of(task: Task, language: str | None) -> Path:
+    """The file of a task's template."""
     if not task.templates:
         raise TaskError(f"{task.name} has no template; its examples/accepted/ show what a submission looks like")
     by_name = {known.casefold(): path for known, path in task.templates.items()}
@@ -103,7 +104,7 @@ def files(name: str, file: str | None, folder: Path, as_json: bool) -> None:
     Example: pullrank task files vectoradd reference.py
     """
     task = require_task(name, folder)
-    listed = _listed(task)
+    listed = files_of(task)
     if file:
         if file not in listed:
             near = did_you_mean(file, listed) or f"; see: pullrank task files {name}"
@@ -118,7 +119,7 @@ def files(name: str, file: str | None, folder: Path, as_json: bool) -> None:
         console().print(made)
 
 
-def _listed(task: Task) -> dict[str, tuple[str, bytes]]:
+def files_of(task: Task) -> dict[str, tuple[str, bytes]]:
     """Every file of a task, by the name that it is asked for with: what it is, and its content."""
     roles = {
         name: ("the reference; players never see it" if name == "reference.py" else "beside every submission", text)

@@ -6,6 +6,8 @@ new                                  new          from nothing
 import                               importing    from KernelBot's layout
 diff                                 diff         what a change would reset
 archive                              archive      the end of a board
+
+`pullrank init` is in `init`.
 """
 
 from __future__ import annotations

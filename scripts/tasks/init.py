@@ -1,0 +1,69 @@
+"""`pullrank init TASK`: a folder to work in, made from this clone alone.
+
+TASK/
+  submission.py (.cu)    the template, which is right and slow
+  AGENTS.md              the rules, the loop, limits, exit codes
+  task/                  statement, reference, cases, examples: for reading, and never submitted
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import click
+
+from harness.errors import TaskError
+from harness.submission import read_directives
+from harness.task import Task
+from scripts.repository import ROOT, require_task
+from scripts.tasks.show import files_of, in_tasks, template_of
+
+
+@click.command("init")
+@click.argument("name", metavar="TASK")
+@click.option("--language", help="Which template, as `task show` names them. Default: the first.")
+@click.option("--out", type=click.Path(path_type=Path), help="The new folder. Default: one named after the task.")
+@in_tasks
+def init(name: str, language: str | None, out: Path | None, folder: Path) -> None:
+    """Make a folder to work in: a template, the task's files for reading, AGENTS.md.
+
+    Example: pullrank init vectoradd --out work
+    """
+    task = require_task(name, folder)
+    made = make_folder(task, out or Path(task.name), language)
+    file = made / task.submission_name
+    click.echo(f"{made}/ is ready. Edit {file}, then: pullrank test {file}")
+
+
+def make_folder(task: Task, out: Path, language: str | None) -> Path:
+    """The folder, whole or not at all.
+
+    Raises:
+        TaskError: it is there already, or the task has no such template.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise TaskError(f"{out} is there already; name a new folder with --out, or take it away first")
+    contents = _contents(task, language)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=out.parent) as workshop:
+        folder = Path(workshop) / "folder"
+        for where, content in contents.items():
+            (folder / where).parent.mkdir(parents=True, exist_ok=True)
+            (folder / where).write_bytes(content)
+        folder.rename(out)
+    return out
+
+
+def _contents(task: Task, language: str | None) -> dict[str, bytes]:
+    reading = {f"task/{where}": text for where, (_, text) in files_of(task).items()}
+    start = _directed(template_of(task, language).read_text("utf-8"), task)
+    return {**reading, "AGENTS.md": (ROOT / "AGENTS.md").read_bytes(), task.submission_name: start.encode()}
+
+
+def _directed(template: str, task: Task) -> str:
+    """With a first line that says which task it is for, so that no later command has to be told."""
+    if read_directives(template, task.submission_name).leaderboard:
+        return template
+    mark = "//" if task.submission_name.endswith(".cu") else "#"
+    return f"{mark}!POPCORN leaderboard {task.name}\n{template}"

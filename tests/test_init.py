@@ -1,0 +1,87 @@
+"""`pullrank init`, and AGENTS.md: what they say is so, and an agent that knows no more gets to a judged file."""
+
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.fields import Mode
+from harness.judgement import Judgement
+from harness.verdict import Verdict
+from scripts.bot.check_report import facts_as_text
+from scripts.cli import run
+from scripts.settings import SETTINGS, load_settings
+from scripts.submit.follow import BoardNews, Stage, read_result
+from tests.competition import ROOT, judgement_of
+
+AGENTS = (ROOT / "AGENTS.md").read_text()
+
+
+def test_a_folder_holds_all_that_is_needed_and_its_file_is_accepted(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["init", "vectoradd"]) == 0
+    assert "pullrank test vectoradd/submission.py" in capsys.readouterr().out
+    found = {path.relative_to("vectoradd").as_posix() for path in Path("vectoradd").rglob("*") if path.is_file()}
+    assert {"submission.py", "AGENTS.md", "task/task.yml", "task/reference.py", "task/task.py"} <= found
+    assert run(["test", "vectoradd/submission.py", "--sandbox", "none", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == "AC"
+
+
+@pytest.mark.parametrize("task", [path.parent.name for path in sorted(ROOT.glob("tasks/*/task.yml"))])
+def test_every_task_has_such_a_folder_and_its_file_says_what_it_is_for(task: str, tmp_path: Path) -> None:
+    out = tmp_path / "work"
+    assert run(["init", task, "--out", str(out)]) == 0
+    (file,) = out.glob("submission.*")
+    assert re.match(rf"(#|//)!POPCORN leaderboard {task}\n", file.read_text())
+
+
+def test_nothing_is_written_over_and_nothing_half(tmp_path: Path, capsys) -> None:
+    (tmp_path / "mine").write_text("x")
+    assert run(["init", "vectoradd", "--out", str(tmp_path)]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert run(["init", "vectoradd", "--out", str(tmp_path / "new"), "--language", "Pyton"]) == 2
+    assert "did you mean 'Python'" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+# What AGENTS.md says.
+
+
+def table_under(heading: str) -> list[str]:
+    """The first column of the table below some words."""
+    text = AGENTS.partition(heading)[2]
+    rows = re.findall(r"^\| (.+?) \|", text.partition("\n\n## ")[0], re.MULTILINE)
+    return rows[1:]
+
+
+def test_it_names_every_verdict_every_exit_code_and_every_state() -> None:
+    assert [verdict for verdict in Verdict if f"`{verdict.value}`" not in AGENTS] == []
+    assert table_under("## Exit codes") == ["0", "1", "2", "3", "130"]
+    assert [stage for stage in Stage if f"`{stage.value}`" not in AGENTS] == []
+    board = BoardNews(gpu="CPU", mode="ranked", stage=Stage.QUEUED, summary="")
+    assert {"gpu", "mode", "state", "rank", "of", "place", "result"} <= board.facts.keys()
+
+
+def judgement() -> tuple[Judgement, Any]:
+    facts = {"task": "vectoradd", "gpu": "CPU", "mode": Mode.RANKED, "login": "ada", "user_id": 7, "digest": "0" * 64}
+    request = SimpleNamespace(**facts, id="12-0a1b2c3d4e5f-CPU-ranked-1", pull_request=12, head_sha="0" * 40)
+    return judgement_of(request, "https://github.com/run"), request  # type: ignore[arg-type]
+
+
+def test_it_names_every_key_of_a_check_runs_json() -> None:
+    result = read_result(facts_as_text(*judgement()))
+    assert result
+    named = re.findall(r"`(\w+)`", " ".join(table_under("`result` is the JSON of the board's check run")))
+    assert named == list(result)
+    case = AGENTS.partition("| `cases`, `cases_in_all` |")[2].partition("\n")[0]
+    assert {key for one in result["cases"] for key in one} <= set(re.findall(r"`(\w+)`", case))
+
+
+def test_it_names_the_quotas_that_are_shipped() -> None:
+    limits = load_settings(ROOT / SETTINGS).limits
+    words = " ".join(AGENTS.split())
+    assert f"{limits.judgings_per_day} judgings, {limits.ranked_per_day} of them ranked" in words
+    assert f"{limits.minutes_per_day} minutes" in words and f"{limits.pending} at once, {limits.file_kib} KiB" in words
