@@ -32,7 +32,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "gpus": ("scripts.gpus:gpus", "List the GPUs whose peaks are known, and which boards have them."),
     "init": (
         "scripts.tasks.init:init",
-        "Make a folder to work in: a template, the task's files for reading, AGENTS.md.",
+        "Make a folder to work in: a template, the task's files for reading, a page for agents.",
     ),
     "tasks": ("scripts.tasks.tools:tasks", "List the tasks and their boards."),
     "board": ("scripts.boards.tools:board", "Show the standings of one board."),

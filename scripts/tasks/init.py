@@ -26,7 +26,7 @@ from scripts.tasks.show import files_of, in_tasks, template_of
 @click.option("--out", type=click.Path(path_type=Path), help="The new folder. Default: one named after the task.")
 @in_tasks
 def init(name: str, language: str | None, out: Path | None, folder: Path) -> None:
-    """Make a folder to work in: a template, the task's files for reading, AGENTS.md.
+    """Make a folder to work in: a template, the task's files for reading, a page for agents.
 
     Example: pullrank init vectoradd --out work
     """
