@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness import walls
+from harness.gpu_nodes import Shown
 
 _PLAYER_UID = 65534
 _ENCLOSED_BYTES = 4 << 30
@@ -34,15 +35,22 @@ ENVIRONMENT = {
     "NUMBA_CACHE_DIR": "/cache/numba",
     "XDG_CACHE_HOME": "/cache/xdg",
     "PULLRANK_BUILD": "/cache/build",
-    # The only boards that are judged behind these walls are CPU boards, for which Triton has no compiler: there its
-    # programs are interpreted.  Said here and not by each file, so that one and the same file is compiled on a GPU.
-    "TRITON_INTERPRET": "1",
     # glibc gives freed memory back by thresholds that move with what was freed last: one and the same kernel took 1.4
     # or 6 ms, by the number of the call.  Fixed, and as high as they go, a player warms up once and stays warm.
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
     "MALLOC_TOP_PAD_": str(64 << 20),
 }
+
+
+INTERPRETED = {"TRITON_INTERPRET": "1"}
+"""On CPU boards, for which Triton has no compiler.  Said here and not by each file, so that one and the same file is
+compiled on a GPU."""
+
+
+def environment_of(gpu: Shown | None) -> dict[str, str]:
+    """The variables that a player finds, on a CPU or with a GPU."""
+    return ENVIRONMENT | (dict(gpu.environment) if gpu else INTERPRETED)
 
 
 def remedy() -> str:
@@ -53,9 +61,12 @@ def remedy() -> str:
     return "; in a container, user namespaces and mounts must be allowed (say, --security-opt seccomp=unconfined)"
 
 
-def command(stage: Path, program: list[str], shown: Sequence[str] = ()) -> list[str]:
-    """`program` behind bubblewrap's walls; as another user where we are root.  `shown` are further folders to see."""
-    return _as_nobody(stage, lambda libraries: _walls(stage, libraries, shown, program))
+def command(stage: Path, program: list[str], shown: Sequence[str] = (), gpu: Shown | None = None) -> list[str]:
+    """`program` behind bubblewrap's walls; as another user where we are root.
+
+    `shown` are further folders to see; `gpu` is what to see of one.
+    """
+    return _as_nobody(stage, lambda libraries: _walls(stage, libraries, shown, gpu, program))
 
 
 def enclosing_command(stage: Path, shown: Path, program: list[str]) -> list[str]:
@@ -110,7 +121,14 @@ def library_folders() -> list[str]:
 
 
 def _outer_walls(shown: Path, libraries: dict[str, str], program: list[str]) -> list[str]:
-    arguments = [*_namespaces("check"), "--size", str(_ENCLOSED_BYTES), "--tmpfs", "/tmp", *_system()]
+    arguments = [
+        *_namespaces("check", environment_of(None)),
+        "--size",
+        str(_ENCLOSED_BYTES),
+        "--tmpfs",
+        "/tmp",
+        *_system(),
+    ]
     # Owned by this sandbox alone: the player's walls want to mount the like of it.
     arguments += ["--size", str(_ENCLOSED_BYTES), "--tmpfs", "/dev/shm"]
     for path, source in libraries.items():
@@ -118,12 +136,15 @@ def _outer_walls(shown: Path, libraries: dict[str, str], program: list[str]) -> 
     return [*arguments, "--ro-bind", str(shown), str(shown), "--remount-ro", "/", "--chdir", "/tmp", "--", *program]
 
 
-def _walls(stage: Path, libraries: dict[str, str], shown: Sequence[str], program: list[str]) -> list[str]:
-    arguments = _namespaces("player")
+def _walls(
+    stage: Path, libraries: dict[str, str], shown: Sequence[str], gpu: Shown | None, program: list[str]
+) -> list[str]:
+    arguments = _namespaces("player", environment_of(gpu))
     # For the warm parent alone, in its own user namespace: to build each player's inner walls.
     for capability in ("CAP_SYS_ADMIN", "CAP_SETPCAP", "CAP_DAC_OVERRIDE"):
         arguments += ["--cap-add", capability]
     arguments += _system()
+    arguments += _gpu(gpu) if gpu else []
     for folder in ("/dev/shm", "/tmp", "/entry", "/cache", "/upper", walls.CACHES):
         arguments += ["--dir", folder]
     inside = places(list(libraries))
@@ -137,11 +158,17 @@ def _walls(stage: Path, libraries: dict[str, str], shown: Sequence[str], program
     return [*arguments, "--remount-ro", "/", "--chdir", "/", "--", *program]
 
 
-def _namespaces(hostname: str) -> list[str]:
+def _gpu(gpu: Shown) -> list[str]:
+    """One GPU's nodes, and the driver's folders where /usr does not hold them."""
+    nodes = [part for node in gpu.nodes for part in ("--dev-bind", node, node)]
+    return nodes + [part for folder in gpu.folders for part in ("--ro-bind-try", folder, folder)]
+
+
+def _namespaces(hostname: str, environment: dict[str, str]) -> list[str]:
     """All of its own; no network, no environment but ours."""
     arguments = ["bwrap", "--unshare-all", "--unshare-user", "--uid", str(_PLAYER_UID), "--gid", str(_PLAYER_UID)]
     arguments += ["--hostname", hostname, "--die-with-parent", "--new-session", "--clearenv"]
-    for name, value in ENVIRONMENT.items():
+    for name, value in environment.items():
         arguments += ["--setenv", name, value]
     return arguments
 

@@ -32,6 +32,8 @@ from harness import bubblewrap, cgroup, freezer, leftovers, seccomp, walls
 from harness.compile import Recipe
 from harness.devices.device import CPU, Device
 from harness.errors import JudgeError
+from harness.gpu_nodes import Shown, assigned, find_gpus, shown_of
+from harness.gpu_nodes import find_faults as find_gpu_faults
 from harness.health import Health
 from harness.seat import Player, receive_signed, socket_pair
 
@@ -88,6 +90,24 @@ def find_faults() -> list[str]:
         return [f"the walls don't stand here: {error}{bubblewrap.remedy()}"]
 
 
+def gpu_walls(device: Device) -> Shown | None:
+    """What players see of this machine's GPU; None for a device that is none.
+
+    Raises:
+        JudgeError: there is no GPU here, or players could not use it.
+    """
+    if not device.is_gpu:
+        return None
+    if not (gpu := assigned(find_gpus(), os.environ)):
+        raise JudgeError(
+            "this machine shows no GPU: neither /dev/nvidia0 nor /dev/kfd with a render node is there, or "
+            "CUDA_VISIBLE_DEVICES names none of them; load the driver, or give the container its devices"
+        )
+    if faults := find_gpu_faults(gpu):
+        raise JudgeError("; ".join(faults))
+    return shown_of(gpu)
+
+
 def choose_kind(wanted: str) -> Kind:
     """`auto` is bubblewrap.  Raises JudgeError where it can't be had: walls are never left out silently."""
     if wanted == "none":
@@ -116,6 +136,7 @@ class Sandbox:
     ) -> None:
         self.kind = kind
         self.device = device
+        self._gpu = gpu_walls(device)
         self._shown = shown
         self._warm = warm
         self._use_cgroup = use_cgroup
@@ -196,12 +217,15 @@ class Sandbox:
         python = [sys.executable, "-IB", "-c", start, json.dumps(options)]
         environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
         if not walled:
-            environment |= bubblewrap.ENVIRONMENT | {"PATH": environment["PATH"], "HOME": str(stage / "tmp")}
+            environment |= bubblewrap.environment_of(self._gpu) | {
+                "PATH": environment["PATH"],
+                "HOME": str(stage / "tmp"),
+            }
             environment |= {key: value.replace("/cache", str(stage / "tmp")) for key, value in environment.items()}
             environment["TMPDIR"] = str(stage / "tmp")
         self._errors = self._cleanup.enter_context(tempfile.TemporaryFile())
         self._warm_parent = subprocess.Popen(
-            bubblewrap.command(stage, python, self._shown) if walled else python,
+            bubblewrap.command(stage, python, self._shown, self._gpu) if walled else python,
             stdin=subprocess.DEVNULL,
             stdout=self._errors,
             stderr=self._errors,

@@ -78,7 +78,7 @@ def examine() -> list[Finding]:
     findings = [_python(), _torch()]
     if findings[-1].state is State.OK:
         findings += [_walls(), *_cgroups()]
-    return [*findings, _user(), _cores(), *_quiet(), *map(_compiler, _COMPILERS), _gpu(), _browser()]
+    return [*findings, _user(), _cores(), *_quiet(), *map(_compiler, _COMPILERS), *_gpus(), _browser()]
 
 
 def _print(findings: list[Finding]) -> None:
@@ -234,12 +234,34 @@ def _compiler(name: str) -> Finding:
     return Finding(name=name, state=State.OK, detail=_first_line_with_digits([path, "--version"]) or path)
 
 
-def _gpu() -> Finding:
-    if shutil.which("nvidia-smi"):
-        names = _output(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]).splitlines()
-        if names:
-            return Finding(name="GPU", state=State.OK, detail=", ".join(names))
-    return Finding(name="GPU", state=State.OPTIONAL, detail="none found", remedy="CPU boards need none")
+def _gpus() -> Iterator[Finding]:
+    """What of a GPU is here, from the nodes that players need to what torch makes of it."""
+    from harness.gpu_nodes import assigned, find_driver_library, find_faults, find_gpus
+
+    gpus = find_gpus()
+    gpu = assigned(gpus, os.environ)
+    if not gpu:
+        detail = f"none of {len(gpus)} is the one that CUDA_VISIBLE_DEVICES names" if gpus else "none found"
+        yield Finding(name="GPU", state=State.OPTIONAL, detail=detail, remedy="CPU boards need none")
+        return
+    library = f", driver in /{find_driver_library()}" if find_driver_library() else ""
+    faults = find_faults(gpu)
+    yield Finding(
+        name="GPU",
+        state=State.LIMITED if faults else State.OK,
+        detail=f"{gpu.vendor} at {gpu.node}, {gpu.id or 'without an id'}{library}; {len(gpus)} in all",
+        remedy="; ".join(faults),
+    )
+    yield _cuda()
+
+
+def _cuda() -> Finding:
+    """In a process of its own: a torch for GPUs takes seconds, and this one may be needed without."""
+    code = "import torch; print(torch.cuda.get_device_name(0))"
+    if name := _output([sys.executable, "-c", code], seconds=120):
+        return Finding(name="torch's GPU", state=State.OK, detail=name)
+    remedy = "a torch that is built for this GPU's driver; `python -c 'import torch; torch.cuda.init()'` says why"
+    return Finding(name="torch's GPU", state=State.LIMITED, detail="torch finds none: CPU boards only", remedy=remedy)
 
 
 def _browser() -> Finding:
@@ -255,10 +277,10 @@ def _first_line_with_digits(command: list[str]) -> str:
     return next((line for line in reversed(lines) if "release" in line), next(iter(lines), ""))
 
 
-def _output(command: list[str]) -> str:
+def _output(command: list[str], seconds: float = 10) -> str:
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL, check=False
+            command, capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

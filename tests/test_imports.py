@@ -33,7 +33,7 @@ INSIDE_FUNCTIONS = {
     "scripts.local": {"judge"},
     "scripts.tasks.check": {"probes", "rehearsal", "sandbox"},
     # What looks at the machine and at the judge's parts.
-    "scripts.doctor": {"cgroup", "devices.cpu", "freezer", "machine", "protocol", "sandbox", "seat"},
+    "scripts.doctor": {"cgroup", "devices.cpu", "freezer", "gpu_nodes", "machine", "protocol", "sandbox", "seat"},
     "scripts.bench.timing": {"clock", "duel", "judge", "machine", "reference", "referee"},
     "scripts.bench.judge": {"clock", "devices.cpu", "judge", "reference", "referee", "sandbox"},
 }
@@ -57,7 +57,7 @@ PLAYER_SIDE = {"awake", "inside", "library", "player", "protocol", "seccomp", "w
 
 LAYERS = (
     {"awake", "errors", "verdict", "stats", "seccomp"},
-    TORCH_FREE | {"alibi", "compile", "devices.device", "inside", "progress", "protocol", "walls"},
+    TORCH_FREE | {"alibi", "compile", "devices.device", "gpu_nodes", "inside", "progress", "protocol", "walls"},
     {"library"},
     {
         "player",

@@ -144,7 +144,7 @@ def test_the_board_says_which_device():
 
 @pytest.mark.skipif("__import__('torch').cuda.is_available()", reason="there is a GPU here")
 def test_where_torch_finds_no_gpu_the_machine_is_at_fault_and_told_what_to_do():
-    with pytest.raises(JudgeError, match=r"is built for CPUs only|finds no GPU"):
+    with pytest.raises(JudgeError, match="this machine shows no GPU"):
         judge(replace(BOARD, gpu="H100"), submission(GOOD), Mode.TEST)
 
 

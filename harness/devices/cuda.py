@@ -7,12 +7,14 @@ and with every vendor.  What the player does with its device is in `inside`.  RO
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 
 import torch
 
 from harness.devices import cpu
 from harness.errors import JudgeError
+from harness.gpu_nodes import assigned, find_gpus
 
 
 @contextlib.contextmanager
@@ -22,10 +24,17 @@ def prepared() -> Iterator[None]:
     Raises:
         JudgeError: torch finds no GPU, or cannot compute on it.
     """
+    _see_one_gpu()
     if trouble := _find_absence() or find_trouble():
         raise JudgeError(trouble)
     with cpu.prepared():
         yield
+
+
+def _see_one_gpu() -> None:
+    """The players' GPU is the referee's, too.  Until torch has looked for GPUs, its libraries heed these variables."""
+    if (gpu := assigned(find_gpus(), os.environ)) and gpu.id:
+        os.environ["ROCR_VISIBLE_DEVICES" if gpu.vendor == "amd" else "CUDA_VISIBLE_DEVICES"] = gpu.id
 
 
 def find_trouble() -> str:

@@ -1,0 +1,136 @@
+"""Which of a machine's GPUs is judged on, and what a player behind walls must see of it: pure, from folders alone.
+
+    NVIDIA   /dev/nvidia0  nvidiactl  nvidia-uvm       /proc/driver/nvidia/gpus/<bus>/information: minor, UUID
+    AMD      /dev/kfd  /dev/dri/renderD128             /sys/class/kfd/kfd/topology/nodes/<n>/properties: minor, id
+
+Only the assigned GPU's own node is bound, so that all others do not exist in there.  Assigned is the first that
+CUDA_VISIBLE_DEVICES (ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES) of the judge names, by number or by id, else the first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+_NVIDIA = "proc/driver/nvidia/gpus"
+_AMD = "sys/class/kfd/kfd/topology/nodes"
+_AMD_SYSTEM = ("/sys/class/kfd", "/sys/class/drm", "/sys/bus/pci", "/sys/devices")
+"""Where ROCm looks for its devices; read-only inside."""
+_FOUND_ANYWAY = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib")
+"""Where the loader looks without being told."""
+_DRIVER_FOLDERS = ("usr/local/nvidia/lib64", "usr/local/nvidia/lib", "usr/lib/wsl/lib", "run/opengl-driver/lib")
+"""Where containers, WSL and NixOS have the driver's libraries."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpu:
+    """One GPU as the machine's folders show it; `id` is what its vendor's library calls it, "" if nothing says."""
+
+    vendor: Literal["nvidia", "amd"]
+    node: str
+    id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What the walls let through: nodes to bind, folders to bind read-only, variables to set."""
+
+    nodes: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def find_gpus(root: Path = Path("/")) -> list[Gpu]:
+    """All GPUs of a machine, in the order of their bus."""
+    return list(_nvidia(root)) or list(_amd(root))
+
+
+def _nvidia(root: Path) -> Iterator[Gpu]:
+    """As the driver lists them; by their nodes alone where a container hides that."""
+    listed = sorted((root / _NVIDIA).glob("*/information"))
+    if not listed:
+        nodes = (path.name for path in (root / "dev").glob("nvidia*"))
+        for node in sorted((name for name in nodes if re.fullmatch(r"nvidia\d+", name)), key=_number):
+            yield Gpu(vendor="nvidia", node=f"/dev/{node}")
+        return
+    for path in listed:
+        facts = dict(re.findall(r"^([\w ]+?):[ \t]+(\S.*?)\s*$", path.read_text(), re.MULTILINE))
+        node = f"nvidia{facts.get('Device Minor', '')}"
+        if (root / "dev" / node).exists():
+            known = re.fullmatch(r"GPU-[0-9a-f-]{36}", facts.get("GPU UUID", ""))
+            yield Gpu(vendor="nvidia", node=f"/dev/{node}", id=known[0] if known else "")
+
+
+def _amd(root: Path) -> Iterator[Gpu]:
+    for folder in sorted((root / _AMD).glob("*"), key=lambda path: _number(path.name)):
+        facts = dict(re.findall(r"^(\w+) (\d+)$", _read(folder / "properties"), re.MULTILINE))
+        node = f"renderD{facts.get('drm_render_minor', '')}"
+        if facts.get("simd_count", "0") != "0" and (root / "dev/dri" / node).exists():
+            unique = int(facts.get("unique_id", "0"))
+            yield Gpu(vendor="amd", node=f"/dev/dri/{node}", id=f"GPU-{unique:016x}" if unique else "")
+
+
+def assigned(gpus: list[Gpu], environment: Mapping[str, str]) -> Gpu | None:
+    """The GPU that is judged on; None if there is none, or the variable names one that is not there."""
+    for name in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
+        if name in environment:
+            wanted = environment[name].split(",")[0].strip()
+            if wanted.isdecimal():
+                return gpus[int(wanted)] if int(wanted) < len(gpus) else None
+            return next((gpu for gpu in gpus if wanted and gpu.id.startswith(wanted)), None)
+    return gpus[0] if gpus else None
+
+
+def shown_of(gpu: Gpu, root: Path = Path("/")) -> Shown:
+    """What a player must see to use this GPU, and no other."""
+    if gpu.vendor == "amd":
+        rocm = tuple(sorted({str(path) for path in (root / "opt").glob("rocm*")})) if root == Path("/") else ()
+        environment = {"ROCR_VISIBLE_DEVICES": gpu.id or "0"}
+        return Shown(nodes=("/dev/kfd", gpu.node), folders=(*_AMD_SYSTEM, *rocm), environment=environment)
+    environment = {
+        "CUDA_VISIBLE_DEVICES": gpu.id or "0",  # the only one that can be opened in there
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_CACHE_PATH": "/cache/cuda",
+    }
+    library = find_driver_library(root)
+    folders: tuple[str, ...] = ()
+    if library and library not in _FOUND_ANYWAY:
+        environment["LD_LIBRARY_PATH"] = f"/{library}"
+        folders = () if library.startswith("usr/") else (f"/{library}",)
+    return Shown(nodes=("/dev/nvidiactl", "/dev/nvidia-uvm", gpu.node), folders=folders, environment=environment)
+
+
+def find_driver_library(root: Path = Path("/")) -> str:
+    """The folder of NVIDIA's libcuda.so.1, below `root`; "" if it is in none of those that we know."""
+    folders = (*_DRIVER_FOLDERS, *_FOUND_ANYWAY)
+    return next((folder for folder in folders if (root / folder / "libcuda.so.1").exists()), "")
+
+
+def find_faults(gpu: Gpu, root: Path = Path("/")) -> list[str]:
+    """What keeps a player from using this GPU, each with the way out; empty if nothing seen here does."""
+    faults = []
+    for node in shown_of(gpu, root).nodes:
+        path = root / node.lstrip("/")
+        if not path.exists():
+            remedy = "nvidia-modprobe -c 0 -u" if gpu.vendor == "nvidia" else "modprobe amdgpu"
+            faults.append(f"{node} is missing: {remedy}, or give the container this device")
+        elif path.stat().st_mode & 0o006 != 0o006:
+            faults.append(f"{node} is not open to all users, and players are started as nobody: chmod 666 {node}")
+    if gpu.vendor == "nvidia" and not find_driver_library(root):
+        faults.append("libcuda.so.1 is in no folder that is known here: install the driver's libraries below /usr/lib")
+    return faults
+
+
+def _number(name: str) -> int:
+    digits = re.search(r"\d+$", name)
+    return int(digits[0]) if digits else -1
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:  # of another user's
+        return ""

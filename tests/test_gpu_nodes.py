@@ -1,0 +1,159 @@
+"""What a player sees of a GPU: from trees of folders as machines have them to bubblewrap's arguments."""
+
+from pathlib import Path
+
+import pytest
+
+from harness import bubblewrap
+from harness.devices.device import CPU, CUDA
+from harness.errors import JudgeError
+from harness.gpu_nodes import Gpu, assigned, find_driver_library, find_faults, find_gpus, shown_of
+from harness.sandbox import gpu_walls
+
+INFORMATION = """Model: \t\t NVIDIA H100 80GB HBM3
+IRQ:   \t\t 18
+GPU UUID: \t {uuid}
+Bus Type: \t PCIe
+Bus Location: \t {bus}
+Device Minor: \t {minor}
+GPU Excluded:\t No
+"""
+UUIDS = [f"GPU-0a1b2c3d-0000-1111-2222-33333333333{n}" for n in range(3)]
+NVIDIA = ("nvidiactl", "nvidia-uvm", "nvidia-modeset", "nvidia0", "nvidia1", "nvidia10")
+
+
+def tree(root: Path, *files: str, texts: dict[str, str] | None = None) -> Path:
+    for name in (*files, *(texts or {})):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text((texts or {}).get(name, ""))
+        path.chmod(0o666)
+    return root
+
+
+def nvidia(root: Path, *, listed: bool = True, library: str = "usr/lib/x86_64-linux-gnu") -> Path:
+    """Three GPUs, whose numbers of nodes are in another order than their places on the bus."""
+    places = [("0000:01:00.0", 1), ("0000:41:00.0", 0), ("0000:c1:00.0", 10)]
+    texts = {
+        f"proc/driver/nvidia/gpus/{bus}/information": INFORMATION.format(uuid=uuid, bus=bus, minor=minor)
+        for (bus, minor), uuid in zip(places, UUIDS, strict=True)
+    }
+    nodes = [f"dev/{name}" for name in NVIDIA]
+    return tree(root, *nodes, f"{library}/libcuda.so.1", texts=texts if listed else {})
+
+
+def amd(root: Path) -> Path:
+    nodes = {
+        0: "cpu_cores_count 64\nsimd_count 0\ndrm_render_minor 0\nunique_id 0\n",
+        1: "simd_count 1216\ndrm_render_minor 129\nunique_id 81985529216486895\n",
+        2: "simd_count 1216\ndrm_render_minor 128\nunique_id 0\n",
+        10: "simd_count 1216\ndrm_render_minor 177\nunique_id 5\n",  # of another container: its node is not here
+    }
+    texts = {f"sys/class/kfd/kfd/topology/nodes/{n}/properties": text for n, text in nodes.items()}
+    return tree(root, "dev/kfd", "dev/dri/renderD128", "dev/dri/renderD129", "dev/dri/card0", texts=texts)
+
+
+def test_nvidias_gpus_come_in_the_order_of_their_bus_with_their_own_nodes(tmp_path: Path) -> None:
+    gpus = find_gpus(nvidia(tmp_path))
+    assert [(gpu.node, gpu.id) for gpu in gpus] == [
+        ("/dev/nvidia1", UUIDS[0]), ("/dev/nvidia0", UUIDS[1]), ("/dev/nvidia10", UUIDS[2]),
+    ]  # fmt: skip
+
+
+def test_where_the_driver_lists_nothing_the_nodes_tell(tmp_path: Path) -> None:
+    gpus = find_gpus(nvidia(tmp_path, listed=False))
+    assert [gpu.node for gpu in gpus] == ["/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia10"]
+    assert not any(gpu.id for gpu in gpus)
+
+
+def test_a_gpu_whose_node_is_not_here_is_somebody_elses(tmp_path: Path) -> None:
+    root = nvidia(tmp_path)
+    (root / "dev/nvidia1").unlink()
+    assert [gpu.id for gpu in find_gpus(root)] == UUIDS[1:]
+    assert [gpu.node for gpu in find_gpus(amd(tmp_path / "amd"))] == ["/dev/dri/renderD129", "/dev/dri/renderD128"]
+
+
+def test_a_uuid_that_the_driver_does_not_know_yet_is_none(tmp_path: Path) -> None:
+    text = INFORMATION.format(uuid="GPU-????????-????-????-????-????????????", bus="0000:01:00.0", minor=0)
+    root = tree(tmp_path, "dev/nvidia0", texts={"proc/driver/nvidia/gpus/0000:01:00.0/information": text})
+    assert find_gpus(root) == [Gpu(vendor="nvidia", node="/dev/nvidia0")]
+
+
+@pytest.mark.parametrize(
+    ("environment", "node"),
+    [
+        ({}, "/dev/nvidia1"),
+        ({"CUDA_VISIBLE_DEVICES": "2"}, "/dev/nvidia10"),
+        ({"CUDA_VISIBLE_DEVICES": "1,0"}, "/dev/nvidia0"),
+        ({"CUDA_VISIBLE_DEVICES": UUIDS[1]}, "/dev/nvidia0"),
+        ({"ROCR_VISIBLE_DEVICES": "1"}, "/dev/nvidia0"),
+        ({"CUDA_VISIBLE_DEVICES": "3"}, None),
+        ({"CUDA_VISIBLE_DEVICES": ""}, None),
+        ({"CUDA_VISIBLE_DEVICES": "-1"}, None),
+        ({"CUDA_VISIBLE_DEVICES": "MIG-1234"}, None),
+    ],
+)
+def test_the_assigned_gpu_is_the_first_that_the_variable_names(
+    tmp_path: Path, environment: dict[str, str], node: str | None
+) -> None:
+    found = assigned(find_gpus(nvidia(tmp_path)), environment)
+    assert (found.node if found else None) == node
+
+
+def test_only_the_assigned_gpus_nodes_reach_the_player(tmp_path: Path) -> None:
+    root = nvidia(tmp_path)
+    gpus = find_gpus(root)
+    words = " ".join(bubblewrap.command(tmp_path, ["true"], (), shown_of(gpus[2], root))).split()
+    bound = {words[n + 1] for n, word in enumerate(words) if word == "--dev-bind" and "nvidia" in words[n + 1]}
+    assert bound == {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia10"}
+    assert words[words.index("CUDA_VISIBLE_DEVICES") + 1] == UUIDS[2]
+    assert "TRITON_INTERPRET" not in words and "LD_LIBRARY_PATH" not in words
+
+
+def test_on_a_cpu_board_triton_is_interpreted_and_no_gpu_is_to_be_seen(tmp_path: Path) -> None:
+    line = " ".join(bubblewrap.command(tmp_path, ["true"]))
+    assert "--setenv TRITON_INTERPRET 1" in line
+    assert "nvidia" not in line and "/dev/kfd" not in line and "CUDA_VISIBLE_DEVICES" not in line
+
+
+@pytest.mark.parametrize(
+    ("library", "path", "folders"),
+    [
+        ("usr/lib/x86_64-linux-gnu", None, ()),
+        ("usr/local/nvidia/lib64", "/usr/local/nvidia/lib64", ()),
+        ("run/opengl-driver/lib", "/run/opengl-driver/lib", ("/run/opengl-driver/lib",)),
+    ],
+)
+def test_a_driver_in_an_unusual_folder_is_shown_and_found(
+    tmp_path: Path, library: str, path: str | None, folders: tuple[str, ...]
+) -> None:
+    root = nvidia(tmp_path, library=library)
+    shown = shown_of(find_gpus(root)[0], root)
+    assert find_driver_library(root) == library
+    assert (shown.environment.get("LD_LIBRARY_PATH"), shown.folders) == (path, folders)
+
+
+def test_amds_gpus_need_the_kernels_door_and_one_render_node(tmp_path: Path) -> None:
+    root = amd(tmp_path)
+    shown = shown_of(find_gpus(root)[0], root)
+    assert shown.nodes == ("/dev/kfd", "/dev/dri/renderD129")
+    assert shown.environment == {"ROCR_VISIBLE_DEVICES": "GPU-0123456789abcdef"}
+    assert "/sys/class/kfd" in shown.folders
+    assert not find_faults(find_gpus(root)[0], root)
+
+
+def test_what_a_player_could_not_use_is_said_with_the_way_out(tmp_path: Path) -> None:
+    root = nvidia(tmp_path, library="srv/elsewhere")
+    gpu = find_gpus(root)[0]
+    (root / "dev/nvidia-uvm").unlink()
+    (root / "dev/nvidia1").chmod(0o660)
+    faults = find_faults(gpu, root)
+    assert [fault.split()[0] for fault in faults] == ["/dev/nvidia-uvm", "/dev/nvidia1", "libcuda.so.1"]
+    assert "nvidia-modprobe -c 0 -u" in faults[0] and "chmod 666" in faults[1]
+
+
+@pytest.mark.skipif(bool(find_gpus()), reason="there is a GPU here")
+def test_a_machine_without_a_gpu_is_told_so_before_anything_is_judged() -> None:
+    assert gpu_walls(CPU) is None
+    with pytest.raises(JudgeError, match="this machine shows no GPU"):
+        gpu_walls(CUDA)
