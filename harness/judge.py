@@ -21,10 +21,12 @@ from harness.compile import recipe_of
 from harness.devices.device import Device, device_of
 from harness.errors import JudgeError, SubmissionError, TaskError
 from harness.fields import MAX_MESSAGE, CaseKind, Mode
-from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, SandboxInfo, SubmissionInfo
+from harness.gpu_facts import GpuFacts, read_gpu
+from harness.gpu_nodes import Gpu
+from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, SandboxInfo, SubmissionInfo, is_named
 from harness.progress import OnProgress, Progress
 from harness.provenance import harness_digest
-from harness.sandbox import Kind, Sandbox, choose_kind
+from harness.sandbox import Kind, Sandbox, choose_kind, require_gpu
 from harness.stats import DUEL_LOOKS
 from harness.submission import Champion, Submission
 from harness.task import METHOD, Board, Language
@@ -255,7 +257,7 @@ class _Frame:
         self.device = device or device_of(board.gpu)
         self.run_url = run_url
         self.started_at = datetime.now(UTC)
-        self.machine = machine.read_machine("cpu")
+        self.machine = machine.read_machine(_facts_of(require_gpu(), board) if self.device.is_gpu else None)
         self.kind = kind
         self.walls = SandboxInfo(kind=self.kind, stop="signals")
 
@@ -290,6 +292,26 @@ class _Frame:
             run_url=self.run_url,
             log=outcome.log,
         )
+
+
+def _facts_of(gpu: Gpu, board: Board) -> GpuFacts:
+    """What the GPU of this machine says of itself.
+
+    Raises:
+        JudgeError: nothing, or it is another than the board expects.
+    """
+    if not (facts := read_gpu(gpu)):
+        raise JudgeError(
+            f"the board {board.gpu} needs a GPU that says what it is: install nvidia-ml-py for the judge's Python, or "
+            "nvidia-smi (of AMD, rocminfo), and see that it answers"
+        )
+    expected = board.toolchain.device
+    if expected and not is_named(facts.name, expected):
+        raise JudgeError(
+            f"the board {board.gpu} expects {expected}, and this machine has {facts.name}: a board never mixes "
+            f"devices. Take this machine's label away, or correct `device` of gpus.{board.gpu} in .github/pullrank.yml"
+        )
+    return facts
 
 
 def _describe(submission: Submission) -> SubmissionInfo:

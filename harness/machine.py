@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+from harness.gpu_facts import GpuFacts
 from harness.judgement import Machine
 
 _QUIET = 0.1
@@ -20,20 +21,25 @@ _QUIET = 0.1
 _LISTEN_S = 0.2
 
 
-def read_machine(device: str) -> Machine:
-    """Facts of this machine, taken before anything is judged on it."""
+def read_machine(gpu: GpuFacts | None = None) -> Machine:
+    """Facts of this machine, and of its GPU if that is what is judged on, taken before anything is judged on it."""
     busy = busy_share()
     quiet = busy is None or busy <= _QUIET
+    notes = [] if quiet else [f"Other work kept {busy:.0%} of the cores busy when the judging began."]
+    notes += [note for note in (gpu.trouble, gpu.state) if note] if gpu else []
     return Machine(
-        device=_cpu_name() if device == "cpu" else device,
+        device=gpu.name if gpu else _cpu_name(),
         cpu=_cpu_name(),
         cores=len(os.sched_getaffinity(0)),
         memory_gib=round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
         os=f"{_os_name()}, Linux {platform.release()}"[:500],
         python=platform.python_version(),
         torch=_version_of("torch"),
-        quiet=quiet,
-        note="" if quiet else f"Other work kept {busy:.0%} of the cores busy when the judging began.",
+        driver=gpu.driver if gpu else None,
+        clock_mhz=gpu.clock_mhz if gpu else None,
+        temperature_c=gpu.temperature_c if gpu else None,
+        quiet=quiet and not (gpu and gpu.trouble),
+        note=" ".join(notes)[:500],
     )
 
 

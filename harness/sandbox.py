@@ -32,7 +32,7 @@ from harness import bubblewrap, cgroup, freezer, leftovers, seccomp, walls
 from harness.compile import Recipe
 from harness.devices.device import CPU, Device
 from harness.errors import JudgeError
-from harness.gpu_nodes import Shown, assigned, find_gpus, shown_of
+from harness.gpu_nodes import Gpu, Shown, assigned, find_gpus, shown_of
 from harness.gpu_nodes import find_faults as find_gpu_faults
 from harness.health import Health
 from harness.seat import Player, receive_signed, socket_pair
@@ -98,14 +98,20 @@ def gpu_walls(device: Device) -> Shown | None:
     """
     if not device.is_gpu:
         return None
+    gpu = require_gpu()
+    if faults := find_gpu_faults(gpu):
+        raise JudgeError("; ".join(faults))
+    return shown_of(gpu)
+
+
+def require_gpu() -> Gpu:
+    """The GPU of this machine that is judged on.  Raises JudgeError if there is none."""
     if not (gpu := assigned(find_gpus(), os.environ)):
         raise JudgeError(
             "this machine shows no GPU: neither /dev/nvidia0 nor /dev/kfd with a render node is there, or "
             "CUDA_VISIBLE_DEVICES names none of them; load the driver, or give the container its devices"
         )
-    if faults := find_gpu_faults(gpu):
-        raise JudgeError("; ".join(faults))
-    return shown_of(gpu)
+    return gpu
 
 
 def choose_kind(wanted: str) -> Kind:

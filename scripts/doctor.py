@@ -25,6 +25,7 @@ import click
 from scripts.terminal import console, table
 
 if TYPE_CHECKING:
+    from harness.gpu_nodes import Gpu
     from harness.seat import Player
 
 _TENSOR_BYTES = 4096
@@ -246,6 +247,7 @@ def _gpus() -> Iterator[Finding]:
         return
     library = f", driver in /{find_driver_library()}" if find_driver_library() else ""
     faults = find_faults(gpu)
+    yield _gpu_facts(gpu)
     yield Finding(
         name="GPU",
         state=State.LIMITED if faults else State.OK,
@@ -253,6 +255,17 @@ def _gpus() -> Iterator[Finding]:
         remedy="; ".join(faults),
     )
     yield _cuda()
+
+
+def _gpu_facts(gpu: Gpu) -> Finding:
+    from harness.gpu_facts import read_gpu
+
+    if not (facts := read_gpu(gpu)):
+        remedy = "pip install nvidia-ml-py, or nvidia-smi in the PATH (of AMD, rocminfo)"
+        return Finding(name="GPU's state", state=State.LIMITED, detail="it does not answer", remedy=remedy)
+    detail = ", ".join(filter(None, (facts.name, f"driver {facts.driver}" if facts.driver else "", facts.state)))
+    state = State.LIMITED if facts.trouble else State.OK
+    return Finding(name="GPU's state", state=state, detail=detail, remedy=facts.trouble)
 
 
 def _cuda() -> Finding:

@@ -33,7 +33,17 @@ INSIDE_FUNCTIONS = {
     "scripts.local": {"judge"},
     "scripts.tasks.check": {"probes", "rehearsal", "sandbox"},
     # What looks at the machine and at the judge's parts.
-    "scripts.doctor": {"cgroup", "devices.cpu", "freezer", "gpu_nodes", "machine", "protocol", "sandbox", "seat"},
+    "scripts.doctor": {
+        "cgroup",
+        "devices.cpu",
+        "freezer",
+        "gpu_facts",
+        "gpu_nodes",
+        "machine",
+        "protocol",
+        "sandbox",
+        "seat",
+    },
     "scripts.bench.timing": {"clock", "duel", "judge", "machine", "reference", "referee"},
     "scripts.bench.judge": {"clock", "devices.cpu", "judge", "reference", "referee", "sandbox"},
 }
@@ -62,6 +72,7 @@ LAYERS = (
     {
         "player",
         "values",
+        "gpu_facts",
         "machine",
         "devices.cpu",
         "devices.cuda",

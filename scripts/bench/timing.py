@@ -105,7 +105,7 @@ def main(part: str, duels: int, judgings: int, over: float, out: Path | None) ->
     from harness.machine import read_machine
 
     wanted = _PARTS if part == "all" else (part,)
-    raw = Raw(out, read_machine("cpu").model_dump(mode="json"))
+    raw = Raw(out, read_machine().model_dump(mode="json"))
     with _board() as board:
         steps: dict[str, Callable[[], None]] = {
             "cost": lambda: _measure_cost(board, raw),
