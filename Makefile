@@ -17,7 +17,8 @@ NODE := tests/actions/node_modules/.ready
 LANGUAGES := $(VENV)/.languages
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test announcements exploits season lint bench-judge bench-timing bench-github bench-site lock clean languages check
+.PHONY: help setup demo test announcements exploits season lint bench-judge check-gpu bench-timing bench-github bench-site
+.PHONY: lock clean languages check
 
 help:  ## say what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/\1 —/p' $(MAKEFILE_LIST)
@@ -54,6 +55,9 @@ lint: $(READY)  ## check style and types
 
 bench-judge: $(READY)  ## print where the seconds of a judging go
 	$(BIN)/python -m scripts.bench.judge $(ARGS)
+
+check-gpu: $(READY)  ## check on a machine with a GPU what needs one, and print the table (ARGS=--rehearse without)
+	$(BIN)/python -m scripts.bench.gpu $(ARGS)
 
 bench-timing: $(READY)  ## measure what times and duels are worth here (an hour and a half; ARGS='--part aa --duels 20')
 	$(BIN)/python -m scripts.bench.timing $(ARGS)

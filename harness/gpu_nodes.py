@@ -17,8 +17,9 @@ from typing import Literal
 
 _NVIDIA = "proc/driver/nvidia/gpus"
 _AMD = "sys/class/kfd/kfd/topology/nodes"
-_AMD_SYSTEM = ("/sys/class/kfd", "/sys/class/drm", "/sys/bus/pci", "/sys/devices")
-"""Where ROCm looks for its devices; read-only inside."""
+_SYSTEM = ("/sys/bus/pci", "/sys/devices")
+_AMD_SYSTEM = ("/sys/class/kfd", "/sys/class/drm", *_SYSTEM)
+"""Where the vendors' libraries look for devices and what they are near to; read-only inside."""
 _FOUND_ANYWAY = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib")
 """Where the loader looks without being told."""
 _DRIVER_FOLDERS = ("usr/local/nvidia/lib64", "usr/local/nvidia/lib", "usr/lib/wsl/lib", "run/opengl-driver/lib")
@@ -96,10 +97,10 @@ def shown_of(gpu: Gpu, root: Path = Path("/")) -> Shown:
         "CUDA_CACHE_PATH": "/cache/cuda",
     }
     library = find_driver_library(root)
-    folders: tuple[str, ...] = ()
+    folders: tuple[str, ...] = _SYSTEM
     if library and library not in _FOUND_ANYWAY:
         environment["LD_LIBRARY_PATH"] = f"/{library}"
-        folders = () if library.startswith("usr/") else (f"/{library}",)
+        folders = _SYSTEM if library.startswith("usr/") else (*_SYSTEM, f"/{library}")
     return Shown(nodes=("/dev/nvidiactl", "/dev/nvidia-uvm", gpu.node), folders=folders, environment=environment)
 
 

@@ -44,6 +44,7 @@ INSIDE_FUNCTIONS = {
         "sandbox",
         "seat",
     },
+    "scripts.bench.gpu": {"devices.device", "judge"},
     "scripts.bench.timing": {"clock", "duel", "judge", "machine", "reference", "referee"},
     "scripts.bench.judge": {"clock", "devices.cpu", "judge", "reference", "referee", "sandbox"},
 }

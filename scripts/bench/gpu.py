@@ -1,0 +1,199 @@
+"""`make check-gpu`: on a machine with a GPU, what could not be tried without one; a table for BENCHMARKS.md.
+
+Each check is a submission to `vectoradd`, judged behind the walls as any other, with the verdict that it must get and,
+where it is timed, the least that its time must be.  With `--rehearse` a CPU takes the GPU's place, and what only a GPU
+can do is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+
+import click
+
+from harness.fields import Mode
+from harness.judgement import Judgement, Machine
+from harness.submission import Submission
+from harness.task import Board, load_task
+from scripts.cli import run
+from scripts.repository import TASKS
+from scripts.terminal import Display, console
+from scripts.text import format_us
+
+_FASTEST_MHZ = 4000
+"""No GPU's clock is faster: what sleeps for so many cycles takes a microsecond at least."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One submission, and what must come of it.  Timed checks are benchmarked; the others only tested."""
+
+    name: str
+    source: str
+    verdict: str = "AC"
+    least_us: float | None = None
+    needs_gpu: bool = True
+
+    @property
+    def mode(self) -> Mode:
+        return Mode.TEST if self.least_us is None else Mode.BENCHMARK
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What came of a check.  Times in microseconds; the bound is what the referee's clock cannot account for."""
+
+    name: str
+    right: bool
+    wanted: str
+    verdict: str
+    message: str
+    seconds: float
+    time_us: float | None = None
+    bound_us: float | None = None
+    overhead_us: float | None = None
+    interval: float | None = None
+
+
+def _kernel(*lines: str, before: str = "") -> str:
+    body = "".join(f"    {line}\n" for line in lines)
+    return f"import os, re, sys, time\nimport torch\n{before}def custom_kernel(data):\n    a, b = data\n{body}"
+
+
+_SPIN = """
+def spin(seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+"""
+_LIE = """
+frame = sys._getframe()
+while type(frame.f_locals.get("self")).__name__ != "_Player":
+    frame = frame.f_back
+staging = frame.f_locals["self"].staging
+honest = staging.time
+staging.time = lambda kernel, data: (honest(kernel, data)[0], 10.0)
+"""
+_ONE_GPU = r'nodes = [name for name in os.listdir("/dev") if re.fullmatch(r"nvidia\d+", name)]'
+_ASIDE = "stream = torch.cuda.Stream() if torch.cuda.is_available() else None\n"
+_STRIDE = "at = torch.full((1,), 1 << 40, device=a.device)"
+
+CHECKS = (
+    Check(name="a right sum", source=_kernel("return a + b"), least_us=0.0, needs_gpu=False),
+    Check(name="a wrong one", source=_kernel("return a"), verdict="WA", needs_gpu=False),
+    Check(name="one that raises", source=_kernel("raise ValueError(a)"), verdict="RTE", needs_gpu=False),
+    Check(name="100 ms that say 10 µs", source=_kernel("spin(0.1)", "return a + b", before=_SPIN + _LIE), verdict="SV",
+          least_us=0.0, needs_gpu=False),
+    Check(name="20 ms of Python", source=_kernel("spin(0.02)", "return a + b", before=_SPIN), least_us=19_000,
+          needs_gpu=False),
+    Check(name="one GPU to be seen", source=_kernel(_ONE_GPU, "assert torch.cuda.device_count() == 1 >= len(nodes)",
+                                                    "return a + b")),
+    *(
+        Check(name=f"{cycles} cycles of sleep", source=_kernel(f"torch.cuda._sleep({cycles})", "return a + b"),
+              least_us=cycles / _FASTEST_MHZ)
+        for cycles in (8_000, 80_000, 800_000, 8_000_000)
+    ),
+    Check(name="10 million cycles on a side stream, not awaited", least_us=10_000_000 / _FASTEST_MHZ, source=_kernel(
+        "stream.wait_stream(torch.cuda.current_stream())", "with torch.cuda.stream(stream):",
+        "    torch.cuda._sleep(10_000_000)", "    return a + b", before=_ASIDE)),
+    Check(name="an output in host memory", source=_kernel("return (a + b).cpu()"), verdict="RTE"),
+    Check(name="too much memory", source=_kernel("torch.empty(1 << 44, device=a.device)"), verdict="MLE"),
+    Check(name="an address out of bounds", source=_kernel(_STRIDE, "return a.view(-1)[at]"), verdict="RTE"),
+    Check(name="a kernel that never ends", source=_kernel("torch.cuda._sleep(1 << 60)", "return a + b"), verdict="TLE"),
+    Check(name="a right sum, after all that", source=_kernel("return a + b"), least_us=0.0),
+)  # fmt: skip
+
+
+@click.command()
+@click.option("--rehearse", is_flag=True, help="With a CPU in the GPU's place; what only a GPU can do is left out.")
+@click.option(
+    "--sandbox", type=click.Choice(["auto", "none"]), default="auto", help="The walls; none, to look at the rest."
+)
+@click.option("--only", metavar="WORDS", default="", help="Checks whose name has these words.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def main(rehearse: bool, sandbox: str, only: str, as_json: bool) -> int:
+    """Check on a real GPU what nobody could check without one, and print a table for BENCHMARKS.md.
+
+    Exits with 0 if all came out as it must, and with 1 if not.
+
+    Example: python -m scripts.bench.gpu --rehearse
+    """
+    asked = [check for check in CHECKS if only in check.name]
+    checks = [check for check in asked if not (rehearse and check.needs_gpu)]
+    if not checks:
+        raise click.UsageError(f"no check that can be made here is called '{only}'")
+    board = load_task(TASKS / "vectoradd").board("CPU")
+    # The libraries of a torch for GPUs are mapped, and count.
+    limits = replace(board.limits, memory_gib=board.limits.memory_gib if rehearse else 16)
+    board = replace(board, gpu="CPU" if rehearse else "GPU", tests=board.tests[:2], benchmarks=board.benchmarks[:1])
+    board = replace(board, limits=limits)
+    seen: list[Seen] = []
+    machine: Machine | None = None
+    with Display(console(stderr=True), [20.0] * len(checks)) as display:
+        for check in checks:
+            display.begin(check.name)
+            judgement, seconds = _judge(check, board, sandbox, rehearse=rehearse)
+            machine = judgement.machine
+            seen.append(_look(check, judgement, seconds))
+    assert machine
+    if as_json:
+        click.echo(json.dumps({"machine": machine.model_dump(), "seen": [asdict(one) for one in seen]}, indent=1))
+    else:
+        click.echo("\n".join(_table(machine, seen, left_out=len(asked) - len(checks))))
+    return int(not all(one.right for one in seen))
+
+
+def _judge(check: Check, board: Board, sandbox: str, *, rehearse: bool) -> tuple[Judgement, float]:
+    from harness.devices.device import CUDA, REHEARSAL
+    from harness.judge import judge
+
+    submission = Submission(login="check-gpu", source=check.source.encode())
+    start = time.monotonic()
+    judgement = judge(board, submission, check.mode, sandbox=sandbox, device=REHEARSAL if rehearse else CUDA)
+    return judgement, time.monotonic() - start
+
+
+def _look(check: Check, judgement: Judgement, seconds: float) -> Seen:
+    timing = next((case.timing for case in judgement.benchmarks if case.timing), None)
+    is_right = judgement.verdict.value == check.verdict
+    if timing and check.least_us is not None:
+        is_right = is_right and timing.submission_us + timing.overhead_us >= check.least_us
+    wanted = check.verdict if not check.least_us else f"{check.verdict}, {format_us(check.least_us)} or more"
+    return Seen(
+        name=check.name,
+        right=is_right,
+        wanted=wanted,
+        verdict=judgement.verdict.value,
+        message=" ".join(judgement.message.split())[:200],
+        seconds=round(seconds, 1),
+        time_us=timing.submission_us if timing else None,
+        bound_us=timing.bound_us if timing else None,
+        overhead_us=timing.overhead_us if timing else None,
+        interval=timing.ratio.log_half_width if timing else None,
+    )
+
+
+def _table(machine: Machine, seen: list[Seen], *, left_out: int) -> Iterator[str]:
+    driver = f", driver {machine.driver}" if machine.driver else ""
+    yield f"## {'Rehearsed without' if left_out else 'On'} a GPU, {datetime.now(UTC):%Y-%m-%d}\n"
+    yield f"{machine.device}{driver}, torch {machine.torch}, {machine.cpu}, {machine.cores} cores, {machine.os}."
+    yield f"{machine.note}\n" if machine.note else ""
+    yield "| check | must get | got | time | its clock's own | bound | ± | seconds | |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for one in seen:
+        times = [format_us(us) if us is not None else "" for us in (one.time_us, one.overhead_us, one.bound_us)]
+        interval = f"{one.interval:.1%}" if one.interval is not None else ""
+        said = "" if one.right else f"NOT AS IT MUST BE: {one.message.replace('|', '/')}"
+        cells = (one.name, one.wanted, one.verdict, *times, interval, f"{one.seconds:g}", said)
+        yield f"| {' | '.join(cells)} |"
+    if left_out:
+        yield f"\n{left_out} checks need a GPU and were left out."
+
+
+if __name__ == "__main__":
+    sys.exit(run(command=main))

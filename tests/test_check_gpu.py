@@ -1,0 +1,50 @@
+"""`make check-gpu`, rehearsed: what it finds where all is well, and that it says so where something is not."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.sandbox import find_faults
+from scripts.bench.gpu import CHECKS, Check, main
+from scripts.cli import run
+
+FAULTS = find_faults()
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))]
+
+
+def test_a_rehearsal_judges_for_real_and_prints_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--rehearse", "--only", "wrong"], main) == 0
+    shown = capsys.readouterr().out
+    assert "| a wrong one | WA | WA |" in shown
+
+
+def test_a_check_that_comes_out_otherwise_is_named_and_fails(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = next(check for check in CHECKS if check.verdict == "WA")
+    lax = Check(name=wrong.name, source=wrong.source, needs_gpu=False)  # as if a wrong sum were to be accepted
+    monkeypatch.setattr("scripts.bench.gpu.CHECKS", (lax,))
+    assert run(["--rehearse"], main) == 1
+    assert "NOT AS IT MUST BE: output" in capsys.readouterr().out
+
+
+def test_its_json_has_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--rehearse", "--only", "raises", "--json"], main) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["machine"]["device"] and made["seen"][0]["verdict"] == "RTE"
+
+
+def test_every_check_is_a_program_that_can_be_read() -> None:
+    assert len({check.name for check in CHECKS}) == len(CHECKS) > 12
+    for check in CHECKS:
+        compile(check.source, check.name, "exec")
+
+
+def test_what_is_not_there_cannot_be_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--rehearse", "--only", "side stream"], main) == 2
+    assert "no check that can be made here" in capsys.readouterr().err
+
+
+def test_make_knows_it() -> None:
+    assert "check-gpu: $(READY)  ## " in Path("Makefile").read_text()
