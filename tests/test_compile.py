@@ -13,6 +13,7 @@ import pytest
 
 from harness.arena import Arena
 from harness.compile import explain, ran_out_of_memory, recipe_of
+from harness.devices.device import REHEARSAL
 from harness.errors import JudgeError, SubmissionError, TaskError
 from harness.fields import Mode
 from harness.judge import judge, open_arena
@@ -68,7 +69,7 @@ def judged(source: str, **limits: float) -> Judgement:
 def build(board: Board, source: str | Path) -> tuple[CaseResult, str]:
     """What the build of a file came to, without a call of it, and what was printed."""
     file = read_submission(source, login="ada") if isinstance(source, Path) else submission(source)
-    with open_arena(board, Mode.TEST, "bubblewrap") as arena:
+    with open_arena(board, Mode.TEST, "bubblewrap", device=REHEARSAL) as arena:
         assert isinstance(arena, Arena)
         entry = arena.entry("submission", file)
         return arena.build(entry, []), arena.logs.get("submission", "")
