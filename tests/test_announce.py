@@ -15,7 +15,7 @@ import pytest
 from harness.fields import Mode
 from harness.judgement import Claim, Judgement
 from harness.task import Board, load_task
-from scripts.announce import announce
+from scripts.announce import announce, plan
 from scripts.announce.announce import Doors
 from scripts.announce.embeds import Look
 from scripts.announce.webhook import Webhook
@@ -517,15 +517,15 @@ def test_a_message_that_discord_refuses_holds_up_no_other_and_is_given_up(
     cup: Cup, discord: Discord, due: tuple[set[str], datetime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted, now = due
-    real = announce.payload_of
+    real = plan.payload_of
     monkeypatch.setattr(
-        announce,
+        plan,
         "payload_of",
         lambda news, look: {"embeds": []} if "linus" in str(news.facts[3]) else real(news, look),
     )
     for hour in range(8):
         lines = cup.announce(now + timedelta(hours=hour))
-        assert bool(lines) == (hour < announce.MAX_REFUSALS)
+        assert bool(lines) == (hour < plan.MAX_REFUSALS)
     assert set(discord.titles()) == {title for title in wanted if "linus" not in title}
 
 
@@ -556,8 +556,8 @@ GONE = LedgerError("the network is gone")
 @pytest.mark.parametrize(
     ("commit", "is_after", "error"),
     [
-        *((commit, is_after, Struck()) for commit in range(1, 6) for is_after in (False, True)),
-        *((commit, False, GONE) for commit in (1, 3, 5)),
+        *((commit, is_after, Struck()) for commit in (2, 3, 5) for is_after in (False, True)),
+        *((commit, False, GONE) for commit in (1, 3)),
     ],
 )
 def test_wherever_a_run_ends_the_next_ones_tell_the_rest_once(

@@ -1,11 +1,12 @@
 """Announcements on Discord: reconciled with the ledger, not fired.
 
-ledger, tasks, now ─▶ news        what ought to have been told, each under a key that stays the same
-                        │         (results, milestones: one module for each half)
-announced/ in the ledger┤
+ledger, tasks, now ──▶ news          what ought to have been told, each under a key that stays the same; from `results`
+                        │            and `milestones`, for a whole competition by `gather`
+ledger: announced/ ────▶ plan        what a channel has yet to hear, and what it was told that is true no more
                         ▼
-                      announce    intent ─▶ post ─▶ outcome; edits where a result was corrected
+                     announce        intent, commit, post, outcome, commit; edits
                         │
               embeds ◀──┴──▶ webhook
-              words, limits       how it looks, harmlessly and within Discord's limits; and the wire there
+              how it looks           the wire
+              words, limits, picture
 """

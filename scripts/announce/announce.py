@@ -15,16 +15,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from harness.errors import PullRankError
 from harness.task import Task
-from scripts.announce.embeds import Look, Payload, payload_of, title_of, withdrawal_of
+from scripts.announce.embeds import Look, title_of
 from scripts.announce.gather import gather
 from scripts.announce.milestones import newly_seen
-from scripts.announce.news import Kind, News, Result
+from scripts.announce.news import News, Result
+from scripts.announce.plan import Post, due
 from scripts.announce.webhook import InDoubt, MessageGone, Webhook, WebhookError, WebhookGone
 from scripts.ledger.announced import Announced, Edit, Intent, Outcome, Started, State, Told
 from scripts.ledger.branch import LedgerBranch
@@ -38,9 +39,6 @@ WANTED: Choice = either(under("judgements", "moderation", "announced"), open_req
 
 BATCH = 25
 """Messages to one channel in one run; the next run goes on."""
-
-MAX_REFUSALS = 5
-"""Posts of one message that Discord did not take, before it is given up."""
 
 LONGEST_S = 600.0
 """After that, no message is begun: the job has an end of its own, which would fall between intent and outcome."""
@@ -60,17 +58,6 @@ class Doors:
     open_ledger: Callable[[Choice], AbstractContextManager[LedgerBranch]]
     open_webhook: Callable[[str], Webhook | None]
     now: datetime
-
-
-@dataclass(frozen=True, kw_only=True)
-class Post:
-    """A message to be posted, or one to be changed where `message` is its id."""
-
-    key: str
-    says: str | None
-    payload: Callable[[], Payload] = field(repr=False)
-    news: News | None = None
-    message: str = ""
 
 
 class _Stop(Exception):
@@ -147,7 +134,7 @@ class _Run:
         Raises:
             _Stop: see there.
         """
-        posts = self._due(channel, news, announced)
+        posts = due(channel, self.doors.settings, self.doors.tasks, news, announced, self.doors.now)
         if not posts:
             return
         try:
@@ -158,61 +145,12 @@ class _Run:
                 yield self._edit(webhook, post) if post.message else self._post(webhook, post, announced)
         except WebhookError as error:
             yield f"not announced: {error}"
-        finally:
+        except Exception:
             self._commit("Say what Discord was told")
+            raise
+        self._commit("Say what Discord was told")
         if len(posts) > BATCH:
             yield f"{channel.secret}: {len(posts) - BATCH} more; the next run goes on"
-
-    # What is due.
-
-    def _due(self, channel: Channel, news: Sequence[News], announced: Announced) -> list[Post]:
-        """Corrections first, then news, oldest first."""
-        heard = [one for one in news if channel.hears_of(one.task) and one.kind.is_wanted(self.doors.settings)]
-        told = {key: one for (name, key), one in announced.told.items() if name == channel.secret}
-        since = announced.started.get(channel.secret, self.doors.now)
-        edits = [self._edit_of(one, told[one.key]) for one in heard if one.key in told]
-        posts = [self._post_of(one) for one in heard if self._is_due(one, told.get(one.key), since)]
-        return [*filter(None, edits), *self._withdrawals(news, told), *posts]
-
-    def _is_due(self, news: News, told: Told | None, since: datetime) -> bool:
-        if told and (told.posted or told.doubtful or told.refusals >= MAX_REFUSALS):
-            return False
-        # A deadline is still to come, whenever one begins to listen.
-        is_new = news.at > since or news.kind is Kind.DEADLINE
-        return news.is_ready and is_new and news.at <= self.doors.now < news.until
-
-    def _post_of(self, news: News) -> Post:
-        return Post(key=news.key, says=news.says, news=news, payload=lambda: payload_of(news, self.doors.look))
-
-    def _edit_of(self, news: News, told: Told) -> Post | None:
-        posted = told.posted
-        if not posted or told.is_gone or told.says == news.says:
-            return None
-        return Post(
-            key=news.key,
-            says=news.says,
-            message=posted.message or "",
-            payload=lambda: payload_of(news, self.doors.look),
-        )
-
-    def _withdrawals(self, news: Sequence[News], told: Mapping[str, Told]) -> Iterator[Post]:
-        """Messages whose news turned out to be none, on boards that have not begun anew since."""
-        known = {one.key for one in news}
-        editions = {(board.task.name, board.gpu): board.edition for task in self.doors.tasks for board in task.boards}
-        names = {task.name for task in self.doors.tasks}
-        for key, one in told.items():
-            posted = one.posted
-            if key in known or not posted or one.is_gone or one.says is None:
-                continue
-            holds = editions.get((posted.task, posted.gpu)) == posted.edition if posted.gpu else posted.task in names
-            if holds:
-                yield Post(key=key, says=None, message=posted.message or "", payload=self._withdrawal(posted))
-
-    def _withdrawal(self, posted: Outcome) -> Callable[[], Payload]:
-        look = self.doors.look
-        return lambda: withdrawal_of(posted.title, posted.task, posted.gpu, posted.at, look)
-
-    # Doing it.
 
     def _post(self, webhook: Webhook, post: Post, announced: Announced) -> str:
         """Post a message: its intent is on GitHub before, its outcome in the folder afterwards.
@@ -223,7 +161,7 @@ class _Run:
         """
         number = announced.told.get((webhook.name, post.key), Told()).next_attempt
         intent = Intent(channel=webhook.name, key=post.key, number=number, at=self.doors.now)
-        payload = post.payload()
+        payload = post.payload(self.doors.look)
         self.ledger.append_announced(intent)
         if intent.place not in self._commit(f"About to tell: {post.key}"):
             return f"{post.key}: another run tells it in {webhook.name}"
@@ -249,7 +187,7 @@ class _Run:
         """
         is_gone, done = False, "withdrew" if post.says is None else "corrected"
         try:
-            webhook.edit(post.message, post.payload())
+            webhook.edit(post.message, post.payload(self.doors.look))
             line = f"{webhook.name}: {done} {post.key}, message {post.message}"
         except WebhookError as error:
             if isinstance(error, WebhookGone) or not (error.is_final or isinstance(error, MessageGone)):

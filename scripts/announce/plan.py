@@ -1,0 +1,92 @@
+"""What one channel has yet to hear: corrections of what it was told, and news that it was not.  Pure.
+
+told and still true          nothing
+told and changed             edit
+told and no news any more    withdraw, unless its board has begun anew since: then it was true in its time
+not told, and fresh          post, unless it may stand there already or Discord has refused it again and again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from harness.task import Task
+from scripts.announce.embeds import Look, Payload, payload_of, withdrawal_of
+from scripts.announce.news import Kind, News
+from scripts.ledger.announced import Announced, Outcome, Told
+from scripts.settings import Announcements
+from scripts.settings import Webhook as Channel
+
+MAX_REFUSALS = 5
+"""Posts of one message that Discord did not take, before it is given up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Post:
+    """A message to be posted, or one to be changed where `message` is its id.  `says` is None for a withdrawal."""
+
+    key: str
+    says: str | None
+    payload: Callable[[Look], Payload] = field(repr=False)
+    news: News | None = None
+    message: str = ""
+
+
+def due(
+    channel: Channel,
+    settings: Announcements,
+    tasks: Sequence[Task],
+    news: Sequence[News],
+    announced: Announced,
+    now: datetime,
+) -> list[Post]:
+    """What to do in a channel: corrections first, then news.
+
+    Args:
+        news: all of them, of all times, oldest first.
+    """
+    heard = [one for one in news if channel.hears_of(one.task) and one.kind.is_wanted(settings)]
+    told = {key: one for (name, key), one in announced.told.items() if name == channel.secret}
+    since = announced.started.get(channel.secret, now)
+    edits = (_edit_of(one, told[one.key]) for one in heard if one.key in told)
+    posts = (_post_of(one) for one in heard if _is_due(one, told.get(one.key), since, now))
+    return [*filter(None, edits), *_withdrawals(tasks, news, told), *posts]
+
+
+def _is_due(news: News, told: Told | None, since: datetime, now: datetime) -> bool:
+    if told and (told.posted or told.doubtful or told.refusals >= MAX_REFUSALS):
+        return False
+    # A deadline is still to come, whenever one begins to listen.
+    is_new = news.at > since or news.kind is Kind.DEADLINE
+    return news.is_ready and is_new and news.at <= now < news.until
+
+
+def _post_of(news: News) -> Post:
+    return Post(key=news.key, says=news.says, news=news, payload=lambda look: payload_of(news, look))
+
+
+def _edit_of(news: News, told: Told) -> Post | None:
+    posted = told.posted
+    if not posted or told.is_gone or told.says == news.says:
+        return None
+    message = posted.message or ""
+    return Post(key=news.key, says=news.says, message=message, payload=lambda look: payload_of(news, look))
+
+
+def _withdrawals(tasks: Sequence[Task], news: Sequence[News], told: Mapping[str, Told]) -> Iterator[Post]:
+    known = {one.key for one in news}
+    editions = {(board.task.name, board.gpu): board.edition for task in tasks for board in task.boards}
+    names = {task.name for task in tasks}
+    for key, one in told.items():
+        posted = one.posted
+        if key in known or not posted or one.is_gone or one.says is None:
+            continue
+        holds = editions.get((posted.task, posted.gpu)) == posted.edition if posted.gpu else posted.task in names
+        if holds:
+            yield Post(key=key, says=None, message=posted.message or "", payload=_withdrawal(posted))
+
+
+def _withdrawal(posted: Outcome) -> Callable[[Look], Payload]:
+    return lambda look: withdrawal_of(posted.title, posted.task, posted.gpu, posted.at, look)
