@@ -1,6 +1,8 @@
 """What Discord is told, word by word: harmless, within the limits, and shown as it would be there."""
 
 import re
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +14,10 @@ from scripts.announce import limits
 from scripts.announce.embeds import Look, payload_of
 from scripts.announce.limits import fit, size
 from scripts.announce.news import FRESH, Final, Kind, Notice, Place, Result, Standing
+from scripts.announce.picture import finder
 from scripts.announce.webhook import Webhook, WebhookError
 from scripts.announce.words import clip, escape, first_words, length
+from scripts.pages.serve import site_server, url_of
 from tests.discord_page import markdown, page
 from tests.discord_server import TOKEN, faults_of
 from tests.test_publish import START
@@ -173,3 +177,18 @@ def test_an_address_of_discords_is_one_and_its_token_is_in_no_repr(host: str) ->
     webhook = Webhook.at(f" https://{host}/api/v10/webhooks/123/{TOKEN}?thread_id=77\n", "CHANNEL")
     assert webhook.thread == "77" and webhook.token == TOKEN
     assert TOKEN not in repr(webhook) and TOKEN not in str(webhook)
+
+
+def test_a_picture_is_linked_where_the_site_has_one_and_only_there(tmp_path: Path) -> None:
+    for name, content in (("sort/H100/og.png", b"\x89PNG"), ("sort/CPU/index.html", b"<p>")):
+        (tmp_path / "cup" / name).parent.mkdir(parents=True)
+        (tmp_path / "cup" / name).write_bytes(content)
+    (tmp_path / "index.html").touch()
+    with site_server(tmp_path) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        site = f"{url_of(server)}cup/"
+        find = finder(site)
+        assert find("sort", "H100") == f"{site}sort/H100/og.png"
+        assert find("sort", "CPU") is None and find("gemm", "CPU") is None
+        server.shutdown()
+    assert find("gemm", "H100") is None and finder("file:///")("sort", "H100") is None
