@@ -27,6 +27,7 @@ from harness.judgement import CaseResult
 from harness.progress import OnProgress, Progress
 from harness.referee import Deadline, Table
 from harness.reference import Reference
+from harness.replay import Replay
 from harness.sandbox import Entry, Sandbox
 from harness.seat import Player
 from harness.submission import Submission
@@ -100,6 +101,7 @@ class Arena:
         on_progress: OnProgress,
         recipe: Recipe | None = None,
         device: Device = CPU,
+        replay: Replay | None = None,
     ) -> None:
         self.board = board
         self.device = device
@@ -107,6 +109,7 @@ class Arena:
         self.sandbox = sandbox
         self.on_progress = on_progress
         self.recipe = recipe
+        self.replay = replay
         self.reference = Reference(board, device.name)
         self._idle: dict[str, list[Outside]] = {}
         """By the name of a case: what the referee's clock says of a player that does nothing."""
@@ -216,9 +219,7 @@ class Arena:
         while waiting and not deadline.is_over:
             case = waiting.pop(0)
             self.report(f"{label}test", len(self.board.tests) - len(waiting) - 1, len(self.board.tests))
-            # Trying is repeatable: the seeds that stand in task.yml.  Ranking is on seeds that nobody knows.
-            seed = case.public_seed if self.mode is Mode.TEST else None
-            seed = self.seed() if seed is None else seed
+            seed = self._test_seed(case, len(self.board.tests) - len(waiting) - 1)
             start, foul = time.monotonic(), None
             try:
                 if not is_loaded:
@@ -230,6 +231,11 @@ class Arena:
             yield result(CaseKind.TEST, case.params, foul, start, seed)
             if foul and foul.verdict is not Verdict.WRONG_ANSWER:
                 break
+
+    def _test_seed(self, case: Case, index: int) -> int:
+        """Trying is repeatable: the seeds that stand in task.yml.  Ranking is on seeds that nobody knows."""
+        seed = self.replay.test_seed(index) if self.replay else case.public_seed if self.mode is Mode.TEST else None
+        return self.seed() if seed is None else seed
 
     # ------------------------------------------------------------------ benchmarks
 
@@ -249,14 +255,15 @@ class Arena:
         What it returns raises SideFoul, or OutOfTime.
         """
 
-        def play(_: int) -> Windows:
+        def play(order: int) -> Windows:
             with self._seat(entry) as player:
                 table = self._table(player)
                 with phase.watch(entry.name, case, table):
                     with phase.deadline.paused():
                         table.load(phase.import_s, "of a benchmark; what takes long is cached by the build")
                     # Drawn only now that the submission is loaded.
-                    seeds = tuple(self.seed() for _ in range(WARMUPS + SAMPLES))
+                    known = self.replay.run_seeds(entry.name, case.params, order) if self.replay else None
+                    seeds = known or tuple(self.seed() for _ in range(WARMUPS + SAMPLES))
                     windows = table.calls(case.params, seeds, phase.deadline, checked=entry is not self.idler)
             if entry is self.idler:
                 self._idle.setdefault(case.name, []).extend(table.outside[WARMUPS:])

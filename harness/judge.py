@@ -26,6 +26,7 @@ from harness.gpu_nodes import Gpu
 from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, SandboxInfo, SubmissionInfo, is_named
 from harness.progress import OnProgress, Progress
 from harness.provenance import harness_digest
+from harness.replay import Replay
 from harness.sandbox import Kind, Sandbox, choose_kind, require_gpu
 from harness.stats import DUEL_LOOKS
 from harness.submission import Champion, Submission
@@ -46,6 +47,7 @@ def judge(
     *,
     sandbox: str = "auto",
     champion: Champion | None = None,
+    replay: Replay | None = None,
     on_progress: OnProgress | None = None,
     run_url: str | None = None,
     device: Device | None = None,
@@ -55,6 +57,7 @@ def judge(
     Args:
         sandbox: `bubblewrap`, `auto` (the same, which fails where it can't be had), or `none` for one's own code.
         champion: dueled if the submission could take its place; ranked mode only.
+        replay: play on the seeds of an earlier judgement; never in ranked mode.
         device: another than the board's, to rehearse on.
 
     Raises:
@@ -63,10 +66,12 @@ def judge(
         JudgeError: this machine is.  A participant's trouble is never raised: it is in the judgement.
     """
     _require_supported(board, mode, submission)
+    if replay and mode is Mode.RANKED:
+        raise ValueError("seeds that are known rank nobody")
     frame = _Frame(board, choose_kind(sandbox), run_url, device)
     if outcome := _play_without_referee(frame, submission, mode, on_progress):
         return frame.judgement(submission, mode, outcome)
-    with open_arena(board, mode, frame.kind, on_progress, frame.device) as arena:
+    with open_arena(board, mode, frame.kind, on_progress, frame.device, replay) as arena:
         from harness.game import Game
 
         game = Game(arena, submission, champion)
@@ -190,7 +195,12 @@ class Sitting:
 
 @contextlib.contextmanager
 def open_arena(
-    board: Board, mode: Mode, kind: Kind, on_progress: OnProgress | None = None, device: Device | None = None
+    board: Board,
+    mode: Mode,
+    kind: Kind,
+    on_progress: OnProgress | None = None,
+    device: Device | None = None,
+    replay: Replay | None = None,
 ) -> Iterator[Arena]:
     """The walls of a judging, and inside them all that its sides share."""
     device = device or device_of(board.gpu)
@@ -201,7 +211,7 @@ def open_arena(
         from harness.arena import Arena
 
         with device.side.prepared():
-            yield Arena(board, mode, sandbox, on_progress or (lambda _: None), recipe, device)
+            yield Arena(board, mode, sandbox, on_progress or (lambda _: None), recipe, device, replay)
             if trouble := device.side.find_trouble():
                 raise JudgeError(f"after the last player {trouble}")
 

@@ -51,6 +51,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "scripts.submit.tools:watch",
         "Follow a pull request until it is judged: your newest open one, or the one of a number.",
     ),
+    "verify": ("scripts.verify:verify", "Play a judgement again on its own seeds, and compare."),
     "task": ("scripts.tasks.tools:task", "Look at a task, start from its template, check it, make one."),
     "site": ("scripts.pages.tools:site", "Build the leaderboard's site, and look at it."),
     "moderate": (

@@ -16,13 +16,13 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 TORCH_FREE = {
-    "bundle", "errors", "examples", "faults", "fields", "formula", "judgement", "provenance", "stats", "submission", "task", "task_file", "task_folder",
+    "bundle", "errors", "examples", "faults", "fields", "formula", "judgement", "provenance", "replay", "stats", "submission", "task", "task_file", "task_folder",
     "task_values", "timing", "toolchain", "verdict", "yaml_file",
 }  # fmt: skip
 """The half of the harness that hosted runners import."""
 
 OPEN_TO_SCRIPTS = {
-    "bundle", "errors", "examples", "faults", "fields", "formula", "judgement", "provenance", "stats", "submission", "task", "task_file",
+    "bundle", "errors", "examples", "faults", "fields", "formula", "judgement", "provenance", "replay", "stats", "submission", "task", "task_file",
     "task_values", "timing", "toolchain", "verdict", "yaml_file",
 }  # fmt: skip
 
@@ -31,6 +31,7 @@ INSIDE_FUNCTIONS = {
     "scripts.demo": {"judge", "sandbox"},
     "scripts.duel": {"judge"},
     "scripts.local": {"judge"},
+    "scripts.verify": {"judge"},
     "scripts.tasks.check": {"probes", "rehearsal", "sandbox"},
     # What looks at the machine and at the judge's parts.
     "scripts.doctor": {

@@ -1,0 +1,95 @@
+"""`pullrank verify`: the same file on the same inputs; what is the same is said, and what is not."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.fields import Mode
+from harness.judge import judge
+from harness.judgement import Judgement
+from harness.replay import Replay
+from harness.submission import Submission
+from harness.task import Board, load_task
+from harness.verdict import Verdict
+from scripts.cli import run
+
+TINY = Path(__file__).parent / "tasks" / "tiny"
+GOOD = b"def custom_kernel(data):\n    return data + 1\n"
+
+
+def the_board() -> Board:
+    return load_task(TINY).board("CPU")
+
+
+def judged_file(source: bytes, mode: Mode = Mode.BENCHMARK, **how: Any) -> Judgement:
+    return judge(the_board(), Submission(login="ada", source=source), mode, sandbox="none", **how)
+
+
+@pytest.fixture(scope="module")
+def judged() -> Judgement:
+    found = judged_file(GOOD)
+    assert found.verdict is Verdict.ACCEPTED
+    return found
+
+
+def verify(judgement: Judgement, folder: Path, *options: str, source: bytes = GOOD, code: int = 0) -> None:
+    (folder / "judgement.json").write_text(judgement.to_json())
+    (folder / "kernel.py").write_bytes(source)
+    words = ["--file", str(folder / "kernel.py"), "--task-dir", str(TINY), "--sandbox", "none", *options]
+    assert run(["verify", str(folder / "judgement.json"), *words]) == code
+
+
+def test_a_replay_is_on_the_very_seeds_and_never_ranks(judged: Judgement) -> None:
+    again = judged_file(GOOD, replay=Replay(judged))
+    assert [case.seed for case in again.tests] == [case.seed for case in judged.tests]
+    assert all(case.seed is not None for case in again.tests)
+    for then, now in zip(judged.benchmarks, again.benchmarks, strict=True):
+        assert then.timing and now.timing
+        for side in ("submission", "anchor"):
+            before, after = getattr(then.timing, side), getattr(now.timing, side)
+            common = min(len(before), len(after))
+            assert [one.seeds for one in after[:common]] == [one.seeds for one in before[:common]] and common >= 6
+    with pytest.raises(ValueError, match="rank nobody"):
+        judged_file(GOOD, Mode.RANKED, replay=Replay(judged))
+
+
+def test_the_same_file_gets_the_same_verdicts_with_its_ratios_beside(judged, tmp_path, capsys) -> None:
+    verify(judged, tmp_path, "--json")
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["same"] and facts["verdicts"] == ["AC", "AC"] and facts["machine"] == {}
+    assert [case["ratios"][0] for case in facts["cases"] if case["ratios"]] == [
+        case.timing.ratio.model_dump() for case in judged.benchmarks if case.timing
+    ]
+
+
+def test_another_machine_is_named_and_another_verdict_is_exit_code_1(judged, tmp_path, capsys) -> None:
+    machine = judged.machine.model_copy(update={"cpu": "Abacus\x1b[2J", "cores": 77})
+    wrong = judged.tests[0].model_copy(update={"verdict": Verdict.WRONG_ANSWER, "message": "it was wrong"})
+    rest = tuple(case for case in judged.cases if case is not judged.tests[0] and case not in judged.benchmarks)
+    changes = {
+        "mode": Mode.TEST,
+        "machine": machine,
+        "cases": (*rest[:1], wrong, *rest[1:]),
+        "verdict": Verdict.WRONG_ANSWER,
+        "message": "it was wrong",
+    }
+    verify(judged.model_copy(update=changes), tmp_path, code=1)
+    shown = capsys.readouterr().out
+    assert "Not the same: WA, and AC here" in shown and "cores: 77" in shown
+    assert "Abacus\\x1b[2J" in shown and "\x1b[2J" not in shown
+
+
+def test_what_cannot_be_replayed_says_what_is_missing(judged, tmp_path, capsys) -> None:
+    def said(judgement: Judgement = judged, source: bytes = GOOD) -> str:
+        verify(judgement, tmp_path, source=source, code=2)
+        return capsys.readouterr().err
+
+    assert "is not the file that was judged" in said(source=GOOD + b"#\n")
+    assert "it was judged at edition 0000" in said(judged.model_copy(update={"edition": "0" * 64}))
+    (tmp_path / "judgement.json").write_text("{")
+    assert run(["verify", str(tmp_path / "judgement.json"), "--task-dir", str(TINY)]) == 2
+    assert "judgement.json: " in capsys.readouterr().err
+    assert run(["verify", str(tmp_path / "nothing.json")]) == 2
+    assert "no such file" in capsys.readouterr().err
