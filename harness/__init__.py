@@ -4,7 +4,7 @@
       │  sandbox.Sandbox                                 the walls; inside them a warm parent (zygote)
       │  sandbox.seat(entry)                             a fresh player behind inner walls (walls, seccomp)
       │  devices                                         what differs between a CPU and a GPU; inside: the player's part
-    arena.Arena                                          what all sides share: reference, seeds, whose fault it is
+    arena.Arena                                          what all sides share: reference, seeds (fresh, or of a replay)
     game.Game                                            the rules
       ├─ build       one player imports the submission and calls it once per shape; caches are sealed
       │              before that, what is no Python: a player compiles it (compile, library), and that is sealed

@@ -125,6 +125,20 @@ def test_a_draft_is_made_ready_and_a_ready_one_a_draft(desk: Desk) -> None:
     assert desk.submit("--draft")[0]["draft"] is True and pull.draft
 
 
+def test_a_draft_that_cannot_be_made_ready_is_said_to_be_one_still(desk: Desk) -> None:
+    desk.submit("--draft")
+    pull = desk.pulls[0]
+    desk.world.settings["graphql_refuses"] = True
+    desk.submit(code=2)
+    assert "could not be marked as ready for review" in desk.said and pull.draft
+
+
+def test_my_rows_are_those_of_my_token(desk: Desk, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "ledger").mkdir()
+    assert run(["mine", "--ledger", str(tmp_path / "ledger")]) == 0
+    assert "alice stands on no board" in capsys.readouterr().out
+
+
 def test_a_pull_request_that_was_opened_by_hand_is_found(desk: Desk) -> None:
     desk.world.add_fork(desk.scene.alice)
     pull = desk.world.open_pull(desk.scene.alice, {path_of("alice"): SOURCE}, branch="my-idea")

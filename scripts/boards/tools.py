@@ -17,6 +17,7 @@ from harness.errors import PullRankError
 from scripts.boards.facts import BoardFacts, RowFacts
 from scripts.boards.source import LedgerSource, SiteSource, Source
 from scripts.boards.tables import compare_table, history_table, mine_table, standings_table
+from scripts.github.access import AccessError, connect, require_repository, require_token
 from scripts.repository import TASKS, require_ledger
 from scripts.terminal import console
 
@@ -74,13 +75,16 @@ def board(source: Source, task: str, gpu: str | None, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("login")
+@click.argument("login", required=False)
 @_read_from
-def mine(source: Source, login: str, as_json: bool) -> None:
+def mine(source: Source, login: str | None, as_json: bool) -> None:
     """Show where somebody stands, and what is ahead of them.
+
+    Without LOGIN it is you, whose token GH_TOKEN or `gh` holds.
 
     Example: pullrank mine ada --site https://OWNER.github.io/NAME/
     """
+    login = login or _my_login()
     boards = source.boards_of_author(login)
     if as_json:
         _print({"login": login, "rows": [_place(board, row) for board in boards if (row := board.find_row(login))]})
@@ -88,6 +92,15 @@ def mine(source: Source, login: str, as_json: bool) -> None:
         console().print(mine_table(boards, login))
     else:
         click.echo(f"{login} stands on no board of {source.place} yet. `pullrank tasks` says what there is.")
+
+
+def _my_login() -> str:
+    try:
+        repository, token = require_repository(), require_token("any will do")
+    except AccessError:
+        raise PullRankError("whose rows? Say a login, as in `pullrank mine ada`") from None
+    with connect(repository, token) as github:
+        return github.whoami().login
 
 
 def _place(board: BoardFacts, row: RowFacts) -> dict[str, Any]:

@@ -8,6 +8,7 @@ Nothing is cloned, and nothing of the fork but one branch is touched.
 
 from __future__ import annotations
 
+import base64
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -238,8 +239,6 @@ class Contributor:
 
     def _commit(self, repository: str, parent: str, path: str, source: bytes) -> str:
         """A commit that adds or changes one file; the parent itself where it holds that already."""
-        import base64
-
         tree = require_sha(self._ask("GET", repository, f"/git/commits/{parent}"), "tree", "sha")
         content = {"content": base64.b64encode(source).decode(), "encoding": "base64"}
         blob = require_sha(self._ask("POST", repository, "/git/blobs", content), "sha")

@@ -54,7 +54,7 @@ def graphql(call: Call) -> Answer:
     """The two mutations that REST has no words for."""
     query, node = call.body["query"], call.body["variables"]["id"]
     pull = next((one for one in call.world.pulls.values() if f"PR_{one.number}" == node), None)
-    if pull is None or not _may_mark(call, pull):
+    if pull is None or not _may_mark(call, pull) or call.world.settings.get("graphql_refuses"):
         return Answer(body={"data": None, "errors": [{"type": "FORBIDDEN", "message": "Resource not accessible"}]})
     if "markPullRequestReadyForReview" in query and pull.draft:
         call.world.mark_ready(pull)
