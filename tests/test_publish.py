@@ -325,6 +325,7 @@ def assert_inert(path: Path, page: Tags) -> None:
     assert {a.get("src", "").rpartition("/")[2] for tag, a in page.tags if tag == "script"} <= {
         "theme.js",
         "site.js",
+        "compare.js",
     }, path
     for tag, attributes in page.tags:
         assert not [name for name in attributes if name.startswith("on") or name == "style"], f"{path}: {tag}"
@@ -559,6 +560,27 @@ def test_a_row_is_held_against_the_first_place_and_its_predecessor(tmp_path: Pat
     assert heads("grace").endswith("edsger, the first place This is ada, the record before This is")
     assert heads("edsger").endswith("Time grace, the record before This is")
     assert heads("barbara").endswith("edsger, the first place This is")  # Both at once.
+
+
+def test_a_machine_that_grows_slow_is_seen_to_drift(
+    tmp_path: Path, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = task.board("CPU")
+    before = [judged(board, f"a{day}", 1.5, day=day, machine={"clock_mhz": 1980.0}) for day in range(15)]
+    monkeypatch.setitem(globals(), "ANCHOR_US", tuple(1.3 * us for us in ANCHOR_US))
+    held_back = {"clock_mhz": 1500.0, "quiet": False}
+    after = [judged(board, f"b{day}", 1.5, day=day, machine=held_back) for day in range(15, 20)]
+    site, _ = built(tmp_path, task, [*before, *after])
+    (found,) = json.loads((site / "machines/machines.json").read_text())["machines"]
+    assert found["judgings"] == 20 and found["device"] == "CPU"
+    assert found["drift"] == pytest.approx(0.3, abs=0.02)
+    assert found["slow"] == found["busy"] == found["held_back"] == 0.25
+    assert f"Drift{found['drift']:+.1%}".replace("%", " %") in page_text(site, "machines")
+
+
+def test_machines_have_a_page_before_one_has_judged(tmp_path: Path, task: Task) -> None:
+    site, _ = built(tmp_path, task, [])
+    assert "No machine has judged" in page_text(site, "machines")
 
 
 def test_files_of_very_many_lines_are_not_compared() -> None:

@@ -83,6 +83,7 @@ def one_of_each(site: Path) -> dict[str, str]:
         "empty board": "untouched/CPU/index.html",
         "earlier edition": next((site / "softmax/H100/_editions").rglob("index.html")).relative_to(site).as_posix(),
         "author": "authors/edsger/index.html",
+        "machines": "machines/index.html",
         "guide": "guides/judging/index.html",
         "no such page": "404.html",
     }

@@ -17,10 +17,11 @@ from harness.task import Board, Task
 from scripts.ledger.ledger import Ledger, LedgerContents, LedgerFault
 from scripts.ledger.moderation import Action, Moderated
 from scripts.pages.edition import Edition, editions_of
+from scripts.pages.machines import Reading, readings_of
 from scripts.pages.words import count
 from scripts.standings import Standings, standings
 
-RESERVED = frozenset({"assets", "authors", "guides"})
+RESERVED = frozenset({"assets", "authors", "guides", "machines"})
 """Folders of the site's own: no task may bear their names."""
 
 
@@ -58,11 +59,12 @@ class BoardFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class Ranked:
-    """A board's standings, how it stood in earlier editions, what was taken out, and which of its files are none."""
+    """A board's standings, now and in earlier editions; what was taken out, what its machines did, which files failed."""
 
     table: Standings
     editions: tuple[Edition, ...]
     taken_out: tuple[TakenOut, ...]
+    readings: list[Reading]
     faults: tuple[LedgerFault, ...]
 
 
@@ -97,8 +99,13 @@ def ranked(files: BoardFiles, ledger: Ledger, moderated: Moderated, *, allow_unw
     shown = moderated.counted(contents.judgements)
     table = standings(files.board, shown, allow_unwalled=allow_unwalled)
     editions = editions_of(table, shown, allow_unwalled=allow_unwalled)
-    taken_out = _taken_out(contents, moderated)
-    return Ranked(table=table, editions=editions, taken_out=taken_out, faults=contents.faults)
+    return Ranked(
+        table=table,
+        editions=editions,
+        taken_out=_taken_out(contents, moderated),
+        readings=readings_of(table, shown),
+        faults=contents.faults,
+    )
 
 
 def _taken_out(contents: LedgerContents, moderated: Moderated) -> tuple[TakenOut, ...]:

@@ -5,6 +5,7 @@
     <task>/<gpu>/_editions/<edition>/       how it stood before its cases or its reference changed
     <task>/<gpu>/<login>/<digest>/          one submission: its times, samples, code, judgements
     authors/<login>/                        one author's rows and records
+    machines/                               how steadily the machines ran their anchors
     guides/<name>/                          each Markdown file of site/pages
 
 Beside every page stands its JSON; beside a board also CSV, a badge and a feed.  All links are relative, so the site
@@ -32,6 +33,7 @@ from scripts.pages.edition import Edition, edition_pages
 from scripts.pages.feeds import board_files, site_files, sitemap
 from scripts.pages.landing import landing_pages
 from scripts.pages.load import BoardFiles, TakenOut, boards_of, in_order, ranked, require_free_names
+from scripts.pages.machines import Reading, machine_pages
 from scripts.pages.pool import processes_for, spread, uncollected
 from scripts.pages.render import SITE, page
 from scripts.pages.site import Guide, Site, Sources, read_guides
@@ -111,7 +113,8 @@ def build_site(
         order = in_order(tasks)
         boards = sorted((one.summary for one in built), key=lambda one: order[one.board.task.name, one.board.gpu])
         pages = [page for one in built for page in one.pages]
-        pages += _write(folder, _pages_of_all(site, boards, faults))
+        readings = [reading for one in built for reading in one.readings]
+        pages += _write(folder, _pages_of_all(site, boards, readings, faults))
         write_authors = partial(_write_authors, site, folder)
         pages += chain.from_iterable(spread(write_authors, _shares(authors_of(boards)), processes))
         _write(folder, sitemap(site, pages))
@@ -124,6 +127,7 @@ class _BuiltBoard:
     """What is left of a board when its pages are written, and their paths."""
 
     summary: BoardSummary
+    readings: list[Reading]
     pages: list[str]
     faults: tuple[LedgerFault, ...]
 
@@ -135,7 +139,7 @@ def _build_board(
         found = ranked(files, ledger, moderated, allow_unwalled=allow_unwalled)
     summary = summary_of(site, found.table)
     pages = _write(folder, _pages_of_a_board(site, found.table, summary, found.editions, found.taken_out))
-    return _BuiltBoard(summary=summary, pages=pages, faults=found.faults)
+    return _BuiltBoard(summary=summary, readings=found.readings, pages=pages, faults=found.faults)
 
 
 def _pages_of_a_board(
@@ -152,11 +156,12 @@ def _pages_of_a_board(
 
 
 def _pages_of_all(
-    site: Site, boards: Sequence[BoardSummary], faults: Sequence[LedgerFault]
+    site: Site, boards: Sequence[BoardSummary], readings: Sequence[Reading], faults: Sequence[LedgerFault]
 ) -> Iterator[tuple[str, str]]:
     as_of = max((board.as_of for board in boards if board.as_of), default=None)
     yield from landing_pages(site, boards, faults, as_of)
     yield from site_files(site, boards)
+    yield from machine_pages(site, readings, as_of)
     for guide in site.guides:
         yield page("guide.html", guide.path, site=site, guide=guide, as_of=as_of)
     yield page("404.html", "404.html", site=site, root=site.base_path, as_of=as_of)

@@ -1,0 +1,219 @@
+"""The machines that judged: how fast each ran its anchors over time, whether it drifts, is busy, or is held back.
+
+    judgement  ─▶  Reading: the anchor's time over its usual time on that board, the geometric mean of all benchmarks
+    readings of one machine  ─▶  Runner: pace, spread, drift, how often slow, busy or below its clock
+
+An anchor is the same program every time: where its time moves, the machine did.  A machine is known by its facts; two
+that say the same of themselves are one here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from itertools import pairwise
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from harness.judgement import Judgement, Machine
+from harness.stats import median
+from scripts.pages.charts import Scale, Tick
+from scripts.pages.render import data, page
+from scripts.pages.site import Site
+from scripts.standings import Standings
+
+PATH = "machines/index.html"
+SLOW = 1.05
+"""A reading above this times the machine's usual pace is slow."""
+HELD_BACK = 0.9
+"""A clock below this share of the highest that was seen is held back: by heat, by power, or by a setting."""
+FEWEST_FOR_DRIFT = 20
+
+_MOST_DOTS, _STRETCHES = 400, 24
+_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 1080, 190, 62.0, 12.0, 162.0
+
+
+class Reading(NamedTuple):
+    """One judging's look at its machine.  `share` is the anchor's time over its usual time on the board."""
+
+    at: datetime
+    gpu: str
+    name: tuple[str, str, int]
+    share: float
+    clock_mhz: float | None
+    temperature_c: float | None
+    quiet: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timeline:
+    """A chart of readings: `dots` and the `path` of their medians, over the time that all machines share."""
+
+    description: str
+    dots: str
+    path: str
+    y_ticks: tuple[Tick, ...]
+    x_ticks: tuple[Tick, ...]
+    width: int = _WIDTH
+    height: int = _HEIGHT
+    left: float = _LEFT
+    right: float = _WIDTH - 8.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runner:
+    """A machine, and its readings, oldest first.  Shares are of 1; `drift` is None where there are too few."""
+
+    gpu: str
+    device: str
+    cpu: str
+    cores: int
+    readings: tuple[Reading, ...]
+
+    @cached_property
+    def pace(self) -> float:
+        return median([one.share for one in self.readings])
+
+    @cached_property
+    def spread(self) -> float:
+        """The middle half of all readings is so wide, as a share of the pace."""
+        shares = sorted(one.share for one in self.readings)
+        return (shares[3 * len(shares) // 4] - shares[len(shares) // 4]) / self.pace
+
+    @cached_property
+    def drift(self) -> float | None:
+        """What its last fifth takes above its first, as a share."""
+        fifth = len(self.readings) // 5
+        if len(self.readings) < FEWEST_FOR_DRIFT:
+            return None
+        first, last = self.readings[:fifth], self.readings[-fifth:]
+        return median([one.share for one in last]) / median([one.share for one in first]) - 1
+
+    @property
+    def slow(self) -> float:
+        return _share(one.share > SLOW * self.pace for one in self.readings)
+
+    @property
+    def busy(self) -> float:
+        return _share(not one.quiet for one in self.readings)
+
+    @cached_property
+    def clocks(self) -> list[float]:
+        return [one.clock_mhz for one in self.readings if one.clock_mhz is not None]
+
+    @property
+    def held_back(self) -> float | None:
+        return _share(clock < HELD_BACK * max(self.clocks) for clock in self.clocks) if self.clocks else None
+
+    @cached_property
+    def temperatures(self) -> list[float]:
+        return [one.temperature_c for one in self.readings if one.temperature_c is not None]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {
+            "gpu": self.gpu,
+            "device": self.device,
+            "cpu": self.cpu,
+            "cores": self.cores,
+            "judgings": len(self.readings),
+            "last_at": self.readings[-1].at.isoformat(),
+            "pace": self.pace,
+            "spread": self.spread,
+            "drift": self.drift,
+            "slow": self.slow,
+            "busy": self.busy,
+            "held_back": self.held_back,
+        }
+
+
+def readings_of(table: Standings, judgements: Sequence[Judgement]) -> list[Reading]:
+    """What this edition's judgements of a board say of their machines; none where no anchor runs."""
+    names: dict[tuple[str, str, int], tuple[str, str, int]] = {}
+    found = []
+    for judgement in judgements:
+        anchors = [case.timing.anchor_us for case in judgement.benchmarks if case.timing]
+        if judgement.edition == table.board.edition and table.nominal_us and len(anchors) == len(table.nominal_us):
+            name = _name_of(judgement.machine)
+            logs = [math.log(us / usual) for us, usual in zip(anchors, table.nominal_us, strict=True)]
+            found.append(_reading(judgement, names.setdefault(name, name), math.exp(sum(logs) / len(logs))))
+    return found
+
+
+def _name_of(machine: Machine) -> tuple[str, str, int]:
+    return machine.device, machine.cpu, machine.cores
+
+
+def _reading(judgement: Judgement, name: tuple[str, str, int], share: float) -> Reading:
+    machine = judgement.machine
+    return Reading(
+        judgement.finished_at, judgement.gpu, name, share, machine.clock_mhz, machine.temperature_c, machine.quiet
+    )
+
+
+def machine_pages(site: Site, readings: Sequence[Reading], as_of: datetime | None) -> Iterator[tuple[str, str]]:
+    """The page of all machines and its JSON."""
+    runners = runners_of(readings)
+    shown = [(runner, _timeline(runner)) for runner in runners]
+    yield page("machines.html", PATH, site=site, runners=shown, as_of=as_of, slow=SLOW - 1, held_back=HELD_BACK)
+    yield data("machines/machines.json", {"machines": [runner.facts for runner in runners]})
+
+
+def runners_of(readings: Sequence[Reading]) -> list[Runner]:
+    """Machines by the boards that they judge, the busiest first."""
+    found: dict[tuple[str, tuple[str, str, int]], list[Reading]] = {}
+    for reading in readings:
+        found.setdefault((reading.gpu, reading.name), []).append(reading)
+    runners = [
+        Runner(gpu=gpu, device=name[0], cpu=name[1], cores=name[2], readings=tuple(sorted(ours, key=attrgetter("at"))))
+        for (gpu, name), ours in found.items()
+    ]
+    return sorted(runners, key=lambda one: (one.gpu, -len(one.readings), one.device, one.cpu, one.cores))
+
+
+def _timeline(runner: Runner) -> Timeline:
+    readings = runner.readings
+    shares = sorted(one.share for one in readings)
+    low, high = min(shares[len(shares) // 50], 0.97), max(shares[-1 - len(shares) // 50], 1.03)
+    y = Scale(low / 1.005, high * 1.005, _BOTTOM, _TOP)
+    start, seconds = readings[0].at, (readings[-1].at - readings[0].at).total_seconds() or 1.0
+
+    def x(at: datetime) -> float:
+        return _LEFT + 4 + (_WIDTH - _LEFT - 16) * (at - start).total_seconds() / seconds
+
+    dots = (f"M{x(one.at):.0f} {y(one.share):.0f}h0" for one in readings[:: math.ceil(len(readings) / _MOST_DOTS)])
+    ends = (Tick(at=x(one.at), label=f"{one.at.astimezone(UTC):%-d %b %Y}") for one in (readings[0], readings[-1]))
+    return Timeline(
+        description=f"{len(readings)} judgings; the anchor took {shares[0]:.2f} to {shares[-1]:.2f} of its usual time.",
+        dots="".join(dict.fromkeys(dots)),
+        path="M" + "L".join(f"{x(at):.1f} {y(share):.1f}" for at, share in _medians(readings)),
+        y_ticks=tuple(Tick(at=y(share), label=_label(share)) for share in _round_shares(low, high)),
+        x_ticks=tuple(ends)[: 1 if seconds == 1.0 else 2],
+    )
+
+
+def _label(share: float) -> str:
+    return "usual" if abs(share - 1) < 1e-9 else f"{share - 1:+.0%}".replace("%", " %").replace("-", "−")
+
+
+def _medians(readings: Sequence[Reading]) -> list[tuple[datetime, float]]:
+    """The middle of each of some stretches of equally many readings."""
+    edges = [round(index * len(readings) / _STRETCHES) for index in range(_STRETCHES + 1)]
+    stretches = [readings[a:b] for a, b in pairwise(edges) if b > a]
+    return [(part[len(part) // 2].at, median([one.share for one in part])) for part in stretches]
+
+
+def _round_shares(low: float, high: float) -> list[float]:
+    """A handful of round shares on the axis, 1 among them."""
+    step = next((step for step in (1, 2, 5, 10, 20, 50, 100, 500) if (high - low) * 100 / step <= 6), 5000)
+    return [
+        1 + k * step / 100 for k in range(math.ceil((low - 1) * 100 / step), math.floor((high - 1) * 100 / step) + 1)
+    ]
+
+
+def _share(found: Iterator[bool]) -> float:
+    values = list(found)
+    return sum(values) / len(values)
