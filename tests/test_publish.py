@@ -293,6 +293,59 @@ def test_a_repository_without_tasks_has_a_landing_page(tmp_path: Path) -> None:
     assert "There are no boards yet" in page_text(tmp_path / "_site", ".")
 
 
+def test_a_judgement_of_ten_thousand_cases_has_a_page_that_can_be_read_and_a_line_in_the_report(
+    tmp_path: Path, task: Task
+) -> None:
+    board = task.board("CPU")
+    one = judged(board, "ada", 1.5)
+    build, test, *benchmarks = one.cases
+    wordy = test.model_copy(update={"message": "x" * 20_000})
+    site, report = built(
+        tmp_path, task, [one.model_copy(update={"cases": (build, *[test] * 9_000, *[wordy] * 996, *benchmarks)})]
+    )
+    path = site / "vectoradd/CPU/ada" / one.submission.digest[:12] / "index.html"
+    assert "10,000 cases, each with its verdict" in Tags(path.read_text()).text
+    assert "9,800 more stand in the judgement" in Tags(path.read_text()).text and path.stat().st_size < 100_000
+    assert report.rows == 1 and "ada's judgement has 10,000 cases" in report.notes[0]
+
+
+def test_a_judgement_from_the_future_counts_and_is_named_in_the_report(tmp_path: Path, task: Task) -> None:
+    judgements = season(task.board("CPU"))
+    site, report = built(tmp_path, task, judgements, now=START + timedelta(days=31))
+    (line,) = report.lines
+    assert line.startswith(
+        "odd: vectoradd on CPU: donald's judgement says that it was finished at 2026-12-03 09:00 UTC"
+    )
+    assert report.rows == 6 and "donald" in page_text(site, "vectoradd/CPU")
+
+
+@pytest.mark.parametrize("gpu", ["index.html", "B200.rev_2-", "x" * 64, "CON", "cpu"])
+def test_a_gpu_of_an_odd_name_is_a_line_in_the_report_and_no_folder(tmp_path: Path, task: Task, gpu: str) -> None:
+    site, report = built(tmp_path, task, [judged(task.board("CPU"), "ada", 1.5, gpu=gpu)])
+    assert [*report.lines] == [
+        f"left out: judgements/vectoradd/{gpu}: no task has this board; 1 judgement is not shown"
+    ]
+    assert sorted(path.name for path in (site / "vectoradd").iterdir()) == ["CPU", "H100"]
+
+
+def test_a_board_of_an_odd_name_has_pages(tmp_path: Path) -> None:
+    yml = TASK_YML.replace("[CPU, H100]", "[index.html, A-1.b_2]")
+    task = load_task(task_folder(tmp_path / "tasks", yml=yml))
+    site, report = built(tmp_path, task, season(task.board("index.html")))
+    assert report.rows == 6 and "6 entries" in page_text(site, "vectoradd/index.html")
+
+
+def test_an_author_who_left_with_their_file_keeps_row_and_pages(tmp_path: Path, task: Task) -> None:
+    judgements = season(task.board("CPU"))
+    site, report = built(
+        tmp_path, task, judgements, repository="https://github.com/kernels/cup",
+        submissions=lambda one: None if one.submission.login == "grace" else "x = 1\n",
+    )  # fmt: skip
+    grace = judgements[2].submission.digest
+    assert "grace" in page_text(site, "vectoradd/CPU") and "2" in page_text(site, "authors/grace")
+    assert grace in page_text(site, f"vectoradd/CPU/grace/{grace[:12]}") and not [*report.lines]
+
+
 def test_a_task_without_a_description_has_a_page(tmp_path: Path) -> None:
     yml = re.sub(r"description.*?(?=gpus)", "", TASK_YML, flags=re.DOTALL)
     site, _ = built(tmp_path, load_task(task_folder(tmp_path / "tasks", yml=yml)), [])

@@ -255,9 +255,10 @@ def publish_command(out: Path) -> None:
             gpus=workflow.settings.gpus,
             marks_unmerged=True,
             base_path=base_path(workflow.repository),
+            now=datetime.now(UTC),
         )
-    for fault in report.faults:
-        say(f"left out: {fault}")
+    for line in report.lines:
+        say(line)
     say(f"{report.pages} pages, {report.rows} rows, in {report.seconds:.1f} s")
 
 

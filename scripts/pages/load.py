@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.errors import TaskError
@@ -18,9 +18,11 @@ from scripts.ledger.ledger import Ledger, LedgerContents, LedgerFault
 from scripts.ledger.moderation import Action, Moderated
 from scripts.pages.edition import Edition, editions_of
 from scripts.pages.machines import Reading, readings_of
+from scripts.pages.submission import MOST_CASES
 from scripts.pages.words import count
 from scripts.standings import Standings, standings
 
+MANY_CASES = 1000
 RESERVED = frozenset({"assets", "authors", "guides", "machines"})
 """Folders of the site's own: no task may bear their names."""
 
@@ -59,13 +61,14 @@ class BoardFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class Ranked:
-    """A board's standings, now and in earlier editions; what was taken out, what its machines did, which files failed."""
+    """A board's standings, now and in earlier editions; what was taken out, what its machines did, what is odd."""
 
     table: Standings
     editions: tuple[Edition, ...]
     taken_out: tuple[TakenOut, ...]
     readings: list[Reading]
     faults: tuple[LedgerFault, ...]
+    notes: tuple[str, ...]
 
 
 def require_free_names(tasks: Sequence[Task]) -> None:
@@ -93,8 +96,14 @@ def boards_of(tasks: Sequence[Task], ledger: Ledger, faults: list[LedgerFault]) 
     return found + [BoardFiles(board=board) for board in missing.values()]
 
 
-def ranked(files: BoardFiles, ledger: Ledger, moderated: Moderated, *, allow_unwalled: bool) -> Ranked:
-    """Read a board's judgements, and rank those that count."""
+def ranked(
+    files: BoardFiles, ledger: Ledger, moderated: Moderated, *, allow_unwalled: bool, now: datetime | None = None
+) -> Ranked:
+    """Read a board's judgements, and rank those that count.
+
+    Args:
+        now: when this is, to notice what claims to be from the future; None where that does not matter.
+    """
     contents = ledger.read_judgements(files.paths)
     shown = moderated.counted(contents.judgements)
     table = standings(files.board, shown, allow_unwalled=allow_unwalled)
@@ -105,7 +114,19 @@ def ranked(files: BoardFiles, ledger: Ledger, moderated: Moderated, *, allow_unw
         taken_out=_taken_out(contents, moderated),
         readings=readings_of(table, shown),
         faults=contents.faults,
+        notes=tuple(_notes(shown, now)),
     )
+
+
+def _notes(judgements: Sequence[Judgement], now: datetime | None) -> Iterator[str]:
+    """What is odd about judgements that count all the same."""
+    for one in judgements:
+        whose = f"{one.task} on {one.gpu}: {one.submission.login}'s judgement"
+        if now and one.finished_at > now:
+            at = f"{one.finished_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+            yield f"{whose} says that it was finished at {at}; was its machine's clock wrong?"
+        if len(one.cases) > MANY_CASES:
+            yield f"{whose} has {len(one.cases):,} cases; its page lists the first {MOST_CASES}"
 
 
 def _taken_out(contents: LedgerContents, moderated: Moderated) -> tuple[TakenOut, ...]:

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -32,7 +33,7 @@ from scripts.pages.board import board_pages
 from scripts.pages.edition import Edition, edition_pages
 from scripts.pages.feeds import board_files, site_files, sitemap
 from scripts.pages.landing import landing_pages
-from scripts.pages.load import BoardFiles, TakenOut, boards_of, in_order, ranked, require_free_names
+from scripts.pages.load import BoardFiles, Ranked, TakenOut, boards_of, in_order, ranked, require_free_names
 from scripts.pages.machines import Reading, machine_pages
 from scripts.pages.pool import processes_for, spread, uncollected
 from scripts.pages.render import SITE, page
@@ -55,7 +56,14 @@ class SiteReport:
     pages: int
     rows: int
     faults: tuple[LedgerFault, ...]
+    notes: tuple[str, ...]
     seconds: float
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """What a maintainer should look at: what was left out, and what is odd."""
+        yield from (f"left out: {fault}" for fault in self.faults)
+        yield from (f"odd: {note}" for note in self.notes)
 
 
 def build_site(
@@ -73,6 +81,7 @@ def build_site(
     marks_unmerged: bool = False,
     allow_unwalled: bool = False,
     base_path: str = "/",
+    now: datetime | None = None,
 ) -> SiteReport:
     """Write the whole site to `out`, or leave what was there.
 
@@ -82,6 +91,7 @@ def build_site(
         address: where the site will be found, for feeds and the sitemap: `https://kernels.github.io/cup/`.
         gpus: peaks by the boards' names, for % of the hardware's limit.
         marks_unmerged: `submissions` holds what was merged, and a row of another file is provisional.
+        now: when this is, to notice what claims to be from the future; None where that does not matter.
         base_path: where the site will be served; only 404.html, which answers at any depth, needs to know.
 
     Raises:
@@ -107,7 +117,9 @@ def build_site(
         faults: list[LedgerFault] = []
         files = boards_of(tasks, ledger, faults)
         processes = processes_for(sum(len(one.paths) for one in files))
-        build = partial(_build_board, site, ledger, Moderated.after(ledger.moderations()), folder, allow_unwalled)
+        moderated = Moderated.after(ledger.moderations())
+        rank = partial(ranked, ledger=ledger, moderated=moderated, allow_unwalled=allow_unwalled, now=now)
+        build = partial(_build_board, site, rank, folder)
         built = list(spread(build, files, processes))
         faults += [fault for one in built for fault in one.faults]
         order = in_order(tasks)
@@ -119,7 +131,9 @@ def build_site(
         pages += chain.from_iterable(spread(write_authors, _shares(authors_of(boards)), processes))
         _write(folder, sitemap(site, pages))
     rows = sum(len(board.places) for board in boards)
-    return SiteReport(pages=len(pages), rows=rows, faults=tuple(faults), seconds=time.perf_counter() - started)
+    notes = tuple(note for one in built for note in one.notes)
+    seconds = time.perf_counter() - started
+    return SiteReport(pages=len(pages), rows=rows, faults=tuple(faults), notes=notes, seconds=seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,16 +144,15 @@ class _BuiltBoard:
     readings: list[Reading]
     pages: list[str]
     faults: tuple[LedgerFault, ...]
+    notes: tuple[str, ...]
 
 
-def _build_board(
-    site: Site, ledger: Ledger, moderated: Moderated, folder: Path, allow_unwalled: bool, files: BoardFiles
-) -> _BuiltBoard:
+def _build_board(site: Site, rank: Callable[[BoardFiles], Ranked], folder: Path, files: BoardFiles) -> _BuiltBoard:
     with uncollected():
-        found = ranked(files, ledger, moderated, allow_unwalled=allow_unwalled)
+        found = rank(files)
     summary = summary_of(site, found.table)
     pages = _write(folder, _pages_of_a_board(site, found.table, summary, found.editions, found.taken_out))
-    return _BuiltBoard(summary=summary, readings=found.readings, pages=pages, faults=found.faults)
+    return _BuiltBoard(summary=summary, readings=found.readings, pages=pages, faults=found.faults, notes=found.notes)
 
 
 def _pages_of_a_board(

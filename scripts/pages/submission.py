@@ -21,10 +21,17 @@ from scripts.pages.site import Site
 from scripts.pages.summary import BoardSummary, Mark, Place, case_facts
 from scripts.pages.words import case_labels
 from scripts.standings import CaseTime, Record, Row, Standings, case_times
+from scripts.text import shorten
 
 JUDGEMENTS_BESIDE = 50
 """So many rows of a board, and so many of its latest records, have their judgements beside their pages, with every
 sample and seed.  Those of the others lie in the ledger: a site on GitHub Pages may hold 1 GB."""
+
+
+MOST_CASES = 200
+"""So many of a judgement's cases are listed; a file may hold tens of thousands."""
+MOST_DUEL_CHARTS = 24
+MOST_OF_A_MESSAGE = 500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +138,8 @@ def _page(
         judgement=newest,
         rivals=rivals,
         comparisons=_comparisons(entry, rivals, columns),
+        cases=[(case, shorten(case.message, MOST_OF_A_MESSAGE)) for case in newest.cases[:MOST_CASES]],
+        more_cases=max(0, len(newest.cases) - MOST_CASES),
         samples=_sample_charts(newest),
         unsteady=[case.timing.note for case in newest.benchmarks if case.timing and not case.timing.steady]
         + [case.told.note for case in newest.benchmarks if case.told and case.told.note],
@@ -256,6 +265,7 @@ def _dueled(entry: Entry) -> Judgement | None:
 def _duel_charts(judgement: Judgement) -> list[Strip]:
     duel = judgement.duel
     assert duel
+    cases = duel.cases[:MOST_DUEL_CHARTS]
     return [
         strip(
             title,
@@ -265,5 +275,5 @@ def _duel_charts(judgement: Judgement) -> list[Strip]:
             ],
             one_axis=True,
         )
-        for title, case in zip(case_labels([case.params for case in duel.cases]), duel.cases, strict=True)
+        for title, case in zip(case_labels([case.params for case in cases]), cases, strict=True)
     ]

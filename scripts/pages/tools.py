@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,9 +58,10 @@ def build(
         submissions=sources_in(submissions),
         title=title,
         allow_unwalled=allow_unwalled,
+        now=datetime.now(UTC),
     )
-    for fault in report.faults:
-        click.echo(f"left out: {fault}", err=True)
+    for line in report.lines:
+        click.echo(line, err=True)
     if as_json:
         click.echo(json.dumps(asdict(report), default=str))
     else:
