@@ -16,6 +16,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from PIL import Image
 
 from harness.errors import PullRankError, TaskError
 from harness.fields import CaseKind, Mode
@@ -730,9 +731,24 @@ def test_machines_get_csv_a_badge_feeds_and_a_sitemap_where_the_address_is_known
     assert all((site / one.removeprefix("https://kernels.github.io/cup/")).is_file() for one in locations)
 
 
+def test_a_board_has_a_picture_of_who_leads_that_links_to_it_show(tmp_path: Path, task: Task) -> None:
+    board = task.board("CPU")
+    address = "https://kernels.github.io/cup/"
+    site, _ = built(tmp_path, task, season(board), address=address, title=SCRIPT)
+    tags = Tags((site / "vectoradd/CPU/index.html").read_text()).tags
+    found = {a["property"]: a["content"] for tag, a in tags if tag == "meta" and "property" in a}
+    assert found["og:image"] == f"{address}vectoradd/CPU/og.png" and "edsger leads" in found["og:description"]
+    pictures = {}
+    for gpu, picture in ((gpu, site / "vectoradd" / gpu / "og.png") for gpu in ("CPU", "H100")):
+        with Image.open(picture) as image:
+            assert image.size == (1200, 630) and picture.stat().st_size < 60_000
+            pictures[gpu] = image.convert("RGB").tobytes()
+    assert pictures["CPU"] != pictures["H100"]  # Nobody has entered there.
+
+
 def test_without_an_address_there_is_no_feed_and_no_link_to_one(tmp_path: Path, task: Task) -> None:
     site, _ = built(tmp_path, task, season(task.board("CPU")))
-    assert not list(site.rglob("*.atom")) and not (site / "sitemap.xml").exists()
+    assert not list(site.rglob("*.atom")) and not list(site.rglob("og.png")) and not (site / "sitemap.xml").exists()
 
 
 def test_a_language_that_looks_like_a_formula_is_text_in_a_spreadsheet(tmp_path: Path, task: Task) -> None:

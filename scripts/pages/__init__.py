@@ -5,7 +5,8 @@
       load.py                a board's files  ─▶ Standings
       summary.py             what other pages need to know of a board when its judgements are gone from memory
       landing, board, edition, submission, author, machines    one page kind each: view model, HTML, the JSON beside it
-        charts, colours, diff, words, paths          what they draw and say
+        charts, whiskers, code, words, paths         what they draw and say
+        picture                a board's picture, for links to it
       render.py              Jinja with everything on that keeps a page from breaking
       write.py               a folder beside `out`, swapped in whole
 

@@ -35,6 +35,7 @@ from scripts.pages.feeds import board_files, site_files, sitemap
 from scripts.pages.landing import landing_pages
 from scripts.pages.load import BoardFiles, Ranked, TakenOut, boards_of, in_order, ranked, require_free_names
 from scripts.pages.machines import Reading, machine_pages
+from scripts.pages.picture import board_picture
 from scripts.pages.pool import processes_for, spread, uncollected
 from scripts.pages.render import SITE, page
 from scripts.pages.site import Guide, Site, Sources, read_guides
@@ -161,10 +162,11 @@ def _pages_of_a_board(
     summary: BoardSummary,
     editions: Sequence[Edition],
     taken_out: Sequence[TakenOut],
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[str, str | bytes]]:
     yield from board_pages(site, table, summary, editions, taken_out)
     yield from edition_pages(site, editions)
     yield from board_files(site, summary)
+    yield from board_picture(site, summary)
     yield from submission_pages(site, table, summary)
 
 
@@ -188,15 +190,15 @@ def _shares(authors: Sequence[Author]) -> list[Sequence[Author]]:
     return [authors[start : start + AUTHORS_AT_ONCE] for start in range(0, len(authors), AUTHORS_AT_ONCE)]
 
 
-def _write(folder: Path, pages: Iterable[tuple[str, str]]) -> list[str]:
+def _write(folder: Path, pages: Iterable[tuple[str, str | bytes]]) -> list[str]:
     """Write files as they are made; which of them are pages."""
     written, made = [], set()
-    for path, text in pages:
+    for path, content in pages:
         parent = path.rpartition("/")[0]
         if parent not in made:
             (folder / parent).mkdir(parents=True, exist_ok=True)
             made.add(parent)
-        write_file(folder / path, text)
+        write_file(folder / path, content)
         if path.endswith(".html"):
             written.append(path)
     return written

@@ -15,8 +15,8 @@ FORMAT = "pullrank-site"
 """Of `index.json`, by which a site of ours is known."""
 
 
-def write_file(path: Path, text: str) -> None:
-    path.write_bytes(text.encode("utf-8", "replace"))
+def write_file(path: Path, content: str | bytes) -> None:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "replace"))
 
 
 @contextmanager
