@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.judgement import Claim
 from harness.verdict import Verdict
+from scripts.ledger.branch import LedgerBranch
+from scripts.ledger.moderation import Action
 from scripts.ledger.request import EndState
 from tests.competition import FASTER, SOURCE, Scene, digest_of, judgement_of, path_of, zipped
 from tests.github_server import Pull
@@ -215,3 +218,18 @@ def test_two_challengers_at_once_both_get_their_rows(scene: Scene) -> None:
         scene.judge(run, scene.honest())
     assert [scene.report(run) for run in (second, first)] == [0, 0]
     assert all(pull.merged_at for pull in pulls) and len(scene.judgements()) == 2
+
+
+def test_a_first_place_by_a_time_taken_inside_waits_for_a_persons_look(scene: Scene) -> None:
+    first = opened(scene)
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.5, claim=Claim.INSIDE_TIMED))
+    with LedgerBranch(scene.server.git_url) as branch:
+        (hold,) = branch.ledger.moderations()
+    assert hold.action is Action.HOLD and "taken inside its own process" in hold.reason
+    assert first.state == "open" and "waits for a maintainer's look" in scene.comment(first.number)
+
+
+def test_a_bounded_first_place_waits_for_nobody(scene: Scene) -> None:
+    first = opened(scene)
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.5))
+    assert first.merged_at

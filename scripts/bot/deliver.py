@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import PullRankError
-from harness.judgement import Judgement
+from harness.judgement import Claim, Judgement
 from harness.task import Board
 from harness.verdict import Verdict
 from scripts.bot import evaluation
@@ -38,6 +38,7 @@ from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.names import Choice, boards, either, requests_of_author_of, under
 from scripts.ledger.request import Ending, EndState, Request, make_id
+from scripts.standings import Standings
 
 if TYPE_CHECKING:
     from scripts.github.fork import Fork
@@ -226,7 +227,8 @@ def record(
     ledger, request, judgement = branch.ledger, status.request, outcome.judgement
     if judgement and board and request.is_ranked and not ledger.has_judgement_of(request):
         ledger.append(judgement, request.id)
-        if reason := why_below_the_floor(judgement, board, doors.settings.gpus[request.gpu]):
+        floor = why_below_the_floor(judgement, board, doors.settings.gpus[request.gpu])
+        if reason := floor or why_first_waits(judgement, Tables(ledger, doors.root).of(board)):
             ledger.append_moderation(_hold(request, judgement, reason, at))
     ledger.append_ending(request, outcome.ending(request, at))
     is_hopeful = not judgement and not outcome.is_hopeless
@@ -235,6 +237,16 @@ def record(
         ledger.append_request(again)
     standing = set(branch.commit(f"{request.id}: {judgement.verdict if judgement else 'failed'}"))
     return again if again and again.place in standing else None
+
+
+def why_first_waits(judgement: Judgement, table: Standings) -> str:
+    """Why a first place needs a person's look: it rests on the participant's own clock; empty if it does not."""
+    if judgement.claim is not Claim.INSIDE_TIMED:
+        return ""
+    first = next((row for row in table.rows if row.champion), None)
+    if not first or judgement.checksum not in (one.checksum for one in first.judgements):
+        return ""
+    return "it would stand first by a time that was taken inside its own process"
 
 
 def next_attempt(request: Request, history: Iterable[RequestStatus], at: datetime) -> Request | None:
@@ -256,7 +268,7 @@ def next_attempt(request: Request, history: Iterable[RequestStatus], at: datetim
 
 def _hold(request: Request, judgement: Judgement, reason: str, at: datetime) -> Moderation:
     return Moderation(
-        id=f"floor-{judgement.checksum[:12]}",
+        id=f"held-{judgement.checksum[:12]}",
         action=Action.HOLD,
         judgement=judgement.checksum,
         reason=reason,
