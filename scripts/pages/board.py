@@ -13,11 +13,11 @@ from scripts.pages.charts import Best, Staircase, staircase
 from scripts.pages.code import render_code, render_markdown
 from scripts.pages.edition import Edition
 from scripts.pages.landing import board_facts
-from scripts.pages.load import TakenOut
 from scripts.pages.paths import board_path, pull_url
 from scripts.pages.render import data, page
 from scripts.pages.site import Site
 from scripts.pages.summary import BoardSummary, Mark, Place
+from scripts.pages.taken_out import TakenOut
 from scripts.pages.whiskers import Whisker, whiskers
 from scripts.pages.words import Unit, case_labels, claims, heat
 from scripts.standings import Row, Standings

@@ -15,40 +15,17 @@ from harness.errors import TaskError
 from harness.judgement import Judgement
 from harness.task import Board, Task
 from scripts.ledger.ledger import Ledger, LedgerContents, LedgerFault
-from scripts.ledger.moderation import Action, Moderated
+from scripts.ledger.moderation import Moderated
 from scripts.pages.edition import Edition, editions_of
 from scripts.pages.machines import Reading, readings_of
 from scripts.pages.submission import MOST_CASES
+from scripts.pages.taken_out import TakenOut, taken_out_of
 from scripts.pages.words import count
 from scripts.standings import Standings, standings
 
 MANY_CASES = 1000
 RESERVED = frozenset({"assets", "authors", "guides", "machines"})
 """Folders of the site's own: no task may bear their names."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TakenOut:
-    """A judgement that maintainers took out, and why.  `held`: for now, until it is looked at."""
-
-    judgement: Judgement
-    held: bool
-    reason: str
-    at: datetime
-
-    @property
-    def facts(self) -> dict[str, object]:
-        submission = self.judgement.submission
-        return {
-            "login": submission.login,
-            "digest": submission.digest,
-            "pull_request": submission.pull_request,
-            "judged_at": self.judgement.finished_at.isoformat(),
-            "checksum": self.judgement.checksum,
-            "action": Action.HOLD if self.held else Action.DISQUALIFY,
-            "reason": self.reason,
-            "at": self.at.isoformat(),
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +88,7 @@ def ranked(
     return Ranked(
         table=table,
         editions=editions,
-        taken_out=_taken_out(contents, moderated),
+        taken_out=taken_out_of(contents.judgements, moderated),
         readings=readings_of(table, shown),
         faults=contents.faults,
         notes=tuple(_notes(shown, now)),
@@ -127,16 +104,6 @@ def _notes(judgements: Sequence[Judgement], now: datetime | None) -> Iterator[st
             yield f"{whose} says that it was finished at {at}; was its machine's clock wrong?"
         if len(one.cases) > MANY_CASES:
             yield f"{whose} has {len(one.cases):,} cases; its page lists the first {MOST_CASES}"
-
-
-def _taken_out(contents: LedgerContents, moderated: Moderated) -> tuple[TakenOut, ...]:
-    """The newest first."""
-    found = []
-    for judgement in contents.judgements:
-        out = moderated.disqualified.get(judgement.checksum)
-        if decision := out or moderated.held.get(judgement.checksum):
-            found.append(TakenOut(judgement=judgement, held=out is None, reason=decision.reason, at=decision.at))
-    return tuple(sorted(found, key=lambda one: one.at, reverse=True))
 
 
 def _strays(place: tuple[str, ...], contents: LedgerContents) -> Iterator[LedgerFault]:

@@ -33,7 +33,7 @@ from scripts.pages.board import board_pages
 from scripts.pages.edition import Edition, edition_pages
 from scripts.pages.feeds import board_files, site_files, sitemap
 from scripts.pages.landing import landing_pages
-from scripts.pages.load import BoardFiles, Ranked, TakenOut, boards_of, in_order, ranked, require_free_names
+from scripts.pages.load import BoardFiles, Ranked, boards_of, in_order, ranked, require_free_names
 from scripts.pages.machines import Reading, machine_pages
 from scripts.pages.picture import board_picture
 from scripts.pages.pool import processes_for, spread, uncollected
@@ -41,6 +41,7 @@ from scripts.pages.render import SITE, page
 from scripts.pages.site import Guide, Site, Sources, read_guides
 from scripts.pages.submission import submission_pages
 from scripts.pages.summary import BoardSummary, summary_of
+from scripts.pages.taken_out import TakenOut
 from scripts.pages.write import swapped_in, write_file
 from scripts.settings import Gpu
 from scripts.standings import Standings

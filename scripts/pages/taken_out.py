@@ -1,0 +1,44 @@
+"""What maintainers took out of a board, as its page shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from harness.judgement import Judgement
+from scripts.ledger.moderation import Action, Moderated
+
+
+@dataclass(frozen=True, kw_only=True)
+class TakenOut:
+    """A judgement that maintainers took out, and why.  `held`: for now, until it is looked at."""
+
+    judgement: Judgement
+    held: bool
+    reason: str
+    at: datetime
+
+    @property
+    def facts(self) -> dict[str, object]:
+        submission = self.judgement.submission
+        return {
+            "login": submission.login,
+            "digest": submission.digest,
+            "pull_request": submission.pull_request,
+            "judged_at": self.judgement.finished_at.isoformat(),
+            "checksum": self.judgement.checksum,
+            "action": Action.HOLD if self.held else Action.DISQUALIFY,
+            "reason": self.reason,
+            "at": self.at.isoformat(),
+        }
+
+
+def taken_out_of(judgements: Iterable[Judgement], moderated: Moderated) -> tuple[TakenOut, ...]:
+    """The newest first."""
+    found = []
+    for judgement in judgements:
+        out = moderated.disqualified.get(judgement.checksum)
+        if decision := out or moderated.held.get(judgement.checksum):
+            found.append(TakenOut(judgement=judgement, held=out is None, reason=decision.reason, at=decision.at))
+    return tuple(sorted(found, key=lambda one: one.at, reverse=True))
