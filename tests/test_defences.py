@@ -129,13 +129,14 @@ def believe_any_size(patch):
 
 
 def believe_the_players_clock(patch):
-    kernel = "self.output = self.kernel"
+    kernel = 'self.output = self.kernel(self._build(self.tree, command["scalars"]))'
+    answer = """return b'{"is":"done","output":%s}' % describe(self.output).encode()"""
+    timed = """return b'{"is":"done","ns":%d,"output":%s}' % (took, describe(self.output).encode())"""
     changes = {
         "import traceback\n": "import time\nimport traceback\n",
-        kernel: f"start = time.perf_counter_ns(); {kernel}",
-        "return b'": "took = time.perf_counter_ns() - start; return b'",
-        '{"is":"done",': '{"is":"done","ns":%d,',
-        "% describe(self.output).encode()": "% (took, describe(self.output).encode())",
+        f"{kernel}\n        {answer}": (
+            f"start = time.perf_counter_ns(); {kernel}\n        took = time.perf_counter_ns() - start; {timed}"
+        ),
     }
     change_inside(patch, "player.py", changes)
     read, open_window, said = Player.read, Table._open_window, {}
@@ -145,8 +146,8 @@ def believe_the_players_clock(patch):
         said["us"] = answer.pop("ns", 0) / 1e3
         return read(self, json.dumps(answer).encode())
 
-    def believe(self, hand, deadline):
-        _, answer = open_window(self, hand, deadline)
+    def believe(self, order, deadline):
+        _, answer = open_window(self, order, deadline)
         return said["us"], answer
 
     patch.setattr(Player, "read", read_with_time)
@@ -192,8 +193,8 @@ def share_one_process_namespace(patch):
 def show_the_hosts_settings(patch):
     walls = bubblewrap._walls
 
-    def lower_walls(stage, libraries, shown, program):
-        arguments = walls(stage, libraries, shown, program)
+    def lower_walls(*about):
+        arguments = walls(*about)
         first = arguments.index("--ro-bind")
         return [*arguments[:first], "--ro-bind", "/etc", "/etc", *arguments[first:]]
 
