@@ -62,13 +62,14 @@ class _Player:
         self.inputs: list[torch.Tensor] = []
         self.views: list[torch.Tensor] = []
         self.output: Any = None
-        self.answers = {"compile": self.compile, "load": self.load, "lay": self.lay, "go": self.go}
+        self.methods = {name: name for name in ("compile", "load", "lay", "go")}
+        """Which method obeys an order."""
         if device:
-            self.answers |= {"fill": self.fill, "go": self.go_timed, "fetch": self.fetch}
+            self.methods |= {"fill": "fill", "go": "go_timed", "fetch": "fetch"}
 
     def obey(self, packet: bytes) -> None:
         command = _GO if packet == _GO_PACKET else json.loads(packet)
-        answer = self.answers[command["do"]]
+        answer = getattr(self, self.methods[command["do"]])
         status = 1
         try:
             packet = answer(command)
