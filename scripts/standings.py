@@ -76,6 +76,11 @@ class Row:
         return max((one.claim for one in self.judgements), key=list(Claim).index)
 
     @property
+    def self_timed(self) -> bool:
+        """Whether its times are no more than the word of the task's own program."""
+        return self.claim is Claim.SELF_TIMED
+
+    @property
     def facts(self) -> dict[str, Any]:
         """The row for scripts: times in microseconds, the gap as a share."""
         return {

@@ -54,6 +54,7 @@ def landing_pages(
         cards=_cards(boards),
         marks=latest,
         limits=any(board.champion and board.champion.limit for board in boards),
+        self_timed=any(board.champion and board.champion.self_timed for board in boards),
         authors=len({place.login.lower() for board in boards for place in board.places}),
         entries=sum(len(board.places) for board in boards),
         records=len(marks),

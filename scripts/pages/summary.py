@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from harness.judgement import Claim
 from harness.stats import Interval
 from harness.task import Board
 from scripts.pages.paths import changes_url, submission_path
@@ -120,7 +119,7 @@ def _place(site: Site, table: Standings, row: Row, floor: float | None) -> Place
         first_at=row.first_at,
         champion=row.champion,
         unwalled=row.unwalled,
-        self_timed=row.claim is Claim.SELF_TIMED,
+        self_timed=row.self_timed,
         provisional=site.is_provisional(row.judgements[-1]),
         remarks=tuple(remarks(row, table)),
         facts=facts_of(table.board, row),
