@@ -283,6 +283,7 @@ def test_a_submission_is_held_against_any_other_and_the_address_keeps_whom(
     assert table.locator("td:last-child").all_inner_texts() == told
     assert page.url.endswith(f"?with={theirs['login']}%2F{theirs['digest'][:12]}")
     page.reload()
+    table.wait_for()
     assert table.locator("td:last-child").all_inner_texts() == told
     diff = page.locator(".comparison .code .l").all_text_contents()
     assert f"+# {theirs['login']}: a made-up submission that only looks like a kernel." in diff
