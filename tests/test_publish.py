@@ -608,12 +608,14 @@ def test_a_row_is_held_against_the_first_place_and_its_predecessor(tmp_path: Pat
     def heads(login: str) -> str:
         folder = next((site / "vectoradd/CPU" / login).iterdir())
         page = (folder / "index.html").read_text()
-        return " ".join(Tags(page[page.index('class="against"') : page.index("Best here")]).text.split())
+        head = page[page.index('<table class="against">') : page.index("Best here")]
+        return " ".join(Tags(head.replace("</th>", " | ")).text.split())
 
-    assert heads("linus").endswith("edsger, the first place This is donald, the place before This is")
-    assert heads("grace").endswith("edsger, the first place This is ada, the record before This is")
-    assert heads("edsger").endswith("Time grace, the record before This is")
-    assert heads("barbara").endswith("edsger, the first place This is")  # Both at once.
+    first = "Case | Time | edsger, the first place | This is |"
+    assert heads("linus") == f"{first} donald, the place before | This is |"
+    assert heads("grace") == f"{first} ada, the record before | This is |"
+    assert heads("edsger") == "Case | Time | grace, the record before | This is |"
+    assert heads("barbara") == first  # The place before is the first.
 
 
 def test_a_machine_that_grows_slow_is_seen_to_drift(
