@@ -91,7 +91,7 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """PullRank turns a GitHub repository into a GPU-kernel competition.
 
-    Try `pullrank demo`, then `pullrank test FILE` on a file of your own.
+    Try `pullrank demo`; then `pullrank init TASK`, `pullrank test FILE`, and `pullrank submit FILE` to be ranked.
 
     Exit codes: 0 accepted or done, 1 judged and not accepted, 2 the input or the call is wrong, 3 judging error.
     """

@@ -28,6 +28,11 @@ from scripts.terminal import Display, cell, console, table, verdict_text
 from scripts.text import format_error, format_percent, format_us, plain
 
 _LOG_LINES = 30
+_NEXT = {
+    Mode.TEST: "pullrank benchmark {file}",
+    Mode.BENCHMARK: "pullrank submit {file} --draft, to have the competition's own machines say so",
+    Mode.RANKED: "pullrank submit {file}",
+}
 
 _PLACE: list[Callable[[Any], Any]] = [
     click.option("--task", help="Name of the task. Default: the file's directive or its folder decides."),
@@ -116,6 +121,8 @@ def judge_file(
         click.echo(judgement.to_json(), nl=False)
     else:
         show(judgement, console())
+        if judgement.verdict is Verdict.ACCEPTED:
+            console().print(f"Next: {_NEXT[mode].format(file=file)}", style="dim", soft_wrap=True)
     if out:
         out.write_text(judgement.to_json(), "utf-8")
     return exit_code_of(judgement.verdict)

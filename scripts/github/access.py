@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
 NEW_TOKEN = "https://github.com/settings/personal-access-tokens/new"  # noqa: S105  an address
+CLASSIC_TOKEN = "https://github.com/settings/tokens/new"  # noqa: S105  an address
 _ORIGIN = re.compile(r"[/:]([A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+?)(?:\.git)?/?$")
 
 
@@ -27,20 +28,19 @@ class AccessError(PullRankError):
     """There is no token, or no repository is named."""
 
 
-def require_token(rights: str) -> str:
+def require_token(rights: str, page: str = NEW_TOKEN) -> str:
     """The token of GH_TOKEN, GITHUB_TOKEN or gh.
 
     Args:
         rights: what a new one should be for, in words: `for this repository only, with Contents: read and write`.
+        page: where GitHub makes one.
     """
     for name in ("GH_TOKEN", "GITHUB_TOKEN"):
         if token := os.environ.get(name, "").strip():
             return token
     if token := _output(["gh", "auth", "token"]):
         return token
-    raise AccessError(
-        f"no token: sign in with `gh auth login`, or put one into GH_TOKEN. {NEW_TOKEN} makes one: {rights}"
-    )
+    raise AccessError(f"no token: sign in with `gh auth login`, or put one into GH_TOKEN. {page} makes one: {rights}")
 
 
 def require_repository(named: str | None = None) -> str:

@@ -25,7 +25,7 @@ from harness.submission import Submission, read_submission
 from harness.task import Task
 from harness.verdict import Verdict
 from scripts.bot.quotas import Use, uses
-from scripts.github.access import connect, require_repository, require_token, server_url
+from scripts.github.access import CLASSIC_TOKEN, connect, require_repository, require_token, server_url
 from scripts.github.contribute import Contributor, Sent
 from scripts.github.pulls import GitHubError, RateLimitError
 from scripts.ledger.ledger import LedgerError
@@ -88,7 +88,10 @@ def submit(
     """
     submission = read_submission(file)
     wanted = find_task(file, submission, task, None)
-    with Voice(as_json=as_json) as voice, connect(require_repository(repo), require_token(RIGHTS)) as github:
+    with (
+        Voice(as_json=as_json) as voice,
+        connect(require_repository(repo), require_token(RIGHTS, CLASSIC_TOKEN)) as github,
+    ):
         contributor = Contributor(github)
         named = _named(with_gpus(submission, gpu), wanted, contributor.me.login)
         parcel = prepare(named, wanted, contributor.me, _settings(), draft=draft)
@@ -114,7 +117,10 @@ def watch(number: int | None, repo: str | None, every: float, as_json: bool) -> 
 
     Example: pullrank watch 12 --repo OWNER/NAME
     """
-    with Voice(as_json=as_json) as voice, connect(require_repository(repo), require_token(RIGHTS)) as github:
+    with (
+        Voice(as_json=as_json) as voice,
+        connect(require_repository(repo), require_token(RIGHTS, CLASSIC_TOKEN)) as github,
+    ):
         return _follow(github, number or _newest(github), voice, every, "")
 
 
