@@ -227,8 +227,7 @@ def record(
     ledger, request, judgement = branch.ledger, status.request, outcome.judgement
     if judgement and board and request.is_ranked and not ledger.has_judgement_of(request):
         ledger.append(judgement, request.id)
-        floor = why_below_the_floor(judgement, board, doors.settings.gpus[request.gpu])
-        if reason := floor or why_first_waits(judgement, Tables(ledger, doors.root).of(board)):
+        if reason := _why_held(judgement, board, ledger, doors):
             ledger.append_moderation(_hold(request, judgement, reason, at))
     ledger.append_ending(request, outcome.ending(request, at))
     is_hopeful = not judgement and not outcome.is_hopeless
@@ -239,10 +238,16 @@ def record(
     return again if again and again.place in standing else None
 
 
+def _why_held(judgement: Judgement, board: Board, ledger: Ledger, doors: Doors) -> str:
+    """Why a judgement needs a person's look before it counts; empty if it needs none."""
+    reason = why_below_the_floor(judgement, board, doors.settings.gpus[board.gpu])
+    if not reason and judgement.claim is Claim.INSIDE_TIMED:
+        return why_first_waits(judgement, Tables(ledger, doors.root).of(board))
+    return reason
+
+
 def why_first_waits(judgement: Judgement, table: Standings) -> str:
-    """Why a first place needs a person's look: it rests on the participant's own clock; empty if it does not."""
-    if judgement.claim is not Claim.INSIDE_TIMED:
-        return ""
+    """Why a time that was taken inside needs a person's look: it would stand first; empty if it would not."""
     first = next((row for row in table.rows if row.champion), None)
     if not first or judgement.checksum not in (one.checksum for one in first.judgements):
         return ""
