@@ -254,11 +254,11 @@ class Scene:
         return [run for run in self.runs() if run.status != "completed"]
 
     def ledger(self) -> dict[str, RequestStatus]:
-        with LedgerBranch(self.server.git_url) as branch:
+        with LedgerBranch(str(self.world.git.path)) as branch:
             return {status.request.id: status for status in branch.ledger.requests()}
 
     def judgements(self) -> tuple[Judgement, ...]:
-        with LedgerBranch(self.server.git_url) as branch:
+        with LedgerBranch(str(self.world.git.path)) as branch:
             return branch.ledger.judgements().judgements
 
     def request(self, request_id: str) -> Request:

@@ -8,6 +8,7 @@ import os
 import random
 import re
 import signal
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
@@ -665,14 +666,26 @@ def test_a_ledgers_files_are_told_apart_by_board_before_any_is_read(tmp_path: Pa
     assert found == [(("vectoradd", "CPU"), 1), (("vectoradd", "H100"), 1)]
 
 
-def test_a_site_of_many_processes_is_the_site_of_one(tmp_path: Path, task: Task) -> None:
+forks_beside_threads = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+"""Who runs the tests may have some; they are none of ours, and hold no lock that matters."""
+
+
+def test_small_sites_and_processes_with_threads_are_not_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
     assert (processes_for(10), processes_for(10_000)) == (1, min(os.cpu_count() or 1, 8))
+    monkeypatch.setattr(threading, "active_count", lambda: 2)
+    assert processes_for(10_000) == 1
+
+
+@forks_beside_threads
+def test_a_site_of_many_processes_is_the_site_of_one(tmp_path: Path, task: Task) -> None:
     boards = [task.board("CPU"), task.board("H100")]
     judgements = [one for board in boards for one in season(board)] + [judged(boards[0], "ada", 1.5, task="gone")]
     built(tmp_path / "one", task, judgements)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pool, "WORTH_FORKING", 1)
         patch.setattr(os, "cpu_count", lambda: 3)
+        patch.setattr(threading, "active_count", lambda: 1)
         _, report = built(tmp_path / "many", task, judgements)
     found = [
         {str(path.relative_to(tmp_path / name)): path.read_bytes() for path in (tmp_path / name / "_site").rglob("*.*")}
@@ -681,6 +694,7 @@ def test_a_site_of_many_processes_is_the_site_of_one(tmp_path: Path, task: Task)
     assert found[0] == found[1] and report.rows == 12 and len(report.faults) == 1
 
 
+@forks_beside_threads
 def test_a_process_that_is_killed_ends_the_build_with_one_message(tmp_path: Path, task: Task) -> None:
     def killed(_: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)

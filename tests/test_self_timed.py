@@ -206,7 +206,10 @@ def test_the_site_marks_each_row_and_each_page(board, tmp_path):
     report = build_site([board.task], ledger, tmp_path / "_site", title="Cup", submissions=lambda _: "x = 1\n")
     assert not report.faults
     landing = (tmp_path / "_site" / "index.html").read_text()
-    assert landing.count('<span class="tag">self-timed</span>') == 1 and "nothing outside that process bounds it" in landing
+    assert (
+        landing.count('<span class="tag">self-timed</span>') == 1
+        and "nothing outside that process bounds it" in landing
+    )
     assert '<span class="tag">self-timed</span>' in (tmp_path / "_site" / "authors" / "ada" / "index.html").read_text()
     assert "No machine has judged" in (tmp_path / "_site" / "machines" / "index.html").read_text()
     page = (tmp_path / "_site" / "rowsum" / "CPU" / "index.html").read_text()

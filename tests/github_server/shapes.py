@@ -64,9 +64,7 @@ def association(world: World, account: User | None) -> str:
 
 
 def label(world: World, name: str) -> Json:
-    return {"id": 1, "name": name, "color": "ededed", "description": None, "default": False} | world.labels.get(
-        name, {}
-    )
+    return {"id": 1, "name": name, "color": "ededed", "description": "", "default": False} | world.labels.get(name, {})
 
 
 def pull(world: World, it: Pull, *, is_whole: bool = True) -> Json:
