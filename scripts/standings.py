@@ -19,32 +19,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 from harness.fields import Mode
 from harness.judgement import Claim, Judgement
-from harness.stats import MIN_PAIRS, Interval, beats, median, ratio_interval, score
+from harness.stats import MIN_PAIRS, Interval, beats, score
 from harness.task import Board
-from harness.timing import Duel, Timing, ToldTiming, told_time
+from harness.timing import Duel
 from harness.verdict import Verdict
+from scripts.case_times import MAX_POOLED, CaseTime, case_times, nominal_times
 from scripts.claims import is_unwalled
-
-MAX_POOLED = 20
-"""So many of a file's judgements, the newest, make its times.  More would cost much and tell nothing."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CaseTime:
-    """One benchmark of a row.  `ratio` is to the anchor; `time_us` is `ratio` times `nominal_us`.
-
-    A time that was told by the task's own program has no anchor beside it: only `time_us`.
-    """
-
-    params: Mapping[str, Any]
-    time_us: Interval
-    ratio: Interval | None = None
-    nominal_us: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +134,7 @@ def standings(board: Board, judgements: Sequence[Judgement], *, allow_unwalled: 
     ours = [one for one in judgements if (one.task, one.gpu) == (board.task.name, board.gpu)]
     current = [one for one in ours if one.edition == board.edition]
     counted = _counted(board, current, allow_unwalled)
-    season = _Season(board, _nominal_us(counted))
+    season = _Season(board, nominal_times(counted))
     for judgement in counted:
         season.add(judgement)
     return Standings(
@@ -177,7 +162,7 @@ def podiums(board: Board, judgements: Sequence[Judgement], places: int = 3) -> I
         one for one in judgements if (one.task, one.gpu, one.edition) == (board.task.name, board.gpu, board.edition)
     ]
     counted = _counted(board, ours, allow_unwalled=False)
-    season = _Season(board, _nominal_us(counted))
+    season = _Season(board, nominal_times(counted))
     former: tuple[Row, ...] = ()
     for judgement in counted:
         season.add(judgement)
@@ -209,35 +194,6 @@ def _ranks(judgement: Judgement, board: Board, cases: list[dict[str, Any]], allo
 def _shape(params: Mapping[str, Any]) -> dict[str, Any]:
     """A case's parameters but for the seed, which is drawn anew for ranked runs."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in params.items() if key != "seed"}
-
-
-def _timings(judgement: Judgement) -> list[Timing]:
-    return [case.timing for case in judgement.benchmarks if case.timing]
-
-
-def _nominal_us(judgements: Sequence[Judgement]) -> tuple[float, ...]:
-    anchors = zip(*([timing.anchor_us for timing in _timings(one)] for one in judgements), strict=True)
-    return tuple(median(column) for column in anchors)
-
-
-def case_times(judgements: Sequence[Judgement], nominal_us: Sequence[float]) -> tuple[CaseTime, ...]:
-    """The times of a file's judgements, pooled; `nominal_us` are of the board's anchor, where it has one."""
-    cases = [case.params for case in judgements[-1].benchmarks if case.time_us]
-    if not (timings := [*zip(*map(_timings, judgements), strict=True)]):
-        return tuple(map(_told_time, cases, zip(*map(_told, judgements), strict=True)))
-    ratios = [_pooled_ratio(one) for one in timings]
-    return tuple(
-        CaseTime(params=params, time_us=ratio.scaled(us), ratio=ratio, nominal_us=us)
-        for params, ratio, us in zip(cases, ratios, nominal_us, strict=False)
-    )
-
-
-def _told(judgement: Judgement) -> list[ToldTiming]:
-    return [case.told for case in judgement.benchmarks if case.told]
-
-
-def _told_time(params: Mapping[str, Any], told: Sequence[ToldTiming]) -> CaseTime:
-    return CaseTime(params=params, time_us=told_time([run for one in told for run in one.runs]))
 
 
 # The fold.
@@ -275,12 +231,6 @@ class _File:
     @cached_property
     def score_us(self) -> Interval:
         return score([case.time_us for case in self.cases], self._ranking_by)
-
-
-def _pooled_ratio(timings: Sequence[Timing]) -> Interval:
-    if len(timings) == 1:
-        return timings[0].ratio
-    return ratio_interval(list(chain.from_iterable(timing.pair_ratios for timing in timings)))
 
 
 class _Author:

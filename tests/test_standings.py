@@ -18,7 +18,8 @@ from harness.stats import Interval
 from harness.task import Board
 from harness.timing import Duel, DuelCase, Run, Timing
 from harness.verdict import Verdict
-from scripts.standings import MAX_POOLED, Standings, standings
+from scripts.case_times import MAX_POOLED
+from scripts.standings import Standings, standings
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
 SPREAD = (-1.0, -0.6, -0.2, 0.2, 0.6, 1.0)

@@ -24,8 +24,9 @@ from harness.judgement import CaseResult, Judgement
 from harness.task import Board
 from harness.timing import Duel
 from harness.verdict import Verdict
+from scripts.case_times import CaseTime
 from scripts.claims import bound_share, claim_sentence, duel_result, is_bounded, is_self_timed, is_unwalled, worst_bound
-from scripts.standings import CaseTime, Row, Standings
+from scripts.standings import Row, Standings
 from scripts.text import fence, format_gap, format_interval, format_percent, format_us, inline
 
 MAX_CASES = 40

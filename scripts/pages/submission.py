@@ -12,6 +12,7 @@ from markupsafe import Markup
 from harness.judgement import Judgement
 from harness.stats import Interval
 from harness.task import Board
+from scripts.case_times import CaseTime, case_times
 from scripts.pages.board import Column, columns_of
 from scripts.pages.charts import Side, Strip, strip
 from scripts.pages.code import render_code, render_diff
@@ -20,7 +21,7 @@ from scripts.pages.render import data, page
 from scripts.pages.site import Site
 from scripts.pages.summary import BoardSummary, Mark, Place, case_facts
 from scripts.pages.words import case_labels
-from scripts.standings import CaseTime, Record, Row, Standings, case_times
+from scripts.standings import Record, Row, Standings
 from scripts.text import shorten
 
 JUDGEMENTS_BESIDE = 50

@@ -8,11 +8,12 @@ from typing import Any
 
 from harness.stats import Interval
 from harness.task import Board
+from scripts.case_times import CaseTime
 from scripts.pages.paths import changes_url, submission_path
 from scripts.pages.site import Site
 from scripts.pages.words import remarks
 from scripts.roofline import floor_score_us
-from scripts.standings import CaseTime, Record, Row, Standings
+from scripts.standings import Record, Row, Standings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,68 @@
+"""How long a file takes in each benchmark: all that is known of it, pooled.  Pure; `standings` ranks by it.
+
+judgements by the referee        their pairs of runs together: a ratio to the anchor, times the anchor's usual time
+judgements by a task's program   what it told of its processes, together
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from harness.judgement import Judgement
+from harness.stats import Interval, median, ratio_interval
+from harness.timing import Timing, ToldTiming, told_time
+
+MAX_POOLED = 20
+"""So many of a file's judgements, the newest, make its times.  More would cost much and tell nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseTime:
+    """One benchmark of a row.  `ratio` is to the anchor; `time_us` is `ratio` times `nominal_us`.
+
+    A time that was told by the task's own program has no anchor beside it: only `time_us`.
+    """
+
+    params: Mapping[str, Any]
+    time_us: Interval
+    ratio: Interval | None = None
+    nominal_us: float | None = None
+
+
+def _timings(judgement: Judgement) -> list[Timing]:
+    return [case.timing for case in judgement.benchmarks if case.timing]
+
+
+def nominal_times(judgements: Sequence[Judgement]) -> tuple[float, ...]:
+    """The anchor's usual time in each case, in microseconds: the median over all of a board's judgements."""
+    anchors = zip(*([timing.anchor_us for timing in _timings(one)] for one in judgements), strict=True)
+    return tuple(median(column) for column in anchors)
+
+
+def case_times(judgements: Sequence[Judgement], nominal_us: Sequence[float]) -> tuple[CaseTime, ...]:
+    """The times of a file's judgements, pooled; `nominal_us` are of the board's anchor, where it has one."""
+    cases = [case.params for case in judgements[-1].benchmarks if case.time_us]
+    if not (timings := [*zip(*map(_timings, judgements), strict=True)]):
+        return tuple(map(_told_time, cases, zip(*map(_told, judgements), strict=True)))
+    ratios = [_pooled_ratio(one) for one in timings]
+    return tuple(
+        CaseTime(params=params, time_us=ratio.scaled(us), ratio=ratio, nominal_us=us)
+        for params, ratio, us in zip(cases, ratios, nominal_us, strict=False)
+    )
+
+
+def _told(judgement: Judgement) -> list[ToldTiming]:
+    return [case.told for case in judgement.benchmarks if case.told]
+
+
+def _told_time(params: Mapping[str, Any], told: Sequence[ToldTiming]) -> CaseTime:
+    return CaseTime(params=params, time_us=told_time([run for one in told for run in one.runs]))
+
+
+def _pooled_ratio(timings: Sequence[Timing]) -> Interval:
+    if len(timings) == 1:
+        return timings[0].ratio
+    return ratio_interval(list(chain.from_iterable(timing.pair_ratios for timing in timings)))
