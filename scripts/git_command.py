@@ -22,12 +22,15 @@ TIMEOUT_S = 120.0
 _PASSED_ON = ("PATH", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE")
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 _BOT = ("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com")
+BOT = "{} <{}>".format(*_BOT)
+"""Who commits, as git writes it."""
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 _CONFIG = {
     "core.hooksPath": os.devnull,
     "core.attributesFile": os.devnull,
     "core.symlinks": "false",
+    "core.fsync": "none",  # all our folders are thrown away; what must last is pushed
     "core.autocrlf": "false",
     "core.fsmonitor": "false",
     "credential.helper": "",
@@ -49,7 +52,7 @@ class GitError(LedgerError):
 
 
 class Git:
-    """git in `folder`; `token` is sent to the host of `url`, and to no other."""
+    """git in `folder`, where `origin` is `url`; `token` is sent to the host of `url`, and to no other."""
 
     def __init__(self, folder: Path, url: str, token: str | None = None) -> None:
         self.folder = folder
@@ -85,15 +88,16 @@ class Git:
         return done.stdout
 
     def _config(self, url: str, token: str | None) -> Mapping[str, str]:
+        config = {**_CONFIG, "remote.origin.url": url} if url else _CONFIG
         if not token:
-            return _CONFIG
+            return config
         address = urlsplit(url)
         if address.scheme != "https" and address.hostname not in _LOOPBACK:
             raise LedgerError(f"the token is sent over https only, and not to {address.scheme}://{address.hostname}")
         basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
         self._secrets = [token, basic]
         header = f"http.{address.scheme}://{address.netloc}/.extraheader"
-        return {**_CONFIG, header: f"Authorization: Basic {basic}"}
+        return {**config, header: f"Authorization: Basic {basic}"}
 
     def _error(self, command: str, done: subprocess.CompletedProcess[bytes]) -> GitError:
         said = (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace")

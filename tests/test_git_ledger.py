@@ -510,7 +510,7 @@ def test_the_token_opens_the_door_and_stands_in_no_argument_and_no_file(
         assert [status.request for status in branch.ledger.requests()] == [asked(1)]
     assert set(headers) == {f"Basic {BASIC}"}
     arguments, config = (spy / "arguments").read_text(), (spy / "config").read_text()
-    assert "push" in arguments and address in config  # the spy did see
+    assert "push" in arguments and "promisor" in config  # the spy did see
     for text in (arguments, config, (spy / "files").read_text()):
         assert TOKEN not in text and BASIC not in text
 

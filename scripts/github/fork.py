@@ -108,7 +108,6 @@ class Fork:
         folder = Path(tempfile.mkdtemp(dir=self._folder))
         git = Git(folder, self._url, self._token)
         git.run("init", "--quiet", "--bare", "--template=")
-        git.run("remote", "add", "origin", self._url)
         options = [one for one in asked if one.startswith("--")]
         wanted = "\n".join(one for one in asked if not one.startswith("--")).encode()
         for attempt in range(TRIES):
