@@ -11,6 +11,7 @@ which says whose it is; `game` and `duel` say what follows from it.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import secrets
 import time
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,7 @@ from harness.devices.device import CPU, Device
 from harness.errors import JudgeError
 from harness.fields import MAX_MESSAGE, CaseKind, Mode
 from harness.judgement import CaseResult
+from harness.profile import Profile
 from harness.progress import OnProgress, Progress
 from harness.referee import Deadline, Table
 from harness.reference import Reference
@@ -38,6 +40,10 @@ from harness.verdict import Foul, Verdict
 IMPORT_S = 10.0
 """How long a fresh player may import in a benchmark, when all caches are filled.  It counts toward no phase: else a
 slow import would spend the time that both sides share, and a first place with one could not be dueled."""
+
+
+PROFILER_S = 30.0
+"""How long the profiler may take to start and to sum up, beside the call that it watches."""
 
 
 class SideFoul(Exception):
@@ -273,6 +279,17 @@ class Arena:
 
         return play
 
+    def profile(self, entry: Entry, case: Case, phase: Phase) -> Profile:
+        """One watched call of a fresh player, after its warm-ups.  Raises SideFoul, or OutOfTime."""
+        with self._seat(entry) as player:
+            table = self._table(player)
+            with phase.watch(entry.name, case, table):
+                with phase.deadline.paused():
+                    table.load(phase.import_s, "of a profile; what takes long is cached by the build")
+                table.calls(case.params, tuple(self.seed() for _ in range(WARMUPS)), phase.deadline)
+                watched = dataclasses.replace(phase.deadline, call_s=phase.deadline.call_s + PROFILER_S)
+                return Profile.of(table.profile(case.params, self.seed(), watched))
+
     def _find_lie(self, case: Case, calls: list[Outside], phase: Phase) -> str:
         """What a run's own clock cannot have shown.  Before anybody is blamed, an idle player is tried once more."""
         samples = calls[WARMUPS:]
@@ -293,6 +310,7 @@ def result(
     start: float,
     seed: int | None = None,
     timing: Timing | None = None,
+    profile: Profile | None = None,
 ) -> CaseResult:
     """What a case came to that began at `start` (of `time.monotonic()`)."""
     return CaseResult(
@@ -303,4 +321,5 @@ def result(
         seconds=time.monotonic() - start,
         seed=seed,
         timing=timing,
+        profile=profile,
     )

@@ -39,3 +39,4 @@ class CaseKind(StrEnum):
     BUILD = "build"
     TEST = "test"
     BENCHMARK = "benchmark"
+    PROFILE = "profile"

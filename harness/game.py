@@ -2,7 +2,7 @@
 
 build        import the submission, call it once per shape; CE if that fails
 tests        all of them, so that the participant sees every failure
-benchmarks   if all tests are accepted: in random order, beside the anchor
+benchmarks   if all tests are accepted: in random order, beside the anchor; or each of them once, to be profiled
 duel         if it could be first: beside the champion
 """
 
@@ -54,10 +54,12 @@ class Game:
     def play(self) -> None:
         """Build, tests, benchmarks, duel, until one of them is not accepted."""
         self.results = self.arena.examine(
-            self.challenger, [*self.board.tests, *(self.board.benchmarks if self.is_timed else ())]
+            self.challenger, [*self.board.tests, *(self.board.benchmarks if self.mode is not Mode.TEST else ())]
         )
         if self.is_accepted and self.is_timed:
             self._play_benchmarks()
+        if self.is_accepted and self.mode is Mode.PROFILE:
+            self._play_profiles()
         if self.is_accepted and self.champion and self._could_be_first(self.champion):
             self._play_duel(self.champion)
 
@@ -115,6 +117,18 @@ class Game:
         if fault.side != self.challenger.name:
             raise self.arena.our_fault(fault) from None
         return fault.foul
+
+    def _play_profiles(self) -> None:
+        benchmarks = self.board.benchmarks
+        phase = self.arena.phase("the profiles", self.board.limits.benchmark_timeout_s)
+        for done, case in enumerate(benchmarks):
+            self.arena.report("profile", done, len(benchmarks))
+            start, profile, foul = time.monotonic(), None, None
+            try:
+                profile = self.arena.profile(self.challenger, case, phase)
+            except SideFoul as fault:
+                foul = self._own(fault)
+            self.results.append(result(CaseKind.PROFILE, case.params, foul, start, profile=profile))
 
     # ------------------------------------------------------------------ duel
 

@@ -344,5 +344,7 @@ def _require_supported(board: Board, mode: Mode, *files: Submission) -> None:
         raise SubmissionError(f"{task.name} wants a {task.submission_name}, not a {wrong}")
     if mode is Mode.RANKED and not task.ranks:
         raise TaskError(f"{task.name} never ranks: its code was rewritten for another device (device_alias)")
-    if mode is Mode.PROFILE:
-        raise JudgeError("this judge has no profiler yet; use the modes test, benchmark or ranked")
+    if mode is Mode.PROFILE and not task.is_refereed:
+        raise TaskError(
+            f"{task.name}: its own program plays it, and this judge has no profile of that; use test or benchmark"
+        )

@@ -7,6 +7,7 @@
           runs              one player process each: warm-ups, samples, seeds; all of them, in order of play
           ratio             submission / anchor over the pairs of runs, with its interval
         told                by the task's own program, in its words: one entry for each of its processes
+        profile             in the mode of that name: where one call's time went, in the player's words
       duel                  challenger and champion, if one was due
       machine, sandbox, harness     what the numbers were taken with
       checksum              SHA-256 of all the rest: a torn or edited file is noticed
@@ -41,6 +42,7 @@ from pydantic import (
 from pydantic_core import to_json
 
 from harness.fields import CaseKind, Digest, Line, Login, Mode, Model, Name, Param, Seed, Sha, Text
+from harness.profile import Profile
 from harness.timing import Duel, Timing, ToldTiming
 from harness.verdict import Verdict, overall
 
@@ -70,6 +72,7 @@ class CaseResult(Model):
     seed: Seed | None = Field(default=None, description="of a test, so that it can be replayed")
     timing: Timing | None = None
     told: ToldTiming | None = None
+    profile: Profile | None = None
 
     @property
     def time_us(self) -> float | None:
@@ -78,11 +81,9 @@ class CaseResult(Model):
 
     @model_serializer(mode="wrap")
     def _as_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without `told` where nothing was: files from before there was such a thing are written as they were."""
+        """Without what only some have: files from before there was such a thing are written as they were."""
         fields: dict[str, Any] = handler(self)
-        if self.told is None:
-            del fields["told"]
-        return fields
+        return {key: value for key, value in fields.items() if value is not None or key not in ("told", "profile")}
 
     @model_validator(mode="after")
     def _has_samples_only_when_accepted(self) -> Self:
@@ -91,6 +92,8 @@ class CaseResult(Model):
             raise ValueError("samples exist only for accepted benchmarks")
         if self.kind is CaseKind.BENCHMARK and self.verdict is Verdict.ACCEPTED and not is_timed:
             raise ValueError("an accepted benchmark needs samples")
+        if bool(self.profile) != (self.kind is CaseKind.PROFILE and self.verdict is Verdict.ACCEPTED):
+            raise ValueError("an accepted profile needs what it has shown, and nothing else has it")
         if self.timing and self.told:
             raise ValueError("a time is either taken by the referee or told by the task's program")
         return self
@@ -179,6 +182,10 @@ class Judgement(Model):
         return tuple(case for case in self.cases if case.kind is CaseKind.BENCHMARK)
 
     @property
+    def profiles(self) -> tuple[CaseResult, ...]:
+        return tuple(case for case in self.cases if case.kind is CaseKind.PROFILE)
+
+    @property
     def is_rankable(self) -> bool:
         """Accepted, ranked, and judged inside the walls."""
         return self.mode is Mode.RANKED and self.verdict is Verdict.ACCEPTED and self.sandbox.kind != "none"
@@ -193,6 +200,10 @@ class Judgement(Model):
             raise ValueError("nothing is accepted without a test")
         if self.verdict is Verdict.ACCEPTED and self.mode in (Mode.RANKED, Mode.BENCHMARK) and not self.benchmarks:
             raise ValueError("a benchmark is missing")
+        if bool(self.profiles) > (self.mode is Mode.PROFILE):
+            raise ValueError("profiles belong to the mode that makes them")
+        if self.verdict is Verdict.ACCEPTED and self.mode is Mode.PROFILE and not self.profiles:
+            raise ValueError("a profile is missing")
         if self.claim is not Claim.SELF_TIMED and any(case.told for case in self.cases):
             raise ValueError(f"a time that was told claims no more than {Claim.SELF_TIMED}")
         if self.started_at.utcoffset() is None or self.finished_at.utcoffset() is None:

@@ -16,6 +16,10 @@ and where a device's memory is not the player's own (`inside`), in the place of 
     Go     scalars of the inputs              Timed  µs   | Failed     the window
     Fetch                                     Done   tree | Failed     outputs to host memory
 
+and to profile a call, in the place of Go, with Fetch after it everywhere:
+
+    Profile  scalars of the inputs            Profiled | Failed        one call, watched by torch's profiler
+
 A tree is any nesting of tuples, lists and dicts.  Its leaves are, in what a kernel returned:
 
     {"dtype": "float32", "shape": [2, 3], "strides": [3, 1], "at": 94012345678}       a tensor in the player's memory
@@ -45,6 +49,8 @@ MAX_DIMENSIONS = 16
 MAX_SIZE = 2**48
 MAX_TEXT = 8_000
 _MAX_US = 1e12
+MAX_OPERATIONS = 20
+"""Of a profile: the longest."""
 MAX_OUTPUT = 10_000
 """Of a compiler, in bytes: as JSON they take six times as much, at most."""
 
@@ -150,6 +156,14 @@ class Timed:
 
 
 @dataclass(frozen=True, slots=True)
+class Profiled:
+    """Where a call's time went, by the player's word: of operations the name, whether the device did it, calls, µs."""
+
+    call_us: float
+    operations: tuple[tuple[str, bool, int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The submission raised.  All of it is text by the submission."""
 
@@ -159,7 +173,10 @@ class Failed:
     line: int | None
 
 
-Answer = Ready | Compiled | Loaded | Laid | Filled | Timed | Done | Failed
+Answer = Ready | Compiled | Loaded | Laid | Filled | Timed | Profiled | Done | Failed
+
+
+_BARE: dict[str, type[Ready | Loaded | Filled]] = {"ready": Ready, "loaded": Loaded, "filled": Filled}
 
 
 @functools.lru_cache(maxsize=8)
@@ -179,18 +196,16 @@ def read_answer(packet: bytes) -> Answer:
     if not isinstance(fields, dict):
         raise ProtocolError("a message that is not an object")
     match fields:
-        case {"is": "ready", **rest} if not rest:
-            return Ready()
-        case {"is": "loaded", **rest} if not rest:
-            return Loaded()
+        case {"is": "ready" | "loaded" | "filled" as kind, **rest} if not rest:
+            return _BARE[kind]()
         case {"is": "compiled", "status": int(status), "output": str(output), **rest} if not rest:
             return Compiled(status, _text(output, MAX_MESSAGE))
         case {"is": "laid", "at": list(addresses), **rest} if not rest:
             return Laid(tuple(_integer(address) for address in addresses))
-        case {"is": "filled", **rest} if not rest:
-            return Filled()
         case {"is": "timed", "inside_us": inside_us, **rest} if not rest:
             return Timed(_duration(inside_us))
+        case {"is": "profiled", "call_us": call_us, "operations": list(rows), **rest} if not rest:
+            return Profiled(_duration(call_us), tuple(map(_operation, rows[:MAX_OPERATIONS])))
         case {"is": "done", "output": output, **rest} if not rest:
             return Done(_TreeReader().read(output))
         case {"is": "failed", "error": str(error), "message": str(message), "traceback": str(trace), "line": line}:
@@ -264,6 +279,13 @@ def _duration(value: object) -> float:
     if type(value) not in (int, float) or not 0 <= value < _MAX_US:  # type: ignore[operator]
         raise ProtocolError("a time that no clock shows")
     return float(value)  # type: ignore[arg-type]
+
+
+def _operation(row: object) -> tuple[str, bool, int, float]:
+    match row:
+        case [str(name), bool(on_device), int(calls), own_us] if calls:
+            return _text(name, 200), on_device, _integer(calls), _duration(own_us)
+    raise ProtocolError("an operation of a profile without name, place, calls and time")
 
 
 def write(message: dict[str, Any]) -> bytes:

@@ -28,7 +28,19 @@ from harness.compile import Recipe, explain, ran_out_of_memory
 from harness.devices import cpu
 from harness.devices.device import CPU, Device
 from harness.errors import JudgeError, TaskError
-from harness.protocol import Answer, Compiled, Done, Failed, Filled, Laid, Loaded, TensorSpec, Timed, tensors_of
+from harness.protocol import (
+    Answer,
+    Compiled,
+    Done,
+    Failed,
+    Filled,
+    Laid,
+    Loaded,
+    Profiled,
+    TensorSpec,
+    Timed,
+    tensors_of,
+)
 from harness.reference import Reference
 from harness.seat import Player
 from harness.values import Deal, UnsupportedInput, collect, deal, elements_of, span_bytes
@@ -158,6 +170,20 @@ class Table:
                 if checked and (message := self.reference.check(hand.data, output)):
                     raise Foul(Verdict.WRONG_ANSWER, message)
         return tuple(windows)
+
+    def profile(self, params: Params, seed: int, deadline: Deadline) -> Profiled:
+        """One call under the player's profiler, which is its own word; the output is checked.  Raises as `calls`."""
+        hand = self._deal(self.reference.generate(params, seed))
+        self._make_room(hand, deadline)
+        self._hand_over(hand, self.reference.output_buffers(params))
+        if self.device.is_staged:
+            self._expect(self._open_window({"do": "fill"}, deadline)[1], Filled)
+        profiled = self._expect(self._open_window({"do": "profile", "scalars": hand.scalars}, deadline)[1], Profiled)
+        done = self._expect(self._open_window({"do": "fetch"}, deadline)[1], Done)
+        assert isinstance(profiled, Profiled) and isinstance(done, Done)
+        if message := self.reference.check(hand.data, collect(done.output, self._read, hand.span_bytes)):
+            raise Foul(Verdict.WRONG_ANSWER, message)
+        return profiled
 
     def _deal_batch(self, params: Params, seeds: Sequence[int]) -> list[Deal]:
         """Inputs for as many of the next calls as fit into the referee's memory."""

@@ -46,6 +46,7 @@ _INSIDE = (
     "player.py",
     "inside.py",
     "library.py",
+    "profiler.py",
     "protocol.py",
     "walls.py",
     "seccomp.py",

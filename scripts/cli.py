@@ -44,6 +44,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "test": ("scripts.local:test", "Judge a file on all tests of a task, each with its verdict."),
     "benchmark": ("scripts.local:benchmark", "Judge a file on the tests, then time it beside the task's anchor."),
+    "profile": ("scripts.local:profile", "Judge a file on the tests, then say where the time of a call goes."),
     "rank": ("scripts.local:rank", "Judge a file as the judge ranks: on secret seeds, until the times are steady."),
     "duel": ("scripts.duel:duel", "Play two files against each other, and say whether one of them is faster."),
     "submit": ("scripts.submit.tools:submit", "Hand a file in as a pull request, and follow it until it is judged."),

@@ -1,4 +1,4 @@
-"""`pullrank test / benchmark / rank FILE`: judge a file on this machine, as it would be judged for a board.
+"""`pullrank test / benchmark / profile / rank FILE`: judge a file on this machine, as it would be judged for a board.
 
 file ─► which task?   --task-dir; else --task, its directive, the folder that it lies in, which must agree
      ─► which board?  --gpu, its directive, CPU
@@ -19,10 +19,12 @@ from rich.table import Table
 from harness.errors import SubmissionError
 from harness.fields import Mode
 from harness.judgement import CaseResult, Judgement
+from harness.profile import Profile
 from harness.submission import Submission, read_directives, read_submission, task_of
 from harness.task import Board, Task, load_task
 from harness.verdict import Verdict
 from scripts.claims import bound_share, claim_sentence, is_self_timed, is_unwalled
+from scripts.profiles import WORD, parts_of
 from scripts.repository import choose_board, require_task
 from scripts.terminal import Display, cell, console, table, verdict_text
 from scripts.text import format_error, format_percent, format_us, plain
@@ -32,6 +34,7 @@ _NEXT = {
     Mode.TEST: "pullrank benchmark {file}",
     Mode.BENCHMARK: "pullrank submit {file} --draft, to have the competition's own machines say so",
     Mode.RANKED: "pullrank submit {file}",
+    Mode.PROFILE: "pullrank benchmark {file}, once you have changed it",
 }
 
 _PLACE: list[Callable[[Any], Any]] = [
@@ -88,6 +91,16 @@ def benchmark(**options: Any) -> int:
     Example: pullrank benchmark kernel.py --task vectoradd --gpu CPU
     """
     return judge_file(Mode.BENCHMARK, **options)
+
+
+@click.command()
+@_judging
+def profile(**options: Any) -> int:
+    """Judge a file on the tests, then say where the time of a call goes.
+
+    Example: pullrank profile kernel.py --task softmax
+    """
+    return judge_file(Mode.PROFILE, **options)
 
 
 @click.command()
@@ -194,6 +207,11 @@ def show(judgement: Judgement, stdout: Console) -> None:
         stdout.print(_benchmarks_table(judgement), "")
     if any(case.told for case in judgement.benchmarks):
         stdout.print(_told_table(judgement), "")
+    for case in judgement.profiles:
+        if case.profile:
+            stdout.print(_profile_table(case, case.profile), "")
+    if judgement.profiles:
+        stdout.print(WORD, soft_wrap=True)
     for note in dict.fromkeys(note for case in judgement.benchmarks if (note := _note(case))):
         stdout.print(f"Note: {plain(note)}", soft_wrap=True)
     if is_self_timed(judgement):
@@ -247,6 +265,22 @@ def _told_table(judgement: Judgement) -> Table:
                 format_us(max(run.worst_us for run in told.runs)),
                 str(sum(run.calls for run in told.runs)),
             )
+    return made
+
+
+def _profile_table(case: CaseResult, profile: Profile) -> Table:
+    made = table(
+        f"{_name(case)}: {format_us(profile.call_us)}",
+        "Part",
+        "Where",
+        "Calls",
+        "Time",
+        "Share",
+        right=("Calls", "Time", "Share"),
+    )
+    for part in parts_of(profile):
+        calls = "" if part.calls is None else str(part.calls)
+        made.add_row(cell(part.name), part.where, calls, format_us(part.own_us), format_percent(part.share))
     return made
 
 

@@ -40,8 +40,8 @@ HERE = Path(__file__).parent
 FAULTS = find_faults()
 pytestmark = [pytest.mark.alone, pytest.mark.exploit, pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))]
 
-FASTER = 0.8
-"""Time is gained if the whole 95 % interval of an attack's ratio to the anchor lies below this."""
+FASTER = 0.6
+"""Time is gained if an attack's ratio to the anchor is below this; on a busy machine its interval may be wide."""
 TRIES = 3
 """A machine may be busy just when it matters: an attack has to succeed once."""
 LINGER_S = 0.02
@@ -61,7 +61,7 @@ def gets_accepted(outcome):
 
 
 def gains_time(outcome):
-    return gets_accepted(outcome) and outcome.benchmarks[0].timing.ratio.high < FASTER
+    return gets_accepted(outcome) and outcome.benchmarks[0].timing.ratio.value < FASTER
 
 
 def reads_files_of_the_host(outcome):

@@ -16,13 +16,13 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 TORCH_FREE = {
-    "bundle", "errors", "examples", "faults", "fields", "formula", "judgement", "provenance", "replay", "stats", "submission", "task", "task_file", "task_folder",
+    "bundle", "errors", "examples", "faults", "fields", "formula", "judgement", "profile", "protocol", "provenance", "replay", "stats", "submission", "task", "task_file", "task_folder",
     "task_values", "timing", "toolchain", "verdict", "yaml_file",
 }  # fmt: skip
 """The half of the harness that hosted runners import."""
 
 OPEN_TO_SCRIPTS = {
-    "bundle", "errors", "examples", "faults", "fields", "formula", "judgement", "provenance", "replay", "stats", "submission", "task", "task_file",
+    "bundle", "errors", "examples", "faults", "fields", "formula", "judgement", "profile", "provenance", "replay", "stats", "submission", "task", "task_file",
     "task_values", "timing", "toolchain", "verdict", "yaml_file",
 }  # fmt: skip
 
@@ -57,6 +57,7 @@ MAY_IMPORT_TORCH = {
     "inside",
     "player",
     "probes",
+    "profiler",
     "reference",
     "referee",
     "values",
@@ -64,13 +65,13 @@ MAY_IMPORT_TORCH = {
 }
 MAY_IMPORT_TORCH_IN_FUNCTIONS = {"machine", "zygote"}
 
-PLAYER_SIDE = {"awake", "inside", "library", "player", "protocol", "seccomp", "walls", "zygote"}
+PLAYER_SIDE = {"awake", "inside", "library", "player", "profiler", "protocol", "seccomp", "walls", "zygote"}
 """What runs beside a submission: it may see nothing else of ours."""
 
 LAYERS = (
     {"awake", "errors", "verdict", "stats", "seccomp"},
-    TORCH_FREE | {"alibi", "compile", "devices.device", "gpu_nodes", "inside", "progress", "protocol", "walls"},
-    {"library"},
+    TORCH_FREE | {"alibi", "compile", "devices.device", "gpu_nodes", "inside", "progress", "walls"},
+    {"library", "profiler"},
     {
         "player",
         "values",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness import arena
-from harness.errors import JudgeError, TaskError
+from harness.errors import TaskError
 from harness.fields import CaseKind, Mode
 from harness.judge import Champion, judge
 from harness.judgement import Judgement
@@ -198,11 +198,6 @@ def test_a_judgement_is_plain_json_with_a_checksum(board):
     assert re.fullmatch("[0-9a-f]{64}", fields["checksum"])
 
 
-def test_what_this_judge_cannot_play_is_said(board):
-    with pytest.raises(JudgeError, match="profiler"):
-        judge(board, submission(GOOD), Mode.PROFILE)
-
-
 def test_a_champion_that_fails_voids_the_duel_and_keeps_nobody_from_being_judged(board):
     broken = submission("def custom_kernel(data):\n    return data\n", "broken-sample")
     champion = Champion(submission=broken, score=Interval(value=1e6, low=1e6, high=1e6), nominal_us=(10.0,))
@@ -222,8 +217,8 @@ def test_an_output_of_a_thousand_numbers_is_wrong_and_no_tampering(board):
 
 
 def test_a_slow_import_takes_nothing_of_the_time_that_both_sides_share(board):
-    slow = "import time\ntime.sleep(0.6)\n" + GOOD
-    hurried = replace(board, limits=replace(board.limits, benchmark_timeout_s=3.5))  # six imports alone take longer
+    slow = "import time\ntime.sleep(1.2)\n" + GOOD
+    hurried = replace(board, limits=replace(board.limits, benchmark_timeout_s=7))  # six imports alone take longer
     assert verdict_of(hurried, slow, Mode.BENCHMARK).verdict is Verdict.ACCEPTED
 
 

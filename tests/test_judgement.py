@@ -131,7 +131,8 @@ def case(**changes: Any) -> CaseResult:
     return CaseResult(**(fields | changes))
 
 
-BUILD, TEST, BENCHMARK = (next(one for one in NEWEST_JUDGEMENT.cases if one.kind is kind) for kind in CaseKind)
+KINDS = (CaseKind.BUILD, CaseKind.TEST, CaseKind.BENCHMARK)
+BUILD, TEST, BENCHMARK = (next(one for one in NEWEST_JUDGEMENT.cases if one.kind is kind) for kind in KINDS)
 EARLIER = NEWEST_JUDGEMENT.started_at - timedelta(seconds=1)
 
 REFUSED: dict[str, Callable[[], object]] = {

@@ -161,12 +161,12 @@ def why_not_the_answer(
 
 def _are_cases_of(judgement: Judgement, board: Board) -> bool:
     """Whether it holds each of the board's cases once; what is not accepted may have ended before some."""
-    kinds = [(judgement.tests, board.tests)]
-    if judgement.mode is Mode.TEST:
-        if judgement.benchmarks:
-            return False
-    else:
-        kinds.append((judgement.benchmarks, board.benchmarks))
+    is_timed = judgement.mode in (Mode.BENCHMARK, Mode.RANKED)
+    kinds = [
+        (judgement.tests, board.tests),
+        (judgement.benchmarks, board.benchmarks if is_timed else ()),
+        (judgement.profiles, board.benchmarks if judgement.mode is Mode.PROFILE else ()),
+    ]
     for found, wanted in kinds:
         played = Counter(_shape(dict(case.params)) for case in found)
         known = Counter(_shape(dict(case.params)) for case in wanted)

@@ -80,6 +80,12 @@ def _case(case: CaseResult) -> dict[str, Any]:
         }
     if case.told:
         facts |= {"time_us": case.told.time_us.value, "interval_us": case.told.time_us.model_dump()}
+    if case.profile:
+        facts["profile"] = {
+            "call_us": case.profile.call_us,
+            "elsewhere_us": case.profile.elsewhere_us,
+            "operations": [one.model_dump() | {"name": _harmless(one.name)} for one in case.profile.operations],
+        }
     return facts
 
 

@@ -16,7 +16,7 @@ HELP = """\
 | `/rank` | ranks the file, once the pull request is ready for review |
 | `/benchmark` | runs the tests, then times it; unofficial |
 | `/test` | runs the tests |
-| `/profile` | says where its time goes |
+| `/profile` | runs the tests, then says where the time of a call goes |
 | `/rerun` | judges the same file once more |
 | `/cancel` | stops what waits or runs |
 | `/show` | shows where you stand, and what is left of your quota |

@@ -3,7 +3,7 @@
     headline        verdict and rank
     why not         the message, if it was not accepted
     place           rank, tie, gap; the duel in plain words
-    benchmarks      a table: time, anchor, against first place
+    benchmarks      a table: time, anchor, against first place; or where a call's time went
     tests           a table, folded away when all are right
     next            what to do now
     small print     claim and bound, machine
@@ -21,11 +21,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from harness.fields import Mode
 from harness.judgement import CaseResult, Judgement
+from harness.profile import Profile
 from harness.task import Board
 from harness.timing import Duel
 from harness.verdict import Verdict
 from scripts.case_times import CaseTime
 from scripts.claims import bound_share, claim_sentence, duel_result, is_bounded, is_self_timed, is_unwalled, worst_bound
+from scripts.profiles import WORD, parts_of
 from scripts.standings import Row, Standings
 from scripts.text import fence, format_gap, format_interval, format_percent, format_us, inline
 
@@ -33,6 +35,7 @@ MAX_CASES = 40
 """Rows of a table; of more tests, those that failed are shown."""
 
 MAX_NOTES = 8
+MAX_PROFILES = 12
 
 _NEXT = {
     Mode.TEST: "A benchmark says how fast it is; a pull request that is ready for review is ranked.",
@@ -53,6 +56,7 @@ def render(judgement: Judgement, board: Board, standings: Standings | None = Non
         _place(judgement, standings, place),
         _duel(judgement.duel, judgement, standings),
         _benchmarks(judgement, board, standings),
+        _profiles(judgement),
         _tests(judgement, board),
         _next(judgement),
         _small_print(judgement),
@@ -185,6 +189,21 @@ def _same_case_of_first(case: CaseResult, board: Board, standings: Standings | N
         return None
     times = zip(board.benchmarks, standings.champion.cases, strict=True)
     return next((time for known, time in times if dict(known.params) == case.params), None)
+
+
+def _profiles(judgement: Judgement) -> str:
+    profiles = [(_name(case), case.profile) for case in judgement.profiles if case.profile]
+    if not profiles:
+        return ""
+    head = ("Part", "Where", "Calls", "Time", "Share")
+    tables = [f"{name}, one call of {format_us(one.call_us)}:\n\n{_table(head, _parts(one))}" for name, one in profiles]
+    return "\n\n".join([*tables[:MAX_PROFILES], WORD])
+
+
+def _parts(profile: Profile) -> Iterator[tuple[str, ...]]:
+    for part in parts_of(profile):
+        calls = "" if part.calls is None else str(part.calls)
+        yield inline(part.name, 80), part.where, calls, format_us(part.own_us), format_percent(part.share)
 
 
 def _tests(judgement: Judgement, board: Board) -> str:

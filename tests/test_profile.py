@@ -1,0 +1,174 @@
+"""Profiles: what torch's profiler shows of a call behind the walls, told to people, and worth nothing to a liar."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.devices.device import REHEARSAL
+from harness.errors import TaskError
+from harness.fields import CaseKind, Mode
+from harness.judge import judge
+from harness.judgement import CaseResult, Judgement
+from harness.profile import Operation, Profile
+from harness.protocol import Profiled, ProtocolError, read_answer
+from harness.sandbox import find_faults
+from harness.submission import Submission
+from harness.task import Evaluator, load_task
+from harness.verdict import Verdict
+from scripts.bot.artifact import _are_cases_of
+from scripts.bot.check_report import facts_as_text
+from scripts.bot.report import render
+from scripts.local import show
+from scripts.profiles import parts_of
+from scripts.terminal import console
+from tests.test_request import request
+
+FAULTS = find_faults()
+walled = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
+BOARD = load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU")
+
+SORTED = "import torch\ndef custom_kernel(data):\n    data.sort()\n    return data + 1\n"
+LIAR = """
+import sys, types
+fake = types.ModuleType("harness.profiler")
+def profile_call(kernel, data, device):
+    return kernel(data), {"call_us": %s, "operations": %s}
+fake.profile_call = profile_call
+sys.modules["harness.profiler"] = fake
+def custom_kernel(data):
+    return data + 1
+"""
+SHY = """
+import torch
+def custom_kernel(data):
+    return data if torch.autograd._profiler_enabled() else data + 1
+"""
+HOSTILE = "@everyone | ``` </details> [x](javascript:1)\x1b[31m"
+
+
+def profiled(source, **how):
+    file = Submission(login="sample", source=source.encode(), name="submission.py")
+    judgement = judge(BOARD, file, Mode.PROFILE, **how)
+    assert Judgement.from_json(judgement.to_json()) == judgement.model_copy(
+        update={"checksum": json.loads(judgement.to_json())["checksum"]}
+    )
+    return judgement
+
+
+@walled
+@pytest.mark.parametrize("device", [None, REHEARSAL], ids=["cpu", "staged"])
+def test_a_profile_says_what_every_benchmark_is_made_of(device):
+    judgement = profiled(SORTED, device=device)
+    assert (judgement.verdict, judgement.is_rankable, judgement.benchmarks) == (Verdict.ACCEPTED, False, ())
+    assert [case.params for case in judgement.profiles] == [dict(case.params) for case in BOARD.benchmarks]
+    for case in judgement.profiles:
+        names = [one.name for one in case.profile.operations if one.own_us]
+        assert {"aten::sort", "aten::add"} <= set(names)
+        assert 0 <= case.profile.elsewhere_us < case.profile.call_us
+    assert judgement.log == ""
+    assert _are_cases_of(judgement, BOARD)
+
+
+@walled
+def test_an_answer_that_is_wrong_only_when_it_is_watched_is_wrong():
+    judgement = profiled(SHY)
+    assert judgement.verdict is Verdict.WRONG_ANSWER
+    assert judgement.profiles and not any(case.profile for case in judgement.profiles)
+
+
+@walled
+@pytest.mark.parametrize(
+    ("call_us", "rows", "verdict"),
+    [
+        ("0", "[['x', False, 1, 1e11]] * 99", Verdict.ACCEPTED),
+        ("float('nan')", "[]", Verdict.SECURITY_VIOLATION),
+        ("1.0", "[['x', False, 0, 1.0]]", Verdict.SECURITY_VIOLATION),
+    ],
+)
+def test_a_liar_deceives_nobody_but_himself(call_us, rows, verdict):
+    judgement = profiled(LIAR % (call_us, rows))
+    assert judgement.verdict is verdict, judgement.message
+    assert not judgement.is_rankable
+
+
+@pytest.mark.parametrize(
+    "row", [["x", 0, 1, 1.0], ["x", False, True, 1.0], ["x", False, -1, 1.0], ["x", False, 1, -1.0], [1, False, 1, 1.0], ["x"], "x"]
+)  # fmt: skip
+def test_an_operation_that_no_profiler_shows_is_refused(row):
+    packet = {"is": "profiled", "call_us": 1.0, "operations": [row]}
+    with pytest.raises(ProtocolError):
+        read_answer(json.dumps(packet).encode())
+    assert read_answer(json.dumps(packet | {"operations": []}).encode()) == Profiled(1.0, ())
+
+
+def test_a_task_that_brings_its_own_program_says_that_it_has_none():
+    told = replace(BOARD, task=replace(BOARD.task, evaluator=Evaluator.SCRIPT))
+    file = Submission(login="sample", source=SORTED.encode(), name="submission.py")
+    with pytest.raises(TaskError, match="no profile"):
+        judge(told, file, Mode.PROFILE)
+
+
+# ---------------------------------------------------------------------- told to people
+
+
+def made(*operations, call_us=1000.0):
+    from tests.test_report import built, judged, right_tests_but
+
+    profile = Profile(call_us=call_us, operations=operations)
+    case = CaseResult(
+        kind=CaseKind.PROFILE, params={"size": 1024}, verdict=Verdict.ACCEPTED, seconds=1, profile=profile
+    )
+    return judged("ada", built(), *right_tests_but(), case, mode=Mode.PROFILE)
+
+
+def operation(name, own_us, *, on_device=False, calls=1):
+    return Operation(name=name, on_device=on_device, calls=calls, own_us=own_us)
+
+
+def test_the_longest_come_first_and_what_torch_did_not_see_comes_last():
+    operations = [operation(f"aten::op{number}", 100.0 / 2**number) for number in range(12)]
+    parts = parts_of(Profile(call_us=400.0, operations=(*operations, operation("gemm", 300.0, on_device=True))), most=3)
+    assert [(part.name, part.where) for part in parts] == [
+        ("gemm", "device"), ("aten::op0", "host"), ("aten::op1", "host"), ("aten::op2", "host"),
+        ("9 more", "host"), ("outside of torch, or waiting", "host"),
+    ]  # fmt: skip
+    host = sum(part.own_us for part in parts if part.where == "host")
+    assert host == pytest.approx(400.0)
+    assert parts[0].share == pytest.approx(0.75)
+
+
+def test_the_pull_request_is_told_in_a_table_whatever_the_names_hold(tmp_path):
+    from tests.test_report import BOARD as OTHER
+
+    judgement = made(operation("aten::mm", 900.0, calls=3), operation(HOSTILE, 50.0))
+    text = render(judgement, OTHER)
+    assert "accepted (AC), profile only" in text
+    assert "`size: 1024`, one call of 1.000 ms:" in text
+    assert "| `aten::mm` | host | 3 | 900.0 µs | 90.0 % |" in text
+    assert "| outside of torch, or waiting | host |  | 50.00 µs | 5.0 % |" in text.replace("`", "")
+    row = next(line for line in text.splitlines() if "everyone" in line)
+    assert len(re.findall(r"(?<!\\)\|", row.replace(r"\|", ""))) == 6
+    assert "\x1b" not in text
+    facts = json.loads(facts_as_text(judgement, request()).removeprefix("```json\n").removesuffix("```\n"))
+    shown = next(case["profile"] for case in facts["cases"] if case["kind"] == "profile")
+    assert (shown["call_us"], shown["elsewhere_us"], shown["operations"][0]["calls"]) == (1000.0, 50.0, 3)
+    assert "```" not in json.dumps(facts)
+    with (tmp_path / "said").open("w") as said:
+        stdout = console()
+        stdout.file = said
+        show(judgement, stdout)
+    assert "aten::mm" in (tmp_path / "said").read_text() and "\x1b[31m" not in (tmp_path / "said").read_text()
+
+
+def test_a_profile_stands_in_its_own_mode_and_nowhere_else():
+    fields = json.loads(made(operation("aten::mm", 1.0)).model_dump_json())
+    with pytest.raises(ValueError, match="belong to the mode"):
+        Judgement.model_validate_json(json.dumps(fields | {"mode": "test"}))
+    with pytest.raises(ValueError, match="a profile is missing"):
+        Judgement.model_validate_json(json.dumps(fields | {"cases": fields["cases"][:-1]}))
+    fields["cases"][1]["profile"] = fields["cases"][-1]["profile"]
+    with pytest.raises(ValueError, match="nothing else has it"):
+        Judgement.model_validate_json(json.dumps(fields))
