@@ -310,12 +310,16 @@ class Sandbox:
             environment=program.environment if program else {},
         )
         player = Player(self, room)
+        stopped = False
         try:
             player.await_ready()
             yield player
+        except (KeyboardInterrupt, SystemExit):
+            stopped = True  # the sandbox ends now, with all that is in it
+            raise
         finally:
-            player.close(health)
-            if building:
+            player.close(health, checked=not stopped)
+            if building and not stopped:
                 health.seal(entry.name)
 
     def order(self, control: socket.socket, *descriptors: int) -> None:

@@ -389,8 +389,8 @@ def test_when_it_is_stopped_nothing_is_left(number, code, walls, tmp_path, stage
         assert list(stages.iterdir())
         process.send_signal(number)
         rest = process.stderr.read()
-        assert process.wait(20) == code
-    assert rest.strip() == ("pullrank: stopped; nothing is left running." if code == 130 else "")
+        ended = process.wait(20), rest.strip()
+    assert ended == (code, "pullrank: stopped; nothing is left running." if code == 130 else "")
     give_up = time.monotonic() + 5
     while orphans() and time.monotonic() < give_up:
         time.sleep(0.05)
