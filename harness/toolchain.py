@@ -93,8 +93,8 @@ def _is_any_of(flag: str, patterns: tuple[str, ...]) -> bool:
 def _library(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", name, re.ASCII):
         raise ValueError(
-            f"must be the name of a library, such as cutlass, not {quote(name)}; "
-            "where it lies, include_dirs in .github/pullrank.yml says, for each GPU"
+            f"must be the name of a library, such as cutlass, not {quote(name)}; where it lies, .github/pullrank.yml "
+            f"says under each GPU, as in include_dirs: {{cutlass: {PLACES[-1]}/cutlass/include}}"
         )
     return name
 

@@ -158,6 +158,30 @@ def test_imported_tasks_get_the_right_verdicts(tmp_path, capsys):
     }  # fmt: skip
 
 
+def test_an_evaluator_of_any_name_stays_where_it_is_if_the_referee_judges(tmp_path, capsys):
+    problems = own_set(tmp_path)
+    (problems / "eval.py").rename(problems / "eval_better.py")
+    task_yml = problems / "first" / "scale_py" / "task.yml"
+    text = task_yml.read_text()
+    assert "../../eval.py" in text
+    task_yml.write_text(text.replace("../../eval.py", "../../eval_better.py"))
+    imported(tmp_path / "tasks", problems / "first" / "scale_py", "--gpu", "H100")
+    assert "came along: ../../utils.py\n" in capsys.readouterr().out
+
+
+def test_a_trial_that_is_not_known_here_is_left_out_and_that_is_said(tmp_path, capsys):
+    problems = own_set(tmp_path)
+    task_yml = problems / "first" / "scale_py" / "task.yml"
+    trial = (
+        "validation:\n  main: trial.py\n  files: [{name: trial.py, source: ../no/trial.py}]\n  settings: {steps: 3}\n"
+    )
+    task_yml.write_text(task_yml.read_text() + trial)
+    (task,) = imported(tmp_path / "tasks", problems / "first" / "scale_py", "--gpu", "H100").values()
+    assert "note: validation: a second trial of the fastest" in capsys.readouterr().out
+    assert "validation" not in (task.folder / "task.yml").read_text()
+    assert "trial.py" not in task.files
+
+
 # Another device.
 
 
@@ -255,6 +279,22 @@ def test_code_for_a_gpu_that_nobody_named_is_refused_with_both_ways_out(tmp_path
     assert "nothing says for which GPU" in refused(capsys, tmp_path, SETS / "first" / "scale_cu")
 
 
+def test_places_on_another_machine_are_refused_and_it_is_said_where_they_belong(tmp_path, capsys):
+    folder = own_set(tmp_path) / "first" / "scale_cu"
+    text = (folder / "task.yml").read_text()
+    text = text.replace("include_dirs: []", 'include_dirs: ["/Kittens/include"]')
+    text = text.replace('["-std=c++17"]', '["-std=c++17", "-arch=sm_90a", "-I/usr/local/cuda/include", "-lcuda"]')
+    (folder / "task.yml").write_text(text)
+    said = refused(capsys, tmp_path / "tasks", folder, "--gpu", "H100").splitlines()
+    where = [line for line in said if "task.yml:" in line]
+    assert [line.split(": ")[1] for line in where] == [
+        "config.include_dirs[0]", "config.compile_flags[1]", "config.compile_flags[2]",
+    ]  # fmt: skip
+    assert "not '/Kittens/include'; where it lies, .github/pullrank.yml says under each GPU" in where[0]
+    assert "'-arch=sm_90a': for which GPU is compiled, the board says: `arch` of its GPU" in where[1]
+    assert "'-I/usr/local/cuda/include': where libraries lie, the board says; name them in include_dirs" in where[2]
+
+
 def test_what_is_there_already_is_left_alone(tmp_path, capsys):
     imported(tmp_path, SCALE, "--gpu", "H100")
     (tmp_path / "scale_py" / "mine.txt").write_text("kept")
@@ -270,6 +310,7 @@ SETS_AT_FAULT = {
     "a bad deadline": ("deadline: soon\nproblems: [{directory: a, name: a}]\n", ":1: deadline: must be a day, such as"),
     "a folder outside": ("problems: [{directory: ../up, name: a}]\n", ":1: '../up' leads out of"),
     "a missing folder": ("problems: [{directory: scal_py, name: a}]\n", "no task.yml in 'scal_py'; did you mean 'scale_py'?"),
+    "a folder that was renamed": ("problems: [{directory: one/scale_py, name: a}]\n", "; did you mean 'scale_py'?"),
     "itself": ("problems: [{directory: ., name: a}]\n", "no task.yml in '.'"),
     "no name for a task": ("problems: [{directory: scale_py, name: '?'}]\n", "is no name for a task"),
 }  # fmt: skip
@@ -378,6 +419,7 @@ MODULE = b"class Net(Module): pass\n"
         (b"from base import generate_input, ref_kernel, check_implementation\n", {}, [], ""),
         (REFERENCE, {}, [b"def custom_kernel(data): pass\n"], ""),
         (REFERENCE, {}, [b"def cross_entropy(x, y): pass\n"], "no custom_kernel"),
+        (REFERENCE, {}, [b"def inner(...) -> ...: ...\n\ndef custom_kernel(data): pass\n"], ""),
         (REFERENCE, {"evaluator": "script"}, [], "says so"),
         (REFERENCE, {"tests": [{"world_size": 4}]}, [], "several GPUs"),
         (MODULE + REFERENCE.replace(b"(): pass", b"():\n    net = Net(3).eval()\n    return net, 1", 1), {}, [], "a Net"),

@@ -24,6 +24,10 @@ from harness.task_values import MAX_FILE_BYTES, SUBMISSION, FileName, Line
 from harness.yaml_file import read_yaml, windows_line_ends
 
 _SUFFIXES = {".py", ".cu", ".cuh", ".hip", ".cpp", ".cc", ".c", ".h", ".hpp", ".inl", ".txt", ".md", ".json"}
+_NOT_JUDGED = {
+    "validation": "a second trial of the fastest, by a program of the task's; there is none here, so it is left out",
+}
+"""Keys of KernelBot's that mean nothing here; a task with them is whole without."""
 _EXAMPLES = {"solutions/correct": "accepted", "solutions/wrong": "wrong_answer"}
 
 
@@ -52,7 +56,10 @@ class Parts:
     """Language → name of its file."""
     starters: dict[str, bytes]
     """Templates and examples: what a submission looks like."""
-    from_outside: tuple[str, ...]
+    from_outside: dict[str, str]
+    """Name of a file → where it lay, of those that lay outside the folder."""
+    left_out: tuple[str, ...]
+    """Keys that stand there and mean nothing here."""
 
     @property
     def lang(self) -> str:
@@ -95,15 +102,23 @@ class _Reader:
     def __init__(self, found: Found, faults: Faults) -> None:
         self.found = found
         self.faults = faults
-        self.outside: dict[str, None] = {}
+        self.outside: dict[str, str] = {}
 
     def read(self, keys: dict[str, Any]) -> Parts:
-        rest = {key: value for key, value in keys.items() if key not in _Sources.model_fields}
-        sources = self._check(rest, {key: value for key, value in keys.items() if key not in rest})
+        left_out = tuple(key for key in keys if key in _NOT_JUDGED)
+        rest = {key: value for key, value in keys.items() if key not in (*left_out, *_Sources.model_fields)}
+        sources = self._check(rest, {key: value for key, value in keys.items() if key in _Sources.model_fields})
         files = self._files(sources)
         templates, starters = self._templates(sources)
         starters |= self._examples(f".{keys.get('lang', 'py')}")
-        return Parts(keys=rest, files=files, templates=templates, starters=starters, from_outside=tuple(self.outside))
+        return Parts(
+            keys=rest,
+            files=files,
+            templates=templates,
+            starters=starters,
+            from_outside=self.outside,
+            left_out=tuple(f"{key}: {_NOT_JUDGED[key]}" for key in left_out),
+        )
 
     def _check(self, rest: dict[str, Any], sources: dict[str, Any]) -> _Sources:
         """Judge all keys where they stand, before anything follows from them."""
@@ -120,12 +135,12 @@ class _Reader:
     def _files(self, sources: _Sources) -> dict[str, bytes]:
         if sources.files:
             return {
-                entry.name: self._read(entry.source, ("files", number, "source"))
+                entry.name: self._read(entry.name, entry.source, ("files", number, "source"))
                 for number, entry in enumerate(sources.files)
                 if entry.source != SUBMISSION
             }
         names = [name for name in ("task.py", "reference.py", "utils.py") if (self.found.folder / name).is_file()]
-        return {name: self._read(name, ()) for name in names}
+        return {name: self._read(name, name, ()) for name in names}
 
     def _templates(self, sources: _Sources) -> tuple[dict[str, str], dict[str, bytes]]:
         names: dict[str, str] = {}
@@ -133,19 +148,19 @@ class _Reader:
         for language, source in sources.templates.items():
             word = "_".join(re.findall(r"[a-z0-9]+", language.lower())) or "other"
             names[language] = f"template{f'_{word}' if names else ''}{PurePosixPath(source).suffix}"
-            texts[names[language]] = self._read(source, ("templates", language))
+            texts[names[language]] = self._read(names[language], source, ("templates", language))
         return names, texts
 
     def _examples(self, suffix: str) -> dict[str, bytes]:
         folder = self.found.folder
         ours = {f"examples/{path.name}": path.name for path in sorted(folder.glob("examples/[!._]*/"))}
         return {
-            f"examples/{verdict}/{path.name}": self._read(f"{where}/{path.name}", ())
+            (name := f"examples/{verdict}/{path.name}"): self._read(name, f"{where}/{path.name}", ())
             for where, verdict in (_EXAMPLES | ours).items()
             for path in sorted((folder / where).glob(f"*{suffix}"))
         }
 
-    def _read(self, source: str, place: Loc) -> bytes:
+    def _read(self, name: str, source: str, place: Loc) -> bytes:
         try:
             path = self._locate(source)
             content = path.read_bytes()
@@ -157,6 +172,8 @@ class _Reader:
             return b""
         if b"\r\n" in content:
             self.faults.add_elsewhere(path, windows_line_ends(path))
+        if not path.is_relative_to(self.found.folder.resolve()):
+            self.outside[name] = source
         return content
 
     def _locate(self, source: str) -> Path:
@@ -172,6 +189,4 @@ class _Reader:
             raise ValueError(f"no file '{source}'{near}")
         if path.stat().st_size > MAX_FILE_BYTES:
             raise ValueError(f"'{source}' is larger than {MAX_FILE_BYTES // 2**20} MiB")
-        if not path.is_relative_to(self.found.folder.resolve()):
-            self.outside[source] = None
         return path

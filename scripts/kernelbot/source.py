@@ -153,7 +153,7 @@ def _problem(path: Path, problem: _Problem, deadline: str, place: str, *, is_sec
     if not folder.is_relative_to(path.parent.resolve()):
         reason = f"'{problem.directory}' leads out of {path.parent.resolve().name}/"
     elif not (folder / "task.yml").is_file():
-        near = did_you_mean(folder.name, (other.parent.name for other in folder.parent.glob("*/task.yml")))
+        near = did_you_mean(problem.directory, _folders_below(path.parent.resolve()))
         reason = f"no task.yml in '{problem.directory}'{near}"
     elif is_second:
         reason = "its name stands twice in the set"
@@ -161,6 +161,12 @@ def _problem(path: Path, problem: _Problem, deadline: str, place: str, *, is_sec
         return Refusal(name=name, reason=f"{place}: {reason}")
     root = path.parent.resolve()
     return Found(name=name, folder=folder, root=root, gpus=problem.gpus, deadline=problem.deadline or deadline)
+
+
+def _folders_below(root: Path) -> Iterator[str]:
+    """The folders of tasks as a set beside them would name them."""
+    for pattern in ("*/task.yml", "*/*/task.yml"):
+        yield from (file.parent.relative_to(root).as_posix() for file in sorted(root.glob(pattern)))
 
 
 def _zip(path: Path, name: str | None, workshop: Path) -> Found:

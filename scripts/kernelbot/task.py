@@ -84,8 +84,8 @@ def convert(found: Found, *, alias: bool = False) -> Converted:
     return Converted(
         files={"task.yml": _task_yml(found, parts, list(files), gpus, why, alias).encode(), **everything},
         why_script=why,
-        from_outside=tuple(source for source in parts.from_outside if why or not source.endswith(f"/{parts.main}")),
-        notes=tuple(_left_on_cuda(everything)) if alias else (),
+        from_outside=tuple(source for name, source in parts.from_outside.items() if name in everything),
+        notes=(*parts.left_out, *(_left_on_cuda(everything) if alias else ())),
     )
 
 
