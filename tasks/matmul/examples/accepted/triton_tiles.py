@@ -27,9 +27,9 @@ def custom_kernel(data: input_t) -> output_t:
     a, b = data
     (m, k), n = a.shape, b.shape[1]
     c = a.new_empty(m, n)
-    tile_m, tile_n = (64, 64) if a.is_cuda else (tile_over(m), tile_over(n))
+    tile_m, tile_n, tile_k = (64, 64, 64) if a.is_cuda else (tile_over(m), tile_over(n), tile_over(k))
     grid = triton.cdiv(m, tile_m), triton.cdiv(n, tile_n)
-    multiply[grid](a, b, c, m, n, k, TILE_M=tile_m, TILE_N=tile_n, TILE_K=64)
+    multiply[grid](a, b, c, m, n, k, TILE_M=tile_m, TILE_N=tile_n, TILE_K=tile_k)
     return c
 
 
