@@ -1,8 +1,11 @@
-"""`make bench-judge`: where the seconds of a judging go, on this machine.
+"""`make bench-judge`: where the seconds of a judging go, on this machine, for each task.
 
-Every step is taken alone and repeated; the table gives the median with the range.  The last rows are
-whole judgings of a task's anchor by itself, which is what a participant waits for.  `ARGS='tasks/*'` does so for every
-task.
+    once       Python, the command line, torch; walls and a fresh player
+    a task     one timed call and its parts; whole judgings of the task's anchor by itself, which is what a participant
+               waits for
+
+Every step is taken alone and repeated; tables give medians.  All tasks take a quarter of an hour on two quiet cores;
+ARGS='--task sort' takes one, ARGS='--mode test' leaves out the judgings that take long.
 """
 
 from __future__ import annotations
@@ -11,51 +14,87 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from harness.errors import TaskError
 from harness.fields import Mode
 from harness.stats import median
-from harness.task import Board, load_task
+from harness.task import Board, Language, Task, load_task
 from scripts import cli
+from scripts.repository import TASKS, require_task
 from scripts.text import format_us
 
+if TYPE_CHECKING:
+    from harness.sandbox import Entry
+
 Seconds = list[float]
+Steps = dict[str, Seconds]
+
+_MODES = tuple(mode.value for mode in (Mode.TEST, Mode.BENCHMARK, Mode.RANKED))
+_CALLS = 30
 
 
 @click.command()
-@click.argument("tasks", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--repeat", default=5, show_default=True, help="How often each step is taken.")
-@click.option("--json", "as_json", is_flag=True, help="Print the seconds as JSON.")
-def main(tasks: tuple[Path, ...], repeat: int, as_json: bool) -> None:
-    """Measure the steps of a judging on this machine, of the tasks in some folders; default: tasks/vectoradd.
+@click.option(
+    "--task", "names", multiple=True, help="A task, by name or folder; may stand several times. Default: all."
+)
+@click.option(
+    "--mode", "modes", multiple=True, type=click.Choice(_MODES), help="Which whole judgings. Default: all three."
+)
+@click.option("--repeat", default=1, show_default=True, help="How often each step is taken.")
+@click.option("--json", "as_json", is_flag=True, help="Print all seconds as JSON, a line for each task.")
+def main(names: tuple[str, ...], modes: tuple[str, ...], repeat: int, as_json: bool) -> None:
+    """Measure the steps of a judging on this machine: of every task that has a CPU board, or of some.
 
-    Example: python -m scripts.bench.judge tasks/*/ --repeat 1
+    Example: python -m scripts.bench.judge --task sort --task vectoradd --repeat 5
     """
-    folders = [task for task in tasks if (task / "task.yml").is_file()] if tasks else [Path("tasks/vectoradd")]
-    start_up = _start_up(repeat)
-    for folder in folders:
-        board = load_task(folder).board("CPU")
-        steps = {**start_up, **_players(board, repeat), **_judgings(board, repeat)}
+    boards = [task.board("CPU") for task in _tasks(names)]
+    table = RichTable("task", title=f"medians on this machine, {repeat} times each")
+    once = _start_up(repeat) | _players(boards[0], repeat)
+    if not as_json:
+        _print_once(once)
+    for board in boards:
+        steps = _call(board, repeat) | _judgings(board, modes or _MODES, repeat)
         if as_json:
-            click.echo(json.dumps({"task": folder.name, **steps}))
+            click.echo(json.dumps({"task": board.task.name, **once, **steps}))
         else:
-            _print(folder.name, steps, repeat)
+            _add_row(table, board.task.name, steps)
+            click.echo(f"{board.task.name} measured", err=True)
+    if not as_json:
+        Console().print(table)
 
 
-def _print(task: str, steps: dict[str, Seconds], repeat: int) -> None:
-    table = RichTable("step", "median", "range", title=f"{task} on this machine, {repeat} times each")
+def _tasks(names: Sequence[str]) -> list[Task]:
+    """Those that were named, else all that our referee judges on a CPU."""
+    found = [require_task(name) for name in names] or [
+        load_task(path.parent) for path in sorted(TASKS.glob("*/task.yml"))
+    ]
+    fit = [task for task in found if task.is_refereed and task.lang is Language.PY and "CPU" in task.gpus]
+    if unfit := [task.name for task in found if names and task not in fit]:
+        raise TaskError(f"{', '.join(unfit)}: only Python tasks with a CPU board are measured, that the referee judges")
+    return fit
+
+
+def _print_once(steps: Steps) -> None:
+    table = RichTable("step", "median", "range")
     for name, seconds in steps.items():
         table.add_row(name, _format(median(seconds)), f"{_format(min(seconds))} to {_format(max(seconds))}")
     Console().print(table)
 
 
-def _start_up(repeat: int) -> dict[str, Seconds]:
+def _add_row(table: RichTable, task: str, steps: Steps) -> None:
+    for name in steps if len(table.columns) == 1 else ():
+        table.add_column(name, justify="right")
+    table.add_row(task, *(_format(median(seconds)) for seconds in steps.values()))
+
+
+def _start_up(repeat: int) -> Steps:
     def run(code: str) -> None:
         subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -66,49 +105,66 @@ def _start_up(repeat: int) -> dict[str, Seconds]:
     }
 
 
-def _players(board: Board, repeat: int) -> dict[str, Seconds]:
-    from harness.clock import NULL_KERNEL
-    from harness.referee import Deadline, Table
+def _players(board: Board, repeat: int) -> Steps:
+    from harness.referee import Table
     from harness.reference import Reference
-    from harness.sandbox import Entry, Sandbox
+    from harness.sandbox import Sandbox
 
-    steps: dict[str, Seconds] = {"walls and warm parent": [], "a fresh player, loaded and killed": []}
+    steps: Steps = {"walls and warm parent": [], "a fresh player, loaded and killed": []}
     reference = Reference(board)
-    case = board.benchmarks[0]
-    entry = Entry(name="null", files={"submission.py": NULL_KERNEL})
-    deadline = Deadline.of(3600, 60)
     for _ in range(repeat):
         start = time.perf_counter()
         with Sandbox("bubblewrap", memory_gib=board.limits.memory_gib) as sandbox:
             sandbox.await_warmth()
             steps["walls and warm parent"].append(time.perf_counter() - start)
             for _ in range(10):
-                with _timed(steps["a fresh player, loaded and killed"]), sandbox.seat(entry) as player:
+                with _timed(steps["a fresh player, loaded and killed"]), sandbox.seat(_null()) as player:
                     Table(player, reference).load(10)
-            with sandbox.seat(entry) as player:
+    return steps
+
+
+def _call(board: Board, repeat: int) -> Steps:
+    """One call of the first benchmark, by a player that does nothing, and what the referee does around it."""
+    from harness.referee import Deadline, Table
+    from harness.reference import Reference
+    from harness.sandbox import Sandbox
+
+    steps: Steps = {"a call": [], "null window": [], "inputs": [], "check": []}
+    reference, case, deadline = Reference(board), board.benchmarks[0], Deadline.of(3600, 60)
+    with Sandbox("bubblewrap", memory_gib=board.limits.memory_gib) as sandbox:
+        sandbox.await_warmth()
+        for _ in range(repeat):
+            with sandbox.seat(_null()) as player:
                 table = Table(player, reference)
                 table.load(10)
-                for seed in range(30):
-                    with _timed(steps.setdefault("one timed call, all in all", [])):
+                for seed in range(_CALLS):
+                    with _timed(steps["a call"]):
                         window_us = table.call(case.params, seed, deadline, checked=False)
-                    steps.setdefault("  of it the window of a null kernel", []).append(window_us / 1e6)
-                    with _timed(steps.setdefault("  of it the task's generate_input", [])):
+                    steps["null window"].append(window_us / 1e6)
+                    with _timed(steps["inputs"]):
                         data = reference.generate(case.params, seed)
                     output = reference.compute(data)
-                    with _timed(steps.setdefault("the task's check (with its reference)", [])):
+                    with _timed(steps["check"]):
                         reference.check(data, output)
     return steps
 
 
-def _judgings(board: Board, repeat: int) -> dict[str, Seconds]:
+def _null() -> Entry:
+    from harness.clock import NULL_KERNEL
+    from harness.sandbox import Entry
+
+    return Entry(name="null", files={"submission.py": NULL_KERNEL})
+
+
+def _judgings(board: Board, modes: Sequence[str], repeat: int) -> Steps:
     from harness.judge import judge
     from harness.submission import read_submission
 
     assert board.task.anchor
     submission = read_submission(board.task.anchor, login="bench")
     return {
-        f"a whole judging, mode {mode}": _time(repeat, lambda mode=mode: judge(board, submission, mode))  # type: ignore[misc]
-        for mode in (Mode.TEST, Mode.BENCHMARK, Mode.RANKED)
+        mode: _time(repeat, lambda mode=mode: judge(board, submission, Mode(mode)))  # type: ignore[misc]
+        for mode in modes
     }
 
 
