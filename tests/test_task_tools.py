@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.task import Task, load_task, task_schema
+from harness.task import METHOD, Task, load_task, task_schema
 from scripts.cli import run
 from scripts.ledger.ledger import Ledger
 from scripts.tasks.archive import with_deadline
@@ -358,16 +358,17 @@ def _walled_judgement(board, kernel):
     return made.model_copy(update={"sandbox": walls, "claim": Claim.BOUNDED})
 
 
-def test_a_commit_is_compared_with_what_lies_here(tree, tmp_path, capsys):
-    def git(*arguments: str) -> None:
-        who = ["-c", "user.name=t", "-c", "user.email=t@example.com"]
-        subprocess.run(["git", "-C", tmp_path, *who, *arguments], check=True, capture_output=True)
+def git(folder: Path, *arguments: str) -> None:
+    who = ["-c", "user.name=t", "-c", "user.email=t@example.com"]
+    subprocess.run(["git", "-C", folder, *who, *arguments], check=True, capture_output=True)
 
-    git("init", "--quiet")
+
+def test_a_commit_is_compared_with_what_lies_here(tree, tmp_path, capsys):
+    git(tmp_path, "init", "--quiet")
     assert run(["task", "diff", "HEAD", "--tasks", str(tree)]) == 2
     assert "'HEAD' is neither a folder nor a commit" in capsys.readouterr().err
-    git("add", ".")
-    git("commit", "--quiet", "-m", "tasks")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "--quiet", "-m", "tasks")
     assert run(["task", "diff", "--tasks", str(tree)]) == 0
     assert "No board changes against HEAD." in capsys.readouterr().out
     edit(tree / "tiny" / "reference.py", "1e-6", "1e-5")
@@ -377,6 +378,19 @@ def test_a_commit_is_compared_with_what_lies_here(tree, tmp_path, capsys):
     assert re.search(r"tiny\s+CPU\s+starts anew\s+reference.py", said)
     assert re.search(r"small\s+CPU\s+gone", said)
     assert "1 of 2 boards would start anew" in said
+
+
+def test_another_way_of_timing_starts_every_board_anew_and_is_named(tree, tmp_path, capsys):
+    source = (ROOT / "harness" / "task.py").read_text()
+    (tmp_path / "harness").mkdir()
+    (tmp_path / "harness" / "task.py").write_text(source.replace(f"\nMETHOD = {METHOD}\n", "\nMETHOD = 0\n"))
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "--quiet", "-m", "as it was")
+    assert run(["task", "diff", "--tasks", str(tree)]) == 0
+    said = capsys.readouterr().out
+    for name in ("small", "tiny"):
+        assert re.search(rf"{name}\s+CPU\s+starts anew\s+method: 0 → {METHOD}", said)
 
 
 def test_a_single_folder_is_compared_with_the_task_of_its_name(tree, tmp_path, capsys):

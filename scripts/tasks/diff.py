@@ -4,19 +4,20 @@
                                                                 ├─▶ a Change for each board that is not as it was
     after: the tasks as they lie here                          ─┘      └─ rows of the ledger that would lose their board
 
-A board starts anew when its edition changes, and the edition follows from the facts that are compared here.  Prose,
-deadlines, templates and examples change nothing.
+A board starts anew when its edition changes, and the edition follows from the facts that are compared here: the task's,
+and the harness's way of timing, which a commit brings along.  Prose, deadlines, templates and examples change nothing.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import re
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,15 @@ import click
 
 from harness.errors import TaskError
 from harness.faults import display
-from harness.task import Board, Task, load_task, load_tasks
+from harness.task import METHOD, Board, Task, load_task, load_tasks
 from scripts.git_command import Git, GitError
 from scripts.ledger.ledger import Ledger
 from scripts.repository import require_ledger
 from scripts.standings import standings
 from scripts.tasks.show import as_json_too, in_tasks
 from scripts.terminal import cell, console, table
+
+_METHOD = re.compile(rb"^METHOD = (\d+)$", re.MULTILINE)
 
 
 class Effect(StrEnum):
@@ -64,11 +67,12 @@ def diff(base: str, ledger: Path | None, folder: Path, as_json: bool) -> None:
 
     Example: pullrank task diff main --ledger ledger
     """
-    with _tasks_of(base, folder) as before:
+    with _tasks_of(base, folder) as (before, method):
         after = load_tasks(folder)
         if (Path(base) / "task.yml").is_file():
             after = tuple(task for task in after if task.name in before)
-        changes = find_changes(before, {task.name: task for task in after}, require_ledger(ledger) if ledger else None)
+        here = {task.name: task for task in after}
+        changes = find_changes(before, here, require_ledger(ledger) if ledger else None, method=method)
     if as_json:
         click.echo(json.dumps([asdict(change) for change in changes], indent=1))
     elif not changes:
@@ -77,13 +81,19 @@ def diff(base: str, ledger: Path | None, folder: Path, as_json: bool) -> None:
         _print(changes, with_rows=ledger is not None)
 
 
-def find_changes(before: Mapping[str, Task], after: Mapping[str, Task], ledger: Ledger | None = None) -> list[Change]:
-    """Every board that is new, gone, or not what it was."""
+def find_changes(
+    before: Mapping[str, Task], after: Mapping[str, Task], ledger: Ledger | None = None, *, method: int = METHOD
+) -> list[Change]:
+    """Every board that is new, gone, or not what it was.
+
+    Args:
+        method: how the harness took times before.
+    """
     changes = []
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)
         for gpu in dict.fromkeys((*(old.gpus if old else ()), *(new.gpus if new else ()))):
-            was = old.board(gpu) if old and gpu in old.gpus else None
+            was = replace(old.board(gpu), method=method) if old and gpu in old.gpus else None
             now = new.board(gpu) if new and gpu in new.gpus else None
             if change := _change(name, gpu, was, now, ledger):
                 changes.append(change)
@@ -160,22 +170,22 @@ def _texts(templates: Mapping[str, Path]) -> dict[str, bytes]:
 
 
 @contextmanager
-def _tasks_of(base: str, folder: Path) -> Iterator[dict[str, Task]]:
-    """The tasks of a folder, or of a commit, by name."""
+def _tasks_of(base: str, folder: Path) -> Iterator[tuple[dict[str, Task], int]]:
+    """The tasks of a folder, or of a commit, by name; and how times were taken there."""
     path = Path(base)
     if (path / "task.yml").is_file():
         task = load_task(path)
-        yield {task.name: task}
+        yield {task.name: task}, METHOD
     elif path.is_dir():
-        yield {task.name: task for task in load_tasks(path)}
+        yield {task.name: task for task in load_tasks(path)}, METHOD
     else:
         with tempfile.TemporaryDirectory(prefix="pullrank-diff-") as workshop:
-            tree = _check_out(base, folder.resolve(), Path(workshop))
-            yield {task.name: task for task in load_tasks(tree)} if tree.is_dir() else {}
+            tree, method = _check_out(base, folder.resolve(), Path(workshop))
+            yield {task.name: task for task in load_tasks(tree)} if tree.is_dir() else {}, method
 
 
-def _check_out(rev: str, folder: Path, workshop: Path) -> Path:
-    """A commit's folder of tasks, as plain files."""
+def _check_out(rev: str, folder: Path, workshop: Path) -> tuple[Path, int]:
+    """A commit's folder of tasks, as plain files, and its harness's way of timing."""
     git = Git(folder, "")
     top = Path(git.run("rev-parse", "--show-toplevel").decode().strip())
     try:
@@ -186,12 +196,22 @@ def _check_out(rev: str, folder: Path, workshop: Path) -> Path:
         ) from None
     inside = folder.relative_to(top)
     if not git.run("ls-tree", commit, "--full-tree", "--", str(inside)).strip():
-        return workshop / "none"
+        return workshop / "none", METHOD
     # From the top: below it, git archives relative to where it stands.
     packed = Git(top, "").run("archive", "--format=tar", commit, "--", str(inside))
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(workshop, filter="data")
-    return workshop / inside
+    return workshop / inside, _method_at(top, commit)
+
+
+def _method_at(top: Path, commit: str) -> int:
+    """Today's, where a repository holds tasks and no harness."""
+    try:
+        source = Git(top, "").run("cat-file", "blob", f"{commit}:harness/task.py")
+    except GitError:
+        return METHOD
+    found = _METHOD.search(source)
+    return int(found[1]) if found else METHOD
 
 
 def _print(changes: list[Change], *, with_rows: bool) -> None:
