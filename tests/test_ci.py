@@ -9,8 +9,9 @@ import click
 import pytest
 import yaml
 
-from scripts.bot.ci import CiError, base_path, ci, pages_address, say, write_outputs
+from scripts.bot.ci import CiError, ci, say, write_outputs
 from scripts.cli import COMMANDS, HIDDEN, cli, run
+from scripts.github.pages import base_path, pages_address
 from tests.competition import FASTER, SOURCE, Scene, path_of
 from tests.discord_server import TOKEN, Discord
 

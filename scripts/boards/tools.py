@@ -18,6 +18,7 @@ from scripts.boards.facts import BoardFacts, RowFacts
 from scripts.boards.source import LedgerSource, SiteSource, Source
 from scripts.boards.tables import compare_table, history_table, mine_table, standings_table
 from scripts.github.access import AccessError, connect, require_repository, require_token
+from scripts.github.pages import pages_address
 from scripts.repository import TASKS, require_ledger
 from scripts.terminal import console
 
@@ -54,6 +55,17 @@ def _open(ledger: Path | None, tasks: Path, allow_unwalled: bool) -> LedgerSourc
     return LedgerSource(require_ledger(ledger), tasks, allow_unwalled=allow_unwalled)
 
 
+def _elsewhere(source: Source) -> str:
+    """Where to look for what is not in a ledger that is not there: a participant's clone has none."""
+    if not isinstance(source, LedgerSource) or Path(source.place).is_dir():
+        return ""
+    try:
+        site = pages_address(require_repository())
+    except AccessError:
+        site = "URL"
+    return f" There is no such folder here: --site {site} asks the published site."
+
+
 @click.command()
 @click.argument("task")
 @click.option("--gpu", help="Which board of the task. Default: CPU if it has one, else its first.")
@@ -71,7 +83,7 @@ def board(source: Source, task: str, gpu: str | None, as_json: bool) -> None:
     elif found.rows:
         console().print(standings_table(found))
     else:
-        click.echo(f"No ranked entries on {found.task} / {found.gpu} in {source.place} yet.")
+        click.echo(f"No ranked entries on {found.task} / {found.gpu} in {source.place} yet.{_elsewhere(source)}")
 
 
 @click.command()
@@ -91,7 +103,8 @@ def mine(source: Source, login: str | None, as_json: bool) -> None:
     elif boards:
         console().print(mine_table(boards, login))
     else:
-        click.echo(f"{login} stands on no board of {source.place} yet. `pullrank tasks` says what there is.")
+        way_on = _elsewhere(source) or " `pullrank tasks` says what there is."
+        click.echo(f"{login} stands on no board of {source.place} yet.{way_on}")
 
 
 def _my_login() -> str:
@@ -132,7 +145,7 @@ def history(source: Source, task: str, gpu: str | None, login: str | None, as_js
     elif records:
         console().print(history_table(found, records))
     else:
-        click.echo(f"No records on {found.task} / {found.gpu} in {source.place} yet.")
+        click.echo(f"No records on {found.task} / {found.gpu} in {source.place} yet.{_elsewhere(source)}")
 
 
 @click.command()
@@ -153,7 +166,8 @@ def compare(source: Source, one: str, other: str, task: str | None, gpu: str | N
     elif not both:
         where = f"{task} in {source.place}" if task else source.place
         raise PullRankError(
-            f"{one} and {other} stand together on no board of {where}; `pullrank mine {one}` says where"
+            f"{one} and {other} stand together on no board of {where}; `pullrank mine {one}` says where one does."
+            f"{_elsewhere(source)}"
         )
     else:
         for each in both:

@@ -26,6 +26,7 @@ import click
 
 from harness.errors import PullRankError
 from scripts.check import ci_check
+from scripts.github.pages import base_path, pages_address
 from scripts.github.pulls import find
 from scripts.ledger.names import Choice, account_of, boards, either, requests_of_author_of, under
 from scripts.repository import ROOT
@@ -310,17 +311,6 @@ def _without_addresses(line: str) -> str:
             line = line.replace(value.strip(), "…")
             line = line.replace(token, "…") if len(token) > 8 else line
     return line
-
-
-def pages_address(repository: str) -> str:
-    """Where GitHub Pages serves a repository's site, unless it has a domain of its own."""
-    return f"https://{repository.partition('/')[0].lower()}.github.io{base_path(repository)}"
-
-
-def base_path(repository: str) -> str:
-    """Below which path GitHub Pages serves a repository's site."""
-    owner, _, name = repository.partition("/")
-    return "/" if name.lower() == f"{owner.lower()}.github.io" else f"/{name}/"
 
 
 def _find(pattern: re.Pattern[str], name: str) -> str:

@@ -6,12 +6,14 @@ With `--json`, one object a line, as things happen:
     {"event": "submitted", "pull_request", "url", "head_sha", "branch", "repository", "draft", "pushed", "opened"}
     {"event": "board", "gpu", "mode", "state", "summary", "rank", "of", "place", "result"}   at each change
     {"event": "refused", "reason"}                            by the bot: Markdown
-    {"event": "end", "exit_code", "boards", "quota"}          the last line
+    {"event": "end", "exit_code", "boards", "quota", "site"}  the last line
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +29,7 @@ from harness.verdict import Verdict
 from scripts.bot.quotas import Use, uses
 from scripts.github.access import CLASSIC_TOKEN, connect, require_repository, require_token, server_url
 from scripts.github.contribute import Contributor, Sent
+from scripts.github.pages import pages_address
 from scripts.github.pulls import GitHubError, RateLimitError
 from scripts.ledger.ledger import LedgerError
 from scripts.ledger.names import requests_of
@@ -100,9 +103,10 @@ def submit(
             return 1
         title = f"{wanted.name}: {contributor.me.login}"
         sent = contributor.send(parcel.path, parcel.source, branch=parcel.branch, title=title, draft=draft)
-        voice.say("submitted", _sentence(sent), **_facts(sent))
-        stale = refusal_of(github, sent.number) if sent.pushed and not sent.opened else ""
-        return _follow(github, sent.number, voice, every, stale) if wait else 0
+        with _left_to_judge(voice, sent.number):
+            voice.say("submitted", _sentence(sent), **_facts(sent))
+            stale = refusal_of(github, sent.number) if sent.pushed and not sent.opened else ""
+            return _follow(github, sent.number, voice, every, stale) if wait else 0
 
 
 @click.command()
@@ -121,7 +125,9 @@ def watch(number: int | None, repo: str | None, every: float, as_json: bool) -> 
         Voice(as_json=as_json) as voice,
         connect(require_repository(repo), require_token(RIGHTS, CLASSIC_TOKEN)) as github,
     ):
-        return _follow(github, number or _newest(github), voice, every, "")
+        number = number or _newest(github)
+        with _left_to_judge(voice, number):
+            return _follow(github, number, voice, every, "")
 
 
 def _newest(github: GitHub) -> int:
@@ -186,6 +192,17 @@ def _is_accepted(submission: Submission, parcel: Parcel, sandbox: str, voice: Vo
 # Afterwards.
 
 
+@contextmanager
+def _left_to_judge(voice: Voice, number: int) -> Iterator[None]:
+    """Ctrl-C ends the watching alone, from the moment on at which the pull request is there."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        voice.clear()
+        click.echo(f"pullrank: the judging goes on; `pullrank watch {number}` shows it", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+
+
 def _sentence(sent: Sent) -> str:
     kind = "draft, to be tested and timed" if sent.is_draft else "to be ranked"
     if not sent.pushed:
@@ -199,20 +216,16 @@ def _facts(sent: Sent) -> dict[str, object]:
 
 
 def _follow(github: GitHub, number: int, voice: Voice, every_s: float, stale: str) -> int:
-    try:
-        news = _until_done(github, number, voice, every_s, stale)
-    except KeyboardInterrupt:
-        voice.clear()
-        click.echo(f"pullrank: the judging goes on; `pullrank watch {number}` shows it", err=True)
-        return INTERRUPTED
+    news = _until_done(github, number, voice, every_s, stale)
     voice.clear()
     if news.refusal:
         voice.say("refused", f"Refused: {news.refusal}", reason=news.refusal)
     elif not news.boards:
         voice.say("refused", f"#{number} is closed.", reason="closed")
     used = _quota(github, news)
+    site = pages_address(github.repository)
     facts = {"exit_code": news.exit_code, "boards": [board.facts for board in news.boards]}
-    voice.say("end", _closing(news, used), **facts, quota=quota_facts(used))
+    voice.say("end", _closing(news, used, site), **facts, quota=quota_facts(used), site=site)
     return news.exit_code
 
 
@@ -247,7 +260,10 @@ def _quota(github: GitHub, news: News) -> tuple[Use, ...]:
         return ()
 
 
-def _closing(news: News, used: tuple[Use, ...]) -> str:
-    following = {0: "`pullrank mine LOGIN` shows where you stand", 3: "nothing to do: it is judged again by itself"}
+def _closing(news: News, used: tuple[Use, ...], site: str) -> str:
+    following = {
+        0: f"`pullrank mine {news.pull.author.login} --site {site}` shows where you stand, in some minutes",
+        3: "nothing to do: it is judged again by itself",
+    }
     then = following.get(news.exit_code, "mend it, and submit it again")
     return ". ".join(part for part in (f"#{news.pull.number}: {then}", quota_sentence(used)) if part) + "."

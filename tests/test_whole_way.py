@@ -1,0 +1,206 @@
+"""From nothing to a row and a message on Discord, as an AI agent goes that has read AGENTS.md and no more.
+
+    the agent    clone, tasks, init, test, submit, Ctrl-C, watch, board, mine     the lines of AGENTS.md, as programs
+    GitHub       intake, resolve, judge, report, publish, announce                the steps of the shipped workflows
+
+Nothing is stood in for: the judge of the bundle judges behind walls, and what `--site` reads is the site that was
+published, over HTTP.
+"""
+
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+from PIL import Image
+
+from harness.sandbox import find_faults
+from harness.verdict import Verdict
+from scripts.ledger.request import Request
+from scripts.pages.serve import site_server, url_of
+from tests.competition import ROOT, Scene, zipped
+from tests.discord_server import Discord
+from tests.github_server import Run
+
+pytestmark = pytest.mark.skipif(bool(find_faults()), reason="no walls on this machine")
+
+Json = dict[str, Any]
+
+SHIPPED = (".github", "harness", "scripts", "site", "AGENTS.md", "requirements.lock")
+AGENTS = (ROOT / "AGENTS.md").read_text()
+LOOP = re.findall(r"^pullrank (.+?) +#", AGENTS, re.MULTILINE)
+IDEA = "import torch\n\n\ndef custom_kernel(data):\n    return torch.add(data, 1)\n"
+
+
+class Cup(Scene):
+    """A competition with one task that takes seconds, as its organiser has just published it."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, discord: Discord) -> None:
+        super().__init__(folder, monkeypatch)
+        self.webhook = discord.add_webhook()
+        self._ship(folder / "shipped")
+        self.root, self.pages = folder / "checkout", folder / "pages"
+        subprocess.run(["git", "clone", "--quiet", str(self.world.git.path), str(self.root)], check=True)
+
+    def _ship(self, folder: Path) -> None:
+        unwanted = shutil.ignore_patterns("__pycache__")
+        for name in SHIPPED:
+            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+            folder.mkdir(exist_ok=True)
+            copy(ROOT / name, folder / name, **({"ignore": unwanted} if copy is shutil.copytree else {}))
+        shutil.copytree(ROOT / "tests/tasks/tiny", folder / "tasks/tiny", ignore=unwanted)
+        git, index = self.world.git, {"GIT_INDEX_FILE": str(folder.with_name("index"))}
+        git.git("--work-tree", str(folder), "add", "--all", env=index)
+        tree = git.git("write-tree", env=index).decode().strip()
+        git.set_ref("refs/heads/main", git.commit_tree(tree, [], "A competition"))
+
+    def publish(self, site: str) -> None:
+        """The jobs of publish.yml; between them the site stands at its address."""
+        shutil.rmtree(self.pages, ignore_errors=True)
+        assert self.step("publish", "--out", str(self.pages), workflow="publish.yml", job="build") == 0
+        told = {"SITE": site, "DISCORD_WEBHOOK": self.webhook}
+        assert self.step("announce", workflow="publish.yml", job="announce", **told) == 0
+
+    def play(self) -> None:
+        """What GitHub does about a new pull request, until it is judged."""
+        self.intake()
+        (run,) = self.waiting()
+        self.evaluate(run, self.judged_in_the_bundle)
+
+    def judged_in_the_bundle(self, request: Request, run: Run) -> bytes:
+        """As evaluate.yml has it judged."""
+        bundle, out = self.folder / f"bundle-{run.id}", self.folder / "judgement.json"
+        call = [sys.executable, "-I", str(bundle / "harness.pyz"), "judge", str(bundle / "bundle.zip")]
+        call += ["--digest", self.resolved[run.id]["digest"], "--out", str(out), "--run-url", self.run_url(run)]
+        subprocess.run(call, check=True, capture_output=True)
+        return zipped(out.read_bytes())
+
+
+class Agent:
+    """An agent in its clone: all it knows to say stands in AGENTS.md."""
+
+    def __init__(self, scene: Scene, folder: Path) -> None:
+        subprocess.run(["git", "clone", "--quiet", scene.server.git_url, str(folder)], check=True)
+        for name in ("harness", "scripts"):  # the same files, with what Python has compiled of them
+            shutil.copytree(ROOT / name, folder / name, dirs_exist_ok=True)
+        self.folder = folder
+        self._call = [sys.executable, "-m", "scripts.cli"]
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "PULLRANK_"))},
+            "PYTHONPATH": str(folder),
+            "GH_TOKEN": scene.world.personal_token(scene.alice).value,
+            "GITHUB_API_URL": scene.server.api_url,  # where github.com stands in this test
+            "GITHUB_SERVER_URL": scene.server.url,
+        }
+
+    def say(self, line: str, *more: str, code: int = 0, **words: str) -> Any:
+        """A line of AGENTS.md, with its capitals filled in; the JSON that it prints, if it prints any."""
+        with self.start(line, *more, **words) as running:
+            printed, said = running.communicate(timeout=120)
+        assert running.returncode == code, said
+        return json.loads(printed) if "--json" in line else printed
+
+    def start(self, line: str, *more: str, **words: str) -> subprocess.Popen[str]:
+        assert line in LOOP or f"`pullrank {line}`" in AGENTS, f"AGENTS.md does not say {line!r}"
+        for name, value in words.items():
+            line = line.replace(name, value)
+        # SIGINT is ignored by what an unattended shell starts.
+        return subprocess.Popen(
+            ["env", "--default-signal=INT", *self._call, *line.split(), *more],
+            cwd=self.folder, env=self._environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+
+def lines_of(stream: IO[str] | None) -> Iterator[Json]:
+    assert stream
+    return map(json.loads, stream)
+
+
+@pytest.fixture
+def discord() -> Iterator[Discord]:
+    made = Discord()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def cup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, discord: Discord) -> Iterator[Cup]:
+    made = Cup(tmp_path, monkeypatch, discord)
+    with made.server:
+        yield made
+
+
+@pytest.fixture
+def site(cup: Cup) -> Iterator[str]:
+    """The published site's address; its channel on Discord hears of what comes from now on."""
+    cup.publish("http://127.0.0.1:9/")
+    with site_server(cup.pages) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield url_of(server)
+        server.shutdown()
+
+
+def test_an_agent_gets_from_nothing_to_a_row_and_a_message(cup: Cup, site: str, discord: Discord) -> None:
+    agent = Agent(cup, cup.folder / "agent")
+
+    # Here: which task, a folder, an idea, and whether it is right.
+    (task,) = agent.say("tasks --json")
+    assert task["name"] == "tiny" and task["gpus"] == ["CPU"]
+    agent.say("init TASK", TASK=task["name"])
+    agent.folder /= task["name"]
+    assert {path.name for path in agent.folder.iterdir()} == {"submission.py", "AGENTS.md", "task"}
+    file = agent.folder / "submission.py"
+    directive = file.read_text().splitlines()[0]
+    file.write_text(f"{directive}\n{IDEA}")
+    assert agent.say("test submission.py --json")["verdict"] == "AC"
+
+    # There: handed in, left, and followed until it is judged.
+    with agent.start("submit submission.py --json") as submitting:
+        tested, submitted = (next(lines_of(submitting.stdout)) for _ in range(2))
+        submitting.send_signal(signal.SIGINT)
+        said = submitting.communicate(timeout=60)[1]
+    assert (tested["event"], tested["verdict"]) == ("tested", "AC")
+    assert submitted["event"] == "submitted" and submitting.returncode == 130
+    assert f"the judging goes on; `pullrank watch {submitted['pull_request']}` shows it" in said
+    with agent.start("watch --json", "--every", "0.2") as watching:
+        cup.play()
+        *_, board, end = lines_of(watching.stdout)
+        assert watching.wait(60) == 0
+    assert (board["state"], board["rank"], board["of"]) == ("accepted", 1, 1)
+    (benchmark,) = (case for case in board["result"]["cases"] if case["kind"] == "benchmark")
+    assert benchmark["time_us"] and benchmark["ratio"] and board["result"]["claim"] == "bounded"
+    assert (
+        end["exit_code"] == 0
+        and {one["limit"]: one["used"] for one in end["quota"]}["ranked judgings in 24 hours"] == 1
+    )
+    assert end["site"] == "https://acme.github.io/kernels/"
+
+    # What has come of it: a judgement, a file on main, a page, a message.
+    (judgement,) = cup.judgements()
+    assert (judgement.verdict, judgement.sandbox.kind) == (Verdict.ACCEPTED, "bubblewrap")
+    assert judgement.submission.digest == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert cup.world.git.read("main", "submissions/tiny/alice/submission.py") == file.read_bytes()
+    assert cup.runs("publish.yml")
+    cup.publish(site)
+    shown = agent.say("board TASK --json --site URL", TASK="tiny", URL=site)
+    (row,) = shown["rows"]
+    assert (row["login"], row["rank"], row["digest"]) == ("alice", 1, judgement.submission.digest)
+    (mine,) = agent.say("mine LOGIN --json --site URL", LOGIN="alice", URL=site)["rows"]
+    assert mine["score_us"] == row["score_us"] and mine["of"] == 1 and mine["ahead"] is None
+    (message,) = discord.messages
+    embed = message.embed
+    assert embed["title"] == "alice opens the board: Add one, CPU" and embed["url"] == f"{site}tiny/CPU/"
+    with urllib.request.urlopen(embed["image"]["url"]) as picture:
+        assert Image.open(io.BytesIO(picture.read())).size == (1200, 630)
