@@ -3,14 +3,17 @@
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from scripts.cli import run
 from scripts.github.access import connect
+from scripts.github.gh import GitHub
 from scripts.submit.follow import Stage, look, read_result
 from scripts.submit.prepare import blob_sha
 from tests.competition import FASTER, ROOT, SOURCE, Scene, path_of
@@ -304,6 +307,83 @@ def test_a_network_that_drops_costs_one_message_and_the_next_try_goes_on(
     assert "try again" in desk.said
     desk.submit()
     assert len(desk.pulls) == 1 and desk.world.git.read(desk.pulls[0].head_sha, path_of("alice")) == SOURCE
+
+
+WAYS = {
+    "500": Failure(status=500),
+    "404": Failure(status=404),
+    "rate limit": Failure(way=Way.PRIMARY_LIMIT, seconds=3600),
+    "drop": Failure(way=Way.RESET),
+}
+WAY_OUT = re.compile(r"[Tt]ry again|asks to wait|`gh auth|--repo|`pullrank ")
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits before something is sent again, nor for a fork."""
+    monkeypatch.setattr("scripts.github.wire.sleep", lambda seconds: None)
+    monkeypatch.setattr("scripts.ledger.branch.time", SimpleNamespace(sleep=lambda seconds: None))
+    monkeypatch.setattr("scripts.github.contribute.FORK_S", 0)
+    monkeypatch.setattr("scripts.submit.tools.MAX_FAILURES", 2)
+
+
+def fails(desk: Desk, way: str, nth: int, *words: str) -> None:
+    """From its nth call on, all of a command's calls fail."""
+    desk.scene.server.fail("*", WAYS[way], nth=nth, times=1000)
+    code = 2 if way == "404" else 3
+    told = desk.call(*words, code=code)
+    desk.scene.server.failures.clear()
+    said = [line for line in desk.said.splitlines() if not line.endswith("; trying again")]
+    assert len(said) == 1 and WAY_OUT.search(said[0]), (nth, way, desk.said)
+    assert not [one for one in told if one["event"] in ("submitted", "end")]
+
+
+def calls_of(desk: Desk, *words: str) -> int:
+    before = len(desk.scene.server.log)
+    desk.call(*words)
+    return len(desk.scene.server.log) - before
+
+
+def test_whichever_call_of_submit_fails_it_is_one_message_and_the_next_run_mends_it(desk: Desk, hasty: None) -> None:
+    words = ["submit", str(desk.file), *QUICK, "--no-wait"]
+    calls = calls_of(desk, *words)
+    assert calls >= len(WRITES) + 6
+    for nth in range(1, calls + 1):
+        desk.be(desk.world.add_user(f"user{nth}"))
+        for way in list(WAYS)[nth % 2 :: 2]:
+            fails(desk, way, nth, *words)
+            assert len(desk.pulls) == nth
+        desk.call(*words)
+        assert len(desk.pulls) == nth + 1
+        assert desk.world.git.read(desk.pulls[-1].head_sha, path_of(f"user{nth}")) == SOURCE
+
+
+def test_whichever_call_of_watch_fails_it_is_one_message_and_the_next_run_goes_on(desk: Desk, hasty: None) -> None:
+    desk.submit("--draft")
+    desk.scene.intake()
+    desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest())
+    words = ["watch", "--json", "--every", "0.1"]
+    before = len(desk.scene.server.log)
+    desk.call(*words)
+    calls = [not entry.path.startswith("/acme/kernels.git") for entry in desk.scene.server.log[before:]]
+    rest = calls.index(False)
+    for nth in range(1, rest + 1):
+        for way in WAYS:
+            fails(desk, way, nth, *words)
+    desk.scene.server.fail("*", WAYS["500"], nth=rest + 1, times=1000)
+    *_, end = desk.call(*words)
+    assert end["exit_code"] == 0 and end["quota"] == [], "what is left is not known, and that is no reason to fail"
+
+
+def test_a_pull_request_whose_answer_never_came_is_found_by_the_next_run(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scripts.github.gh.GitHub", partial(GitHub, timeout_s=3))
+    desk.scene.server.fail("POST */pulls", Failure(way=Way.SILENCE, seconds=6, is_done=True))
+    desk.submit(code=3)
+    assert "try again" in desk.said and len(desk.pulls) == 1
+    (sent,) = desk.submit()
+    assert (sent["pushed"], sent["opened"], len(desk.pulls)) == (False, False, 1)
 
 
 def test_watching_outlives_an_outage_and_tells_it_once(desk: Desk) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import base64
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -74,27 +76,18 @@ class Contributor:
 
     def __init__(self, github: GitHub) -> None:
         self._github = github
-        self.me = self._whoami()
-        try:
+        with explaining(github.repository):
+            self.me: Account = github.whoami()
             self._upstream = require(github.ask("GET", ""), dict)
-        except GitHubError as error:
-            raise _explained(error, github.repository) from None
         self._name = require(self._upstream, str, "full_name")
         self.default_branch = require(self._upstream, str, "default_branch")
-
-    def _whoami(self) -> Account:
-        try:
-            return self._github.whoami()
-        except GitHubError as error:
-            if error.status == 401:
-                raise ContributeError("GitHub does not take this token: sign in anew with `gh auth login`") from None
-            raise
 
     def files_of(self, folder: str) -> dict[str, str]:
         """Blob hashes by path of what lies in a folder of the default branch; empty where there is none."""
         place = quote(f"{self.default_branch}:{folder}", safe="")
         try:
-            answer = self._github.ask("GET", f"/git/trees/{place}?recursive=1")
+            with explaining(self._name, is_there=True):
+                answer = self._github.ask("GET", f"/git/trees/{place}?recursive=1")
         except GitHubError as error:
             if error.status == 404:
                 return {}
@@ -112,11 +105,9 @@ class Contributor:
             ContributeError: the account or its token may not; the message says what to do.
             GitHubError: not this time.
         """
-        try:
+        with explaining(self._name):
             pull = self._find_pull(path, branch)
             return self._update(pull, path, source, draft) if pull else self._open(path, source, branch, title, draft)
-        except GitHubError as error:
-            raise _explained(error, self._name) from None
 
     # An open pull request.
 
@@ -253,8 +244,16 @@ class Contributor:
         return self._github.ask(method, f"/repos/{repository}{path}", body, is_elsewhere=True)
 
 
+@contextmanager
+def explaining(repository: str, *, is_there: bool = False) -> Iterator[None]:
+    """Refusals come with what to do.  `is_there`: the repository was seen, so that a 404 is about something in it."""
+    try:
+        yield
+    except GitHubError as error:
+        raise (error if is_there and error.status == 404 else _explained(error, repository)) from None
+
+
 def _explained(error: GitHubError, repository: str) -> PullRankError:
-    """A refusal, with what to do."""
     if isinstance(error, RateLimitError):
         return error
     match error.status:

@@ -177,7 +177,8 @@ class _Patience(GithubRetry):
 def _refused(what: str, error: github.GithubException) -> GitHubError:
     said = error.data.get("message") if isinstance(error.data, dict) else None
     reason = shorten(" ".join(plain(str(said or "")).split()), 300)
-    parts = [f"{error.status} {reason}".strip(), _HINTS.get(error.status, "")]
+    hint = _HINTS.get(error.status) or ("try again in some minutes" if error.status >= 500 else "")
+    parts = [f"{error.status} {reason}".strip(), hint]
     return GitHubError(f"{what}: GitHub refused ({'; '.join(filter(None, parts))})", error.status)
 
 

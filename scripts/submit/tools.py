@@ -28,7 +28,7 @@ from harness.task import Task
 from harness.verdict import Verdict
 from scripts.bot.quotas import Use, uses
 from scripts.github.access import CLASSIC_TOKEN, connect, require_repository, require_token, server_url
-from scripts.github.contribute import Contributor, Sent
+from scripts.github.contribute import Contributor, Sent, explaining
 from scripts.github.pages import pages_address
 from scripts.github.pulls import GitHubError, RateLimitError
 from scripts.ledger.ledger import LedgerError
@@ -132,7 +132,8 @@ def watch(number: int | None, repo: str | None, every: float, as_json: bool) -> 
 
 def _newest(github: GitHub) -> int:
     me = Contributor(github).me
-    mine = [pull.number for pull in github.open_pulls() if pull.author.id == me.id]
+    with explaining(github.repository):
+        mine = [pull.number for pull in github.open_pulls() if pull.author.id == me.id]
     if not mine:
         raise SubmitError(
             f"{me.login} has no open pull request in {github.repository}; say a number, or `pullrank submit`"
@@ -194,13 +195,16 @@ def _is_accepted(submission: Submission, parcel: Parcel, sandbox: str, voice: Vo
 
 @contextmanager
 def _left_to_judge(voice: Voice, number: int) -> Iterator[None]:
-    """Ctrl-C ends the watching alone, from the moment on at which the pull request is there."""
+    """Ctrl-C and an outage end the watching alone, from the moment on at which the pull request is there."""
+    then = f"the judging goes on; `pullrank watch {number}` shows it"
     try:
         yield
     except KeyboardInterrupt:
         voice.clear()
-        click.echo(f"pullrank: the judging goes on; `pullrank watch {number}` shows it", err=True)
+        click.echo(f"pullrank: {then}", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
+    except GitHubError as error:
+        raise GitHubError(f"{error}. #{number} is there, and {then}", error.status) from None
 
 
 def _sentence(sent: Sent) -> str:
@@ -240,9 +244,11 @@ def _until_done(github: GitHub, number: int, voice: Voice, every_s: float, stale
                 return news
         except GitHubError as error:
             failures += 1
-            is_final = error.status in (401, 403, 404) and not isinstance(error, RateLimitError)
-            if is_final or failures >= MAX_FAILURES:
-                raise SubmitError(f"{error}. The judging goes on; `pullrank watch {number}` shows it") from None
+            if error.status in (401, 403, 404) and not isinstance(error, RateLimitError):
+                way_out = "`gh auth status` shows the token; `pullrank watch` alone follows your newest"
+                raise SubmitError(f"#{number} cannot be followed: {error}. {way_out}") from None
+            if failures >= MAX_FAILURES:
+                raise
             voice.trouble(str(error))
         time.sleep(every_s * min(failures + 1, 6))
 
