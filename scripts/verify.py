@@ -1,4 +1,4 @@
-"""`pullrank verify JUDGEMENT`: the same file on the same inputs, on this machine; verdicts and ratios side by side.
+"""`pullrank verify FILE_OR_URL`: the same file on the same inputs, on this machine; verdicts and ratios side by side.
 
 judgement ─▶ its task, which must be of the same edition here
           ─▶ its file, which must have the same digest
@@ -22,6 +22,7 @@ from harness.replay import Replay
 from harness.stats import Interval, tied
 from harness.submission import Submission, read_submission
 from harness.task import Board, Task, load_task
+from scripts.boards.web import fetch_judgement, is_address
 from scripts.bot.path_rule import entry_path
 from scripts.ledger.facts import FactError, read_plain
 from scripts.repository import ROOT, TASKS, choose_board, require_task
@@ -65,17 +66,18 @@ class Pair:
 
 
 @click.command()
-@click.argument("judgement", type=click.Path(path_type=Path))
+@click.argument("judgement", metavar="FILE_OR_URL")
 @click.option(
     "--file", type=click.Path(path_type=Path), help="The file that was judged. Default: the one in submissions/."
 )
 @click.option("--task-dir", type=click.Path(path_type=Path), help="Folder of its task. Default: the one in tasks/.")
 @click.option("--sandbox", type=click.Choice(["auto", "bubblewrap", "none"]), default="auto", help="The walls.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def verify(judgement: Path, file: Path | None, task_dir: Path | None, sandbox: str, as_json: bool) -> int:
+def verify(judgement: str, file: Path | None, task_dir: Path | None, sandbox: str, as_json: bool) -> int:
     """Play a judgement again on its own seeds, and compare.
 
-    Exits with 0 if all verdicts are the same, and with 1 if not. Ratios may differ as machines do.
+    Of a file, or of the address of a submission's page on a published site. Exits with 0 if all verdicts are the same,
+    and with 1 if not. Ratios may differ as machines do.
 
     Example: pullrank verify judgement.json --file kernel.py
     """
@@ -100,13 +102,17 @@ def verify(judgement: Path, file: Path | None, task_dir: Path | None, sandbox: s
     return int(not is_same)
 
 
-def _read(path: Path) -> Judgement:
-    if not path.is_file():
-        raise VerifyError(f"{path}: no such file; the site has a judgement.json beside each submission's page")
+def _read(place: str) -> Judgement:
     try:
-        return Judgement.from_json(read_plain(path, MAX_BYTES))
+        return Judgement.from_json(fetch_judgement(place) if is_address(place) else _read_file(Path(place)))
     except (FactError, JudgementError) as error:
-        raise VerifyError(f"{path}: {plain(str(error))}") from None
+        raise VerifyError(f"{place}: {plain(str(error))}") from None
+
+
+def _read_file(path: Path) -> bytes:
+    if not path.is_file():
+        raise VerifyError(f"{path}: no such file; the address of a submission's page on the site will do, too")
+    return read_plain(path, MAX_BYTES)
 
 
 def _board(judged: Judgement, task_dir: Path | None) -> Board:

@@ -23,9 +23,13 @@ from scripts.season.season import Size, make_season
 
 @pytest.fixture(scope="module")
 def season(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A made-up season and its site, in `_site`."""
+    """A made-up season with two results taken out, and its site, in `_site`."""
     folder = tmp_path_factory.mktemp("season")
     made = make_season(folder, Size(tasks=2, gpus=2, authors=6, judgements=60), seed=3)
+    *_, late, last = made.ledger.judgements("matmul", "H100").judgements
+    for judgement, action in ((late, Action.DISQUALIFY), (last, Action.HOLD)):
+        facts = {"judgement": judgement.checksum, "reason": f"{action} it.", "by": 1, "at": datetime.now(UTC)}
+        made.ledger.append_moderation(Moderation(id=action, action=action, **facts))
     build_site(made.tasks, made.ledger, folder / "_site", submissions=made.source_of, title="Cup")
     return folder
 
@@ -130,8 +134,22 @@ def test_what_is_disqualified_is_on_no_board(season, tmp_path, capsys) -> None:
             facts = {"judgement": judgement.checksum, "reason": "cached", "by": 1, "at": datetime.now(UTC)}
             ledger.append_moderation(Moderation(id=f"d{number}", action=Action.DISQUALIFY, **facts))
     words = ["board", "matmul", "--gpu", "H100", "--json", "--ledger", str(tmp_path), "--tasks", str(season / "tasks")]
-    rows = json.loads(printed(capsys, *words))["rows"]
-    assert rows and out not in [row["login"] for row in rows]
+    shown = json.loads(printed(capsys, *words))
+    assert shown["rows"] and out not in [row["login"] for row in shown["rows"]]
+    assert {(one["login"], one["action"], one["reason"]) for one in shown["taken_out"]} == {
+        (out, "disqualify", "cached")
+    }
+    for command in ("board", "history"):
+        told = printed(capsys, command, *[word for word in words[1:] if word != "--json"])
+        assert re.search(rf"taken out: {out}, judged 20\d\d-\d\d-\d\d: disqualified 20\d\d-\d\d-\d\d\. cached", told)
+
+
+def test_a_site_says_what_was_taken_out_as_its_ledger_does(season, site, capsys) -> None:
+    words = ["board", "matmul", "--gpu", "H100"]
+    local = printed(capsys, *words, *ledger_of(season))
+    assert re.search(r"taken out: \S+, judged \S+: held for review \S+\. hold it\.", local)
+    assert re.search(r"taken out: \S+, judged \S+: disqualified \S+\. disqualify it\.", local)
+    assert local == printed(capsys, *words, "--site", site)
 
 
 def test_the_tasks_of_a_site_are_listed(season, site, capsys) -> None:

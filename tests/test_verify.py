@@ -8,12 +8,13 @@ import pytest
 
 from harness.fields import Mode
 from harness.judge import judge
-from harness.judgement import Judgement
+from harness.judgement import MAX_BYTES, Judgement
 from harness.replay import Replay
 from harness.submission import Submission
 from harness.task import Board, load_task
 from harness.verdict import Verdict
 from scripts.cli import run
+from tests.test_boards import hostile, serving
 
 TINY = Path(__file__).parent / "tasks" / "tiny"
 GOOD = b"def custom_kernel(data):\n    return data + 1\n"
@@ -93,3 +94,69 @@ def test_what_cannot_be_replayed_says_what_is_missing(judged, tmp_path, capsys) 
     assert "judgement.json: " in capsys.readouterr().err
     assert run(["verify", str(tmp_path / "nothing.json")]) == 2
     assert "no such file" in capsys.readouterr().err
+
+
+# From a published site.
+
+
+def said_of(address: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert run(["verify", address, "--task-dir", str(TINY)]) == 2
+    said = capsys.readouterr().err
+    assert "Traceback" not in said and "a fault of ours" not in said
+    return said
+
+
+@pytest.mark.parametrize("page", ["", "/", "/index.html", "/judgement.json"])
+def test_a_judgement_is_read_at_the_address_of_its_page(judged, tmp_path, capsys, page) -> None:
+    """As far as the file: that it is another one than was judged is seen from the judgement."""
+    (tmp_path / "kernel.py").write_bytes(GOOD + b"#\n")
+    words = ["--file", str(tmp_path / "kernel.py"), "--task-dir", str(TINY)]
+    with serving(at("/cup/tiny/CPU/ada/judgement.json", judged.to_json().encode())) as url:
+        assert run(["verify", f"{url}/tiny/CPU/ada{page}", *words]) == 2
+    assert f"is not the file that was judged ({judged.submission.digest[:12]})" in capsys.readouterr().err
+
+
+def at(path: str, content: bytes) -> type[Any]:
+    class Handler(hostile(content)):  # type: ignore[misc]
+        def do_GET(self) -> None:
+            if self.path == path:
+                super().do_GET()
+            else:
+                self.send_error(404)
+
+    return Handler
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "headers", "message"),
+    [
+        (b"<html>", 200, (), "not JSON"),
+        (b"[" * 100_000, 200, (), "not JSON"),
+        (b"{}", 200, (), "judgement.json: "),
+        (b" " * (MAX_BYTES + 1), 200, (), f"is larger than {MAX_BYTES // 2**20} MiB"),
+        (b"", 404, (), "nothing is there"),
+        (b"", 503, (), "answers 503; try again later"),
+        (b"", 302, (("Location", "https://127.0.0.1:9/x"),), "leads to another host, 127.0.0.1:9"),
+        (b"", 302, (("Location", "ftp://127.0.0.1/x"),), "leads away from https"),
+        (b"{", 200, (("Content-Length", "99"),), "cut off on its way"),
+        (b"{", 200, (("Content-Length", "many"),), "cannot be read"),
+    ],
+)
+def test_what_a_hostile_site_sends_is_one_message(capsys, content, status, headers, message) -> None:
+    with serving(hostile(content, status, headers)) as url:
+        assert message in said_of(f"{url}/judgement.json", capsys)
+
+
+def test_a_drop_a_second_is_not_waited_for(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scripts.boards.web.LONGEST_S", 0.0)
+    with serving(hostile(b"{}")) as url:
+        assert "it takes longer than" in said_of(f"{url}/judgement.json", capsys)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://acme.github.io/cup/judgement.json", "ftp://127.0.0.1/x", "file:///etc/passwd", "https://a:b@acme.github.io/",
+     "https://", "https://[x", "https://acme.github.io:port/", "http://127.0.0.1.acme.org/"],
+)  # fmt: skip
+def test_an_address_that_is_not_safe_is_refused(address: str, capsys) -> None:
+    assert "write an address that begins with https://" in said_of(address, capsys)

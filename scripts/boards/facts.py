@@ -12,13 +12,15 @@ known are passed over: the site may be newer than whoever reads it.
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, StringConstraints
 
 from harness.fields import Digest, Login, Name
 from harness.judgement import Claim
 from harness.stats import Interval
+from scripts.pages.taken_out import TakenOut
 from scripts.standings import Record, Row, Standings
 
 MAX_ROWS = 20_000
@@ -82,6 +84,16 @@ class BoardName(Facts):
     entries: NonNegativeInt
 
 
+class TakenOutFacts(Facts):
+    """A judgement that maintainers took off the board: for good, or until it is looked at."""
+
+    login: Login
+    judged_at: AwareDatetime
+    action: Literal["disqualify", "hold"]
+    reason: Line
+    at: AwareDatetime
+
+
 class BoardFacts(Facts):
     """A board.  `rows` are in order; `unranked` counts judgements of this edition that don't rank."""
 
@@ -94,6 +106,7 @@ class BoardFacts(Facts):
     unranked: NonNegativeInt
     rows: tuple[RowFacts, ...] = Field(max_length=MAX_ROWS)
     records: tuple[RecordFacts, ...] = Field(max_length=MAX_ROWS)
+    taken_out: tuple[TakenOutFacts, ...] = Field(default=(), max_length=MAX_ROWS)
 
     def find_row(self, login: str) -> RowFacts | None:
         return next((row for row in self.rows if row.login.lower() == login.lower()), None)
@@ -120,7 +133,7 @@ class AuthorFacts(Facts):
     rows: tuple[_Place, ...] = Field(max_length=MAX_ROWS)
 
 
-def facts_of(table: Standings) -> BoardFacts:
+def facts_of(table: Standings, taken_out: Iterable[TakenOut] = ()) -> BoardFacts:
     """A ranked board, in the words that the site uses for it."""
     board, task = table.board, table.board.task
     facts = {
@@ -133,6 +146,7 @@ def facts_of(table: Standings) -> BoardFacts:
         "unranked": table.unranked,
         "rows": [{"task": task.name, "gpu": board.gpu, **row.facts, "cases": _cases(row)} for row in table.rows],
         "records": list(map(_record, table.records)),
+        "taken_out": [one.facts for one in taken_out],
     }
     return BoardFacts.model_validate_json(json.dumps(facts))
 

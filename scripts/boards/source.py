@@ -12,6 +12,7 @@ from scripts.boards.facts import AuthorFacts, BoardFacts, BoardName, IndexFacts,
 from scripts.boards.web import SiteError, find_facts, site_address
 from scripts.ledger.ledger import Ledger, LedgerFault
 from scripts.ledger.moderation import Moderated
+from scripts.pages.taken_out import taken_out_of
 from scripts.repository import choose_board, require_task
 from scripts.standings import standings
 
@@ -63,7 +64,8 @@ class LedgerSource:
         contents = self._ledger.judgements(board.task.name, board.gpu)
         self.faults += contents.faults
         counted = self._moderated.counted(contents.judgements)
-        return facts_of(standings(board, counted, allow_unwalled=self._allow_unwalled))
+        out = taken_out_of(contents.judgements, self._moderated)
+        return facts_of(standings(board, counted, allow_unwalled=self._allow_unwalled), out)
 
 
 class SiteSource:

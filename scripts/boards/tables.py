@@ -33,6 +33,14 @@ def standings_table(board: BoardFacts) -> Group:
     return Group(made, *(Text(remark, "dim") for remark in _remarks(board.rows)))
 
 
+def taken_out_lines(board: BoardFacts) -> Iterator[str]:
+    """What maintainers took off the board, the newest first, as its page says it."""
+    for one in board.taken_out:
+        done = "held for review" if one.action == "hold" else "disqualified"
+        judged = f"{one.login}, judged {one.judged_at:%Y-%m-%d}"
+        yield f"taken out: {judged}: {done} {one.at:%Y-%m-%d}. {plain(one.reason)}"
+
+
 def _rank(board: BoardFacts, row: RowFacts) -> str:
     return f"{row.rank}{'=' if board.is_tied(row) else ' '}"
 

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.text import Text
 
 from harness.errors import PullRankError
 from scripts.boards.facts import BoardFacts, RowFacts
 from scripts.boards.source import LedgerSource, SiteSource, Source
-from scripts.boards.tables import compare_table, history_table, mine_table, standings_table
+from scripts.boards.tables import compare_table, history_table, mine_table, standings_table, taken_out_lines
 from scripts.github.access import AccessError, connect, require_repository, require_token
 from scripts.github.pages import pages_address
 from scripts.repository import TASKS, require_ledger
@@ -84,6 +85,7 @@ def board(source: Source, task: str, gpu: str | None, as_json: bool) -> None:
         console().print(standings_table(found))
     else:
         click.echo(f"No ranked entries on {found.task} / {found.gpu} in {source.place} yet.{_elsewhere(source)}")
+    _show_taken_out(found, as_json=as_json)
 
 
 @click.command()
@@ -141,11 +143,20 @@ def history(source: Source, task: str, gpu: str | None, login: str | None, as_js
     records = [record for record in found.records if login is None or record.login.lower() == login.lower()]
     if as_json:
         records_json = [record.model_dump(mode="json") for record in records]
-        _print({"task": found.task, "gpu": found.gpu, "edition": found.edition, "records": records_json})
+        out = [one.model_dump(mode="json") for one in found.taken_out]
+        named = {"task": found.task, "gpu": found.gpu, "edition": found.edition}
+        _print({**named, "records": records_json, "taken_out": out})
     elif records:
         console().print(history_table(found, records))
     else:
         click.echo(f"No records on {found.task} / {found.gpu} in {source.place} yet.{_elsewhere(source)}")
+    _show_taken_out(found, as_json=as_json)
+
+
+def _show_taken_out(board: BoardFacts, *, as_json: bool) -> None:
+    if not as_json:
+        for line in taken_out_lines(board):
+            console().print(Text(line, "dim"), soft_wrap=True)
 
 
 @click.command()
