@@ -24,6 +24,7 @@ from harness.submission import Submission, read_directives, read_submission, tas
 from harness.task import Board, Task, load_task
 from harness.verdict import Verdict
 from scripts.claims import bound_share, claim_sentence, is_self_timed, is_unwalled
+from scripts.completion import gpu_names, task_names
 from scripts.profiles import WORD, parts_of
 from scripts.repository import choose_board, require_task
 from scripts.terminal import Display, cell, console, table, verdict_text
@@ -38,9 +39,17 @@ _NEXT = {
 }
 
 _PLACE: list[Callable[[Any], Any]] = [
-    click.option("--task", help="Name of the task. Default: the file's directive or its folder decides."),
+    click.option(
+        "--task",
+        shell_complete=task_names,
+        help="Name of the task. Default: the file's directive or its folder decides.",
+    ),
     click.option("--task-dir", type=click.Path(path_type=Path), help="Folder of a task, anywhere."),
-    click.option("--gpu", help="Which board of the task. Default: the directive's first, else CPU."),
+    click.option(
+        "--gpu",
+        shell_complete=gpu_names,
+        help="Which board of the task. Default: the directive's first, else CPU.",
+    ),
     click.option(
         "--sandbox",
         type=click.Choice(["auto", "bubblewrap", "none"]),

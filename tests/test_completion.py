@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 
-from scripts.cli import COMMANDS
+from scripts.cli import COMMANDS, cli
 
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "site" / "pages" / "participants.md").read_text()
@@ -37,9 +38,9 @@ def test_bash_itself_completes_commands_subcommands_and_options(program: dict[st
     assert bash
     (line,) = re.findall(r"^(eval .*bash_source.*?) +#", GUIDE, re.MULTILINE)
     script = f'{line}\ntry() {{ COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); COMPREPLY=(); _pullrank_completion pullrank; echo "${{COMPREPLY[*]}}"; }}\n'
-    script += "try pullrank be\ntry pullrank task sh\ntry pullrank submit --dr\n"
+    script += "try pullrank be\ntry pullrank task sh\ntry pullrank submit --dr\ntry pullrank board vec\n"
     done = subprocess.run([bash, "-c", script], env=program, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["benchmark", "show", "--draft"], done.stderr
+    assert done.stdout.splitlines() == ["benchmark", "show", "--draft", "vectoradd"], done.stderr
 
 
 def test_zsh_and_fish_are_given_every_command_with_its_help(program: dict[str, str]) -> None:
@@ -55,3 +56,65 @@ def test_zsh_and_fish_are_given_every_command_with_its_help(program: dict[str, s
 def test_the_guides_line_for_a_shell_gives_a_script(program: dict[str, str], shell: str) -> None:
     assert f"_PULLRANK_COMPLETE={shell}_source pullrank" in GUIDE
     assert "_pullrank_completion" in asked(program, _PULLRANK_COMPLETE=f"{shell}_source")
+
+
+# Names.
+
+
+def offered(line: str) -> list[str]:
+    """What stands after Tab at the end of a line."""
+    *words, begin = line.split(" ")
+    found = ShellComplete(cli, {}, "pullrank", "_PULLRANK_COMPLETE").get_completions(words, begin)
+    return [item.value for item in found]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with three tasks, two of them odd, and three authors, one of them hostile."""
+    tasks = {
+        "sort": "gpus: [CPU, H100]",
+        "scan": "gpus: [B200]",
+        "torn": "gpus: [",
+        "flat": "1",
+        "odd": "gpus: [1, 'a b']",
+    }
+    for name, text in tasks.items():
+        (tmp_path / "tasks" / name).mkdir(parents=True)
+        (tmp_path / "tasks" / name / "task.yml").write_text(text)
+    for login in ("ada", "Alan", "$(touch x)", "a\nb"):
+        (tmp_path / "submissions" / "sort" / login).mkdir(parents=True)
+    (tmp_path / "ledger/judgements/sort/CPU/grace").mkdir(parents=True)
+    for name, value in {"ROOT": tmp_path, "TASKS": tmp_path / "tasks", "LEDGER": tmp_path / "ledger"}.items():
+        monkeypatch.setattr(f"scripts.completion.{name}", value)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("board HERE s", ["scan", "sort"]),
+        ("init HERE so", ["sort"]),
+        ("task show HERE ", ["flat", "odd", "scan", "sort", "torn"]),
+        ("board HERE sort --gpu ", ["CPU", "H100"]),
+        ("board HERE --gpu ", ["B200", "CPU", "H100"]),
+        ("history HERE torn --gpu ", []),
+        ("history HERE ../sort --gpu h", ["H100"]),
+        ("submit kernel.py --task sort --gpu h", ["H100"]),
+        ("test kernel.py --task sc", ["scan"]),
+        ("mine A", ["Alan", "ada"]),
+        ("compare ada ", ["Alan", "ada", "grace"]),
+        ("history sort --login g", ["grace"]),
+        ("board --tasks /nowhere ", []),
+    ],
+)
+def test_names_are_offered_as_they_lie_in_folders(place: Path, line: str, names: list[str]) -> None:
+    assert offered(line.replace("HERE", f"--tasks {place / 'tasks'}")) == names
+
+
+def test_what_is_no_repository_offers_nothing_and_says_nothing(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for name in ("tasks", "submissions", "ledger"):
+        shutil.rmtree(place / name)
+    (place / "tasks").write_text("a file")
+    for line in ("board HERE ", "board HERE sort --gpu ", "mine ", "compare ada ", "test kernel.py --task "):
+        assert offered(line.replace("HERE", f"--tasks {place / 'tasks'}")) == []
+    assert capfd.readouterr() == ("", "")

@@ -18,11 +18,13 @@ from harness.errors import PullRankError
 from scripts.boards.facts import BoardFacts, RowFacts
 from scripts.boards.source import LedgerSource, SiteSource, Source
 from scripts.boards.tables import compare_table, history_table, mine_table, standings_table, taken_out_lines
+from scripts.completion import gpu_names, logins, task_names
 from scripts.github.access import AccessError, connect, require_repository, require_token
 from scripts.github.pages import pages_address
 from scripts.repository import TASKS, require_ledger
 from scripts.terminal import console
 
+_GPU = "Which board of the task. Default: CPU if it has one, else its first."
 _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--site", metavar="URL", help="A published site's address; no clone is needed then."),
     click.option("--ledger", type=click.Path(path_type=Path), help="Folder of the ledger. Default: ledger/."),
@@ -68,8 +70,8 @@ def _elsewhere(source: Source) -> str:
 
 
 @click.command()
-@click.argument("task")
-@click.option("--gpu", help="Which board of the task. Default: CPU if it has one, else its first.")
+@click.argument("task", shell_complete=task_names)
+@click.option("--gpu", shell_complete=gpu_names, help=_GPU)
 @_read_from
 def board(source: Source, task: str, gpu: str | None, as_json: bool) -> None:
     """Show the standings of one board.
@@ -89,7 +91,7 @@ def board(source: Source, task: str, gpu: str | None, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("login", required=False)
+@click.argument("login", required=False, shell_complete=logins)
 @_read_from
 def mine(source: Source, login: str | None, as_json: bool) -> None:
     """Show where somebody stands, and what is ahead of them.
@@ -130,9 +132,9 @@ def _place(board: BoardFacts, row: RowFacts) -> dict[str, Any]:
 
 
 @click.command()
-@click.argument("task")
-@click.option("--gpu", help="Which board of the task. Default: CPU if it has one, else its first.")
-@click.option("--login", help="Only this author's records.")
+@click.argument("task", shell_complete=task_names)
+@click.option("--gpu", shell_complete=gpu_names, help=_GPU)
+@click.option("--login", shell_complete=logins, help="Only this author's records.")
 @_read_from
 def history(source: Source, task: str, gpu: str | None, login: str | None, as_json: bool) -> None:
     """Show the records of one board, oldest first.
@@ -160,10 +162,12 @@ def _show_taken_out(board: BoardFacts, *, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("one")
-@click.argument("other")
-@click.option("--task", help="Only boards of this task. Default: every board on which both stand.")
-@click.option("--gpu", help="Only this board of each task.")
+@click.argument("one", shell_complete=logins)
+@click.argument("other", shell_complete=logins)
+@click.option(
+    "--task", shell_complete=task_names, help="Only boards of this task. Default: every board on which both stand."
+)
+@click.option("--gpu", shell_complete=gpu_names, help="Only this board of each task.")
 @_read_from
 def compare(source: Source, one: str, other: str, task: str | None, gpu: str | None, as_json: bool) -> None:
     """Compare two authors, case by case, on the boards on which both stand.

@@ -27,6 +27,7 @@ from harness.submission import Submission, read_submission
 from harness.task import Task
 from harness.verdict import Verdict
 from scripts.bot.quotas import Use, uses
+from scripts.completion import gpu_names, task_names
 from scripts.github.access import CLASSIC_TOKEN, connect, require_repository, require_token, server_url
 from scripts.github.contribute import Contributor, Sent, explaining
 from scripts.github.pages import pages_address
@@ -58,8 +59,15 @@ _EVERY = click.option(
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--task", help="Name of the task. Default: the file's directive or its folder decides.")
-@click.option("--gpu", multiple=True, help="Only this board; may be said several times. Adds a line to the file.")
+@click.option(
+    "--task", shell_complete=task_names, help="Name of the task. Default: the file's directive or its folder decides."
+)
+@click.option(
+    "--gpu",
+    multiple=True,
+    shell_complete=gpu_names,
+    help="Only this board; may be said several times. Adds a line to the file.",
+)
 @click.option("--draft", is_flag=True, help="Have it tested and timed, not ranked.")
 @click.option("--test/--no-test", default=True, help="Whether to judge it on this machine first, where that can be.")
 @click.option("--sandbox", type=click.Choice(["auto", "bubblewrap", "none"]), default="auto", help="The walls here.")

@@ -17,6 +17,7 @@ import yaml
 from harness.errors import TaskError
 from harness.faults import display
 from harness.task import Task, load_task, load_tasks
+from scripts.completion import task_names
 from scripts.repository import require_ledger, require_task
 from scripts.tasks.show import in_tasks
 
@@ -25,7 +26,7 @@ _BEFORE_CASES = ("gpus", "lang", "title")
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=task_names)
 @click.option("--purge", is_flag=True, help="Delete the task and its submissions, for good. Asks for the task's name.")
 @click.option("--confirm", metavar="NAME", help="The name, typed here, for --purge where nobody can be asked.")
 @click.option("--ledger", type=click.Path(path_type=Path), help="With --purge: delete its judgements in this folder.")

@@ -16,12 +16,13 @@ import click
 from harness.errors import TaskError
 from harness.submission import read_directives
 from harness.task import Task
+from scripts.completion import task_names
 from scripts.repository import ROOT, require_task
 from scripts.tasks.show import files_of, in_tasks, template_of
 
 
 @click.command("init")
-@click.argument("name", metavar="TASK")
+@click.argument("name", metavar="TASK", shell_complete=task_names)
 @click.option("--language", help="Which template, as `task show` names them. Default: the first.")
 @click.option("--out", type=click.Path(path_type=Path), help="The new folder. Default: one named after the task.")
 @in_tasks

@@ -19,6 +19,7 @@ from harness import __version__
 from harness.errors import TaskError, did_you_mean
 from harness.provenance import harness_digest
 from harness.task import METHOD, Board, Case, Evaluator, Task
+from scripts.completion import task_names
 from scripts.repository import TASKS, require_task
 from scripts.terminal import cell, console, table
 
@@ -39,7 +40,7 @@ _REFEREE = (
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=task_names)
 @in_tasks
 @as_json_too
 def show(name: str, folder: Path, as_json: bool) -> None:
@@ -62,7 +63,7 @@ def show(name: str, folder: Path, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=task_names)
 @click.option("--language", help="Which template, as `task show` names them. Default: the first.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write it to this new file.")
 @in_tasks
@@ -94,7 +95,7 @@ def template_of(task: Task, language: str | None) -> Path:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=task_names)
 @click.argument("file", required=False)
 @in_tasks
 @as_json_too
@@ -143,7 +144,7 @@ def _file_facts(where: str, role: str, text: bytes) -> dict[str, Any]:
 
 
 @click.command("eval-code")
-@click.argument("name")
+@click.argument("name", shell_complete=task_names)
 @in_tasks
 @as_json_too
 def eval_code(name: str, folder: Path, as_json: bool) -> None:
