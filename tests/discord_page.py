@@ -7,9 +7,10 @@ as `<t:…>`, `[words](address)`, and in an author's name and a footer none at a
 
 from __future__ import annotations
 
+import base64
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from html import escape
 from pathlib import Path
@@ -40,8 +41,8 @@ a { color: #00a8fc; text-decoration: none; }
 .fields { display: grid; grid-template-columns: repeat(12, 1fr); gap: 8px; margin-top: 8px; }
 .name { color: #f2f3f5; font-weight: 600; }
 .value { white-space: pre-line; }
-.image { width: 484px; max-width: 100%; aspect-ratio: 1200 / 630; border-radius: 4px; margin-top: 16px;
-  background: #1e1f22 center / cover; }
+.image { display: block; width: 484px; max-width: 100%; aspect-ratio: 1200 / 630; border-radius: 4px; margin-top: 16px;
+  background: #1e1f22; }
 .footer { font-size: 12px; line-height: 16px; font-weight: 500; margin-top: 8px; }
 .time { background: #3f4147; border-radius: 3px; padding: 0 2px; }
 code { background: #1e1f22; border-radius: 4px; padding: 0 3px; font-size: 85%; }
@@ -99,31 +100,37 @@ def _when(at: datetime, style: str, now: datetime) -> str:
     return f"in {size}" if hours > 0 else f"{size} ago"
 
 
-def page(messages: Sequence[Json], channel: str = "kernel-cup", now: datetime | None = None) -> str:
+def page(
+    messages: Sequence[Json],
+    channel: str = "kernel-cup",
+    now: datetime | None = None,
+    pictures: Mapping[str, bytes] | None = None,
+) -> str:
     """The whole page.
 
     Args:
         messages: bodies of posts, as Discord received them.
         now: for relative times; each message's own time, where it is left out.
+        pictures: PNGs by address; of others a box is shown, as Discord shows one.
     """
-    shown = "\n".join(_message(body, now) for body in messages)
+    shown = "\n".join(_message(body, now, pictures or {}) for body in messages)
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>#{escape(channel)}</title>'
         f'<style>{STYLE}</style><body><div class="channel">{escape(channel)}</div>\n{shown}</body></html>'
     )
 
 
-def _message(body: Json, now: datetime | None) -> str:
+def _message(body: Json, now: datetime | None, pictures: Mapping[str, bytes]) -> str:
     stamp = datetime.fromisoformat(body["embeds"][0]["timestamp"])
     name = body.get("username") or "PullRank"
     head = f'<span class="who">{escape(name)}</span><span class="app">APP</span><span class="when">{stamp:%d/%m/%Y, %H:%M}</span>'
-    embeds = "".join(_embed(embed, now or stamp) for embed in body["embeds"])
+    embeds = "".join(_embed(embed, now or stamp, pictures) for embed in body["embeds"])
     return (
         f'<div class="message"><div class="avatar">{escape(name[:1])}</div><div><div>{head}</div>{embeds}</div></div>'
     )
 
 
-def _embed(embed: Json, now: datetime) -> str:
+def _embed(embed: Json, now: datetime, pictures: Mapping[str, bytes]) -> str:
     parts = []
     if author := embed.get("author"):
         parts.append(f'<div class="author">{escape(author["name"])}</div>')
@@ -135,12 +142,17 @@ def _embed(embed: Json, now: datetime) -> str:
     if fields := embed.get("fields"):
         parts.append(f'<div class="fields">{"".join(_fields(fields, now))}</div>')
     if image := embed.get("image"):
-        # A box where it cannot be loaded, as Discord shows one.
-        parts.append(f'<div class="image" style="background-image: url({escape(image["url"])})"></div>')
+        parts.append(_image(pictures.get(image["url"])))
     stamp = datetime.fromisoformat(embed["timestamp"]) if embed.get("timestamp") else None
     foot = [escape(embed.get("footer", {}).get("text", "")), f"{stamp:%d/%m/%Y %H:%M}" if stamp else ""]
     parts.append(f'<div class="footer">{" • ".join(filter(None, foot))}</div>')
     return f'<div class="embed" style="border-left-color: #{embed.get("color", 0x1E1F22):06x}">{"".join(parts)}</div>'
+
+
+def _image(png: bytes | None) -> str:
+    if png is None:
+        return '<div class="image"></div>'
+    return f'<img class="image" alt="" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
 
 
 def _linked(words: str, url: str | None) -> str:
@@ -174,5 +186,6 @@ if __name__ == "__main__":
     from tests.test_announce import one_of_each
 
     out = Path(sys.argv[1] if len(sys.argv) > 1 else "announcements.html")
-    out.write_text(page(one_of_each(out.resolve().parent / ".announcements")), encoding="utf-8")
+    bodies, drawn = one_of_each(out.resolve().parent / ".announcements")
+    out.write_text(page(bodies, pictures=drawn), encoding="utf-8")
     sys.stdout.write(f"{out}\n")

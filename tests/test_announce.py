@@ -23,9 +23,13 @@ from scripts.ledger import branch as ledger_branch
 from scripts.ledger.announced import Told
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import LedgerError
-from scripts.ledger.moderation import Action, Moderation
+from scripts.ledger.moderation import Action, Moderated, Moderation
 from scripts.ledger.names import Choice
 from scripts.ledger.request import Ending, EndState, Request, make_id
+from scripts.pages.load import boards_of, ranked
+from scripts.pages.picture import board_picture
+from scripts.pages.site import Site
+from scripts.pages.summary import summary_of
 from scripts.settings import DEFAULT_WEBHOOK, Announcements
 from scripts.settings import Webhook as Channel
 from tests.discord_page import page
@@ -48,7 +52,7 @@ class Cup:
         self.settings = Announcements()
         self.addresses = {DEFAULT_WEBHOOK: discord.add_webhook()}
         self.open: Callable[[Choice], LedgerBranch] = lambda wanted: LedgerBranch(self.url, wanted=wanted)
-        self.picture: str | None = None
+        self.has_pictures = False
         self.lines: list[str] = []
         self._judged = 0
 
@@ -93,7 +97,7 @@ class Cup:
         doors = Doors(
             settings=self.settings,
             tasks=self.tasks,
-            look=Look(competition="Kernel Cup", site=SITE, find_picture=lambda task, gpu: self.picture),
+            look=Look(competition="Kernel Cup", site=SITE, find_picture=self.find_picture),
             open_ledger=self.open,
             open_webhook=open_webhook,
             now=now,
@@ -103,6 +107,21 @@ class Cup:
             lines.append(line)
             self.lines.append(line)
         return lines
+
+    def find_picture(self, task: str, gpu: str) -> str | None:
+        return f"{SITE}{task}/{gpu}/og.png" if self.has_pictures else None
+
+    def draw(self) -> dict[str, bytes]:
+        """The picture of each board by its address, as the site would draw it now."""
+        site = Site(title="Kernel Cup", sources=lambda judgement: None, address=SITE)
+        with LedgerBranch(self.url) as branch:
+            moderated = Moderated.after(branch.ledger.moderations())
+            tables = [
+                ranked(files, branch.ledger, moderated, allow_unwalled=False).table
+                for files in boards_of(self.tasks, branch.ledger, [])
+            ]
+        pictures = (picture for table in tables for picture in board_picture(site, summary_of(site, table)))
+        return {f"{SITE}{path}": png for path, png in pictures}
 
     def told(self) -> dict[str, Told]:
         with LedgerBranch(self.url) as branch:
@@ -178,7 +197,7 @@ def test_a_season_is_told_as_it_goes_and_a_second_run_tells_nothing(cup: Cup, di
 
 
 def test_a_record_says_who_what_time_how_much_faster_than_whom_and_by_which_duel(cup: Cup, discord: Discord) -> None:
-    cup.picture = f"{SITE}vectoradd/CPU/og.png"
+    cup.has_pictures = True
     ada, _, grace, *_ = season(cup.board)
     cup.judge(ada, grace)
     cup.announce(after(grace))
@@ -631,27 +650,37 @@ def test_an_intent_that_cannot_be_read_counts_as_one(cup: Cup, discord: Discord)
 # Looking at them.
 
 
-def one_of_each(folder: Path) -> list[dict[str, Any]]:
-    """A message of each kind, and a withdrawn one, as Discord received them."""
+def one_of_each(folder: Path) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
+    """A message of each kind, and a withdrawn one, as Discord received them; and their pictures, by address."""
+    pictures: dict[str, bytes] = {}
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     discord = Discord()
     try:
         cup = Cup(folder, discord)
-        cup.picture = PICTURE
-        cup.announce(START - timedelta(days=1))
+        cup.has_pictures = True
+
+        def announce_now(now: datetime) -> None:
+            """Discord fetches a picture once, when its message is posted."""
+            cup.announce(now)
+            images = [message.embed.get("image") for message in discord.messages]
+            if new := [image["url"] for image in images if image and image["url"] not in pictures]:
+                drawn = cup.draw()
+                pictures.update((url, drawn[url.partition("?")[0]]) for url in new)
+
+        announce_now(START - timedelta(days=1))
         cup.tasks.append(load_task(task_folder(folder / "tasks", "sort", SORT_YML)))
-        cup.announce(START - timedelta(hours=1))
+        announce_now(START - timedelta(hours=1))
         for judgement in season(cup.board):
             cup.judge(judgement)
-            cup.announce(after(judgement))
-        cup.announce(DEADLINE - timedelta(hours=23, minutes=40))
-        cup.announce(DEADLINE + timedelta(hours=1))
+            announce_now(after(judgement))
+        announce_now(DEADLINE - timedelta(hours=23, minutes=40))
+        announce_now(DEADLINE + timedelta(hours=1))
         cup.tasks[1] = load_task(task_folder(folder / "changed", "sort", SORT_YML.replace("size: 4096", "size: 8192")))
-        cup.announce(DEADLINE + timedelta(hours=2))
+        announce_now(DEADLINE + timedelta(hours=2))
         cup.moderate(Action.DISQUALIFY, season(cup.board)[4], DEADLINE)
-        cup.announce(DEADLINE + timedelta(hours=3))
-        return [message.body for message in discord.messages]
+        announce_now(DEADLINE + timedelta(hours=3))
+        return [message.body for message in discord.messages], pictures
     finally:
         discord.close()
         shutil.rmtree(folder)
@@ -667,8 +696,6 @@ tests: [{size: 127, seed: 4242}]
 benchmarks: [{size: 4096, seed: 2146}]
 """
 
-PICTURE = "https://cup.invalid/og.png"
-
 
 def test_each_kind_is_shown_as_discord_would(tmp_path: Path) -> None:
     """Laid out within Discord's width, nothing cut off or laid over something else; `make announcements` shows it."""
@@ -676,12 +703,12 @@ def test_each_kind_is_shown_as_discord_would(tmp_path: Path) -> None:
     chromium = shutil.which("chromium")
     if not chromium:
         pytest.skip("chromium is not installed: apt-get install chromium")
-    bodies = one_of_each(tmp_path / "cup")
+    bodies, pictures = one_of_each(tmp_path / "cup")
     kinds = {body["embeds"][0]["author"]["name"] for body in bodies}
     assert kinds == {
         "New task", "First entry", "Top three", "New record", "Withdrawn", "Last call", "Final standings", "New edition",
     }  # fmt: skip
-    (tmp_path / "page.html").write_text(page(bodies), encoding="utf-8")
+    (tmp_path / "page.html").write_text(page(bodies, pictures=pictures), encoding="utf-8")
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium, args=["--headless", "--no-sandbox", "--disable-gpu"]
@@ -692,8 +719,12 @@ def test_each_kind_is_shown_as_discord_would(tmp_path: Path) -> None:
             assert shown.evaluate("document.documentElement.scrollWidth") <= width
             assert shown.locator(".embed").count() == len(bodies)
             assert shown.evaluate(SPILLS) == []
+            assert shown.evaluate(WIDTHS) == [1200] * sum("image" in body["embeds"][0] for body in bodies)
         browser.close()
 
+
+WIDTHS = """() => [...document.querySelectorAll(".image")].map(one => one.naturalWidth)"""
+"""Of the pictures as they were drawn; a box has none."""
 
 SPILLS = """() => [...document.querySelectorAll(".embed *")].filter(one => {
   const inside = one.closest(".embed").getBoundingClientRect(), box = one.getBoundingClientRect();
