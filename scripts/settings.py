@@ -210,7 +210,7 @@ class Announcements(Section):
     records: Flag = Field(default=True, description="A new first place.")
     top_three: Flag = Field(default=True, description="A change in the top three.")
     first_entries: Flag = Field(default=True, description="The first entry on a board.")
-    new_tasks: Flag = Field(default=True, description="A new task.")
+    new_tasks: Flag = Field(default=True, description="A new task, or a board that a task gets later.")
     deadlines: Flag = Field(default=True, description="A deadline in 24 hours, and the final standings.")
     editions: Flag = Field(default=True, description="A task that changed, so that its boards start anew.")
     webhooks: Annotated[tuple[Webhook, ...], Field(max_length=20), AfterValidator(_distinct_secrets)] = Field(

@@ -256,6 +256,30 @@ def test_a_new_task_and_a_new_edition_are_told_when_they_are_first_seen(cup: Cup
     assert "The boards CPU, H100 start anew" in embed["description"] and len(discord.messages) == 2
 
 
+def test_a_board_that_a_task_gets_later_is_told_once(cup: Cup, discord: Discord) -> None:
+    more = TASK_YML.replace("H100]", "H100, B200, L4]")
+    assert more != TASK_YML
+    cup.tasks[0] = load_task(task_folder(cup.folder / "more", yml=more))
+    cup.announce(START)
+    cup.announce(START + timedelta(hours=1))
+    embed = only(discord.messages).embed
+    assert (embed["author"]["name"], embed["title"]) == ("New board", "Vector addition, now on B200, L4, too")
+    assert embed["url"] == f"{SITE}vectoradd/B200/" and embed["fields"][0]["value"] == "B200, L4"
+    assert embed["description"] == "Add two vectors of float32."
+    few = cup.tasks[0] = load_task(task_folder(cup.folder / "tasks"))
+    assert few.gpus == ("CPU", "H100")
+    cup.announce(START + timedelta(hours=2))
+    assert only(discord.messages).embed["author"]["name"] == "Withdrawn"
+    cup.tasks[0] = load_task(task_folder(cup.folder / "more", yml=more))
+    cup.announce(START + timedelta(hours=3))
+    assert only(discord.messages).embed == embed
+
+
+def test_a_channel_whose_secret_is_not_handed_over_names_the_line_that_does(cup: Cup) -> None:
+    cup.settings = Announcements(webhooks=(Channel(secret="OTHER"),))
+    assert only(cup.announce(START)).endswith("by a line beside DISCORD_WEBHOOK: OTHER: ${{ secrets.OTHER }}")
+
+
 def test_an_edition_that_comes_back_is_told_once_more(cup: Cup, discord: Discord) -> None:
     old = cup.tasks[0]
     for hour, task in enumerate([load_task(task_folder(cup.folder / "changed", yml=MULTI)), old]):
@@ -669,8 +693,10 @@ def one_of_each(folder: Path) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
                 pictures.update((url, drawn[url.partition("?")[0]]) for url in new)
 
         announce_now(START - timedelta(days=1))
-        cup.tasks.append(load_task(task_folder(folder / "tasks", "sort", SORT_YML)))
+        cup.tasks.append(load_task(task_folder(folder / "tasks", "sort", SORT_YML.replace(", B200", ""))))
         announce_now(START - timedelta(hours=1))
+        cup.tasks[1] = load_task(task_folder(folder / "more", "sort", SORT_YML))
+        announce_now(START - timedelta(minutes=30))
         for judgement in season(cup.board):
             cup.judge(judgement)
             announce_now(after(judgement))
@@ -706,7 +732,7 @@ def test_each_kind_is_shown_as_discord_would(tmp_path: Path) -> None:
     bodies, pictures = one_of_each(tmp_path / "cup")
     kinds = {body["embeds"][0]["author"]["name"] for body in bodies}
     assert kinds == {
-        "New task", "First entry", "Top three", "New record", "Withdrawn", "Last call", "Final standings", "New edition",
+        "New task", "New board", "First entry", "Top three", "New record", "Withdrawn", "Last call", "Final standings", "New edition",
     }  # fmt: skip
     (tmp_path / "page.html").write_text(page(bodies, pictures=pictures), encoding="utf-8")
     with sync_api.sync_playwright() as playwright:

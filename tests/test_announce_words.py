@@ -134,7 +134,7 @@ NEWS = [
     *(Result(kind=kind, who=place(2), **BASE, **RESULT) for kind in (Kind.FIRST_ENTRY, Kind.RECORD, Kind.TOP_THREE)),
     *(
         Notice(kind=kind, gpus=(NAME,) * 40, deadline=START, blurb=HOSTILE * 20, **BASE)
-        for kind in (Kind.NEW_TASK, Kind.DEADLINE, Kind.EDITION)
+        for kind in (Kind.NEW_TASK, Kind.NEW_BOARD, Kind.DEADLINE, Kind.EDITION)
     ),
     Final(
         kind=Kind.CLOSED, boards=tuple(Standing(gpu=f"H{n}", podium=PODIUM, entries=3) for n in range(60)), **BASE

@@ -63,6 +63,12 @@ def test_the_fact_that_the_guide_shows_is_one_that_the_ledger_reads():
     assert f"`{Moderation.model_validate_json(example[1]).place}`" in ORGANISERS
 
 
+def test_the_line_that_hands_a_webhook_over_stands_in_the_workflow_as_the_guide_shows_it():
+    first, second = re.findall(r"^ +(DISCORD_WEBHOOK\w*: .+)$", ORGANISERS, re.MULTILINE)
+    publish = (ROOT / ".github/workflows/publish.yml").read_text().rstrip()
+    assert publish.endswith(first) and second == first.replace("DISCORD_WEBHOOK", "DISCORD_WEBHOOK_GEMM")
+
+
 def test_the_participants_guide_knows_every_verdict_and_every_command():
     assert re.findall(r"^\| ([A-Z]{2,3}) \|", PARTICIPANTS, re.MULTILINE) == [verdict.value for verdict in Verdict]
     shown = {read_command(line).verb for line in re.findall(r"^\| `(/[a-z]+)` \|", PARTICIPANTS, re.MULTILINE)}

@@ -30,7 +30,7 @@ from scripts.announce.webhook import InDoubt, MessageGone, Webhook, WebhookError
 from scripts.ledger.announced import Announced, Edit, Intent, Outcome, Started, State, Told
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.names import Choice, either, open_requests, under
-from scripts.settings import Announcements
+from scripts.settings import DEFAULT_WEBHOOK, Announcements
 from scripts.settings import Webhook as Channel
 from scripts.text import shorten
 
@@ -80,7 +80,7 @@ def run(doors: Doors) -> Iterator[str]:
         if webhook:
             channels[channel.secret] = channel, webhook
         else:
-            yield f"{channel.secret}: there is no such secret, so nothing is announced there"
+            yield _missing(channel.secret)
     if channels:
         with doors.open_ledger(WANTED) as branch:
             yield from _Run(doors, branch).announce(channels)
@@ -247,6 +247,15 @@ class _Run:
             reason=shorten(reason, 300),
             at=self.doors.now,
         )
+
+
+def _missing(secret: str) -> str:
+    """What a channel wants without an address; the step sees only the secrets that publish.yml hands over."""
+    nothing = f"{secret}: there is no such secret, so nothing is announced there"
+    if secret == DEFAULT_WEBHOOK:
+        return nothing
+    line = f"{secret}: ${{{{ secrets.{secret} }}}}"
+    return f"{nothing}. If there is one, publish.yml has to hand it over, by a line beside {DEFAULT_WEBHOOK}: {line}"
 
 
 def _doubt(intent: Intent, reason: str) -> str:

@@ -33,6 +33,7 @@ _KICKERS = {
     Kind.RECORD: ("New record", 0xF2B63C),
     Kind.TOP_THREE: ("Top three", 0x8B9DF7),
     Kind.NEW_TASK: ("New task", 0x3BA5DB),
+    Kind.NEW_BOARD: ("New board", 0x3BA5DB),
     Kind.DEADLINE: ("Last call", 0xF0743E),
     Kind.CLOSED: ("Final standings", 0xB07CE8),
     Kind.EDITION: ("New edition", 0x2FB8AC),
@@ -160,9 +161,10 @@ def _notice(news: Notice, look: Look) -> DiscordEmbed:
         words = f"{moment(news.deadline)}, {moment(news.deadline, 'R')}. What comes before is judged and ranked."
         embed = _embed(news, f"{title} is about to close", words, page)
     else:
-        embed = _embed(news, title, escape(news.blurb, 400), page)
+        named = f"{title}, now on {gpus}, too" if news.kind is Kind.NEW_BOARD else title
+        embed = _embed(news, named, escape(news.blurb, 400), page)
     embed.add_embed_field(name="Boards", value=gpus)
-    if news.kind is Kind.NEW_TASK and news.deadline:
+    if news.kind is not Kind.DEADLINE and news.deadline:
         embed.add_embed_field(name="Closes", value=moment(news.deadline))
     embed.add_embed_field(name="Take part", value=f"[How it works]({look.site}guides/participants/)")
     return _finished(embed, look, news.at)

@@ -1,4 +1,4 @@
-"""What happens to tasks: they come, they close, they change.  Pure.
+"""What happens to tasks: they come, they get boards, they close, they change.  Pure.
 
 Tasks have no time of their own, so the ledger keeps when each edition of a board was first seen.
 """
@@ -34,9 +34,19 @@ def notices_of(task: Task, seen: Sequence[Seen]) -> Iterator[Notice]:
     ours = [one for one in seen if one.task == task.name]
     if ours:
         yield _notice(task, Kind.NEW_TASK, ours[0].at, task.gpus)
+        yield from _new_boards(task, ours)
         yield from _editions(task, ours)
     if task.deadline:
         yield _notice(task, Kind.DEADLINE, task.deadline - NOTICE, task.gpus, until=task.deadline)
+
+
+def _new_boards(task: Task, seen: Sequence[Seen]) -> Iterator[Notice]:
+    """Boards that came after the task did; those that came at once are told at once."""
+    firsts = {one.gpu: one.at for one in reversed(seen)}
+    for at in sorted(set(firsts.values()) - {seen[0].at}):
+        gpus = [gpu for gpu, first in firsts.items() if first == at]
+        if set(gpus) & set(task.gpus):
+            yield _notice(task, Kind.NEW_BOARD, at, gpus)
 
 
 def _editions(task: Task, seen: Sequence[Seen]) -> Iterator[Notice]:
@@ -63,7 +73,7 @@ def _notice(task: Task, kind: Kind, at: datetime, gpus: Iterable[str], *, until:
         until=until or at + FRESH,
         gpus=tuple(gpu for gpu in task.gpus if gpu in set(gpus)),
         deadline=task.deadline,
-        blurb=first_words(task.description) if kind is Kind.NEW_TASK else "",
+        blurb=first_words(task.description) if kind in (Kind.NEW_TASK, Kind.NEW_BOARD) else "",
     )
 
 

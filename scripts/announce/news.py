@@ -1,7 +1,7 @@
 """What is worth telling: the kinds of news, and what each says.  Pure.
 
     Result      a first entry, a record, a change in the top three       key: the judgement that made it
-    Notice      a new task, a deadline that comes, a new edition         key: task and time
+    Notice      a new task or board, a deadline, a new edition           key: task and time
     Final       a board of a task that has closed                        key: task and deadline
 
 `says` is what an announcement means, without what drifts (times move by a digit with every judgement of a board): the
@@ -31,6 +31,7 @@ class Kind(StrEnum):
     RECORD = "record"
     TOP_THREE = "top-three"
     NEW_TASK = "new-task"
+    NEW_BOARD = "new-board"
     DEADLINE = "deadline"
     CLOSED = "closed"
     EDITION = "edition"
@@ -42,6 +43,7 @@ class Kind(StrEnum):
             Kind.RECORD: settings.records,
             Kind.TOP_THREE: settings.top_three,
             Kind.NEW_TASK: settings.new_tasks,
+            Kind.NEW_BOARD: settings.new_tasks,
             Kind.DEADLINE: settings.deadlines,
             Kind.CLOSED: settings.deadlines,
             Kind.EDITION: settings.editions,
