@@ -50,7 +50,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "submit": ("scripts.submit.tools:submit", "Hand a file in as a pull request, and follow it until it is judged."),
     "watch": (
         "scripts.submit.tools:watch",
-        "Follow a pull request until it is judged: your newest open one, or the one of a number.",
+        "Follow a pull request until it is judged: your newest, an open one first, or the one of a number.",
     ),
     "verify": ("scripts.verify:verify", "Play a judgement again on its own seeds, and compare."),
     "task": ("scripts.tasks.tools:task", "Look at a task, start from its template, check it, make one."),
@@ -92,7 +92,8 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """PullRank turns a GitHub repository into a GPU-kernel competition.
 
-    Try `pullrank demo`; then `pullrank init TASK`, `pullrank test FILE`, and `pullrank submit FILE` to be ranked.
+    Try `pullrank demo`; then `pullrank tasks`, `pullrank init TASK`, `pullrank test FILE`, and `pullrank submit FILE`
+    to be ranked.
 
     Exit codes: 0 accepted or done, 1 judged and not accepted, 2 the input or the call is wrong, 3 judging error.
     """

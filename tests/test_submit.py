@@ -97,6 +97,7 @@ def test_a_file_goes_through_a_fork_to_a_row_and_each_step_is_told(desk: Desk) -
     (ranked,) = [one for one in end["quota"] if one["limit"] == "ranked judgings in 24 hours"]
     assert (ranked["used"], ranked["left"]) == (1, ranked["allowed"] - 1) and ranked["next_at"]
     assert pull.merged_at
+    assert desk.call("watch", "--json")[-1] == end
 
 
 def without_event(facts: dict[str, Any]) -> dict[str, Any]:
@@ -140,6 +141,20 @@ def test_my_rows_are_those_of_my_token(desk: Desk, tmp_path: Path, capsys: pytes
     (tmp_path / "ledger").mkdir()
     assert run(["mine", "--ledger", str(tmp_path / "ledger")]) == 0
     assert "alice stands on no board" in capsys.readouterr().out
+
+
+def test_a_clone_without_a_ledger_names_the_site_to_ask(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("scripts.repository.LEDGER", tmp_path / "ledger")
+    way_on = "--site https://acme.github.io/kernels/ asks the published site"
+    for words in (["mine"], ["board", "vectoradd"], ["history", "vectoradd"]):
+        assert run(words) == 0
+        assert way_on in capsys.readouterr().out
+        assert run([*words, "--json"]) == 0
+        assert way_on in capsys.readouterr().err
+    assert run(["compare", "ada", "grace"]) == 2
+    assert way_on in capsys.readouterr().err
 
 
 def test_a_pull_request_that_was_opened_by_hand_is_found(desk: Desk) -> None:
@@ -397,7 +412,7 @@ def test_watching_outlives_an_outage_and_tells_it_once(desk: Desk) -> None:
 
 def test_nothing_to_watch_names_the_next_command(desk: Desk) -> None:
     desk.call("watch", code=2)
-    assert "has no open pull request" in desk.said and "`pullrank submit`" in desk.said
+    assert "has no pull request" in desk.said and "`pullrank submit`" in desk.said
     desk.call("watch", "77", code=2)
     assert "404" in desk.said
 

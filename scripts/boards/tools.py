@@ -47,6 +47,8 @@ def _read_from(command: Callable[..., int | None]) -> Callable[..., int | None]:
         code = command(source=source, **rest)
         for fault in source.faults:
             click.echo(f"left out: {fault}", err=True)
+        if rest["as_json"] and (way_on := _elsewhere(source)):
+            click.echo(f"{source.place}:{way_on}", err=True)
         return code
 
     for option in reversed(_OPTIONS):

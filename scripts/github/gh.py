@@ -90,6 +90,11 @@ class GitHub:
         """The open ones, the newest first; at most 1,000."""
         return tuple(map(PullRequest.of, self._wire.pages("/pulls?state=open")))
 
+    def closed_pulls(self) -> tuple[PullRequest, ...]:
+        """The newest hundred of those that were merged or closed."""
+        path = f"/pulls?state=closed&sort=created&direction=desc&per_page={PER_PAGE}"
+        return tuple(map(PullRequest.of, items(self.ask("GET", path))))
+
     def merge(self, number: int, head_sha: str, title: str, message: str) -> Merge:
         """Squash a pull request into its base, if its head is still `head_sha`."""
         body = {"sha": head_sha, "commit_title": title, "commit_message": message, "merge_method": "squash"}

@@ -112,7 +112,8 @@ def submit(
         title = f"{wanted.name}: {contributor.me.login}"
         sent = contributor.send(parcel.path, parcel.source, branch=parcel.branch, title=title, draft=draft)
         with _left_to_judge(voice, sent.number):
-            voice.say("submitted", _sentence(sent), **_facts(sent))
+            then = "" if wait else f" `pullrank watch {sent.number}` follows it."
+            voice.say("submitted", _sentence(sent) + then, **_facts(sent))
             stale = refusal_of(github, sent.number) if sent.pushed and not sent.opened else ""
             return _follow(github, sent.number, voice, every, stale) if wait else 0
 
@@ -123,7 +124,7 @@ def submit(
 @_EVERY
 @_JSON
 def watch(number: int | None, repo: str | None, every: float, as_json: bool) -> int:
-    """Follow a pull request until it is judged: your newest open one, or the one of a number.
+    """Follow a pull request until it is judged: your newest, an open one first, or the one of a number.
 
     Exits as `pullrank submit` does.
 
@@ -141,12 +142,11 @@ def watch(number: int | None, repo: str | None, every: float, as_json: bool) -> 
 def _newest(github: GitHub) -> int:
     me = Contributor(github).me
     with explaining(github.repository):
-        mine = [pull.number for pull in github.open_pulls() if pull.author.id == me.id]
-    if not mine:
-        raise SubmitError(
-            f"{me.login} has no open pull request in {github.repository}; say a number, or `pullrank submit`"
-        )
-    return max(mine)
+        # One that was accepted is merged, and closed by that.
+        for pulls in (github.open_pulls, github.closed_pulls):
+            if mine := [pull.number for pull in pulls() if pull.author.id == me.id]:
+                return max(mine)
+    raise SubmitError(f"{me.login} has no pull request in {github.repository}; say a number, or `pullrank submit`")
 
 
 # Before it is sent.

@@ -47,6 +47,7 @@ def tasks(folder: Path, site: str | None, as_json: bool) -> None:
         click.echo(json.dumps([summary(task) for task in found], indent=1))
         return
     _print([(task.name, task.title, ", ".join(task.gpus), closing(task)) for task in found])
+    click.echo("Next: pullrank task show TASK, or pullrank init TASK for a folder to work in")
 
 
 def _print(rows: Iterable[tuple[str, str, str, str]]) -> None:
