@@ -84,7 +84,7 @@ $(READY): requirements.lock pyproject.toml
 
 # The tests play the workflows with GitHub's own packages for Node.  Where no Node is, PyPI brings it.
 $(NODE): $(READY) tests/actions/node.lock tests/actions/package-lock.json
-	@{ command -v npm && node -e 'process.exit(process.versions.node.split(".")[0] < 20)'; } >/dev/null 2>&1 || \
+	@{ command -v npm && node -e 'process.exit(parseInt(process.version.slice(1)) >= 24 ? 0 : 1)'; } >/dev/null 2>&1 || \
 	  $(BIN)/python -m pip install --quiet --require-hashes -r tests/actions/node.lock
 	PATH="$(abspath $(BIN)):$$PATH" npm ci --no-progress --loglevel=error --prefix tests/actions
 	@touch $@

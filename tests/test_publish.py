@@ -408,6 +408,15 @@ def test_the_heading_of_a_statement_stands_below_those_of_the_page(tmp_path: Pat
     assert "<h3>Shape</h3>" in (site / "vectoradd/CPU/index.html").read_text()
 
 
+def test_a_statements_table_has_heads_of_columns_and_numbers_to_the_right_without_a_style(tmp_path: Path) -> None:
+    yml = TASK_YML.replace("|---|---|", "|---|--:|")
+    site, _ = built(tmp_path, load_task(task_folder(tmp_path / "tasks", yml=yml)), [])
+    page = (site / "vectoradd/CPU/index.html").read_text()
+    assert '<th scope="col">name</th>' in page and '<th scope="col" class="num">shape</th>' in page
+    assert '<td class="num">(size,)</td>' in page
+    assert_inert(site, Tags(page))
+
+
 def test_unwalled_rows_are_marked_and_only_there_when_allowed(tmp_path: Path, task: Task) -> None:
     judgements = [judged(task.board("CPU"), "ada", 1.5, sandbox="none")]
     site, report = built(tmp_path, task, judgements)

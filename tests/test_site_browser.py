@@ -9,13 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.task import load_task
-from scripts.ledger.ledger import Ledger
-from scripts.pages.publish import build_site
 from scripts.pages.serve import site_server, url_of
-from scripts.season.season import Size, make_season
-from tests.test_publish import SCRIPT, judged, task_folder
-from tests.test_publish import season as small_season
+from tests.lively_site import build_lively_site, one_of_each
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed: apt-get install chromium")
@@ -28,28 +23,9 @@ ROWS = "#ranks tbody tr"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A made-up season, a board that is hostile wherever a participant writes, and one that nobody has entered."""
-    folder = tmp_path_factory.mktemp("site")
-    made = make_season(folder / "season", Size(tasks=3, gpus=2, authors=24, judgements=110))
-    tasks = [load_task(task_folder(folder / "tasks", name)) for name in ("hostile", "untouched")]
-    hostile = {"message": SCRIPT, "log": SCRIPT * 40, "note": SCRIPT, "steady": False, "run_url": "javascript:alert(1)"}
-    mallory = judged(tasks[0].board("CPU"), "m" * 39, 0.7, day=32, machine={"device": SCRIPT}, **hostile)
-    for index, judgement in enumerate([*small_season(tasks[0].board("CPU")), mallory]):
-        made.ledger.append(judgement, f"r{index}")
-    code = f"x = 1  # {SCRIPT}\n" + "y = " + "1 + " * 200 + "1\n"
-    build_site(
-        [*made.tasks, *tasks],
-        Ledger(folder / "season" / "ledger"),
-        folder / "pages" / "cup",  # Below a sub-path, as GitHub Pages serves a project's site.
-        submissions=lambda judgement: made.source_of(judgement) or code,
-        title="Kernel Cup",
-        notice="For a test.",
-        repository="https://github.com/kernels/cup",
-        gpus=made.settings.gpus,
-        base_path="cup",
-    )
-    (folder / "pages" / "index.html").write_text("")
-    return folder / "pages" / "cup"
+    site = build_lively_site(tmp_path_factory.mktemp("site"))
+    (site.parent / "index.html").write_text("")
+    return site
 
 
 @pytest.fixture(scope="module")
@@ -72,28 +48,6 @@ def url(site: Path) -> Iterator[str]:
 def page(browser: "sync_api.Browser") -> Iterator["sync_api.Page"]:
     with browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme="light") as context:
         yield context.new_page()
-
-
-def one_of_each(site: Path) -> dict[str, str]:
-    """A page of each kind, and the awkward ones: an empty board, a hostile author."""
-    found = {
-        "landing": "index.html",
-        "board": "matmul/H100/index.html",
-        "hostile board": "hostile/CPU/index.html",
-        "empty board": "untouched/CPU/index.html",
-        "earlier edition": next((site / "softmax/H100/_editions").rglob("index.html")).relative_to(site).as_posix(),
-        "author": "authors/edsger/index.html",
-        "machines": "machines/index.html",
-        "guide": "guides/judging/index.html",
-        "no such page": "404.html",
-    }
-    for kind, login in (("submission", "edsger"), ("hostile submission", "m" * 39)):
-        path = next((site / "hostile/CPU" / login).glob("*/index.html"))
-        found[kind] = path.relative_to(site).as_posix()
-    path = next(
-        path for path in sorted((site / "matmul/H100").rglob("index.html")) if "To the first" in path.read_text()
-    )
-    return found | {"submission of a GPU": path.relative_to(site).as_posix()}
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

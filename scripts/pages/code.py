@@ -62,12 +62,22 @@ def _render(tokens: Sequence[Token], top_level: int) -> Markup:
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(int(token.tag[1]) + top_level - 1, 6)}"
+        elif token.type in ("th_open", "td_open"):
+            _dress_cell(token)
     html = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {})
     # A table or a block of code that is too wide scrolls by itself, also by keyboard.
     html = html.replace("<table>", '<div class="scroll" role="group" aria-label="Table" tabindex="0"><table>')
     html = html.replace("</table>", "</table></div>").replace("<pre>", '<pre tabindex="0">')
-    html = html.replace("<th></th>", "<td></td>")  # A heading that says nothing is none.
+    html = html.replace('<th scope="col"></th>', "<td></td>")  # A heading that says nothing is none.
     return Markup(html)  # noqa: S704 (html: False escapes)
+
+
+def _dress_cell(token: Token) -> None:
+    """What a table's cell is for, and where it stands: by a class, since the site's policy forbids styles in pages."""
+    if token.tag == "th":
+        token.attrSet("scope", "col")
+    if token.attrs.pop("style", "") == "text-align:right":
+        token.attrSet("class", "num")
 
 
 @lru_cache(1024)

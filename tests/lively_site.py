@@ -1,0 +1,54 @@
+"""A small site that holds everything: a made-up season, a board that is hostile, and one that nobody has entered."""
+
+from pathlib import Path
+
+from harness.task import load_task
+from scripts.pages.publish import build_site
+from scripts.season.season import Size, make_season
+from tests.test_publish import SCRIPT, judged, season, task_folder
+
+
+def build_lively_site(folder: Path) -> Path:
+    """Build it below a sub-path, as GitHub Pages serves a project's site; returns where it lies."""
+    made = make_season(folder / "season", Size(tasks=3, gpus=2, authors=24, judgements=110))
+    tasks = [load_task(task_folder(folder / "tasks", name)) for name in ("hostile", "untouched")]
+    hostile = {"message": SCRIPT, "log": SCRIPT * 40, "note": SCRIPT, "steady": False, "run_url": "javascript:alert(1)"}
+    mallory = judged(tasks[0].board("CPU"), "m" * 39, 0.7, day=32, machine={"device": SCRIPT}, **hostile)
+    for index, judgement in enumerate([*season(tasks[0].board("CPU")), mallory]):
+        made.ledger.append(judgement, f"r{index}")
+    code = f"x = 1  # {SCRIPT}\n" + "y = " + "1 + " * 200 + "1\n"
+    site = folder / "pages" / "cup"
+    build_site(
+        [*made.tasks, *tasks],
+        made.ledger,
+        site,
+        submissions=lambda judgement: made.source_of(judgement) or code,
+        title="Kernel Cup",
+        notice="For a test.",
+        repository="https://github.com/kernels/cup",
+        gpus=made.settings.gpus,
+        base_path="cup",
+    )
+    return site
+
+
+def one_of_each(site: Path) -> dict[str, str]:
+    """A page of each kind by what it is, and the awkward ones: an empty board, a hostile author."""
+    found = {
+        "landing": "index.html",
+        "board": "matmul/H100/index.html",
+        "hostile board": "hostile/CPU/index.html",
+        "empty board": "untouched/CPU/index.html",
+        "earlier edition": next((site / "softmax/H100/_editions").rglob("index.html")).relative_to(site).as_posix(),
+        "author": "authors/edsger/index.html",
+        "machines": "machines/index.html",
+        "guide": "guides/judging/index.html",
+        "no such page": "404.html",
+    }
+    for kind, login in (("submission", "edsger"), ("hostile submission", "m" * 39)):
+        path = next((site / "hostile/CPU" / login).glob("*/index.html"))
+        found[kind] = path.relative_to(site).as_posix()
+    path = next(
+        path for path in sorted((site / "matmul/H100").rglob("index.html")) if "To the first" in path.read_text()
+    )
+    return found | {"submission of a GPU": path.relative_to(site).as_posix()}

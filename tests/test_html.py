@@ -1,0 +1,39 @@
+"""Every kind of page is valid HTML, says a validator that is not ours."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.actions.node import HERE, find_node
+from tests.lively_site import build_lively_site, one_of_each
+
+VALIDATOR = HERE / "node_modules/html-validate/bin/html-validate.mjs"
+RULES = Path(__file__).parent / "html-validate.json"
+pytestmark = pytest.mark.skipif(
+    not (find_node() and VALIDATOR.is_file()), reason="html-validate is not installed: make setup"
+)
+
+
+def faults(paths: list[Path]) -> list[str]:
+    """What the validator says of pages, a line each."""
+    command = [find_node(), VALIDATOR, "--config", RULES, "--formatter", "text", *paths]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == bool(done.stdout), done.stderr
+    return done.stdout.splitlines()
+
+
+def test_every_kind_of_page_is_valid_html(tmp_path: Path) -> None:
+    site = build_lively_site(tmp_path)
+    pages = {*one_of_each(site).values(), *(str(path.relative_to(site)) for path in site.glob("guides/*/index.html"))}
+    found = faults([site / path for path in sorted(pages)])
+    assert not found, "\n".join(found)
+
+
+def test_the_validator_finds_what_is_wrong_with_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "index.html"
+    page.write_text(
+        '<!doctype html><html lang="en"><head><title>x</title></head><body><p><div></div></p></body></html>'
+    )
+    assert [re.search(r"\[(.*)\]", fault)[1] for fault in faults([page])] == ["no-implicit-close", "close-order"]
