@@ -6,6 +6,7 @@
       summary.py             what other pages need to know of a board when its judgements are gone from memory
       landing, board, edition, submission, author, machines    one page kind each: view model, HTML, the JSON beside it
         charts, whiskers, code, words, paths         what they draw and say
+        feeds, results         what machines read
         picture                a board's picture, for links to it
       render.py              Jinja with everything on that keeps a page from breaking
       write.py               a folder beside `out`, swapped in whole

@@ -1,17 +1,16 @@
-"""What machines read: a board as CSV, its badge for shields.io, records as Atom feeds, the sitemap.
+"""What machines read: tables, badges for shields.io, records as Atom feeds, the sitemap.
 
 Feeds and sitemap need the site's address; where it is not known, they are left out.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from scripts.pages.paths import board_path
 from scripts.pages.render import data
+from scripts.pages.results import board_csv, results
 from scripts.pages.site import Site
 from scripts.pages.summary import BoardSummary, Mark
 from scripts.pages.words import gain, iso
@@ -22,21 +21,21 @@ LATEST = 50
 
 _ATOM = "http://www.w3.org/2005/Atom"
 _SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"
-_COLUMNS = ("rank", "login", "score_us", "low_us", "high_us", "gap", "limit", "language", "lines", "first_at", "digest")
 
 
 def board_files(site: Site, summary: BoardSummary) -> Iterator[tuple[str, str]]:
     """A board's CSV, its badge, and its feed."""
     board = summary.board
-    yield board_path(board, "board.csv"), _csv(summary)
+    yield board_path(board, "board.csv"), board_csv(summary)
     yield data(board_path(board, "badge.json"), _badge(summary))
     if site.address:
         title = f"{board.task.title} on {board.gpu}: records"
         yield _feed(site, board_path(board, "records.atom"), title, board_path(board), summary.marks)
 
 
-def site_files(site: Site, boards: Sequence[BoardSummary]) -> Iterator[tuple[str, str]]:
-    """The feed of all records."""
+def site_files(site: Site, boards: Sequence[BoardSummary]) -> Iterator[tuple[str, str | bytes]]:
+    """All rows as CSV and Parquet, and the feed of all records."""
+    yield from results(boards)
     if site.address:
         marks = sorted((mark for board in boards for mark in board.marks), key=lambda mark: mark.at)
         yield _feed(site, "records.atom", f"{site.title}: records", "index.html", marks)
@@ -51,28 +50,6 @@ def sitemap(site: Site, pages: Sequence[str]) -> Iterator[tuple[str, str]]:
         if path != "404.html":
             SubElement(SubElement(root, "url"), "loc").text = site.address + path
     yield "sitemap.xml", _xml(root)
-
-
-def _csv(summary: BoardSummary) -> str:
-    out = io.StringIO()
-    table = csv.writer(out, lineterminator="\n")
-    table.writerow(_COLUMNS)
-    for place in summary.places:
-        time = place.score_us
-        table.writerow(
-            [
-                place.rank, place.login, time.value, time.low, time.high, place.gap,
-                "" if place.limit is None else place.limit,
-                _as_text(place.language), place.lines, iso(place.first_at), place.digest,
-            ]
-        )  # fmt: skip
-    return out.getvalue()
-
-
-def _as_text(value: str) -> str:
-    """A participant's word as a spreadsheet's text: what begins like a formula gets an apostrophe before it."""
-    clean = plain(value)
-    return f"'{clean}" if clean[:1] in ("=", "+", "-", "@", "\t") else clean
 
 
 def _badge(summary: BoardSummary) -> dict[str, object]:

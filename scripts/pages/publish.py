@@ -7,6 +7,7 @@
     authors/<login>/                        one author's rows and records
     machines/                               how steadily the machines ran their anchors
     guides/<name>/                          each Markdown file of site/pages
+    results.csv, results.parquet            all rows of all boards
 
 Beside every page stands its JSON; beside a board also CSV, a badge and a feed.  All links are relative, so the site
 works under any path and from a disk; nothing is loaded from elsewhere.  What a page shows is in `scripts/pages/`;
@@ -173,7 +174,7 @@ def _pages_of_a_board(
 
 def _pages_of_all(
     site: Site, boards: Sequence[BoardSummary], readings: Sequence[Reading], faults: Sequence[LedgerFault]
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[str, str | bytes]]:
     as_of = max((board.as_of for board in boards if board.as_of), default=None)
     yield from landing_pages(site, boards, faults, as_of)
     yield from site_files(site, boards)
