@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.bench.paint import SLOW_4G, first_paints_ms
 from scripts.pages.serve import site_server, url_of
 from tests.lively_site import build_lively_site, one_of_each
 
@@ -284,3 +285,11 @@ def test_a_deadline_counts_down_and_closes(browser: "sync_api.Browser", url: str
             page.clock.set_fixed_time(now)
             page.goto(url + "untouched/CPU/index.html")
             assert page.locator(".until").inner_text().startswith(words)
+
+
+def test_the_first_paint_on_slow_4g_waits_for_the_page_and_then_for_its_style(
+    browser: "sync_api.Browser", site: Path
+) -> None:
+    found = first_paints_ms(site, browser, loads=1)
+    assert list(found) == ["landing", "board", "submission"]
+    assert min(found.values()) > 2 * SLOW_4G["latency"]

@@ -1,6 +1,6 @@
 """`make bench-site`: how long the site takes to build, and how large it and its pages are, by the size of the ledger.
 
-    for each size: a made-up season  ─▶  `pullrank site build` as a process of its own  ─▶  one line
+    for each size: a made-up season  ─▶  `pullrank site build` as a process of its own  ─▶  a line, and its first paints
 
 Making the season takes longer than building its site; it is not counted, and with --keep it is done once.  Memory is of
 the command and all processes that it starts, together; what they share is counted once.
@@ -25,6 +25,8 @@ from pathlib import Path
 
 import click
 
+from harness.errors import PullRankError
+from scripts.bench.paint import chromium, first_paints_ms
 from scripts.repository import ROOT
 from scripts.season.season import Size, make_season
 
@@ -74,6 +76,15 @@ def _bench(folder: Path, number: int) -> None:
         f"{built.memory_mb:>10.0f} {size_mb:>8.0f}"
         f"{_gzipped_kb(site / 'index.html'):>11.1f} {max(boards):>17.1f} {entries:>22.1f}"
     )
+    click.echo(f"{'':>10} first paint on slow 4G: {_paints(site)}")
+
+
+def _paints(site: Path) -> str:
+    try:
+        with chromium() as browser:
+            return ", ".join(f"{kind} {ms:.0f} ms" for kind, ms in first_paints_ms(site, browser).items())
+    except PullRankError as error:
+        return f"not measured, {error}"
 
 
 def _build(folder: Path) -> Built:

@@ -1,0 +1,89 @@
+"""How much a browser loads to show a page, gzipped as it travels: counted in bytes, so no machine is too slow for it."""
+
+import gzip
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+from harness.fields import CaseKind
+from harness.judgement import Judgement
+from harness.task import Board, load_task
+from scripts.ledger.moderation import Moderated
+from scripts.pages.board import board_pages
+from scripts.pages.landing import landing_pages
+from scripts.pages.load import boards_of, ranked
+from scripts.pages.render import SITE
+from scripts.pages.site import Site, read_guides
+from scripts.pages.summary import summary_of
+from scripts.season.cast import logins
+from scripts.season.season import Size, make_season
+from scripts.standings import standings
+from tests.test_publish import PEAKS, WORK, Tags, judged, task_folder
+
+LANDING_KB, BOARD_KB, ROWS = 100, 400, 2000
+SHARED = Site(
+    title="Kernel Cup",
+    sources=lambda _: None,
+    guides=read_guides(SITE / "pages"),
+    repository="https://github.com/kernels/cup",
+    address="https://kernels.github.io/cup/",
+)
+
+
+def weight_kb(page: str) -> float:
+    """Of a page, and of every asset that it names, each by itself."""
+    named = {
+        link.rpartition("/")[2] for _, tag in Tags(page).tags for link in (tag.get("src"), tag.get("href")) if link
+    }
+    assets = [path for path in (SITE / "assets").iterdir() if path.name in named]
+    assert {"style.css", "site.js"} <= {path.name for path in assets}
+    files = [page.encode(), *(path.read_bytes() for path in assets)]
+    return sum(len(gzip.compress(file, compresslevel=6)) for file in files) / 1000
+
+
+def test_the_landing_page_of_forty_boards_is_light(tmp_path: Path) -> None:
+    season = make_season(tmp_path / "season", Size(tasks=8, gpus=5, authors=60, judgements=240))
+    tables = [
+        ranked(files, season.ledger, Moderated(), allow_unwalled=False).table
+        for files in boards_of(season.tasks, season.ledger, [])
+    ]
+    site = replace(SHARED, gpus=season.settings.gpus)
+    boards = [summary_of(site, table) for table in tables]
+    assert len(boards) == 40 and sum(len(board.places) for board in boards) > 100
+    _, page = next(landing_pages(site, boards, [], None))
+    assert "Latest records" in page
+    assert weight_kb(page) < LANDING_KB
+
+
+def entered(board: Board, count: int) -> Iterator[Judgement]:
+    """Judgements of as many authors, no two alike, made out of a few that were made whole."""
+    dice = random.Random(7)
+    whole = [judged(board, f"author-{index}", 1 + index / 8) for index in range(8)]
+    for index, login in enumerate(logins(count, dice)):
+        one = whole[index % len(whole)]
+        submission = one.submission.model_copy(
+            update={"login": login, "digest": dice.randbytes(32).hex(), "pull_request": 10 + index, "lines": dice.randint(9, 400)}
+        )  # fmt: skip
+        cases = tuple(
+            case.model_copy(
+                update={
+                    "timing": case.timing.model_copy(update={"ratio": case.timing.ratio.scaled(dice.uniform(1, 9))})
+                }
+            )
+            for case in one.cases
+            if case.kind is CaseKind.BENCHMARK and case.timing
+        )
+        at = one.finished_at + timedelta(hours=index)
+        yield one.model_copy(update={"submission": submission, "cases": cases, "finished_at": at})
+
+
+def test_a_board_of_two_thousand_rows_is_light_enough_for_a_phone(tmp_path: Path) -> None:
+    board = load_task(task_folder(tmp_path, yml=WORK)).board("CPU")
+    table = standings(board, [*entered(board, ROWS)])
+    assert len(table.rows) == ROWS
+    site = replace(SHARED, gpus=PEAKS)
+    _, page = next(board_pages(site, table, summary_of(site, table), [], []))
+    assert page.count("<tr data-login=") == 2 * ROWS
+    assert weight_kb(page) < BOARD_KB
