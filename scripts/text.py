@@ -109,4 +109,4 @@ def format_gap(share: float) -> str:
     """How much longer a time is than another: `+12.3 %`, `−3.1 %`; where it is double or more, `11.0×` as long."""
     if share >= 0.9995:
         return format_factor(1 + share)
-    return f"{share:+.1%}".replace("%", " %").replace("-", "−")
+    return f"{share:+z.1%}".replace("%", " %").replace("-", "−")

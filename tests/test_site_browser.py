@@ -234,7 +234,7 @@ def test_a_submission_is_held_against_any_other_and_the_address_keeps_whom(
     ratios = [
         a["time_us"]["value"] / b["time_us"]["value"] for a, b in zip(ours["cases"], theirs["cases"], strict=True)
     ]
-    told = [f"{abs(ratio - 1):.1%} {'slower' if ratio > 1 else 'faster'}".replace("%", " %") for ratio in ratios]
+    told = [f"{abs(ratio - 1):.1%} {'slower' if ratio > 1 else 'faster'}".replace("%", "\u00a0%") for ratio in ratios]
     assert table.locator("td:last-child").all_inner_texts() == told
     assert page.url.endswith(f"?with={theirs['login']}%2F{theirs['digest'][:12]}")
     page.reload()

@@ -50,7 +50,7 @@
       const code = new DOMParser().parseFromString(page, "text/html");
       shown.replaceChildren(heading(facts.login, path), table(mine, facts), ...changes(lines(document), lines(code), facts.login));
       shown.hidden = false;
-      input.value = name;
+      input.value = find(facts.login) === name ? facts.login : name;
       address.set({ with: name });
     } catch {
       told.textContent = "The other submission could not be read. From a disk, browsers read no second page: pullrank site serve.";
@@ -98,7 +98,7 @@
   function lost(ratio) {
     if (Math.abs(ratio - 1) < 0.0005) return "as fast";
     if (ratio >= 2) return `${ratio.toFixed(1)}× as long`;
-    return `${(Math.abs(ratio - 1) * 100).toFixed(1)} % ${ratio > 1 ? "slower" : "faster"}`;
+    return `${(Math.abs(ratio - 1) * 100).toFixed(1)}\u00a0% ${ratio > 1 ? "slower" : "faster"}`;
   }
 
   // The code.
