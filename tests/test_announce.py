@@ -207,7 +207,7 @@ def test_a_record_says_who_what_time_how_much_faster_than_whom_and_by_which_duel
     assert "Won the duel: 34.0 % faster, ±1.0 %, over 8 interleaved blocks." in embed["description"]
     assert [field["name"] for field in embed["fields"]] == ["🥇 grace", "🥈 ada"]
     assert embed["fields"][1]["value"] == "316.6 µs · +49.8 %"
-    assert embed["image"]["url"].startswith(f"{SITE}vectoradd/CPU/og.png?at=")
+    assert embed["image"]["url"].startswith(f"{SITE}vectoradd/CPU/og.png?of=")
     assert embed["url"] == f"{SITE}vectoradd/CPU/" and embed["footer"]["text"] == "Kernel Cup"
     assert f"{SITE}vectoradd/CPU/grace/{grace.submission.digest[:12]}/" in embed["description"]
 
@@ -413,12 +413,15 @@ def test_a_record_over_somebody_who_was_disqualified_names_who_is_left(cup: Cup,
     ada = judged(cup.board, "ada", 1.4, day=0)
     linus = judged(cup.board, "linus", 0.5, day=0.1)
     dora = judged(cup.board, "dora", 0.6, day=0.2)
+    cup.has_pictures = True
     cup.judge(ada, linus, dora)
     cup.announce(after(dora))
+    before = discord.messages[2].embed["image"]["url"]
     cup.moderate(Action.DISQUALIFY, linus, after(dora))
     cup.announce(after(dora) + timedelta(hours=1))
     assert [message.edits for message in discord.messages] == [0, 1, 1]
     assert discord.messages[2].embed["description"].count("Before: ada.") == 1
+    assert discord.messages[2].embed["image"]["url"] != before, "Discord would show the picture of before"
 
 
 def test_times_that_drift_edit_nothing(cup: Cup, discord: Discord) -> None:

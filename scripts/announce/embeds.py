@@ -112,9 +112,7 @@ def _result(news: Result, look: Look) -> DiscordEmbed:
     if len(news.podium) > 1:
         for place in news.podium:
             embed.add_embed_field(name=f"{_MEDALS[place.rank - 1]} {escape(place.login)}", value=_time_of(place))
-    if picture := look.find_picture(news.task, news.gpu):
-        # Discord keeps pictures by their address: this one shall be of this moment.
-        embed.set_image(url=f"{picture}?at={int(news.at.timestamp())}")
+    _show_board(embed, news, news.gpu, look)
     return _finished(embed, look, news.at)
 
 
@@ -181,8 +179,8 @@ def _final(news: Final, look: Look) -> DiscordEmbed:
         ]
         embed.add_embed_field(name=escape(board.gpu), value="\n".join(rows))
     first = next((board for board in news.boards if board.podium), None)
-    if first and (picture := look.find_picture(news.task, first.gpu)):
-        embed.set_image(url=f"{picture}?at={int(news.at.timestamp())}")
+    if first:
+        _show_board(embed, news, first.gpu, look)
     return _finished(embed, look, news.at)
 
 
@@ -191,6 +189,12 @@ def _embed(news: News, title: str, words: str, page: str) -> DiscordEmbed:
     embed = DiscordEmbed(title=title, description=words, url=page, color=colour, fields=[])
     embed.set_author(kicker)
     return embed
+
+
+def _show_board(embed: DiscordEmbed, news: News, gpu: str, look: Look) -> None:
+    if picture := look.find_picture(news.task, gpu):
+        # Discord keeps pictures by their address: this one shall be of this moment, and another once it is corrected.
+        embed.set_image(url=f"{picture}?of={news.says[:12]}")
 
 
 def _finished(embed: DiscordEmbed, look: Look, at: datetime) -> DiscordEmbed:
