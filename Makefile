@@ -18,7 +18,7 @@ LANGUAGES := $(VENV)/.languages
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test announcements exploits season lint bench-judge check-gpu bench-timing bench-github bench-site
-.PHONY: lock clean languages check
+.PHONY: bench-lighthouse lock clean languages check
 
 help:  ## say what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/\1 —/p' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ bench-github: $(READY)  ## count and time what the workflows' commands do, with 
 
 bench-site: $(READY)  ## build the sites of made-up seasons, and print what that costs
 	$(BIN)/python -m scripts.bench.site $(ARGS)
+
+bench-lighthouse: $(READY) $(NODE)  ## print what Lighthouse says of a site's pages (needs Chromium; npx fetches 114 packages)
+	$(BIN)/python -m scripts.bench.lighthouse $(ARGS)
 
 # torch stands outside the lock: which build is right depends on the machine, and each has its own hash.
 # The lock names no index, so that pip takes the files from wherever it is told to; their hashes must match.
