@@ -20,6 +20,7 @@ from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine
 from harness.task import Task, load_task
 from harness.timing import Run, Timing
 from harness.verdict import Verdict
+from scripts.bot.deliver import next_attempt
 from scripts.bot.pyz import LIBRARIES, judge_lock
 from scripts.bot.resolve import Facts, Resolution, minutes_for, resolve, why_passed_over, why_refused, why_unreadable
 from scripts.github.fork import Fork
@@ -186,6 +187,19 @@ def test_what_must_not_be_judged_is_refused(changes, reason):
 
 def test_who_asked_in_time_is_judged_after_the_deadline():
     assert why_refused(facts(task=vectoradd(deadline=NOW + timedelta(seconds=1)))) is None
+
+
+def test_a_failure_of_ours_makes_nobody_late():
+    soon = vectoradd(deadline=NOW + timedelta(seconds=1))
+    failed, later = asking().request, NOW
+    for _ in range(2):
+        later += timedelta(hours=1)
+        again = next_attempt(failed, [], later)
+        assert again and again.asked_at == later
+        assert why_refused(facts(status=RequestStatus(request=again), task=soon)) is None
+        failed = again
+    asked_late = asking(asked_at=NOW + timedelta(hours=1))
+    assert "was closed" in str(why_refused(facts(status=asked_late, task=soon)))
 
 
 def test_after_the_deadline_a_file_can_still_be_tested():

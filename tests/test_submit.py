@@ -47,7 +47,7 @@ class Desk:
         self._capsys.readouterr()
         ended = run(list(words))
         printed = self._capsys.readouterr()
-        self.said = printed.err
+        self.said, self.printed = printed.err, printed.out
         assert ended == code, printed
         assert "Traceback" not in self.said
         return [json.loads(line) for line in printed.out.splitlines() if line.startswith("{")]
@@ -76,7 +76,7 @@ def test_a_file_goes_through_a_fork_to_a_row_and_each_step_is_told(desk: Desk) -
     (sent,) = desk.submit()
     (pull,) = desk.pulls
     assert (sent["pull_request"], sent["opened"], sent["pushed"], sent["draft"]) == (pull.number, True, True, False)
-    assert sent["repository"] == "alice/kernels" and sent["branch"] == "pullrank/vectoradd"
+    assert sent["repository"] == "alice/kernels" and sent["branch"] == "pullrank/alice/vectoradd"
     assert desk.world.git.files(pull.head_sha) == sorted([*desk.world.git.files("main"), path_of("alice")])
     assert desk.world.git.read(pull.head_sha, path_of("alice")) == SOURCE
 
@@ -180,6 +180,29 @@ def test_who_may_push_needs_no_fork(desk: Desk) -> None:
     desk.be(desk.world.owner)
     (sent,) = desk.submit()
     assert sent["repository"] == desk.world.repository and not desk.world.forks
+
+
+def test_two_who_may_push_take_nothing_from_each_other(desk: Desk) -> None:
+    desk.be(desk.world.owner)
+    desk.submit()
+    other = desk.world.add_user("maintainer", permission="write")
+    desk.be(other)
+    desk.submit()
+    first, second = desk.pulls
+    assert (first.author, second.author) == (desk.world.owner, other)
+    assert desk.world.git.files(first.head_sha) != desk.world.git.files(second.head_sha)
+    assert path_of(desk.world.owner.login) in desk.world.git.files(first.head_sha)
+
+
+def test_what_ended_without_a_verdict_is_told_with_the_way_on(desk: Desk) -> None:
+    desk.submit()
+    desk.scene.intake()
+    desk.world.add_comment(desk.pulls[0].number, desk.scene.alice, "/cancel")
+    desk.scene.intake()
+    *_, end = desk.call("watch", "--json", code=3)
+    assert end["exit_code"] == 3 and end["boards"][0]["state"] == "ended"
+    desk.call("watch", code=3)
+    assert "`/rerun`" in desk.printed and "by itself" in desk.printed
 
 
 def test_boards_are_narrowed_by_a_line_in_the_file(desk: Desk) -> None:
@@ -419,7 +442,7 @@ def test_nothing_to_watch_names_the_next_command(desk: Desk) -> None:
 
 def test_a_refusal_of_an_older_commit_is_none_of_this_one(desk: Desk) -> None:
     pull = desk.world.open_pull(
-        desk.scene.alice, {path_of("alice"): b"def kernel(data): pass\n"}, branch="pullrank/vectoradd"
+        desk.scene.alice, {path_of("alice"): b"def kernel(data): pass\n"}, branch="pullrank/alice/vectoradd"
     )
     desk.world.add_fork(desk.scene.alice)
     desk.scene.intake()

@@ -12,7 +12,7 @@ set -euo pipefail
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 MIN_RUNNER=2.329.0
-PACKAGES=(bubblewrap ca-certificates curl g++ jq ninja-build openssl procps python3-venv tar util-linux)
+PACKAGES=(bubblewrap ca-certificates curl g++ jq nftables ninja-build openssl procps python3-venv tar util-linux)
 UNITS=(pullrank-registrar.service pullrank-worker.path pullrank-worker.service)
 WORKER=pullrank-runner
 REGISTRAR=pullrank-registrar

@@ -268,7 +268,8 @@ def next_attempt(request: Request, history: Iterable[RequestStatus], at: datetim
     if failed >= set(in_a_row):
         return None
     new_id = make_id(request.pull_request, request.head_sha, request.gpu, request.mode, request.attempt + 1)
-    return request.model_copy(update={"id": new_id, "asked_at": at, "reason": "the judging before it failed"})
+    again = {"id": new_id, "asked_at": at, "first_asked_at": request.in_time_at}
+    return request.model_copy(update={**again, "reason": "the judging before it failed"})
 
 
 def _hold(request: Request, judgement: Judgement, reason: str, at: datetime) -> Moderation:

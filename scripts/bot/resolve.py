@@ -195,7 +195,7 @@ def _why_no_board(task: Task, request: Request) -> str | None:
     if request.gpu not in task.gpus:
         return f"{task.name} has no board {request.gpu}"
     # By the time of asking: who waited in the queue is not late.
-    if request.is_ranked and not request.is_rematch and not task.is_open(request.asked_at):
+    if request.is_ranked and not request.is_rematch and not task.is_open(request.in_time_at):
         return f"{task.name} was closed{_when(task.deadline)}; it can still be tested"
     return None
 

@@ -12,12 +12,19 @@ History of the formats
 from __future__ import annotations
 
 import re
-from datetime import UTC, date
+from datetime import UTC, date, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, Field, PositiveInt, model_validator
+from pydantic import (
+    AwareDatetime,
+    Field,
+    PositiveInt,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from harness.fields import Digest, Line, Login, Mode, Name, Sha
 from harness.verdict import Verdict
@@ -54,6 +61,9 @@ class Request(Fact):
     mode: Mode
     digest: Digest | None = Field(default=None, description="SHA-256 of the file, where it was read")
     asked_at: AwareDatetime
+    first_asked_at: AwareDatetime | None = Field(
+        default=None, description="of a new attempt after a failure of ours: when the first was asked for"
+    )
     asked_by: PositiveInt = Field(description="numeric id of whoever asked: the author, a maintainer, the bot")
     reason: Line = ""
 
@@ -65,6 +75,11 @@ class Request(Fact):
     def day(self) -> date:
         """The day that it was asked on, in UTC: the name of its folder in the ledger."""
         return self.asked_at.astimezone(UTC).date()
+
+    @property
+    def in_time_at(self) -> datetime:
+        """What a deadline is held against: nobody is late for a failure of ours."""
+        return self.first_asked_at or self.asked_at
 
     @property
     def place(self) -> Path:
@@ -88,6 +103,14 @@ class Request(Fact):
     def is_rematch(self) -> bool:
         """Whether the bot has asked by itself: for the duel of a row, whatever has become of its pull request."""
         return self.asked_by == ACTIONS_BOT.id
+
+    @model_serializer(mode="wrap")
+    def _as_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what only new attempts have: files from before there was such a thing are written as they were."""
+        fields: dict[str, Any] = handler(self)
+        if self.first_asked_at is None:
+            del fields["first_asked_at"]
+        return fields
 
     @model_validator(mode="after")
     def _has_the_id_that_follows(self) -> Self:

@@ -29,14 +29,15 @@ class Parcel:
     """What is sent: the file's bytes as they will be committed, where, and for which boards."""
 
     task: Task
+    login: str
     source: bytes
     path: str
     gpus: tuple[str, ...]
 
     @property
     def branch(self) -> str:
-        """In the fork: one for each task, so that it is found again."""
-        return f"pullrank/{self.task.name}"
+        """One for each task, so that it is found again; and, where several may push, one for each author."""
+        return f"pullrank/{self.login}/{self.task.name}"
 
 
 def with_gpus(submission: Submission, gpus: tuple[str, ...]) -> Submission:
@@ -76,7 +77,7 @@ def prepare(submission: Submission, task: Task, author: Account, settings: Setti
         raise SubmitError(str(refused).replace("`", "'")) from None
     except SubmissionError as error:
         raise SubmitError(str(error)) from None
-    return Parcel(task=task, source=submission.source, path=entry.path, gpus=admitted.gpus)
+    return Parcel(task=task, login=author.login, source=submission.source, path=entry.path, gpus=admitted.gpus)
 
 
 def _admit(entry: Entry, submission: Submission, task: Task, author: Account, settings: Settings) -> Admission:

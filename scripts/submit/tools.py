@@ -277,7 +277,7 @@ def _quota(github: GitHub, news: News) -> tuple[Use, ...]:
 def _closing(news: News, used: tuple[Use, ...], site: str) -> str:
     following = {
         0: f"`pullrank mine {news.pull.author.login} --site {site}` shows where you stand, in some minutes",
-        3: "nothing to do: it is judged again by itself",
+        3: "it was not judged, and will not be by itself; the comment `/rerun` there asks for it again",
     }
     then = following.get(news.exit_code, "mend it, and submit it again")
     return ". ".join(part for part in (f"#{news.pull.number}: {then}", quota_sentence(used)) if part) + "."
