@@ -100,6 +100,20 @@ def test_a_file_goes_through_a_fork_to_a_row_and_each_step_is_told(desk: Desk) -
     assert desk.call("watch", "--json")[-1] == end
 
 
+def test_people_read_a_line_for_each_change_and_on_a_terminal_a_table(desk: Desk) -> None:
+    desk.submit()
+    desk.scene.intake()
+    desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest())
+    desk.call("watch")
+    assert re.search(r"^CPU, ranked: accepted: Rank 1 of 1 with .*; first place\.$", desk.printed, re.MULTILINE)
+    assert "`pullrank mine alice --site" in desk.printed and "ranked judgings in 24 hours are left" in desk.printed
+    desk.scene.patch.setenv("FORCE_COLOR", "1")
+    desk.call("watch")
+    table = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", desk.printed)
+    assert re.search(r"^Board +Mode +State", table, re.MULTILINE)
+    assert re.search(r"^CPU +ranked +accepted +Rank 1 of 1 with", table, re.MULTILINE)
+
+
 def without_event(facts: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in facts.items() if key != "event"}
 

@@ -178,14 +178,14 @@ def compare(source: Source, one: str, other: str, task: str | None, gpu: str | N
     """
     boards = _boards(source, one, task, gpu)
     both = [(board, a, b) for board in boards if (a := board.find_row(one)) and (b := board.find_row(other))]
-    if as_json:
-        _print([_comparison(*each) for each in both])
-    elif not both:
+    if not both:
         where = f"{task} in {source.place}" if task else source.place
         raise PullRankError(
             f"{one} and {other} stand together on no board of {where}; `pullrank mine {one}` says where one does."
             f"{_elsewhere(source)}"
         )
+    if as_json:
+        _print([_comparison(*each) for each in both])
     else:
         for each in both:
             console().print(compare_table(*each), "")

@@ -93,7 +93,10 @@ def _desk(folder: Path | None, repo: str | None, by: int | None, wanted: Choice)
     token, repository = require_token(_RIGHTS), require_repository(repo)
     url = f"{server_url()}/{repository}.git"
     with connect(repository, token) as github, LedgerBranch(url, token=token, wanted=wanted) as branch:
-        yield Desk(ledger=branch.ledger, by=by or github.whoami().id, branch=branch, github=github)
+        me = github.whoami().id
+        if by not in (None, me):
+            raise ModerationError(f"--by {by}: on GitHub the token says who decides, and it is account {me}'s")
+        yield Desk(ledger=branch.ledger, by=me, branch=branch, github=github)
 
 
 @click.group()
