@@ -67,6 +67,8 @@ def site_of(ledger: Ledger, out: Path) -> Path:
 def test_a_decision_is_one_file_on_the_branch_and_the_site_is_built_anew(scene, tmp_path, capsys) -> None:
     before = len(list(copy_of(scene, tmp_path / "before").path.rglob("*.json")))
     published = len(scene.runs("publish.yml"))
+    moderate("disqualify", ROW, "--by", str(scene.alice.id), code=2)
+    assert "on GitHub the token says who decides" in capsys.readouterr().err
     moderate("disqualify", ROW)
     assert "disqualify: 1 judgement of alice on vectoradd / CPU" in capsys.readouterr().out
     ledger = copy_of(scene, tmp_path / "after")
