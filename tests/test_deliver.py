@@ -103,6 +103,23 @@ def test_a_crashed_judge_is_asked_again_and_after_three_times_no_more(scene: Sce
     assert scene.checks() == ["PullRank / CPU: neutral"]
 
 
+def test_a_branch_in_conflict_keeps_its_row_and_its_author_is_told_what_to_do(scene: Scene) -> None:
+    first = opened(scene)
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.5))
+    assert first.merged_at
+    # On top of what was squashed into the default branch, as who goes on with the same branch does it.
+    head = scene.world.git.commit({path_of("alice"): SOURCE + b"# faster\n"}, parent=first.head_sha, message="Go on")
+    pull = scene.world.add_pull(scene.alice, head, title="Go on", body="", draft=False, branch="patch-1")
+    scene.intake()
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.3))
+    assert pull.state == "open" and len(scene.judgements()) == 2
+    told = scene.comment(pull.number)
+    assert "but GitHub does not merge it: `" in told and "not mergeable" in told and "onto a new branch" in told
+    assert "rank 1 of 1" in told
+    scene.reconcile()
+    assert scene.comment(pull.number) == told
+
+
 def test_after_a_rerun_failures_are_counted_anew(scene: Scene) -> None:
     pull = opened(scene)
     for _ in range(3):

@@ -12,15 +12,23 @@ from typing import TYPE_CHECKING
 
 from scripts.bot.path_rule import Entry, classify
 from scripts.bot.tables import Place, Tables
+from scripts.bot.telling import remark
 from scripts.github.pulls import MergeState, PullRequest
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.request import Request
 from scripts.settings import Merge
+from scripts.text import inline
 
 if TYPE_CHECKING:
     from scripts.github.fork import Fork
     from scripts.github.gh import GitHub
     from scripts.settings import Settings
+
+_NOT_MERGED = (
+    "This is judged, and its row stands; but GitHub does not merge it: {}. If the branch is in conflict with the "
+    "default branch, as that of an earlier pull request is once it was merged, put the file onto a new branch from "
+    "there, and open another pull request. Else a maintainer can merge it."
+)
 
 
 def find_due(of_pull: Iterable[RequestStatus], head_sha: str, tables: Tables) -> Request | None:
@@ -63,4 +71,6 @@ def merge(
     title = f"{request.task}: {request.login} (#{request.pull_request})"
     message = f"Judged on {request.gpu} as {request.id}.\nSHA-256 of the file: {request.digest or 'unknown'}"
     done = github.merge(pull.number, request.head_sha, title, message)
+    if done.state is MergeState.REFUSED:
+        remark(pull.number, request.head_sha, _NOT_MERGED.format(inline(done.reason or "no reason given")), github)
     return "merged" if done.state is MergeState.MERGED else f"not merged: {done.reason or done.state}"

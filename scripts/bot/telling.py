@@ -14,7 +14,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from scripts.bot import evaluation
-from scripts.bot.comment import MARKER, BoardSection, FileFacts, PullComment, State, read_comment
+from scripts.bot.comment import MARKER, BoardSection, FileFacts, Notice, PullComment, State, Tone, read_comment
 from scripts.bot.path_rule import entry_path
 from scripts.bot.sections import section_of_check
 from scripts.github.checks import Check
@@ -48,6 +48,15 @@ def tell(
     write(
         request.pull_request, comment.with_board(section), known, github, head_sha=request.head_sha, ours={request.id}
     )
+
+
+def remark(number: int, head_sha: str, text: str, github: GitHub) -> None:
+    """Put a remark on top of the comment, unless it stands there."""
+    known = github.find_comment(number, MARKER)
+    comment = read_comment(known.body) if known else PullComment()
+    if not comment.notice or comment.notice.text != text:
+        noted = comment.with_notice(Notice(text=text, tone=Tone.REMARK))
+        write(number, noted, known, github, head_sha=head_sha, ours=())
 
 
 def _tell_check(check: Check, github: GitHub) -> None:
