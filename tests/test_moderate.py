@@ -81,6 +81,17 @@ def test_a_decision_is_one_file_on_the_branch_and_the_site_is_built_anew(scene, 
     assert logins(copy_of(scene, tmp_path / "restored"), capsys) == ["alice", "bob"]
 
 
+def test_what_an_author_waits_for_ends_with_their_ban(scene, capsys) -> None:
+    bob = scene.world.users["bob"]
+    scene.submit(bob, BOBS + b"# anew\n")
+    (run,) = scene.waiting()
+    moderate("ban", "bob")
+    assert "1 of their judgings, asked for before, cancelled" in capsys.readouterr().out
+    assert scene.resolve(run) == 0
+    assert scene.outputs()["wanted"] == "false"
+    assert run.inputs["request"] not in [one.request.id for one in scene.ledger().values() if one.is_open]
+
+
 def test_who_was_banned_is_judged_no_more_until_the_ban_is_lifted(scene) -> None:
     bob = scene.world.users["bob"]
     moderate("ban", "bob")

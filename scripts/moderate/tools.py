@@ -18,9 +18,11 @@ from scripts.github.access import connect, require_repository, require_token, se
 from scripts.github.pulls import Account, GitHubError
 from scripts.ledger.ledger import Ledger, LedgerError
 from scripts.ledger.moderation import Action, Moderation
-from scripts.ledger.names import Choice, under
+from scripts.ledger.names import Choice, requests_of, under
+from scripts.ledger.request import Ending, EndState
 from scripts.moderate.decide import (
     ModerationError,
+    Why,
     about_author,
     about_judgements,
     find_author,
@@ -73,6 +75,16 @@ class Desk:
     def find_account(self, login: str) -> Account | None:
         return self.github.find_account(login) if self.github else None
 
+    def end_what_waits(self, user_id: int, why: Why) -> int:
+        """End what an author has asked for, and is not judged yet; how many that were."""
+        if self.branch:
+            self.branch.check_out(requests_of(user_id))
+        waiting = [one.request for one in self.ledger.requests(user_id=user_id) if one.is_open]
+        for request in waiting:
+            ending = Ending(request=request.id, state=EndState.CANCELLED, at=why.at, note="the author was banned")
+            self.ledger.append_ending(request, ending)
+        return len(waiting)
+
     def write(self, decisions: Sequence[Moderation], message: str) -> None:
         """All decisions, or none."""
         for decision in decisions:
@@ -82,11 +94,13 @@ class Desk:
 
 
 @contextmanager
-def _desk(folder: Path | None, repo: str | None, by: int | None, wanted: Choice) -> Iterator[Desk]:
+def _desk(
+    folder: Path | None, repo: str | None, by: int | None, wanted: Choice, *, decides: bool = True
+) -> Iterator[Desk]:
     if folder:
-        if not by:
+        if decides and not by:
             raise ModerationError("--by NUMBER: who decides? `gh api user --jq .id` says the number of your account")
-        yield Desk(ledger=require_ledger(folder), by=by)
+        yield Desk(ledger=require_ledger(folder), by=by or 0)
         return
     from scripts.ledger.branch import LedgerBranch
 
@@ -135,11 +149,12 @@ def _about_author(action: Action, sentence: str, example: str) -> None:
     def decide(who: str, reason: str, by: int | None, folder: Path | None, repo: str | None) -> None:
         with _desk(folder, repo, by, under("moderation", "accounts")) as desk:
             user_id, login = _author(who, desk)
-            desk.write(
-                [about_author(action, user_id, login, desk.ledger, now_because(reason, desk.by))],
-                f"{action.capitalize()} {login or user_id}",
-            )
-            click.echo(f"{action}: {login or 'the account'} ({user_id})")
+            why = now_because(reason, desk.by)
+            decision = about_author(action, user_id, login, desk.ledger, why)
+            ended = desk.end_what_waits(user_id, why) if action is Action.BAN else 0
+            desk.write([decision], f"{action.capitalize()} {login or user_id}")
+            waiting = f"; {ended} of their judgings, asked for before, cancelled" if ended else ""
+            click.echo(f"{action}: {login or 'the account'} ({user_id}){waiting}")
             _publish(desk)
 
     decide.__doc__ = _help(sentence, "WHO is a login, or the number of an account.", example)
@@ -186,7 +201,7 @@ def list_(folder: Path | None, repo: str | None, as_json: bool) -> None:
 
     Example: pullrank moderate list --ledger demo/ledger
     """
-    with _desk(folder, repo, 1, under("moderation")) as desk:
+    with _desk(folder, repo, None, under("moderation"), decides=False) as desk:
         found = list(in_force(desk.ledger))
     if as_json:
         click.echo(json.dumps([one.model_dump(mode="json") for one in found], indent=1))
