@@ -82,7 +82,7 @@ ENTRIES = (
 def demo(serve: bool, port: int, out: Path | None) -> int:
     """Run a whole competition on this machine and show its leaderboard.
 
-    A dozen entries of six fictional authors are judged for real, in about two minutes. No GPU, no GitHub.
+    A dozen entries of six fictional authors are judged for real, in about three minutes. No GPU, no GitHub.
 
     Example: pullrank demo --no-serve --out demo
     """
