@@ -1,12 +1,22 @@
-"""What all tests share: hypothesis without surprises on a slow machine, who runs alone, how exploits are stopped."""
+"""What all tests share: hypothesis without surprises on a slow machine, who runs alone, how exploits are stopped, a Discord."""
 
 import fcntl
 
 import pytest
 from hypothesis import settings
 
+from tests.discord_server import Discord
+
 settings.register_profile("pullrank", deadline=None, derandomize=True)
 settings.load_profile("pullrank")
+
+
+@pytest.fixture
+def discord():
+    """A Discord on loopback."""
+    made = Discord()
+    yield made
+    made.close()
 
 
 def pytest_addoption(parser):

@@ -134,13 +134,6 @@ class Cup:
 
 
 @pytest.fixture
-def discord() -> Iterator[Discord]:
-    made = Discord()
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def cup(tmp_path: Path, discord: Discord, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cup]:
     """A channel that listens since the day before the season."""
     monkeypatch.setattr(ledger_branch, "LONGEST_WAIT_S", 0.1)

@@ -177,13 +177,6 @@ def test_the_site_is_built_from_main_and_ledger(scene: Scene) -> None:
 # What Discord is told.
 
 
-@pytest.fixture
-def discord() -> Iterator[Discord]:
-    made = Discord()
-    yield made
-    made.close()
-
-
 def announce(scene: Scene, **environment: str) -> int:
     return scene.step("announce", workflow="publish.yml", job="announce", **environment)
 

@@ -114,10 +114,21 @@ def test_a_branch_in_conflict_keeps_its_row_and_its_author_is_told_what_to_do(sc
     scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.3))
     assert pull.state == "open" and len(scene.judgements()) == 2
     told = scene.comment(pull.number)
-    assert "but GitHub does not merge it: `" in told and "not mergeable" in told and "onto a new branch" in told
+    assert "but GitHub did not merge it: `" in told and "not mergeable" in told and "onto a new branch" in told
     assert "rank 1 of 1" in told
     scene.reconcile()
     assert scene.comment(pull.number) == told
+
+
+def test_who_was_overtaken_by_another_merge_is_told_nothing_and_merged_later(scene: Scene) -> None:
+    scene.world.settings["merge_refusal"] = "Base branch was modified. Review and try the merge again."
+    pull = opened(scene)
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    assert pull.state == "open" and "did not merge" not in scene.comment(pull.number)
+    del scene.world.settings["merge_refusal"]
+    scene.pass_time(timedelta(minutes=10))
+    scene.reconcile()
+    assert pull.merged_at
 
 
 def test_after_a_rerun_failures_are_counted_anew(scene: Scene) -> None:

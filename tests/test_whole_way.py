@@ -129,13 +129,6 @@ def lines_of(stream: IO[str] | None) -> Iterator[Json]:
 
 
 @pytest.fixture
-def discord() -> Iterator[Discord]:
-    made = Discord()
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def cup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, discord: Discord) -> Iterator[Cup]:
     made = Cup(tmp_path, monkeypatch, discord)
     with made.server:

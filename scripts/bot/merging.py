@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scripts.settings import Settings
 
 _NOT_MERGED = (
-    "This is judged, and its row stands; but GitHub does not merge it: {}. If the branch is in conflict with the "
+    "This was judged, and its row stands; but GitHub did not merge it: {}. If the branch is in conflict with the "
     "default branch, as that of an earlier pull request is once it was merged, put the file onto a new branch from "
     "there, and open another pull request. Else a maintainer can merge it."
 )
@@ -71,6 +71,7 @@ def merge(
     title = f"{request.task}: {request.login} (#{request.pull_request})"
     message = f"Judged on {request.gpu} as {request.id}.\nSHA-256 of the file: {request.digest or 'unknown'}"
     done = github.merge(pull.number, request.head_sha, title, message)
-    if done.state is MergeState.REFUSED:
+    # Where another merge came in between, the reconciler's next try goes through.
+    if done.state is MergeState.REFUSED and "base branch was modified" not in done.reason.lower():
         remark(pull.number, request.head_sha, _NOT_MERGED.format(inline(done.reason or "no reason given")), github)
     return "merged" if done.state is MergeState.MERGED else f"not merged: {done.reason or done.state}"
