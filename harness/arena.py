@@ -24,7 +24,7 @@ from harness.compile import Recipe
 from harness.devices.device import CPU, Device
 from harness.errors import JudgeError
 from harness.fields import MAX_MESSAGE, CaseKind, Mode
-from harness.judgement import CaseResult
+from harness.judgement import CaseResult, Digests
 from harness.profile import Profile
 from harness.progress import OnProgress, Progress
 from harness.referee import Deadline, Table
@@ -119,8 +119,12 @@ class Arena:
         self.reference = Reference(board, device.name)
         self._idle: dict[str, list[Outside]] = {}
         """By the name of a case: what the referee's clock says of a player that does nothing."""
+        self._varies: dict[str, bool] = {}
+        """By the name of a case that the reference was tried with: whether seeds make a difference."""
         self.logs: dict[str, str] = {}
         """By the name of an entry: the end of what its last player printed."""
+        self.digests: dict[tuple[str, str], Digests] = {}
+        """By the names of an entry and of a benchmark: of the first call of its first run."""
         idle = Submission(login="idle", source=NULL_KERNEL.encode())
         self.idler = self.entry("idle player", idle)
 
@@ -155,12 +159,18 @@ class Arena:
     def examine(self, entry: Entry, cases: list[Case], *, label: str = "") -> list[CaseResult]:
         """Build an entry for these cases and, if it can be built, play all tests; `label` is for those who watch."""
         self.report(f"{label}build", 0, 1)
-        for case in cases:
-            self.reference.probe(case.params)
+        self._probe(cases)
         build = self.build(entry, cases)
         if build.verdict is not Verdict.ACCEPTED:
             return [build]
         return [build, *self._play_tests(entry, label)]
+
+    def _probe(self, cases: list[Case]) -> None:
+        """Try each case with the reference alone, once for all who play it here.  Raises TaskError."""
+        for case in cases:
+            if case.name not in self._varies:
+                self._varies[case.name] = self.reference.probe(case.params)
+        self.reference.require_variety((case, self._varies[case.name]) for case in cases)
 
     def build(self, entry: Entry, cases: list[Case]) -> CaseResult:
         """Import a submission and call it once per shape on throw-away inputs; its caches are sealed after.
@@ -231,10 +241,10 @@ class Arena:
                 if not is_loaded:
                     table.load(self.board.limits.compile_timeout_s)
                     is_loaded = True
-                table.call(case.params, seed, deadline)
+                table.call(case.params, seed, deadline, digested=True)
             except Foul as error:
                 foul = error
-            yield result(CaseKind.TEST, case.params, foul, start, seed)
+            yield result(CaseKind.TEST, case.params, foul, start, seed, digests=table.digests)
             if foul and foul.verdict is not Verdict.WRONG_ANSWER:
                 break
 
@@ -270,7 +280,11 @@ class Arena:
                     # Drawn only now that the submission is loaded.
                     known = self.replay.run_seeds(entry.name, case.params, order) if self.replay else None
                     seeds = known or tuple(self.seed() for _ in range(WARMUPS + SAMPLES))
-                    windows = table.calls(case.params, seeds, phase.deadline, checked=entry is not self.idler)
+                    is_real = entry is not self.idler
+                    is_first = is_real and order == 0
+                    windows = table.calls(case.params, seeds, phase.deadline, checked=is_real, digested=is_first)
+                    if table.digests:
+                        self.digests[entry.name, case.name] = table.digests
             if entry is self.idler:
                 self._idle.setdefault(case.name, []).extend(table.outside[WARMUPS:])
             elif lie := self._find_lie(case, table.outside, phase):
@@ -311,6 +325,7 @@ def result(
     seed: int | None = None,
     timing: Timing | None = None,
     profile: Profile | None = None,
+    digests: Digests | None = None,
 ) -> CaseResult:
     """What a case came to that began at `start` (of `time.monotonic()`)."""
     return CaseResult(
@@ -322,4 +337,5 @@ def result(
         seed=seed,
         timing=timing,
         profile=profile,
+        digests=None if foul else digests,
     )

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 
 from harness.alibi import Outside, hidden_us
 from harness.fields import Param
-from harness.stats import MIN_PAIRS, Interval, duel_interval, is_decided, median, ratio_interval
-from harness.timing import DuelCase, Run, Timing, pair_ratios
+from harness.stats import MIN_PAIRS, Interval, is_decided, median, ratio_interval
+from harness.timing import DuelCase, Run, Timing, duel_ratio, pair_ratios
 
 WARMUPS = 2
 SAMPLES = 10
@@ -75,8 +75,13 @@ def _lower_quartile(values: Sequence[float]) -> float:
     return sorted(values)[len(values) // 4]
 
 
-def time_case(play_submission: Play, play_anchor: Play, overhead_us: float, steady_s: float) -> Timing:
-    """Play pairs of runs until their ratio is steady, or `steady_s` seconds are spent beyond the first six pairs."""
+def time_case(
+    play_submission: Play, play_anchor: Play, overhead_us: float, steady_s: float, pairs: int = MIN_PAIRS
+) -> Timing:
+    """Play pairs of runs until their ratio is steady, or `steady_s` seconds are spent beyond the first `pairs`.
+
+    Fewer than `MIN_PAIRS` show what order a time is of; their interval claims no 95 %.
+    """
     submission: list[Run] = []
     anchor: list[Run] = []
     outside: list[Outside] = []
@@ -88,7 +93,7 @@ def time_case(play_submission: Play, play_anchor: Play, overhead_us: float, stea
             windows = play(order)
             runs.append(windows.as_run(order, overhead_us))
             outside += windows.outside[WARMUPS:] if runs is submission else ()
-        if len(submission) < MIN_PAIRS:
+        if len(submission) < pairs:
             continue
         if give_up == math.inf:
             give_up = time.monotonic() + steady_s
@@ -177,15 +182,3 @@ def play_until_decided(
         if is_decided(ratio):
             break
     return ratio
-
-
-def duel_ratio(cases: Sequence[DuelCase], ranking_by: str) -> Interval:
-    """Challenger / champion over a duel's blocks, the cases of a block taken together as the board ranks them."""
-    blocks = zip(*(case.block_times_us for case in cases), strict=True)
-    return duel_interval([_block_ratio(block, ranking_by) for block in blocks])
-
-
-def _block_ratio(block: tuple[tuple[float, float], ...], ranking_by: str) -> float:
-    if ranking_by == "mean":
-        return sum(ours for ours, _ in block) / sum(theirs for _, theirs in block)
-    return math.prod(ours / theirs for ours, theirs in block) ** (1 / len(block))

@@ -17,7 +17,7 @@ from harness.duel import play_duel
 from harness.errors import TaskError
 from harness.fields import MAX_MESSAGE, CaseKind, Mode
 from harness.judgement import CaseResult
-from harness.stats import score
+from harness.stats import MIN_PAIRS, score
 from harness.submission import Champion, Submission, read_submission
 from harness.task import Board, Case
 from harness.timing import Duel
@@ -38,11 +38,16 @@ class Game:
         *,
         mode: Mode | None = None,
         name: str = "submission",
+        pairs: int = MIN_PAIRS,
     ) -> None:
-        """`mode` may be less than the arena's; `name` is of the submission's cache, which no other may have filled."""
+        """`mode` may be less than the arena's; `name` is of the submission's cache, which no other may have filled.
+
+        `pairs` of runs are the least that a benchmark is timed by.
+        """
         self.arena = arena
         self.board = arena.board
         self.mode = mode or arena.mode
+        self.pairs = pairs
         self.submission = submission
         self.champion = champion
         self.challenger = arena.entry(name, submission)
@@ -107,10 +112,12 @@ class Game:
                 self.arena.runs_of(self.anchor, case, phase),
                 self.arena.calibrate(case, phase),
                 min(STEADY_S[self.mode], max(0.0, phase.deadline.phase_ends - time.monotonic())),
+                self.pairs,
             )
         except SideFoul as fault:
             foul = self._own(fault)
-        return result(CaseKind.BENCHMARK, case.params, foul, start, timing=timing)
+        digests = self.arena.digests.get((self.challenger.name, case.name))
+        return result(CaseKind.BENCHMARK, case.params, foul, start, timing=timing, digests=digests)
 
     def _own(self, fault: SideFoul) -> Foul:
         """The submission's foul; everybody else here is ours."""

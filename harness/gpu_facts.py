@@ -11,7 +11,7 @@ import csv
 import importlib
 import re
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.gpu_nodes import Gpu
@@ -30,6 +30,8 @@ _REASONS = {
     0x40: "hardware thermal slowdown", 0x80: "power brake", 0x100: "display clocks",
 }  # fmt: skip
 """NVML's bits.  That it idles (0x1), or that somebody has set its clocks (0x2), holds nobody back."""
+_TOO_SLOW = frozenset(("hardware slowdown", "software thermal slowdown", "hardware thermal slowdown", "power brake"))
+"""What holds back a machine whose cooling or supply does not suffice.  The power cap is the card's own."""
 _QUIET_PERCENT = 5
 
 
@@ -48,6 +50,8 @@ class GpuFacts:
     held_back: tuple[str, ...] = ()
     others: int | None = None
     """Processes that compute on it."""
+    throttled_ms: float | None = None
+    """How long it was held back by its temperature since its driver was loaded."""
 
     @property
     def trouble(self) -> str:
@@ -58,6 +62,27 @@ class GpuFacts:
         elif (self.busy_percent or 0) > _QUIET_PERCENT:
             said.append(f"It was busy for {self.busy_percent:.0f} % of the time before.")
         return " ".join(said)
+
+    @property
+    def hindrance(self) -> str:
+        """Why times that are taken on it now rank nobody; "" if they may."""
+        if slow := [reason for reason in self.held_back if reason in _TOO_SLOW]:
+            return f"it is held back: {', '.join(slow)}; see to its cooling and supply"
+        if self.others:
+            return (
+                f"{self.others} other process{'es compute' if self.others > 1 else ' computes'} on it; it must be alone"
+            )
+        return ""
+
+    def hindrance_since(self, before: GpuFacts) -> str:
+        """Why times that were taken between two looks rank nobody; "" if they may.
+
+        Who computes on it now is not asked: our own players may still be there.
+        """
+        now = replace(self, others=None)
+        if not now.hindrance and (throttled := (now.throttled_ms or 0) - (before.throttled_ms or 0)) > 0:
+            return f"it was held back by its temperature for {throttled:.0f} ms meanwhile; see to its cooling"
+        return now.hindrance
 
     @property
     def state(self) -> str:
@@ -130,6 +155,7 @@ def _read_library(nvml: Any, gpu: Gpu) -> GpuFacts:
     power = ask("nvmlDeviceGetPowerUsage", handle)
     rates = ask("nvmlDeviceGetUtilizationRates", handle)
     others = ask("nvmlDeviceGetComputeRunningProcesses", handle)
+    throttled = ask("nvmlDeviceGetViolationStatus", handle, nvml.NVML_PERF_POLICY_THERMAL)
     return GpuFacts(
         name=_text(nvml.nvmlDeviceGetName(handle))[:200],
         driver=_text(nvml.nvmlSystemGetDriverVersion())[:100],
@@ -141,6 +167,7 @@ def _read_library(nvml: Any, gpu: Gpu) -> GpuFacts:
         busy_percent=None if rates is None else rates.gpu,
         held_back=_reasons(ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle) or 0),
         others=None if others is None else len(others),
+        throttled_ms=None if throttled is None else throttled.violationTime / 1e6,
     )
 
 

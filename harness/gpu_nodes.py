@@ -3,15 +3,17 @@
     NVIDIA   /dev/nvidia0  nvidiactl  nvidia-uvm       /proc/driver/nvidia/gpus/<bus>/information: minor, UUID
     AMD      /dev/kfd  /dev/dri/renderD128             /sys/class/kfd/kfd/topology/nodes/<n>/properties: minor, id
 
-Only the assigned GPU's own node is bound, so that all others do not exist in there.  Assigned is the first that
-CUDA_VISIBLE_DEVICES (ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES) of the judge names, by number or by id, else the first.
+Only the assigned GPUs' own nodes are bound, so that all others do not exist in there.  Assigned are those that
+CUDA_VISIBLE_DEVICES (ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES) of the judge names, by number or by id, else all; a
+task for one GPU gets the first of them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
@@ -74,25 +76,32 @@ def _amd(root: Path) -> Iterator[Gpu]:
             yield Gpu(vendor="amd", node=f"/dev/dri/{node}", id=f"GPU-{unique:016x}" if unique else "")
 
 
-def assigned(gpus: list[Gpu], environment: Mapping[str, str]) -> Gpu | None:
-    """The GPU that is judged on; None if there is none, or the variable names one that is not there."""
+def assigned(gpus: list[Gpu], environment: Mapping[str, str]) -> list[Gpu]:
+    """The GPUs that are judged on, in the order of the variable; as for CUDA, what it names in vain ends the list."""
     for name in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
         if name in environment:
-            wanted = environment[name].split(",")[0].strip()
-            if wanted.isdecimal():
-                return gpus[int(wanted)] if int(wanted) < len(gpus) else None
-            return next((gpu for gpu in gpus if wanted and gpu.id.startswith(wanted)), None)
-    return gpus[0] if gpus else None
+            named = (_named(wanted.strip(), gpus) for wanted in environment[name].split(","))
+            return list(dict.fromkeys(gpu for gpu in takewhile(lambda gpu: gpu is not None, named) if gpu))
+    return gpus
 
 
-def shown_of(gpu: Gpu, root: Path = Path("/")) -> Shown:
-    """What a player must see to use this GPU, and no other."""
-    if gpu.vendor == "amd":
+def _named(wanted: str, gpus: list[Gpu]) -> Gpu | None:
+    if wanted.isdecimal():
+        return gpus[int(wanted)] if int(wanted) < len(gpus) else None
+    return next((gpu for gpu in gpus if wanted and gpu.id.startswith(wanted)), None)
+
+
+def shown_of(gpus: Sequence[Gpu], root: Path = Path("/")) -> Shown:
+    """What a player must see to use these GPUs, of one vendor, and no others."""
+    own = tuple(gpu.node for gpu in gpus)
+    # Without ids they are numbered as they can be opened in there.
+    names = ",".join(gpu.id or str(number) for number, gpu in enumerate(gpus))
+    if gpus[0].vendor == "amd":
         rocm = tuple(sorted({str(path) for path in (root / "opt").glob("rocm*")})) if root == Path("/") else ()
-        environment = {"ROCR_VISIBLE_DEVICES": gpu.id or "0"}
-        return Shown(nodes=("/dev/kfd", gpu.node), folders=(*_AMD_SYSTEM, *rocm), environment=environment)
+        environment = {"ROCR_VISIBLE_DEVICES": names}
+        return Shown(nodes=("/dev/kfd", *own), folders=(*_AMD_SYSTEM, *rocm), environment=environment)
     environment = {
-        "CUDA_VISIBLE_DEVICES": gpu.id or "0",  # the only one that can be opened in there
+        "CUDA_VISIBLE_DEVICES": names,
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_CACHE_PATH": "/cache/cuda",
     }
@@ -101,7 +110,7 @@ def shown_of(gpu: Gpu, root: Path = Path("/")) -> Shown:
     if library and library not in _FOUND_ANYWAY:
         environment["LD_LIBRARY_PATH"] = f"/{library}"
         folders = _SYSTEM if library.startswith("usr/") else (*_SYSTEM, f"/{library}")
-    return Shown(nodes=("/dev/nvidiactl", "/dev/nvidia-uvm", gpu.node), folders=folders, environment=environment)
+    return Shown(nodes=("/dev/nvidiactl", "/dev/nvidia-uvm", *own), folders=folders, environment=environment)
 
 
 def find_driver_library(root: Path = Path("/")) -> str:
@@ -110,17 +119,18 @@ def find_driver_library(root: Path = Path("/")) -> str:
     return next((folder for folder in folders if (root / folder / "libcuda.so.1").exists()), "")
 
 
-def find_faults(gpu: Gpu, root: Path = Path("/")) -> list[str]:
-    """What keeps a player from using this GPU, each with the way out; empty if nothing seen here does."""
+def find_faults(gpus: Sequence[Gpu], root: Path = Path("/")) -> list[str]:
+    """What keeps a player from using these GPUs, each with the way out; empty if nothing seen here does."""
     faults = []
-    for node in shown_of(gpu, root).nodes:
+    is_nvidia = gpus[0].vendor == "nvidia"
+    for node in shown_of(gpus, root).nodes:
         path = root / node.lstrip("/")
         if not path.exists():
-            remedy = "nvidia-modprobe -c 0 -u" if gpu.vendor == "nvidia" else "modprobe amdgpu"
+            remedy = "nvidia-modprobe -c 0 -u" if is_nvidia else "modprobe amdgpu"
             faults.append(f"{node} is missing: {remedy}, or give the container this device")
         elif path.stat().st_mode & 0o006 != 0o006:
             faults.append(f"{node} is not open to all users, and players are started as nobody: chmod 666 {node}")
-    if gpu.vendor == "nvidia" and not find_driver_library(root):
+    if is_nvidia and not find_driver_library(root):
         faults.append("libcuda.so.1 is in no folder that is known here: install the driver's libraries below /usr/lib")
     return faults
 

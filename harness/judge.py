@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Self
 from harness import __version__, machine
 from harness.compile import recipe_of
 from harness.devices.device import Device, device_of
-from harness.errors import JudgeError, SubmissionError, TaskError
+from harness.errors import JudgeError, PullRankError, SubmissionError, TaskError
 from harness.fields import MAX_MESSAGE, CaseKind, Mode
 from harness.gpu_facts import GpuFacts, read_gpu
 from harness.gpu_nodes import Gpu
@@ -27,8 +27,8 @@ from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, Sandbox
 from harness.progress import OnProgress, Progress
 from harness.provenance import harness_digest
 from harness.replay import Replay
-from harness.sandbox import Kind, Sandbox, choose_kind, require_gpu
-from harness.stats import DUEL_LOOKS
+from harness.sandbox import Kind, Sandbox, choose_kind, require_gpus
+from harness.stats import DUEL_LOOKS, MIN_PAIRS
 from harness.submission import Champion, Submission
 from harness.task import METHOD, Board, Language
 from harness.timing import Duel
@@ -69,15 +69,19 @@ def judge(
     if replay and mode is Mode.RANKED:
         raise ValueError("seeds that are known rank nobody")
     frame = _Frame(board, choose_kind(sandbox), run_url, device)
-    if outcome := _play_without_referee(frame, submission, mode, on_progress):
-        return frame.judgement(submission, mode, outcome)
-    with open_arena(board, mode, frame.kind, on_progress, frame.device, replay) as arena:
-        from harness.game import Game
+    if mode is Mode.RANKED:
+        frame.require_unhindered()
+    outcome = _play_without_referee(frame, submission, mode, on_progress)
+    if not outcome:
+        with open_arena(board, mode, frame.kind, on_progress, frame.device, replay) as arena:
+            from harness.game import Game
 
-        game = Game(arena, submission, champion)
-        game.play()
-        outcome = _Outcome(cases=tuple(game.results), duel=game.duel, message=game.message, log=game.log)
-        frame.note_walls(arena.sandbox)
+            game = Game(arena, submission, champion)
+            game.play()
+            outcome = _Outcome(cases=tuple(game.results), duel=game.duel, message=game.message, log=game.log)
+            frame.note_walls(arena.sandbox)
+    if mode is Mode.RANKED:
+        frame.require_was_unhindered()
     return frame.judgement(submission, mode, outcome)
 
 
@@ -159,20 +163,28 @@ class Sitting:
     ) -> None:
         self._walls.__exit__(kind, error, trace)
 
-    def judge(self, submission: Submission, mode: Mode) -> Judgement:
-        """Judge one of them: `test` or `benchmark`, on seeds that nobody knows.
+    def begin(self) -> None:
+        """Let the walls go up, whose warm parent imports torch by itself while the caller does something else.
+
+        What keeps them from it is raised by `judge`, which tries anew.
+        """
+        if self.board.task.is_refereed:
+            with contextlib.suppress(PullRankError):
+                self._stand()
+
+    def judge(self, submission: Submission, mode: Mode, *, pairs: int = MIN_PAIRS) -> Judgement:
+        """Judge one of them: `test` or `benchmark`, on seeds that nobody knows; `pairs` of runs time a benchmark.
 
         Raises:
             TaskError, JudgeError: as the function `judge` does; the next one finds new walls.
         """
         _require_supported(self.board, mode, submission)
-        kind = self._kind = self._kind or choose_kind(self._sandbox)
-        frame = _Frame(self.board, kind, device=self._device)
+        frame = _Frame(self.board, self._choose_kind(), device=self._device)
         if outcome := _play_without_referee(frame, submission, mode, self._on_progress):
             return frame.judgement(submission, mode, outcome)
         try:
-            arena = self._arena = self._arena or self._open(kind)
-            outcome = self._play(arena, submission, mode)
+            arena = self._stand()
+            outcome = self._play(arena, submission, mode, pairs)
         except BaseException:
             self._arena = None
             self._walls.__exit__(*sys.exc_info())
@@ -180,14 +192,21 @@ class Sitting:
         frame.note_walls(arena.sandbox)
         return frame.judgement(submission, mode, outcome)
 
-    def _open(self, kind: Kind) -> Arena:
-        arena = open_arena(self.board, Mode.BENCHMARK, kind, self._on_progress, self._device)
-        return self._walls.enter_context(arena)
+    def _choose_kind(self) -> Kind:
+        self._kind = self._kind or choose_kind(self._sandbox)
+        return self._kind
 
-    def _play(self, arena: Arena, submission: Submission, mode: Mode) -> _Outcome:
+    def _stand(self) -> Arena:
+        """The arena behind the walls, which are put up if they don't stand."""
+        if not self._arena:
+            arena = open_arena(self.board, Mode.BENCHMARK, self._choose_kind(), self._on_progress, self._device)
+            self._arena = self._walls.enter_context(arena)
+        return self._arena
+
+    def _play(self, arena: Arena, submission: Submission, mode: Mode, pairs: int) -> _Outcome:
         from harness.game import Game
 
-        game = Game(arena, submission, mode=mode, name=f"submission {next(self._numbers)}")
+        game = Game(arena, submission, mode=mode, name=f"submission {next(self._numbers)}", pairs=pairs)
         game.play()
         arena.sandbox.require_health()
         return _Outcome(cases=tuple(game.results), log=game.log)
@@ -232,9 +251,14 @@ def _run_script(frame: _Frame, submission: Submission, mode: Mode, on_progress: 
 
     board = frame.board
     recipe = recipe_of(board, shared=False) if board.task.lang is Language.CU else None
-    shown = recipe.shown if recipe else ()
-    memory_gib = board.limits.memory_gib
-    with Sandbox(frame.kind, memory_gib=memory_gib, warm=False, shown=shown, device=frame.device) as sandbox:
+    with Sandbox(
+        frame.kind,
+        memory_gib=board.limits.memory_gib,
+        warm=False,
+        shown=recipe.shown if recipe else (),
+        device=frame.device,
+        world_size=board.world_size,
+    ) as sandbox:
         script = Script(board, mode, sandbox, submission, recipe, on_progress)
         script.play()
         frame.note_walls(sandbox)
@@ -267,12 +291,27 @@ class _Frame:
         self.device = device or device_of(board.gpu)
         self.run_url = run_url
         self.started_at = datetime.now(UTC)
-        self.machine = machine.read_machine(_facts_of(require_gpu(), board) if self.device.is_gpu else None)
+        self.gpus = require_gpus(board.world_size) if self.device.is_gpu else []
+        self.facts = [_facts_of(gpu, board) for gpu in self.gpus]
+        self.machine = machine.read_machine(self.facts)
         self.kind = kind
         self.walls = SandboxInfo(kind=self.kind, stop="signals")
 
     def note_walls(self, sandbox: Sandbox) -> None:
         self.walls = SandboxInfo(kind=self.kind, stop=sandbox.stop_kind, missing=tuple(sandbox.missing))
+
+    def require_unhindered(self) -> None:
+        """Raises JudgeError if the GPU is held back, or not ours alone: no time that it takes ranks anybody."""
+        for facts in self.facts:
+            if reason := facts.hindrance:
+                raise JudgeError(f"{facts.name} ranks nobody now: {reason}")
+
+    def require_was_unhindered(self) -> None:
+        """Raises JudgeError if the GPU was held back since we began."""
+        for gpu, before in zip(self.gpus, self.facts, strict=True):
+            now = read_gpu(gpu)
+            if now and (reason := now.hindrance_since(before)):
+                raise JudgeError(f"{now.name} ranks nobody now: {reason}")
 
     @property
     def claim(self) -> Claim:
@@ -338,8 +377,6 @@ def _describe(submission: Submission) -> SubmissionInfo:
 
 def _require_supported(board: Board, mode: Mode, *files: Submission) -> None:
     task = board.task
-    if task.multi_gpu:
-        raise JudgeError(f"{task.name}: this judge plays with one device; it has none for 'multi_gpu'")
     if wrong := next((file.name for file in files if file.name != task.submission_name), None):
         raise SubmissionError(f"{task.name} wants a {task.submission_name}, not a {wrong}")
     if mode is Mode.RANKED and not task.ranks:

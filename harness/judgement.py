@@ -27,7 +27,6 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from operator import itemgetter
 from typing import Any, Literal, Self
 
 from pydantic import (
@@ -39,7 +38,7 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from harness.fields import CaseKind, Digest, Line, Login, Mode, Model, Name, Param, Seed, Sha, Text
 from harness.profile import Profile
@@ -47,6 +46,7 @@ from harness.timing import Duel, Timing, ToldTiming
 from harness.verdict import Verdict, overall
 
 VERSION = 1
+_FORMAT = "pullrank-judgement"
 MAX_BYTES = 32 * 1024 * 1024
 """Larger files are refused unread."""
 
@@ -63,6 +63,13 @@ class Claim(StrEnum):
     SELF_TIMED = "self-timed"
 
 
+class Digests(Model):
+    """Of the inputs of one call and of what it returned (`harness.digest`): equal bits have equal digests."""
+
+    inputs: Digest
+    outputs: Digest
+
+
 class CaseResult(Model):
     kind: CaseKind
     params: dict[Name, Param]
@@ -73,6 +80,10 @@ class CaseResult(Model):
     timing: Timing | None = None
     told: ToldTiming | None = None
     profile: Profile | None = None
+    digests: Digests | None = Field(
+        default=None,
+        description="of a test's call, or of the first call of a benchmark's first run; of accepted ones only",
+    )
 
     @property
     def time_us(self) -> float | None:
@@ -83,7 +94,7 @@ class CaseResult(Model):
     def _as_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without what only some have: files from before there was such a thing are written as they were."""
         fields: dict[str, Any] = handler(self)
-        return {key: value for key, value in fields.items() if value is not None or key not in ("told", "profile")}
+        return {key: value for key, value in fields.items() if value is not None or key not in _ONLY_SOME_HAVE}
 
     @model_validator(mode="after")
     def _has_samples_only_when_accepted(self) -> Self:
@@ -94,9 +105,14 @@ class CaseResult(Model):
             raise ValueError("an accepted benchmark needs samples")
         if bool(self.profile) != (self.kind is CaseKind.PROFILE and self.verdict is Verdict.ACCEPTED):
             raise ValueError("an accepted profile needs what it has shown, and nothing else has it")
+        if self.digests and self.verdict is not Verdict.ACCEPTED:
+            raise ValueError("only what was accepted has digests")
         if self.timing and self.told:
             raise ValueError("a time is either taken by the referee or told by the task's program")
         return self
+
+
+_ONLY_SOME_HAVE = frozenset(("told", "profile", "digests"))
 
 
 class SubmissionInfo(Model):
@@ -227,19 +243,12 @@ class Judgement(Model):
         """
         if len(text) > MAX_BYTES:
             raise JudgementError(f"larger than {MAX_BYTES // 2**20} MiB")
-        try:
-            fields = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_in_order)
-        except (ValueError, RecursionError) as error:
-            raise JudgementError(f"not JSON: {error}") from None
-        if not isinstance(fields, dict) or fields.get("format") != "pullrank-judgement":
-            raise JudgementError("not a PullRank judgement")
-        if fields.get("version") != VERSION:
-            raise JudgementError(f"format version {fields.get('version')!r}; this PullRank reads version {VERSION}")
-        if not _has_its_checksum(fields):
-            raise JudgementError("its checksum does not match: the file was edited or cut off")
+        content = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+        if not _is_plainly_whole(content):
+            _require_whole(text)
         try:
             # Strict JSON mode: "1" is not 1, but an array is a tuple and an ISO string a time.
-            return cls.model_validate_json(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
+            return cls.model_validate_json(content)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             raise JudgementError(f"{'.'.join(map(str, first['loc'])) or 'judgement'}: {first['msg']}") from None
@@ -250,38 +259,70 @@ def _checksum(fields: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _has_its_checksum(fields: Mapping[str, Any]) -> bool:
-    """Whether nothing was torn or edited.  `fields` are in the order of their names, all the way down.
+def _is_plainly_whole(content: bytes) -> bool:
+    """Whether a file is surely a judgement that nobody has torn or edited; where this is in doubt, no.
 
-    pydantic's encoder is five times as fast as Python's and can be made to write nearly every judgement like it; where
-    the two still differ, Python's decides.
+    pydantic's parser and encoder are four times as fast as Python's, and nearly every judgement can be judged by them.
+    They say nothing of a key that stands twice; but what falls away with it has quotation marks, and those are counted.
     """
-    rest = {key: value for key, value in fields.items() if key != "checksum"}
     try:
-        quick = to_json(rest).decode()
+        fields = from_json(content, allow_inf_nan=False)
+        if not isinstance(fields, dict) or fields.get("format") != _FORMAT or not _is_ours(fields.get("version")):
+            return False
+        claimed = fields.pop("checksum", None)
+        canonical = to_json(_in_order(fields))
     except (ValueError, RecursionError):
-        quick = ""
-    if not quick.isascii():
-        quick = _BEYOND_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], quick)
-    if "e-" in quick:
-        quick = _SMALL_EXPONENT.sub(r"e-0\1", quick)
-    claimed = fields.get("checksum")
-    return claimed == hashlib.sha256(quick.encode()).hexdigest() or claimed == _checksum(fields)
+        return False
+    # Four are the checksum's own.
+    if content.count(b'"') != canonical.count(b'"') + 4 or (b"\\" in content and b"\\u0022" in content):
+        return False
+    canonical = _SMALL_EXPONENT.sub(rb"e-0\1", canonical)
+    if not canonical.isascii():
+        canonical = _BEYOND_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], canonical.decode()).encode()
+    return bool(claimed == hashlib.sha256(canonical).hexdigest())
 
 
 _BEYOND_ASCII = re.compile("[^\x00-\x7f]+")
-_SMALL_EXPONENT = re.compile(r"(?<=\d)e-(\d)(?=[,}\]])")
+_SMALL_EXPONENT = re.compile(rb"e-(?<=\de-)(\d)(?=[,}\]])")
+"""As pydantic writes 1e-7, for which Python has 1e-07.  Beginning with what is sought, it skips the rest quickly."""
+
+
+def _in_order(fields: dict[str, Any]) -> dict[str, Any]:
+    """Objects by the names of their keys, all the way down; lists of numbers, which are most of a file, as they are."""
+    found = dict(sorted(fields.items()))
+    for key, value in found.items():
+        if isinstance(value, dict):
+            found[key] = _in_order(value)
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            found[key] = list(map(_in_order, value))
+    return found
+
+
+def _require_whole(text: str | bytes) -> None:
+    """Say what is wrong with a file that is no judgement, or no whole one; what only looks odd passes."""
+    try:
+        fields = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_twins)
+    except (ValueError, RecursionError) as error:
+        raise JudgementError(f"not JSON: {error}") from None
+    if not isinstance(fields, dict) or fields.get("format") != _FORMAT:
+        raise JudgementError("not a PullRank judgement")
+    if not _is_ours(fields.get("version")):
+        raise JudgementError(f"format version {fields.get('version')!r}; this PullRank reads version {VERSION}")
+    if fields.get("checksum") != _checksum(fields):
+        raise JudgementError("its checksum does not match: the file was edited or cut off")
+
+
+def _is_ours(version: object) -> bool:
+    """By its type, too: for Python `true` and `1.0` are 1."""
+    return type(version) is int and version == VERSION
 
 
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not a number")
 
 
-def _in_order(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(sorted(pairs, key=_name_of))
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
     if len(fields) != len(pairs):
         raise ValueError("a key stands twice")
     return fields
-
-
-_name_of = itemgetter(0)

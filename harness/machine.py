@@ -11,6 +11,7 @@ import platform
 import re
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.gpu_facts import GpuFacts
@@ -21,14 +22,15 @@ _QUIET = 0.1
 _LISTEN_S = 0.2
 
 
-def read_machine(gpu: GpuFacts | None = None) -> Machine:
-    """Facts of this machine, and of its GPU if that is what is judged on, taken before anything is judged on it."""
+def read_machine(gpus: Sequence[GpuFacts] = ()) -> Machine:
+    """Facts of this machine, and of its GPUs if these are judged on, taken before anything is judged on them."""
+    gpu = gpus[0] if gpus else None
     busy = busy_share()
     quiet = busy is None or busy <= _QUIET
     notes = [] if quiet else [f"Other work kept {busy:.0%} of the cores busy when the judging began."]
-    notes += [note for note in (gpu.trouble, gpu.state) if note] if gpu else []
+    notes += [note for one in gpus for note in (one.trouble, one.state) if note]
     return Machine(
-        device=gpu.name if gpu else _cpu_name(),
+        device=_device_name(gpus) if gpus else _cpu_name(),
         cpu=_cpu_name(),
         cores=len(os.sched_getaffinity(0)),
         memory_gib=round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
@@ -38,9 +40,14 @@ def read_machine(gpu: GpuFacts | None = None) -> Machine:
         driver=gpu.driver if gpu else None,
         clock_mhz=gpu.clock_mhz if gpu else None,
         temperature_c=gpu.temperature_c if gpu else None,
-        quiet=quiet and not (gpu and gpu.trouble),
+        quiet=quiet and not any(one.trouble for one in gpus),
         note=" ".join(notes)[:500],
     )
+
+
+def _device_name(gpus: Sequence[GpuFacts]) -> str:
+    """`NVIDIA H100`, `4 x NVIDIA H100`: a board never mixes devices."""
+    return gpus[0].name if len(gpus) == 1 else f"{len(gpus)} x {gpus[0].name}"
 
 
 def _version_of(package: str) -> str:

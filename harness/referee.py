@@ -27,7 +27,9 @@ from harness.alibi import Outside
 from harness.compile import Recipe, explain, ran_out_of_memory
 from harness.devices import cpu
 from harness.devices.device import CPU, Device
+from harness.digest import digest
 from harness.errors import JudgeError, TaskError
+from harness.judgement import Digests
 from harness.protocol import (
     Answer,
     Compiled,
@@ -103,6 +105,8 @@ class Table:
         self.device = device
         self.outside: list[Outside] = []
         """Of each call on a staged device: what the referee's clock says."""
+        self.digests: Digests | None = None
+        """Of the last call whose digests were asked for."""
         self._layout: Any = None
         self._addresses: tuple[int, ...] = ()
         self._output: tuple[TensorSpec, ...] = ()
@@ -141,17 +145,28 @@ class Table:
             raise
         self.player.stop()
 
-    def call(self, params: Params, seed: int, deadline: Deadline, *, checked: bool = True) -> float:
+    def call(
+        self, params: Params, seed: int, deadline: Deadline, *, checked: bool = True, digested: bool = False
+    ) -> float:
         """One call of `custom_kernel` on fresh inputs; its window in microseconds.  Raises as `calls` does."""
-        return self.calls(params, (seed,), deadline, checked=checked)[0]
+        return self.calls(params, (seed,), deadline, checked=checked, digested=digested)[0]
 
     def calls(
-        self, params: Params, seeds: Sequence[int], deadline: Deadline, *, checked: bool = True
+        self,
+        params: Params,
+        seeds: Sequence[int],
+        deadline: Deadline,
+        *,
+        checked: bool = True,
+        digested: bool = False,
     ) -> tuple[float, ...]:
         """Calls of `custom_kernel`, each on fresh inputs; their windows in microseconds, or the player's word.
 
         Inputs are made before the first window of a batch, and outputs checked after its last: a player that
         has waited for milliseconds comes back to cold caches, which would be in its window.
+
+        Args:
+            digested: remember the digests of the first call.
 
         Raises:
             Foul: an output is wrong, or the player broke a rule or a limit.
@@ -166,6 +181,8 @@ class Table:
                 window_us, output = self._play(hand, buffers, deadline)
                 windows.append(window_us)
                 outputs.append(output)
+            if digested and len(windows) == len(batch):  # before the task's own code gets hold of them
+                self.digests = Digests(inputs=digest(batch[0].data), outputs=digest(outputs[0]))
             for hand, output in zip(batch, outputs, strict=True):
                 if checked and (message := self.reference.check(hand.data, output)):
                     raise Foul(Verdict.WRONG_ANSWER, message)

@@ -18,7 +18,8 @@ import inspect
 import math
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -27,7 +28,8 @@ import torch
 
 from harness.checker import compare, describe, is_same, mismatch, pairs, tensors
 from harness.errors import TaskError
-from harness.task import Board
+from harness.fields import CaseKind
+from harness.task import Board, Case
 from harness.task_modules import TaskFiles
 from harness.values import UnsupportedInput, deal, moved
 
@@ -70,6 +72,12 @@ class Reference:
         """The reference's answer; `data` stay as they are."""
         return self._call("ref_kernel", copy.deepcopy(data))
 
+    def settled_at(self) -> float:
+        """The time, in seconds, once the device has done all that it was told."""
+        if self._device.type == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
     def check(self, data: Any, output: Any) -> str:
         """What is wrong with a participant's output; "" if it is right.  `data` are the pristine inputs."""
         if self._device.type != "cpu":  # it came back through host memory
@@ -87,22 +95,37 @@ class Reference:
             # What upsets a check is mostly None, or a tensor of another shape or dtype.
             return mismatch(output, self.compute(data)) or f"{_REFUSED}: {raised.summary}"
 
-    def probe(self, params: Mapping[str, Any]) -> None:
-        """Try a case with the reference alone, before anybody is judged by it.
+    def probe(self, params: Mapping[str, Any]) -> bool:
+        """Try a case with the reference alone, before anybody is judged by it; say whether seeds make a difference.
 
         Raises:
-            TaskError: something raises or returns what cannot cross to a player, seeds make no difference, the
-                reference changes its inputs, or the check refuses the reference's own answer.
+            TaskError: something raises or returns what cannot cross to a player, the reference changes its inputs, or
+                the check refuses the reference's own answer.
         """
         seed = _first_seed(params)
         data = self.generate(params, seed)
         self._require_plain("generate_input", data)
-        self._require_variety(params, seed, data)
         given = copy.deepcopy(data)
         output = self._call("ref_kernel", given)
         self._require_plain("ref_kernel", output)
         self._require_unchanged(data, given, output)
         self._require_own_answer_accepted(data)
+        return self._varies(params, seed, data)
+
+    def require_variety(self, probed: Iterable[tuple[Case, bool]]) -> None:
+        """Whether seeds make enough of a difference, by what `probe` has said of each case.
+
+        A single test may be without: an identity matrix is one.
+
+        Raises:
+            TaskError: a benchmark has the same inputs for every seed, or all tests have.
+        """
+        varies: dict[CaseKind, list[bool]] = {}
+        for case, does in probed:
+            varies.setdefault(case.kind, []).append(does)
+        if not all(varies.get(CaseKind.BENCHMARK, [])) or not any(varies.get(CaseKind.TEST, [True])):
+            what = "returns the same values for every seed; draw them from torch's generators"
+            raise self._fault("generate_input", what)
 
     def output_buffers(self, params: Mapping[str, Any]) -> frozenset[int]:
         """Which tensors of a case's inputs, counted in order, the reference only writes to and returns."""
@@ -153,13 +176,11 @@ class Reference:
         if self._device.type == "cpu" and any(tensor.device.type != "cpu" for tensor in tensors(tree)):
             raise self._fault(function, f"returns a tensor of another device; {_LEAVE_OUT_DEVICE}")
 
-    def _require_variety(self, params: Mapping[str, Any], seed: int, data: Any) -> None:
+    def _varies(self, params: Mapping[str, Any], seed: int, data: Any) -> bool:
         if not any(tensor.numel() for tensor in tensors(data)):
-            return
-        for other in range(seed + 1, seed + EQUAL_DRAWS):
-            if not is_same(self.generate(params, other), data):
-                return
-        raise self._fault("generate_input", "returns the same values for every seed; draw them from torch's generators")
+            return True  # there is nothing to be drawn
+        others = range(seed + 1, seed + EQUAL_DRAWS)
+        return any(not is_same(self.generate(params, other), data) for other in others)
 
     def _require_unchanged(self, data: Any, given: Any, output: Any) -> None:
         returned = {_storage(tensor) for tensor in tensors(output)}

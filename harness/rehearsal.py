@@ -1,16 +1,17 @@
 """A task's own examples, judged one after the other behind one set of walls.
 
-accepted      build, tests, benchmarks beside the anchor
+accepted      build, tests, benchmarks beside the anchor: two pairs of runs, which show whether outputs are right and
+              how long they take, and rank nobody
 the anchor    build and tests: its benchmarks were played, and every output checked, beside another accepted
-              example; where there is no such other, beside itself
-all others    until something is not accepted
+              example; where there is no such other, beside itself; by a task's own program, as any accepted one
+all others    build and tests, and benchmarks only where these are accepted: it may be too slow on the benchmarks alone
 skipped       what needs a package or a program that is not here
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.errors import PullRankError
@@ -21,6 +22,9 @@ from harness.needs import why_skipped
 from harness.submission import read_submission
 from harness.task import Board, Example
 from harness.verdict import Verdict
+
+_PAIRS = 2
+"""Of runs of each benchmark, in mirrored order."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,28 +53,44 @@ def rehearse(
     board: Board,
     *,
     sandbox: str = "auto",
+    meanwhile: Callable[[], bool] = lambda: True,
     on_begin: Callable[[Example], None] = lambda _: None,
     on_progress: OnProgress | None = None,
 ) -> Iterator[Rehearsed]:
-    """Judge all examples of a board's task, the anchor last.  An error is what came of one, and the others go on."""
+    """Judge all examples of a board's task, the anchor last.  An error is what came of one, and the others go on.
+
+    Args:
+        meanwhile: what to do while the walls go up, which takes seconds; whether there is any sense in judging then.
+    """
     is_anchor_timed = False
     with Sitting(board, sandbox=sandbox, on_progress=on_progress) as sitting:
+        sitting.begin()
+        if not meanwhile():
+            return
         for example in sorted(board.task.examples, key=lambda one: one.path == board.task.anchor):
             on_begin(example)
-            # A benchmark, since an example may be too slow on the benchmarks alone.
             is_anchor = example.path == board.task.anchor
-            done = _judge(sitting, example, Mode.TEST if is_anchor and is_anchor_timed else Mode.BENCHMARK)
-            is_anchor_timed = is_anchor_timed or (done.got is Verdict.ACCEPTED and not is_anchor)
+            done = _judge(sitting, example, (Mode.TEST,) if is_anchor and is_anchor_timed else _modes(example))
+            # Only the referee plays the anchor beside another.
+            is_anchor_timed = is_anchor_timed or (board.task.is_refereed and done.got is Verdict.ACCEPTED)
             yield done
 
 
-def _judge(sitting: Sitting, example: Example, mode: Mode) -> Rehearsed:
+def _modes(example: Example) -> tuple[Mode, ...]:
+    """What to judge it in, one after the other, while it is accepted."""
+    return (Mode.BENCHMARK,) if example.verdict is Verdict.ACCEPTED else (Mode.TEST, Mode.BENCHMARK)
+
+
+def _judge(sitting: Sitting, example: Example, modes: Sequence[Mode]) -> Rehearsed:
     began = time.monotonic()
     judgement, error, skipped = None, None, ""
     try:
         submission = read_submission(example.path, login="example")
         if not (skipped := why_skipped(submission)):
-            judgement = sitting.judge(submission, mode)
+            for mode in modes:
+                judgement = sitting.judge(submission, mode, pairs=_PAIRS)
+                if judgement.verdict is not Verdict.ACCEPTED:
+                    break
     except PullRankError as caught:
         error = caught
     return Rehearsed(

@@ -91,28 +91,34 @@ def find_faults() -> list[str]:
         return [f"the walls don't stand here: {error}{bubblewrap.remedy()}"]
 
 
-def gpu_walls(device: Device) -> Shown | None:
-    """What players see of this machine's GPU; None for a device that is none.
+def gpu_walls(device: Device, world_size: int = 1) -> Shown | None:
+    """What players see of this machine's GPUs; None for a device that is none.
 
     Raises:
-        JudgeError: there is no GPU here, or players could not use it.
+        JudgeError: there are not so many GPUs here, or players could not use them.
     """
     if not device.is_gpu:
         return None
-    gpu = require_gpu()
-    if faults := find_gpu_faults(gpu):
+    gpus = require_gpus(world_size)
+    if faults := find_gpu_faults(gpus):
         raise JudgeError("; ".join(faults))
-    return shown_of(gpu)
+    return shown_of(gpus)
 
 
-def require_gpu() -> Gpu:
-    """The GPU of this machine that is judged on.  Raises JudgeError if there is none."""
-    if not (gpu := assigned(find_gpus(), os.environ)):
+def require_gpus(world_size: int = 1) -> list[Gpu]:
+    """The GPUs of this machine that are judged on.  Raises JudgeError if there are not so many."""
+    gpus = assigned(find_gpus(), os.environ)
+    if not gpus:
         raise JudgeError(
             "this machine shows no GPU: neither /dev/nvidia0 nor /dev/kfd with a render node is there, or "
             "CUDA_VISIBLE_DEVICES names none of them; load the driver, or give the container its devices"
         )
-    return gpu
+    if len(gpus) < world_size:
+        raise JudgeError(
+            f"the task needs {world_size} GPUs, and this machine has {len(gpus)} to judge on: let a board be judged on "
+            "machines with enough of them, by their label"
+        )
+    return gpus[:world_size]
 
 
 def choose_kind(wanted: str) -> Kind:
@@ -128,7 +134,8 @@ class Sandbox:
     """The walls of one judging: a warm parent, and at most one player at a time that is not stopped.
 
     Pins this process to the first core and the players to the others, where there are others.  `shown` are folders of
-    this machine that players see beside the system's and Python's own.
+    this machine that players see beside the system's and Python's own; `world_size` is how many GPUs they need: their
+    ranks may talk to each other by IP, on a network that ends with the sandbox.
     """
 
     def __init__(
@@ -140,10 +147,12 @@ class Sandbox:
         warm: bool = True,
         shown: Sequence[str] = (),
         device: Device = CPU,
+        world_size: int = 1,
     ) -> None:
         self.kind = kind
         self.device = device
-        self._gpu = gpu_walls(device)
+        self._gpu = gpu_walls(device, world_size)
+        self._world_size = world_size
         self._shown = shown
         self._warm = warm
         self._use_cgroup = use_cgroup
@@ -308,6 +317,7 @@ class Sandbox:
             max_processes=_MAX_PROCESSES if self.is_walled else None,
             program=program.command if program else (),
             environment=program.environment if program else {},
+            has_loopback=self._world_size > 1,
         )
         player = Player(self, room)
         stopped = False

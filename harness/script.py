@@ -175,6 +175,8 @@ class Script:
         building: bool = False,
     ) -> Ended:
         environment = {"POPCORN_FD": str(RESULTS), "PYTHONUNBUFFERED": "1"}
+        if self.board.task.multi_gpu:
+            environment["POPCORN_GPUS"] = str(self.board.world_size)  # so many ranks it starts at once
         # The interpreter finds its own packages; what was added to our path it is told.
         if extra := [path for path in sys.path if "-packages" in path and path not in site.getsitepackages()]:
             environment["PYTHONPATH"] = ":".join(extra)

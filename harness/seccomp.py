@@ -6,7 +6,7 @@ judged, or set it going again after the referee has stopped it:
 
     other processes     ptrace, process_vm_*, pidfd_*, kcmp, perf, bpf, keys
     namespaces          unshare, setns, mount and its new forms, clone(CLONE_NEW*), clone3 (its flags are out of sight)
-    the network         any socket but AF_UNIX
+    the network         any socket but AF_UNIX; ranks that must meet get AF_INET, too, in a network of their own
     late or lazy work   io_uring, Linux AIO, userfaultfd, memfd_secret
     self-resumption     sending SIGCONT, also by PDEATHSIG; and timer_create, mq_notify, F_SETSIG, F_SETOWN, clone with
                         another exit signal: each of these can make the kernel send it to a stopped process
@@ -57,7 +57,7 @@ _CLONE, _CLONE3, _PRCTL, _FCNTL = (56, 220), (435, 435), (157, 167), (72, 25)
 _KILL, _TKILL, _TGKILL = (62, 129), (200, 130), (234, 131)
 _RT_SIGQUEUEINFO, _RT_TGSIGQUEUEINFO = (129, 138), (297, 240)
 _SIGCONT = 18
-_SOCKET, _AF_UNIX = (41, 198), 1
+_SOCKET, _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = (41, 198), 1, 2, 10, 16
 _IOCTL, _SCHED_SETAFFINITY = (16, 29), (203, 122)
 
 _CLONE_NEW_ANY = 0x7E020000 | 0x80  # user, pid, net, ipc, uts, cgroup, mount, time
@@ -73,8 +73,11 @@ def supported() -> bool:
     return platform.machine() in _AUDIT_ARCH
 
 
-def program() -> bytes:
-    """The filter as an array of `struct sock_filter`, 8 bytes each."""
+def program(*, has_loopback: bool = False) -> bytes:
+    """The filter as an array of `struct sock_filter`, 8 bytes each.
+
+    `has_loopback` allows what gloo and NCCL need for their ranks to meet; there is nobody else on that network.
+    """
     column = list(_AUDIT_ARCH).index(platform.machine())
     eperm, enosys = _ERRNO | errno.EPERM, _ERRNO | errno.ENOSYS
 
@@ -87,9 +90,10 @@ def program() -> bytes:
             code += _when_equal(number, eperm)
     code += _when_equal(_CLONE3[column], enosys)  # glibc then falls back to clone, whose flags can be seen
     code += _when_equal(_SCHED_SETAFFINITY[column], _ERRNO)
+    families = (_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK) if has_loopback else (_AF_UNIX,)
     # No network at all: vsock reaches the host past every namespace, a port remembers who had it, and a socket that
     # lingers, sent to the referee, would make it wait.
-    code += _with_argument(_SOCKET[column], _ARG0, _allow_only(_AF_UNIX, _ERRNO | errno.EAFNOSUPPORT))
+    code += _with_argument(_SOCKET[column], _ARG0, _allow_only(families, _ERRNO | errno.EAFNOSUPPORT))
     code += _with_argument(_CLONE[column], _ARG0, _clone_checks(eperm))
     # torch's own multiprocessing sets it, to SIGINT.
     at_parents_death = _with_argument(_SET_PDEATHSIG, _ARG1, _refuse_values((_SIGCONT,), eperm))
@@ -120,8 +124,8 @@ def _refuse_values(values: tuple[int, ...], action: int) -> list[_Instruction]:
     return [instruction for value in values for instruction in _when_equal(value, action)]
 
 
-def _allow_only(value: int, action: int) -> list[_Instruction]:
-    return [(_JUMP_EQ, 1, 0, value), (_RETURN, 0, 0, action)]
+def _allow_only(values: tuple[int, ...], action: int) -> list[_Instruction]:
+    return [*(instruction for value in values for instruction in _when_equal(value, _ALLOW)), (_RETURN, 0, 0, action)]
 
 
 def _clone_checks(action: int) -> list[_Instruction]:
@@ -135,13 +139,13 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
-def install() -> None:
+def install(*, has_loopback: bool = False) -> None:
     """Put this process and all its descendants under the filter, for good.  Needs no_new_privs.
 
     Raises:
         OSError: the kernel refused the filter.
     """
-    code = program()
+    code = program(has_loopback=has_loopback)
     libc = ctypes.CDLL(None, use_errno=True)
     loaded = _Program(len(code) // 8, code)
     if libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(loaded), 0, 0):

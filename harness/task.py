@@ -193,6 +193,12 @@ class Board:
     """The harness's way of timing: another one only for a look at what was."""
 
     @property
+    def world_size(self) -> int:
+        """How many GPUs its machine must have."""
+        cases = (*self.tests, *self.benchmarks) if self.task.multi_gpu else ()
+        return max((int(str(case.params["world_size"])) for case in cases), default=1)
+
+    @property
     def edition_facts(self) -> dict[str, Any]:
         """All that decides results, by name; files stand as their digests."""
         task = self.task

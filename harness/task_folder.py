@@ -26,7 +26,8 @@ from harness.yaml_file import windows_line_ends
 
 VERDICTS = {verdict.folder: verdict for verdict in Verdict if verdict is not Verdict.JUDGING_ERROR}
 """The folders of examples."""
-
+MAX_GPUS = 64
+"""Of one machine."""
 
 _REFERENCE = ("reference.py", "generate_input and check_implementation")
 _ADAPTER = ("adapter.py", "bind(library), which makes custom_kernel of what was compiled")
@@ -38,6 +39,10 @@ class Example:
 
     path: Path
     verdict: Verdict
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_GPUS
 
 
 class TaskFolder:
@@ -149,6 +154,8 @@ class TaskFolder:
         for loc, params in self._cases() if self.file.multi_gpu and self.is_script else ():
             if "world_size" not in params:
                 self.faults.add(loc, "needs world_size, because of multi_gpu")
+            elif not _is_count(params["world_size"]):
+                self.faults.add((*loc, "world_size"), f"must be how many GPUs it needs, from 1 to {MAX_GPUS}")
 
     def _check_boards(self) -> None:
         for gpu in self.file.per_gpu:

@@ -44,7 +44,7 @@ class Room:
     """What one player gets.  Sizes in bytes; `memory_bytes` is None where address space can't be limited (CUDA).
 
     With a `program`, a command, the player becomes that instead of importing a submission; `environment` is added to
-    ours.
+    ours.  With `has_loopback` its processes may talk to each other by IP; nobody else is on that network.
     """
 
     files: dict[str, str]
@@ -55,6 +55,7 @@ class Room:
     max_processes: int | None
     program: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    has_loopback: bool = False
 
 
 def prepare() -> None:
@@ -140,7 +141,7 @@ def lock_player(room: Room) -> None:
     """For the player, last of all: from here on nothing can be gained back."""
     set_limits(room)
     _drop_capabilities()
-    seccomp.install()
+    seccomp.install(has_loopback=room.has_loopback)
 
 
 def set_limits(room: Room) -> None:

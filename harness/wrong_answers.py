@@ -1,8 +1,8 @@
 """Answers that are wrong in a known way, made from right ones: what a task's check has to refuse.
 
     wholesale   zeros, the mean everywhere, the input given back        what somebody submits who has computed nothing
-    in form     None, another shape, another dtype, NaN everywhere      what a check that only subtracts lets through
-    in one      one element wrong, or NaN, in every tensor of it        what a check that only averages lets through
+    in form     None, (), another shape or dtype, NaN everywhere    what a check that only subtracts lets through
+    in one      one element wrong, or NaN, in every part of it          what a check that only averages lets through
     less        the inputs and the answer rounded to fewer bits         what is faster than what was asked for
 
 Pure; the answers given are never changed.  What cannot be made of an answer is left out.
@@ -21,28 +21,41 @@ Wrong = tuple[str, Any]
 
 LESS_PRECISE = {torch.float64: torch.float16, torch.float32: torch.float16, torch.float16: torch.bfloat16}
 """What somebody in a hurry computes in."""
+_MANY = 16
+"""Of so many scalars each one is spoiled."""
 
 
 def in_form(answer: Any) -> Iterator[Wrong]:
     """Of a wrong kind, whatever the numbers are."""
     yield "None", None
-    for number, tensor in enumerate(tensors_of(answer)):
+    yield "an empty tuple", ()
+    for number, tensor in _some_leaves(answer):
         at = _at(number, answer)
+        if not isinstance(tensor, torch.Tensor):
+            yield f"None{at}", _with(answer, number, None)
+            continue
         yield f"one dimension too many{at}", _with(answer, number, tensor.unsqueeze(0))
         if tensor.dim() and tensor.shape[-1] > 1:
             yield f"a last column missing{at}", _with(answer, number, tensor[..., :-1])
-        yield (
-            f"the dtype {_name(_other_dtype(tensor.dtype))}{at}",
-            _with(answer, number, tensor.to(_other_dtype(tensor.dtype))),
-        )
+        if not _is_packed(tensor):
+            other = _other_dtype(tensor.dtype)
+            yield f"the dtype {_name(other)}{at}", _with(answer, number, tensor.to(other))
         if tensor.is_floating_point() and tensor.numel() and tensor.element_size() > 1:
             yield f"nothing but NaN{at}", _with(answer, number, torch.full_like(tensor, math.nan))
 
 
-def in_one_element(answer: Any) -> Iterator[Wrong]:
-    """One element off by more than the whole range of the answer, or NaN: at the ends, in the middle, in between."""
-    for number, tensor in enumerate(tensors_of(answer)):
-        for place, index in _places(tensor.numel()).items():
+def in_one_element(answer: Any, turn: int = 0) -> Iterator[Wrong]:
+    """One element far off, or NaN: at the ends, in the middle, in between.
+
+    Far is more than the whole range of the answer, and of integers half the range of their dtype: no tolerance grants
+    it.  The ends are those of the tensor and of its rows; with each `turn` what lies in between is another element.
+    """
+    for number, tensor in _some_leaves(answer, turn):
+        if not isinstance(tensor, torch.Tensor):
+            if (wrong := _wrong_scalar(tensor)) is not None:
+                yield f"a wrong number or word{_at(number, answer)}", _with(answer, number, wrong)
+            continue
+        for place, index in _places(tensor, turn).items():
             where = f"{place} element{_at(number, answer)}"
             if (changed := _spoiled(tensor, index)) is not None:
                 yield f"a wrong {where}", _with(answer, number, changed)
@@ -52,7 +65,7 @@ def in_one_element(answer: Any) -> Iterator[Wrong]:
 
 def wholesale(data: Any, answer: Any) -> Iterator[Wrong]:
     """What takes no computing."""
-    yield "nothing but zeros", map_tensors(answer, _zeros)
+    yield "nothing but zeros", map_leaves(answer, _zeros)
     yield "the mean everywhere", map_tensors(answer, _mean)
     if (given := _given_back(data, answer)) is not None:
         yield "the input, given back", given
@@ -70,48 +83,99 @@ def rounded(tree: Any, less: torch.dtype) -> Any:
     return map_tensors(tree, lambda tensor: tensor.to(less).to(tensor.dtype) if tensor.dtype in wider else tensor)
 
 
-# Trees of tensors.
+# Trees of tensors and scalars, its leaves.
+
+
+def map_leaves(tree: Any, change: Callable[[Any], Any]) -> Any:
+    """The same nesting, with every tensor, number, word and None changed."""
+    match tree:
+        case tuple():
+            return tuple(map_leaves(item, change) for item in tree)
+        case list():
+            return [map_leaves(item, change) for item in tree]
+        case dict():
+            return {key: map_leaves(item, change) for key, item in tree.items()}
+    return change(tree)
 
 
 def map_tensors(tree: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """The same nesting, with every tensor changed."""
-    match tree:
-        case torch.Tensor():
-            return change(tree)
-        case tuple():
-            return tuple(map_tensors(item, change) for item in tree)
-        case list():
-            return [map_tensors(item, change) for item in tree]
-        case dict():
-            return {key: map_tensors(item, change) for key, item in tree.items()}
-    return tree
+    return map_leaves(tree, lambda leaf: change(leaf) if isinstance(leaf, torch.Tensor) else leaf)
 
 
-def tensors_of(tree: Any) -> list[torch.Tensor]:
-    """All tensors of a tree, in its order."""
-    found: list[torch.Tensor] = []
-    map_tensors(tree, lambda tensor: found.append(tensor) or tensor)  # type: ignore[func-returns-value]
+def leaves_of(tree: Any) -> list[Any]:
+    """All leaves of a tree, in its order."""
+    found: list[Any] = []
+    map_leaves(tree, found.append)
     return found
 
 
-def _with(tree: Any, number: int, tensor: torch.Tensor) -> Any:
-    """The tree with another tensor in the place of one."""
-    numbers = iter(range(len(tensors_of(tree))))
-    return map_tensors(tree, lambda old: tensor if next(numbers) == number else old)
+def tensors_of(tree: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in leaves_of(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def _some_leaves(tree: Any, turn: int = 0) -> list[tuple[int, Any]]:
+    """All tensors of a tree and, of many scalars, some; each with its number among the leaves."""
+    leaves = leaves_of(tree)
+    scalars = [number for number, leaf in enumerate(leaves) if not isinstance(leaf, torch.Tensor)]
+    few = scalars if len(scalars) <= _MANY else [scalars[index] for index in _spread(len(scalars), turn).values()]
+    chosen = {*few} | ({*range(len(leaves))} - {*scalars})
+    return [(number, leaves[number]) for number in sorted(chosen)]
+
+
+def _with(tree: Any, number: int, leaf: Any) -> Any:
+    """The tree with another leaf in the place of one."""
+    numbers = iter(range(len(leaves_of(tree))))
+    return map_leaves(tree, lambda old: leaf if next(numbers) == number else old)
 
 
 def _at(number: int, answer: Any) -> str:
-    count = len(tensors_of(answer))
-    return f" in tensor {number + 1} of {count}" if count > 1 else ""
+    """` in tensor 2 of 2`, ` in scalar 1 of 3`: counted among its kind."""
+    are_tensors = [isinstance(leaf, torch.Tensor) for leaf in leaves_of(answer)]
+    kind = are_tensors[number]
+    alone = len(are_tensors) == 1
+    place = f"{are_tensors[: number + 1].count(kind)} of {are_tensors.count(kind)}"
+    return "" if alone else f" in {'tensor' if kind else 'scalar'} {place}"
+
+
+# Scalars.
+
+
+def _wrong_scalar(value: Any) -> Any:
+    """Far from the right one; None where there is nothing to be wrong."""
+    match value:
+        case bool():
+            return not value
+        case int():
+            return value + 10 * (1 + abs(value))
+        case float():
+            return value + 10 * (1 + abs(value)) if math.isfinite(value) else 0.0
+        case str():
+            return f"{value}?"
+    return None
 
 
 # Single tensors.
 
 
-def _places(numel: int) -> dict[str, int]:
+def _places(tensor: torch.Tensor, turn: int) -> dict[str, int]:
     """Indices into a flat tensor, by name; the odd place lies at no border of rows or blocks."""
-    found = {"first": 0, "last": numel - 1, "middle": numel // 2, "odd-placed": int(numel * 0.6180339) | 1}
+    numel = tensor.numel()
+    found = _spread(numel, turn)
+    if tensor.dim() > 1:
+        row = tensor.shape[-1]
+        found |= {"first row's last": row - 1, "last row's first": numel - row}
     return {name: index for name, index in found.items() if 0 <= index < numel}
+
+
+def _spread(count: int, turn: int) -> dict[str, int]:
+    """Places among so many, by name."""
+    return {
+        "first": 0,
+        "last": count - 1,
+        "middle": count // 2,
+        "odd-placed": int(count * (0.6180339 * (turn + 1) % 1)) | 1,
+    }
 
 
 def _put(tensor: torch.Tensor, index: int, value: Any) -> torch.Tensor:
@@ -122,12 +186,12 @@ def _put(tensor: torch.Tensor, index: int, value: Any) -> torch.Tensor:
 
 def _spoiled(tensor: torch.Tensor, index: int) -> torch.Tensor | None:
     if tensor.element_size() == 1 and tensor.is_floating_point():
-        return _flipped(tensor, index)
+        return _flipped(tensor, index, 0x40)
     value = tensor.detach().reshape(-1)[index].item()
     if isinstance(value, bool):
         return _put(tensor, index, not value)
     if isinstance(value, int):
-        return _put(tensor, index, value - 1 if value == torch.iinfo(tensor.dtype).max else value + 1)
+        return _flipped(tensor, index, 0x80)
     if not math.isfinite(abs(value)):
         return _put(tensor, index, 0)
     sizes = tensor.detach().abs().double()
@@ -138,14 +202,21 @@ def _spoiled(tensor: torch.Tensor, index: int) -> torch.Tensor | None:
     return _put(tensor, index, wrong)
 
 
-def _flipped(tensor: torch.Tensor, index: int) -> torch.Tensor:
-    """Numbers of eight or four bits know no arithmetic: the highest bit of their exponent is turned round."""
+def _flipped(tensor: torch.Tensor, index: int, bit: int) -> torch.Tensor:
+    """One bit of an element's highest byte turned round.
+
+    Numbers of eight or four bits know no arithmetic: with the highest bit of their exponent they are far off.  An
+    integer is off by half of its dtype's range with its highest bit.
+    """
     changed = tensor.detach().clone(memory_format=torch.contiguous_format)
-    changed.view(torch.uint8).view(-1)[index] ^= 0x40
+    size = changed.element_size()
+    changed.view(-1).view(torch.uint8)[index * size + size - 1] ^= bit  # the highest byte comes last
     return changed
 
 
-def _zeros(tensor: torch.Tensor) -> torch.Tensor:
+def _zeros(tensor: Any) -> Any:
+    if not isinstance(tensor, torch.Tensor):
+        return tensor if tensor is None else type(tensor)()
     # torch can do next to nothing with numbers of four bits; all bits 0 are a 0 in every format.
     if tensor.element_size() == 1 and tensor.is_floating_point():
         return torch.zeros_like(tensor.view(torch.uint8)).view(tensor.dtype)
@@ -182,8 +253,8 @@ def _given_back(data: Any, answer: Any) -> Any:
 
 
 def _form(tree: Any) -> Any:
-    tensors = [(tensor.shape, tensor.dtype) for tensor in tensors_of(tree)]
-    return isinstance(tree, torch.Tensor), tensors
+    forms = [(leaf.shape, leaf.dtype) if isinstance(leaf, torch.Tensor) else type(leaf) for leaf in leaves_of(tree)]
+    return isinstance(tree, torch.Tensor), forms
 
 
 def _is_packed(tensor: torch.Tensor) -> bool:

@@ -1,6 +1,7 @@
 """The checker: which outputs are right, what a participant is told, and which faults are the task's own."""
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ import torch
 
 from harness.checker import compare
 from harness.errors import TaskError
+from harness.fields import CaseKind
 from harness.reference import Reference
-from harness.task import Board, load_task
+from harness.task import Board, Case, load_task
 
 NAN, INF = float("nan"), float("inf")
 
@@ -279,10 +281,6 @@ FAULTS = {
         ("def generate_input(size, seed):\n    return [torch.randn(size), object()]\n", KERNEL, CHECK),
         r"reference\.py:3: generate_input returns what cannot cross to a player: object",
     ),
-    "a generator that ignores its seed": (
-        ("def generate_input(size, seed):\n    return torch.ones(size)\n", KERNEL, CHECK),
-        r"reference\.py:3: generate_input returns the same values for every seed",
-    ),
     "a reference that raises": (
         (GENERATE, "def ref_kernel(data):\n    return data + torch.zeros(3)\n", CHECK),
         r"reference\.py:7: ref_kernel: RuntimeError",
@@ -324,6 +322,23 @@ def test_a_fault_in_a_shared_file_is_named_there(tmp_path: Path) -> None:
         reference.probe(CASE)
 
 
+@pytest.mark.parametrize(
+    ("tests", "benchmarks", "is_enough"),
+    [("cv", "v", True), ("v", "vv", True), ("cc", "v", False), ("vv", "vc", False), ("cv", "", True), ("", "v", True)],
+)
+def test_single_tests_may_be_the_same_for_every_seed_and_no_benchmark(
+    tmp_path: Path, tests: str, benchmarks: str, is_enough: bool
+) -> None:
+    generate = "def generate_input(kind, seed):\n    return torch.eye(3) if kind == 'c' else torch.randn(3, 3)\n"
+    reference = Reference(board(tmp_path, generate, KERNEL, CHECK))
+    cases = [Case(kind=CaseKind.TEST, params={"kind": kind, "seed": 1}) for kind in tests]
+    cases += [Case(kind=CaseKind.BENCHMARK, params={"kind": kind, "seed": 1}) for kind in benchmarks]
+    probed = [(case, reference.probe(case.params)) for case in cases]
+    fault = pytest.raises(TaskError, match=r"reference\.py:3: generate_input returns the same values for every seed")
+    with nullcontext() if is_enough else fault:
+        reference.require_variety(probed)
+
+
 SOUND = {
     "an output buffer in the input": (
         "def generate_input(size, seed):\n    return torch.randn(size), torch.empty(size)\n",
@@ -351,7 +366,7 @@ SOUND = {
 
 @pytest.mark.parametrize("parts", SOUND.values(), ids=SOUND)
 def test_a_probe_lets_sound_tasks_pass(tmp_path: Path, parts: tuple[str, ...]) -> None:
-    Reference(board(tmp_path, *parts)).probe(CASE)
+    assert Reference(board(tmp_path, *parts)).probe(CASE)
 
 
 def test_an_output_buffer_is_told_from_an_input_that_is_changed_in_place(tmp_path: Path) -> None:
@@ -365,5 +380,5 @@ def test_inputs_that_are_seldom_different_and_empty_ones_pass_the_probe(tmp_path
     coin = "def generate_input(size, seed):\n    return torch.rand(size) < 0.5\n"
     kernel = "def ref_kernel(data): return ~data\n"
     reference = Reference(board(tmp_path, coin, kernel, CHECK))
-    reference.probe({"size": 1, "seed": 1})
-    reference.probe({"size": 0, "seed": 1})
+    assert reference.probe({"size": 1, "seed": 1})
+    assert reference.probe({"size": 0, "seed": 1})

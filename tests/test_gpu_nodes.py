@@ -97,13 +97,36 @@ def test_the_assigned_gpu_is_the_first_that_the_variable_names(
     tmp_path: Path, environment: dict[str, str], node: str | None
 ) -> None:
     found = assigned(find_gpus(nvidia(tmp_path)), environment)
-    assert (found.node if found else None) == node
+    assert (found[0].node if found else None) == node
+
+
+@pytest.mark.parametrize(
+    ("environment", "nodes"),
+    [
+        ({}, ["nvidia1", "nvidia0", "nvidia10"]),
+        ({"CUDA_VISIBLE_DEVICES": "2,1"}, ["nvidia10", "nvidia0"]),
+        ({"CUDA_VISIBLE_DEVICES": f"{UUIDS[1]},0,0"}, ["nvidia0", "nvidia1"]),
+        ({"CUDA_VISIBLE_DEVICES": "0,7,1"}, ["nvidia1"]),
+    ],
+)
+def test_a_task_for_several_gets_all_that_the_variable_names(
+    tmp_path: Path, environment: dict[str, str], nodes: list[str]
+) -> None:
+    found = assigned(find_gpus(nvidia(tmp_path)), environment)
+    assert [gpu.node for gpu in found] == [f"/dev/{node}" for node in nodes]
+
+
+def test_several_gpus_reach_the_player_together(tmp_path: Path) -> None:
+    root = nvidia(tmp_path)
+    shown = shown_of(find_gpus(root)[:2], root)
+    assert shown.nodes == ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia1", "/dev/nvidia0")
+    assert shown.environment["CUDA_VISIBLE_DEVICES"] == f"{UUIDS[0]},{UUIDS[1]}"
 
 
 def test_only_the_assigned_gpus_nodes_reach_the_player(tmp_path: Path) -> None:
     root = nvidia(tmp_path)
     gpus = find_gpus(root)
-    words = " ".join(bubblewrap.command(tmp_path, ["true"], (), shown_of(gpus[2], root))).split()
+    words = " ".join(bubblewrap.command(tmp_path, ["true"], (), shown_of([gpus[2]], root))).split()
     bound = {words[n + 1] for n, word in enumerate(words) if word == "--dev-bind" and "nvidia" in words[n + 1]}
     assert bound == {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia10"}
     assert words[words.index("CUDA_VISIBLE_DEVICES") + 1] == UUIDS[2]
@@ -128,7 +151,7 @@ def test_a_driver_in_an_unusual_folder_is_shown_and_found(
     tmp_path: Path, library: str, path: str | None, folders: tuple[str, ...]
 ) -> None:
     root = nvidia(tmp_path, library=library)
-    shown = shown_of(find_gpus(root)[0], root)
+    shown = shown_of(find_gpus(root)[:1], root)
     assert find_driver_library(root) == library
     system = ("/sys/bus/pci", "/sys/devices")
     assert (shown.environment.get("LD_LIBRARY_PATH"), shown.folders) == (path, system + folders)
@@ -136,19 +159,19 @@ def test_a_driver_in_an_unusual_folder_is_shown_and_found(
 
 def test_amds_gpus_need_the_kernels_door_and_one_render_node(tmp_path: Path) -> None:
     root = amd(tmp_path)
-    shown = shown_of(find_gpus(root)[0], root)
+    shown = shown_of(find_gpus(root)[:1], root)
     assert shown.nodes == ("/dev/kfd", "/dev/dri/renderD129")
     assert shown.environment == {"ROCR_VISIBLE_DEVICES": "GPU-0123456789abcdef"}
     assert "/sys/class/kfd" in shown.folders
-    assert not find_faults(find_gpus(root)[0], root)
+    assert not find_faults(find_gpus(root)[:1], root)
 
 
 def test_what_a_player_could_not_use_is_said_with_the_way_out(tmp_path: Path) -> None:
     root = nvidia(tmp_path, library="srv/elsewhere")
-    gpu = find_gpus(root)[0]
+    gpus = find_gpus(root)[:1]
     (root / "dev/nvidia-uvm").unlink()
     (root / "dev/nvidia1").chmod(0o660)
-    faults = find_faults(gpu, root)
+    faults = find_faults(gpus, root)
     assert [fault.split()[0] for fault in faults] == ["/dev/nvidia-uvm", "/dev/nvidia1", "libcuda.so.1"]
     assert "nvidia-modprobe -c 0 -u" in faults[0] and "chmod 666" in faults[1]
 

@@ -230,6 +230,24 @@ def test_a_file_is_refused_with_the_reason(text: str, reason: str) -> None:
     assert reason in str(caught.value)
 
 
+@pytest.mark.parametrize("log", ["", r"\"\"", r"\u0022\u0022", r"\u0022" * 4, r"\u0022" * 6])
+def test_no_quotation_marks_hide_a_key_that_stands_twice(log: str) -> None:
+    text = edited(lambda it: it.update(log=json.loads(f'"{log}"')))
+    start, rest = text.split('"log": ')
+    twice = f'{start}"log": "", "log": "{log}", ' + rest[rest.index('"checksum') :]
+    with pytest.raises(JudgementError, match="a key stands twice"):
+        Judgement.from_json(twice)
+
+
+@pytest.mark.parametrize("log", ["µs ± 1 %", "\x00\x1b\x7f", '"quoted" \\', "1e-7,", "e-1]", "\U0001f600", "\u2028"])
+def test_a_whole_file_is_read_whatever_it_says(log: str) -> None:
+    text = edited(lambda it: (it.update(log=log), it.update(message='"')))
+    assert Judgement.from_json(text).log == log
+    assert Judgement.from_json(json.dumps(json.loads(text), ensure_ascii=False)).log == log
+    with pytest.raises(JudgementError, match="checksum"):
+        Judgement.from_json(text.replace('"grace-h"', '"mallory"'))
+
+
 @pytest.mark.parametrize(
     "data", [b"\xff\xfe\x00", b"\x80", bytes(32 * 1024 * 1024 + 1)], ids=["utf-16", "latin", "large"]
 )

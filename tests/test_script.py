@@ -1,7 +1,7 @@
 """Tasks that bring their own program: what it says is read as an adversary's, and what comes of it claims no more.
 
-kernelbot/own.yaml    two tasks, re-made: one judged by a Python program, one by a C++ program; each of their examples
-                      says by its folder what it must get
+kernelbot/own.yaml    three tasks, re-made: judged by a Python program, by a C++ program, and by one that starts several
+                      ranks; each of their examples says by its folder what it must get
 """
 
 import json
@@ -190,7 +190,7 @@ def test_the_program_is_told_mode_and_cases_as_kernelbot_writes_them():
 def tasks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Task]:
     out = tmp_path_factory.mktemp("tasks")
     assert run(["task", "import", str(SET), "--out", str(out)]) == 0
-    return {name: load_task(out / name) for name in ("rowsum", "rowsum_cu")}
+    return {name: load_task(out / name) for name in ("rowsum", "rowsum_cu", "allsum")}
 
 
 def judged(task: Task, source: str, mode: Mode = Mode.TEST, **options) -> Judgement:
@@ -220,6 +220,27 @@ def test_a_ranked_judging_runs_six_processes_each_on_a_seed_of_its_own(name, tas
         assert len(case.told.runs) == len({run.seed for run in case.told.runs}) == MIN_PAIRS
         assert {run.calls for run in case.told.runs} == {20}
     assert {case.seed is not None for case in judgement.tests} == {True}
+
+
+@walled
+def test_several_ranks_are_started_by_the_program_and_judged_as_one(tasks):
+    """With gloo, on cores: how many GPUs a rank finds is the device's business."""
+    task = tasks["allsum"]
+    assert (task.multi_gpu, task.board("CPU").world_size) == (True, 3)
+    for example in task.examples:
+        judgement = judged(task, example.path.read_text())
+        assert (judgement.verdict, judgement.claim) == (example.verdict, "self-timed"), judgement.message
+    assert {example.verdict.value for example in task.examples} == {"AC", "WA", "RTE"}
+
+
+@pytest.mark.parametrize("count", [0, 65, "2", True])
+def test_a_case_says_how_many_gpus_it_needs(tmp_path, count):
+    assert run(["task", "import", str(SET), "--out", str(tmp_path)]) == 0
+    folder = tmp_path / "allsum"
+    text = (folder / "task.yml").read_text()
+    (folder / "task.yml").write_text(text.replace("world_size: 2", f"world_size: {json.dumps(count)}"))
+    with pytest.raises(TaskError, match="world_size: must be how many GPUs it needs, from 1 to 64"):
+        load_task(folder)
 
 
 @walled

@@ -33,8 +33,8 @@ def prepared() -> Iterator[None]:
 
 def _see_one_gpu() -> None:
     """The players' GPU is the referee's, too.  Until torch has looked for GPUs, its libraries heed these variables."""
-    if (gpu := assigned(find_gpus(), os.environ)) and gpu.id:
-        os.environ["ROCR_VISIBLE_DEVICES" if gpu.vendor == "amd" else "CUDA_VISIBLE_DEVICES"] = gpu.id
+    if (gpus := assigned(find_gpus(), os.environ)) and (first := gpus[0]).id:
+        os.environ["ROCR_VISIBLE_DEVICES" if first.vendor == "amd" else "CUDA_VISIBLE_DEVICES"] = first.id
 
 
 def find_trouble() -> str:
