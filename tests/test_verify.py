@@ -1,11 +1,14 @@
 """`pullrank verify`: the same file on the same inputs; what is the same is said, and what is not."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from harness.digest import digest
 from harness.fields import Mode
 from harness.judge import judge
 from harness.judgement import MAX_BYTES, Judgement
@@ -14,6 +17,7 @@ from harness.submission import Submission
 from harness.task import Board, load_task
 from harness.verdict import Verdict
 from scripts.cli import run
+from scripts.verify.compare import Comparison
 from tests.test_boards import hostile, serving
 
 TINY = Path(__file__).parent / "tasks" / "tiny"
@@ -45,6 +49,8 @@ def verify(judgement: Judgement, folder: Path, *options: str, source: bytes = GO
 def test_a_replay_is_on_the_very_seeds_and_never_ranks(judged: Judgement) -> None:
     again = judged_file(GOOD, replay=Replay(judged))
     assert [case.seed for case in again.tests] == [case.seed for case in judged.tests]
+    assert [case.digests for case in again.cases] == [case.digests for case in judged.cases]
+    assert [case.kind for case in judged.cases if case.digests] == ["test", "test", "benchmark"]
     assert all(case.seed is not None for case in again.tests)
     for then, now in zip(judged.benchmarks, again.benchmarks, strict=True):
         assert then.timing and now.timing
@@ -60,26 +66,104 @@ def test_the_same_file_gets_the_same_verdicts_with_its_ratios_beside(judged, tmp
     verify(judged, tmp_path, "--json")
     facts = json.loads(capsys.readouterr().out)
     assert facts["same"] and facts["verdicts"] == ["AC", "AC"] and facts["machine"] == {}
+    assert facts["outputs"] == {"same bits": 3} and [case["outputs"] for case in facts["cases"]] == ["same bits"] * 3
     assert [case["ratios"][0] for case in facts["cases"] if case["ratios"]] == [
         case.timing.ratio.model_dump() for case in judged.benchmarks if case.timing
     ]
 
 
+def test_outputs_that_round_differently_are_close_and_no_fault(tmp_path, capsys) -> None:
+    wobbly = judged_file(WOBBLY, Mode.TEST)
+    assert wobbly.verdict is Verdict.ACCEPTED
+    verify(wobbly, tmp_path, "--json", source=WOBBLY)
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["same"] and facts["cases"][1]["outputs"] == "close"
+
+
+WOBBLY = b"""\
+import os
+import torch
+
+def custom_kernel(data):
+    up = torch.tensor(list(os.urandom(data.numel()))) % 2 == 0
+    return torch.nextafter(data + 1, torch.where(up, 9.0, -9.0))
+"""
+
+
+def with_digests_of(judged: Judgement, **changes: str | None) -> Judgement:
+    """As if it had been judged of other inputs or outputs; with `none`, before there were digests."""
+    cases = [
+        case.model_copy(update={"digests": None if "none" in changes else case.digests.model_copy(update=changes)})
+        if case.digests
+        else case
+        for case in judged.cases
+    ]
+    return judged.model_copy(update={"cases": tuple(cases)})
+
+
+def test_what_is_said_of_inputs_and_outputs(judged: Judgement) -> None:
+    def said(then: Judgement) -> tuple[bool, str]:
+        found = Comparison(then, judged)
+        return found.is_same, found.sentence
+
+    assert said(judged) == (True, "The same verdicts, on the same inputs. The same outputs, bit for bit.")
+    is_same, sentence = said(with_digests_of(judged, outputs="0" * 64))
+    assert is_same and "In 3 of 3 accepted cases the output has other bits, within the task's tolerance" in sentence
+    is_same, sentence = said(with_digests_of(judged, none=None))
+    assert is_same and "can't be compared: the judgement is older than their digests" in sentence
+    is_same, sentence = said(with_digests_of(judged, inputs="0" * 64))
+    assert not is_same and "No replay: in 3 of 3 accepted cases the task drew other inputs" in sentence
+
+
+def test_a_judgement_from_before_there_were_digests_is_written_as_it_was(judged: Judgement) -> None:
+    old = with_digests_of(judged, none=None).to_json()
+    assert "digests" not in old and Judgement.from_json(old).to_json() == old
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        (torch.arange(6).reshape(2, 3), torch.arange(6).reshape(3, 2).clone().reshape(2, 3), True),
+        (torch.arange(6).reshape(2, 3).t().contiguous(), torch.arange(6).reshape(2, 3).t(), True),
+        (torch.zeros(6), torch.zeros(2, 3), False),
+        (torch.zeros(2), torch.zeros(2, dtype=torch.int32), False),
+        (torch.zeros(2), -torch.zeros(2), False),
+        (torch.full((2,), math.nan), torch.full((2,), math.nan), True),
+        (torch.tensor([1 + 2j]).conj(), torch.tensor([1 - 2j]), True),
+        (torch.zeros(0), torch.zeros(0, 1), False),
+        ((1, 2), [1, 2], False),
+        ([1, [2]], [[1], 2], False),
+        ("12", 12, False),
+        ({"a": 1, "b": 2.0}, {"a": 1, "b": 2.0}, True),
+        ({"a": 1}, {"a": True}, False),
+        (torch.zeros(2, dtype=torch.bfloat16), torch.zeros(2, dtype=torch.bfloat16), True),
+    ],
+)
+def test_a_digest_is_of_structure_dtypes_shapes_and_bits(one: Any, other: Any, is_same: bool) -> None:
+    assert (digest(one) == digest(other)) == is_same
+
+
 def test_another_machine_is_named_and_another_verdict_is_exit_code_1(judged, tmp_path, capsys) -> None:
     machine = judged.machine.model_copy(update={"cpu": "Abacus\x1b[2J", "cores": 77})
-    wrong = judged.tests[0].model_copy(update={"verdict": Verdict.WRONG_ANSWER, "message": "it was wrong"})
+    verdict = {"verdict": Verdict.WRONG_ANSWER, "message": "it was wrong"}
+    wrong = judged.tests[0].model_copy(update=verdict | {"digests": None})
     rest = tuple(case for case in judged.cases if case is not judged.tests[0] and case not in judged.benchmarks)
     changes = {
         "mode": Mode.TEST,
         "machine": machine,
         "cases": (*rest[:1], wrong, *rest[1:]),
-        "verdict": Verdict.WRONG_ANSWER,
-        "message": "it was wrong",
+        **verdict,
     }
     verify(judged.model_copy(update=changes), tmp_path, code=1)
     shown = capsys.readouterr().out
     assert "Not the same: WA, and AC here" in shown and "cores: 77" in shown
     assert "Abacus\\x1b[2J" in shown and "\x1b[2J" not in shown
+
+
+def test_a_replay_that_fails_by_our_fault_says_nothing_of_the_file(judged: Judgement) -> None:
+    failed = judged.model_copy(update={"verdict": Verdict.JUDGING_ERROR})
+    assert Comparison(judged, judged).exit_code == 0 and Comparison(failed, judged).exit_code == 1
+    assert Comparison(judged, failed).exit_code == Comparison(failed, failed).exit_code == 3
 
 
 def test_what_cannot_be_replayed_says_what_is_missing(judged, tmp_path, capsys) -> None:

@@ -1,68 +1,31 @@
-"""`pullrank verify FILE_OR_URL`: the same file on the same inputs, on this machine; verdicts and ratios side by side.
-
-judgement ─▶ its task, which must be of the same edition here
-          ─▶ its file, which must have the same digest
-          ─▶ harness.judge on its seeds ─▶ what is the same, what is not, how the machines differ
-"""
+"""The command: what is needed to play a judgement again is found here, or it is said what is missing."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.text import Text
 
 from harness.errors import PullRankError
 from harness.fields import Mode
-from harness.judgement import MAX_BYTES, CaseResult, Judgement, JudgementError, Machine
+from harness.judgement import MAX_BYTES, CaseResult, Judgement, JudgementError
 from harness.replay import Replay
-from harness.stats import Interval, tied
+from harness.stats import tied
 from harness.submission import Submission, read_submission
 from harness.task import Board, Task, load_task
 from scripts.boards.web import fetch_judgement, is_address
 from scripts.bot.path_rule import entry_path
 from scripts.ledger.facts import FactError, read_plain
 from scripts.repository import ROOT, TASKS, choose_board, require_task
-from scripts.terminal import Display, cell, console, table, verdict_text
+from scripts.terminal import Display, cell, console, say, table, verdict_text
 from scripts.text import format_error, plain
-
-_MACHINE = ("device", "cpu", "cores", "memory_gib", "os", "python", "torch", "driver")
+from scripts.verify.compare import Comparison, Pair
 
 
 class VerifyError(PullRankError):
     """It cannot be played again here; the message says what is missing."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pair:
-    """A case as it was judged, and as it came out here; `here` is None where it was not played."""
-
-    judged: CaseResult
-    here: CaseResult | None
-
-    @property
-    def is_same(self) -> bool:
-        return self.here is not None and self.here.verdict is self.judged.verdict
-
-    @property
-    def ratios(self) -> tuple[Interval, Interval] | None:
-        """To the anchor: then, and here."""
-        if self.here and self.judged.timing and self.here.timing:
-            return self.judged.timing.ratio, self.here.timing.ratio
-        return None
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        return {
-            "kind": self.judged.kind,
-            "params": dict(self.judged.params),
-            "verdicts": [self.judged.verdict, self.here and self.here.verdict],
-            "ratios": self.ratios and [ratio.model_dump() for ratio in self.ratios],
-            "same_ratio": self.ratios and tied(*self.ratios),
-        }
 
 
 @click.command()
@@ -77,29 +40,20 @@ def verify(judgement: str, file: Path | None, task_dir: Path | None, sandbox: st
     """Play a judgement again on its own seeds, and compare.
 
     Of a file, or of the address of a submission's page on a published site. Exits with 0 if all verdicts are the same,
-    and with 1 if not. Ratios may differ as machines do.
+    on the same inputs, 1 if not, and 3 if judging failed here. Outputs may differ within the task's tolerance,
+    and ratios as machines do.
 
     Example: pullrank verify judgement.json --file kernel.py
     """
     judged = _read(judgement)
     board = _board(judged, task_dir)
     submission = _file(judged, board.task, file)
-    here = _play(judged, board, submission, sandbox)
-    pairs = _pairs(judged, here)
-    is_same = judged.verdict is here.verdict and all(pair.is_same for pair in pairs)
-    differences = machine_differences(judged.machine, here.machine)
+    found = Comparison(judged, _play(judged, board, submission, sandbox))
     if as_json:
-        facts = {
-            "judgement": judged.checksum,
-            "same": is_same,
-            "verdicts": [judged.verdict, here.verdict],
-            "cases": [pair.facts for pair in pairs],
-            "machine": differences,
-        }
-        click.echo(json.dumps(facts, indent=1))
+        click.echo(json.dumps(found.facts, indent=1))
     else:
-        _show(judged, here, pairs, differences)
-    return int(not is_same)
+        _show(found)
+    return found.exit_code
 
 
 def _read(place: str) -> Judgement:
@@ -151,47 +105,34 @@ def _play(judged: Judgement, board: Board, submission: Submission, sandbox: str)
         return judge(board, submission, mode, sandbox=sandbox, replay=Replay(judged), on_progress=display.show)
 
 
-def _pairs(judged: Judgement, here: Judgement) -> list[Pair]:
-    """Cases by kind and place."""
-    pairs = []
-    for then, now in ((judged.tests, here.tests), (judged.benchmarks, here.benchmarks)):
-        pairs += [Pair(judged=one, here=now[index] if index < len(now) else None) for index, one in enumerate(then)]
-    return pairs
-
-
-def machine_differences(then: Machine, here: Machine) -> dict[str, list[Any]]:
-    """What of the machine is not the same: then, and here."""
-    both = {name: [getattr(then, name, None), getattr(here, name, None)] for name in _MACHINE}
-    return {name: values for name, values in both.items() if values[0] != values[1]}
-
-
-def _show(judged: Judgement, here: Judgement, pairs: list[Pair], differences: dict[str, list[Any]]) -> None:
+def _show(found: Comparison) -> None:
     stdout = console()
-    made = table("", "Case", "Judged", "Here", "Ratio judged", "Ratio here", "")
-    made.columns[0].max_width = 30
-    for pair in pairs:
-        verdict = verdict_text(pair.here.verdict) if pair.here else Text("not played")
-        made.add_row(cell(_name(pair.judged)), verdict_text(pair.judged.verdict), verdict, *_ratios(pair))
+    made = table("", "Case", "Verdict", "Output", "Ratio judged", "Ratio here", "")
+    made.columns[0].max_width = 22
+    for pair in found.pairs:
+        made.add_row(cell(_name(pair.judged)), _verdict(pair), pair.outputs or "", *_ratios(pair))
     stdout.print(made, "")
-    for name, (then, now) in differences.items():
-        stdout.print(f"{name}: {plain(str(then))}; here {plain(str(now))}", style="dim", soft_wrap=True)
-    if not differences:
-        stdout.print("Both machines describe themselves alike.", style="dim")
-    is_same = judged.verdict is here.verdict and all(pair.is_same for pair in pairs)
-    end = (
-        "The same verdicts, on the same inputs."
-        if is_same
-        else f"Not the same: {judged.verdict}, and {here.verdict} here."
-    )
-    stdout.print(end, style="bold green" if is_same else "bold red")
-    if not is_same and here.message:
-        stdout.print(plain(here.message), soft_wrap=True)
+    for name, (then, now) in found.machines.items():
+        say(f"{name}: {plain(str(then))}; here {plain(str(now))}", style="dim")
+    if not found.machines:
+        say("Both machines describe themselves alike.", style="dim")
+    say(plain(found.sentence), style="bold green" if found.is_same else "bold red")
+    if not found.is_same and found.here.message:
+        say(plain(found.here.message))
+
+
+def _verdict(pair: Pair) -> Text:
+    """`AC`, or `WA, here AC`."""
+    judged, here = pair.judged.verdict, pair.here and pair.here.verdict
+    if judged is here:
+        return verdict_text(judged)
+    return Text.assemble(verdict_text(judged), ", here ", verdict_text(here) if here else "not played")
 
 
 def _ratios(pair: Pair) -> tuple[str, str, str]:
     if not pair.ratios:
         return "", "", ""
-    then, here = (f"{one.value:.4f} {format_error(one)}" for one in pair.ratios)
+    then, here = (f"{one.value:.3f} {format_error(one)}" for one in pair.ratios)
     return then, here, "the same" if tied(*pair.ratios) else f"{pair.ratios[1].value / pair.ratios[0].value - 1:+.1%}"
 
 
