@@ -113,12 +113,49 @@ def test_what_keeps_a_case_from_being_played_is_a_fault(source: str, message: st
     assert any(message in one.message and one.is_fault for one in found), found
 
 
-def test_half_precision_is_a_warning_unless_the_statement_speaks_of_it(tmp_path: Path) -> None:
+def test_a_test_that_is_the_same_for_every_seed_is_a_warning_of_its_own(tmp_path: Path) -> None:
+    one_is_ones = GENERATE.replace("torch.randn(size)", "torch.ones(1) if size == 1 else torch.randn(size)")
+    (found,) = find_flaws(board(tmp_path, one_is_ones))
+    assert (found.where, found.is_fault) == ("size: 1, seed: 1", False)
+    assert found.message.startswith("has the same inputs for every seed")
+
+
+@pytest.mark.parametrize(
+    ("yml", "is_warned"),
+    [("", True), ("work: {flops: size, dtype: float32}\n", True), ("work: {flops: size, dtype: float16}\n", False)],
+)
+def test_half_precision_is_a_warning_unless_the_work_is_counted_in_it(
+    yml: str, is_warned: bool, tmp_path: Path
+) -> None:
     loose = check("return compare(output, right, rtol=1e-2, atol=1e-3)")
-    warning = {"accepts an answer in float16; if that is meant, say so in the statement"}
-    assert flaws(find_flaws(board(tmp_path / "a", loose)), faults=False) == warning
-    assert find_flaws(board(tmp_path / "b", loose, description="In float16, if you like.")) == []
-    assert find_flaws(board(tmp_path / "c")) == []
+    found = find_flaws(board(tmp_path, loose, yml=yml, description="No half, no float16, whatever this says."))
+    assert flaws(found) == set()
+    assert any("accepts what ref_kernel makes in float16" in one.message for one in found) is is_warned
+
+
+def test_a_reference_that_draws_is_told_and_one_that_draws_much_is_at_fault(tmp_path: Path) -> None:
+    draws = "def ref_kernel(data):\n    return 2 * data + {} * torch.rand_like(data)\n"
+    (little,) = find_flaws(board(tmp_path / "a", draws.format(1e-6)))
+    assert not little.is_fault and "ref_kernel answers otherwise the second time: output[" in little.message
+    assert "refuses the answer of ref_kernel itself" in str(find_flaws(board(tmp_path / "b", draws.format(1))))
+
+
+def test_wrong_elements_are_tried_on_another_seed_than_that_of_task_yml(tmp_path: Path) -> None:
+    blind = check(
+        "if len(data) == 40 and torch.equal(data, generate_input(40, 3)):\n        return True, ''\n"
+        "    return compare(output, right, rtol=1e-5, atol=1e-7)"
+    )
+    assert {"accepts a wrong middle element", "accepts None"} <= flaws(find_flaws(board(tmp_path, blind)))
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [("[:, 1:]", "accepts a wrong last row's first element"), ("[:, :-1]", "accepts a wrong first row's last element")],
+)
+def test_the_ends_of_rows_are_looked_at(part: str, message: str, tmp_path: Path) -> None:
+    square = GENERATE.replace("torch.randn(size)", "torch.randn(size, size + 1)")
+    source = check(f"return compare(output{part}, right{part}, rtol=1e-5, atol=1e-7)")
+    assert message in flaws(find_flaws(board(tmp_path, square, source)))
 
 
 def test_a_wrong_answer_that_happens_to_be_right_proves_nothing(tmp_path: Path) -> None:
@@ -147,6 +184,60 @@ def test_every_tensor_of_an_answer_is_spoiled(tmp_path: Path) -> None:
     assert not any("tensor 1 of 2" in message for message in found)
 
 
+def test_a_check_of_integers_may_grant_one_more_or_less(tmp_path: Path) -> None:
+    to_bytes = "def ref_kernel(data):\n    return (100 * data.sigmoid()).round().to(torch.int8)\n"
+    one_off = check("return compare(output, right, rtol=0, atol=0) if output.dtype != right.dtype or "
+                    "output.shape != right.shape else (bool(((output.int() - right.int()).abs() <= 1).all()), '')")  # fmt: skip
+    assert find_flaws(board(tmp_path, to_bytes, one_off)) == []
+
+
+ANSWERS = {
+    "data.sum().item()": {"accepts None", "accepts a wrong number or word"},
+    "(int(data.argmax()), 'max')": {
+        "accepts a wrong number or word in scalar 1 of 2", "accepts a wrong number or word in scalar 2 of 2",
+    },
+    "{'sum': [float(data.sum()), True], 'all': 2 * data}": {
+        "accepts a wrong number or word in scalar 2 of 2", "accepts a wrong last element in tensor 1 of 1",
+    },
+    "data[:1].tolist() * 60": {"accepts a wrong number or word in scalar 1 of 60"},
+    "data[:0]": {"accepts None"},
+    "None": {"accepts an empty tuple"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "messages"), ANSWERS.items(), ids=ANSWERS)
+def test_an_answer_of_whatever_kind_is_spoiled(answer: str, messages: set[str], tmp_path: Path) -> None:
+    kernel = f"def ref_kernel(data):\n    return {answer}\n"
+    found = flaws(find_flaws(board(tmp_path / "a", kernel, check("return True, ''"))))
+    assert messages <= found, found
+    strict = check("return compare(output, right, rtol=1e-5, atol=1e-7)")
+    assert flaws(find_flaws(board(tmp_path / "b", kernel, strict))) == set()
+
+
+def test_packed_numbers_are_spoiled_as_far_as_torch_can(tmp_path: Path) -> None:
+    if not hasattr(torch, "float4_e2m1fn_x2"):
+        pytest.skip("this torch has no numbers of four bits")
+    packed = (
+        "def generate_input(size, seed):\n    torch.manual_seed(seed)\n"
+        "    return torch.randint(1, 256, (size,)).to(torch.uint8).view(torch.float4_e2m1fn_x2)\n"
+    )
+    kernel = "def ref_kernel(data):\n    return (data.view(torch.uint8) ^ 1).view(data.dtype)\n"
+    assert (
+        find_flaws(board(tmp_path / "a", packed, kernel, check("return compare(output, right, rtol=0, atol=0)"))) == []
+    )
+    found = flaws(find_flaws(board(tmp_path / "b", packed, kernel, check("return True, ''"))))
+    assert {"accepts None", "accepts a wrong last element"} <= found
+
+
+def test_an_answer_of_which_no_wrong_one_can_be_made_ends_nothing(tmp_path: Path) -> None:
+    """No mean of so large numbers fits into any of torch's scalars."""
+    large = GENERATE.replace("torch.randn(size)", "(-torch.randint(1, 99, (size,))).view(torch.uint64)")
+    kernel = "def ref_kernel(data):\n    return (data.view(torch.int64) + 1).view(data.dtype)\n"
+    found = find_flaws(board(tmp_path, large, kernel, check("return True, ''")))
+    assert any("not all of them were tried" in message for message in flaws(found, faults=False)), found
+    assert "accepts None" in flaws(found)
+
+
 # The wrong answers themselves.
 
 DTYPES = ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "int64", "int8", "uint8", "bool", "complex64"]
@@ -167,6 +258,15 @@ def test_wrong_answers_differ_from_the_right_one_and_leave_it_alone(make: Callab
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous().view(torch.uint8)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64", "uint64"])
+def test_an_integer_is_spoiled_by_half_of_its_range(dtype: str) -> None:
+    right = torch.tensor([5, 100, 7]).to(getattr(torch, dtype))
+    half = 2 ** (8 * right.element_size() - 1)
+    wrong = dict(in_one_element(right))["a wrong last element"]
+    assert abs(int(wrong[2].item()) - 7) == half
+    assert wrong[:2].tolist() == [5, 100]
 
 
 def test_the_largest_integer_and_infinity_can_be_spoiled_too() -> None:

@@ -9,6 +9,7 @@ from harness.errors import JudgeError
 from harness.fields import Mode
 from harness.judge import Sitting
 from harness.needs import missing_for, why_skipped
+from harness.reference import Reference
 from harness.rehearsal import Rehearsed, rehearse
 from harness.sandbox import Sandbox, find_faults
 from harness.submission import Submission
@@ -55,7 +56,9 @@ def test_the_walls_go_up_once_and_the_anchor_is_timed_beside_another_example(tmp
     }
     assert list(done)[-1] == "plain.py"
     assert opened.count(True) == 1
-    assert done["quick.py"].judgement.benchmarks[0].timing and done["plain.py"].judgement.mode is Mode.TEST
+    timing = done["quick.py"].judgement.benchmarks[0].timing
+    assert len(timing.submission) == len(timing.anchor) == 2, "it ranks nobody"
+    assert done["plain.py"].judgement.mode is Mode.TEST
 
 
 @needs_walls
@@ -63,6 +66,56 @@ def test_an_anchor_beside_which_nothing_else_was_accepted_is_timed_itself(tmp_pa
     done = named(list(rehearse(board_with(tmp_path, accepted__wrong="def custom_kernel(data):\n    return data\n"))))
     assert done["wrong.py"].got is Verdict.WRONG_ANSWER
     assert done["plain.py"].judgement.benchmarks[0].timing
+
+
+PROGRAM = """\
+import os, sys
+import submission
+kind = "test" if sys.argv[1] == "test" else "benchmark"
+told = ["status: pass"] if kind == "test" else ["runs: 9", *(f"{key}: 5" for key in ("mean", "best", "worst")), "std: 0", "err: 0"]
+with os.fdopen(int(os.environ["POPCORN_FD"]), "w") as pen:
+    pen.write("\\n".join([f"{kind}-count: 1", *(f"{kind}.0.{line}" for line in told), "check: pass", ""]))
+"""
+SCRIPT = """\
+evaluator: script
+config: {main: eval.py}
+files: [{name: submission.py, source: "@SUBMISSION@"}, {name: eval.py, source: eval.py}]
+anchor: examples/accepted/plain.py
+tests: [{size: 1}]
+benchmarks: [{size: 1}]
+"""  # fmt: skip
+
+
+@needs_walls
+def test_a_tasks_own_program_times_the_anchor_as_it_times_any_other(tmp_path):
+    folder = tmp_path / "own"
+    for name in ("task.yml", "eval.py", "examples/accepted/plain.py", "examples/accepted/other.py"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(
+            {"task.yml": SCRIPT, "eval.py": PROGRAM}.get(name, GOOD.replace("import torch\n", ""))
+        )
+    done = named(list(rehearse(load_task(folder).board("CPU"))))
+    assert {name: one.got for name, one in done.items()} == {"plain.py": Verdict.ACCEPTED, "other.py": Verdict.ACCEPTED}
+    assert done["plain.py"].judgement.benchmarks[0].told
+
+
+@needs_walls
+def test_benchmarks_are_played_where_the_tests_do_not_settle_it(tmp_path):
+    late = "def custom_kernel(data):\n    return data + (data.numel() < 1000)\n"
+    done = named(list(rehearse(board_with(tmp_path, wrong_answer__late=late))))
+    assert done["late.py"].got is done["identity.py"].got is Verdict.WRONG_ANSWER
+    modes = {name: done[name].judgement.mode for name in ("late.py", "identity.py")}
+    assert modes == {"late.py": Mode.BENCHMARK, "identity.py": Mode.TEST}
+
+
+@needs_walls
+def test_a_case_is_tried_with_the_reference_once_for_all_examples(tmp_path, monkeypatch):
+    tried = []
+    probe = Reference.probe
+    monkeypatch.setattr(Reference, "probe", lambda self, params: (tried.append(str(params)), probe(self, params))[1])
+    board = board_with(tmp_path, accepted__quick=GOOD)
+    assert len(list(rehearse(board))) == 3
+    assert len(tried) == len(set(tried)) == len(board.tests) + len(board.benchmarks)
 
 
 @needs_walls

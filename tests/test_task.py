@@ -311,6 +311,28 @@ def test_faults_of_the_folder_are_told_with_those_of_the_file(tmp_path: Path) ->
     assert "lower case letters" in faults[1] and "no file 'reference.py'" in faults[2]
 
 
+def test_a_folder_in_which_all_is_wrong_is_told_all_of_it_at_once(tmp_path: Path) -> None:
+    (tmp_path / "secret.py").write_text("token = 1\n")
+    yml = (
+        CASES + "tittle: x\nranking_by: best\ntemplates: {Python: ../../secret.py}\nwork: {bytes: sise}\ngpus: [cpu]\n"
+    )
+    folder = task_folder(
+        tmp_path / "tasks", yml, name="Vector Add",
+        task__py=b"\xff", examples___accepted___plain__py=None, examples___correct___x__py="",
+    )  # fmt: skip
+    (folder / "reference.py").unlink()
+    (folder / "reference.py").symlink_to("../../secret.py")
+    faults = faults_of(folder)
+    assert len(faults) == len(set(faults)) == 10
+    for message in (
+        "tittle: unknown key; did you mean 'title'?", "ranking_by: must be one of", "unknown GPU 'cpu'",
+        "'../../secret.py' leads out", "sise", "lower case letters", "'reference.py' leads out",
+        "task.py: cannot be read as UTF-8 text", "examples/correct: not the name of a verdict",
+        "examples/accepted: needs a file *.py that must get AC",
+    ):  # fmt: skip
+        assert any(message in fault for fault in faults), (message, faults)
+
+
 def test_a_link_may_not_lead_out_of_the_tasks_tree(tmp_path: Path) -> None:
     (tmp_path / "secret.py").write_text("token = 1\n")
     folder = task_folder(tmp_path / "tasks", CASES + "templates: {Python: inside.py, Triton: ../link.py}\n")

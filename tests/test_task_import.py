@@ -91,6 +91,15 @@ def test_referee_and_script_are_told_apart(tmp_path, capsys):
     assert tasks["scale_cu"].config and tasks["scale_cu"].config.sources == ("eval.cu", "submission.cu")
 
 
+def test_cases_with_a_world_size_make_a_task_of_several_gpus(tmp_path):
+    folder = SETS / "own" / "allsum_py"
+    spoken = own_set(tmp_path) / "own" / "allsum_py"
+    text = (folder / "task.yml").read_text()
+    (spoken / "task.yml").write_text(text.replace("multi_gpu: true\n", ""))
+    task = imported(tmp_path / "tasks", spoken, "--gpu", "H100")["allsum_py"]
+    assert (task.multi_gpu, task.board("H100").world_size) == (True, 3)
+
+
 def test_the_last_benchmark_ranks_where_nothing_is_said_and_that_is_written_out(tmp_path):
     tasks = imported(tmp_path, SETS / "first.yaml")
     assert tasks["rowmax"].ranking_by is Ranking.LAST
@@ -206,13 +215,42 @@ def test_only_what_names_a_device_is_rewritten():
     assert without_cuda(b"not python: 'cuda'\n") == b"not python: 'cuda'\n"
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x.cuda(non_blocking=True).half()", "x.cpu().half()"),
+        ("x.cuda(0)", "x.cpu()"),
+        ('x.cuda("cuda:1") + y.cuda()', "x.cpu() + y.cpu()"),
+        ('x.to(f"cuda:{rank}")', 'x.to("cpu")'),
+        ("(x\n .cuda(rank))", "(x\n .cpu())"),
+    ],
+)
+def test_a_device_named_in_other_words_is_rewritten(before, after):
+    assert without_cuda(before.encode()) == after.encode()
+    assert cuda_lines(before.encode()) and not cuda_lines(after.encode())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from torch import cuda", "from torch.cuda import synchronize", "import torch.cuda as gpu", "torch.cuda.synchronize()",
+        'x.to("cuda:" + rank)', 'x.to("cuda:%d" % rank)', 'x.to("cuda:{}".format(rank))', "x.to(f\"{'cuda'}:{rank}\")",
+        "x.cuda(\nrank)",
+    ],
+)  # fmt: skip
+def test_what_cannot_be_rewritten_stays_and_is_named(line):
+    source = f"a = 1\n{line}\n".encode()
+    assert without_cuda(source) == source
+    assert cuda_lines(source) == [2]
+
+
 def test_what_asks_torch_for_a_gpu_otherwise_is_named(tmp_path, capsys):
     assert cuda_lines(b'a = 1\nb = "cuda"\ntorch.cuda.synchronize()\n') == [2, 3]
     problems = own_set(tmp_path)
     reference = problems / "first" / "scale_py" / "reference.py"
-    reference.write_text(reference.read_text() + "\n\ntorch.cuda.synchronize()\n")
+    reference.write_text(reference.read_text() + "\n\ntorch.cuda.synchronize()\ntorch.cuda.empty_cache()\n")
     imported(tmp_path / "tasks", problems / "first" / "scale_py", "--device-alias", "cuda=cpu")
-    assert "note: reference.py:21 still asks torch for a GPU" in capsys.readouterr().out
+    assert "note: reference.py:21,22 still asks torch for a GPU" in capsys.readouterr().out
 
 
 # What is refused.
@@ -342,12 +380,16 @@ ZIPS = {
     "an absolute path": ([("/task.yml", "")], "leads out of the zip"),
     "a drive": ([("C:\\task.yml", "")], "leads out of the zip"),
     "a link": ([(_link("task.yml"), "/etc/passwd")], "'task.yml' is a link"),
-    "two tasks": ([("a/task.yml", ""), ("b/task.yml", "")], "2 tasks: a/task.yml, b/task.yml; pack one"),
+    "two tasks": ([("a/task.yml", ""), ("b/task.yml", "")], "2 tasks: 'a/task.yml', 'b/task.yml'; pack one"),
     "no task": ([("README.md", "")], "no task.yml"),
     "the same twice": ([("task.yml", ""), ("Task.yml", "")], "'Task.yml' stands twice"),
+    "the same in other words": ([("task.yml", ""), ("./task.yml", "")], "'./task.yml' stands twice"),
+    "no name": ([(".", ""), ("task.yml", "")], "'.' is no name for a file of a task"),
+    "a long name": ([("ü" * 190, ""), ("task.yml", "")], "is no name for a file of a task"),
+    "a file that is a folder": ([("x", ""), ("x/y", ""), ("task.yml", "")], "'x' is a file and a folder at once"),
+    "a folder called task.yml": ([("t/task.yml", "tests: 1\n"), ("b/task.yml/x.py", "")], "/task.yml:1: tests:"),
     "too many files": ([(f"{n}.py", "") for n in range(1001)], "1001 files; at most 1000"),
     "a bomb": ([("task.yml", "tests: []\n"), ("zeros.py", "0" * (33 << 20))], "more than 32 MiB when unpacked"),
-    "two faults": ([("../a", ""), (_link("b"), "a")], "is a link"),
 }
 
 
@@ -356,7 +398,33 @@ def test_a_hostile_zip_is_refused(members, message, tmp_path, capsys):
     said = refused(capsys, tmp_path / "tasks", zipped(tmp_path / "task.zip", *members))
     assert message in said
     assert str(tmp_path / "task.zip") in said
+    assert "pullrank-import-" not in said, "where it was unpacked"
     assert not (tmp_path / "task.yml").exists()
+
+
+def test_all_faults_of_a_zip_are_told_at_once(tmp_path, capsys):
+    names = ("../a", "/etc/b", "C:\\c", "a\x07d", "first/task.yml", "second/task.yml", "e.py", "E.py")
+    said = refused(
+        capsys, tmp_path / "tasks", zipped(tmp_path / "t.zip", *((name, "") for name in names), (_link("f"), "a"))
+    )
+    faults = [line.partition("t.zip: ")[2] for line in said.splitlines()]
+    assert faults == [
+        "'../a' leads out of the zip",
+        "'/etc/b' leads out of the zip",
+        "'C:\\\\c' leads out of the zip",
+        "'a\\x07d' is no name for a file of a task",
+        "'E.py' stands twice",
+        "'f' is a link; put the file itself into the zip",
+        "2 tasks: 'first/task.yml', 'second/task.yml'; pack one, or unpack it and import one by one",
+    ]
+
+
+def test_all_faults_of_an_old_file_are_told_at_once(tmp_path, capsys):
+    (tmp_path / "old.py").write_text("def generate_input(size, *, seed):\n    return size\n")
+    missing, arguments, name = refused(capsys, tmp_path / "tasks", tmp_path / "old.py").splitlines()
+    assert "no ref_kernel, check_implementation; a task in one file" in missing
+    assert "generate_input asks for size, and one file names no cases" in arguments
+    assert "add --name NAME" in name
 
 
 def test_a_zip_that_lies_about_its_size_or_is_torn_is_refused(tmp_path, capsys):
@@ -415,6 +483,7 @@ MODULE = b"class Net(Module): pass\n"
     [
         (REFERENCE, {}, [], ""),
         (REFERENCE.replace(b"ref_kernel", b"other"), {}, [], "no ref_kernel"),
+        (REFERENCE.replace(b"tion = ", b"tion: T = "), {}, [], ""),
         (b"from base import *\n", {}, [], "no generate_input, ref_kernel, check_implementation"),
         (b"from base import generate_input, ref_kernel, check_implementation\n", {}, [], ""),
         (REFERENCE, {}, [b"def custom_kernel(data): pass\n"], ""),
@@ -433,6 +502,38 @@ def test_who_can_judge_is_told_by_the_text(reference, more, starters, why):
     said = why_script({"lang": "py", **more}, {"reference.py": reference}, starters)
     assert why in said
     assert bool(said) == bool(why)
+
+
+@pytest.mark.parametrize(
+    ("body", "made"),
+    [
+        ("kv: KV = KV(); return kv", "KV"),
+        ("kv, c = KV(), 1; return kv, c", "KV"),
+        ("kv, c = KV(), 1; return c", ""),
+        ("return [KV(i) for i in range(3)]", "KV"),
+        ("return tuple(KV(i) for i in range(3))", "KV"),
+        ("d = (x, KV()); return d", "KV"),
+        ("d = {}; d['kv'] = KV(); return d", "KV"),
+        ("d = []; d.append(KV()); e = d; return e, 1", "KV"),
+        ("return make()", "KV"),
+        ("kv, c = make(); return {'kv': kv}", "KV"),
+        ("return again()", ""),
+        ("return task.KV().to('cuda')", "KV"),
+        ("return x, nn.Linear(3, 3)", "nn.Linear"),
+        ("net = torch.nn.Linear(3, 3).half(); return net", "torch.nn.Linear"),
+        ("return Conv2d(3, 3)", "Conv2d"),
+        ("net = nn.Linear(3, 3); return net(x), net.weight, nn.Linear(3, 3)(x)", ""),
+        ("return nn.Parameter(x), nn.functional.relu(x)", ""),
+        ("return " + "x + " * 500 + "x", ""),
+    ],
+)
+@pytest.mark.parametrize("function", ["generate_input", "ref_kernel"])
+def test_objects_in_inputs_and_outputs_are_seen_in_the_text(function, body, made):
+    helpers = b"from torch.nn import Conv2d\ndef make(): return KV(), 1\ndef again(): return again()\n"
+    reference = helpers + REFERENCE.replace(f"def {function}".encode(), b"def left_out")
+    reference += f"def {function}(x=None):\n    {body}\n".encode()
+    said = why_script({"lang": "py"}, {"reference.py": reference, "task.py": b"class KV: pass\n"}, [])
+    assert said == (f"{function} makes a {made}, which cannot cross to another process" if made else "")
 
 
 def test_names_are_made_as_ours_are():

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from harness.gpu_nodes import find_gpus
 from harness.task import METHOD, Task, load_task, task_schema
 from scripts.cli import run
 from scripts.ledger.ledger import Ledger
@@ -167,6 +168,22 @@ def test_a_check_that_accepts_everything_fails_the_task_and_a_benchmark_too_shor
     assert "1 of 2 examples got the verdict of their folder" in said
 
 
+def test_a_reference_that_does_not_load_is_told_once(tree, capsys):
+    edit(tree / "tiny" / "reference.py", "import torch\n", "import torch\nimport no_such_package\n")
+    assert run(["task", "check", str(tree / "tiny"), "--sandbox", "none"]) == 1
+    said = capsys.readouterr().out
+    assert said.count("No module named 'no_such_package'") == 1
+    assert "1 fault, no warnings." in said
+
+
+@pytest.mark.skipif(bool(find_gpus()), reason="this machine has a GPU")
+def test_where_the_boards_gpu_is_not_here_it_is_said_that_nothing_was_tried(tree, capsys):
+    edit(tree / "tiny" / "task.yml", "gpus: [CPU]", "gpus: [H100]")
+    assert run(["task", "check", str(tree / "tiny"), "--sandbox", "none"]) == 3
+    said = capsys.readouterr().out
+    assert "warning  tiny: H100: its reference and what it lets through were not tried: torch" in said
+
+
 def test_a_task_whose_accepted_examples_are_all_skipped_has_a_fault_and_each_says_why(tree, capsys):
     path = tree / "tiny" / "examples" / "accepted" / "plain.py"
     path.write_text("#!PULLRANK needs no_such_package\n" + path.read_text())
@@ -209,7 +226,46 @@ def test_a_task_with_its_own_evaluator_names_that(tree, capsys):
     edit(folder / "task.yml", "gpus: [CPU]", f"{files}\nevaluator: script\nconfig: {{main: eval.py}}")
     assert run(["task", "eval-code", "tiny", "--tasks", str(tree), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert (facts["evaluator"], facts["code"]) == ("script", ["tasks/tiny: eval.py"])
+    assert facts["evaluator"] == "script"
+    assert "tasks/tiny/eval.py" in facts["code"] and "harness/script.py" in facts["code"]
+    assert "tasks/tiny/reference.py" not in facts["code"]
+
+
+def test_of_a_compiled_task_the_compiler_and_the_adapter_are_named(capsys):
+    assert run(["task", "eval-code", "axpy", "--tasks", str(TINY.parent), "--json"]) == 0
+    code = json.loads(capsys.readouterr().out)["code"]
+    assert {"harness/compile.py", "harness/referee.py", "tasks/axpy/adapter.py", "tasks/axpy/reference.py"} <= set(code)
+
+
+def test_a_file_that_tasks_share_is_named_where_it_lies(tree, capsys):
+    (tree / "tiny" / "reference.py").rename(tree / "shared.py")
+    files = "files: [{name: submission.py, source: '@SUBMISSION@'}, {name: task.py, source: task.py}"
+    edit(
+        tree / "tiny" / "task.yml",
+        "gpus: [CPU]",
+        f"gpus: [CPU]\n{files}, {{name: reference.py, source: ../shared.py}}]",
+    )
+    assert run(["task", "eval-code", "tiny", "--tasks", str(tree), "--json"]) == 0
+    code = json.loads(capsys.readouterr().out)["code"]
+    assert "tasks/shared.py" in code and "tasks/tiny/reference.py" not in code
+
+
+def test_where_a_board_is_judged_is_read_from_the_settings(tree, tmp_path, monkeypatch, capsys):
+    settings = tmp_path / "root" / ".github" / "pullrank.yml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("gpus:\n  CPU: {runs_on: ubuntu-24.04}\n  B200: {runs_on: {group: judges, labels: [b200]}}\n")
+    monkeypatch.setattr("scripts.tasks.eval_code.ROOT", settings.parent.parent)
+    edit(tree / "tiny" / "task.yml", "gpus: [CPU]", "gpus: [CPU, B200, H100]")
+    assert run(["task", "eval-code", "tiny", "--tasks", str(tree)]) == 0
+    said = capsys.readouterr().out
+    assert "CPU: a runner with the label ubuntu-24.04\n" in said
+    assert "B200: a runner of the group judges with the labels b200; the device must be B200\n" in said
+    assert "H100: no machine yet; .github/pullrank.yml names none of that name" in said
+    assert run(["task", "eval-code", "tiny", "--tasks", str(tree), "--json"]) == 0
+    boards = {one["gpu"]: one for one in json.loads(capsys.readouterr().out)["boards"]}
+    assert boards["B200"]["runs_on"] == {"group": "judges", "labels": ["b200"]}
+    assert boards["H100"]["runs_on"] is None
+    assert boards["CPU"]["edition"] == load_task(tree / "tiny").board("CPU").edition
 
 
 # Archive.
@@ -265,18 +321,6 @@ def test_a_purge_wants_the_name_typed(tree, capsys):
     assert (tree / "tiny" / "task.yml").exists()
     assert run(["task", "archive", "tiny", "--confirm", "tiny", "--tasks", str(tree)]) == 2
     assert "belong to --purge" in capsys.readouterr().err
-
-
-def test_a_purge_deletes_the_task_and_what_belongs_to_it_and_nothing_else(tree, capsys):
-    submissions, ledger = tree.parent / "submissions", tree.parent / "ledger"
-    kept = [tree / "small", submissions / "small", ledger / "judgements" / "small"]
-    gone = [tree / "tiny", submissions / "tiny", ledger / "judgements" / "tiny"]
-    for folder in (*kept, *gone):
-        folder.mkdir(parents=True, exist_ok=True)
-    purge = ["task", "archive", "tiny", "--purge", "--confirm", "tiny", "--tasks", str(tree)]
-    assert run([*purge, "--ledger", str(ledger)]) == 0
-    assert [folder.exists() for folder in (*kept, *gone)] == [True] * 3 + [False] * 3
-    assert capsys.readouterr().out.count("deleted") == 3
 
 
 def test_a_task_that_others_are_made_of_is_not_purged(tree, capsys):

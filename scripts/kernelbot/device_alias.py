@@ -1,7 +1,7 @@
 """Source code with one device in the place of another: to try a task without a GPU, "cuda" becomes "cpu".
 
-Only what names a device is rewritten: the strings "cuda" and "cuda:0", and calls of `.cuda()`.  What asks torch for a
-GPU in other ways stays, and is named.
+Only what names a device is rewritten: the strings "cuda", "cuda:0" and f"cuda:{rank}", and calls of `.cuda()`.  What
+asks torch for a GPU in other ways, or over several lines, stays, and is named.
 """
 
 from __future__ import annotations
@@ -13,6 +13,11 @@ from collections.abc import Iterator
 ALIASES = {"cuda=cpu": ("cuda", "cpu")}
 
 _CUDA = re.compile(r"cuda(:\d+)?")
+_UNFINISHED = re.compile(r"cuda:(%\w|\{\w*\})?")
+"""A device whose number is put in later."""
+
+_Edit = tuple[int, int, int, bytes]
+"""Line, and where in its bytes to put what."""
 
 
 def without_cuda(source: bytes) -> bytes:
@@ -28,10 +33,7 @@ def without_cuda(source: bytes) -> bytes:
 def cuda_lines(source: bytes) -> list[int]:
     """The lines that need a GPU: that name it as a device, or that ask torch for it."""
     tree = _parse(source)
-    if not tree:
-        return []
-    asked = {node.lineno for node in ast.walk(tree) if isinstance(node, ast.Attribute) and _is_torch_cuda(node)}
-    return sorted(asked | {line for line, _, _, _ in _edits(tree)})
+    return sorted({node.lineno for node, _ in _places(tree)}) if tree else []
 
 
 def _parse(source: bytes) -> ast.Module | None:
@@ -41,18 +43,50 @@ def _parse(source: bytes) -> ast.Module | None:
         return None
 
 
-def _edits(tree: ast.Module) -> Iterator[tuple[int, int, int, bytes]]:
-    """Line, and where in its bytes to put what."""
-    inside_texts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+def _edits(tree: ast.Module) -> list[_Edit]:
+    """What can be rewritten; of two that lie in each other, the outer one."""
+    found = [edit for _, edit in _places(tree) if edit]
+    return [edit for edit in found if not any(_lies_in(edit, other) for other in found)]
+
+
+def _lies_in(edit: _Edit, other: _Edit) -> bool:
+    (line, start, end, _), (other_line, other_start, other_end, _) = edit, other
+    return line == other_line and other_start <= start and end <= other_end and edit != other
+
+
+def _places(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, _Edit | None]]:
+    """Whatever asks for a GPU, and how to rewrite it, if there is a way."""
+    inside_texts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in _below(node)}
     for node in ast.walk(tree):
         match node:
-            case ast.Constant(value=str(value)) if _CUDA.fullmatch(value) and id(node) not in inside_texts:
-                if node.end_lineno == node.lineno:
-                    yield node.lineno, node.col_offset, node.end_col_offset or 0, b'"cpu"'
-            case ast.Call(func=ast.Attribute(attr="cuda") as method, args=[], keywords=[]):
-                end = method.end_col_offset or 0
-                yield method.end_lineno or 0, end - len("cuda"), end, b"cpu"
+            case ast.Constant(value=str(value)) if _CUDA.fullmatch(value):
+                yield node, None if id(node) in inside_texts else _edit(node, node.col_offset, b'"cpu"')
+            case ast.Constant(value=str(value)) if _UNFINISHED.fullmatch(value) and id(node) not in inside_texts:
+                yield node, None
+            case ast.JoinedStr(values=[ast.Constant(value="cuda:"), ast.FormattedValue()]):
+                yield node, _edit(node, node.col_offset, b'"cpu"')
+            case ast.Call(func=ast.Attribute(attr="cuda") as method):
+                name = (method.end_col_offset or 0) - len("cuda")
+                is_in_line = method.end_lineno == node.end_lineno
+                yield node, _edit(node, name, b"cpu()", line=node.end_lineno) if is_in_line else None
+            case ast.Attribute(attr="cuda", value=ast.Name(id="torch")):
+                yield node, None
+            case ast.Import(names=names) if any(alias.name.split(".")[:2] == ["torch", "cuda"] for alias in names):
+                yield node, None
+            case ast.ImportFrom(module=str(module), names=names) if _is_torch_cuda(module, names):
+                yield node, None
 
 
-def _is_torch_cuda(node: ast.Attribute) -> bool:
-    return node.attr == "cuda" and isinstance(node.value, ast.Name) and node.value.id == "torch"
+def _below(node: ast.AST) -> Iterator[ast.AST]:
+    return (part for child in ast.iter_child_nodes(node) for part in ast.walk(child))
+
+
+def _edit(node: ast.expr, start: int, text: bytes, *, line: int | None = None) -> _Edit | None:
+    """Put `text` in the place of all from `start` to the node's end, if that is one line."""
+    line = line or node.lineno
+    return (line, start, node.end_col_offset or 0, text) if line == node.end_lineno else None
+
+
+def _is_torch_cuda(module: str, names: list[ast.alias]) -> bool:
+    is_below = module.split(".")[:2] == ["torch", "cuda"]
+    return is_below or (module == "torch" and any(alias.name == "cuda" for alias in names))

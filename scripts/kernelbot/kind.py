@@ -1,23 +1,21 @@
 """Who can judge a task of KernelBot's: our referee, or only the program that it brings?  Told from its text.
 
 The referee makes inputs, knows answers and checks outputs, so it needs a reference.py with all three functions, inputs
-that can cross to another process, and a submission that is a `custom_kernel`.  Where one of them is missing, the
-task's own evaluator is the only one that knows what to do.
+and outputs that can cross to another process, and a submission that is a `custom_kernel`.  Where one of them is
+missing, the task's own evaluator is the only one that knows what to do.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from scripts.kernelbot.objects import class_returned
 
 FUNCTIONS = ("generate_input", "ref_kernel", "check_implementation")
 
-_PLAIN_BASES = {"TypedDict", "IntEnum", "StrEnum"}
-"""Classes whose values are dicts, numbers or text."""
-_MOVES = {"to", "cuda", "cpu", "eval", "half", "bfloat16", "float"}
-"""Methods that give back the same object, elsewhere."""
 _OWN_CLOCK = re.compile(rb"CUDAGraph|cuda\.graph\(|do_bench_cudagraph")
 """An evaluator that times replays of a graph, and not a call."""
 
@@ -34,13 +32,14 @@ def why_script(values: Mapping[str, Any], files: Mapping[str, bytes], starters: 
         return "its submissions are compiled by the task's own program (lang: cu)"
     if values.get("evaluator") == "script":
         return "its task.yml says so"
-    if values.get("multi_gpu") is True or any("world_size" in case for case in _cases(values)):
+    if spans_gpus(values):
         return "it runs on several GPUs"
     missing = [name for name in FUNCTIONS if name not in names_of(files.get("reference.py", b""))]
     if missing:
         return f"its reference.py has no {', '.join(missing)}"
-    if made := _class_in_inputs(files):
-        return f"generate_input makes a {made}, which cannot cross to another process"
+    for function in ("generate_input", "ref_kernel"):
+        if made := _class_returned(function, files):
+            return f"{function} makes a {made}, which cannot cross to another process"
     # A template with gaps to be filled in is no Python yet, and says nothing.
     made_by_starters = [names for source in starters if (names := names_of(source))]
     if made_by_starters and not any("custom_kernel" in names for names in made_by_starters):
@@ -48,6 +47,12 @@ def why_script(values: Mapping[str, Any], files: Mapping[str, bytes], starters: 
     if _OWN_CLOCK.search(_evaluator(values, files)):
         return "its evaluator times something else than one call"
     return ""
+
+
+def spans_gpus(values: Mapping[str, Any]) -> bool:
+    """Whether a task starts several ranks; a few say so in their cases alone."""
+    in_cases = any("world_size" in case for case in _cases(values))
+    return values.get("multi_gpu", in_cases) is True
 
 
 def names_of(source: bytes) -> set[str]:
@@ -70,54 +75,9 @@ def _cases(values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [*values.get("tests", ()), *values.get("benchmarks", ())]
 
 
-def _class_in_inputs(files: Mapping[str, bytes]) -> str | None:
-    """The first class of the task's own whose objects generate_input returns."""
-    sources = [source for name, source in files.items() if name.endswith(".py")]
-    own = {
-        node.name for source in sources for node in _classes(source) if not _PLAIN_BASES & set(_last_names(node.bases))
-    }
-    maker = next((node for node in _functions(files.get("reference.py", b"")) if node.name == "generate_input"), None)
-    if not maker:
-        return None
-    objects = {
-        target.id: made
-        for node in ast.walk(maker)
-        if isinstance(node, ast.Assign) and (made := _class_of(node.value)) in own
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    returned = [part for node in ast.walk(maker) if isinstance(node, ast.Return) for part in _parts(node.value)]
-    classes = (objects.get(part.id) if isinstance(part, ast.Name) else _class_of(part) for part in returned)
-    return next((made for made in classes if made in own), None)
-
-
-def _class_of(value: ast.expr) -> str:
-    """`KVCache` for `KVCache(shape).to("cuda")`, or whatever is called there."""
-    match value:
-        case ast.Call(func=ast.Attribute(value=inner, attr=attr)) if attr in _MOVES:
-            return _class_of(inner)
-        case ast.Call(func=ast.Name(id=name)):
-            return name
-    return ""
-
-
-def _parts(value: ast.expr | None) -> Iterator[ast.expr]:
-    match value:
-        case ast.Tuple(elts=items) | ast.List(elts=items) | ast.Dict(values=items):
-            for item in items:
-                yield from _parts(item)
-        case ast.expr():
-            yield value
-
-
-def _classes(source: bytes) -> list[ast.ClassDef]:
-    return [node for node in _parse(source).body if isinstance(node, ast.ClassDef)]
-
-
-def _last_names(bases: Iterable[ast.expr]) -> Iterator[str]:
-    for base in bases:
-        if isinstance(base, ast.Name | ast.Attribute):
-            yield base.id if isinstance(base, ast.Name) else base.attr
+def _class_returned(function: str, files: Mapping[str, bytes]) -> str:
+    modules = {name: _parse(source) for name, source in files.items() if name.endswith(".py")}
+    return class_returned(function, modules["reference.py"], list(modules.values()))
 
 
 def _evaluator(values: Mapping[str, Any], files: Mapping[str, bytes]) -> bytes:
@@ -143,6 +103,8 @@ def _names_made_by(node: ast.stmt) -> Iterator[str]:
             yield name
         case ast.Assign(targets=targets):
             yield from (target.id for target in targets if isinstance(target, ast.Name))
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
+            yield name
         case ast.Import(names=names) | ast.ImportFrom(names=names):
             yield from (alias.asname or alias.name for alias in names)
         case ast.If(body=body, orelse=orelse) | ast.Try(body=body, orelse=orelse):

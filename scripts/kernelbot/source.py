@@ -149,16 +149,14 @@ def _read_set(values: dict[str, Any], faults: Faults) -> _Set | None:
 
 def _problem(path: Path, problem: _Problem, deadline: str, place: str, *, is_second: bool) -> Found | Refusal:
     name, folder = task_name(problem.name), (path.parent / problem.directory).resolve()
-    reason = ""
+    reasons = ["its name stands twice in the set"] if is_second else []
     if not folder.is_relative_to(path.parent.resolve()):
-        reason = f"'{problem.directory}' leads out of {path.parent.resolve().name}/"
+        reasons.append(f"'{problem.directory}' leads out of {path.parent.resolve().name}/")
     elif not (folder / "task.yml").is_file():
         near = did_you_mean(problem.directory, _folders_below(path.parent.resolve()))
-        reason = f"no task.yml in '{problem.directory}'{near}"
-    elif is_second:
-        reason = "its name stands twice in the set"
-    if reason:
-        return Refusal(name=name, reason=f"{place}: {reason}")
+        reasons.append(f"no task.yml in '{problem.directory}'{near}")
+    if reasons:
+        return Refusal(name=name, reason="\n".join(f"{place}: {reason}" for reason in reasons))
     root = path.parent.resolve()
     return Found(name=name, folder=folder, root=root, gpus=problem.gpus, deadline=problem.deadline or deadline)
 
@@ -171,27 +169,19 @@ def _folders_below(root: Path) -> Iterator[str]:
 
 def _zip(path: Path, name: str | None, workshop: Path) -> Found:
     unpack(path, workshop)
-    found = sorted(file.parent for file in workshop.rglob("task.yml"))
-    if len(found) != 1:
-        places = ", ".join(f"{folder.relative_to(workshop)}/task.yml" for folder in found)
-        what = f"{len(found)} tasks: {places}; pack one, or unpack it and import one by one" if found else "no task.yml"
-        raise TaskError(f"{path}: {what}")
-    own = path.stem if found[0] == workshop else found[0].name
-    return Found(name=name or task_name(own), folder=found[0], root=workshop, shown=str(path))
+    (folder,) = (file.parent for file in workshop.rglob("task.yml") if file.is_file())  # no folder of that name
+    own = path.stem if folder == workshop else folder.name
+    return Found(name=name or task_name(own), folder=folder, root=workshop, shown=str(path))
 
 
 def _single_file(path: Path, name: str | None, workshop: Path) -> Found:
     """A reference without a task.yml: one test and one benchmark, each a call of generate_input without arguments."""
     source = path.read_bytes()
-    if missing := [function for function in FUNCTIONS if function not in names_of(source)]:
-        raise TaskError(f"{path}: no {', '.join(missing)}; a task in one file defines {', '.join(FUNCTIONS)}")
-    if required := [word for word in required_arguments(source, "generate_input") if word != "seed"]:
-        raise TaskError(
-            f"{path}: generate_input asks for {', '.join(required)}, and one file names no cases; "
-            "make a folder of it, with a task.yml that lists tests and benchmarks"
-        )
+    faults = list(_faults_of_single_file(source))
     if not name:
-        raise TaskError(f"{path}: one file does not say what the task is called; add --name NAME")
+        faults.append("one file does not say what the task is called; add --name NAME")
+    if faults or not name:
+        raise TaskError("\n".join(f"{path}: {fault}" for fault in faults))
     folder = workshop / "task"
     folder.mkdir()
     (folder / "task.yml").write_bytes(_OLD_TASK_YML)
@@ -199,3 +189,13 @@ def _single_file(path: Path, name: str | None, workshop: Path) -> Found:
     beside = path.parent / "task.py"
     (folder / "task.py").write_bytes(beside.read_bytes() if beside.is_file() else _OLD_TASK)
     return Found(name=name, folder=folder, root=workshop, shown=str(path))
+
+
+def _faults_of_single_file(source: bytes) -> Iterator[str]:
+    if missing := [function for function in FUNCTIONS if function not in names_of(source)]:
+        yield f"no {', '.join(missing)}; a task in one file defines {', '.join(FUNCTIONS)}"
+    if required := [word for word in required_arguments(source, "generate_input") if word != "seed"]:
+        yield (
+            f"generate_input asks for {', '.join(required)}, and one file names no cases; "
+            "make a folder of it, with a task.yml that lists tests and benchmarks"
+        )

@@ -24,7 +24,7 @@ from harness.faults import display
 from harness.task_values import SUBMISSION
 from scripts.kernelbot.device_alias import cuda_lines, without_cuda
 from scripts.kernelbot.files import Found, Parts, read_parts
-from scripts.kernelbot.kind import why_script
+from scripts.kernelbot.kind import spans_gpus, why_script
 from scripts.tasks.writing import SCHEMA_LINE
 
 _ORDER = ("title", "description", "lang", "gpus", "deadline", "files", "evaluator", "config", "templates")
@@ -124,7 +124,11 @@ def _for_this_task(source: bytes, name: str) -> bytes:
 
 def _left_on_cuda(files: Mapping[str, bytes]) -> list[str]:
     found = {name: cuda_lines(text) for name, text in files.items() if name.endswith(".py")}
-    return [f"{name}:{lines[0]} still asks torch for a GPU, and may fail" for name, lines in found.items() if lines]
+    return [
+        f"{name}:{','.join(map(str, lines))} still asks torch for a GPU, and may fail"
+        for name, lines in found.items()
+        if lines
+    ]
 
 
 def _task_yml(found: Found, parts: Parts, files: list[str], gpus: tuple[str, ...], why: str, alias: bool) -> str:
@@ -138,6 +142,7 @@ def _task_yml(found: Found, parts: Parts, files: list[str], gpus: tuple[str, ...
         "evaluator": "script" if why else None,
         "config": parts.keys.get("config") if why else None,
         "templates": parts.templates,
+        "multi_gpu": own.get("multi_gpu", spans_gpus(own) or None),
         # Said aloud: without the key it meant `last` there, and means `geom` here.
         "ranking_by": own.get("ranking_by", "last"),
         "device_alias": {"cuda": "cpu"} if alias else None,

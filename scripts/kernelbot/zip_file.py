@@ -1,11 +1,12 @@
 """A zip that somebody sent, unpacked: every member is looked at before the first byte is written.
 
-Refused are names that lead out of the folder, links, members that are encrypted or stand twice, and more than a
-task needs.  What a member claims to weigh is not believed: its bytes are counted as they come.
+Refused are names that lead out of the folder, links, members that are encrypted or stand twice, more than a task
+needs, and more tasks than one.  What a member claims to weigh is not believed: its bytes are counted as they come.
 """
 
 from __future__ import annotations
 
+import lzma
 import stat
 import zipfile
 import zlib
@@ -37,8 +38,10 @@ def unpack(path: Path, into: Path) -> None:
             left = MAX_BYTES
             for info in members:
                 left -= _write(archive, info, into / info.filename, left)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, EOFError, ValueError) as error:
         raise TaskError(f"{path}: not a zip that can be read: {error}") from None
+    except OSError as error:  # without the name, which lies in a folder that nobody knows
+        raise TaskError(f"{path}: cannot be unpacked: {error.strerror or error}") from None
     except _TooLarge:
         raise TaskError(f"{path}: more than {MAX_BYTES // 2**20} MiB when unpacked; a task is source code") from None
 
@@ -56,23 +59,36 @@ def _faults(members: list[zipfile.ZipInfo]) -> Iterator[str]:
         yield f"{len(members)} files; at most {MAX_MEMBERS}"
         return
     seen: set[str] = set()
+    folders = {_same(parent) for info in members for parent in PurePosixPath(info.filename).parents}
     for info in members:
-        if fault := _fault_of(info, seen):
+        if fault := _fault_of(info, seen, folders):
             yield f"{info.filename[:200]!r} {fault}"
-        seen.add(info.filename.casefold())
+        seen.add(_same(info.filename))
+    tasks = sorted({info.filename[:200] for info in members if PurePosixPath(info.filename).name == "task.yml"})
+    if len(tasks) > 1:
+        yield f"{len(tasks)} tasks: {', '.join(map(repr, tasks[:20]))}; pack one, or unpack it and import one by one"
+    elif not tasks:
+        yield "no task.yml"
 
 
-def _fault_of(info: zipfile.ZipInfo, seen: set[str]) -> str:
+def _fault_of(info: zipfile.ZipInfo, seen: set[str], folders: set[str]) -> str:
     name = PurePosixPath(info.filename)
-    if name.is_absolute() or ".." in name.parts or "\\" in info.filename or ":" in name.parts[0]:
+    if name.is_absolute() or ".." in name.parts or "\\" in info.filename or ":" in info.filename.partition("/")[0]:
         return "leads out of the zip"
     if stat.S_ISLNK(info.external_attr >> 16):
         return "is a link; put the file itself into the zip"
-    if not info.filename.isprintable() or len(info.filename) > 200 or len(name.parts) > 10:
+    if not info.filename.isprintable() or len(info.filename.encode()) > 200 or not 1 <= len(name.parts) <= 10:
         return "is no name for a file of a task"
     if info.flag_bits & 0x1:
         return "is encrypted"
-    return "stands twice" if info.filename.casefold() in seen else ""
+    if _same(info.filename) in folders:
+        return "is a file and a folder at once"
+    return "stands twice" if _same(info.filename) in seen else ""
+
+
+def _same(name: str | PurePosixPath) -> str:
+    """The same for two names that are one file somewhere."""
+    return str(PurePosixPath(name)).casefold()
 
 
 def _write(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, most: int) -> int:

@@ -1,12 +1,11 @@
 """`pullrank task archive`: the end of a task's boards.  Closed, they stay to be looked at; purged, they are gone.
 
 archive           `deadline:` in task.yml becomes now: nothing is ranked any more, testing still works
-archive --purge   the folders of task and submissions, and of judgements where a ledger is named, are deleted
+archive --purge   the folders of task and submissions are deleted, and the ledger's facts of it: see `purge`
 """
 
 from __future__ import annotations
 
-import shutil
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,9 +15,10 @@ import yaml
 
 from harness.errors import TaskError
 from harness.faults import display
-from harness.task import Task, load_task, load_tasks
+from harness.task import Task, load_task
 from scripts.completion import task_names
-from scripts.repository import require_ledger, require_task
+from scripts.repository import require_task
+from scripts.tasks.purge import purge_task
 from scripts.tasks.show import in_tasks
 
 _BEFORE_CASES = ("gpus", "lang", "title")
@@ -29,19 +29,24 @@ _BEFORE_CASES = ("gpus", "lang", "title")
 @click.argument("name", shell_complete=task_names)
 @click.option("--purge", is_flag=True, help="Delete the task and its submissions, for good. Asks for the task's name.")
 @click.option("--confirm", metavar="NAME", help="The name, typed here, for --purge where nobody can be asked.")
-@click.option("--ledger", type=click.Path(path_type=Path), help="With --purge: delete its judgements in this folder.")
+@click.option(
+    "--ledger", type=click.Path(path_type=Path), help="With --purge: a folder. Default: the branch on GitHub."
+)
+@click.option("--repo", metavar="OWNER/NAME", help="With --purge: the repository, if not the one of this clone.")
 @in_tasks
-def archive(name: str, purge: bool, confirm: str | None, ledger: Path | None, folder: Path) -> None:
+def archive(name: str, purge: bool, confirm: str | None, ledger: Path | None, repo: str | None, folder: Path) -> None:
     """Close a task's boards now, and keep their history.
+
+    --purge deletes the task, its submissions and the ledger's facts of it, and is for the repository's owner alone.
 
     Example: pullrank task archive vectoradd
     """
     task = require_task(name, folder)
     if purge:
-        _purge(task, _typed(task, confirm), require_ledger(ledger).path if ledger else None)
+        purge_task(task, _typed(task, confirm), ledger, repo)
         return
-    if ledger or confirm:
-        raise TaskError("--ledger and --confirm belong to --purge; a closed board keeps its judgements")
+    if ledger or repo or confirm:
+        raise TaskError("--ledger, --repo and --confirm belong to --purge; a closed board keeps its judgements")
     now = datetime.now(UTC).replace(microsecond=0)
     if task.deadline and task.deadline <= now:
         click.echo(f"{task.name} is closed since {task.deadline:%Y-%m-%d %H:%M} UTC; nothing was changed.")
@@ -93,32 +98,5 @@ def _spans(text: str) -> dict[str, tuple[int, int]]:
 
 def _typed(task: Task, confirm: str | None) -> str:
     if confirm is None and sys.stdin.isatty():
-        confirm = click.prompt(f"This deletes {task.name} and all submissions to it. Type its name")
+        confirm = click.prompt(f"This deletes {task.name}, all submissions to it and all its results. Type its name")
     return confirm or ""
-
-
-def _purge(task: Task, typed: str, ledger: Path | None) -> None:
-    if typed != task.name:
-        raise TaskError(f"nothing was deleted: --purge wants the task's name typed; add --confirm {task.name}")
-    _require_unshared(task)
-    places = [task.folder, task.folder.parent.parent / "submissions" / task.name]
-    places += [ledger / "judgements" / task.name] if ledger else []
-    for place in places:
-        if place.is_dir():
-            shutil.rmtree(place)
-            click.echo(f"deleted {display(place)}/")
-
-
-def _require_unshared(task: Task) -> None:
-    """Raises TaskError: another task is made of files of this one."""
-    for other in load_tasks(task.folder.parent):
-        paths = _named_files(other)
-        if other.name != task.name and any(path.is_relative_to(task.folder) for path in paths):
-            raise TaskError(f"nothing was deleted: {other.name} is made of files of {task.name}; copy them there first")
-
-
-def _named_files(task: Task) -> list[Path]:
-    """Where the sources of a task's `files` and its templates lie."""
-    values = yaml.safe_load((task.folder / "task.yml").read_bytes())
-    sources = [entry["source"] for entry in values.get("files", ()) if entry["source"] != "@SUBMISSION@"]
-    return [*((task.folder / source).resolve() for source in sources), *task.templates.values()]

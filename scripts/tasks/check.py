@@ -1,7 +1,8 @@
 """`pullrank task check`: is a task fit to be competed on?  All that is wrong with it, before anybody loses to it.
 
     files       load_task                 all faults with their lines; nothing is run. `--static` ends here
-    reference   harness.probes            wrong answers that its check must refuse; cases that must fit the board
+    reference   harness.probes            wrong answers that its check must refuse; cases that must fit the board; by
+                                          the board's device. Of one that does not load, no example is judged
     examples    harness.rehearsal         each must get the verdict that its folder is named after; one that needs a
                                           package or a program which is not here is skipped, and said to be
     times       of accepted examples      a benchmark that is too short ranks nothing but the judge's own noise
@@ -13,15 +14,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.text import Text
 
-from harness.errors import TaskError
+from harness.errors import JudgeError, TaskError
 from harness.formula import evaluate
 from harness.judgement import Judgement
 from harness.task import Board, Evaluator, Example, Task, load_task
@@ -31,6 +33,9 @@ from scripts.repository import choose_board, require_task
 from scripts.tasks.show import as_json_too
 from scripts.terminal import Display, cell, console, table, verdict_text
 from scripts.text import format_us
+
+if TYPE_CHECKING:
+    from harness.probes import Finding
 
 TOO_SHORT = 1 / 20
 """A benchmark whose bound is more than this share of its time tells small differences from nothing."""
@@ -152,8 +157,8 @@ def check_tasks(tasks: Sequence[Task], gpu: str | None, sandbox: str) -> Report:
     with Display(console(stderr=True), guesses_s) as display:
         for board in boards:
             remarks += _too_much_work(board.task)
-            remarks += _probe(board, display)
-            judged = list(_judge_examples(board, sandbox, display))
+            probe = partial(_probe, board, display, remarks)
+            judged = list(_judge_examples(board, sandbox, display, probe))
             # The anchor comes last; in the report it stands where it lies.
             places = [place_of(board.task, example) for example in board.task.examples]
             outcomes += sorted((outcome for outcome, _ in judged), key=lambda one: places.index(one.example))
@@ -176,28 +181,44 @@ def _too_much_work(task: Task) -> Iterator[Remark]:
                 yield Remark(task=task.name, where=f"{board.gpu}, {case.name}", message=message)
 
 
-def _probe(board: Board, display: Display) -> list[Remark]:
-    """What the task's own check says to wrong answers."""
-    display.begin(f"{board.task.name}: reference")
+def _probe(board: Board, display: Display, remarks: list[Remark]) -> bool:
+    """Add what the task's own check says to wrong answers; say whether anybody can be judged by it."""
     task = board.task
+    display.begin(f"{task.name}: reference")
     if task.evaluator is not Evaluator.REFEREE:
-        return []
-    if board.gpu != "CPU":
-        return [
-            Remark(task=task.name, where=board.gpu, message="its check was not probed: that is done on a CPU board")
-        ]
+        return True
+    try:
+        found = _flaws(board, display)
+    except JudgeError as error:
+        message = f"its reference and what it lets through were not tried: {error}"
+        remarks.append(Remark(task=task.name, where=board.gpu, message=message))
+        return True
+    remarks += (Remark(task=task.name, where=one.where, message=one.message, is_fault=one.is_fault) for one in found)
+    return not any(one.is_fatal for one in found)
+
+
+def _flaws(board: Board, display: Display) -> list[Finding]:
+    """What is wrong with a board's reference, by its own device.  Raises JudgeError if that is not here."""
+    from harness.devices.device import device_of
     from harness.probes import find_flaws
 
-    return [Remark(task=task.name, **asdict(finding)) for finding in find_flaws(board, display.say)]
+    device = device_of(board.gpu)
+    if not device.is_gpu:
+        return find_flaws(board, display.say)
+    with device.side.prepared():
+        return find_flaws(board, display.say, device=device.name)
 
 
-def _judge_examples(board: Board, sandbox: str, display: Display) -> Iterator[tuple[Outcome, Judgement | None]]:
+def _judge_examples(
+    board: Board, sandbox: str, display: Display, probe: Callable[[], bool]
+) -> Iterator[tuple[Outcome, Judgement | None]]:
+    """Judge all examples; the reference is probed while the walls go up."""
     from harness.rehearsal import rehearse
 
     def begin(example: Example) -> None:
         display.begin(f"{board.task.name}/{place_of(board.task, example)}")
 
-    for one in rehearse(board, sandbox=sandbox, on_begin=begin, on_progress=display.show):
+    for one in rehearse(board, sandbox=sandbox, meanwhile=probe, on_begin=begin, on_progress=display.show):
         outcome = Outcome(
             task=board.task.name,
             example=place_of(board.task, one.example),

@@ -19,6 +19,7 @@ from harness.task import Task
 from scripts.completion import task_names
 from scripts.repository import ROOT, require_task
 from scripts.tasks.show import files_of, in_tasks, template_of
+from scripts.terminal import say
 
 
 @click.command("init")
@@ -34,7 +35,7 @@ def init(name: str, language: str | None, out: Path | None, folder: Path) -> Non
     task = require_task(name, folder)
     made = make_folder(task, out or Path(task.name), language)
     file = made / task.submission_name
-    click.echo(f"{made}/ is ready. Edit {file}, then: pullrank test {file}")
+    say(f"{made}/ is ready. Edit {file}, then `pullrank test {file}`, and `pullrank submit {file}` to be ranked")
 
 
 def make_folder(task: Task, out: Path, language: str | None) -> Path:

@@ -1,7 +1,7 @@
-"""`pullrank task show / template / files / eval-code`: what there is to see of a task before, and while, one competes.
+"""`pullrank task show / template / files`: what there is to see of a task before, and while, one competes.
 
 show        statement, boards, cases, limits           template     the file to start from
-files       every file of it, or the text of one       eval-code    what judges it, and at which edition
+files       every file of it, or the text of one
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ from typing import Any
 import click
 from rich.markdown import Markdown
 
-from harness import __version__
 from harness.errors import TaskError, did_you_mean
-from harness.provenance import harness_digest
-from harness.task import METHOD, Board, Case, Evaluator, Task
+from harness.task import Board, Case, Task
 from scripts.completion import task_names
 from scripts.repository import TASKS, require_task
 from scripts.terminal import cell, console, table
@@ -27,16 +25,6 @@ in_tasks = click.option(
     "--tasks", "folder", type=click.Path(path_type=Path), default=TASKS, help="Folder of the tasks. Default: tasks/."
 )
 as_json_too = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-_REFEREE = (
-    "harness/judge.py",
-    "harness/game.py",
-    "harness/referee.py",
-    "harness/reference.py",
-    "harness/checker.py",
-    "harness/clock.py",
-)
-"""Where to read how it is judged, from the outside in."""
 
 
 @click.command()
@@ -141,37 +129,6 @@ def _place(task: Task, path: Path) -> str:
 
 def _file_facts(where: str, role: str, text: bytes) -> dict[str, Any]:
     return {"file": where, "role": role, "bytes": len(text), "lines": text.count(b"\n")}
-
-
-@click.command("eval-code")
-@click.argument("name", shell_complete=task_names)
-@in_tasks
-@as_json_too
-def eval_code(name: str, folder: Path, as_json: bool) -> None:
-    """Say where and by what a task is judged, and at which edition.
-
-    Example: pullrank task eval-code vectoradd
-    """
-    task = require_task(name, folder)
-    programs = programs_of(task)
-    if as_json:
-        editions = {board.gpu: board.edition for board in task.boards}
-        facts = {"task": task.name, "evaluator": task.evaluator, "code": programs, "editions": editions}
-        click.echo(json.dumps(facts | {"method": METHOD, "harness": harness_digest()}, indent=1))
-        return
-    who = "PullRank's referee" if task.evaluator is Evaluator.REFEREE else "the task's own program, inside the walls"
-    click.echo(f"{task.name} is judged by {who}: harness {__version__} ({harness_digest()[:12]}), method {METHOD}.")
-    click.echo(f"Code: {', '.join(programs)}.")
-    for board in task.boards:
-        click.echo(f"{board.gpu}: edition {board.edition}")
-
-
-def programs_of(task: Task) -> list[str]:
-    """The files that decide: ours from the outside in, or the task's own."""
-    config = task.config
-    if task.evaluator is Evaluator.REFEREE or not config:
-        return [*_REFEREE, f"tasks/{task.name}/reference.py"]
-    return [f"tasks/{task.name}: {name}" for name in (config.sources or (config.main,)) if name]
 
 
 def closing(task: Task) -> str:

@@ -1,6 +1,7 @@
 """`pullrank tasks` and `pullrank task …`: what organisers and participants do with tasks; each command has its module.
 
-show  template  files  eval-code     show         look
+show  template  files                show         look
+eval-code                            eval_code    where and by what it is judged
 check                                check        is it fit to be competed on?
 new                                  new          from nothing
 import                               importing    from KernelBot's layout
@@ -14,7 +15,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -25,9 +28,10 @@ from scripts.kernelbot.importing import import_
 from scripts.tasks.archive import archive
 from scripts.tasks.check import check
 from scripts.tasks.diff import diff
+from scripts.tasks.eval_code import eval_code
 from scripts.tasks.new import new
-from scripts.tasks.show import as_json_too, closing, eval_code, files, in_tasks, show, summary, template, until
-from scripts.terminal import cell, console, table
+from scripts.tasks.show import as_json_too, closing, files, in_tasks, show, summary, template, until
+from scripts.terminal import cell, console, say, table
 
 
 @click.command()
@@ -47,7 +51,7 @@ def tasks(folder: Path, site: str | None, as_json: bool) -> None:
         click.echo(json.dumps([summary(task) for task in found], indent=1))
         return
     _print([(task.name, task.title, ", ".join(task.gpus), closing(task)) for task in found])
-    click.echo("Next: pullrank task show TASK, or pullrank init TASK for a folder to work in")
+    say("Next: `pullrank task show TASK`, or `pullrank init TASK` for a folder to work in")
 
 
 def _print(rows: Iterable[tuple[str, str, str, str]]) -> None:
@@ -66,13 +70,21 @@ def _published(boards: Sequence[BoardName], *, as_json: bool) -> None:
     firsts = {board.task: board for board in reversed(boards)}
     found = [(firsts[name], names) for name, names in gpus.items()]
     if as_json:
-        tasks = [
-            {"name": one.task, "title": one.title, "gpus": names, "deadline": one.deadline and one.deadline.isoformat()}
-            for one, names in found
-        ]
-        click.echo(json.dumps(tasks, indent=1))
+        click.echo(json.dumps([_published_facts(*one) for one in found], indent=1))
     else:
         _print((one.task, one.title, ", ".join(names), until(one.deadline)) for one, names in found)
+
+
+def _published_facts(board: BoardName, gpus: Sequence[str]) -> dict[str, Any]:
+    """A task as `summary` tells one of a clone."""
+    return {
+        "name": board.task,
+        "title": board.title,
+        "lang": board.lang,
+        "gpus": gpus,
+        "deadline": board.deadline and board.deadline.isoformat(),
+        "open": board.is_open(datetime.now(UTC)),
+    }
 
 
 @click.group()

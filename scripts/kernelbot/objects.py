@@ -1,0 +1,146 @@
+"""Does a function return an object of a class, which no other process could be given?  Told from its text.
+
+    kv: KV = KV()          kv, count = KV(), 1          d["kv"] = KV()          names that hold one
+    return kv, x           return [KV(i) for i in n]    return make_kv()        what is returned
+
+Only what is made in plain sight is seen: by a class of the task's own, or by one of torch.nn.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+_PLAIN_BASES = {"TypedDict", "IntEnum", "StrEnum"}
+"""Classes whose values are dicts, numbers or text."""
+_MOVES = {"to", "cuda", "cpu", "eval", "train", "half", "bfloat16", "float", "double", "requires_grad_"}
+"""Methods that give back the same object, elsewhere."""
+_PUTS = {"append", "extend", "insert", "update", "setdefault"}
+"""Methods that put their arguments into what they are called of."""
+_CONTAINERS = {"tuple", "list", "dict"}
+
+
+def class_returned(function: str, home: ast.Module, modules: Sequence[ast.Module]) -> str:
+    """The first class whose object a function of the module `home` returns; "" if there is none.
+
+    Args:
+        modules: all of the task's, in which its classes and its helpers are.
+    """
+    found = next((node for node in home.body if isinstance(node, ast.FunctionDef) and node.name == function), None)
+    try:
+        return _Reader(modules).returned(found) if found else ""
+    except RecursionError:
+        return ""  # nested as nobody writes it
+
+
+class _Reader:
+    def __init__(self, modules: Sequence[ast.Module]) -> None:
+        nodes = [node for module in modules for node in module.body]
+        self.classes = {name for node in nodes for name in _classes_of(node)}
+        self.functions = {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
+        self._open: set[str] = set()
+        """Functions that are being read: one that calls itself says nothing more."""
+
+    def returned(self, function: ast.FunctionDef) -> str:
+        if function.name in self._open:
+            return ""
+        self._open.add(function.name)
+        values = [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value]
+        names = self._names_in(function)
+        made = self._first(values, names)
+        self._open.remove(function.name)
+        return made
+
+    def _names_in(self, function: ast.FunctionDef) -> dict[str, str]:
+        """What holds an object, by itself or among others, and of which class."""
+        bindings = [binding for node in ast.walk(function) for binding in _bindings(node)]
+        names: dict[str, str] = {}
+        # A name may hold what another one holds: until there is no more to be learnt.
+        while new := {
+            name: made for name, value in bindings if name not in names and (made := self._made_by(value, names))
+        }:
+            names |= new
+        return names
+
+    def _first(self, values: Sequence[ast.expr], names: dict[str, str]) -> str:
+        return next((made for value in values if (made := self._made_by(value, names))), "")
+
+    def _made_by(self, value: ast.expr, names: dict[str, str]) -> str:
+        """`KVCache` for `KVCache(shape).to("cuda")`, and for whatever holds it."""
+        match value:
+            case ast.Name(id=name):
+                return names.get(name, "")
+            case ast.Call(func=ast.Attribute(value=inner, attr=attr)) if attr in _MOVES:
+                return self._made_by(inner, names)
+            case ast.Call(func=ast.Attribute(value=module, attr=attr) as made) if _is_torch_nn(module):
+                return ast.unparse(made) if attr[:1].isupper() and attr != "Parameter" else ""
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(value=ast.Name(), attr=name)) if name in self.classes:
+                return name
+            case ast.Call(func=ast.Name(id=name)) if name in self.functions:
+                return self.returned(self.functions[name])
+        return self._first(_parts(value), names)
+
+
+def _classes_of(node: ast.stmt) -> Iterator[str]:
+    """Those that a statement defines, or takes from torch.nn."""
+    match node:
+        case ast.ClassDef(name=name, bases=bases) if not _PLAIN_BASES & {_last_name(base) for base in bases}:
+            yield name
+        case ast.ImportFrom(module="torch.nn", names=names):
+            yield from (alias.asname or alias.name for alias in names if alias.name[:1].isupper())
+
+
+def _last_name(base: ast.expr) -> str:
+    return base.id if isinstance(base, ast.Name) else base.attr if isinstance(base, ast.Attribute) else ""
+
+
+def _is_torch_nn(module: ast.expr) -> bool:
+    return ast.unparse(module) in ("nn", "torch.nn") if isinstance(module, ast.Name | ast.Attribute) else False
+
+
+def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """Names, and what is put into them."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                yield from _paired(target, value)
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            yield from _paired(target, value)
+        case ast.AugAssign(target=target, value=value) | ast.NamedExpr(target=target, value=value):
+            yield from _paired(target, value)
+        case ast.For(target=target, iter=value) | ast.comprehension(target=target, iter=value):
+            yield from _paired(target, value)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr), args=values) if attr in _PUTS:
+            yield from ((name, value) for value in values)
+
+
+def _paired(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    match target, value:
+        case ast.Name(id=name) | ast.Subscript(value=ast.Name(id=name)), _:
+            yield name, value
+        case ast.Tuple(elts=targets) | ast.List(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
+            for one, other in zip(targets, values, strict=True):
+                yield from _paired(one, other)
+        case ast.Tuple(elts=targets) | ast.List(elts=targets), _:
+            for one in targets:
+                yield from _paired(one, value)
+        case ast.Starred(value=inner), _:
+            yield from _paired(inner, value)
+
+
+def _parts(value: ast.expr) -> list[ast.expr]:
+    """What a value is put together from."""
+    match value:
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return parts
+        case ast.Dict(values=parts):
+            return parts
+        case ast.ListComp(elt=part) | ast.GeneratorExp(elt=part) | ast.DictComp(value=part):
+            return [part]
+        case ast.Starred(value=part) | ast.NamedExpr(value=part):
+            return [part]
+        case ast.IfExp(body=one, orelse=other) | ast.BinOp(left=one, right=other):
+            return [one, other]
+        case ast.Call(func=ast.Name(id=name), args=parts, keywords=more) if name in _CONTAINERS:
+            return [*parts, *(keyword.value for keyword in more)]
+    return []

@@ -1,0 +1,107 @@
+"""`pullrank task archive --purge`: a task, its submissions and the ledger's facts of it are deleted.
+
+name typed? ─▶ no other task is made of it? ─▶ the repository's owner? ─▶ one commit on the branch ─▶ the folders here
+
+Of the ledger go the task's judgements, its requests with their endings and costs, and the decisions about those
+judgements.
+Accounts stay, and so does what Discord was told: else it could be told again.  The branch's history keeps all of it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+import yaml
+
+from harness.errors import TaskError
+from harness.faults import display
+from harness.task import Task, load_tasks
+from scripts.github.access import AccessError, connect, require_repository, require_token, server_url
+from scripts.ledger.ledger import Ledger
+from scripts.ledger.names import either, these, under
+from scripts.repository import require_ledger
+
+_RIGHTS = "for this repository only, with Contents: read and write"
+
+
+def purge_task(task: Task, typed: str, folder: Path | None, repo: str | None) -> None:
+    """Delete all of a task, first in the ledger: in a folder, or on GitHub's branch.
+
+    Raises:
+        TaskError: its name was not typed, or another task is made of its files.
+        AccessError: the token is not the owner's.
+        LedgerError: the branch could not be changed.
+    """
+    if typed != task.name:
+        raise TaskError(f"nothing was deleted: --purge wants the task's name typed; add --confirm {task.name}")
+    _require_unshared(task)
+    if folder:
+        ledger = require_ledger(folder)
+        _delete(ledger.path / place for place in facts_of(task.name, ledger))
+    else:
+        _purge_branch(task.name, repo)
+    _delete((task.folder, task.folder.parent.parent / "submissions" / task.name))
+    click.echo("Commit this and push it at once: until it is on the default branch, the task is judged as before.")
+
+
+def facts_of(task: str, ledger: Ledger) -> set[Path]:
+    """What a ledger holds of a task, by path in it: the folder of its judgements, and files."""
+    checksums = {judgement.checksum for judgement in ledger.judgements(task).judgements}
+    requests = [one.request for one in ledger.requests() if one.request.task == task]
+    decisions = {decision.place for decision in ledger.moderations() if decision.judgement in checksums}
+    asked = {place for request in requests for place in (request.place, request.place_of_ending, request.place_of_cost)}
+    return {Path("judgements", task)} | asked | decisions
+
+
+def _purge_branch(task: str, repo: str | None) -> None:
+    from scripts.ledger.branch import LedgerBranch
+
+    token, repository = require_token(_RIGHTS), require_repository(repo)
+    _require_owner(repository, token)
+    judgements = under(f"judgements/{task}")
+    wanted = either(judgements, under("requests", "moderation"))
+    with LedgerBranch(f"{server_url()}/{repository}.git", token=token, wanted=wanted) as branch:
+        gone = either(judgements, these(facts_of(task, branch.ledger)))
+        count = branch.remove(gone, f"Purge {task}")
+    click.echo(f"deleted {count} files of {task} from the branch `ledger`; its history keeps them")
+
+
+def _require_owner(repository: str, token: str) -> None:
+    """Raises AccessError: whoever the token is of does not administer the repository."""
+    from scripts.github.admin import Admin
+
+    with connect(repository, token) as github:
+        if not Admin(github).is_admin:
+            login = github.whoami().login
+            raise AccessError(
+                f"nothing was deleted: only the owner of {repository} purges, and this is a token of {login}, who does "
+                f"not administer it. `pullrank task archive` without --purge closes a task"
+            )
+
+
+def _delete(places: Iterable[Path]) -> None:
+    for place in sorted(places):
+        if place.is_dir():
+            shutil.rmtree(place)
+            click.echo(f"deleted {display(place)}/")
+        elif place.is_file():
+            place.unlink()
+            click.echo(f"deleted {display(place)}")
+
+
+def _require_unshared(task: Task) -> None:
+    """Raises TaskError: another task is made of files of this one."""
+    for other in load_tasks(task.folder.parent):
+        paths = _named_files(other)
+        if other.name != task.name and any(path.is_relative_to(task.folder) for path in paths):
+            raise TaskError(f"nothing was deleted: {other.name} is made of files of {task.name}; copy them there first")
+
+
+def _named_files(task: Task) -> list[Path]:
+    """Where the sources of a task's `files` and its templates lie."""
+    values = yaml.safe_load((task.folder / "task.yml").read_bytes())
+    sources = [entry["source"] for entry in values.get("files", ()) if entry["source"] != "@SUBMISSION@"]
+    return [*((task.folder / source).resolve() for source in sources), *task.templates.values()]

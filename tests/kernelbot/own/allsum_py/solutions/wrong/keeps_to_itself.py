@@ -1,0 +1,2 @@
+def all_sum(part, rank, world_size):
+    return part * world_size
