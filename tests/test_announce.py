@@ -1,6 +1,8 @@
 """Announcements, on a real ledger branch and a Discord on loopback: what is told, once each, whatever fails."""
 
+import itertools
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -18,9 +20,13 @@ from harness.task import Board, load_task
 from scripts.announce import announce, plan
 from scripts.announce.announce import Doors
 from scripts.announce.embeds import Look
+from scripts.announce.gather import gather
+from scripts.announce.milestones import notices_of
+from scripts.announce.news import Kind
+from scripts.announce.plan import due
 from scripts.announce.webhook import Webhook
 from scripts.ledger import branch as ledger_branch
-from scripts.ledger.announced import Told
+from scripts.ledger.announced import Seen, Told
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import LedgerError
 from scripts.ledger.moderation import Action, Moderated, Moderation
@@ -76,7 +82,7 @@ class Cup:
         with LedgerBranch(self.url) as branch:
             branch.ledger.append_moderation(
                 Moderation(
-                    id=f"{action}-{checksum[:8]}",
+                    id=f"{action}-{checksum[:8]}-{at:%H%M}",
                     action=action,
                     judgement=checksum,
                     reason="Looks cached.",
@@ -281,6 +287,13 @@ def test_an_edition_that_comes_back_is_told_once_more(cup: Cup, discord: Discord
     assert discord.titles() == ["Vector addition has changed"] * 2
 
 
+def test_a_new_edition_of_boards_that_are_gone_is_no_news(cup: Cup) -> None:
+    anew = [Seen(task="vectoradd", gpu="B200", edition=digit * 64, at=START) for digit in "ab"]
+    kept = [one.model_copy(update={"gpu": "CPU"}) for one in anew]
+    assert [one.gpus for one in notices_of(cup.tasks[0], kept) if one.kind is Kind.EDITION] == [("CPU",)]
+    assert not [one for one in notices_of(cup.tasks[0], anew) if one.kind is Kind.EDITION]
+
+
 def test_what_a_board_said_before_its_new_edition_stays_as_it_was(cup: Cup, discord: Discord) -> None:
     ada = judged(cup.board, "ada", 2.0)
     cup.judge(ada)
@@ -318,6 +331,52 @@ def test_the_end_waits_for_what_was_asked_for_before_and_is_corrected_by_what_co
     cup.announce(DEADLINE + timedelta(hours=1))
     final = discord.messages[1]
     assert final.edits == 1 and "**bob**" in final.embed["fields"][0]["value"]
+
+
+def test_the_final_podium_has_its_medals_board_by_board(cup: Cup, discord: Discord) -> None:
+    cup.has_pictures = True
+    cpu, h100 = (cup.tasks[0].board(gpu) for gpu in ("CPU", "H100"))
+    speeds = {"ada": 2.0, "grace": 1.6, "linus": 1.3, "dora": 0.8}
+    cup.judge(*(judged(cpu, login, speed, day=n / 10) for n, (login, speed) in enumerate(speeds.items())))
+    cup.announce(DEADLINE + timedelta(hours=1))
+    final = only(discord.messages).embed
+    assert (final["author"]["name"], final["title"]) == ("Final standings", "Vector addition is decided")
+    assert final["description"].endswith("with 4 entries.")
+    assert [field["name"] for field in final["fields"]] == ["CPU", "H100"] == list(cup.tasks[0].gpus)
+    podium, empty = (field["value"] for field in final["fields"])
+    assert [line.split(" ")[:2] for line in podium.splitlines()] == [
+        ["🥇", "**ada**"], ["🥈", "**grace**"], ["🥉", "**linus**"],
+    ]  # fmt: skip
+    assert (
+        all(re.search(r" · \+\d+\.\d %$", line) for line in podium.splitlines()[1:])
+        and "·" not in podium.splitlines()[0]
+    )
+    assert empty == "Nobody entered." and final["image"]["url"].startswith(f"{SITE}vectoradd/{cpu.gpu}/og.png")
+
+    # The other board's first, judged late: the same message, and no other.
+    cup.judge(judged(h100, "grace", 1.5, day=(DEADLINE - START) / timedelta(days=1) + 0.01))
+    cup.announce(DEADLINE + timedelta(hours=2))
+    final = discord.messages[0]
+    assert final.edits == 1 and final.embed["fields"][1]["value"].startswith("🥇 **grace** ")
+    assert final.embed["description"].endswith("with 5 entries.")
+
+
+def test_a_first_that_falls_after_the_end_hands_on_its_medal_in_the_same_message(cup: Cup, discord: Discord) -> None:
+    ada, grace = judged(cup.board, "ada", 2.0), judged(cup.board, "grace", 1.5, day=0.1)
+    cup.judge(ada, grace)
+
+    def podium_after(action: Action, hour: int) -> list[str]:
+        cup.moderate(action, ada, DEADLINE + timedelta(hours=hour))
+        cup.announce(DEADLINE + timedelta(hours=hour, minutes=1))
+        return re.findall(r"(.) \*\*(\w+)\*\*", only(discord.messages).embed["fields"][0]["value"])
+
+    cup.announce(DEADLINE + timedelta(minutes=1))
+    both = [("🥇", "ada"), ("🥈", "grace")]
+    assert podium_after(Action.HOLD, 1) == [("🥇", "grace")]
+    assert podium_after(Action.RELEASE, 2) == both
+    assert podium_after(Action.DISQUALIFY, 3) == [("🥇", "grace")]
+    assert podium_after(Action.RESTORE, 4) == both
+    assert discord.messages[0].edits == 4
 
 
 def test_a_deadline_that_moves_withdraws_its_last_call_and_calls_again(cup: Cup, discord: Discord) -> None:
@@ -360,6 +419,70 @@ def test_a_channel_may_be_for_some_tasks_and_kinds_can_be_switched_off(cup: Cup,
     ]  # fmt: skip
 
 
+KINDS = {
+    "records": {Kind.RECORD},
+    "top_three": {Kind.TOP_THREE},
+    "first_entries": {Kind.FIRST_ENTRY},
+    "new_tasks": {Kind.NEW_TASK, Kind.NEW_BOARD},
+    "deadlines": {Kind.DEADLINE, Kind.CLOSED},
+    "editions": {Kind.EDITION},
+}
+"""By the switch that has them told."""
+
+
+def test_each_switch_alone_silences_its_kinds_and_nothing_else(cup: Cup) -> None:
+    assert set(KINDS) == set(Announcements.model_fields) - {"webhooks"} and set().union(*KINDS.values()) == set(Kind)
+    cup.settings = Announcements(**dict.fromkeys(KINDS, False))
+    ada, linus, grace, *_ = season(cup.board)
+    cup.judge(ada, linus, grace)
+    changes = [SORT_YML.replace(", B200", ""), SORT_YML, SORT_YML.replace("size: 4096", "size: 8192")]
+    for hour, yml in enumerate(changes):
+        cup.tasks[1:] = [load_task(task_folder(cup.folder / str(hour), "sort", yml))]
+        assert cup.announce(START + timedelta(hours=hour)) == [], "all is off"
+    with LedgerBranch(cup.url) as branch:
+        announced, ledger = branch.ledger.announced(), branch.ledger
+        at = [START + timedelta(hours=3), after(linus), after(grace), *(DEADLINE + timedelta(hours=h) for h in (-1, 1))]
+        news = [(now, gather(cup.tasks, ledger, announced.seen, now)) for now in at]
+
+    def told(**switches: bool) -> set[Kind]:
+        settings = Announcements(**switches)
+        posts = (due(settings.webhooks[0], settings, cup.tasks, all_, announced, now) for now, all_ in news)
+        return {post.news.kind for some in posts for post in some if post.news}
+
+    assert told() == set(Kind)
+    for switch, kinds in KINDS.items():
+        assert told(**{switch: False}) == set(Kind) - kinds
+        assert told(**(dict.fromkeys(KINDS, False) | {switch: True})) == kinds
+
+
+def test_a_channel_may_be_a_thread_where_messages_are_corrected_too(cup: Cup, discord: Discord) -> None:
+    address = cup.addresses[DEFAULT_WEBHOOK]
+    cup.addresses = {"RECORDS": f"{address}?thread_id=77", "ALL": address}
+    cup.settings = Announcements(webhooks=(Channel(secret="RECORDS"), Channel(secret="ALL")))
+    cup.announce(START - timedelta(hours=1))
+    ada = judged(cup.board, "ada", 2.0)
+    cup.judge(ada)
+    cup.announce(after(ada))
+    assert [message.thread for message in discord.messages] == ["77", ""]
+    cup.moderate(Action.DISQUALIFY, ada, after(ada))
+    cup.announce(after(ada) + timedelta(hours=1))
+    assert [(one.edits, one.embed["author"]["name"]) for one in discord.messages] == [(1, "Withdrawn")] * 2
+    sent = [(call.method, call.query.get("thread_id"), call.query.get("wait")) for call in discord.calls]
+    assert sent.count(("POST", ["77"], ["true"])) == 1 and sent.count(("PATCH", ["77"], None)) == 1
+
+
+def test_a_thread_that_is_gone_is_said_to_be_and_nothing_is_in_doubt(cup: Cup, discord: Discord) -> None:
+    discord.threads = {"78"}
+    cup.addresses[DEFAULT_WEBHOOK] += "?thread_id=77"
+    ada = judged(cup.board, "ada", 2.0)
+    cup.judge(ada)
+    line = only(cup.announce(after(ada)))
+    assert "DISCORD_WEBHOOK: there is no such thread" in line and "thread_id=" in line and not discord.messages
+    cup.addresses[DEFAULT_WEBHOOK] = cup.addresses[DEFAULT_WEBHOOK].replace("77", "78")
+    cup.announce(after(ada) + timedelta(hours=1))
+    assert only(discord.messages).thread == "78" and not any(told.doubtful for told in cup.told().values())
+
+
 def test_without_a_secret_nothing_is_announced_and_that_is_said(cup: Cup, discord: Discord) -> None:
     cup.addresses.clear()
     line = only(cup.announce(START))
@@ -383,6 +506,13 @@ def test_a_flood_is_told_in_batches(cup: Cup, discord: Discord, monkeypatch: pyt
     assert len(discord.messages) == 3
 
 
+def test_what_there_was_no_time_for_is_said(cup: Cup, discord: Discord, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(announce, "LONGEST_S", -1.0)
+    ada = judged(cup.board, "ada", 2.0)
+    cup.judge(ada)
+    assert cup.announce(after(ada)) == ["DISCORD_WEBHOOK: 1 more; the next run goes on"] and not discord.messages
+
+
 # Corrections.
 
 
@@ -402,6 +532,37 @@ def test_a_disqualified_record_is_withdrawn_in_place_and_restored_in_place(cup: 
     assert cup.announce(after(grace) + timedelta(hours=4)) == []
 
 
+def test_what_is_held_is_withdrawn_until_it_is_released_and_stays_so_once_disqualified(
+    cup: Cup, discord: Discord
+) -> None:
+    ada, _, grace, *_ = season(cup.board)
+    cup.judge(ada, grace)
+    cup.announce(after(grace))
+    before = json.dumps(discord.messages[0].body)
+
+    def shown_after(action: Action, hour: int) -> tuple[str, int]:
+        cup.moderate(action, grace, after(grace) + timedelta(hours=hour))
+        cup.announce(after(grace) + timedelta(hours=hour, minutes=1))
+        return only(discord.messages).embed["author"]["name"], discord.messages[0].edits
+
+    assert shown_after(Action.HOLD, 1) == ("Withdrawn", 1)
+    assert shown_after(Action.RELEASE, 2) == ("New record", 2) and json.dumps(discord.messages[0].body) == before
+    assert shown_after(Action.HOLD, 3) == ("Withdrawn", 3)
+    assert shown_after(Action.DISQUALIFY, 4) == ("Withdrawn", 3), "said already"
+    assert shown_after(Action.RELEASE, 5) == ("Withdrawn", 3), "a disqualified one is no news"
+
+
+def test_what_is_held_before_it_is_told_is_told_once_it_is_released(cup: Cup, discord: Discord) -> None:
+    ada, _, grace, *_ = season(cup.board)
+    cup.judge(ada, grace)
+    cup.moderate(Action.HOLD, grace, grace.finished_at)
+    cup.announce(after(grace))
+    assert not discord.messages
+    cup.moderate(Action.RELEASE, grace, after(grace))
+    cup.announce(after(grace) + timedelta(hours=1))
+    assert only(discord.titles()) == "grace takes first place: Vector addition, CPU"
+
+
 def test_a_record_over_somebody_who_was_disqualified_names_who_is_left(cup: Cup, discord: Discord) -> None:
     ada = judged(cup.board, "ada", 1.4, day=0)
     linus = judged(cup.board, "linus", 0.5, day=0.1)
@@ -415,6 +576,42 @@ def test_a_record_over_somebody_who_was_disqualified_names_who_is_left(cup: Cup,
     assert [message.edits for message in discord.messages] == [0, 1, 1]
     assert discord.messages[2].embed["description"].count("Before: ada.") == 1
     assert discord.messages[2].embed["image"]["url"] != before, "Discord would show the picture of before"
+
+
+def test_a_disqualified_time_goes_though_its_author_keeps_the_place(cup: Cup, discord: Discord) -> None:
+    """From the podium of a later message, from the gain of a later record, and from the end."""
+    ada, better_ada = judged(cup.board, "ada", 2.0, day=0), judged(cup.board, "ada", 3.0, day=0.1)
+    bob, better_bob = judged(cup.board, "bob", 1.0, day=0.2), judged(cup.board, "bob", 1.5, day=0.3)
+    carol, best_ada = judged(cup.board, "carol", 0.8, day=0.4), judged(cup.board, "ada", 4.0, day=0.5)
+    cup.judge(ada, better_ada, bob, better_bob, carol, best_ada)
+    cup.announce(after(best_ada))
+    cup.announce(DEADLINE + timedelta(hours=1))
+    of_carol, of_ada, final = discord.messages[3:]
+    assert of_carol.embed["title"].startswith("carol is third") and final.embed["title"].endswith("is decided")
+
+    def gone(judgement: Judgement, hour: int) -> list[tuple[str, str]]:
+        """Of those three, fields and words before."""
+        before = [(one.embed["description"], str(one.embed["fields"])) for one in (of_carol, of_ada, final)]
+        cup.moderate(Action.DISQUALIFY, judgement, DEADLINE + timedelta(hours=hour))
+        cup.announce(DEADLINE + timedelta(hours=hour, minutes=1))
+        return before
+
+    (_, podium), (_, of_record), (_, end) = gone(better_bob, 2)
+    for message, old in ((of_carol, podium), (of_ada, of_record), (final, end)):
+        assert "bob" in old and str(message.embed["fields"]) != old
+    _, (words, _), _ = gone(better_ada, 3)
+    assert "24.8 % faster than before" in words and "50.0 % faster than before" in of_ada.embed["description"]
+    assert final.edits == 1, "her best is another file"
+
+
+def test_the_end_counts_anew_when_somebody_below_the_podium_goes(cup: Cup, discord: Discord) -> None:
+    four = [judged(cup.board, login, 2 - n / 10, day=n / 10) for n, login in enumerate(("ada", "bob", "carol", "dan"))]
+    cup.judge(*four)
+    cup.announce(DEADLINE + timedelta(hours=1))
+    assert "with 4 entries" in only(discord.messages).embed["description"]
+    cup.moderate(Action.DISQUALIFY, four[3], DEADLINE + timedelta(hours=2))
+    cup.announce(DEADLINE + timedelta(hours=3))
+    assert "with 3 entries" in only(discord.messages).embed["description"]
 
 
 def test_times_that_drift_edit_nothing(cup: Cup, discord: Discord) -> None:
@@ -455,7 +652,7 @@ def assert_converged(cup: Cup, discord: Discord, wanted: set[str], now: datetime
 
 
 @pytest.fixture
-def due(cup: Cup) -> tuple[set[str], datetime]:
+def due_now(cup: Cup) -> tuple[set[str], datetime]:
     """Three messages that are due."""
     ada, linus, grace, *_ = season(cup.board)
     linus, grace = (
@@ -474,9 +671,9 @@ def due(cup: Cup) -> tuple[set[str], datetime]:
     ("fault", "call"), [*((fault, 1) for fault in FAULTS), ("500 after", 3), ("drop before", 2), ("hang after", 0)]
 )
 def test_whatever_fails_at_whichever_call_nothing_is_told_twice(
-    cup: Cup, discord: Discord, due: tuple[set[str], datetime], fault: str, call: int
+    cup: Cup, discord: Discord, due_now: tuple[set[str], datetime], fault: str, call: int
 ) -> None:
-    wanted, now = due
+    wanted, now = due_now
     discord.hang_s = 0.6
     discord.faults = [*[""] * call, fault]
     cup.announce(now)
@@ -500,9 +697,9 @@ def test_an_edit_is_tried_until_it_is_done(cup: Cup, discord: Discord, fault: st
 
 @pytest.mark.parametrize("fault", ["429", "500 before", "drop before"])
 def test_a_discord_that_is_down_is_asked_a_few_times_and_nothing_is_in_doubt(
-    cup: Cup, discord: Discord, due: tuple[set[str], datetime], fault: str
+    cup: Cup, discord: Discord, due_now: tuple[set[str], datetime], fault: str
 ) -> None:
-    wanted, now = due
+    wanted, now = due_now
     discord.hang_s, discord.faults = 0.01, [fault] * 100
     line = cup.announce(now)[-1]
     assert "5 times; the next run goes on" in line and len(discord.calls) == 5
@@ -512,9 +709,9 @@ def test_a_discord_that_is_down_is_asked_a_few_times_and_nothing_is_in_doubt(
 
 
 def test_a_rate_limit_is_waited_for_and_a_long_one_is_left_to_the_next_run(
-    cup: Cup, discord: Discord, due: tuple[set[str], datetime]
+    cup: Cup, discord: Discord, due_now: tuple[set[str], datetime]
 ) -> None:
-    wanted, now = due
+    wanted, now = due_now
     discord.limit, discord.per_s = 1, 0.3
     cup.announce(now, patience_s=1.0)
     assert set(discord.titles()) == wanted
@@ -522,8 +719,10 @@ def test_a_rate_limit_is_waited_for_and_a_long_one_is_left_to_the_next_run(
     discord.messages.clear()
 
 
-def test_a_wait_that_is_too_long_is_not_waited_for(cup: Cup, discord: Discord, due: tuple[set[str], datetime]) -> None:
-    wanted, now = due
+def test_a_wait_that_is_too_long_is_not_waited_for(
+    cup: Cup, discord: Discord, due_now: tuple[set[str], datetime]
+) -> None:
+    wanted, now = due_now
     discord.limit, discord.per_s = 1, 3600
     lines = cup.announce(now)
     assert len(discord.messages) == 1 and "asks to wait 3600 s, so the next run goes on" in lines[-1]
@@ -533,9 +732,9 @@ def test_a_wait_that_is_too_long_is_not_waited_for(cup: Cup, discord: Discord, d
 
 
 def test_a_deleted_webhook_is_said_to_be_and_the_other_channel_hears(
-    cup: Cup, discord: Discord, due: tuple[set[str], datetime]
+    cup: Cup, discord: Discord, due_now: tuple[set[str], datetime]
 ) -> None:
-    wanted, now = due
+    wanted, now = due_now
     cup.addresses["OTHER"] = discord.add_webhook()
     cup.settings = Announcements(webhooks=(Channel(secret=DEFAULT_WEBHOOK), Channel(secret="OTHER")))
     with LedgerBranch(cup.url) as branch:
@@ -553,9 +752,9 @@ def test_a_deleted_webhook_is_said_to_be_and_the_other_channel_hears(
 
 
 def test_a_message_that_discord_refuses_holds_up_no_other_and_is_given_up(
-    cup: Cup, discord: Discord, due: tuple[set[str], datetime], monkeypatch: pytest.MonkeyPatch
+    cup: Cup, discord: Discord, due_now: tuple[set[str], datetime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted, now = due
+    wanted, now = due_now
     real = plan.payload_of
     monkeypatch.setattr(
         plan,
@@ -602,13 +801,13 @@ GONE = LedgerError("the network is gone")
 def test_wherever_a_run_ends_the_next_ones_tell_the_rest_once(
     cup: Cup,
     discord: Discord,
-    due: tuple[set[str], datetime],
+    due_now: tuple[set[str], datetime],
     commit: int,
     is_after: bool,
     error: BaseException,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    wanted, now = due
+    wanted, now = due_now
     clean = cup.open
     monkeypatch.setattr(Failing, "left", commit)
     monkeypatch.setattr(Failing, "after", is_after)
@@ -621,9 +820,60 @@ def test_wherever_a_run_ends_the_next_ones_tell_the_rest_once(
     assert_converged(cup, discord, wanted, now)
 
 
-def test_two_runs_that_meet_tell_each_message_once(cup: Cup, discord: Discord, due: tuple[set[str], datetime]) -> None:
+@pytest.mark.parametrize("is_after", [False, True])
+@pytest.mark.parametrize("call", [1, 2, 4])
+def test_at_whichever_call_of_discord_a_run_ends_nothing_is_told_twice(
+    cup: Cup, discord: Discord, due_now: tuple[set[str], datetime], call: int, is_after: bool
+) -> None:
+    """1 looks whether the webhook is there, 2 to 4 post."""
+    wanted, now = due_now
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Webhook, "_try", struck_at(call, Webhook._try, is_after=is_after))
+        with pytest.raises(Struck):
+            cup.announce(now)
+    posted = call - 2 + is_after if call > 1 else 0
+    assert len(discord.messages) == posted
+    assert_converged(cup, discord, wanted, now)
+    assert any("In doubt" in line for line in cup.lines) == (call > 1)
+    assert len(discord.messages) == len(wanted) - (call > 1 and not is_after)
+
+
+@pytest.mark.parametrize("is_after", [False, True])
+def test_a_run_that_ends_in_a_correction_is_made_up_for_by_the_next(cup: Cup, discord: Discord, is_after: bool) -> None:
+    ada = judged(cup.board, "ada", 2.0)
+    cup.judge(ada)
+    cup.announce(after(ada))
+    cup.moderate(Action.DISQUALIFY, ada, after(ada))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Webhook, "_try", struck_at(2, Webhook._try, is_after=is_after))
+        with pytest.raises(Struck):
+            cup.announce(after(ada) + timedelta(hours=1))
+    cup.announce(after(ada) + timedelta(hours=2))
+    assert only(discord.messages).embed["author"]["name"] == "Withdrawn"
+    assert cup.announce(after(ada) + timedelta(hours=3)) == []
+
+
+def struck_at(call: int, method: Callable[..., Any], *, is_after: bool) -> Callable[..., Any]:
+    """A method at whose nth call the machine is gone: before it is done, or after."""
+    calls = itertools.count(1)
+
+    def wrapped(*words: Any) -> Any:
+        is_last = next(calls) == call
+        if is_last and not is_after:
+            raise Struck
+        answer = method(*words)
+        if is_last:
+            raise Struck
+        return answer
+
+    return wrapped
+
+
+def test_two_runs_that_meet_tell_each_message_once(
+    cup: Cup, discord: Discord, due_now: tuple[set[str], datetime]
+) -> None:
     """The second reads the ledger before the first has written to it."""
-    wanted, now = due
+    wanted, now = due_now
     clean = cup.open
 
     def late(choice: Choice) -> LedgerBranch:

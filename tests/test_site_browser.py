@@ -71,6 +71,21 @@ def test_no_page_overflows_or_complains(
             assert not complaints, kind
 
 
+def test_a_phones_header_has_two_lines_and_its_last_link_comes_into_sight_by_keyboard(
+    page: "sync_api.Page", url: str
+) -> None:
+    page.set_viewport_size({"width": 360, "height": 640})
+    page.goto(url)
+    links = page.locator(".top nav a")
+    assert links.evaluate_all("links => new Set(links.map(link => link.offsetTop)).size") == 1
+    for _ in range(2 + links.count()):  # The skip link, the brand, then these.
+        page.keyboard.press("Tab")
+    place = links.last.bounding_box()
+    assert place
+    assert place["x"] >= 0
+    assert place["x"] + place["width"] <= 360
+
+
 @pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not installed: make setup")
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_no_page_that_shuts_somebody_out(

@@ -135,6 +135,7 @@ class _Run:
             _Stop: see there.
         """
         posts = due(channel, self.doors.settings, self.doors.tasks, news, announced, self.doors.now)
+        left = len(posts)
         if not posts:
             return
         try:
@@ -143,14 +144,16 @@ class _Run:
                 if time.monotonic() > self._ends_at:
                     break
                 yield self._edit(webhook, post) if post.message else self._post(webhook, post, announced)
+                left -= 1
         except WebhookError as error:
+            left = 0  # The error says that nothing more was told.
             yield f"not announced: {error}"
         except Exception:
             self._commit("Say what Discord was told")
             raise
         self._commit("Say what Discord was told")
-        if len(posts) > BATCH:
-            yield f"{channel.secret}: {len(posts) - BATCH} more; the next run goes on"
+        if left:
+            yield f"{channel.secret}: {left} more; the next run goes on"
 
     def _post(self, webhook: Webhook, post: Post, announced: Announced) -> str:
         """Post a message: its intent is on GitHub before, its outcome in the folder afterwards.

@@ -58,7 +58,8 @@ def _editions(task: Task, seen: Sequence[Seen]) -> Iterator[Notice]:
             changed[one.at].append(one.gpu)
         known[one.gpu] = one.edition
     for at, gpus in changed.items():
-        yield _notice(task, Kind.EDITION, at, gpus)
+        if set(gpus) & set(task.gpus):
+            yield _notice(task, Kind.EDITION, at, gpus)
 
 
 def _notice(task: Task, kind: Kind, at: datetime, gpus: Iterable[str], *, until: datetime | None = None) -> Notice:

@@ -52,7 +52,11 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A row of a podium; `digest` is of its file, `note` says why one that looks faster stands behind."""
+    """A row of a podium.
+
+    `digest` is of its file, `note` says why one that looks faster stands behind; `rests_on` are the checksums of the
+    judgements that its time is pooled from.
+    """
 
     rank: int
     login: str
@@ -60,10 +64,24 @@ class Place:
     gap: float
     digest: str
     note: str = ""
+    rests_on: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, row: Row) -> Place:
-        return cls(rank=row.rank, login=row.login, score_us=row.score_us, gap=row.gap, digest=row.digest, note=row.note)
+        return cls(
+            rank=row.rank,
+            login=row.login,
+            score_us=row.score_us,
+            gap=row.gap,
+            digest=row.digest,
+            note=row.note,
+            rests_on=tuple(one.checksum for one in row.judgements),
+        )
+
+    @property
+    def facts(self) -> list[object]:
+        """Who stands there by which judgements: the time itself drifts, and a correction takes one of them away."""
+        return [self.rank, self.login, self.digest, list(self.rests_on)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +110,8 @@ class News:
 class Result(News):
     """Something that a judgement changed on a board.
 
-    `who` is the row that moved, `over` whom it took the first place from, `gain` the share of time saved by that.
+    `who` is the row that moved, `over` whom it took the first place from, `gain` the share of time saved by that, and
+    `beaten` the checksum of the judgement that had set the record before.
     `by_duel` says how the duel went, in words; empty where none decided.  `former` are the logins of the podium before,
     `caveat` is what to know of a time that is less than bounded.
     """
@@ -103,15 +122,17 @@ class Result(News):
     podium: tuple[Place, ...]
     former: tuple[str, ...]
     over: str = ""
+    beaten: str = ""
     gain: float | None = None
     by_duel: str = ""
     caveat: str = ""
 
     @property
     def facts(self) -> list[object]:
-        # On the podium stand names and order: the other files of the same people don't change what was told.
-        podium = [place.login for place in self.podium]
-        return [*super().facts, self.gpu, self.who.login, self.who.digest, self.who.rank, self.over, podium]
+        # The podium is that of the moment: what the same people hand in later is not on it.  Duel and caveat are of the
+        # judgement in the key.
+        podium = [place.facts for place in self.podium]
+        return [*super().facts, self.gpu, self.who.facts, self.over, self.beaten, podium, list(self.former)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,4 +165,5 @@ class Final(News):
 
     @property
     def facts(self) -> list[object]:
-        return [*super().facts, [[one.gpu, [place.login for place in one.podium]] for one in self.boards]]
+        boards = [[one.gpu, one.entries, [place.facts for place in one.podium]] for one in self.boards]
+        return [*super().facts, boards]

@@ -8,6 +8,7 @@ another podium, and no record      ─▶ change in the top three; a better time
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from harness.judgement import Judgement
 from harness.task import Board
@@ -39,12 +40,16 @@ def _record(board: Board, podium: Podium, record: Record, former: Record) -> Res
     duel = record.judgement.duel
     is_taken = former.login.lower() != record.login.lower()
     by_duel = duel_result(duel) if duel and duel.won and is_taken else ""
-    return _result(Kind.RECORD, board, podium, over=former.login, gain=record.gain, by_duel=by_duel)
+    return replace(
+        _result(Kind.RECORD, board, podium),
+        over=former.login,
+        beaten=former.judgement.checksum,
+        gain=record.gain,
+        by_duel=by_duel,
+    )
 
 
-def _result(
-    kind: Kind, board: Board, podium: Podium, *, over: str = "", gain: float | None = None, by_duel: str = ""
-) -> Result:
+def _result(kind: Kind, board: Board, podium: Podium) -> Result:
     judgement, places = podium.judgement, tuple(map(Place.of, podium.rows))
     return Result(
         kind=kind,
@@ -58,9 +63,6 @@ def _result(
         who=_mover(podium, places),
         podium=places,
         former=tuple(row.login for row in podium.former),
-        over=over,
-        gain=gain,
-        by_duel=by_duel,
         caveat="" if is_bounded(judgement) else claim_sentence(judgement),
     )
 

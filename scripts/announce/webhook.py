@@ -40,6 +40,7 @@ _PATH = re.compile(r"(/api(?:/v[0-9]+)?/webhooks/[0-9]{1,20}/)([A-Za-z0-9_-]{1,1
 _NOT_DONE = frozenset({503, 521, 522, 523, 525, 526, 530})
 """503 by its definition; the others are Cloudflare's, which has not reached Discord."""
 
+_UNKNOWN_CHANNEL = 10003
 _UNKNOWN_MESSAGE = 10008
 _ADDRESS = (
     "an address such as https://discord.com/api/webhooks/123/abc: on Discord, Edit Channel → Integrations → Webhooks"
@@ -214,6 +215,9 @@ class Webhook:
             return self._lost(method, f"Discord failed ({error.code} {reason})")
         if error.code == 404 and code == _UNKNOWN_MESSAGE:
             return MessageGone(f"{self.name}: the message was deleted on Discord", is_final=True)
+        if error.code == 404 and code == _UNKNOWN_CHANNEL:
+            way_out = "there is no such thread; name another one at the end of the secret, ?thread_id=…, or none"
+            return WebhookGone(f"{self.name}: {way_out} (404 {reason})")
         if error.code in (401, 403, 404):
             way_out = f"the webhook was deleted, or its token does not hold; put a new one into the secret {self.name}"
             return WebhookGone(f"{self.name}: {way_out} ({error.code} {reason})")

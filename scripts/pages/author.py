@@ -1,10 +1,11 @@
-"""One person over all boards: where they stand, the records they set."""
+"""One person over all boards: where they stand, the records they set, and why they are banned, if they are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from scripts.ledger.moderation import KnownAccount, Moderation, find_owner
 from scripts.pages.paths import author_path
 from scripts.pages.render import data, page
 from scripts.pages.site import Site
@@ -13,11 +14,12 @@ from scripts.pages.summary import BoardSummary, Mark, Place
 
 @dataclass(frozen=True, kw_only=True)
 class Author:
-    """`places`, the best first; `marks`, the records that they set, the newest first."""
+    """`places`, the best first; `marks`, the records that they set, the newest first; `ban`, where one holds."""
 
     login: str
     places: list[Place] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
+    ban: Moderation | None = None
 
     @property
     def medals(self) -> tuple[int, int, int]:
@@ -34,18 +36,31 @@ def author_pages(site: Site, authors: Sequence[Author]) -> Iterator[tuple[str, s
             "login": author.login,
             "rows": [place.facts for place in author.places],
             "records": [mark.facts for mark in author.marks],
+            "ban": author.ban and {"reason": author.ban.reason, "at": author.ban.at.isoformat()},
         }
         yield data(author_path(author.login, "author.json"), facts)
 
 
-def authors_of(boards: Sequence[BoardSummary]) -> list[Author]:
-    """Everybody who stands somewhere, or once was first, by login; a login is the same in any case."""
+def bans_by_login(bans: Iterable[Moderation], accounts: Sequence[KnownAccount]) -> Iterator[tuple[str, Moderation]]:
+    """Bans, each with the logins whose folders are the account's: a login that it bears today may be another's."""
+    for ban in bans:
+        taken = [account.login for account in accounts if account.user_id == ban.user_id]
+        for login in taken or filter(None, [ban.login]):
+            owner = find_owner(accounts, login)
+            if not owner or owner.user_id == ban.user_id:
+                yield login, ban
+
+
+def authors_of(boards: Sequence[BoardSummary], bans: Mapping[str, Moderation]) -> list[Author]:
+    """Everybody who stands somewhere, or once was first, or is banned, by login; a login is the same in any case."""
     found: dict[str, Author] = {}
     for board in boards:
         for place in board.places:
             found.setdefault(place.login.lower(), Author(login=place.login)).places.append(place)
         for mark in board.marks:
             found.setdefault(mark.login.lower(), Author(login=mark.login)).marks.append(mark)
+    for login, ban in bans.items():
+        found[login.lower()] = replace(found.get(login.lower(), Author(login=login)), ban=ban)
     for author in found.values():
         author.places.sort(key=lambda place: (place.rank, -place.of))
         author.marks.sort(key=lambda mark: mark.at, reverse=True)

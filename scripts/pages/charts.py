@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -45,8 +46,7 @@ _STEPS = tuple(f"m{step / 10:g} 0h0" for step in range(10 * STRIP_WIDTH))
 """From one dot to the next, by tenths of a pixel."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tick:
+class Tick(NamedTuple):
     at: float
     label: str
     align: str = "middle"
@@ -69,24 +69,23 @@ class Group:
     ticks: tuple[Tick, ...]
 
     @property
-    def axis(self) -> str:
-        return "".join(f"M{tick.at:.1f} {self.top:g}V{self.bottom + 4:g}" for tick in self.ticks)
-
-    @property
-    def numbers(self) -> Markup:
-        """What stands at the ticks; all of it our own."""
+    def drawn(self) -> Markup:
+        """Axis, numbers, interval, samples and median, the later over the earlier; all of it our own."""
+        top, bottom = f"{self.top:g}", f"{self.bottom:g}"
+        axis = "".join(f"M{tick.at:.1f} {top}V{self.bottom + 4:g}" for tick in self.ticks)
         shared = f'y="{self.bottom + 17:g}" text-anchor='
-        texts = (f'<text x="{tick.at:.1f}" {shared}"{tick.align}">{tick.label}</text>' for tick in self.ticks)
-        return Markup("".join(texts))  # noqa: S704 (numbers and units)
+        numbers = "".join(f'<text x="{at:.1f}" {shared}"{align}">{label}</text>' for at, label, align in self.ticks)
+        return Markup(  # noqa: S704 (numbers and units)
+            f'<path class="axis" d="{axis}"/>{numbers}\n{self._interval}<path class="dots" d="{self.dots}"/>\n'
+            f'<path class="median" d="M{self.median_x:.1f} {top}V{bottom}"/>'
+        )
 
     @property
-    def interval(self) -> str:
-        left, right = self.band or (0, 0)
-        return f"M{left:.1f} {self.top:g}H{right:.1f}V{self.bottom:g}H{left:.1f}z"
-
-    @property
-    def middle(self) -> str:
-        return f"M{self.median_x:.1f} {self.top:g}V{self.bottom:g}"
+    def _interval(self) -> str:
+        if not self.band:
+            return ""
+        left, right = self.band
+        return f'<path class="band" d="M{left:.1f} {self.top:g}H{right:.1f}V{self.bottom:g}H{left:.1f}z"/>'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +107,7 @@ class Side:
 
     @cached_property
     def samples(self) -> list[float]:
-        return sorted(sample for run in self.runs for sample in run.samples_us)
+        return sorted(chain.from_iterable(run.samples_us for run in self.runs))
 
 
 @dataclass(frozen=True)
@@ -128,12 +127,16 @@ class Scale:
         share = math.log(value / self.low) / self._span
         return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
 
-    def tenths(self, values: Sequence[float]) -> set[int]:
-        """Where many values stand, in tenths of a pixel; those beyond the axis, none before it, at its end."""
+    @cached_property
+    def _in_tenths(self) -> tuple[float, float]:
         pixels = 10 * (self.end - self.start) / self._span
-        zero = 10 * self.start - pixels * math.log(self.low) + 0.5
-        found = {int(zero + pixels * math.log(value)) for value in values if value <= self.high}
-        return found if max(values) <= self.high else found | {round(10 * self.end)}
+        return 10 * self.start - pixels * math.log(self.low) + 0.5, pixels
+
+    def tenths(self, values: Sequence[float]) -> list[int]:
+        """Where many values stand, in tenths of a pixel, rising; those beyond the axis, none before it, at its end."""
+        zero, pixels = self._in_tenths
+        high, log = self.high, math.log
+        return sorted({int(zero + pixels * log(value if value <= high else high)) for value in values})
 
 
 def strip(title: str, sides: Sequence[Side], *, one_axis: bool = False) -> Strip:
@@ -177,9 +180,9 @@ def _dots(samples: Sequence[float], scale: Scale, y: float) -> str:
 
     Samples beyond the axis fall on its end.
     """
-    places = sorted(scale.tenths(_thinned(samples)))
-    steps = [_STEPS[after - before] for before, after in pairwise(places)]
-    return f"M{places[0] / 10:g} {y:.1f}h0{''.join(steps)}"
+    places = scale.tenths(samples if len(samples) <= MAX_DOTS_PER_RUN else _thinned(samples))
+    steps = "".join([_STEPS[after - before] for before, after in pairwise(places)])
+    return f"M{places[0] / 10:g} {y:.1f}h0{steps}"
 
 
 def _describe(side: Side, scale: Scale) -> str:
@@ -291,5 +294,4 @@ def _fence(samples: Sequence[float]) -> float:
 
 def _thinned(samples: Sequence[float]) -> Sequence[float]:
     """At most `MAX_DOTS_PER_RUN` of a run's samples, evenly by rank: the shape stays, the page stays small."""
-    step = math.ceil(len(samples) / MAX_DOTS_PER_RUN)
-    return samples if step == 1 else sorted(samples)[::step]
+    return sorted(samples)[:: math.ceil(len(samples) / MAX_DOTS_PER_RUN)]

@@ -36,6 +36,7 @@ _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 _PAGE_LINK = re.compile(r"([a-z-]+)\.md((?:#[\w-]+)?)")
 
 
+@lru_cache(256)
 def render_markdown(text: str, top_level: int = 3) -> Markup:
     """Markdown of the repository: no raw HTML, no script links; its first heading is of `top_level`."""
     return _render(_MARKDOWN.parse(text), top_level)

@@ -101,6 +101,8 @@ def board_facts(summary: BoardSummary) -> dict[str, Any]:
         "task": board.task.name,
         "title": board.task.title,
         "gpu": board.gpu,
+        "lang": board.task.lang,
+        "ranks": board.task.ranks,
         "page": board_path(board),
         "deadline": board.task.deadline and board.task.deadline.isoformat(),
         "ranking_by": board.ranking_by,

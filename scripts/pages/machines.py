@@ -106,7 +106,8 @@ class Runner:
 
     @property
     def held_back(self) -> float | None:
-        return _share(clock < HELD_BACK * max(self.clocks) for clock in self.clocks) if self.clocks else None
+        fastest = max(self.clocks, default=0.0)
+        return _share(clock < HELD_BACK * fastest for clock in self.clocks) if self.clocks else None
 
     @cached_property
     def temperatures(self) -> list[float]:

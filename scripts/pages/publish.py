@@ -4,7 +4,7 @@
     <task>/<gpu>/index.html                 one board: standings, cases, record history, the task
     <task>/<gpu>/_editions/<edition>/       how it stood before its cases or its reference changed
     <task>/<gpu>/<login>/<digest>/          one submission: its times, samples, code, judgements
-    authors/<login>/                        one author's rows and records
+    authors/<login>/                        one author's rows and records, and why they are banned
     machines/                               how steadily the machines ran their anchors
     guides/<name>/                          each Markdown file of site/pages
     results.csv, results.parquet            all rows of all boards
@@ -29,7 +29,7 @@ from pathlib import Path
 from harness.task import Task
 from scripts.ledger.ledger import Ledger, LedgerFault
 from scripts.ledger.moderation import Moderated
-from scripts.pages.author import Author, author_pages, authors_of
+from scripts.pages.author import Author, author_pages, authors_of, bans_by_login
 from scripts.pages.board import board_pages
 from scripts.pages.edition import Edition, edition_pages
 from scripts.pages.feeds import board_files, site_files, sitemap
@@ -38,7 +38,7 @@ from scripts.pages.load import BoardFiles, Ranked, boards_of, in_order, ranked, 
 from scripts.pages.machines import Reading, machine_pages
 from scripts.pages.picture import board_picture
 from scripts.pages.pool import processes_for, spread, uncollected
-from scripts.pages.render import SITE, page
+from scripts.pages.render import SITE, environment, page
 from scripts.pages.site import Guide, Site, Sources, read_guides
 from scripts.pages.submission import submission_pages
 from scripts.pages.summary import BoardSummary, summary_of
@@ -123,6 +123,7 @@ def build_site(
         moderated = Moderated.after(ledger.moderations())
         rank = partial(ranked, ledger=ledger, moderated=moderated, allow_unwalled=allow_unwalled, now=now)
         build = partial(_build_board, site, rank, folder)
+        environment()
         built = list(spread(build, files, processes))
         faults += [fault for one in built for fault in one.faults]
         order = in_order(tasks)
@@ -131,7 +132,9 @@ def build_site(
         readings = [reading for one in built for reading in one.readings]
         pages += _write(folder, _pages_of_all(site, boards, readings, faults))
         write_authors = partial(_write_authors, site, folder)
-        pages += chain.from_iterable(spread(write_authors, _shares(authors_of(boards)), processes))
+        accounts = ledger.accounts() if moderated.banned else ()
+        bans = dict(bans_by_login(moderated.banned.values(), tuple(accounts)))
+        pages += chain.from_iterable(spread(write_authors, _shares(authors_of(boards, bans)), processes))
         _write(folder, sitemap(site, pages))
     rows = sum(len(board.places) for board in boards)
     notes = tuple(note for one in built for note in one.notes)

@@ -21,14 +21,21 @@ from scripts.text import format_error, format_gap, format_percent, format_us, pl
 SITE = Path(__file__).resolve().parent.parent.parent / "site"
 
 
+class _Environment(Environment):
+    """Pages are given objects, not dictionaries: what they ask for is an attribute, or a fault."""
+
+    getattr = staticmethod(getattr)  # type: ignore[assignment]
+
+
 @cache
 def environment() -> Environment:
-    """The one environment of all pages."""
-    env = Environment(
+    """The one environment of all pages; its templates are compiled once, for all processes that are forked later."""
+    env = _Environment(
         loader=FileSystemLoader(SITE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_cleaned,
+        auto_reload=False,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -42,6 +49,8 @@ def environment() -> Environment:
     env.tests["unwalled"] = is_unwalled
     env.tests["self_timed"] = is_self_timed
     env.globals["macros"] = env.get_template("macros.html").module
+    for name in env.list_templates(["html"]):
+        env.get_template(name)
     return env
 
 

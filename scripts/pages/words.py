@@ -17,6 +17,7 @@ from scripts.text import format_percent, format_us
 
 RANKINGS = {"geom": "geometric mean", "mean": "mean", "last": "last"}
 _HEAT_STEPS = ((0.005, 6), (0.02, 5), (0.05, 4), (0.15, 3), (0.5, 2), (1.0, 1))
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"), (1e-3, "ns"))
 
 
@@ -104,12 +105,17 @@ def iso(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="seconds")
 
 
+# Not by `strftime`: it looks for the machine's time zone each time, and was a tenth of what a page cost.
+
+
 def day(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%-d %b %Y}"
+    at = at.astimezone(UTC)
+    return f"{at.day} {_MONTHS[at.month - 1]} {at.year}"
 
 
 def minute(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%-d %b %Y, %H:%M} UTC"
+    at = at.astimezone(UTC)
+    return f"{at.day} {_MONTHS[at.month - 1]} {at.year}, {at.hour:02}:{at.minute:02} UTC"
 
 
 # Words.

@@ -35,13 +35,18 @@ for (const button of all("button.theme")) {
   name();
 }
 
+// On a phone the header's links are one line that can be pushed aside; a browser leaves one half hidden.
+
+one(".top nav").addEventListener("focusin", (event) => event.target.scrollIntoView({ inline: "nearest", block: "nearest" }));
+
 // Times in the reader's zone; UTC stays in the title.
 
 const months = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
 for (const time of all("time")) {
   const at = new Date(time.dateTime), day = `${at.getDate()} ${months[at.getMonth()]} ${at.getFullYear()}`;
-  time.textContent = time.classList.contains("day") ? day : `${day}, ${clock.format(at)}`;
+  const text = time.classList.contains("day") ? day : `${day}, ${clock.format(at)}`;
+  if (time.textContent !== text) time.textContent = text;  // What stands there already need not be laid out anew.
 }
 
 // How long a board is open.
@@ -93,7 +98,7 @@ function place(row) {
 if (me) {
   me.value = kept.get("login");
   me.addEventListener("input", markMe);
-  markMe();
+  if (me.value) markMe();
 }
 
 // Order of the standings.
@@ -140,7 +145,8 @@ const heat = one("#heat");
 if (heat) {
   const body = one("tbody", heat), boxes = all("input.case", heat), by = one("select.by");
   const back = one("button.official"), told = one(".what-if");
-  const rows = [...body.rows].map((row) => ({
+  let rows;  // Read when they are asked for: there may be thousands.
+  const read = () => [...body.rows].map((row) => ({
     row, times: all("td[data-v]", row).map((cell) => Number(cell.dataset.v)), cells: all("td[data-v]", row),
     total: one(".total", row), place: one(".place", row), official: one(".total", row).textContent,
     rank: one(".place", row).textContent,
@@ -152,6 +158,7 @@ if (heat) {
   };
   const isOfficial = () => by.value === by.dataset.official && boxes.every((box) => box.checked);
   function rankAgain() {
+    rows ??= read();
     const chosen = boxes.flatMap((box, index) => (box.checked ? [index] : []));
     if (!chosen.length) { told.textContent = "Choose at least one benchmark."; return; }
     for (const { cells } of rows) cells.forEach((cell, index) => cell.classList.toggle("off", !boxes[index].checked));
