@@ -20,7 +20,7 @@ from typing import NoReturn
 import click
 
 from harness import __version__
-from harness.errors import PullRankError
+from harness.errors import PullRankError, did_you_mean
 
 INTERRUPTED = 130
 _OBJECTS = 50_000
@@ -52,7 +52,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "scripts.submit.tools:watch",
         "Follow a pull request until it is judged: your newest, an open one first, or the one of a number.",
     ),
-    "verify": ("scripts.verify:verify", "Play a judgement again on its own seeds, and compare."),
+    "verify": ("scripts.verify.tools:verify", "Play a judgement again on its own seeds, and compare."),
     "task": ("scripts.tasks.tools:task", "Look at a task, start from its template, check it, make one."),
     "site": ("scripts.pages.tools:site", "Build the leaderboard's site, and look at it."),
     "moderate": (
@@ -82,6 +82,14 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if not ctx.resilient_parsing and not self.get_command(ctx, name) and (hint := did_you_mean(name, COMMANDS)):
+            ctx.fail(f"No such command '{name}'{hint}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl([(name, sentence) for name, (_, sentence) in COMMANDS.items()])
@@ -95,7 +103,10 @@ def cli() -> None:
     Try `pullrank demo`; then `pullrank tasks`, `pullrank init TASK`, `pullrank test FILE`, and `pullrank submit FILE`
     to be ranked.
 
-    Exit codes: 0 accepted or done, 1 judged and not accepted, 2 the input or the call is wrong, 3 judging error.
+    Exit codes: 0 accepted or done, 1 judged and not accepted, 2 the input or the call is wrong, or it was refused,
+    3 judging error, 130 stopped.
+
+    Tab completes: eval "$(_PULLRANK_COMPLETE=bash_source pullrank)" in ~/.bashrc; zsh_source or fish_source likewise.
     """
 
 

@@ -240,18 +240,18 @@ def _gpus() -> Iterator[Finding]:
     from harness.gpu_nodes import assigned, find_driver_library, find_faults, find_gpus
 
     gpus = find_gpus()
-    gpu = assigned(gpus, os.environ)
-    if not gpu:
+    ours = assigned(gpus, os.environ)
+    if not ours:
         detail = f"none of {len(gpus)} is the one that CUDA_VISIBLE_DEVICES names" if gpus else "none found"
         yield Finding(name="GPU", state=State.OPTIONAL, detail=detail, remedy="CPU boards need none")
         return
     library = f", driver in /{find_driver_library()}" if find_driver_library() else ""
-    faults = find_faults(gpu)
-    yield _gpu_facts(gpu)
+    faults, gpu = find_faults(ours), ours[0]
+    yield from map(_gpu_facts, ours)
     yield Finding(
         name="GPU",
         state=State.LIMITED if faults else State.OK,
-        detail=f"{gpu.vendor} at {gpu.node}, {gpu.id or 'without an id'}{library}; {len(gpus)} in all",
+        detail=f"{gpu.vendor} at {gpu.node}, {gpu.id or 'without an id'}{library}; {len(ours)} of {len(gpus)} judge",
         remedy="; ".join(faults),
     )
     yield _cuda()

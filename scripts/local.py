@@ -27,15 +27,15 @@ from scripts.claims import bound_share, claim_sentence, is_self_timed, is_unwall
 from scripts.completion import gpu_names, task_names
 from scripts.profiles import WORD, parts_of
 from scripts.repository import choose_board, require_task
-from scripts.terminal import Display, cell, console, table, verdict_text
+from scripts.terminal import Display, cell, console, say, table, verdict_text
 from scripts.text import format_error, format_percent, format_us, plain
 
 _LOG_LINES = 30
 _NEXT = {
-    Mode.TEST: "pullrank benchmark {file}",
-    Mode.BENCHMARK: "pullrank submit {file} --draft, to have the competition's own machines say so",
-    Mode.RANKED: "pullrank submit {file}",
-    Mode.PROFILE: "pullrank benchmark {file}, once you have changed it",
+    Mode.TEST: "`pullrank benchmark {file}`",
+    Mode.BENCHMARK: "`pullrank submit {file} --draft`, to have the competition's own machines say so",
+    Mode.RANKED: "`pullrank submit {file}`",
+    Mode.PROFILE: "`pullrank benchmark {file}`, once you have changed it",
 }
 
 _PLACE: list[Callable[[Any], Any]] = [
@@ -144,7 +144,7 @@ def judge_file(
     else:
         show(judgement, console())
         if judgement.verdict is Verdict.ACCEPTED:
-            console().print(f"Next: {_NEXT[mode].format(file=file)}", style="dim", soft_wrap=True)
+            say(f"Next: {_NEXT[mode].format(file=file)}", style="dim")
     if out:
         out.write_text(judgement.to_json(), "utf-8")
     return exit_code_of(judgement.verdict)

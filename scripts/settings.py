@@ -194,7 +194,8 @@ class Webhook(Section):
     """A channel on Discord.  Its address is a secret: whoever has it can write there."""
 
     secret: Annotated[str, BeforeValidator(_secret)] = Field(
-        description="Name of the secret that holds its address; publish.yml hands it over under the same name."
+        description="Name of the secret that holds its address; publish.yml hands it over under the same name.",
+        json_schema_extra={"pattern": f"^{_SECRET}$"},
     )
     tasks: tuple[Line, ...] = Field(
         default=(), min_length=1, description="Tasks that it hears of; all, where this is left out."

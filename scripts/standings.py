@@ -133,7 +133,7 @@ def standings(board: Board, judgements: Sequence[Judgement], *, allow_unwalled: 
     """
     ours = [one for one in judgements if (one.task, one.gpu) == (board.task.name, board.gpu)]
     current = [one for one in ours if one.edition == board.edition]
-    counted = _counted(board, current, allow_unwalled)
+    counted = ranking(board, current, allow_unwalled=allow_unwalled)
     season = _Season(board, nominal_times(counted))
     for judgement in counted:
         season.add(judgement)
@@ -158,10 +158,7 @@ class Podium:
 
 def podiums(board: Board, judgements: Sequence[Judgement], places: int = 3) -> Iterator[Podium]:
     """How the first places of a board have changed, in ledger order; arguments as of `standings`."""
-    ours = [
-        one for one in judgements if (one.task, one.gpu, one.edition) == (board.task.name, board.gpu, board.edition)
-    ]
-    counted = _counted(board, ours, allow_unwalled=False)
+    counted = ranking(board, judgements)
     season = _Season(board, nominal_times(counted))
     former: tuple[Row, ...] = ()
     for judgement in counted:
@@ -172,8 +169,9 @@ def podiums(board: Board, judgements: Sequence[Judgement], places: int = 3) -> I
             former = rows
 
 
-def _counted(board: Board, judgements: Sequence[Judgement], allow_unwalled: bool) -> list[Judgement]:
-    cases = [_shape(case.params) for case in board.benchmarks]
+def ranking(board: Board, judgements: Sequence[Judgement], *, allow_unwalled: bool = False) -> list[Judgement]:
+    """Those that rank on a board as it is now; arguments as of `standings`."""
+    cases = [shape(case.params) for case in board.benchmarks]
     return [one for one in judgements if _ranks(one, board, cases, allow_unwalled)]
 
 
@@ -181,8 +179,10 @@ def _ranks(judgement: Judgement, board: Board, cases: list[dict[str, Any]], allo
     is_own = allow_unwalled and judgement.mode is Mode.RANKED and judgement.verdict is Verdict.ACCEPTED
     if not (judgement.is_rankable or is_own):
         return False
+    if (judgement.task, judgement.gpu, judgement.edition) != (board.task.name, board.gpu, board.edition):
+        return False
     # An edition fixes the cases: another list is no judgement of this board, whatever it says it is.
-    if [_shape(case.params) for case in judgement.benchmarks] != cases:
+    if [shape(case.params) for case in judgement.benchmarks] != cases:
         return False
     # What was told is no time of a board that the referee judges, and the other way round.
     if not board.task.is_refereed:
@@ -191,7 +191,7 @@ def _ranks(judgement: Judgement, board: Board, cases: list[dict[str, Any]], allo
     return all(case.timing and len(case.timing.submission) >= MIN_PAIRS for case in judgement.benchmarks)
 
 
-def _shape(params: Mapping[str, Any]) -> dict[str, Any]:
+def shape(params: Mapping[str, Any]) -> dict[str, Any]:
     """A case's parameters but for the seed, which is drawn anew for ranked runs."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in params.items() if key != "seed"}
 

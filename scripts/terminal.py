@@ -6,6 +6,8 @@ a participant wrote is read as markup.
 
 from __future__ import annotations
 
+import re
+import textwrap
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 _LOG_WIDTH = 160
 """Columns of a table that goes into a file or a pipe."""
+
+_WHOLE = re.compile(r"`[^`\n]*`")
 
 _STYLES = {Verdict.ACCEPTED: "bold green", Verdict.JUDGING_ERROR: "bold magenta"}
 
@@ -52,6 +56,21 @@ def table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
 def cell(text: str) -> Text:
     """Somebody else's words in a table."""
     return Text(plain(text))
+
+
+def wrapped(text: str, width: int) -> str:
+    """The text in lines of at most `width`; what stands in backticks, and an address, stays whole, to be copied."""
+    together = _WHOLE.sub(lambda found: found[0].replace(" ", "\0"), text)
+    lines = [
+        textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) for line in together.splitlines()
+    ]
+    return "\n".join(lines).replace("\0", " ")
+
+
+def say(sentence: str, *, stderr: bool = False, style: str = "") -> None:
+    """A sentence, or some; on a terminal broken between words."""
+    out = console(stderr=stderr)
+    out.print(wrapped(sentence, out.width) if out.is_terminal else sentence, style=style, soft_wrap=True)
 
 
 def time_left(seconds: float) -> str:

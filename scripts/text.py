@@ -21,6 +21,9 @@ _HIDDEN = re.compile(
 )
 """Letters and marks that look like nothing: fillers, joiners, variation selectors."""
 
+_PERHAPS_HIDDEN = re.compile(r"[^\n\t -~]")
+"""Whatever is no plain ASCII: a file without it is read at a glance."""
+
 _UNITS = ((1e-3, "ns"), (1.0, "µs"), (1e3, "ms"), (1e6, "s"))
 
 
@@ -29,7 +32,7 @@ def plain(text: str) -> str:
 
     Newlines and tabs stay; Windows line ends become newlines.
     """
-    if text.isascii() and text.isprintable():
+    if not _PERHAPS_HIDDEN.search(text):
         return text
     return "".join(map(_visible, text.replace("\r\n", "\n")))
 

@@ -24,9 +24,9 @@ import yaml
 from harness.fields import CaseKind, Mode
 from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
 from harness.provenance import harness_digest
-from harness.stats import Interval
+from harness.stats import is_faster
 from harness.task import Board, load_task
-from harness.timing import Duel, DuelCase, Run, Timing
+from harness.timing import Duel, DuelCase, Run, Timing, duel_ratio
 from harness.verdict import Verdict
 from scripts import cli
 from scripts.ledger.branch import LedgerBranch
@@ -96,11 +96,12 @@ def duel_with(opponent: str, source: bytes, ratio: float) -> Duel:
         tuple(Run(order=n, warmups_us=(), samples_us=(us,), seeds=(n,)) for n in range(16))
         for us in (100 * ratio, 100.0)
     )
-    return Duel(
-        opponent=opponent, opponent_digest=digest_of(source),
-        cases=(DuelCase(params={"size": 1024}, challenger=challenger, champion=champion),),
-        ratio=Interval(value=ratio, low=ratio * 0.999, high=ratio * 1.001), won=ratio < 0.99,
-    )  # fmt: skip
+    board = the_board()
+    cases = tuple(
+        DuelCase(params=dict(case.params), challenger=challenger, champion=champion) for case in board.benchmarks
+    )
+    found = duel_ratio(cases, board.ranking_by)
+    return Duel(opponent=opponent, opponent_digest=digest_of(source), cases=cases, ratio=found, won=is_faster(found))
 
 
 def zipped(content: bytes | str, name: str = "judgement.json", **more: bytes) -> bytes:
@@ -208,16 +209,18 @@ class Scene:
             "CHECK": self.resolved.get(run.id, {}).get("check", ""),
             "ARTIFACT": str(uploaded.id) if uploaded else "",
             "DIGEST": uploaded.digest if uploaded else "",
+            "REFUSAL": self.resolved.get(run.id, {}).get("refusal", ""),
         }
         return self.step("report", workflow="evaluate.yml", job="report", **asked, **told)
 
     def evaluate(self, run: WorkflowRun, make: Make, *, report: bool = True) -> None:
         """A whole run of evaluate.yml."""
         assert self.resolve(run) == 0
-        if self.outputs()["wanted"] == "true":
+        is_wanted = self.outputs()["wanted"] == "true"
+        if is_wanted:
             self.judge(run, make)
-            if report:
-                assert self.report(run) == 0
+        if report and (is_wanted or self.outputs().get("refusal")):
+            assert self.report(run) == 0
         self.world.finish_run(run, "success")
 
     def honest(self, **how: Any) -> Make:
@@ -284,3 +287,26 @@ class Scene:
 
 def digest_of(source: bytes) -> str:
     return hashlib.sha256(source).hexdigest()
+
+
+# A competition that judges on two kinds of machine.
+
+
+def two_boards(scene: Scene) -> Pull:
+    """A pull request of alice's that asks for both."""
+    scene.root = scene.copy_of_main()
+    settings = scene.root / ".github/pullrank.yml"
+    settings.write_text(
+        settings.read_text().replace("\ngpus:\n", "\ngpus:\n  H100:\n    runs_on: h100\n    device: CPU\n")
+    )
+    return scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
+
+
+def of_its_board(scene: Scene) -> Make:
+    def make(request: Request, run: WorkflowRun) -> object:
+        board = the_board().task.board(request.gpu)
+        # Slow enough to be possible: a time below a GPU's floor is held back.
+        cases = tuple(cases_of(board, request.mode, 500.0))
+        return judgement_of(request, scene.run_url(run), edition=board.edition, cases=cases)
+
+    return make  # type: ignore[return-value]

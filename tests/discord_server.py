@@ -61,11 +61,15 @@ class Call:
 
 @dataclass
 class Discord:
-    """`limit` posts in `per_s` seconds may be made to one webhook; `hang_s` is how long a hanging call takes."""
+    """`limit` posts in `per_s` seconds may be made to one webhook; `hang_s` is how long a hanging call takes.
+
+    `threads` are those that exist; None: all do.
+    """
 
     limit: int = 1000
     per_s: float = 2.0
     hang_s: float = 1.0
+    threads: set[str] | None = None
     faults: list[str] = field(default_factory=list)
     webhooks: dict[str, str] = field(default_factory=dict)
     messages: list[Message] = field(default_factory=list)
@@ -128,6 +132,8 @@ class Discord:
         if errors := faults_of(call.body):
             return 400, {"message": "Invalid Form Body", "code": 50035, "errors": errors}
         thread = call.query.get("thread_id", [""])[0]
+        if thread and self.threads is not None and thread not in self.threads:
+            return 404, {"message": "Unknown Channel", "code": 10003}
         message = Message(str(next(self._ids)), webhook, call.body or {}, thread)
         self.messages.append(message)
         if call.query.get("wait") != ["true"]:

@@ -4,11 +4,12 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -158,7 +159,16 @@ def test_the_tasks_of_a_site_are_listed(season, site, capsys) -> None:
         path.parent.name: {folder.name for folder in (season / "_site" / path.parent.name).iterdir() if folder.is_dir()}
         for path in season.glob("tasks/*/task.yml")
     }
+    clones = json.loads(printed(capsys, "tasks", "--tasks", str(season / "tasks"), "--json"))
+    assert by_name(listed) == by_name(clones)
+    ends = [(board, board.deadline) for board in SiteSource(site).index() if board.deadline]
+    assert ends and not any(board.is_open(end) for board, end in ends)
+    assert all(board.is_open(end - timedelta(seconds=1)) for board, end in ends)
     assert "matmul" in printed(capsys, "tasks", "--site", site)
+
+
+def by_name(tasks: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {task["name"]: task | {"gpus": sorted(task["gpus"])} for task in tasks}
 
 
 # What goes wrong.
@@ -174,7 +184,8 @@ def test_a_stranger_stands_nowhere(site, capsys) -> None:
         (["board", "matmull"], "did you mean 'matmul'?"),
         (["board", "matmul", "--gpu", "H10"], "did you mean 'H100'?"),
         (["compare", "nobody", "noone"], "stand together on no board"),
-        (["board", "matmul", "--allow-unwalled"], "without --ledger and --allow-unwalled"),
+        (["board", "matmul", "--allow-unwalled"], "without --ledger, --tasks and --allow-unwalled"),
+        (["board", "matmul", "--tasks", "tasks"], "without --ledger, --tasks and --allow-unwalled"),
     ],
 )
 def test_a_wrong_name_gets_one_message(site, capsys, words, message) -> None:

@@ -142,6 +142,7 @@ def test_an_unwanted_request_makes_no_bundle(scene: Scene) -> None:
     scene.intake()
     (judging,) = scene.runs()
     scene.world.push(pull, {path_of("alice"): FASTER})
+    scene.intake()
     assert scene.resolve(judging) == 0
     assert scene.outputs() == {"wanted": "false"}
     assert not (scene.folder / f"bundle-{judging.id}").exists()

@@ -105,7 +105,9 @@ def test_help_is_quick_and_loads_no_command():
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["tets"], 2, "No such command 'tets'"),
+        (["tets"], 2, "No such command 'tets'; did you mean 'test'?"),
+        (["submt"], 2, "No such command 'submt'; did you mean 'submit'?"),
+        (["xyzzy"], 2, "No such command 'xyzzy'."),
         (["test"], 2, "Missing argument"),
         (["test", "nowhere.py"], 2, "nowhere.py: no such file"),
         (["test", "{folder}"], 2, "is a folder"),
@@ -126,7 +128,7 @@ def test_help_is_quick_and_loads_no_command():
         (["task", "template", "vectoradd", "--language", "Pyton"], 2, "did you mean 'Python'?"),
         (["task", "check", "{folder}"], 2, "no task.yml in"),
         (["task", "check", "nothing", "nowhere"], 2, "no task 'nowhere'"),
-        (["board", "vectoradd", "--gpu", "CPV"], 2, "did you mean 'CPU'?"),
+        (["board", "vectoradd", "--gpu", "CPV", "--ledger", "tests"], 2, "did you mean 'CPU'?"),
         (["site", "serve", "{folder}"], 2, "holds no site"),
         (["test", "{kernel}", "--task", "vectoradd", "--out", "{folder}"], 2, "it cannot be written"),
         (["test", "{placed}", "--task", "vectoradd"], 2, "the folder of the task 'home', but --task says 'vectoradd'"),

@@ -158,9 +158,49 @@ def test_what_the_task_itself_gives_out_belongs_to_nobody() -> None:
     assert not found(RENAMED, TRITON, known=(TRITON,))
 
 
+SHORT = """
+import torch
+
+def custom_kernel(data):
+    values, out = data
+    rows = values.reshape(-1, values.shape[-1])
+    total = rows.float().square().mean(-1, keepdim=True)
+    out.copy_((rows * torch.rsqrt(total + 1e-6)).reshape(values.shape))
+    return out
+"""
+ANEW = replaced(SHORT, ("total", "power"), ("rows", "flat"))
+
+
+def test_a_short_file_under_the_same_names_is_a_copy_whatever_its_layout_and_comments() -> None:
+    laid_out = replaced(SHORT, ("data\n", "data  # mine\n\n"), ("total + 1e-6", "total\n        + 0.000001"))
+    assert found(laid_out, SHORT) and found(SHORT, SHORT)
+
+
+def test_a_short_file_under_other_names_may_have_been_written_twice() -> None:
+    assert not found(ANEW, SHORT)
+
+
+def test_a_short_file_that_is_the_tasks_own_but_for_names_is_nobodys() -> None:
+    assert not found(SHORT, SHORT, known=(ANEW,))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "return torch.add(*data)",
+        "a, b, out = data\n    torch.add(a, b, out=out)\n    return out",
+        "values, out = data\n    out[...] = torch.softmax(values, -1)\n    return out",
+    ],
+)
+def test_a_few_lines_are_nobodys(line: str) -> None:
+    few = f"import torch\n\n\ndef custom_kernel(data):\n    {line}\n"
+    assert not found(few, few)
+
+
 @pytest.mark.parametrize("example", sorted(Path("tasks").glob("*/examples/accepted/*.py")), ids=str)
-def test_what_is_short_enough_to_be_written_twice_is_nobodys(example: Path) -> None:
-    assert fingerprint(example.read_bytes(), "submission.py") is None or len(example.read_text().splitlines()) > 15
+def test_what_a_task_shows_may_be_handed_in_by_everybody(example: Path) -> None:
+    source = example.read_text()
+    assert not found(source, source, known=(source,))
 
 
 @pytest.mark.parametrize("name", ["submission.py", "submission.cu"])

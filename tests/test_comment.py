@@ -66,11 +66,17 @@ def test_a_wrong_answer_is_red() -> None:
 def test_an_end_without_a_report_says_why(state: EndState) -> None:
     text = QUEUED.with_board(ended_section(request(), ending(state, request()))).render()
     assert {
-        EndState.JUDGED: "on its way",
+        EndState.JUDGED: "accepted (AC); its report is lost; `/rerun`",
+        EndState.REFUSED: "not judged",
         EndState.SUPERSEDED: "newer request",
         EndState.CANCELLED: "`/rerun`",
         EndState.FAILED: "our fault",
     }[state] in text
+
+
+def test_a_refusals_own_code_does_not_end_the_code_that_it_stands_in() -> None:
+    refused = ending(EndState.REFUSED, request()).model_copy(update={"note": "`a` is no `b`. `@everyone`"})
+    assert "not judged: `'a' is no 'b'. '@everyone'` |" in QUEUED.with_board(ended_section(request(), refused)).render()
 
 
 def test_where_there_is_one_report_no_table_repeats_it() -> None:
@@ -116,8 +122,9 @@ def test_a_draft_is_told_how_to_be_ranked() -> None:
         DONE.with_board(ended_section(request("CPU"), ending(EndState.FAILED, request("CPU")))),
         DONE.with_notice(Notice(text="a\n\nb", tone=Tone.REMARK)),
         PullComment(notice=Notice(text="**Not judged.** > quoted\n> twice")),
+        DONE.with_notice(Notice(text="a", tone=Tone.REMARK, head_sha=HEAD, left_out=("B200", "H100"))),
     ],
-    ids=range(7),
+    ids=range(8),
 )
 def test_what_was_written_is_read_again(comment: PullComment) -> None:
     text = comment.render()

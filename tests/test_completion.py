@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
-from scripts.cli import COMMANDS, cli
+from scripts.cli import COMMANDS, INTERRUPTED, cli
 
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "site" / "pages" / "participants.md").read_text()
@@ -41,6 +41,13 @@ def test_bash_itself_completes_commands_subcommands_and_options(program: dict[st
     script += "try pullrank be\ntry pullrank task sh\ntry pullrank submit --dr\ntry pullrank board vec\n"
     done = subprocess.run([bash, "-c", script], env=program, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["benchmark", "show", "--draft", "vectoradd"], done.stderr
+
+
+def test_help_names_the_guides_line_and_what_ctrl_c_ends_with(program: dict[str, str]) -> None:
+    done = subprocess.run(["pullrank", "--help"], env=program, cwd=ROOT, capture_output=True, text=True, check=True)
+    shown = " ".join(done.stdout.split())
+    (line,) = re.findall(r"^(eval .*bash_source.*?) +#", GUIDE, re.MULTILINE)
+    assert line in shown and f"{INTERRUPTED} stopped" in shown
 
 
 def test_zsh_and_fish_are_given_every_command_with_its_help(program: dict[str, str]) -> None:

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.judgement import Claim
+from harness.judgement import Claim, Judgement
 from harness.verdict import Verdict
+from scripts.bot.comment import read_comment
+from scripts.bot.markdown import NBSP
 from scripts.ledger.branch import LedgerBranch
-from scripts.ledger.moderation import Action
+from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.request import EndState
 from tests.competition import FASTER, SOURCE, Scene, digest_of, judgement_of, path_of, zipped
 from tests.github_server import Pull
@@ -47,6 +49,16 @@ def test_a_first_submission_is_judged_told_and_merged(scene: Scene) -> None:
     assert len(scene.runs("publish.yml")) == 1
 
 
+def test_the_page_of_the_run_shows_the_report_of_the_comment(scene: Scene) -> None:
+    pull = opened(scene)
+    (run,) = scene.runs()
+    scene.evaluate(run, scene.honest(wrong="<img src=x> @everyone"))
+    report = read_comment(scene.comment(pull.number)).boards[0].report
+    summary = (scene.folder / "summary").read_text()
+    assert "| WA `<img src=x> @everyone` |" in report
+    assert f"\n\n{report}\n\n" in summary and summary.endswith(": WA`\n")
+
+
 def test_a_second_delivery_says_the_same_and_posts_nothing(scene: Scene) -> None:
     pull = opened(scene)
     (run,) = scene.runs()
@@ -78,6 +90,28 @@ def test_an_improvement_is_merged_and_a_slower_file_is_not(scene: Scene) -> None
     better = opened(scene, FASTER)
     scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.3))
     assert better.merged_at and scene.world.git.read("main", path_of("alice")) == FASTER
+
+
+def test_the_next_file_is_told_how_it_compares_with_what_counts_of_the_one_before(scene: Scene) -> None:
+    first = opened(scene)
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.5))
+    assert "Your last" not in scene.comment(first.number)
+    better = opened(scene, FASTER)
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.4))
+    told = scene.comment(better.number).replace(NBSP, " ")
+    assert "Your last and best" in told and "**−20.0 %**" in told
+    take_out(scene, scene.judgements()[0])
+    assert scene.report(scene.runs()[1]) == 0
+    assert "Your last" not in scene.comment(better.number)
+
+
+def take_out(scene: Scene, judgement: Judgement) -> None:
+    decision = Moderation(
+        id="1", action=Action.DISQUALIFY, judgement=judgement.checksum, reason="copied", by=1, at=judgement.finished_at
+    )
+    with LedgerBranch(str(scene.world.git.path)) as branch:
+        branch.ledger.append_moderation(decision)
+        branch.commit("disqualified")
 
 
 def test_a_draft_is_benchmarked_and_stays_out_of_ledger_and_main(scene: Scene) -> None:
@@ -129,6 +163,23 @@ def test_who_was_overtaken_by_another_merge_is_told_nothing_and_merged_later(sce
     scene.pass_time(timedelta(minutes=10))
     scene.reconcile()
     assert pull.merged_at
+
+
+@pytest.mark.parametrize("runner", ["judge-1", ""], ids=["a machine was at work", "none had taken it"])
+def test_what_is_withdrawn_costs_the_time_that_a_machine_was_at_work(scene: Scene, runner: str) -> None:
+    pull = opened(scene)
+    (run,) = scene.waiting()
+    assert scene.resolve(run) == 0
+    job = scene.world.start_job(run, "judge", runner)
+    scene.world.push(pull, {path_of("alice"): FASTER})
+    scene.intake()
+    job.started_at = scene.world.clock() - timedelta(seconds=90)
+    scene.world.finish_job(job, "cancelled")
+    for _ in range(2):
+        assert scene.report(run) == 0
+    first = min(scene.ledger().values(), key=lambda one: one.request.asked_at)
+    assert first.ending and first.ending.state is EndState.SUPERSEDED
+    assert 90 <= first.seconds < 120 if runner else first.seconds == 0
 
 
 def test_after_a_rerun_failures_are_counted_anew(scene: Scene) -> None:
@@ -255,6 +306,7 @@ def test_a_first_place_by_a_time_taken_inside_waits_for_a_persons_look(scene: Sc
         (hold,) = branch.ledger.moderations()
     assert hold.action is Action.HOLD and "taken inside its own process" in hold.reason
     assert first.state == "open" and "waits for a maintainer's look" in scene.comment(first.number)
+    assert f"until then this does not rank**: `{hold.reason}`." in scene.comment(first.number)
 
 
 def test_a_bounded_first_place_waits_for_nobody(scene: Scene) -> None:

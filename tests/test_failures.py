@@ -22,8 +22,10 @@ from tests.competition import SOURCE, Make, Scene, digest_of, path_of
 from tests.github_server import Failure, Pull, Run, Way
 
 REST, GIT, PUSH = "* /repos/*", "* */kernels.git/*", "POST */kernels.git/git-receive-pack"
-CALLS = 12
+CALLS = 11
 """Of a first submission; see test_requests_per_board.py."""
+RECONCILING = 27
+"""Of one run of the reconciler, where it has to listen, deliver and end what was closed."""
 GIT_CALLS = 50
 ROUNDS = 4
 TOO_LATE_S = 3
@@ -144,6 +146,59 @@ def test_an_outage_of_git(scene: Scene, nth: int) -> None:
 def test_a_push_fails(scene: Scene, nth: int, how: str) -> None:
     break_call(scene, PUSH, nth, how)
     assert_whole(scene, whole_story(scene, scene.honest()))
+
+
+# The reconciler's own calls.
+
+
+def missed(scene: Scene) -> tuple[Pull, Pull, Pull]:
+    """Three pull requests: one was heard of by nobody, one judged and not delivered, one closed while it waits."""
+    judged_one, closed, unheard = (
+        scene.world.open_pull(author, {path_of(author.login): SOURCE + f"# {author.login}\n".encode()})
+        for author in (scene.alice, scene.world.add_user("bob"), scene.world.add_user("carol"))
+    )
+    scene.events.pop()
+    scene.intake()
+    first = next(run for run in scene.waiting() if run.inputs["request"].startswith(f"{judged_one.number}-"))
+    scene.evaluate(first, scene.honest(), report=False)
+    scene.world.close(closed)
+    scene.events.clear()
+    return judged_one, closed, unheard
+
+
+def made_up_for(scene: Scene) -> None:
+    """Rounds of the reconciler, before and after the judge has judged what waits."""
+    for round_ in range(1, ROUNDS + 1):
+        step(scene, partial(scene.reconcile, after=timedelta(minutes=10 * round_)))
+        for run in scene.waiting() if round_ > 1 else ():
+            judged(scene, run, scene.honest(ratio=0.6))
+
+
+def assert_made_up_for(scene: Scene, judged_one: Pull, closed: Pull, unheard: Pull) -> None:
+    assert judged_one.merged_at and unheard.merged_at and not closed.merged_at
+    assert sorted(one.submission.login for one in scene.judgements()) == ["alice", "carol"]
+    assert [status.is_open for status in scene.ledger().values()] == [False] * 3
+    assert "rank 1 of" in scene.comment(judged_one.number) and "rank 2 of 2" in scene.comment(unheard.number)
+    assert "cancelled" in scene.comment(closed.number)
+    assert sorted(scene.checks()) == ["PullRank / CPU: cancelled", *["PullRank / CPU: success"] * 2]
+    assert scene.runs("publish.yml") and not scene.waiting()
+
+
+def test_without_failures_all_that_was_missed_is_made_up_for(scene: Scene) -> None:
+    pulls = missed(scene)
+    before = len(scene.server.requests(REST))
+    assert scene.reconcile(after=timedelta(minutes=10)) == 0
+    assert len(scene.server.requests(REST)) - before == RECONCILING
+    made_up_for(scene)
+    assert_made_up_for(scene, *pulls)
+
+
+@pytest.mark.parametrize(("nth", "how"), [(nth, EVERY_CALL[nth % 2]) for nth in range(1, RECONCILING + 1, 3)])
+def test_a_call_of_the_reconciler_fails(scene: Scene, nth: int, how: str) -> None:
+    pulls = missed(scene)
+    break_call(scene, REST, nth, how)
+    made_up_for(scene)
+    assert_made_up_for(scene, *pulls)
 
 
 # What stands on a line stands there once.

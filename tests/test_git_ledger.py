@@ -22,7 +22,7 @@ from harness.fields import Mode
 from scripts.ledger import branch as ledger_branch
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import LedgerError
-from scripts.ledger.names import everything, under
+from scripts.ledger.names import everything, requests_of, under
 from scripts.ledger.request import Ending, EndState, Request, make_id
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
@@ -203,6 +203,33 @@ def test_the_same_fact_from_two_is_the_first_ones(bare: Path) -> None:
         assert second.commit("same") == ()
         assert [status.request for status in second.ledger.requests()] == [asked(1)]
     assert git(bare, "rev-list", "--count", "ledger").strip() == "2"
+
+
+def test_who_decides_by_what_was_read_decides_once_more_after_a_lost_race(bare: Path) -> None:
+    add(bare)
+    found: list[int] = []
+    with LedgerBranch(url(bare), wanted=requests_of(asked(1).user_id)) as branch:
+
+        def ask_if_nobody_has() -> str:
+            found.append(len(branch.ledger.requests().facts))
+            if not found[-1]:
+                branch.ledger.append_request(asked(2))
+            return f"decided {len(found)} times"
+
+        add(bare, asked(1))
+        assert branch.commit(ask_if_nobody_has(), ask_if_nobody_has) == ()
+        assert [status.request for status in branch.ledger.requests()] == [asked(1)]
+    assert found == [0, 1]
+    assert files(bare) == {str(asked(1).place)}
+
+
+def test_who_loses_a_race_to_what_was_not_read_decides_no_second_time(bare: Path) -> None:
+    add(bare)
+    with LedgerBranch(url(bare), wanted=under("moderation")) as branch:
+        branch.ledger.append_request(asked(2))
+        add(bare, asked(1))
+        assert branch.commit("second", lambda: pytest.fail("decided again")) == (asked(2).place,)
+    assert files(bare) == {str(asked(1).place), str(asked(2).place)}
 
 
 def test_twenty_at_once_lose_nothing_and_rewrite_nothing(bare: Path) -> None:

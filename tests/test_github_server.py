@@ -12,7 +12,7 @@ import pytest
 from scripts.github.gh import GitHub
 from scripts.github.pulls import GitHubError
 from tests.github_server import Event, GitHubServer, Token, World
-from tests.github_server.contract import contract
+from tests.github_server.contract import Unsaid, contract, fields_that_are_read
 from tests.github_server.reduce_openapi import TARGET
 from tests.github_server.routes import ROUTES
 
@@ -92,6 +92,20 @@ def test_a_query_that_github_does_not_know_is_a_fault():
     assert contract().faults_of_request(name, {"page": "two"}, None)
 
 
+COMMENT = {
+    "id": 7, "node_id": "IC_7", "body": "Hello", "user": None, "created_at": "2026-01-01T00:00:00Z",
+    "updated_at": "2026-01-01T00:00:00Z", "html_url": "https://github.com/c", "issue_url": "https://github.com/i",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", ["id", "created_at", "issue_url"])
+def test_what_our_code_reads_is_never_filled_in(field):
+    name = "GET /repos/{owner}/{repo}/issues/comments/{comment_id}"
+    assert "reactions" not in fields_that_are_read() and field in fields_that_are_read()
+    with pytest.raises(Unsaid, match=field):
+        contract().complete_answer(name, 200, {key: value for key, value in COMMENT.items() if key != field})
+
+
 @pytest.mark.parametrize(
     ("status", "change"),
     [
@@ -104,7 +118,7 @@ def test_a_query_that_github_does_not_know_is_a_fault():
 )
 def test_an_answer_that_github_never_gives_is_a_fault(status, change):
     name = "GET /repos/{owner}/{repo}/issues/comments/{comment_id}"
-    whole = contract().complete_answer(name, 200, {"id": 7, "body": "Hello", "user": None})
+    whole = contract().complete_answer(name, 200, COMMENT)
     assert contract().faults_of_answer(name, 200, whole) == []
     assert contract().faults_of_answer(name, status, whole | change)
 

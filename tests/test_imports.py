@@ -31,8 +31,8 @@ INSIDE_FUNCTIONS = {
     "scripts.demo": {"judge", "sandbox"},
     "scripts.duel": {"judge"},
     "scripts.local": {"judge"},
-    "scripts.verify": {"judge"},
-    "scripts.tasks.check": {"probes", "rehearsal", "sandbox"},
+    "scripts.verify.tools": {"judge"},
+    "scripts.tasks.check": {"devices.device", "probes", "rehearsal", "sandbox"},
     # What looks at the machine and at the judge's parts.
     "scripts.doctor": {
         "cgroup",
@@ -54,6 +54,7 @@ MAY_IMPORT_TORCH = {
     "checker",
     "devices.cpu",
     "devices.cuda",
+    "digest",
     "inside",
     "player",
     "probes",
@@ -86,6 +87,7 @@ LAYERS = (
         "health",
         "wrong_answers",
         "checker",
+        "digest",
         "task_modules",
     },
     {"zygote"},

@@ -62,7 +62,7 @@ def test_it_names_every_verdict_every_exit_code_and_every_state() -> None:
     assert table_under("## Exit codes") == ["0", "1", "2", "3", "130"]
     assert [stage for stage in Stage if f"`{stage.value}`" not in AGENTS] == []
     board = BoardNews(gpu="CPU", mode="ranked", stage=Stage.QUEUED, summary="")
-    assert {"gpu", "mode", "state", "rank", "of", "place", "result"} <= board.facts.keys()
+    assert {"gpu", "mode", "state", "rank", "of", "gap", "place", "result"} <= board.facts.keys()
 
 
 def judgement() -> tuple[Judgement, Any]:

@@ -335,6 +335,18 @@ def test_events_ask_and_end(
     assert all(request.id == ending.request for request, ending in decision.endings)
 
 
+@pytest.mark.parametrize(
+    ("history", "ended"),
+    [((asked(), asked("H100", state=EndState.JUDGED)), []), ((asked(head_sha=OLD),), ["CPU ranked superseded"])],
+)
+def test_what_was_merged_is_still_judged_on_its_other_boards(
+    history: tuple[RequestStatus, ...], ended: list[str]
+) -> None:
+    merged = pull(is_open=False, merged=True)
+    decision = decide(happened(PullAction.CLOSED, merged), facts(offer=offer(pull=merged), history=history))
+    assert (boards(decision), ends(decision)) == ([], ended)
+
+
 def test_a_refused_push_still_supersedes() -> None:
     decision = decide(happened(PullAction.PUSHED), facts(offer=offer(b"x = 1"), history=(asked(head_sha=OLD),)))
     assert ends(decision) == ["CPU ranked superseded"] and "custom_kernel" in refusal(decision)
@@ -697,3 +709,39 @@ def test_a_payload_that_cannot_be_read_is_said_in_a_line(stage: Stage) -> None:
         path.write_text("{")
         with told("is not JSON"):
             run("pull_request_target", path, stage.doors(github))
+
+
+# Who is late.
+
+CLOSING = NOW + timedelta(hours=1)
+LATER = NOW + timedelta(hours=30)
+
+
+def closing(**changes: Any) -> Facts:
+    """After the deadline of a task."""
+    return facts(now=LATER, offer=offer(task=replace(TASK, deadline=CLOSING)), **changes)
+
+
+def first_asked(decision: Decision) -> list[datetime | None]:
+    return [request.first_asked_at for request in decision.requests]
+
+
+def test_what_happened_in_time_is_ranked_however_late_we_hear_of_it() -> None:
+    decision = decide(happened(), closing(happened_at=NOW))
+    assert boards(decision) == ["CPU ranked 1", "H100 ranked 1"] and first_asked(decision) == [NOW, NOW]
+    assert [request.asked_at for request in decision.requests] == [LATER, LATER]
+    assert boards(decide(happened(), closing(happened_at=LATER)))[0] == "CPU test 1"
+    assert first_asked(decide(happened(), facts())) == [None, None]
+
+
+@pytest.mark.parametrize("command", ["/rerun gpu=CPU", "/rank gpu=CPU"])
+def test_with_what_we_failed_its_author_is_not_late(command: str) -> None:
+    failed = asked(state=EndState.FAILED)
+    decision = decide(said(command), closing(history=(failed,)))
+    assert boards(decision) == ["CPU ranked 2"] and first_asked(decision) == [failed.request.asked_at]
+
+
+def test_what_was_judged_is_not_ranked_again_after_the_deadline() -> None:
+    judged = asked(state=EndState.JUDGED)
+    assert boards(decide(said("/rerun gpu=CPU"), closing(history=(judged,)))) == ["CPU test 1"]
+    assert "closed at" in refusal(decide(said("/rank gpu=CPU"), closing(history=(judged,))))

@@ -16,7 +16,7 @@ from harness.judgement import MAX_BYTES, CaseResult, Claim, HarnessInfo, Judgeme
 from harness.verdict import Verdict
 from scripts.ledger.ledger import Ledger, LedgerError, RequestStatus
 from scripts.ledger.moderation import Action, KnownAccount, Moderation
-from scripts.ledger.request import Ending, EndState, Request, make_id
+from scripts.ledger.request import Ending, EndState, Request, Spent, make_id
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
 
@@ -281,6 +281,10 @@ def ended(request: Request, state: EndState = EndState.JUDGED, **rest: Any) -> E
     return Ending(request=request.id, state=state, verdict=verdict, at=request.asked_at + timedelta(minutes=1), **rest)
 
 
+def spent(request: Request, seconds: float = 40.0) -> Spent:
+    return Spent(request=request.id, seconds=seconds, at=request.asked_at + timedelta(minutes=2))
+
+
 def statuses(ledger: Ledger) -> list[RequestStatus]:
     found = ledger.requests()
     assert not found.faults
@@ -332,6 +336,18 @@ def test_what_was_said_first_about_the_end_of_a_request_holds(tmp_path: Path) ->
     assert not ledger.append_ending(request, ended(request))
     [status] = statuses(ledger)
     assert status.ending and status.ending.state is EndState.CANCELLED
+
+
+def test_what_was_withdrawn_may_have_cost_something(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.append_request(request := asked())
+    ledger.append_ending(request, ended(request, EndState.SUPERSEDED))
+    assert [one.seconds for one in statuses(ledger)] == [0]
+    assert ledger.append_spent(request, spent(request))
+    assert not ledger.append_spent(request, spent(request, 50.0))
+    assert [one.seconds for one in statuses(ledger)] == [40]
+    with pytest.raises(LedgerError, match="says nothing of"):
+        ledger.append_spent(asked(13), spent(request))
 
 
 def test_endings_tell_when_and_of_which_request_though_that_is_not_here(tmp_path: Path) -> None:
@@ -394,6 +410,14 @@ def ended_by_the_ending_of_another(ledger: Path, path: Path) -> None:
     (ledger / asked(13).place_of_ending).write_text(ended(asked(14)).to_json())
 
 
+def costing_without_having_been_asked_for(ledger: Path, path: Path) -> None:
+    (ledger / asked(14).place_of_cost).write_text(spent(asked(14)).to_json())
+
+
+def with_the_cost_of_another(ledger: Path, path: Path) -> None:
+    (ledger / asked(13).place_of_cost).write_text(spent(asked(14)).to_json())
+
+
 def with_a_torn_ending(ledger: Path, path: Path) -> None:
     (ledger / asked(13).place_of_ending).write_text(ended(asked(13)).to_json()[:-30])
 
@@ -410,8 +434,10 @@ REQUEST_FAULTS: list[tuple[Callable[[Path, Path], None], int, str]] = [
     (copied_to_another_day, 3, "requests/2026-11-03/7-13-aaaaaaaaaaaa-CPU-ranked-1.json: its contents belong into requests/2026-11-02/7-13-"),
     (given_to_another_account, 2, "its contents belong into requests/2026-11-02/7-13-"),
     (asked_for_again_on_another_day, 3, "requests/2026-11-03/7-13-aaaaaaaaaaaa-CPU-ranked-1.json: the same was asked for before"),
-    (ended_without_having_been_asked_for, 3, "7-14-aaaaaaaaaaaa-CPU-ranked-1.ended.json: ends a request that is not there"),
-    (ended_by_the_ending_of_another, 3, "7-13-aaaaaaaaaaaa-CPU-ranked-1.ended.json: the ending of 14-"),
+    (ended_without_having_been_asked_for, 3, "7-14-aaaaaaaaaaaa-CPU-ranked-1.ended.json: of a request that is not there"),
+    (costing_without_having_been_asked_for, 3, "7-14-aaaaaaaaaaaa-CPU-ranked-1.spent.json: of a request that is not there"),
+    (ended_by_the_ending_of_another, 3, "7-13-aaaaaaaaaaaa-CPU-ranked-1.ended.json: speaks of 14-"),
+    (with_the_cost_of_another, 3, "7-13-aaaaaaaaaaaa-CPU-ranked-1.spent.json: speaks of 14-"),
     (with_a_torn_ending, 3, "7-13-aaaaaaaaaaaa-CPU-ranked-1.ended.json: not JSON"),
     (beside_a_note, 3, "requests/README.md: not JSON"),
 ]  # fmt: skip

@@ -47,6 +47,7 @@ SEVENS = asked(7, 1)
 SEVENS_ON_H100 = asked(7, 12, day=1, gpu="H100")
 SEVENTIES = asked(70, 2, day=2)
 ENDED = (SEVENS, SEVENTIES)
+WITHDRAWN = (SEVENTIES,)
 OTHERS = (
     "accounts/7-ada.json",
     "accounts/70-bob.json",
@@ -60,13 +61,18 @@ NAMES = [
     *OTHERS,
     *(str(one.place) for one in (SEVENS, SEVENS_ON_H100, SEVENTIES)),
     *(str(one.place_of_ending) for one in ENDED),
+    *(str(one.place_of_cost) for one in WITHDRAWN),
     *(str(one.place_of_judgement) for one in ENDED),
 ]
 
 
 def files_of(*requests: Request) -> set[str]:
-    """Requests and, where they have one, their endings."""
-    return {str(one.place) for one in requests} | {str(one.place_of_ending) for one in requests if one in ENDED}
+    """Requests and, where they have one, their endings and costs."""
+    return {
+        *(str(one.place) for one in requests),
+        *(str(one.place_of_ending) for one in requests if one in ENDED),
+        *(str(one.place_of_cost) for one in requests if one in WITHDRAWN),
+    }
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,7 @@ def test_what_an_author_waits_for_ends_with_their_ban(scene, capsys) -> None:
     (run,) = scene.waiting()
     moderate("ban", "bob")
     assert "1 of their judgings, asked for before, cancelled" in capsys.readouterr().out
+    assert run.conclusion == "cancelled"
     assert scene.resolve(run) == 0
     assert scene.outputs()["wanted"] == "false"
     assert run.inputs["request"] not in [one.request.id for one in scene.ledger().values() if one.is_open]
@@ -160,6 +162,30 @@ def test_what_was_taken_out_is_on_the_page_and_in_the_json_with_its_reason(ledge
     boards = {board["gpu"]: board for board in json.loads((site / "index.json").read_text())["boards"]}
     assert boards["CPU"]["first"]["login"] == "bob"
     assert not (site / "authors/alice").exists()
+
+
+def test_a_ban_is_on_its_authors_page_until_it_is_lifted_and_not_on_that_of_who_bears_the_login(
+    ledger, tmp_path
+) -> None:
+    def page_of(login: str, folder: str) -> tuple[bool, object]:
+        place = site_of(ledger, tmp_path / folder) / "authors" / login
+        ban = json.loads((place / "author.json").read_text())["ban"]
+        return "Returns an old output." in (place / "index.html").read_text(), ban and ban["reason"]
+
+    assert page_of("bob", "before") == (False, None)
+    moderate("ban", "bob", *there(ledger))
+    assert page_of("bob", "banned") == (True, "Returns an old output.")
+    assert page_of("alice", "other") == (False, None)
+    moderate("unban", "bob", *there(ledger))
+    assert page_of("bob", "lifted") == (False, None)
+    stranger = Moderation(
+        id="m", action=Action.BAN, user_id=4242, login="bob", reason="Attacks.", by=7, at=datetime.now(UTC)
+    )
+    ledger.append_moderation(stranger)
+    assert page_of("bob", "stranger") == (False, None), "an account that is called bob today, and is another"
+    moderate("disqualify", ROW, *there(ledger))
+    moderate("ban", "alice", *there(ledger))
+    assert page_of("alice", "gone") == (True, "Returns an old output."), "though she stands nowhere any more"
 
 
 def test_a_hostile_reason_stays_text(ledger, tmp_path) -> None:

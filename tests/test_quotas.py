@@ -10,7 +10,7 @@ from harness.fields import Mode
 from harness.verdict import Verdict
 from scripts.bot.quotas import Limit, find_refusal, uses
 from scripts.ledger.ledger import RequestStatus
-from scripts.ledger.request import Ending, EndState, Request, make_id
+from scripts.ledger.request import Ending, EndState, Request, Spent, make_id
 from scripts.settings import Quotas
 
 NOW = datetime(2026, 11, 2, 12, 0, tzinfo=UTC)
@@ -32,9 +32,11 @@ def asked(
         return RequestStatus(request=request)
     state = EndState(end)
     verdict = Verdict.ACCEPTED if state is EndState.JUDGED else None
-    return RequestStatus(
-        request=request, ending=Ending(request=made, state=state, verdict=verdict, seconds=seconds, at=at)
-    )
+    # Of what is withdrawn, the cost is known after its ending.
+    is_withdrawn = state in (EndState.SUPERSEDED, EndState.CANCELLED)
+    spent = Spent(request=made, seconds=seconds, at=at) if is_withdrawn and seconds else None
+    ending = Ending(request=made, state=state, verdict=verdict, seconds=0 if is_withdrawn else seconds, at=at)
+    return RequestStatus(request=request, ending=ending, spent=spent)
 
 
 def ranked(hours_ago: float, end: str = "judged", **rest: Any) -> RequestStatus:

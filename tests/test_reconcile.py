@@ -1,8 +1,10 @@
 """What is done about what was missed: the plan as a table, then the world after each failure."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -13,11 +15,12 @@ from scripts.bot.comment import MARKER, PullComment
 from scripts.bot.plan import Facts, plan
 from scripts.bot.rematch import DueDuel
 from scripts.bot.sections import done_section, ended_section, queued_section
-from scripts.bot.steps import Step
+from scripts.bot.steps import End, Step
 from scripts.bot.tables import Place
 from scripts.github.pulls import ACTIONS_BOT, Account, PullRequest, WorkflowRun
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.request import Ending, EndState, Request, make_id
+from scripts.settings import Ban
 from tests.competition import FASTER, SOURCE, Scene, path_of
 from tests.github_server import Failure, Pull
 
@@ -82,7 +85,9 @@ def names(steps: tuple[Step, ...]) -> list[str]:
 JUDGED, FAILED, CANCELLED = EndState.JUDGED, EndState.FAILED, EndState.CANCELLED
 ROW, BEHIND = {asked().request.id: Place.ROW}, {asked().request.id: Place.BEHIND}
 TEST = asked(mode=Mode.TEST)
-LONG_AGO = NOW - timedelta(days=15)
+WAITING = asked(gpu="H100", id=make_id(12, HEAD, "H100", Mode.RANKED))
+TELLING_BOTH = {12: telling(asked())[12].with_board(queued_section(WAITING.request))}
+THREE_DAYS, FOUR_DAYS, LONG_AGO = (NOW - timedelta(days=days) for days in (3, 4, 15))
 DUE = DueDuel(last=asked().request, opponent="bob", digest="d" * 64)
 WITH_ANOTHER = DueDuel(last=asked().request, opponent="carol", digest="e" * 64)
 
@@ -106,12 +111,16 @@ PLANS: list[tuple[str, Facts, list[str]]] = [
     ("ran, and was not delivered", facts(asked(), runs=(ran(),)), ["Deliver"]),
     ("ran, and runs once more", facts(asked(), runs=(ran(), ran("queued", run_id=6))), []),
     ("another's run", facts(asked(), runs=(ran(of=TEST),)), ["Start"]),
-    ("the pull request was closed", facts(asked(), pulls=()), ["End"]),
+    ("the pull request was closed", facts(asked(), pulls=(), closed=(pull(is_open=False),)), ["End"]),
+    ("nobody knows what became of the pull request", facts(asked(), pulls=()), ["Start"]),
     ("pushed, and asked for anew", facts(asked(), asked(head_sha=NEWER), pulls=(pull(head_sha=NEWER),)),
      ["End", "Start"]),
     ("a draft again", facts(asked(), pulls=(pull(is_draft=True),)), ["End"]),
     ("a draft may be tested", facts(TEST, pulls=(pull(is_draft=True),)), ["Start"]),
-    ("closed while it runs", facts(asked(), pulls=(), runs=(ran("queued"),)), []),
+    ("closed while it runs", facts(asked(), pulls=(), closed=(pull(is_open=False),), runs=(ran("queued"),)), ["End"]),
+    ("closed a moment after it was asked for", facts(asked(at=LATE), pulls=(), runs=(ran("queued"),)), []),
+    ("banned while it waits", facts(asked(), runs=(ran("queued"),), bans=(Ban(user_id=7, reason="Cheats."),)), ["End"]),
+    ("somebody else is banned", facts(asked(), bans=(Ban(login="bob", reason="Cheats."),)), ["Start"]),
     # Comments.
     ("judged, told as queued", facts(asked(JUDGED), runs=(ran(),), comments=telling(asked(), "queued")), ["Deliver"]),
     ("judged, not told", facts(asked(JUDGED), runs=(ran(),), comments={}), ["Deliver"]),
@@ -119,12 +128,18 @@ PLANS: list[tuple[str, Facts, list[str]]] = [
     ("failed, told as queued", facts(asked(FAILED), comments=telling(asked(), "queued")), ["Tell"]),
     ("cancelled before anybody was told", facts(asked(CANCELLED), comments={}), []),
     ("just judged", facts(asked(JUDGED, at=LATE), comments=telling(asked(), "queued")), []),
-    ("long ago", facts(asked(JUDGED, at=NOW - timedelta(days=3)), comments={}), []),
+    ("long ago", facts(asked(JUDGED, at=THREE_DAYS), comments={}, last_at=OLD), []),
     ("a newer request of the board is told of", facts(asked(JUDGED), asked(JUDGED, at=OLD, attempt=2)), []),
     # Lost events.
     ("a head without a request", facts(), ["Offer"]),
     ("pushed a moment ago", facts(pulls=(pull(updated_at=LATE),)), []),
     ("a head without one, long ago", facts(pulls=(pull(updated_at=LONG_AGO),)), []),
+    ("pushed three days ago", facts(pulls=(pull(updated_at=THREE_DAYS),), last_at=OLD), []),
+    ("pushed three days ago, in an outage of four", facts(pulls=(pull(updated_at=THREE_DAYS),), last_at=FOUR_DAYS),
+     ["Offer"]),
+    ("pushed three days ago, before we began", facts(pulls=(pull(updated_at=THREE_DAYS),)), ["Offer"]),
+    ("pushed before an outage of a month", facts(pulls=(pull(updated_at=LONG_AGO),), last_at=NOW - timedelta(days=30)),
+     []),
     ("a bot's", facts(pulls=(pull(author=Account(id=9, login="b", is_bot=True)),)), []),
     ("for another branch", facts(pulls=(pull(base_ref="release"),)), []),
     ("pushed, and not heard", facts(asked(JUDGED), pulls=(pull(head_sha=NEWER),)), ["Offer"]),
@@ -132,8 +147,25 @@ PLANS: list[tuple[str, Facts, list[str]]] = [
     ("cancelled by its author", facts(asked(CANCELLED), comments=telling(asked(), "ended")), []),
     # Merges.
     ("makes a row", facts(asked(JUDGED), places=ROW), ["Merge"]),
+    ("made a row, and GitHub has refused for days", facts(asked(JUDGED, at=THREE_DAYS), places=ROW, last_at=OLD), []),
+    ("made a row, and was released only now",
+     facts(asked(JUDGED, at=THREE_DAYS), places=ROW, last_at=OLD, decided_at=OLD), ["Merge"]),
     ("makes a row, just now", facts(asked(JUDGED, at=LATE), places=ROW), []),
     ("makes a row, and a maintainer merges", facts(asked(JUDGED), places=ROW, merges=False), []),
+    ("makes a row, and a machine is away",
+     facts(asked(JUDGED), WAITING, places=ROW, runs=(ran("queued", WAITING),), comments=TELLING_BOTH),
+     ["Merge"]),
+    ("was merged, and a machine is away",
+     facts(asked(JUDGED), WAITING, pulls=(), closed=(pull(is_open=False, merged=True),),
+           runs=(ran("queued", WAITING),), comments=TELLING_BOTH), []),
+    ("was merged, and nobody has started it",
+     facts(WAITING, pulls=(), closed=(pull(is_open=False, merged=True),)), ["Start"]),
+    ("another commit was merged",
+     facts(WAITING, pulls=(), closed=(pull(is_open=False, merged=True, head_sha=NEWER),)), ["End"]),
+    ("was closed, and something waits", facts(WAITING, pulls=(), closed=(pull(is_open=False),)), ["End"]),
+    ("improves nothing for two weeks, and a machine is away",
+     facts(asked(JUDGED), WAITING, places=BEHIND, pulls=(pull(updated_at=LONG_AGO),), runs=(ran("queued", WAITING),),
+           comments=TELLING_BOTH), []),
     ("makes a row, and something waits", facts(asked(JUDGED), asked(mode=Mode.TEST, at=LATE), places=ROW), []),
     ("makes a row, a draft again", facts(asked(JUDGED), places=ROW, pulls=(pull(is_draft=True),)), []),
     ("makes a row, pushed since", facts(asked(JUDGED), places=ROW, pulls=(pull(head_sha=NEWER, updated_at=LATE),)), []),
@@ -257,9 +289,52 @@ def test_after_a_failure_while_reporting_the_world_converges(
     assert "Nothing to do" in settle(scene, capsys)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("GET */issues/*/comments", "accepted (AC), benchmark only"),  # what the check says still
+        ("PATCH */check-runs/*", "accepted (AC); its report is lost; `/rerun` asks for it again"),
+    ],
+)
+def test_of_a_benchmark_whose_judgement_is_not_there_any_more_it_is_told_what_is_known(
+    scene: Scene, capsys: pytest.CaptureFixture[str], pattern: str, words: str
+) -> None:
+    pull = scene.submit(scene.alice, SOURCE, draft=True)
+    (run,) = scene.waiting()
+    assert scene.resolve(run) == 0
+    scene.judge(run, scene.honest())
+    scene.server.fail(pattern, Failure(status=422))
+    assert scene.report(run) == 3
+    scene.world.finish_run(run, "failure")
+    assert "queued since" in scene.comment(pull.number)
+    scene.root = scene.copy_of_main()
+    reference = scene.root / "tasks/vectoradd/reference.py"
+    reference.write_text(reference.read_text() + "\n# Changed.\n")
+    assert "judged before" in settle(scene, capsys)
+    assert words in scene.comment(pull.number)
+    assert "Nothing to do" in settle(scene, capsys)
+
+
+def test_an_older_event_that_comes_late_changes_nothing(scene: Scene) -> None:
+    clock = scene.world.clock
+    scene.world.clock = lambda: clock() - timedelta(minutes=1)
+    pull = opened(scene)
+    scene.world.clock = clock
+    (late,) = scene.events
+    scene.events.clear()
+    scene.world.push(pull, {path_of("alice"): FASTER})
+    scene.intake()
+    assert scene.hear(late) == 0
+    (run,) = scene.waiting()
+    scene.evaluate(run, scene.honest())
+    assert pull.merged_at and scene.world.git.read("main", path_of("alice")) == FASTER
+    assert "rank 1 of 1" in scene.comment(pull.number)
+
+
 def test_an_older_event_that_comes_late_does_no_lasting_harm(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     pull = opened(scene)
     (late,) = scene.events
+    late.payload["pull_request"]["updated_at"] = "2999-01-01T00:00:00Z"  # that it is late cannot be seen
     scene.events.clear()
     scene.world.push(pull, {path_of("alice"): FASTER})
     scene.intake()
@@ -270,7 +345,7 @@ def test_an_older_event_that_comes_late_does_no_lasting_harm(scene: Scene, capsy
     for _ in range(3):
         settle(scene, capsys)
         for run in scene.waiting():
-            scene.evaluate(run, scene.honest())
+            scene.evaluate(run, scene.honest(ratio=0.4))
     assert pull.merged_at and scene.world.git.read("main", path_of("alice")) == FASTER
     assert "rank 1 of 1" in scene.comment(pull.number)
 
@@ -304,6 +379,36 @@ def test_twice_at_once_nothing_is_done_twice(scene: Scene, capsys: pytest.Captur
     assert len(scene.runs("publish.yml")) == 1 and "rank 1 of 1" in scene.comment(pull.number)
 
 
+def test_two_at_the_same_moment_do_nothing_twice(scene: Scene) -> None:
+    import scripts.bot.reconcile as reconcile
+    from scripts.bot.ci import Workflow
+
+    heard, unheard = opened(scene), scene.world.open_pull(scene.world.add_user("bob"), {path_of("bob"): FASTER})
+    scene.events.pop()
+    scene.intake()
+    scene.evaluate(scene.waiting()[0], scene.honest(), report=False)
+    scene.enter("reconcile.yml", "reconcile")
+    workflow, both = Workflow(), Barrier(2, timeout=60)
+
+    def once(_: int) -> list[str]:
+        with workflow.github() as github:
+            doors = reconcile.Doors(intake=workflow.intake_doors(github), deliver=workflow.deliver_doors(github))
+            steps = plan(reconcile.read(doors, now := datetime.now(UTC) + SOON))
+            both.wait()
+            return [reconcile.do(step, doors, now) for step in steps]
+
+    with ThreadPoolExecutor(2) as two:
+        said = list(two.map(once, range(2)))
+    assert [len(lines) for lines in said] == [2, 2]
+    assert heard.merged_at and len(scene.judgements()) == 1
+    assert [one.request.pull_request for one in scene.ledger().values() if one.is_open] == [unheard.number]
+    (waiting,) = scene.waiting()
+    scene.evaluate(waiting, scene.honest(ratio=0.6))
+    scene.reconcile(after=2 * SOON)  # Where both wrote the first comment, the younger goes.
+    assert unheard.merged_at
+    assert "rank 1 of" in scene.comment(heard.number) and "rank 2 of 2" in scene.comment(unheard.number)
+
+
 def test_an_entry_that_improves_nothing_is_closed_after_two_quiet_weeks(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -318,6 +423,53 @@ def test_an_entry_that_improves_nothing_is_closed_after_two_quiet_weeks(
     assert scene.reconcile(after=timedelta(days=15)) == 0
     assert slower.state == "closed"
     assert [one.body for one in scene.world.comments_on(slower.number)][-1].startswith("<!-- pullrank closed -->")
+
+
+def test_a_pull_request_that_cannot_be_read_holds_up_nothing(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    gone = opened(scene)
+    scene.intake()
+    scene.world.close(gone)
+    scene.events.clear()
+    scene.server.fail("GET */pulls", Failure(status=404), nth=2, times=1000)  # of the closed ones
+    scene.server.fail(f"GET */pulls/{gone.number}", Failure(status=404), times=1000)
+    unheard = scene.world.open_pull(scene.world.add_user("bob"), {path_of("bob"): FASTER})
+    scene.events.clear()
+    assert "asks for 1 of 1 boards" in settle(scene, capsys)
+    assert "queued since" in scene.comment(unheard.number) and "queued since" in scene.comment(gone.number)
+    scene.server.failures.clear()
+    assert "cancelled, the pull request was closed" in settle(scene, capsys)
+
+
+def test_the_one_that_waits_longest_is_not_started_anew_behind_a_hundred_others(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened(scene)
+    scene.intake()
+    (longest,) = scene.waiting()
+    for number in range(120):
+        scene.world.start_run("evaluate.yml", "workflow_dispatch", title=f"judge {number}-0-CPU-ranked-1")
+    assert "Nothing to do" in settle(scene, capsys)
+    assert [run for run in scene.waiting() if run.title == longest.title] == [longest]
+
+
+def test_what_was_judged_between_looking_and_acting_stays_judged(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import scripts.bot.reconcile as reconcile
+    from scripts.bot.ci import Workflow
+
+    pull = opened(scene)
+    scene.intake()
+    (status,) = scene.ledger().values()
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    before = scene.comment(pull.number)
+    scene.enter("reconcile.yml", "reconcile")
+    workflow = Workflow()
+    with workflow.github() as github:
+        doors = reconcile.Doors(intake=workflow.intake_doors(github), deliver=workflow.deliver_doors(github))
+        step = End(request=status.request, state=EndState.CANCELLED, note="the pull request was closed")
+        assert reconcile.do(step, doors, datetime.now(UTC)).endswith("ended meanwhile in another way")
+    assert scene.comment(pull.number) == before and scene.checks() == ["PullRank / CPU: success"]
 
 
 def test_where_no_event_ever_comes_the_way_out_is_told(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
@@ -359,7 +511,7 @@ def test_where_nothing_can_be_started_it_is_said_once(scene: Scene, capsys: pyte
     assert all(pull.merged_at for pull in pulls)
 
 
-def test_with_nothing_to_do_it_takes_seven_requests(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_nothing_to_do_it_takes_eight_requests(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     scene.reconcile()
-    assert len(scene.server.rest_requests()) <= 7
+    assert len(scene.server.rest_requests()) <= 8
     assert "Nothing to do" in capsys.readouterr().out

@@ -1,16 +1,18 @@
 """What a judged board costs of the thousand requests that a token has in an hour, counted by the server."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from scripts.ledger.request import Request
-from tests.competition import FASTER, SOURCE, Make, Scene, cases_of, judgement_of, path_of, the_board
-from tests.github_server import Pull, Run
+from tests.competition import FASTER, SOURCE, Make, Scene, of_its_board, path_of, two_boards
+from tests.github_server import Run
 
 CLAIM = 12
-"""Requests for one judged board, from the pull request's opening to its merge and publication."""
+"""Requests for one judged board, from the pull request's opening or a push to its merge and publication."""
+COMMAND = 2
+"""And for a command: which pull request it stands in front of, and the reaction to it."""
 
 
 @pytest.fixture
@@ -52,20 +54,19 @@ def meter(scene: Scene) -> Meter:
     return Meter(scene)
 
 
-def test_a_first_submission_costs_twelve_requests(scene: Scene, meter: Meter) -> None:
-    assert sum(meter.of_first(scene.honest())) == CLAIM
+def test_a_first_submission_costs_eleven_requests(scene: Scene, meter: Meter) -> None:
+    assert sum(meter.of_first(scene.honest())) == CLAIM - 1
     (pull,) = scene.world.pulls.values()
     assert pull.merged_at and scene.runs("publish.yml")
 
 
-def test_each_of_the_twelve_has_its_reason(scene: Scene, meter: Meter) -> None:
+def test_each_of_the_eleven_has_its_reason(scene: Scene, meter: Meter) -> None:
     meter.of_first(scene.honest())
     assert [(entry.route or "").replace("/repos/{owner}/{repo}", "") for entry in scene.server.rest_requests()] == [
         # intake
         "POST /issues/{issue_number}/comments",
         "POST /actions/workflows/{workflow_id}/dispatches",
-        # resolve: still open, ready, and the same head?
-        "GET /pulls/{pull_number}",
+        # resolve
         "POST /check-runs",
         # report: when the job ran by GitHub's clock, and what it has left
         "GET /actions/runs/{run_id}/jobs",
@@ -81,37 +82,88 @@ def test_each_of_the_twelve_has_its_reason(scene: Scene, meter: Meter) -> None:
     ]
 
 
-def test_what_is_judged_and_refused_costs_nine(scene: Scene, meter: Meter) -> None:
-    assert meter.of_first(scene.honest(wrong="line 2: output[3] is 1, expected 2")) == (2, 2, 5)
+def test_what_is_judged_and_refused_costs_eight(scene: Scene, meter: Meter) -> None:
+    assert meter.of_first(scene.honest(wrong="line 2: output[3] is 1, expected 2")) == (2, 1, 5)
 
 
-def test_a_draft_costs_nine(scene: Scene, meter: Meter) -> None:
-    assert meter.of_first(scene.honest(), draft=True) == (2, 2, 5)
+def test_a_draft_costs_eight(scene: Scene, meter: Meter) -> None:
+    assert meter.of_first(scene.honest(), draft=True) == (2, 1, 5)
 
 
-def test_an_entry_that_improves_nothing_costs_ten(scene: Scene, meter: Meter) -> None:
+def test_an_entry_that_improves_nothing_costs_nine(scene: Scene, meter: Meter) -> None:
     meter.of_first(scene.honest(ratio=0.5))
-    assert meter.of_first(scene.honest(ratio=0.8), FASTER + b"# slower\n") == (2, 2, 6)
+    assert meter.of_first(scene.honest(ratio=0.8), FASTER + b"# slower\n") == (2, 1, 6)
 
 
 def test_a_better_entry_costs_as_much_as_the_first(scene: Scene, meter: Meter) -> None:
     meter.of_first(scene.honest(ratio=0.5))
-    assert sum(meter.of_first(scene.honest(ratio=0.3), FASTER)) == CLAIM
+    assert sum(meter.of_first(scene.honest(ratio=0.3), FASTER)) == CLAIM - 1
 
 
-def test_a_push_costs_one_more_for_the_comment_that_is_there(scene: Scene, meter: Meter) -> None:
+def again(scene: Scene, meter: Meter) -> int:
+    """What an event costs from here on, for a board that was judged before."""
+    heard = meter.of(scene.intake)
+    (run,) = scene.waiting()
+    return heard + sum(meter.of_run(run, scene.honest()))
+
+
+def test_a_push_costs_twelve_for_there_is_a_comment(scene: Scene, meter: Meter) -> None:
     meter.of_first(scene.honest(wrong="no"))
     (pull,) = scene.world.pulls.values()
     scene.world.push(pull, {path_of("alice"): FASTER})
+    assert again(scene, meter) == CLAIM
+    assert pull.merged_at
+
+
+def test_a_draft_that_becomes_ready_costs_twelve(scene: Scene, meter: Meter) -> None:
+    meter.of_first(scene.honest(), draft=True)
+    (pull,) = scene.world.pulls.values()
+    scene.world.mark_ready(pull)
+    assert again(scene, meter) == CLAIM
+    assert pull.merged_at
+
+
+def test_it_costs_two_more_to_stop_a_benchmark_that_still_waits(scene: Scene, meter: Meter) -> None:
+    pull = scene.submit(scene.alice, SOURCE, draft=True)
+    scene.world.mark_ready(pull)
+    assert again(scene, meter) == CLAIM + 2
+    assert pull.merged_at
+
+
+def test_a_push_while_the_file_before_it_waits_costs_twelve_for_its_run_is_replaced(scene: Scene, meter: Meter) -> None:
+    pull = scene.submit(scene.alice, SOURCE)
+    (older,) = scene.waiting()
+    scene.world.push(pull, {path_of("alice"): FASTER})
     heard = meter.of(scene.intake)
+    assert older.status == "queued"
+    scene.world.finish_run(older, "cancelled")  # as GitHub does, by its group
     (run,) = scene.waiting()
-    assert heard + sum(meter.of_run(run, scene.honest())) == CLAIM + 1
+    assert heard + sum(meter.of_run(run, scene.honest())) == CLAIM
+    assert pull.merged_at
+
+
+@pytest.mark.parametrize("command", ["/rerun", "/rank", "/benchmark gpu=CPU"])
+def test_a_command_costs_two_more(scene: Scene, meter: Meter, command: str) -> None:
+    meter.of_first(scene.honest(wrong="no"))
+    (pull,) = scene.world.pulls.values()
+    scene.world.add_comment(pull.number, scene.alice, command)
+    assert again(scene, meter) <= CLAIM + COMMAND
 
 
 def test_what_intake_refuses_costs_two(scene: Scene, meter: Meter) -> None:
     scene.world.open_pull(scene.alice, {path_of("alice"): b"x = 1\n"})
     assert meter.of(scene.intake) == 2
     assert not scene.waiting()
+
+
+def test_what_is_refused_when_its_turn_comes_costs_six(scene: Scene, meter: Meter) -> None:
+    scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
+    heard = meter.of(scene.intake)
+    scene.root = scene.copy_of_main()
+    shutil.rmtree(scene.root / "tasks/vectoradd")
+    (run,) = scene.waiting()
+    costs = heard, meter.of(lambda: scene.resolve(run)), meter.of(lambda: scene.report(run))
+    assert costs == (2, 0, 4) and "There is no task" in scene.comment(1)
 
 
 def test_what_is_no_submission_costs_at_most_one(scene: Scene, meter: Meter) -> None:
@@ -126,23 +178,3 @@ def test_two_boards_of_one_pull_request_cost_less_than_twice_as_much(scene: Scen
     assert pull.merged_at and len(scene.judgements()) == 2
     assert heard == 3
     assert heard + sum(map(sum, costs)) < 2 * CLAIM
-
-
-def two_boards(scene: Scene) -> Pull:
-    """A pull request in a competition that judges on two kinds of machine."""
-    scene.root = scene.copy_of_main()
-    settings = scene.root / ".github/pullrank.yml"
-    settings.write_text(
-        settings.read_text().replace("\ngpus:\n", "\ngpus:\n  H100:\n    runs_on: h100\n    device: CPU\n")
-    )
-    return scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
-
-
-def of_its_board(scene: Scene) -> Make:
-    def make(request: Request, run: Run) -> object:
-        board = the_board().task.board(request.gpu)
-        # Slow enough to be possible: a time below a GPU's floor is held back.
-        cases = tuple(cases_of(board, request.mode, 500.0))
-        return judgement_of(request, scene.run_url(run), edition=board.edition, cases=cases)
-
-    return make  # type: ignore[return-value]

@@ -22,15 +22,15 @@ from harness.timing import Run, Timing
 from harness.verdict import Verdict
 from scripts.bot.deliver import next_attempt
 from scripts.bot.pyz import LIBRARIES, judge_lock
-from scripts.bot.resolve import Facts, Resolution, minutes_for, resolve, why_passed_over, why_refused, why_unreadable
+from scripts.bot.recheck import Facts, why_refused, why_unreadable
+from scripts.bot.resolve import Resolution, minutes_for, resolve
 from scripts.github.fork import Fork
-from scripts.github.gh import GitHub
-from scripts.github.pulls import Account, BlobInfo, ChangedFile, PullRequest
+from scripts.github.pulls import ACTIONS_BOT, BlobInfo, ChangedFile
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Action, KnownAccount, Moderation
 from scripts.ledger.request import Ending, EndState, Request, make_id
 from scripts.settings import load_settings
-from tests.github_server import GitHubServer, Pull, User, World
+from tests.github_server import Failure, GitHubServer, Pull, User, World
 
 ROOT = Path(__file__).parent.parent
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -68,67 +68,17 @@ def request(mode: Mode = Mode.RANKED, gpu: str = "CPU", **changes: object) -> Re
     return Request(**(fields | changes))
 
 
-def pull(**changes: object) -> PullRequest:
-    made = PullRequest(
-        number=12,
-        title="$(reboot)",
-        author=Account(id=5, login="ada"),
-        head_sha=HEAD,
-        head_repo_id=77,
-        base_ref="main",
-        base_sha=BASE,
-        is_draft=False,
-        is_open=True,
-        labels=(),
-        merged=False,
-        updated_at=NOW,
-    )
-    return replace(made, **changes)
-
-
-def ended(state: EndState = EndState.SUPERSEDED) -> Ending:
-    return Ending(request=request().id, state=state, at=NOW)
-
-
 def facts(**changes: object) -> Facts:
     made = Facts(
-        status=RequestStatus(request=request()),
-        pull=pull(),
+        request=request(),
         files=(ChangedFile(path=PATH, status="added"),),
         blob=BlobInfo(path=PATH, sha=BLOB, mode="100644", size=len(SOURCE)),
         owner=None,
         task=vectoradd(),
         max_bytes=256 * 1024,
+        gpus=("CPU", "H999"),
     )
     return replace(made, **changes)
-
-
-def asking(**changes: object) -> RequestStatus:
-    return RequestStatus(request=request(**changes))
-
-
-def test_a_request_for_an_open_pull_request_is_wanted():
-    assert why_passed_over(asking(), pull()) is None
-
-
-@pytest.mark.parametrize(
-    ("status", "changes", "reason"),
-    [
-        (RequestStatus(request=request(), ending=ended()), {}, "it has ended: superseded"),
-        (RequestStatus(request=request(), ending=ended(EndState.CANCELLED)), {}, "it has ended: cancelled"),
-        (asking(), {"is_open": False}, "the pull request is closed"),
-        (asking(), {"is_open": False, "merged": True}, "the pull request is closed"),
-        (asking(), {"head_sha": "b" * 40}, "there was a push since"),
-        (asking(), {"is_draft": True}, "a draft again"),
-    ],
-)
-def test_a_request_that_is_no_longer_wanted_is_passed_over(status, changes, reason):
-    assert reason in (why_passed_over(status, pull(**changes)) or "")
-
-
-@pytest.mark.parametrize("mode", [Mode.TEST, Mode.BENCHMARK, Mode.PROFILE])
-def test_a_draft_may_be_tried(mode):
-    assert why_passed_over(asking(mode=mode), pull(is_draft=True)) is None
 
 
 def test_one_plain_file_in_its_authors_folder_may_be_judged():
@@ -149,13 +99,11 @@ def blob(**changes: object) -> BlobInfo:
     ("changes", "reason"),
     [
         # Somebody else's
-        ({"pull": pull(author=Account(id=6, login="ada"))}, "is of account 6, the request of account 5"),
-        ({"pull": pull(author=Account(id=5, login="ada2"))}, "is called `ada2` now"),
         ({"owner": KnownAccount(user_id=4, login="ada", first_seen=NOW)}, "belongs to account 4"),
         ({"files": changed("submissions/vectoradd/bob/submission.py")}, "your login is `ada`"),
         ({"files": changed("submissions/vectoradd/Ada/submission.py")}, "your login is `ada`"),
         # Not exactly one file
-        ({"files": ()}, f"does not change {PATH}"),
+        ({"files": ()}, f"does not change `{PATH}`"),
         ({"files": changed(PATH, "README.md")}, "exactly one file"),
         ({"files": changed(PATH, ".github/workflows/evaluate.yml")}, "exactly one file"),
         ({"files": changed(PATH, "submissions/matmul/ada/submission.py")}, "one file for one task"),
@@ -163,11 +111,11 @@ def blob(**changes: object) -> BlobInfo:
         ({"files": changed(PATH, status="removed")}, "This removes"),
         ({"files": changed(PATH, status="renamed", previous="submissions/vectoradd/bob/submission.py")}, "This moves"),
         ({"files": changed("submissions/vectoradd/ada/conftest.py")}, "always named"),
-        ({"files": changed("submissions/vectoradd/ada/submission.cu")}, f"does not change {PATH}"),
-        ({"files": changed("submissions/matmul/ada/submission.py")}, f"does not change {PATH}"),
+        ({"files": changed("submissions/vectoradd/ada/submission.cu")}, f"does not change `{PATH}`"),
+        ({"files": changed("submissions/matmul/ada/submission.py")}, f"does not change `{PATH}`"),
         ({"files": changed("submissions/vectoradd/ada/../bob/submission.py")}, "not where a submission lies"),
-        ({"files": changed("tasks/vectoradd/reference.py")}, f"does not change {PATH}"),
-        ({"files": changed("README.md")}, f"does not change {PATH}"),
+        ({"files": changed("tasks/vectoradd/reference.py")}, f"does not change `{PATH}`"),
+        ({"files": changed("README.md")}, f"does not change `{PATH}`"),
         ({"blob": None}, "not there"),
         ({"blob": blob(sha="d" * 40)}, "not the one that was asked for"),
         # Not a plain file
@@ -177,7 +125,9 @@ def blob(**changes: object) -> BlobInfo:
         ({"blob": blob(size=256 * 1024 + 1)}, "larger than 256 KiB"),
         ({"blob": blob(size=1025), "max_bytes": 1024}, "larger than 1 KiB"),
         # No such board
-        ({"status": asking(gpu="H999")}, "no board H999"),
+        ({"request": request(gpu="H999")}, "no board `H999` any more"),
+        ({"gpus": ("H100",)}, "No machine here is a `CPU` any more"),
+        ({"ban": "sold\ntheir seat"}, "of this account are not judged: `sold their seat`. Ask"),
         ({"task": vectoradd(deadline=NOW)}, "was closed at 2026-11-20 12:00 UTC"),
     ],
 )  # fmt: skip
@@ -191,19 +141,19 @@ def test_who_asked_in_time_is_judged_after_the_deadline():
 
 def test_a_failure_of_ours_makes_nobody_late():
     soon = vectoradd(deadline=NOW + timedelta(seconds=1))
-    failed, later = asking().request, NOW
+    failed, later = request(), NOW
     for _ in range(2):
         later += timedelta(hours=1)
         again = next_attempt(failed, [], later)
         assert again and again.asked_at == later
-        assert why_refused(facts(status=RequestStatus(request=again), task=soon)) is None
+        assert why_refused(facts(request=again, task=soon)) is None
         failed = again
-    asked_late = asking(asked_at=NOW + timedelta(hours=1))
-    assert "was closed" in str(why_refused(facts(status=asked_late, task=soon)))
+    asked_late = request(asked_at=NOW + timedelta(hours=1))
+    assert "was closed" in str(why_refused(facts(request=asked_late, task=soon)))
 
 
 def test_after_the_deadline_a_file_can_still_be_tested():
-    assert why_refused(facts(status=asking(mode=Mode.TEST), task=vectoradd(deadline=NOW))) is None
+    assert why_refused(facts(request=request(mode=Mode.TEST), task=vectoradd(deadline=NOW))) is None
 
 
 def test_hostile_words_in_a_refusal_are_harmless():
@@ -211,7 +161,7 @@ def test_hostile_words_in_a_refusal_are_harmless():
     hostile = "submissions/vectoradd/bob/\n::set-output name=wanted::true\n<script>.py"
     reason = why_refused(facts(files=changed(hostile)))
     assert reason
-    assert "\n" not in reason
+    assert reason.isprintable()
     assert "<script>" not in re.sub("`.*?`", "", reason)
 
 
@@ -224,12 +174,12 @@ def test_readable_source_may_be_judged():
     ("source", "reason"),
     [
         (b"x = 1\0\n", "binary"),
-        (b"x = 1\ny = '\xff'\n", "line 2 is not UTF-8: byte 0xff"),
-        ("x = 1\nif a \u202e!= b:\n".encode(), "line 2 holds the invisible character U+202E"),
+        (b"x = 1\ny = '\xff'\n", "Line 2 is not UTF-8: byte 0xff"),
+        ("x = 1\nif a \u202e!= b:\n".encode(), "Line 2 holds the invisible character U+202E"),
         ("x\u2066 = 1\n".encode(), "U+2066"),
         ("x\u200b = 1\n".encode(), "U+200B"),
         ("x\u200d = 1\n".encode(), "U+200D"),
-        ("x = 1\n\ufeff\n".encode(), "line 2 holds the invisible character U+FEFF"),
+        ("x = 1\n\ufeff\n".encode(), "Line 2 holds the invisible character U+FEFF"),
         ("x\u00ad = 1\n".encode(), "U+00AD"),
         ("x = 'a\U000e0041'\n".encode(), "U+E0041"),
     ],
@@ -323,16 +273,8 @@ class Scene:
         return asked
 
     def resolve(self, asked: Request) -> Resolution:
-        token = self.world.workflow_token({"contents": "read", "pull-requests": "read"})
-        with (
-            GitHub(self.world.repository, token.value, self.server.api_url) as github,
-            Fork(self.server.git_url) as fork,
-        ):
-            resolution = resolve(
-                asked.id, self.out, github=github, fork=fork, ledger=self.ledger, settings=SETTINGS, root=ROOT
-            )
-            self.requests_made = github.requests_made
-        return resolution
+        with Fork(self.server.git_url) as fork:
+            return resolve(asked.id, self.out, fork=fork, ledger=self.ledger, settings=SETTINGS, root=ROOT)
 
     def bundle(self, asked: Request) -> Bundle:
         resolution = self.resolve(asked)
@@ -409,18 +351,19 @@ def test_beside_the_bundle_lies_what_runs_it(scene):
     assert (scene.out / "harness.pyz").read_bytes() == bundle.harness
 
 
-def test_resolving_takes_one_request(scene):
+def test_resolving_takes_nothing_but_git(scene):
     scene.crown()
     assert scene.resolve(scene.ask()).wanted
-    assert scene.requests_made == 1
+    assert not scene.server.rest_requests()
 
 
-def test_a_push_since_is_passed_over_and_writes_nothing(scene):
+@pytest.mark.parametrize("state", [EndState.SUPERSEDED, EndState.CANCELLED])
+def test_what_has_ended_is_passed_over_and_writes_nothing(scene, state):
     asked = scene.ask()
-    scene.world.push(scene.pull, {PATH: SOURCE + b"\n"})
+    scene.ledger.append_ending(asked, Ending(request=asked.id, state=state, at=NOW))
     resolution = scene.resolve(asked)
     assert not resolution.wanted
-    assert "there was a push since" in resolution.note
+    assert f"it has ended: {state}" in resolution.note
     assert not scene.out.exists()
 
 
@@ -436,16 +379,42 @@ def test_a_request_that_nobody_wrote_down_is_refused(scene):
         (lambda s: s.world.push(s.pull, {PATH: SOURCE}, modes={PATH: "100755"}), "not executable"),
         (lambda s: s.world.push(s.pull, {"conftest.py": b"import os"}), "exactly one file"),
         (lambda s: s.world.push(s.pull, {".github/workflows/evaluate.yml": b"on: push"}), "exactly one file"),
-        (lambda s: s.world.rename(s.ada, "ada-2"), "is called `ada-2` now"),
         (lambda s: s.ledger.append_account(KnownAccount(user_id=3, login="Ada", first_seen=NOW)), "belongs to"),
+        (lambda s: s.ledger.append_moderation(ban_of(s.ada)), "of this account are not judged: `copied`"),
     ],
 )  # fmt: skip
 def test_what_changed_since_intake_is_refused(scene, harm: Callable[[Scene], object], message):
     harm(scene)
     source = b"/etc/passwd" if "link" in message else SOURCE
-    with pytest.raises(PullRankError, match=message):
-        scene.resolve(scene.ask(source=source))
+    resolution = scene.resolve(scene.ask(source=source))
+    assert message in resolution.refusal and message in resolution.note
+    assert resolution.outputs == {"wanted": "false", "refusal": resolution.refusal}
     assert not scene.out.exists()
+
+
+def ban_of(user: User) -> Moderation:
+    return Moderation(id="m1", action=Action.BAN, user_id=user.id, reason="copied", by=1, at=NOW)
+
+
+def test_a_task_that_is_there_no_more_is_refused(scene):
+    asked = scene.ask(task="retired")
+    assert scene.resolve(asked).refusal == "There is no task `retired` any more."
+
+
+def test_a_rematch_of_a_commit_that_is_gone_is_refused(scene):
+    asked = request(
+        id=make_id(scene.pull.number, "f" * 40, "CPU", Mode.RANKED), user_id=scene.ada.id, head_sha="f" * 40,
+        pull_request=scene.pull.number, asked_by=ACTIONS_BOT.id,
+    )  # fmt: skip
+    scene.ledger.append_request(asked)
+    assert scene.resolve(asked).refusal == "The commit `fffffff` is gone. Push again."
+
+
+def test_a_git_that_fails_is_no_refusal(scene):
+    asked = scene.ask()
+    scene.server.failures.add("* */kernels.git/*", Failure(status=503), times=99)
+    with pytest.raises(PullRankError):
+        scene.resolve(asked)
 
 
 def test_the_first_place_travels_along_from_the_commit_that_was_judged(scene):
@@ -480,3 +449,19 @@ def test_nobody_duels_what_maintainers_took_out(scene, action):
     decision = Moderation(id="m1", action=action, judgement=judgement.checksum, reason="copied", by=1, at=NOW)
     scene.ledger.append_moderation(decision)
     assert scene.bundle(scene.ask()).champion is None
+
+
+def test_an_attempt_that_no_machine_took_is_no_failure():
+    """After a day GitHub ends it; a machine that is away for a week must not cost anybody the ranking."""
+
+    def history(seconds: float, hours: int) -> list[RequestStatus]:
+        at = NOW + timedelta(hours=hours)
+        attempts = (request(id=make_id(12, HEAD, "CPU", Mode.RANKED, attempt)) for attempt in (1, 2, 3))
+        ending = {"state": EndState.FAILED, "seconds": seconds, "at": at}
+        return [RequestStatus(request=one, ending=Ending(request=one.id, **ending)) for one in attempts]
+
+    def goes_on(statuses: list[RequestStatus]) -> bool:
+        return next_attempt(statuses[-1].request, statuses, NOW) is not None
+
+    assert goes_on(history(seconds=0, hours=24))
+    assert not goes_on(history(seconds=5, hours=24)) and not goes_on(history(seconds=0, hours=1))

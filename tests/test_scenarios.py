@@ -1,29 +1,24 @@
 """What may happen in a competition, from the event to the world that comes of it.
 
 Elsewhere: tests/test_deliver.py follows one submission, tests/test_reconcile.py has what is made up for,
-tests/test_intake.py the rules of asking, tests/test_artifact.py forged judgements case by case.
+tests/test_intake.py the rules of asking, tests/test_forged_artifact.py forged judgements field by field.
 """
 
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, get_args
 
 import pytest
-from pydantic import BaseModel, ValidationError
 
 from harness.fields import Mode
-from harness.judgement import Judgement
 from scripts.bot import intake
-from scripts.bot.artifact import ArtifactError, Window, read_artifact, why_not_the_answer
 from scripts.bot.ci import Workflow
 from scripts.github.fork import Fork
 from scripts.ledger.branch import LedgerBranch
-from scripts.ledger.request import EndState, Request, make_id
-from scripts.settings import Gpu
+from scripts.ledger.request import EndState
 from scripts.standings import standings
 from tests.competition import (
     FASTER,
@@ -31,10 +26,10 @@ from tests.competition import (
     Scene,
     digest_of,
     duel_with,
-    judgement_of,
+    of_its_board,
     path_of,
     the_board,
-    zipped,
+    two_boards,
 )
 from tests.github_server import Event, Pull
 
@@ -166,16 +161,15 @@ def test_of_two_first_entries_at_once_the_faster_gets_its_duel_even_after_the_de
 # Fifty at once.
 
 
-def test_fifty_pull_requests_at_once_all_get_in(scene: Scene) -> None:
-    for number in range(50):
-        source = SOURCE + f"x = {number}\n".encode()
-        scene.world.open_pull(scene.world.add_user(f"user{number}"), {path_of(f"user{number}"): source})
+def hear_at_once(scene: Scene) -> list[str]:
+    """Let eight intakes at a time hear what has happened; a line from each."""
     events, scene.events = list(scene.events), []
     scene.enter("intake.yml", "intake")
     workflow, repository = Workflow(), str(scene.world.git.path)
 
-    def hear(event: Event) -> str:
-        payload = scene.folder / f"event-{event.payload['number']}.json"
+    def hear(numbered: tuple[int, Event]) -> str:
+        number, event = numbered
+        payload = scene.folder / f"event-{number}.json"
         payload.write_text(json.dumps(event.payload))
         with workflow.github() as github:
             # The same git without HTTP, which takes half as long: as many as can be push at the same moment.
@@ -187,12 +181,146 @@ def test_fifty_pull_requests_at_once_all_get_in(scene: Scene) -> None:
             return intake.run(event.name, payload, doors)
 
     with ThreadPoolExecutor(8) as runners:
-        said = list(runners.map(hear, events))
+        return list(runners.map(hear, enumerate(events)))
+
+
+def test_fifty_pull_requests_at_once_all_get_in(scene: Scene) -> None:
+    for number in range(50):
+        source = SOURCE + f"x = {number}\n".encode()
+        scene.world.open_pull(scene.world.add_user(f"user{number}"), {path_of(f"user{number}"): source})
+    said = hear_at_once(scene)
     assert all(line.endswith("asks for 1 of 1 boards, ranked.") for line in said)
     requests = scene.ledger()
     assert sorted(one.request.pull_request for one in requests.values()) == sorted(scene.world.pulls)
     assert sorted(run.inputs["request"] for run in scene.runs()) == sorted(requests)
     assert all("queued since" in scene.comment(number) for number in scene.world.pulls)
+
+
+def test_an_author_who_opens_sixteen_at_once_gets_in_as_many_as_may_wait(scene: Scene) -> None:
+    for number in range(16):
+        scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE + f"x = {number}\n".encode()})
+    hear_at_once(scene)
+    allowed = Workflow().settings.limits.pending
+    requests = scene.ledger()
+    assert len(requests) == allowed and all(one.is_open for one in requests.values())
+    assert sorted(run.inputs["request"] for run in scene.runs()) == sorted(requests)
+    told = ["pending judgings" in scene.comment(number) for number in scene.world.pulls]
+    assert told.count(True) == 16 - allowed
+
+
+def test_an_event_that_comes_after_a_newer_one_ends_nothing(scene: Scene) -> None:
+    pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
+    scene.world.push(pull, {path_of("alice"): FASTER})
+    opened, pushed = scene.events
+    for event in scene.events:
+        event.payload["pull_request"]["updated_at"] = "2026-01-01T00:00:00Z"  # before the first intake, at any rate
+    scene.hear(pushed)
+    scene.hear(opened)
+    (status,) = scene.ledger().values()
+    assert status.is_open and status.request.head_sha == pull.head_sha
+    assert len(scene.waiting()) == 1
+
+
+# What nobody wants any more.
+
+
+def running(scene: Scene) -> set[str]:
+    """GPU and mode of the runs that still hold a machine, or wait for one."""
+    return {run.inputs["group"].partition("-")[2] for run in scene.waiting()}
+
+
+def test_a_draft_that_becomes_ready_is_benchmarked_no_more(scene: Scene) -> None:
+    pull = scene.submit(scene.alice, SOURCE, draft=True)
+    assert running(scene) == {"CPU-benchmark"}
+    scene.world.mark_ready(pull)
+    scene.intake()
+    assert running(scene) == {"CPU-ranked"}
+
+
+def test_a_push_that_is_refused_stops_what_it_replaces(scene: Scene) -> None:
+    pull = scene.submit(scene.alice, SOURCE)
+    scene.world.push(pull, {path_of("alice"): b"x = 1\n"})
+    scene.intake()
+    assert "Not judged" in scene.comment(pull.number) and not running(scene)
+
+
+def test_a_push_for_fewer_boards_stops_the_others(scene: Scene) -> None:
+    pull = two_boards(scene)
+    scene.intake()
+    assert running(scene) == {"CPU-ranked", "H100-ranked"}
+    scene.world.push(pull, {path_of("alice"): b"#!POPCORN gpus CPU\n" + SOURCE})
+    scene.intake()
+    assert running(scene) == {"CPU-ranked"}
+
+
+def test_a_run_that_is_no_longer_among_the_newest_is_stopped_too(scene: Scene) -> None:
+    pull = scene.submit(scene.alice, SOURCE, draft=True)
+    (old,) = scene.waiting()
+    for _ in range(100):
+        scene.world.finish_run(scene.world.start_run("evaluate.yml", "workflow_dispatch"), "success")
+    scene.world.mark_ready(pull)
+    scene.intake()
+    assert old.conclusion == "cancelled" and running(scene) == {"CPU-ranked"}
+
+
+# A machine that is away.
+
+
+def test_a_machine_that_is_away_holds_back_no_other_board_and_no_merge(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pull = two_boards(scene)
+    scene.intake()
+    present, away = sorted(scene.waiting(), key=lambda run: run.inputs["request"])
+    scene.evaluate(present, of_its_board(scene))
+    assert [one.gpu for one in scene.judgements()] == ["CPU"] and not pull.merged_at
+    scene.reconcile(after=timedelta(minutes=10))
+    assert not pull.merged_at
+    scene.reconcile(after=timedelta(hours=2))
+    assert pull.merged_at and away.status == "queued"
+    scene.reconcile(after=timedelta(hours=3))
+    assert away.status == "queued" and "queued since" in scene.comment(pull.number)
+    scene.evaluate(away, of_its_board(scene))
+    assert sorted(one.gpu for one in scene.judgements()) == ["CPU", "H100"]
+    assert scene.checks() == ["PullRank / CPU: success", "PullRank / H100: success"]
+    assert "queued since" not in scene.comment(pull.number)
+    capsys.readouterr()
+    scene.reconcile(after=timedelta(hours=4))
+    assert "Nothing to do" in capsys.readouterr().out
+
+
+def test_the_boards_that_a_merge_left_out_can_still_be_asked_for(scene: Scene) -> None:
+    pull = two_boards(scene)
+    settings = scene.root / ".github/pullrank.yml"
+    settings.write_text(settings.read_text().replace("pending: 4", "pending: 1"))
+    scene.intake()
+    (first,) = scene.waiting()
+    left = "H100" if "CPU" in first.title else "CPU"
+    assert f"/rank gpu={left}" in scene.comment(pull.number)
+    scene.evaluate(first, of_its_board(scene))
+    assert pull.merged_at
+    scene.world.add_comment(pull.number, scene.alice, f"/rank gpu={left}")
+    scene.intake()
+    (second,) = scene.waiting()
+    scene.evaluate(second, of_its_board(scene))
+    assert sorted(one.gpu for one in scene.judgements()) == ["CPU", "H100"]
+    scene.world.close(closed := scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE + b"# again\n"}))
+    scene.events.clear()
+    scene.world.add_comment(closed.number, scene.alice, "/rank")
+    scene.intake()
+    assert "This pull request is closed" in scene.world.comments_on(closed.number)[-1].body
+
+
+def test_a_merge_is_published_whatever_it_was_that_ended_last(scene: Scene) -> None:
+    pull = two_boards(scene)
+    scene.intake()
+    first, second = scene.waiting()
+    scene.evaluate(first, of_its_board(scene))
+    assert not pull.merged_at and len(scene.runs("publish.yml")) == 1
+    scene.evaluate(second, lambda request, run: None)
+    for _ in range(2):  # and fails for good
+        scene.evaluate(scene.waiting()[0], lambda request, run: None)
+    assert pull.merged_at and len(scene.runs("publish.yml")) == 2
 
 
 # Whatever may change meanwhile.
@@ -293,123 +421,3 @@ def test_a_step_on_another_branch_than_the_default_one_is_refused(
     asked = {"REQUEST": "1-aaaaaaaaaaaa-CPU-test-1", "JUDGE": "success", "GITHUB_RUN_ID": "7"}
     assert scene.step(*step, workflow=workflow, job=job, GITHUB_REF_NAME="wip", **asked) == 2
     assert "this runs on the branch `wip`: run it on `main`, the default branch" in capsys.readouterr().err
-
-
-# Each field of a judgement, forged.
-
-URL = "https://github.com/acme/kernels/actions/runs/7"
-REQUEST = Request(
-    id=make_id(12, "a" * 40, "CPU", Mode.RANKED), user_id=7, login="alice", pull_request=12, head_sha="a" * 40,
-    blob_sha="b" * 40, task="vectoradd", gpu="CPU", mode=Mode.RANKED, digest=digest_of(SOURCE),
-    asked_at=datetime.now(UTC), asked_by=7,
-)  # fmt: skip
-HONEST = judgement_of(REQUEST, URL, duel=duel_with("bob", BOBS, 0.8))
-LATER = (datetime.now(UTC) + timedelta(days=1)).isoformat()
-
-REFUSED, JUDGED_AGAIN, NOT_RANKED, TAKEN = "refused", "judged again", "not ranked", "taken as told"
-FORGED: dict[str, tuple[Any, str]] = {
-    "format": ("pullrank-request", REFUSED),
-    "version": (2, REFUSED),
-    "task": ("matmul", REFUSED),
-    "edition": ("0" * 64, JUDGED_AGAIN),
-    "gpu": ("H100", REFUSED),
-    "mode": ("benchmark", REFUSED),
-    "submission.login": ("bob", REFUSED),
-    "submission.user_id": (8, REFUSED),
-    "submission.pull_request": (13, REFUSED),
-    "submission.head_sha": ("c" * 40, REFUSED),
-    "submission.digest": ("d" * 64, REFUSED),
-    "verdict": ("WA", REFUSED),
-    "cases": ([], REFUSED),
-    "duel.won": (False, REFUSED),
-    "duel.ratio": ({"value": 0.1, "low": 0.2, "high": 0.3}, REFUSED),
-    "duel.cases": ([], REFUSED),
-    "machine.device": ("H100", REFUSED),
-    "sandbox.kind": ("none", NOT_RANKED),
-    "harness.digest": ("0" * 64, REFUSED),
-    "started_at": ("2026-01-01T00:00:00Z", REFUSED),
-    "finished_at": (LATER, REFUSED),
-    "run_url": ("https://evil.example/", REFUSED),
-    "checksum": ("0" * 64, REFUSED),
-    # A duel with anybody but the first of the board decides nothing, whoever won it.
-    "duel.opponent": ("nobody", TAKEN),
-    "duel.opponent_digest": ("e" * 64, TAKEN),
-    # Words of the judge's machine about itself, and about what the file printed: shown, and nothing follows from them.
-    "message": ("<img>", TAKEN),
-    "log": ("::error::", TAKEN),
-    "claim": ("self-timed", TAKEN),
-    "submission.lines": (9, TAKEN),
-    "submission.language": ("Triton", TAKEN),
-    "sandbox.stop": ("freezer", TAKEN),
-    "sandbox.missing": (["cgroup"], TAKEN),
-    "harness.version": ("9", TAKEN),
-    "harness.method": (9, TAKEN),
-    "machine.cpu": ("x", TAKEN),
-    "machine.cores": (64, TAKEN),
-    "machine.memory_gib": (1.5, TAKEN),
-    "machine.os": ("x", TAKEN),
-    "machine.python": ("x", TAKEN),
-    "machine.torch": ("x", TAKEN),
-    "machine.driver": ("x", TAKEN),
-    "machine.clock_mhz": (1.0, TAKEN),
-    "machine.temperature_c": (1.0, TAKEN),
-    "machine.quiet": (False, TAKEN),
-    "machine.note": ("x", TAKEN),
-}
-
-
-def fields_of(model: type[BaseModel], within: str = "") -> Iterator[str]:
-    """`task`, `submission.login`, …: whatever a judgement says but for what its lists hold."""
-    for name, field in model.model_fields.items():
-        kinds = [field.annotation, *get_args(field.annotation)]
-        inner = next((one for one in kinds if isinstance(one, type) and issubclass(one, BaseModel)), None)
-        if inner and name not in ("cases", "ratio"):
-            yield from fields_of(inner, f"{within}{name}.")
-        else:
-            yield within + name
-
-
-def test_of_every_field_it_is_known_what_comes_of_forging_it() -> None:
-    assert sorted(FORGED) == sorted(fields_of(Judgement))
-
-
-def what_comes_of(fields: dict[str, Any]) -> str:
-    try:
-        handed = read_artifact(zipped(json.dumps(fields)))
-    except ArtifactError:
-        return REFUSED
-    assert isinstance(handed, Judgement)
-    window = Window(started_at=HONEST.started_at, ended_at=HONEST.finished_at)
-    gpu = Gpu(runs_on="x", device="CPU")
-    if why_not_the_answer(handed, REQUEST, the_board(), gpu, HONEST.harness.digest, window, URL):
-        return REFUSED
-    if handed.edition != the_board().edition:
-        return JUDGED_AGAIN
-    return TAKEN if standings(the_board(), [handed]).rows else NOT_RANKED
-
-
-def test_an_honest_judgement_is_taken() -> None:
-    assert what_comes_of(json.loads(HONEST.to_json())) == TAKEN
-
-
-@pytest.mark.parametrize("place", FORGED)
-def test_a_forged_field_gets_nobody_anywhere(place: str) -> None:
-    forged, outcome = FORGED[place]
-    fields: dict[str, Any] = json.loads(HONEST.to_json())
-    *folders, name = place.split(".")
-    inner = fields
-    for folder in folders:
-        inner = inner[folder]
-    assert inner[name] != forged
-    inner[name] = forged
-    if name != "checksum":
-        fields = sealed(fields)
-    assert what_comes_of(fields) == outcome
-
-
-def sealed(fields: dict[str, Any]) -> dict[str, Any]:
-    """With the checksum that a forger would write, where what is forged can be written at all."""
-    try:
-        return dict(json.loads(Judgement.model_validate_json(json.dumps(fields)).to_json()))
-    except ValidationError:
-        return fields

@@ -5,9 +5,13 @@ bad_settings/<what is wrong>.yml     each line at fault bears the messages that 
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from harness.toolchain import Toolchain
 from scripts.cli import run
@@ -193,9 +197,42 @@ def test_the_schema_describes_every_key_for_editors(capsys: pytest.CaptureFixtur
     assert not any("null" in json.dumps(key) for key in described)
 
 
+def in_full() -> str:
+    """The shipped settings with every example that stands there as a comment."""
+    text = SHIPPED.read_text()
+    keys = "H100|runs_on|model|device|include_dirs|arch|bandwidth_gbs|tflops|announcements|bans|top_three|webhooks"
+    return re.sub(rf"(?m)^( *)# ((?: *)(?:(?:{keys}):|- {{))", r"\1\2", text)
+
+
 def test_the_shipped_settings_fit_the_schema() -> None:
-    """As an editor would see it, without our own code: every key that stands there is one that the schema knows."""
-    schema = settings_schema()
-    keys = re.findall(r"(?m)^([a-z_]+):", SHIPPED.read_text())
-    assert keys
-    assert set(keys) <= set(schema["properties"])
+    """As an editor would see it, without our own code."""
+    first = SHIPPED.read_text().partition("\n")[0]
+    schema = json.loads((SHIPPED.parent / first.partition("$schema=")[2]).read_text())
+    assert schema == settings_schema(), "pullrank schema settings > .github/pullrank.schema.json"
+    validator = Draft202012Validator(schema)
+    for text in (SHIPPED.read_text(), in_full()):
+        assert not list(validator.iter_errors(yaml.safe_load(text)))
+    settings = yaml.safe_load(in_full())
+    assert settings["gpus"]["H100"]["tflops"] and settings["bans"] and settings["announcements"]["webhooks"][1]["tasks"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda settings: settings.update(gpu={}),
+        lambda settings: settings["gpus"]["H100"].update(bandwith_gbs=3350),
+        lambda settings: settings["gpus"]["H100"].update(bandwidth_gbs="3350"),
+        lambda settings: settings["limits"].update(pending=0),
+        lambda settings: settings["announcements"]["webhooks"][0].update(secret="https://discord.com/api/webhooks/1/x"),
+        lambda settings: settings["bans"][0].pop("reason"),
+        lambda settings: settings.update(merge="sometimes"),
+        lambda settings: settings.pop("gpus"),
+    ],
+)
+def test_an_editor_sees_what_is_wrong_however_deep_it_lies(tmp_path: Path, damage: Callable[[Any], object]) -> None:
+    settings = yaml.safe_load(in_full())
+    load(tmp_path, yaml.safe_dump(settings))
+    damage(settings)
+    assert list(Draft202012Validator(settings_schema()).iter_errors(settings))
+    with pytest.raises(SettingsError):
+        load(tmp_path, yaml.safe_dump(settings))

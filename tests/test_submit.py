@@ -1,8 +1,13 @@
 """`pullrank submit` and `watch` against a GitHub on loopback, with the bot's own steps in between."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -14,10 +19,14 @@ import pytest
 from scripts.cli import run
 from scripts.github.access import connect
 from scripts.github.gh import GitHub
-from scripts.submit.follow import Stage, look, read_result
+from scripts.github.pages import pages_address
+from scripts.ledger.branch import LedgerBranch
+from scripts.ledger.moderation import Action, Moderation
+from scripts.submit.follow import News, Stage, look, read_result
 from scripts.submit.prepare import blob_sha
-from tests.competition import FASTER, ROOT, SOURCE, Scene, path_of
+from tests.competition import FASTER, ROOT, SOURCE, Scene, of_its_board, path_of, two_boards
 from tests.github_server import Failure, User, Way
+from tests.terminal import CTRL_C, Terminal
 
 TASK = ROOT / "tasks" / "vectoradd"
 QUICK = ["--task", "vectoradd", "--no-test", "--json", "--every", "0.1"]
@@ -39,8 +48,11 @@ class Desk:
         self.scene.patch.setenv("GH_TOKEN", self.world.personal_token(user).value)
 
     def submit(self, *options: str, code: int = 0) -> list[dict[str, Any]]:
-        """Hand the file in, and don't wait."""
-        return self.call("submit", str(self.file), *QUICK, "--no-wait", *options, code=code)
+        """Hand the file in, and don't wait; what is told of it before the last line, which is kept in `end`."""
+        told = self.call("submit", str(self.file), *QUICK, "--no-wait", *options, code=code)
+        self.end = told.pop() if told else {}
+        assert not self.end or (self.end["event"], self.end["exit_code"]) == ("end", code)
+        return told
 
     def call(self, *words: str, code: int = 0) -> list[dict[str, Any]]:
         """The JSON lines of a command; what it complains of is in `said`."""
@@ -90,7 +102,7 @@ def test_a_file_goes_through_a_fork_to_a_row_and_each_step_is_told(desk: Desk) -
     assert not watching.is_alive()
     *boards, end = told
     assert {board["event"] for board in boards} == {"board"} and boards[-1]["state"] == "accepted"
-    assert (boards[-1]["rank"], boards[-1]["of"]) == (1, 1)
+    assert (boards[-1]["rank"], boards[-1]["of"], boards[-1]["gap"]) == (1, 1, 0.0)
     assert re.fullmatch(r"Rank 1 of 1 with \S+ µs ±\S+ %; first place\.", boards[-1]["place"])
     assert boards[-1]["result"]["verdict"] == "AC" and boards[-1]["result"]["cases"]
     assert (end["event"], end["exit_code"], end["boards"]) == ("end", 0, [without_event(boards[-1])])
@@ -114,6 +126,36 @@ def test_people_read_a_line_for_each_change_and_on_a_terminal_a_table(desk: Desk
     assert re.search(r"^CPU +ranked +accepted +Rank 1 of 1 with", table, re.MULTILINE)
 
 
+@pytest.mark.parametrize("columns", [40, 80])
+def test_no_line_is_longer_than_the_terminal_at_any_stage(desk: Desk, columns: int) -> None:
+    desk.submit()
+    at = {"columns": columns, "folder": ROOT, "environment": os.environ}
+    watching = Terminal([sys.executable, "-m", "scripts.cli", "watch", "--every", "0.1"], **at)
+    watching.until("waits to be read")
+    desk.scene.intake()
+    watching.until("queued since")
+    (run_,) = desk.scene.waiting()
+    desk.scene.resolve(run_)
+    watching.until("running")
+    wrong = "output[3, 17] is 1.0312, expected 1.0000 (allowed 0.0011); 48 of 65536 differ"
+    desk.scene.judge(run_, desk.scene.honest(wrong=wrong))
+    desk.scene.report(run_)
+    assert watching.end() == 1
+    assert watching.too_long == []
+    assert "output[3," in watching.text and "differ" in watching.text and "mend it" in watching.text
+
+
+def test_ctrl_c_in_a_terminal_leaves_it_to_be_judged_and_says_how_to_pick_it_up(desk: Desk) -> None:
+    words = ["submit", str(desk.file), "--task", "vectoradd", "--no-test", "--every", "0.1"]
+    at = {"columns": 80, "folder": ROOT, "environment": os.environ}
+    handing_in = Terminal([sys.executable, "-m", "scripts.cli", *words], **at)
+    handing_in.until("waits to be read")
+    handing_in.press(CTRL_C)
+    assert handing_in.end() == 130
+    assert "the judging goes on; `pullrank watch 1` shows it" in handing_in.text
+    assert "Traceback" not in handing_in.text and desk.pulls[0].state == "open"
+
+
 def without_event(facts: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in facts.items() if key != "event"}
 
@@ -133,6 +175,42 @@ def test_a_second_file_is_pushed_to_the_same_pull_request_and_the_same_file_is_n
         "opened",
         "synchronize",
     ]
+
+
+def test_without_waiting_it_is_told_what_is_left_and_when_there_is_more(desk: Desk) -> None:
+    desk.submit()
+    assert desk.end["boards"] == [] and {(one["used"], one["next_at"]) for one in desk.end["quota"]} == {(0, None)}
+    desk.scene.intake()
+    desk.submit()
+    (ranked,) = [one for one in desk.end["quota"] if one["limit"] == "ranked judgings in 24 hours"]
+    assert (ranked["used"], ranked["left"]) == (1, ranked["allowed"] - 1)
+    asked = datetime.fromisoformat(ranked["next_at"]) - timedelta(days=1)
+    assert abs(asked - datetime.now(UTC)) < timedelta(minutes=5)
+    desk.call("submit", str(desk.file), *[word for word in QUICK if word != "--json"], "--no-wait")
+    assert "`pullrank watch 1` follows it." in desk.printed and "judgings in 24 hours are left; the " in desk.printed
+
+
+def test_a_private_competition_tells_its_quota_and_site_to_whom_it_lets_in(desk: Desk) -> None:
+    desk.world.settings["repository"] = {"private": True, "visibility": "private"}
+    desk.submit()
+    assert desk.end["quota"], "the ledger was read with the token"
+    assert desk.end["site"].startswith("http://pages.127.0.0.1:"), "guessed, as of an Enterprise server"
+    site = {"url": desk.world.api_url, "status": None, "cname": None, "custom_404": False, "public": False}
+    desk.world.settings["pages"] = site | {"html_url": "https://cup.example.com"}
+    desk.submit()
+    assert desk.end["site"] == "https://cup.example.com/"
+
+
+@pytest.mark.parametrize(
+    ("server", "address"),
+    [
+        ("https://github.com", "https://acme.github.io/Kernels/"),
+        ("https://git.example.com", "https://pages.git.example.com/Acme/Kernels/"),
+        ("http://git.example.com:8080", "http://pages.git.example.com:8080/Acme/Kernels/"),
+    ],
+)
+def test_where_a_site_is_by_the_server(server: str, address: str) -> None:
+    assert pages_address("Acme/Kernels", server) == address
 
 
 def test_a_draft_is_made_ready_and_a_ready_one_a_draft(desk: Desk) -> None:
@@ -161,14 +239,21 @@ def test_a_clone_without_a_ledger_names_the_site_to_ask(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("scripts.repository.LEDGER", tmp_path / "ledger")
-    way_on = "--site https://acme.github.io/kernels/ asks the published site"
-    for words in (["mine"], ["board", "vectoradd"], ["history", "vectoradd"]):
-        assert run(words) == 0
-        assert way_on in capsys.readouterr().out
-        assert run([*words, "--json"]) == 0
-        assert way_on in capsys.readouterr().err
-    assert run(["compare", "ada", "grace"]) == 2
-    assert way_on in capsys.readouterr().err
+    monkeypatch.delenv("GITHUB_SERVER_URL")
+    for words in (["mine"], ["board", "vectoradd"], ["history", "vectoradd"], ["compare", "ada", "grace"]):
+        for form in ([], ["--json"]):
+            assert run([*words, *form]) == 2
+            printed = capsys.readouterr()
+            assert not printed.out and printed.err.count("\n") == 1
+            assert "--site https://acme.github.io/kernels/ asks the published site" in printed.err
+    # What it says brings one.
+    command = re.search("`(git fetch .*)`", printed.err)
+    assert command
+    desk.submit()
+    desk.scene.intake()
+    subprocess.run(["git", "clone", "--quiet", str(desk.world.git.path), str(tmp_path / "clone")], check=True)
+    subprocess.run(command[1], shell=True, cwd=tmp_path / "clone", check=True)
+    assert run(["board", "vectoradd", "--json"]) == 0 and (tmp_path / "ledger" / "requests").is_dir()
 
 
 def test_a_pull_request_that_was_opened_by_hand_is_found(desk: Desk) -> None:
@@ -290,8 +375,9 @@ def test_what_would_be_refused_is_said_before_anything_is_sent(desk: Desk, sourc
 def test_a_file_that_fails_its_tests_here_is_not_submitted(desk: Desk, capsys) -> None:
     desk.file.write_bytes(b"def custom_kernel(data):\n    return data[0]\n")
     words = ["submit", str(desk.file), "--task", "vectoradd", "--sandbox", "none", "--json", "--no-wait"]
-    (tested,) = desk.call(*words, code=1)
+    tested, end = desk.call(*words, code=1)
     assert (tested["event"], tested["verdict"]) == ("tested", "WA") and tested["message"]
+    assert (end["event"], end["exit_code"], end["boards"]) == ("end", 1, []) and end["quota"]
     assert not desk.pulls
 
 
@@ -390,15 +476,15 @@ def fails(desk: Desk, way: str, nth: int, *words: str) -> None:
     assert not [one for one in told if one["event"] in ("submitted", "end")]
 
 
-def calls_of(desk: Desk, *words: str) -> int:
-    before = len(desk.scene.server.log)
-    desk.call(*words)
-    return len(desk.scene.server.log) - before
+def is_git(entry: Any) -> bool:
+    return bool(entry.path.startswith("/acme/kernels.git"))
 
 
 def test_whichever_call_of_submit_fails_it_is_one_message_and_the_next_run_mends_it(desk: Desk, hasty: None) -> None:
     words = ["submit", str(desk.file), *QUICK, "--no-wait"]
-    calls = calls_of(desk, *words)
+    before = len(desk.scene.server.log)
+    desk.call(*words)
+    calls = [not is_git(entry) for entry in desk.scene.server.log[before:]].index(False)
     assert calls >= len(WRITES) + 6
     for nth in range(1, calls + 1):
         desk.be(desk.world.add_user(f"user{nth}"))
@@ -417,8 +503,7 @@ def test_whichever_call_of_watch_fails_it_is_one_message_and_the_next_run_goes_o
     words = ["watch", "--json", "--every", "0.1"]
     before = len(desk.scene.server.log)
     desk.call(*words)
-    calls = [not entry.path.startswith("/acme/kernels.git") for entry in desk.scene.server.log[before:]]
-    rest = calls.index(False)
+    rest = [is_git(entry) for entry in desk.scene.server.log[before:]].index(True)
     for nth in range(1, rest + 1):
         for way in WAYS:
             fails(desk, way, nth, *words)
@@ -471,6 +556,91 @@ def test_a_refusal_of_an_older_commit_is_none_of_this_one(desk: Desk) -> None:
     desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest())
     handing_in.join(30)
     assert told[-1]["exit_code"] == 0, told
+
+
+def seen(desk: Desk, number: int = 1) -> News:
+    with connect(desk.world.repository, desk.world.personal_token(desk.scene.alice).value) as github:
+        return look(github, number)
+
+
+BAD = b"def kernel(data): pass\n"
+
+
+def test_each_commit_that_is_refused_is_told_so_though_another_was_judged_before_or_refused_alike(desk: Desk) -> None:
+    pull = desk.scene.submit(desk.scene.alice, SOURCE)
+    desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest(wrong="output[3] is 1.5"))
+    for source in (BAD, BAD + b"# again\n"):
+        desk.world.push(pull, {path_of("alice"): source})
+        assert not seen(desk).is_done
+        desk.scene.intake()
+        news = seen(desk)
+        assert news.is_done and news.exit_code == 2 and "custom_kernel" in news.refusal
+
+
+def test_a_refusal_that_was_written_without_its_commit_is_read_as_before(desk: Desk) -> None:
+    pull = desk.scene.submit(desk.scene.alice, BAD)
+    (comment,) = desk.world.comments_on(pull.number)
+    comment.body, count = re.subn(r'(pullrank:notice \{"tone":"WARNING")[^}]*', r"\1", comment.body)
+    assert count == 1 and "custom_kernel" in seen(desk).refusal
+
+
+def test_what_is_refused_when_its_turn_comes_ends_with_2_and_the_reason(desk: Desk) -> None:
+    desk.scene.submit(desk.scene.alice, SOURCE)
+    with LedgerBranch(str(desk.world.git.path)) as branch:
+        at = datetime.now(UTC).replace(microsecond=0)
+        ban = Moderation(action=Action.BAN, id="m-1", user_id=desk.scene.alice.id, reason="copied", by=1, at=at)
+        branch.ledger.append_moderation(ban)
+        branch.commit("ban")
+    desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest())
+    board, refusal, end = desk.call("watch", "1", "--json", code=2)
+    assert board["state"] == end["boards"][0]["state"] == "refused"
+    assert refusal["event"] == "refused" and "copied" in refusal["reason"]
+    desk.call("watch", "1", code=2)
+    assert "/rerun" not in desk.printed
+
+
+def test_a_board_for_which_the_quota_had_no_room_is_named_and_does_not_end_with_0(desk: Desk) -> None:
+    two_boards(desk.scene)
+    settings = desk.scene.root / ".github/pullrank.yml"
+    settings.write_text(re.sub(r"ranked_per_day: \d+", "ranked_per_day: 1", settings.read_text()))
+    desk.scene.intake()
+    (run_,) = desk.scene.waiting()
+    desk.scene.evaluate(run_, of_its_board(desk.scene))
+    board, left, end = desk.call("watch", "1", "--json", code=2)
+    (other,) = {"CPU", "H100"} - {board["gpu"]}
+    assert board["state"] == "accepted" and end["exit_code"] == 2
+    assert (left["event"], left["gpus"]) == ("left out", [other]) and f"`/rank gpu={other}`" in left["reason"]
+    desk.call("watch", "1", code=2)
+    assert f"Not judged on `{other}`" in desk.printed and "mend it" not in desk.printed
+
+
+def test_the_gap_to_the_first_is_told_as_a_number(desk: Desk) -> None:
+    for author, source, ratio in ((desk.scene.alice, SOURCE, 0.5), (desk.world.add_user("bob"), FASTER, 0.9)):
+        desk.scene.submit(author, source + author.login.encode().join((b"# ", b"\n")))
+        desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest(ratio=ratio))
+    (board,) = seen(desk, 2).boards
+    assert board.rank == (2, 2) and board.gap == pytest.approx(0.8)
+    assert replace(board, result={"standing": "?"}).gap is replace(board, result=None).gap is None
+
+
+def test_the_last_line_is_told_where_there_are_no_settings_too(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.scene.submit(desk.scene.alice, SOURCE)
+    desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest())
+    monkeypatch.setattr("scripts.submit.ending.ROOT", desk.scene.folder)
+    end = desk.call("watch", "1", "--json")[-1]
+    assert (end["event"], end["quota"]) == ("end", [])
+
+
+def test_a_draft_that_becomes_ready_is_followed_until_it_is_ranked(desk: Desk) -> None:
+    desk.submit("--draft")
+    desk.scene.intake()
+    desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest())
+    desk.call("watch", "1")
+    assert "`pullrank submit FILE`, without --draft" in desk.printed and "pullrank mine" not in desk.printed
+    desk.submit()
+    assert not seen(desk).is_done
+    desk.scene.intake()
+    assert [board.stage for board in seen(desk).boards] == [Stage.QUEUED]
 
 
 # Pure.

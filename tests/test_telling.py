@@ -14,14 +14,14 @@ import pytest
 from harness.fields import Mode
 from harness.verdict import Verdict
 from scripts.bot import evaluation
-from scripts.bot.comment import BoardSection, FileFacts, PullComment, State, read_comment
-from scripts.bot.sections import done_section, queued_section, section_of_check
-from scripts.bot.telling import tell
+from scripts.bot.comment import BoardSection, FileFacts, Notice, PullComment, State, Tone, read_comment
+from scripts.bot.sections import done_section, ended_section, queued_section, section_of_check
+from scripts.bot.telling import remark, tell
 from scripts.github.checks import Check, CheckRun, CheckState
 from scripts.github.gh import GitHub
-from scripts.github.pulls import Comment
-from scripts.ledger.request import Request, make_id
-from tests.github_server import GitHubServer, World
+from scripts.github.pulls import Comment, GitHubError
+from scripts.ledger.request import Ending, EndState, Request, make_id
+from tests.github_server import Failure, GitHubServer, World
 
 HEAD = "a" * 40
 SCOPES = {"checks": "write", "issues": "write", "pull-requests": "write"}
@@ -53,6 +53,7 @@ def check_run(state: CheckState, **changes: Any) -> CheckRun:
         (check_run(CheckState.SUCCESS), State.DONE, "A report."),
         (check_run(CheckState.FAILURE), State.DONE, "A report."),
         (check_run(CheckState.NEUTRAL), State.ENDED, ""),
+        (check_run(CheckState.NEUTRAL, title="not judged: 'copied'"), State.REFUSED, ""),
         (check_run(CheckState.CANCELLED), State.ENDED, ""),
         (check_run(CheckState.RUNNING), State.QUEUED, ""),
         (check_run(CheckState.SUCCESS, external_id="another"), State.QUEUED, ""),
@@ -174,7 +175,44 @@ def test_whatever_the_order_both_reports_stand_in_the_comment(stage: Stage, orde
     assert all(board.facts.accepted for board in boards)
 
 
+def test_a_remark_leaves_what_is_said_of_boards_that_were_left_out(stage: Stage) -> None:
+    head = stage.requests[0].head_sha
+    left = Notice(text="Not judged on `B200`.", tone=Tone.REMARK, head_sha=head, left_out=("B200",))
+    stage.comment.body = read_comment(stage.comment.body).with_notice(left).render()
+    token = stage.world.workflow_token(SCOPES).value
+    with GitHub(stage.world.repository, token, stage.server.api_url) as github:
+        for text in ("Not merged.", "Not merged.", "Not merged yet."):
+            remark(stage.comment.number, head, text, github)
+    notice = read_comment(stage.comment.body).notice
+    assert notice == replace(left, text="Not judged on `B200`.\n\nNot merged yet.")
+
+
 def test_whoever_is_alone_looks_no_second_time(stage: Stage) -> None:
     stage.play([0] * 8 + [1] * 8)
     looked = [entry for entry in stage.server.requests("GET */check-runs") if "check_name" not in entry.query]
     assert len(looked) == 1
+
+
+# Checks that GitHub does not take.
+
+
+def tell_refusal(stage: Stage) -> None:
+    one = stage.requests[0]
+    ending = Ending(request=one.id, state=EndState.REFUSED, at=one.asked_at, note="The commit is gone.")
+    section = ended_section(one, ending)
+    token = stage.world.workflow_token(SCOPES).value
+    with GitHub(stage.world.repository, token, stage.server.api_url) as github:
+        tell(one, section, evaluation.check_of(one, CheckState.NEUTRAL, section.facts.summary), github)
+
+
+def test_of_a_commit_that_is_gone_the_comment_tells_all_the_same(stage: Stage) -> None:
+    stage.requests = [one.model_copy(update={"head_sha": "f" * 40}) for one in stage.requests]
+    tell_refusal(stage)
+    assert "The commit is gone." in stage.comment.body and not stage.world.checks
+
+
+def test_a_check_that_fails_is_tried_again_before_the_comment_says_that_all_is_told(stage: Stage) -> None:
+    stage.server.fail("POST */check-runs", Failure(status=422))
+    with pytest.raises(GitHubError, match="422"):
+        tell_refusal(stage)
+    assert "queued since" in stage.comment.body and "The commit is gone." not in stage.comment.body

@@ -1,6 +1,8 @@
-"""From nothing to a row and a message on Discord, as an AI agent goes that has read AGENTS.md and no more.
+"""From nothing to a row and a message on Discord, as an AI agent goes that has read AGENTS.md and no more, and as a
+person does who knows `pullrank --help`.
 
     the agent    clone, tasks, init, test, submit, Ctrl-C, watch, board, mine     the lines of AGENTS.md, as programs
+    the person   the same, at a terminal: each command as the output of the one before names it
     GitHub       intake, resolve, judge, report, publish, announce                the steps of the shipped workflows
 
 Nothing is stood in for: the judge of the bundle judges behind walls, and what `--site` reads is the site that was
@@ -32,6 +34,7 @@ from scripts.pages.serve import site_server, url_of
 from tests.competition import ROOT, Scene, zipped
 from tests.discord_server import Discord
 from tests.github_server import Run
+from tests.terminal import CTRL_C, Terminal
 
 pytestmark = pytest.mark.skipif(bool(find_faults()), reason="no walls on this machine")
 
@@ -123,6 +126,28 @@ class Agent:
         )  # fmt: skip
 
 
+class Person(Agent):
+    """Somebody at a terminal, who types what they have just read there."""
+
+    def type(self, command: str) -> Terminal:
+        name, *words = command.split()
+        assert name == "pullrank"
+        return Terminal([*self._call, *words], columns=80, folder=self.folder, environment=self._environment)
+
+    def read(self, terminal: Terminal) -> str:
+        """All that is said until it ends, without line breaks; no line of it is cut by the terminal's edge."""
+        assert terminal.end() == 0, terminal.text
+        assert terminal.too_long == []
+        return " ".join(terminal.text.split())
+
+    def follow(self, said: str, name: str, **words: str) -> str:
+        """The command of that name which was said, with its capitals filled in."""
+        command = next(one for one in re.findall(r"`(pullrank [^`]+)`", said) if one.split()[1] == name)
+        for capitals, value in words.items():
+            command = command.replace(capitals, value)
+        return command
+
+
 def lines_of(stream: IO[str] | None) -> Iterator[Json]:
     assert stream
     return map(json.loads, stream)
@@ -141,6 +166,8 @@ def site(cup: Cup) -> Iterator[str]:
     cup.publish("http://127.0.0.1:9/")
     with site_server(cup.pages) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        pages = {"url": cup.world.api_url, "status": "built", "cname": None, "custom_404": True, "public": True}
+        cup.world.settings["pages"] = pages | {"html_url": url_of(server)}
         yield url_of(server)
         server.shutdown()
 
@@ -178,7 +205,7 @@ def test_an_agent_gets_from_nothing_to_a_row_and_a_message(cup: Cup, site: str, 
         end["exit_code"] == 0
         and {one["limit"]: one["used"] for one in end["quota"]}["ranked judgings in 24 hours"] == 1
     )
-    assert end["site"] == "https://acme.github.io/kernels/"
+    assert end["site"] == site
 
     # What has come of it: a judgement, a file on main, a page, a message.
     (judgement,) = cup.judgements()
@@ -192,8 +219,42 @@ def test_an_agent_gets_from_nothing_to_a_row_and_a_message(cup: Cup, site: str, 
     assert (row["login"], row["rank"], row["digest"]) == ("alice", 1, judgement.submission.digest)
     (mine,) = agent.say("mine LOGIN --json --site URL", LOGIN="alice", URL=site)["rows"]
     assert mine["score_us"] == row["score_us"] and mine["of"] == 1 and mine["ahead"] is None
+    page = f"{site}tiny/CPU/alice/{row['digest'][:12]}/"
+    replayed = agent.say("verify PAGE --file submission.py --json", PAGE=page)
+    assert replayed["judgement"] == judgement.checksum and replayed["verdicts"] == ["AC", "AC"]
+    assert replayed["same"] and replayed["outputs"] == {"same bits": 3} and replayed["cases"][-1]["ratios"]
     (message,) = discord.messages
     embed = message.embed
     assert embed["title"] == "alice opens the board: Add one, CPU" and embed["url"] == f"{site}tiny/CPU/"
     with urllib.request.urlopen(embed["image"]["url"]) as picture:
         assert Image.open(io.BytesIO(picture.read())).size == (1200, 630)
+
+
+def test_a_person_gets_from_help_to_a_row_and_a_message(cup: Cup, site: str, discord: Discord) -> None:
+    person = Person(cup, cup.folder / "person")
+
+    def go_on(said: str, name: str, **words: str) -> str:
+        return person.read(person.type(person.follow(said, name, **words)))
+
+    said = go_on(person.read(person.type("pullrank --help")), "tasks")
+    task = said.split("Open ")[1].split()[0]
+    said = go_on(said, "init", TASK=task)
+    file = person.folder / task / "submission.py"
+    file.write_text(f"{file.read_text().splitlines()[0]}\n{IDEA}")
+
+    submitting = person.type(person.follow(said, "submit"))
+    submitting.until("waits to be read")
+    submitting.press(CTRL_C)
+    assert submitting.end() == 130
+    watching = person.type(person.follow(" ".join(submitting.text.split()), "watch") + " --every 0.2")
+    cup.play()
+    said = person.read(watching)
+    assert "accepted Rank 1 of 1 with" in said
+
+    cup.publish(site)
+    said = go_on(said, "mine")
+    assert "tiny / CPU 1 of 1" in said
+    said = go_on(said, "board")
+    assert re.search(r"Add one on CPU .* 1 alice ", said)
+    (message,) = discord.messages
+    assert message.embed["title"] == "alice opens the board: Add one, CPU"

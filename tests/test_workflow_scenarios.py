@@ -20,11 +20,12 @@ from harness.task import load_task
 from harness.verdict import Verdict
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import RequestStatus
+from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.request import EndState, Request
 from tests.actions import Expressions, Hub, Play, StepFailed
 from tests.actions.node import find_node
 from tests.competition import FASTER, ROOT, SOURCE, judgement_of, path_of
-from tests.github_server import Failure, GitHubServer, Pull, User, World
+from tests.github_server import Event, Failure, GitHubServer, Pull, User, World
 from tests.github_server import Run as WorkflowRun
 
 pytestmark = pytest.mark.skipif(find_node() is None, reason="Node's packages are missing: make setup")
@@ -241,6 +242,21 @@ def test_a_draft_is_tried_and_ranked_once_it_is_ready(contest: Contest) -> None:
     contest.world.mark_ready(pull)
     contest.hub.settle()
     assert pull.merged_at and contest.rows() == ["alice"]
+
+
+def test_who_is_banned_before_a_machine_is_free_is_told_so_and_not_judged(contest: Contest) -> None:
+    def ban(event: Event) -> None:
+        if event.name == "workflow_dispatch":
+            with LedgerBranch(str(contest.world.git.path)) as branch:
+                fields = {"id": "m1", "action": Action.BAN, "user_id": contest.alice.id, "reason": "copied", "by": 1}
+                branch.ledger.append_moderation(Moderation(at=contest.world.clock(), **fields))
+                branch.commit("banned")
+
+    contest.world.listeners.append(ban)
+    pull = contest.open()
+    assert contest.results("evaluate.yml") == ["resolve: success", "judge: skipped", "report: success"]
+    assert contest.endings() == [EndState.REFUSED] and contest.judgements() == ()
+    assert "**Not judged.** Pull requests of this account are not judged: `copied`." in contest.comment(pull.number)
 
 
 def test_two_challengers_at_once_both_get_their_rows(contest: Contest) -> None:

@@ -57,7 +57,8 @@ def first_paints_ms(site: Path, browser: Browser, loads: int = 5) -> dict[str, f
 
 
 def _first_paint_ms(browser: Browser, url: str) -> float:
-    with browser.new_context(viewport={"width": _WIDTH, "height": _HEIGHT}) as context:
+    # Playwright waits by `eval`, which the site's policy forbids; the policy itself takes no time.
+    with browser.new_context(viewport={"width": _WIDTH, "height": _HEIGHT}, bypass_csp=True) as context:
         page = context.new_page()
         tools = context.new_cdp_session(page)
         tools.send("Network.enable")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, StringConstraints
@@ -75,13 +76,19 @@ class RecordFacts(Facts):
 
 
 class BoardName(Facts):
-    """A board of the index."""
+    """A board of the index.  `lang` is None where a site is older than that field."""
 
     task: Name
     title: Line
     gpu: Name
+    lang: Short | None = None
+    ranks: bool = True
     deadline: AwareDatetime | None
     entries: NonNegativeInt
+
+    def is_open(self, now: datetime) -> bool:
+        """Whether a submission that comes now can be ranked."""
+        return self.ranks and (self.deadline is None or now < self.deadline)
 
 
 class TakenOutFacts(Facts):

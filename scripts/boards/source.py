@@ -18,9 +18,10 @@ from scripts.standings import standings
 
 
 class Source(Protocol):
-    """`place` is what messages call it; `faults` is what could not be read so far."""
+    """`place` is what messages call it, `option` names it to another command; `faults` could not be read so far."""
 
     place: str
+    option: str
     faults: list[LedgerFault]
 
     def board(self, task: str, gpu: str | None) -> BoardFacts:
@@ -46,6 +47,7 @@ class LedgerSource:
 
     def __init__(self, ledger: Ledger, tasks: Path, *, allow_unwalled: bool = False) -> None:
         self.place = str(ledger.path)
+        self.option = f"--ledger {ledger.path}"
         self.faults: list[LedgerFault] = []
         self._ledger, self._tasks, self._allow_unwalled = ledger, tasks, allow_unwalled
         self._moderated = Moderated.after(ledger.moderations())
@@ -73,6 +75,7 @@ class SiteSource:
 
     def __init__(self, url: str) -> None:
         self.place = self._address = site_address(url)
+        self.option = f"--site {self.place}"
         self.faults: list[LedgerFault] = []
 
     def index(self) -> tuple[BoardName, ...]:

@@ -19,18 +19,17 @@ from scripts.boards.facts import BoardFacts, RowFacts
 from scripts.boards.source import LedgerSource, SiteSource, Source
 from scripts.boards.tables import compare_table, history_table, mine_table, standings_table, taken_out_lines
 from scripts.completion import gpu_names, logins, task_names
-from scripts.github.access import AccessError, connect, require_repository, require_token
+from scripts.github.access import AccessError, connect, require_repository, require_token, server_url
 from scripts.github.pages import pages_address
+from scripts.ledger.ledger import LedgerError
 from scripts.repository import TASKS, require_ledger
-from scripts.terminal import console
+from scripts.terminal import console, say
 
 _GPU = "Which board of the task. Default: CPU if it has one, else its first."
 _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--site", metavar="URL", help="A published site's address; no clone is needed then."),
     click.option("--ledger", type=click.Path(path_type=Path), help="Folder of the ledger. Default: ledger/."),
-    click.option(
-        "--tasks", type=click.Path(path_type=Path), default=TASKS, help="Folder of the tasks. Default: tasks/."
-    ),
+    click.option("--tasks", type=click.Path(path_type=Path), help="Folder of the tasks. Default: tasks/."),
     click.option("--allow-unwalled", is_flag=True, help="Rank what was judged without walls, too."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON, in full precision."),
 ]
@@ -40,15 +39,15 @@ def _read_from(command: Callable[..., int | None]) -> Callable[..., int | None]:
     """A command that is given a `source`, by --site or --ledger and --tasks; what could not be read is said."""
 
     @wraps(command)
-    def run(*, site: str | None, ledger: Path | None, tasks: Path, allow_unwalled: bool, **rest: Any) -> int | None:
-        if site and (ledger or allow_unwalled):
-            raise click.UsageError("--site reads a published site: without --ledger and --allow-unwalled.")
-        source = SiteSource(site) if site else _open(ledger, tasks, allow_unwalled)
+    def run(
+        *, site: str | None, ledger: Path | None, tasks: Path | None, allow_unwalled: bool, **rest: Any
+    ) -> int | None:
+        if site and (ledger or tasks or allow_unwalled):
+            raise click.UsageError("--site reads a published site: without --ledger, --tasks and --allow-unwalled.")
+        source = SiteSource(site) if site else _open(ledger, tasks or TASKS, allow_unwalled)
         code = command(source=source, **rest)
         for fault in source.faults:
             click.echo(f"left out: {fault}", err=True)
-        if rest["as_json"] and (way_on := _elsewhere(source)):
-            click.echo(f"{source.place}:{way_on}", err=True)
         return code
 
     for option in reversed(_OPTIONS):
@@ -57,18 +56,22 @@ def _read_from(command: Callable[..., int | None]) -> Callable[..., int | None]:
 
 
 def _open(ledger: Path | None, tasks: Path, allow_unwalled: bool) -> LedgerSource:
-    return LedgerSource(require_ledger(ledger), tasks, allow_unwalled=allow_unwalled)
+    """The ledger of a folder.
 
-
-def _elsewhere(source: Source) -> str:
-    """Where to look for what is not in a ledger that is not there: a participant's clone has none."""
-    if not isinstance(source, LedgerSource) or Path(source.place).is_dir():
-        return ""
+    Raises:
+        LedgerError: it is not there, as in a participant's clone: to show empty boards would be a wrong answer.
+    """
+    found = require_ledger(ledger)
+    if found.path.is_dir():
+        return LedgerSource(found, tasks, allow_unwalled=allow_unwalled)
     try:
-        site = pages_address(require_repository())
+        site = pages_address(require_repository(), server_url())
     except AccessError:
         site = "URL"
-    return f" There is no such folder here: --site {site} asks the published site."
+    raise LedgerError(
+        f"{found.path}: there is no ledger here. --site {site} asks the published site; "
+        f"`git fetch origin ledger && git worktree add --detach {found.path} FETCH_HEAD` brings a copy here"
+    )
 
 
 @click.command()
@@ -88,7 +91,7 @@ def board(source: Source, task: str, gpu: str | None, as_json: bool) -> None:
     elif found.rows:
         console().print(standings_table(found))
     else:
-        click.echo(f"No ranked entries on {found.task} / {found.gpu} in {source.place} yet.{_elsewhere(source)}")
+        click.echo(f"No ranked entries on {found.task} / {found.gpu} in {source.place} yet.")
     _show_taken_out(found, as_json=as_json)
 
 
@@ -108,9 +111,9 @@ def mine(source: Source, login: str | None, as_json: bool) -> None:
         _print({"login": login, "rows": [_place(board, row) for board in boards if (row := board.find_row(login))]})
     elif boards:
         console().print(mine_table(boards, login))
+        say(f"Next: `pullrank board {boards[0].task} --gpu {boards[0].gpu} {source.option}`", stderr=True)
     else:
-        way_on = _elsewhere(source) or " `pullrank tasks` says what there is."
-        click.echo(f"{login} stands on no board of {source.place} yet.{way_on}")
+        click.echo(f"{login} stands on no board of {source.place} yet. `pullrank tasks` says what there is.")
 
 
 def _my_login() -> str:
@@ -153,7 +156,7 @@ def history(source: Source, task: str, gpu: str | None, login: str | None, as_js
     elif records:
         console().print(history_table(found, records))
     else:
-        click.echo(f"No records on {found.task} / {found.gpu} in {source.place} yet.{_elsewhere(source)}")
+        click.echo(f"No records on {found.task} / {found.gpu} in {source.place} yet.")
     _show_taken_out(found, as_json=as_json)
 
 
@@ -182,7 +185,6 @@ def compare(source: Source, one: str, other: str, task: str | None, gpu: str | N
         where = f"{task} in {source.place}" if task else source.place
         raise PullRankError(
             f"{one} and {other} stand together on no board of {where}; `pullrank mine {one}` says where one does."
-            f"{_elsewhere(source)}"
         )
     if as_json:
         _print([_comparison(*each) for each in both])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import struct
 import zipfile
 import zlib
@@ -23,7 +24,8 @@ from harness.errors import PullRankError
 from harness.fields import Mode
 from harness.formula import NotAFormula
 from harness.judgement import MAX_BYTES, Claim, Judgement, JudgementError
-from harness.task import Board
+from harness.task import Board, Ranking
+from harness.timing import Duel, duel_ratio
 from harness.verdict import Verdict
 from scripts.ledger.request import Request
 from scripts.roofline import floor_us, work_of
@@ -150,6 +152,8 @@ def why_not_the_answer(
             return f"its {what} is not that of the request"
     if judgement.edition == board.edition and not _are_cases_of(judgement, board):
         return "its cases are not the board's"
+    if judgement.edition == board.edition and judgement.duel and not _is_duel_of(judgement.duel, board):
+        return "its duel does not follow from what was played"
     if gpu.device and not judgement.machine.is_a(gpu.device):
         return f"it was judged on another device than {gpu.device}"
     if judgement.verdict is Verdict.JUDGING_ERROR:
@@ -168,14 +172,23 @@ def _are_cases_of(judgement: Judgement, board: Board) -> bool:
         (judgement.profiles, board.benchmarks if judgement.mode is Mode.PROFILE else ()),
     ]
     for found, wanted in kinds:
-        played = Counter(_shape(dict(case.params)) for case in found)
-        known = Counter(_shape(dict(case.params)) for case in wanted)
+        played = Counter(_shape(case.params) for case in found)
+        known = Counter(_shape(case.params) for case in wanted)
         if not played <= known or (judgement.verdict is Verdict.ACCEPTED and played != known):
             return False
     return True
 
 
-def _shape(params: dict[str, object]) -> str:
+def _is_duel_of(duel: Duel, board: Board) -> bool:
+    """Whether it was played on what ranks, and comes to the ratio that it says."""
+    counting = board.benchmarks[-1:] if board.ranking_by is Ranking.LAST else board.benchmarks
+    if [_shape(case.params) for case in duel.cases] != [_shape(case.params) for case in counting]:
+        return False
+    ratio = duel_ratio(duel.cases, board.ranking_by)
+    return all(math.isclose(getattr(duel.ratio, name), getattr(ratio, name)) for name in ("value", "low", "high"))
+
+
+def _shape(params: Mapping[str, object]) -> str:
     """A case's parameters but for the seed, which is drawn anew for ranked runs."""
     return json.dumps({key: value for key, value in params.items() if key != "seed"}, sort_keys=True, default=list)
 

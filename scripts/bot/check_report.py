@@ -20,6 +20,7 @@ from scripts.bot import evaluation
 from scripts.bot.path_rule import FILE_NAMES, entry_path
 from scripts.github.checks import MAX_ANNOTATIONS, MAX_TEXT, Annotation, Check, CheckState
 from scripts.ledger.request import Request
+from scripts.standings import Standings
 from scripts.text import plain, shorten
 
 MAX_REMARK = 1000
@@ -27,29 +28,33 @@ _LINE = re.compile(r"^(?:line |(submission\.(?:py|cu)):)([0-9]{1,7})\b")
 """How the judge's messages begin where a line of the file is at fault."""
 
 
-def check_of_judgement(request: Request, judgement: Judgement, title: str, report: str) -> Check:
-    """The check run of a judgement; `report` is its Markdown."""
+def check_of_judgement(
+    request: Request, judgement: Judgement, title: str, report: str, standings: Standings | None
+) -> Check:
+    """The check run of a judgement; `report` is its Markdown, `standings` are its board's."""
     state = CheckState.SUCCESS if judgement.verdict is Verdict.ACCEPTED else CheckState.FAILURE
     return replace(
         evaluation.check_of(request, state, title),
         summary=report,
-        text=facts_as_text(judgement, request),
+        text=facts_as_text(judgement, request, standings),
         annotations=tuple(remarks(judgement, request))[:MAX_ANNOTATIONS],
         details_url=judgement.run_url or "",
     )
 
 
-def facts_as_text(judgement: Judgement, request: Request) -> str:
+def facts_as_text(judgement: Judgement, request: Request, standings: Standings | None = None) -> str:
     """The judgement's facts as a fenced block of JSON; cases give way until it fits."""
     cases = [_case(case) for case in judgement.cases]
     while True:
-        text = f"```json\n{json.dumps(_facts(judgement, request, cases), indent=1)}\n```\n"
+        text = f"```json\n{json.dumps(_facts(judgement, request, cases, standings), indent=1)}\n```\n"
         if len(text) <= MAX_TEXT or not cases:
             return text
         cases = cases[: len(cases) // 2]
 
 
-def _facts(judgement: Judgement, request: Request, cases: list[dict[str, Any]]) -> dict[str, Any]:
+def _facts(
+    judgement: Judgement, request: Request, cases: list[dict[str, Any]], standings: Standings | None
+) -> dict[str, Any]:
     return {
         "request": request.id,
         "task": judgement.task,
@@ -58,12 +63,21 @@ def _facts(judgement: Judgement, request: Request, cases: list[dict[str, Any]]) 
         "mode": judgement.mode,
         "verdict": judgement.verdict,
         "message": _harmless(judgement.message),
+        "standing": _standing(judgement, standings),
         "cases": cases,
         "cases_in_all": len(judgement.cases),
         "duel": judgement.duel and {"opponent": judgement.duel.opponent, "won": judgement.duel.won},
         "claim": judgement.claim,
         "checksum": judgement.checksum,
     }
+
+
+def _standing(judgement: Judgement, standings: Standings | None) -> dict[str, Any] | None:
+    """Where the judged file stands; `gap` is its time over the first's, less 1.  None where it does not."""
+    row = standings.find_row(judgement.submission.login) if standings else None
+    if not standings or not row or judgement.checksum not in {one.checksum for one in row.judgements}:
+        return None
+    return {"rank": row.rank, "of": len(standings.rows), "gap": row.gap}
 
 
 def _case(case: CaseResult) -> dict[str, Any]:

@@ -7,6 +7,7 @@ GITHUB_EVENT_NAME, GITHUB_EVENT_PATH                                   intake
 GITHUB_EVENT_PATH, GITHUB_REF_NAME                                     report, reconcile
 REQUEST, GITHUB_OUTPUT, GITHUB_RUN_ID                                  resolve
 REQUEST, JUDGE, GITHUB_RUN_ID; CHECK, ARTIFACT, DIGEST where known     report
+REQUEST, REFUSAL                                                       report, of what resolve has refused
 GITHUB_EVENT_PATH, GITHUB_REF_NAME; SITE and the webhooks' secrets    announce
 PULL_REQUEST, HEAD_SHA, GITHUB_RUN_ID, ...; see scripts/check/ci_check.py    prepare-check, report-check
 """
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 _ID = re.compile(r"[1-9][0-9]{0,18}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_REFUSAL = re.compile(r"[^\r\n]{1,4000}")
 _RESULTS = ("success", "failure", "cancelled", "skipped")
 
 
@@ -189,7 +191,7 @@ def resolve_command(out: Path) -> None:
         asked = require_request(branch.ledger, request_id).request
         branch.check_out(either(boards([(asked.task, asked.gpu)]), account_of(asked.user_id, asked.login)))
         settings, root = workflow.settings, workflow.root
-        done = resolve(request_id, out, github=github, fork=fork, ledger=branch.ledger, settings=settings, root=root)
+        done = resolve(request_id, out, fork=fork, ledger=branch.ledger, settings=settings, root=root)
         check = _show_running(done.request, run_id, workflow, github) if done.wanted else {}
     write_outputs(Path(outputs), done.outputs | check)
     say(done.note)
@@ -197,19 +199,24 @@ def resolve_command(out: Path) -> None:
 
 @ci.command("report")
 def report_command() -> None:
-    """Deliver what the judge handed over: ledger, check, comment, merge.
+    """Deliver what the judge handed over, or what was refused: ledger, check, comment, merge.
 
     Example: pullrank ci report
     """
     from scripts.bot.deliver import Hints, run
+    from scripts.bot.refuse import refuse
 
     request_id, result, run_id = require_environment("REQUEST", "JUDGE", "GITHUB_RUN_ID")
     if result not in _RESULTS or not _ID.fullmatch(run_id):
         raise CiError("JUDGE is the result of the judge's job, and GITHUB_RUN_ID a number; see evaluate.yml")
     hints = Hints(check=_find_id("CHECK"), artifact=_find_id("ARTIFACT"), digest=_find(_DIGEST, "DIGEST"))
-    workflow = Workflow()
+    workflow, refusal = Workflow(), _find(_REFUSAL, "REFUSAL")
     with workflow.github() as github:
-        say(run(request_id, int(run_id), result, workflow.deliver_doors(github), hints=hints))
+        if refusal:
+            say(refuse(request_id, refusal, workflow.deliver_doors(github)))
+            return
+        doors = workflow.deliver_doors(github)
+        say(run(request_id, int(run_id), result, doors, hints=hints, show=_show_report))
 
 
 @ci.command("reconcile")
@@ -243,7 +250,7 @@ def publish_command(out: Path) -> None:
     from scripts.pages.tools import sources_in
 
     workflow = Workflow()
-    with workflow.open_ledger(under("judgements", "moderation")) as branch:
+    with workflow.open_ledger(under("judgements", "moderation", "accounts")) as branch:
         report = build_site(
             load_tasks(workflow.root / "tasks"),
             branch.ledger,
@@ -353,6 +360,15 @@ def say(line: str) -> None:
     """One line for the log and for the step's summary.  A runner obeys lines that begin with `::` or hold `##[`."""
     line = " ".join(plain(line).split()).lstrip(":").replace("##[", "## [")
     click.echo(line)
+    summarize(f"- {inline(line, 1000)}")
+
+
+def _show_report(report: str) -> None:
+    summarize(f"\n{report}\n")  # Apart from the lines around it, which would become part of its last block.
+
+
+def summarize(text: str) -> None:
+    """Markdown of ours for the page of the workflow's run."""
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with open(summary, "a", encoding="utf-8") as stream:
-            stream.write(f"- {inline(line, 1000)}\n")
+            stream.write(f"{text}\n")

@@ -24,7 +24,9 @@ from scripts.bot.decision import (
     end_open,
     file_facts,
     find_last,
+    first_asked_at,
     fit,
+    is_in_time,
     make_requests,
     mode_of,
     newcomer,
@@ -79,7 +81,8 @@ def _obey(event: CommentEvent, facts: Facts) -> Decision:
         raise Refused(f"This pull request changes no submission, so there is nothing for `/{command.verb}` to do.")
     if command.verb is Verb.SHOW:
         return _answer(event, _show(change, facts))
-    if not facts.pull.is_open:
+    # What was merged has boards that it is not judged on yet, and can't be opened again.
+    if not (facts.pull.is_open or facts.pull.merged):
         raise Refused("This pull request is closed. Reopen it, and it is judged.")
     admission = admit(change, facts.offer, facts.competition)
     gpus = require_gpus(command.gpus, admission.task, admission.boards, facts.competition) or admission.gpus
@@ -87,7 +90,7 @@ def _obey(event: CommentEvent, facts: Facts) -> Decision:
         return _ask_by_comment(event, facts, admission, {gpu: _mode_to_repeat(facts, admission, gpu) for gpu in gpus})
     mode = command.verb.mode
     assert mode
-    _require_rankable(mode, facts, admission)
+    _require_rankable(mode, gpus, facts, admission)
     return _ask_by_comment(event, facts, admission, dict.fromkeys(gpus, mode))
 
 
@@ -120,15 +123,17 @@ def _cancel(gpus: Sequence[str], facts: Facts) -> Decision:
     return Decision(why=f"cancels {len(ended)}", endings=ended, reaction=Reaction.THUMBS_UP)
 
 
-def _require_rankable(mode: Mode, facts: Facts, admission: Admission) -> None:
+def _require_rankable(mode: Mode, gpus: Sequence[str], facts: Facts, admission: Admission) -> None:
     if mode is Mode.RANKED and facts.pull.is_draft:
         raise Refused("A draft is not ranked. Mark the pull request as ready for review, and it is.")
-    if mode is Mode.RANKED and not admission.task.is_open(facts.now):
+    if mode is Mode.RANKED and not all(is_in_time(facts, admission, gpu) for gpu in gpus):
         raise Refused(f"{over(admission)} `/test` and `/benchmark` still work; nothing is ranked any more.")
 
 
 def _mode_to_repeat(facts: Facts, admission: Admission, gpu: str) -> Mode:
     """That of the board's last request of this commit, where it may still be; else what the state asks for."""
+    if not facts.pull.is_draft and first_asked_at(facts, gpu) and is_in_time(facts, admission, gpu):
+        return Mode.RANKED
     of_head = [status.request for status in facts.of_pull if status.request.head_sha == facts.pull.head_sha]
     last = next((request for request in reversed(of_head) if request.gpu == gpu), None)
     mode, _ = mode_of(facts, admission)
@@ -144,7 +149,8 @@ def _ask_by_comment(event: CommentEvent, facts: Facts, admission: Admission, mod
     if waiting == set(modes):
         raise Refused("That waits to be judged already; the comment above says since when. `/cancel` stops it.")
     asked: list[Request] = []
-    rest: list[str] = []
+    left_out: list[str] = []
+    remarks: list[str] = []
     is_free = by.id != facts.pull.author.id
     for mode in dict.fromkeys(modes.values()):
         gpus = [gpu for gpu in modes if modes[gpu] is mode and gpu not in waiting]
@@ -153,13 +159,14 @@ def _ask_by_comment(event: CommentEvent, facts: Facts, admission: Admission, mod
         if refusal and not asked:
             raise Refused(str(refusal))
         if refusal:
-            rest.append(about_rest(gpus[len(fitting) :], mode, refusal))
+            left_out += gpus[len(fitting) :]
+            remarks.append(about_rest(gpus[len(fitting) :], mode, refusal))
     return Decision(
         why=f"asks for {len(asked)} of {len(modes)} boards",
         account=newcomer(facts, admission),
         requests=tuple(asked),
         file=file_facts(facts, admission),
-        notice=Notice(text=" ".join(rest), tone=Tone.REMARK) if rest else None,
+        notice=Notice(text=" ".join(remarks), tone=Tone.REMARK, left_out=tuple(left_out)) if remarks else None,
         is_settled=True,
         reaction=Reaction.ROCKET,
     )

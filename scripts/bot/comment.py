@@ -16,7 +16,7 @@ open nor close a block.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated
@@ -30,17 +30,19 @@ MARKER = "<!-- pullrank -->"
 MAX_CHARS = 65_536
 """What GitHub takes."""
 
-_BLOCK = re.compile(r"<!-- pullrank:(file|notice|board) (\{[^\n]*\}) -->\n(.*?)<!-- pullrank:end -->", re.DOTALL)
+_OPEN = re.compile(r"<!-- pullrank:(file|notice|board) (\{[^\n]*\}) -->\n")
+_CLOSE = "<!-- pullrank:end -->"
 
 
 class State(StrEnum):
-    """How far a board is.  `done` comes with a report; `ended` without: superseded, cancelled, failed.
+    """How far a board is.  `done` comes with a report; without: `refused`, or `ended` as superseded, cancelled, failed.
 
     Whether a machine has begun with what is queued, the board's check run says: to say it twice costs a request.
     """
 
     QUEUED = "queued"
     DONE = "done"
+    REFUSED = "refused"
     ENDED = "ended"
 
 
@@ -73,7 +75,11 @@ class BoardFacts(Model):
 
 
 class _NoticeFacts(Model):
+    """What stands in a notice's marker; a comment of before said the tone alone."""
+
     tone: Tone
+    head_sha: Sha | None = None
+    left_out: tuple[Name, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,10 +96,16 @@ class BoardSection:
 
 @dataclass(frozen=True, kw_only=True)
 class Notice:
-    """What stands on top: Markdown of ours."""
+    """What stands on top: Markdown of ours.
+
+    `head_sha` is the commit that it is about, where that is known; `left_out` are boards that were asked for, and for
+    which the quota had no room.
+    """
 
     text: str
     tone: Tone = Tone.REFUSED
+    head_sha: str | None = None
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,12 +163,22 @@ class PullComment:
 def read_comment(body: str) -> PullComment:
     """A comment that `render` wrote.  What cannot be read in it, for people may have edited it, is left out."""
     comment = PullComment()
-    for kind, facts, text in _BLOCK.findall(body.replace("\r\n", "\n")[: 2 * MAX_CHARS]):
+    for kind, facts, text in _blocks(body.replace("\r\n", "\n")[: 2 * MAX_CHARS]):
         try:
             comment = _with_block(comment, kind, facts, text.strip("\n"))
         except ValidationError:
             continue
     return comment
+
+
+def _blocks(body: str) -> Iterator[tuple[str, str, str]]:
+    # Not one pattern for a whole block: it would look for the end once more for each beginning without one.
+    end = 0
+    while begin := _OPEN.search(body, end):
+        end = body.find(_CLOSE, begin.end())
+        if end < 0:
+            return
+        yield begin[1], begin[2], body[begin.end() : end]
 
 
 def _with_block(comment: PullComment, kind: str, facts: str, text: str) -> PullComment:
@@ -165,7 +187,7 @@ def _with_block(comment: PullComment, kind: str, facts: str, text: str) -> PullC
             return replace(comment, file=FileFacts.model_validate_json(facts))
         case "notice":
             words = "\n".join(line.removeprefix(">").removeprefix(" ") for line in text.split("\n")[1:])
-            return replace(comment, notice=Notice(text=words, tone=_NoticeFacts.model_validate_json(facts).tone))
+            return replace(comment, notice=Notice(text=words, **_NoticeFacts.model_validate_json(facts).model_dump()))
     known = BoardFacts.model_validate_json(facts)
     if known.state is not State.DONE:
         text = text.partition("</summary>")[2].removesuffix("</details>").strip("\n")
@@ -178,7 +200,7 @@ def _with_block(comment: PullComment, kind: str, facts: str, text: str) -> PullC
 def _block(kind: str, facts: Model, text: str) -> str:
     # `<` and `>` written as JSON escapes: no fact can close the comment that it stands in.
     marker = facts.model_dump_json(exclude_none=True).replace("<", "\\u003c").replace(">", "\\u003e")
-    return f"<!-- pullrank:{kind} {marker} -->\n{text}\n<!-- pullrank:end -->"
+    return f"<!-- pullrank:{kind} {marker} -->\n{text}\n{_CLOSE}"
 
 
 def sealed(text: str) -> str:
@@ -188,7 +210,8 @@ def sealed(text: str) -> str:
 
 def _notice_block(notice: Notice) -> str:
     lines = "\n".join(f"> {line}".rstrip() for line in sealed(notice.text).split("\n"))
-    return _block("notice", _NoticeFacts(tone=notice.tone), f"> [!{notice.tone.value}]\n{lines}")
+    facts = _NoticeFacts(tone=notice.tone, head_sha=notice.head_sha, left_out=notice.left_out)
+    return _block("notice", facts, f"> [!{notice.tone.value}]\n{lines}")
 
 
 def _board_block(board: BoardSection) -> str:

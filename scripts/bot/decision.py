@@ -31,7 +31,8 @@ Endings = tuple[tuple[Request, Ending], ...]
 class Facts:
     """All that decides.  What an event does not need is not read, and missing here.
 
-    `history` are the author's requests, of this pull request and of others; `permission` is the commenter's.
+    `now` is when we hear of the event, `happened_at` when it happened, by GitHub's clock.  `history` are the author's
+    requests, of this pull request and of others; `permission` is the commenter's.
     `task_faults` is what is wrong with the tasks that a pull request changes.
     """
 
@@ -42,6 +43,12 @@ class Facts:
     permission: Permission = Permission.NONE
     task_faults: str = ""
     standings: tuple[Standings, ...] = ()
+    happened_at: datetime | None = None
+
+    @property
+    def in_time_at(self) -> datetime:
+        """What a deadline is held against: nobody is late because we hear of it late."""
+        return min(self.happened_at or self.now, self.now)
 
     @property
     def pull(self) -> PullRequest:
@@ -86,9 +93,22 @@ def mode_of(facts: Facts, admission: Admission) -> tuple[Mode, str]:
     """As what a pull request is judged in the state that it is in, and a remark where that may surprise."""
     if facts.pull.is_draft:
         return Mode.BENCHMARK, ""
-    if admission.task.is_open(facts.now):
+    if admission.task.is_open(facts.in_time_at):
         return Mode.RANKED, ""
     return Mode.TEST, f"{over(admission)} This is tested, and not ranked."
+
+
+def is_in_time(facts: Facts, admission: Admission, gpu: str) -> bool:
+    """Whether a ranked judging may be asked for: now, or once more because we failed with what was in time."""
+    task, since = admission.task, first_asked_at(facts, gpu)
+    return task.is_open(facts.in_time_at) or (since is not None and task.is_open(since))
+
+
+def first_asked_at(facts: Facts, gpu: str) -> datetime | None:
+    """When the ranked judging of this commit was asked for with which we failed last; None if we did not."""
+    last = find_last(facts, gpu, Mode.RANKED)
+    is_ours = last and last.ending and last.ending.state is EndState.FAILED
+    return last.request.in_time_at if last and is_ours else None
 
 
 def over(admission: Admission) -> str:
@@ -147,6 +167,8 @@ def make_requests(
     for gpu in gpus:
         last = find_last(facts, gpu, mode)
         attempt = last.request.attempt + 1 if last else 1
+        # Said only where it decides: elsewhere it is the time of asking.
+        is_late = mode is Mode.RANKED and not admission.task.is_open(facts.now)
         asked.append(
             Request(
                 id=make_id(pull.number, pull.head_sha, gpu, mode, attempt),
@@ -160,6 +182,7 @@ def make_requests(
                 mode=mode,
                 digest=admission.digest,
                 asked_at=facts.now,
+                first_asked_at=(first_asked_at(facts, gpu) or facts.in_time_at) if is_late else None,
                 asked_by=by.id,
                 reason=reason,
             )

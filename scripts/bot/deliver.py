@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,19 +25,19 @@ from scripts.bot import evaluation
 from scripts.bot.artifact import MAX_ZIP, Trouble, Window, read_artifact, why_below_the_floor, why_not_the_answer
 from scripts.bot.check_report import check_of_judgement
 from scripts.bot.comment import BoardSection
-from scripts.bot.merging import find_due, merge
+from scripts.bot.merging import MERGED, find_due, merge
 from scripts.bot.report import render
 from scripts.bot.resolve import require_request
-from scripts.bot.sections import done_section, ended_section, queued_section
+from scripts.bot.sections import done_section, ended_section, queued_section, section_of_check
 from scripts.bot.tables import Tables, board_of
-from scripts.bot.telling import tell
+from scripts.bot.telling import find_checks, tell, tell_comment
 from scripts.github.checks import Check, CheckState
 from scripts.github.pulls import GitHubError, Job
 from scripts.github.starting import start_workflow
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.names import Choice, boards, either, requests_of_author_of, under
-from scripts.ledger.request import Ending, EndState, Request, make_id
+from scripts.ledger.request import LONGEST_JOB_S, Ending, EndState, Request, Spent, make_id
 from scripts.standings import Standings
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ JUDGE_JOB = "judge"
 PUBLISH_WORKFLOW = "publish.yml"
 MAX_FAILURES = 3
 """After so many failures of ours in a row a judging is not asked for again by itself."""
+NO_MACHINE = timedelta(hours=12)
+"""What has waited so long, and was at no machine, has not failed: GitHub ends jobs that nobody takes, after a day."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +98,7 @@ class Outcome:
     is_hopeless: bool = False
 
     def ending(self, request: Request, at: datetime) -> Ending:
-        seconds = min(self.seconds, 86_400.0)
+        seconds = min(self.seconds, LONGEST_JOB_S)
         if not self.judgement:
             return Ending(request=request.id, state=EndState.FAILED, seconds=seconds, at=at, note=self.trouble[:500])
         verdict = self.judgement.verdict
@@ -110,8 +112,12 @@ def run(
     doors: Doors,
     now: datetime | None = None,
     hints: Hints | None = None,
+    show: Callable[[str], object] | None = None,
 ) -> str:
     """Deliver what the run's judge handed over; says in a line what was done.
+
+    Args:
+        show: is given the report, as Markdown, if there is one.
 
     Raises:
         PullRankError: GitHub, the ledger, or the repository's own files fail.
@@ -123,14 +129,15 @@ def run(
         of_pull = _of_pull(branch.ledger, request)
         branch.check_out(boards({(one.request.task, one.request.gpu) for one in of_pull}))
         if status.ending and status.ending.state is not EndState.JUDGED:
-            return f"{request_id}: {status.ending.state} meanwhile; nothing is delivered"
+            cost = _note_cost(status, run_id, branch, doors, at)
+            return f"{request_id}: {status.ending.state} meanwhile; nothing is delivered{cost}"
         if judge_result == "cancelled" and not status.ending and _is_run_anew(request, run_id, doors.github):
             return f"{request_id}: this run was cancelled for a newer one of the same request"
         board = board_of(request, doors.root)
         kept = branch.ledger.judgement_of(request) if status.ending else None
         outcome = Outcome(judgement=kept) if kept else fetch(request, board, run_id, judge_result, doors, hints)
         if status.ending and not outcome.judgement:
-            return f"{request_id}: judged before, and its judgement is not there any more"
+            return _tell_lost(request, status.ending, doors.github)
         again = None if status.ending else record(status, outcome, board, branch, doors, at)
         standing = require_request(branch.ledger, request_id).ending
         if not standing or (standing.state is EndState.JUDGED) != bool(outcome.judgement):
@@ -140,13 +147,16 @@ def run(
         due = find_due(_of_pull(branch.ledger, request), request.head_sha, tables) if request.is_ranked else None
     # Whoever tells it once more looks first at what stands there.
     tell(request, section, check, doors.github, known_check=None if status.ending else hints.check)
+    if show and section.is_done:
+        show(section.report)
     said = f"{request_id}: {outcome.judgement.verdict if outcome.judgement else f'failed ({outcome.trouble})'}"
     if again:
         evaluation.start(doors.github, again, doors.default_branch)
         said += f"; asked for again as {again.id}"
-    if due:
-        said += f"; {merge(due, doors.settings, doors.github, doors.open_fork, doors.default_branch)}"
-    if request.is_ranked and outcome.judgement and outcome.judgement.verdict is Verdict.ACCEPTED and not kept:
+    done = merge(due, doors.settings, doors.github, doors.open_fork, doors.default_branch) if due else ""
+    said += f"; {done}" if done else ""
+    is_accepted = outcome.judgement is not None and outcome.judgement.verdict is Verdict.ACCEPTED
+    if not kept and (done == MERGED or (request.is_ranked and is_accepted)):
         start_workflow(doors.github, PUBLISH_WORKFLOW, {}, doors.default_branch)
     return said
 
@@ -169,7 +179,7 @@ def fetch(request: Request, board: Board | None, run_id: int, judge_result: str,
     """The judgement of a run, if there is one that answers the request."""
     if not board or request.gpu not in doors.settings.gpus:
         return Outcome(trouble="there is no such board any more", is_hopeless=True)
-    job = next((job for job in doors.github.jobs(run_id) if job.name == JUDGE_JOB), None)
+    job = _judge_job(run_id, doors.github)
     seconds = _seconds(job)
     content = _download(run_id, hints, doors.github)
     if content is None:
@@ -205,8 +215,13 @@ def _download(run_id: int, hints: Hints, github: GitHub) -> bytes | None:
     return github.download_artifact(newest.id, MAX_ZIP, newest.digest or "") if newest.size <= MAX_ZIP else b""
 
 
+def _judge_job(run_id: int, github: GitHub) -> Job | None:
+    return next((job for job in github.jobs(run_id) if job.name == JUDGE_JOB), None)
+
+
 def _seconds(job: Job | None) -> float:
-    if not job or not job.started_at or not job.completed_at:
+    """How long a machine was at work; of a job that none took GitHub tells times, too."""
+    if not job or not job.runner or not job.started_at or not job.completed_at:
         return 0.0
     return max(0.0, (job.completed_at - job.started_at).total_seconds())
 
@@ -238,6 +253,18 @@ def record(
     return again if again and again.place in standing else None
 
 
+def _note_cost(status: RequestStatus, run_id: int, branch: LedgerBranch, doors: Doors, at: datetime) -> str:
+    """Write what a machine had spent on a request that was withdrawn; says so, if it was anything."""
+    request = status.request
+    if status.spent or not status.ending or status.ending.state is EndState.FAILED:
+        return ""
+    seconds = min(_seconds(_judge_job(run_id, doors.github)), LONGEST_JOB_S)
+    if not seconds or not branch.ledger.append_spent(request, Spent(request=request.id, seconds=seconds, at=at)):
+        return ""
+    branch.commit(f"{request.id}: {seconds:.0f} s until it was withdrawn")
+    return f"; {seconds:.0f} s of the machine's time count"
+
+
 def _why_held(judgement: Judgement, board: Board, ledger: Ledger, doors: Doors) -> str:
     """Why a judgement needs a person's look before it counts; empty if it needs none."""
     reason = why_below_the_floor(judgement, board, doors.settings.gpus[board.gpu])
@@ -263,6 +290,7 @@ def next_attempt(request: Request, history: Iterable[RequestStatus], at: datetim
         and (one.request.gpu, one.request.mode) == (request.gpu, request.mode)
         and one.ending
         and one.ending.state is EndState.FAILED
+        and not _waited_in_vain(one.request, one.ending)
     }
     in_a_row = range(request.attempt, request.attempt - MAX_FAILURES, -1)
     if failed >= set(in_a_row):
@@ -270,6 +298,11 @@ def next_attempt(request: Request, history: Iterable[RequestStatus], at: datetim
     new_id = make_id(request.pull_request, request.head_sha, request.gpu, request.mode, request.attempt + 1)
     again = {"id": new_id, "asked_at": at, "first_asked_at": request.in_time_at}
     return request.model_copy(update={**again, "reason": "the judging before it failed"})
+
+
+def _waited_in_vain(request: Request, ending: Ending) -> bool:
+    """Whether no machine came for it until GitHub gave up, after a day: when one is back, it is judged."""
+    return not ending.seconds and ending.at - request.asked_at >= NO_MACHINE
 
 
 def _hold(request: Request, judgement: Judgement, reason: str, at: datetime) -> Moderation:
@@ -286,14 +319,28 @@ def _hold(request: Request, judgement: Judgement, reason: str, at: datetime) -> 
 # What is said.
 
 
+def _tell_lost(request: Request, ending: Ending, github: GitHub) -> str:
+    """Of a judgement that is not there any more: what its check still says, or else that it was judged."""
+    section = queued_section(request)
+    for check in find_checks(request.head_sha, github, evaluation.check_name(request.gpu)):
+        section = section_of_check(section, check)
+    if section.is_done:
+        tell_comment(request, section, github)
+        return f"{request.id}: judged before; its report was taken from its check"
+    section = ended_section(request, ending)
+    tell(request, section, evaluation.check_of(request, CheckState.NEUTRAL, section.facts.summary), github)
+    return f"{request.id}: judged before, and its judgement is not there any more"
+
+
 def _words(
     request: Request, outcome: Outcome, again: Request | None, ending: Ending, board: Board | None, tables: Tables
 ) -> tuple[BoardSection, Check]:
     """The board's part of the comment, and its check run."""
     if outcome.judgement and board:
-        report = render(outcome.judgement, board, tables.of(board))
-        section = done_section(request, outcome.judgement.verdict, report)
-        return section, check_of_judgement(request, outcome.judgement, section.facts.summary, report)
+        judged, standings = outcome.judgement, tables.of(board)
+        report = render(judged, board, standings, tables.earlier(judged), tables.hidden(judged))
+        section = done_section(request, judged.verdict, report)
+        return section, check_of_judgement(request, judged, section.facts.summary, report, standings)
     if again:
         title = "failed by our fault; it is judged again"
         return queued_section(again), evaluation.check_of(again, CheckState.QUEUED, title)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scripts.github.checks import Check, CheckState
+from scripts.github.pulls import WorkflowRun
 from scripts.github.starting import start_workflow
 from scripts.ledger.request import Request
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
 WORKFLOW = "evaluate.yml"
+LIVE = ("queued", "in_progress")
 
 
 def check_name(gpu: str) -> str:
@@ -30,6 +32,11 @@ def run_title(request_id: str) -> str:
     return f"judge {request_id}"
 
 
+def group_of(request: Request) -> str:
+    """Of all runs of a group GitHub keeps the newest: of one pull request, board and mode."""
+    return f"{request.pull_request}-{request.gpu}-{'rematch' if request.is_rematch else request.mode}"
+
+
 def check_of(request: Request, state: CheckState, title: str) -> Check:
     """How the check of a request's board stands while there is no report."""
     return Check(
@@ -38,23 +45,30 @@ def check_of(request: Request, state: CheckState, title: str) -> Check:
 
 
 def start(github: GitHub, request: Request, ref: str) -> None:
-    """Start evaluate.yml; a newer request of the same pull request, board and mode cancels the older."""
-    kind = "rematch" if request.is_rematch else request.mode
-    group = f"{request.pull_request}-{request.gpu}-{kind}"
-    start_workflow(github, WORKFLOW, {"request": request.id, "group": group}, ref)
+    """Start evaluate.yml; by its group, GitHub stops the run of an older request."""
+    start_workflow(github, WORKFLOW, {"request": request.id, "group": group_of(request)}, ref)
 
 
 def show_running(github: GitHub, request: Request, run_url: str) -> int | None:
     """Let the board's check run lead to the run; its id, or None where a commit status stands for it."""
     title = f"{request.mode}: being judged, or waits for a machine"
     check = replace(check_of(request, CheckState.RUNNING, title), details_url=run_url)
-    # What is asked for first has no check run yet, or one of another mode, whose result stands.
-    return github.create_check(check) if request.attempt == 1 else github.upsert_check(check)
+    # After a failure of ours the check run still waits.  Else an older one keeps its result: GitHub shows the newest.
+    return github.upsert_check(check) if request.first_asked_at else github.create_check(check)
+
+
+def live_runs(github: GitHub) -> tuple[WorkflowRun, ...]:
+    """All that wait or run, however many and however old."""
+    return tuple(run for status in LIVE for run in github.all_runs(WORKFLOW, status))
 
 
 def stop(github: GitHub, requests: Iterable[Request]) -> None:
     """Stop the runs of requests that nobody wants any more."""
     titles = {run_title(request.id) for request in requests}
-    for run in github.runs(WORKFLOW):
-        if run.title in titles and not run.is_done:
-            github.cancel_run(run.id)
+    if not titles:
+        return
+    runs = github.runs(WORKFLOW)
+    if not titles <= {run.title for run in runs}:  # among the newest hundred: what waits may be older
+        runs += live_runs(github)
+    for run_id in {run.id for run in runs if run.title in titles and not run.is_done}:
+        github.cancel_run(run_id)

@@ -8,6 +8,7 @@ the checkout      settings, tasks, what others have merged
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from scripts.bot.intake import Doors
     from scripts.github.gh import GitHub
     from scripts.ledger.branch import LedgerBranch
+    from scripts.ledger.ledger import Ledger
 
 _BLIND = frozenset({Verb.HELP, Verb.CANCEL})
 """Commands that need nothing of the pull request's files."""
@@ -78,7 +80,19 @@ def gather(event: Event, pull: PullRequest, doors: Doors, branch: LedgerBranch, 
         permission=permission,
         task_faults=task_faults,
         standings=boards,
+        happened_at=event.comment.created_at if isinstance(event, CommentEvent) else pull.updated_at,
     )
+
+
+def renew(facts: Facts, ledger: Ledger) -> Facts:
+    """The same, with what others have written into the ledger since."""
+    competition = replace(
+        facts.competition,
+        accounts=ledger.accounts().facts,
+        moderated=Moderated.after(ledger.moderations()),
+    )
+    history = ledger.requests(user_id=facts.pull.author.id).facts
+    return replace(facts, competition=competition, history=history)
 
 
 def _is_author(event: CommentEvent, pull: PullRequest) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from scripts.bot import evaluation
 from scripts.bot.commands import decide_on_comment
 from scripts.bot.comment import MARKER, PullComment, read_comment
 from scripts.bot.decision import Decision, Facts
-from scripts.bot.gather import gather, wanted_of
+from scripts.bot.gather import gather, renew, wanted_of
 from scripts.bot.offers import decide_on_pull
 from scripts.bot.sections import ended_section, queued_section
 from scripts.bot.telling import write
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from scripts.github.fork import Fork
     from scripts.github.gh import GitHub
     from scripts.ledger.branch import LedgerBranch
+    from scripts.ledger.ledger import Ledger
     from scripts.ledger.names import Choice
     from scripts.settings import Settings
 
@@ -86,8 +87,7 @@ def follow(event: Event, doors: Doors, now: datetime | None = None) -> str:
     pull = event.pull if isinstance(event, PullEvent) else doors.github.get_pull(event.number)
     with doors.open_ledger(wanted_of(pull)) as branch:
         facts = gather(event, pull, doors, branch, (now or datetime.now(UTC)).replace(microsecond=0))
-        decision = decide(event, facts)
-        asked = _write(decision, pull, branch)
+        decision, asked = _write(event, facts, branch, doors.github)
     is_opening = isinstance(event, PullEvent) and event.action is PullAction.OPENED
     is_first = is_opening and bool(asked) and not facts.of_pull
     _show(decision, pull, asked, doors.github, is_first=is_first)
@@ -110,16 +110,44 @@ def _load(payload: Path) -> object:
 # Writing.
 
 
-def _write(decision: Decision, pull: PullRequest, branch: LedgerBranch) -> tuple[Request, ...]:
-    """Put what was decided into the ledger; returns the requests that are new there, and ours to start."""
-    ledger = branch.ledger
+def _write(event: Event, facts: Facts, branch: LedgerBranch, github: GitHub) -> tuple[Decision, tuple[Request, ...]]:
+    """Decide, and put it into the ledger; returns the requests that are new there, too, and ours to start.
+
+    Of many events of one author at once each is decided on by what those before it have come to: so quotas hold.
+    """
+    decision = _decide(event, facts, github)
+    if not _append(decision, branch.ledger):
+        return decision, ()
+
+    def decide_anew() -> str:
+        nonlocal decision
+        decision = _decide(event, renew(facts, branch.ledger), github)
+        _append(decision, branch.ledger)
+        return _message(decision, facts)
+
+    standing = set(branch.commit(_message(decision, facts), decide_anew))
+    return decision, tuple(request for request in decision.requests if request.place in standing)
+
+
+def _decide(event: Event, facts: Facts, github: GitHub) -> Decision:
+    """What is to be done; nothing by an event that came late: what was asked for since must not end by it."""
+    if isinstance(event, PullEvent) and any(one.request.asked_at > event.pull.updated_at for one in facts.of_pull):
+        then, now = event.pull, github.get_pull(event.pull.number)
+        if (then.head_sha, then.is_open, then.is_draft) != (now.head_sha, now.is_open, now.is_draft):
+            return Decision(why="left to a newer event of the pull request")
+    return decide(event, facts)
+
+
+def _append(decision: Decision, ledger: Ledger) -> bool:
+    """Whether anything of it is new."""
     added = [ledger.append_account(decision.account)] if decision.account else []
-    new = [request for request in decision.requests if ledger.append_request(request)]
+    added += [ledger.append_request(request) for request in decision.requests]
     added += [ledger.append_ending(request, ending) for request, ending in decision.endings]
-    if not new and not any(added):
-        return ()
-    standing = set(branch.commit(f"#{pull.number}: {decision.why}"))
-    return tuple(request for request in new if request.place in standing)
+    return any(added)
+
+
+def _message(decision: Decision, facts: Facts) -> str:
+    return f"#{facts.pull.number}: {decision.why}"
 
 
 def _show(decision: Decision, pull: PullRequest, asked: Sequence[Request], github: GitHub, *, is_first: bool) -> None:
@@ -130,7 +158,7 @@ def _show(decision: Decision, pull: PullRequest, asked: Sequence[Request], githu
     if decision.notice or decision.endings or asked or decision.is_settled:
         known = None if is_first else github.find_comment(pull.number, MARKER)
         _show_in_comment(decision, pull, asked, github, known)
-    _show_cancelled(decision, asked, github)
+    _stop(decision, asked, github)
 
 
 def _show_in_comment(
@@ -138,15 +166,15 @@ def _show_in_comment(
 ) -> None:
     # What nobody has to be told is no reason for a first comment.
     if known or decision.notice or asked:
-        comment = _next_comment(read_comment(known.body) if known else PullComment(), decision, asked)
+        comment = _next_comment(read_comment(known.body) if known else PullComment(), decision, pull.head_sha, asked)
         ours = {request.id for request in asked}
         write(pull.number, comment, known, github, head_sha=pull.head_sha, ours=ours)
 
 
-def _next_comment(comment: PullComment, decision: Decision, asked: Sequence[Request]) -> PullComment:
-    """The comment after a decision."""
+def _next_comment(comment: PullComment, decision: Decision, head_sha: str, asked: Sequence[Request]) -> PullComment:
+    """The comment after a decision about a commit."""
     if decision.notice or decision.is_settled:
-        comment = comment.with_notice(decision.notice)
+        comment = comment.with_notice(decision.notice and replace(decision.notice, head_sha=head_sha))
     if decision.file:
         comment = comment.with_file(decision.file)
     for request, ending in decision.endings:
@@ -157,14 +185,14 @@ def _next_comment(comment: PullComment, decision: Decision, asked: Sequence[Requ
     return comment
 
 
-def _show_cancelled(decision: Decision, asked: Sequence[Request], github: GitHub) -> None:
-    """Runs that somebody cancelled are stopped; those that a newer one replaces, GitHub stops by their group."""
-    cancelled = [request for request, ending in decision.endings if ending.state is EndState.CANCELLED]
-    if not cancelled:
-        return
-    evaluation.stop(github, cancelled)
-    for request in cancelled:
-        if request.gpu not in {one.gpu for one in asked}:
+def _stop(decision: Decision, asked: Sequence[Request], github: GitHub) -> None:
+    """Stop the runs of what has ended, but for those that a newer run of their group replaces."""
+    groups = {evaluation.group_of(request) for request in asked}
+    ended = [request for request, _ in decision.endings if evaluation.group_of(request) not in groups]
+    evaluation.stop(github, ended)
+    cancelled = {request.id for request, ending in decision.endings if ending.state is EndState.CANCELLED}
+    for request in ended:
+        if request.id in cancelled and request.gpu not in {one.gpu for one in asked}:
             github.upsert_check(evaluation.check_of(request, CheckState.CANCELLED, "cancelled"))
 
 

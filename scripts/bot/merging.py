@@ -1,8 +1,9 @@
 """When a pull request is merged: by the bot, at the commit that was judged, and never anything but the judged file.
 
 A ranked file that makes its author's row is merged where the settings say `merge: auto`, once nothing of its pull
-request waits any more; `merge: manual` leaves the button to a maintainer.  The row comes from the judgement, not from
-the merge: nothing on a board waits for this.
+request waits any more, or has waited for an hour (the reconciler sees to that; what waits is judged all the same);
+`merge: manual` leaves the button to a maintainer.  The row comes from the judgement, not from the merge: nothing on a
+board waits for this.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from scripts.github.fork import Fork
     from scripts.github.gh import GitHub
     from scripts.settings import Settings
+
+MERGED = "merged"
 
 _NOT_MERGED = (
     "This was judged, and its row stands; but GitHub did not merge it: {}. If the branch is in conflict with the "
@@ -74,4 +77,4 @@ def merge(
     # Where another merge came in between, the reconciler's next try goes through.
     if done.state is MergeState.REFUSED and "base branch was modified" not in done.reason.lower():
         remark(pull.number, request.head_sha, _NOT_MERGED.format(inline(done.reason or "no reason given")), github)
-    return "merged" if done.state is MergeState.MERGED else f"not merged: {done.reason or done.state}"
+    return MERGED if done.state is MergeState.MERGED else f"not merged: {done.reason or done.state}"

@@ -4,6 +4,7 @@
     ready for review         ranked; tested only, once the task is over  ┘ on each board, as the quota allows
     a push                   what older commits still wait for is superseded
     closed, drafted          what still waits is cancelled
+    merged                   its other boards are still judged: a row needs no open pull request
     changed tasks            read; run when a maintainer says /check
 
 A refusal stands on top of the pull request's comment.
@@ -48,9 +49,12 @@ def decide_on_pull(event: PullEvent, facts: Facts) -> Decision:
 
 
 def _after_closing(facts: Facts) -> Decision:
-    word = "merged" if facts.pull.merged else "closed"
-    ended = end_open(facts, EndState.CANCELLED, f"the pull request was {word}")
-    return Decision(why=f"{word}: nothing waits any more", endings=ended)
+    if facts.pull.merged:
+        older = [status for status in facts.of_pull if status.request.head_sha != facts.pull.head_sha]
+        ended = end_open(facts, EndState.SUPERSEDED, "another commit was merged", among=older)
+        return Decision(why="merged: what waits for it is still judged", endings=ended)
+    ended = end_open(facts, EndState.CANCELLED, "the pull request was closed")
+    return Decision(why="closed: nothing waits any more", endings=ended)
 
 
 def _after_drafting(facts: Facts) -> Decision:
@@ -87,15 +91,16 @@ def _ask_by_event(event: PullEvent, facts: Facts, admission: Admission, ended: E
     if wanted and not fitting:
         return Decision(why="refused by quota", endings=ended, notice=Notice(text=f"**Not judged.** {refusal}"))
     asked = make_requests(facts, admission, fitting, mode, by=facts.pull.author, reason=event.action)
+    rest = tuple(wanted[len(fitting) :])
     if refusal:
-        remark = about_rest(wanted[len(fitting) :], mode, refusal)
+        remark = about_rest(rest, mode, refusal)
     return Decision(
         why=f"asks for {len(asked)} of {len(admission.gpus)} boards, {mode}",
         account=newcomer(facts, admission),
         requests=asked,
         endings=ended + tuple(pair for pair in replaced if pair[0].gpu in fitting),
         file=file_facts(facts, admission),
-        notice=Notice(text=remark, tone=Tone.REMARK) if remark else None,
+        notice=Notice(text=remark, tone=Tone.REMARK, left_out=rest) if remark else None,
         is_settled=True,
     )
 

@@ -2,7 +2,7 @@
 
 open, no run ever              ──▶  Start      evaluate.yml once more
 open, its run has ended        ──▶  Deliver    what the run left; without a judgement: failed, and asked for again
-open, wanted no more           ──▶  End        the event that should have ended it was lost
+open, wanted no more           ──▶  End        banned; or the event that should have ended it was lost
 the comment is behind          ──▶  Tell       queued; Deliver or Tell again: how it ended
 a head that nothing judges     ──▶  Offer      as intake would have, had it heard
 its row's duel is due          ──▶  Rematch    judged once more, beside who is first now
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from harness.verdict import Verdict
@@ -28,44 +28,62 @@ from scripts.bot.tables import Place
 from scripts.github.pulls import PullRequest, WorkflowRun
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.request import Ending, EndState, Request
+from scripts.settings import Ban
 
 PATIENCE = timedelta(minutes=5)
 """So long whoever is at work may need: younger things are left to them."""
 LOOK_BACK = timedelta(days=2)
-"""Older comments and pull requests are not looked at any more."""
+"""Older comments and pull requests are not looked at any more, but for those that came since we last got through."""
+LONGEST_LOOK_BACK = timedelta(days=14)
+"""And no older ones than these, however long Actions were off."""
 QUIET = timedelta(days=14)
+MERGE_WAIT = timedelta(hours=1)
+"""So long a merge waits for the pull request's other boards, so that its author can mend what fails there."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
     """What the plan follows from.
 
-    `runs` are evaluate.yml's, `comments` ours by pull request, and `spare` ours beside them, by id; `places` are those
-    of judged requests by id, `duels` all that are due; `published_at` is when the last publish.yml began.
+    `pulls` are open, `closed` those that are not, and of which something waits still; of what is in neither nobody
+    knows, and it is left alone.  `runs` are evaluate.yml's, `comments` ours by pull request, and `spare` ours beside
+    them, by id; `places` are those of judged requests by id, `duels` all that are due.  `published_at` is when the last
+    publish.yml began, `decided_at` when a maintainer last held or released something, and the like, and `last_at` when
+    the reconciler last began that got through.
     """
 
     now: datetime
     default_branch: str
     statuses: tuple[RequestStatus, ...] = ()
     pulls: tuple[PullRequest, ...] = ()
+    closed: tuple[PullRequest, ...] = ()
     runs: tuple[WorkflowRun, ...] = ()
     comments: Mapping[int, PullComment] = field(default_factory=dict)
     spare: Mapping[int, int] = field(default_factory=dict)
     places: Mapping[str, Place] = field(default_factory=dict)
     duels: tuple[DueDuel, ...] = ()
     published_at: datetime | None = None
+    decided_at: datetime | None = None
+    last_at: datetime | None = None
     merges: bool = True
+    bans: tuple[Ban, ...] = ()
 
     def is_settled(self, since: datetime) -> bool:
         """Whether it is so long ago that nobody is at work on it any more."""
         return since <= self.now - PATIENCE
 
     def is_recent(self, since: datetime) -> bool:
-        return since >= self.now - LOOK_BACK
+        return since >= look_back(self.now, self.last_at)
 
     def runs_of(self, request: Request) -> list[WorkflowRun]:
         title = evaluation.run_title(request.id)
         return sorted((run for run in self.runs if run.title == title), key=lambda run: run.id)
+
+
+def look_back(now: datetime, last_at: datetime | None) -> datetime:
+    """From when on anything may have been missed, if the reconciler last got through at `last_at`."""
+    last = last_at - PATIENCE if last_at else now - LONGEST_LOOK_BACK
+    return max(now - LONGEST_LOOK_BACK, min(now - LOOK_BACK, last))
 
 
 def plan(facts: Facts) -> tuple[Step, ...]:
@@ -85,19 +103,23 @@ def _for_request(status: RequestStatus, facts: Facts) -> Step | None:
     if not facts.is_settled(status.request.asked_at):
         return None
     runs = facts.runs_of(status.request)
+    if end := _why_unwanted(status.request, facts):
+        return replace(end, runs=tuple(run for run in runs if not run.is_done))
     if any(not run.is_done for run in runs):
         return _shown(status.request, None, facts)
-    if end := _why_unwanted(status.request, facts):
-        return end
     return Deliver(request=status.request, run=runs[-1]) if runs else Start(request=status.request)
 
 
 def _why_unwanted(request: Request, facts: Facts) -> End | None:
+    if any(ban.meets(request.user_id, request.login) for ban in facts.bans):
+        return End(request=request, state=EndState.CANCELLED, note="its author is banned")
     if request.is_rematch:
         is_due = any(due.is_of(request) for due in facts.duels)
         return None if is_due else End(request=request, state=EndState.SUPERSEDED, note="its duel is due no more")
-    pull = next((pull for pull in facts.pulls if pull.number == request.pull_request), None)
+    pull = next((pull for pull in (*facts.pulls, *facts.closed) if pull.number == request.pull_request), None)
     if not pull:
+        return None
+    if not (pull.is_open or pull.merged):
         return End(request=request, state=EndState.CANCELLED, note="the pull request was closed")
     if pull.head_sha != request.head_sha:
         return End(request=request, state=EndState.SUPERSEDED, note="there is a newer commit")
@@ -163,16 +185,24 @@ def _for_pulls(facts: Facts) -> Iterator[Step]:
         if all(one.ending and one.ending.state is EndState.SUPERSEDED for one in of_head):
             if facts.is_settled(pull.updated_at) and facts.is_recent(pull.updated_at):
                 yield Offer(pull=pull)
-        elif not pull.is_draft and not any(one.is_open for one in of_pull[pull.number]):
-            yield from _for_judged(pull, of_head, facts)
+        elif not pull.is_draft:
+            waiting = [one for one in of_pull[pull.number] if one.is_open]
+            yield from _for_judged(pull, of_head, waiting, facts)
 
 
-def _for_judged(pull: PullRequest, of_head: list[RequestStatus], facts: Facts) -> Iterator[Step]:
+def _for_judged(
+    pull: PullRequest, of_head: list[RequestStatus], waiting: list[RequestStatus], facts: Facts
+) -> Iterator[Step]:
     places = {one.request.id: place for one in of_head if (place := facts.places.get(one.request.id))}
     rows = [one for one in of_head if places.get(one.request.id) is Place.ROW]
-    if rows and facts.merges and all(one.ending and facts.is_settled(one.ending.at) for one in of_head):
+    ends = [one.ending.at for one in of_head if one.ending]
+    is_settled = bool(rows) and all(map(facts.is_settled, ends))
+    # What GitHub refuses, it refuses again: after two days it is left to people, who were told.
+    is_due = is_settled and facts.is_recent(max(filter(None, (*ends, facts.decided_at))))
+    # A machine that is away holds back its own board, no other, nor the merge.
+    if is_due and facts.merges and all(one.request.asked_at <= facts.now - MERGE_WAIT for one in waiting):
         yield Merge(request=rows[0].request)
-    if places and not rows and pull.updated_at <= facts.now - QUIET:
+    if places and not rows and not waiting and pull.updated_at <= facts.now - QUIET:
         yield Close(pull=pull)
 
 

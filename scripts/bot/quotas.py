@@ -124,7 +124,7 @@ def _costs(status: RequestStatus) -> bool:
 
 def _never_ran(status: RequestStatus) -> bool:
     ending = status.ending
-    return bool(ending and ending.state is not EndState.JUDGED and not ending.seconds)
+    return bool(ending and ending.state is not EndState.JUDGED and not status.seconds)
 
 
 def _parts(history: Sequence[RequestStatus]) -> tuple[tuple[datetime, float], ...]:
@@ -132,5 +132,4 @@ def _parts(history: Sequence[RequestStatus]) -> tuple[tuple[datetime, float], ..
 
 
 def _minutes(history: Sequence[RequestStatus]) -> tuple[tuple[datetime, float], ...]:
-    ended = [(status.request, status.ending) for status in history if status.ending]
-    return tuple(sorted((request.asked_at.astimezone(UTC) + WINDOW, ending.seconds / 60) for request, ending in ended))
+    return tuple(sorted((one.request.asked_at.astimezone(UTC) + WINDOW, one.seconds / 60) for one in history))

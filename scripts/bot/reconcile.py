@@ -7,6 +7,7 @@ Each step is safe to do twice, and by two at once; one that fails does not hold 
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,8 +17,8 @@ from typing import TYPE_CHECKING
 from harness.errors import PullRankError
 from scripts.bot import deliver, evaluation, intake
 from scripts.bot.comment import MARKER, PullComment, read_comment
-from scripts.bot.merging import merge
-from scripts.bot.plan import LOOK_BACK, PATIENCE, Facts, plan
+from scripts.bot.merging import MERGED, merge
+from scripts.bot.plan import LONGEST_LOOK_BACK, PATIENCE, Facts, look_back, plan
 from scripts.bot.rematch import find_due_rows
 from scripts.bot.sections import ended_section, queued_section
 from scripts.bot.steps import Close, Deliver, Drop, End, Merge, Offer, Publish, Rematch, Start, Step, Tell
@@ -25,7 +26,7 @@ from scripts.bot.tables import Tables
 from scripts.bot.telling import tell
 from scripts.github.checks import CheckState
 from scripts.github.events import PullAction, PullEvent
-from scripts.github.pulls import Comment, GitHubError, WorkflowRun
+from scripts.github.pulls import Comment, GitHubError, PullRequest, WorkflowRun
 from scripts.github.starting import NotStarted, start_workflow, why_unheard
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.names import (
@@ -46,8 +47,10 @@ if TYPE_CHECKING:
     from scripts.github.gh import GitHub
     from scripts.ledger.branch import LedgerBranch
 
-LIVE = ("queued", "in_progress")
-LONGEST_WAIT = timedelta(days=14)
+MAX_ASKED = 20
+"""So many pull requests are looked up one by one, each time."""
+WORKFLOW = "reconcile.yml"
+LONGEST_WAIT = LONGEST_LOOK_BACK + timedelta(days=14)
 """Whoever was asked for before that has ended before we look back to: GitHub ends jobs that wait for a day."""
 
 _CLOSED = "<!-- pullrank closed -->"
@@ -76,12 +79,14 @@ def run(doors: Doors, now: datetime | None = None) -> Iterator[str]:
         NotStarted: after all else is done, if the repository is not set up to start what was to be started.
     """
     at = (now or datetime.now(UTC)).replace(microsecond=0)
-    steps, trouble = plan(read(doors, at)), None
+    steps, trouble = list(plan(read(doors, at))), None
     for step in steps:
         if trouble and isinstance(step, Start):
             continue
         try:
-            yield do(step, doors, at)
+            yield (said := do(step, doors, at))
+            if isinstance(step, Merge) and said == f"{step.request.id}: {MERGED}" and Publish() not in steps:
+                steps.append(Publish())  # What is merged is provisional no more.
         except NotStarted as error:
             trouble = error
         except PullRankError as error:
@@ -93,18 +98,24 @@ def run(doors: Doors, now: datetime | None = None) -> Iterator[str]:
 
 
 def read(doors: Doors, now: datetime) -> Facts:
-    """The facts, with half a dozen requests."""
+    """The facts, with eight requests, or a few more where there is a lot."""
     github, settings = doors.github, doors.deliver.settings
+    last_at = max((run.created_at for run in github.runs(WORKFLOW, status="success")), default=None)
+    since = look_back(now, last_at)
     ended = endings_since((now - LONGEST_WAIT).date())
     with doors.deliver.open_ledger(either(open_requests, ended, under("moderation"))) as branch:
         # The ledger first: what ends while we look is seen as open, and then found ended by whoever acts on it.
         ledger, pulls = branch.ledger, github.open_pulls()
-        recent = these(ledger.ended_since(now - LOOK_BACK))
+        recent = these(ledger.ended_since(since))
         branch.check_out(either(recent, requests_of_pulls({pull.number for pull in pulls})))
         statuses = ledger.requests().facts
         is_open = {(pull.number, pull.head_sha) for pull in pulls}
+        waiting = (one.request for one in statuses if one.is_open and not one.request.is_rematch)
+        asked_in = {request.pull_request for request in waiting if request.asked_at <= now - PATIENCE}
+        closed = tuple(_closed(github, asked_in - {pull.number for pull in pulls}))
+        decided_at = max((decision.at for decision in ledger.moderations()), default=None)
         of_heads = [one for one in statuses if (one.request.pull_request, one.request.head_sha) in is_open]
-        lively = {(task, gpu) for task, gpu in _lively(branch, statuses, now) if gpu in settings.gpus}
+        lively = {(task, gpu) for task, gpu in _lively(branch, statuses, since) if gpu in settings.gpus}
         branch.check_out(boards(lively | {(one.request.task, one.request.gpu) for one in of_heads}))
         tables = Tables(ledger, doors.deliver.root)
         places = {one.request.id: place for one in of_heads if (place := tables.place(one))}
@@ -113,25 +124,28 @@ def read(doors: Doors, now: datetime) -> Facts:
             of_rows = {row.pull_request for row in rows}
             branch.check_out(requests_of_pulls(of_rows))
             statuses = tuple(dict.fromkeys([*statuses, *ledger.requests(pulls=of_rows)]))
-    comments, spare = _comments(github, now)
+    comments, spare = _comments(github, since - PATIENCE)
     return Facts(
         now=now,
         default_branch=doors.deliver.default_branch,
         statuses=statuses,
         pulls=pulls,
+        closed=closed,
         runs=_runs(github),
         comments=comments,
         spare=spare,
         places=places,
         duels=tuple(due for row in rows if (due := row.find_duel(statuses))),
-        published_at=max((run.created_at for run in github.runs(deliver.PUBLISH_WORKFLOW)), default=None),
+        published_at=max((run.created_at for run in _published(github)), default=None),
+        decided_at=decided_at,
+        last_at=last_at,
         merges=settings.merge is MergeSetting.AUTO,
+        bans=settings.bans,
     )
 
 
-def _lively(branch: LedgerBranch, statuses: Iterable[RequestStatus], now: datetime) -> set[tuple[str, str]]:
+def _lively(branch: LedgerBranch, statuses: Iterable[RequestStatus], since: datetime) -> set[tuple[str, str]]:
     """The boards on which a duel may have become due, or be due no more: reading all of them would take too long."""
-    since = now - LOOK_BACK
     if any(decision.at >= since for decision in branch.ledger.moderations()):
         return boards_in(branch.names)
     return {
@@ -141,16 +155,35 @@ def _lively(branch: LedgerBranch, statuses: Iterable[RequestStatus], now: dateti
     }
 
 
+def _closed(github: GitHub, numbers: set[int]) -> Iterator[PullRequest]:
+    """Those of some pull requests that are not open any more, as far as GitHub tells; at most `MAX_ASKED` requests."""
+    if not numbers:
+        return
+    newest: dict[int, PullRequest] = {}
+    with contextlib.suppress(GitHubError):
+        newest = {pull.number: pull for pull in github.closed_pulls() if pull.number in numbers}
+    yield from newest.values()
+    for number in sorted(numbers - newest.keys())[:MAX_ASKED]:
+        # GitHub hides what flagged accounts have written.
+        with contextlib.suppress(GitHubError):
+            yield github.get_pull(number)
+
+
 def _runs(github: GitHub) -> tuple[WorkflowRun, ...]:
     """The newest, and all that wait or run, however old: a machine may be away for days."""
-    lists = [github.runs(evaluation.WORKFLOW), *(github.runs(evaluation.WORKFLOW, status=status) for status in LIVE)]
-    return tuple({run.id: run for runs in lists for run in runs}.values())
+    newest, live = github.runs(evaluation.WORKFLOW), evaluation.live_runs(github)
+    return tuple({run.id: run for run in (*newest, *live)}.values())
 
 
-def _comments(github: GitHub, now: datetime) -> tuple[dict[int, PullComment], dict[int, int]]:
+def _published(github: GitHub) -> Iterator[WorkflowRun]:
+    runs = github.runs(deliver.PUBLISH_WORKFLOW)
+    return (run for run in runs if run.conclusion in (None, "", "success"))
+
+
+def _comments(github: GitHub, since: datetime) -> tuple[dict[int, PullComment], dict[int, int]]:
     """Ours by pull request; and of those that stand beside an older one, by id, in which pull request."""
     ours: dict[int, list[Comment]] = defaultdict(list)
-    for number, comment in github.recent_comments(now - LOOK_BACK - PATIENCE):
+    for number, comment in github.recent_comments(since):
         # What we quote in an answer may hold our marker, too.
         if comment.author.id == github.me.id and comment.body.startswith(MARKER):
             ours[number].append(comment)
@@ -214,8 +247,11 @@ def _ask(request: Request, doors: Doors) -> str:
 def _end(step: End, doors: Doors, now: datetime) -> str:
     ending = Ending(request=step.request.id, state=step.state, at=now, note=step.note)
     with doors.deliver.open_ledger(requests_of(step.request.user_id)) as branch:
-        if branch.ledger.append_ending(step.request, ending):
-            branch.commit(f"{step.request.id}: {step.state}")
+        is_new = branch.ledger.append_ending(step.request, ending)
+        if not is_new or step.request.place_of_ending not in branch.commit(f"{step.request.id}: {step.state}"):
+            return f"{step.request.id}: ended meanwhile in another way"
+    for found in step.runs:
+        doors.github.cancel_run(found.id)
     _tell(step.request, ending, doors.github)
     return f"{step.request.id}: {step.state}, {step.note}"
 

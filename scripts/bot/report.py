@@ -2,9 +2,9 @@
 
     headline        verdict and rank
     why not         the message, if it was not accepted
-    place           rank, tie, gap; the duel in plain words
-    benchmarks      a table: time, anchor, against first place; or where a call's time went
-    tests           a table, folded away when all are right
+    place           rank, tie, gap, or why it does not rank; the duel in plain words
+    benchmarks      a table: times, and what they are against; or where a call's time went
+    tests           a table of those that are wrong; the others folded away
     next            what to do now
     small print     claim and bound, machine
     log             folded away
@@ -16,8 +16,7 @@ which hold nothing but letters, digits and hyphens.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from harness.fields import Mode
 from harness.judgement import CaseResult, Judgement
@@ -25,17 +24,16 @@ from harness.profile import Profile
 from harness.task import Board
 from harness.timing import Duel
 from harness.verdict import Verdict
-from scripts.case_times import CaseTime
+from scripts.bot.markdown import MAX_SAID, case_name, first_paragraph, folded, run_link, solid, table
+from scripts.bot.times import MAX_CASES, benchmarks
 from scripts.claims import bound_share, claim_sentence, duel_result, is_bounded, is_self_timed, is_unwalled, worst_bound
+from scripts.ledger.moderation import Action, Moderation
 from scripts.profiles import WORD, parts_of
 from scripts.standings import Row, Standings
 from scripts.text import fence, format_gap, format_interval, format_percent, format_us, inline
 
-MAX_CASES = 40
-"""Rows of a table; of more tests, those that failed are shown."""
-
-MAX_NOTES = 8
 MAX_PROFILES = 12
+_LAMPS = {Verdict.ACCEPTED: "🟢", Verdict.JUDGING_ERROR: "⚪"}
 
 _NEXT = {
     Mode.TEST: "A benchmark says how fast it is; a pull request that is ready for review is ranked.",
@@ -45,17 +43,29 @@ _NEXT = {
 }
 
 
-def render(judgement: Judgement, board: Board, standings: Standings | None = None) -> str:
-    """The comment.  `standings` are those with this judgement in; without them there is no rank."""
+def render(
+    judgement: Judgement,
+    board: Board,
+    standings: Standings | None = None,
+    earlier: Sequence[Judgement] = (),
+    hidden: Moderation | None = None,
+) -> str:
+    """The comment.
+
+    Args:
+        standings: those with this judgement in; without them there is no rank, and nothing to compare with.
+        earlier: the author's judgements on this board, in ledger order.
+        hidden: why this judgement is not among them: it is held back, or disqualified.
+    """
     if judgement.edition != board.edition:
         standings = None  # The board has begun anew since: there is nothing to compare with.
     place = standings.find_row(judgement.submission.login) if standings and judgement.mode is Mode.RANKED else None
     parts = [
-        _headline(judgement, standings, place),
+        _headline(judgement, standings, place, hidden),
         _failure(judgement),
-        _place(judgement, standings, place),
-        _duel(judgement.duel, judgement, standings),
-        _benchmarks(judgement, board, standings),
+        _hidden(hidden, standings, place) if hidden else _place(judgement, standings, place),
+        _duel(judgement.duel, judgement, standings, hidden),
+        benchmarks(judgement, board, standings, earlier),
         _profiles(judgement),
         _tests(judgement, board),
         _next(judgement),
@@ -65,19 +75,25 @@ def render(judgement: Judgement, board: Board, standings: Standings | None = Non
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _headline(judgement: Judgement, standings: Standings | None, place: Row | None) -> str:
+def _headline(judgement: Judgement, standings: Standings | None, place: Row | None, hidden: Moderation | None) -> str:
     verdict = f"{judgement.verdict.label} ({judgement.verdict})"
     if judgement.verdict is Verdict.ACCEPTED and judgement.mode is not Mode.RANKED:
         verdict += f", {judgement.mode} only"
-    if judgement.verdict is Verdict.ACCEPTED and standings and place and _stands(judgement, place):
+    if hidden:
+        verdict += ", held back" if hidden.action is Action.HOLD else ", disqualified"
+    elif judgement.verdict is Verdict.ACCEPTED and standings and place and _stands(judgement, place):
         verdict += f", {_rank(place, standings)}"
-    return f"### {inline(judgement.task)} on {inline(judgement.gpu)}: {verdict}"
+    return f"### {_LAMPS.get(judgement.verdict, '🔴')} {inline(judgement.task)} on {inline(judgement.gpu)}: {verdict}"
 
 
 def _failure(judgement: Judgement) -> str:
-    if judgement.verdict is Verdict.ACCEPTED or not judgement.message.strip():
+    """The message, unless a row of the tests says all of it."""
+    message = judgement.message.strip()
+    is_short = "\n" not in message and len(message) <= MAX_SAID
+    is_said = is_short and message in {case.message.strip() for case in judgement.tests[:MAX_CASES]}
+    if judgement.verdict is Verdict.ACCEPTED or not message or is_said:
         return ""
-    return fence(judgement.message, 2000)
+    return fence(message, 2000)
 
 
 # The place.
@@ -85,6 +101,14 @@ def _failure(judgement: Judgement) -> str:
 
 def _stands(judgement: Judgement, place: Row) -> bool:
     return place.digest == judgement.submission.digest
+
+
+def _hidden(hidden: Moderation, standings: Standings | None, place: Row | None) -> str:
+    what = "Disqualified by a maintainer"
+    if hidden.action is Action.HOLD:
+        what = "Held for a maintainer's look; until then this does not rank"
+    row = f" Your row stands without it: {_rank(place, standings)}." if standings and place else ""
+    return f"**{what}**: {inline(hidden.reason.removesuffix('.'))}.{row}"
 
 
 def _rank(place: Row, standings: Standings) -> str:
@@ -121,10 +145,10 @@ def _as_verb(note: str) -> str:
     return note if note.startswith("looks") else f"is {note}"
 
 
-def _duel(duel: Duel | None, judgement: Judgement, standings: Standings | None) -> str:
+def _duel(duel: Duel | None, judgement: Judgement, standings: Standings | None, hidden: Moderation | None) -> str:
     if not duel:
         return ""
-    outcome = _outcome(duel, judgement, standings)
+    outcome = "Won, but this does not rank." if duel.won and hidden else _outcome(duel, judgement, standings)
     return f"**Duel with {duel.opponent}**, then first: {duel_result(duel)}. {outcome}"
 
 
@@ -140,92 +164,41 @@ def _outcome(duel: Duel, judgement: Judgement, standings: Standings | None) -> s
 # The cases.
 
 
-def _benchmarks(judgement: Judgement, board: Board, standings: Standings | None) -> str:
-    if not judgement.benchmarks:
-        return ""
-    notes = [case.timing.note for case in judgement.benchmarks if case.timing and not case.timing.steady]
-    if board.task.is_refereed:
-        head: tuple[str, ...] = ("Benchmark", "Time", "Anchor", "Against the anchor", "Against first place")
-        rows = [_benchmark(case, board, standings) for case in judgement.benchmarks[:MAX_CASES]]
-    else:
-        head = ("Benchmark", "Time, self-timed", "Best call", "Against first place")
-        rows = [_told_benchmark(case, board, standings) for case in judgement.benchmarks[:MAX_CASES]]
-        notes = [case.told.note for case in judgement.benchmarks if case.told and case.told.note]
-    table = _table(head, rows)
-    return "\n\n".join([table, *map(inline, list(dict.fromkeys(notes))[:MAX_NOTES])])
-
-
-def _benchmark(case: CaseResult, board: Board, standings: Standings | None) -> tuple[str, ...]:
-    timing = case.timing
-    if not timing:
-        return _name(case), case.verdict, "", inline(case.message), ""
-    first = _same_case_of_first(case, board, standings)
-    anchor_us = (first and first.nominal_us) or timing.anchor_us
-    return (
-        _name(case),
-        format_interval(timing.ratio.scaled(anchor_us)),
-        format_us(anchor_us),
-        f"{1 / timing.ratio.value:.2f}×",
-        format_gap(timing.ratio.value / first.ratio.value - 1) if first and first.ratio else "",
-    )
-
-
-def _told_benchmark(case: CaseResult, board: Board, standings: Standings | None) -> tuple[str, ...]:
-    told = case.told
-    if not told:
-        return _name(case), case.verdict, "", inline(case.message)
-    first = _same_case_of_first(case, board, standings)
-    return (
-        _name(case),
-        format_interval(told.time_us),
-        format_us(min(run.best_us for run in told.runs)),
-        format_gap(told.time_us.value / first.time_us.value - 1) if first else "",
-    )
-
-
-def _same_case_of_first(case: CaseResult, board: Board, standings: Standings | None) -> CaseTime | None:
-    """By parameters, not by place: where a benchmark fails, those that were not played any more are missing."""
-    if not standings or not standings.champion:
-        return None
-    times = zip(board.benchmarks, standings.champion.cases, strict=True)
-    return next((time for known, time in times if dict(known.params) == case.params), None)
-
-
 def _profiles(judgement: Judgement) -> str:
-    profiles = [(_name(case), case.profile) for case in judgement.profiles if case.profile]
+    profiles = [(case_name(case.kind, case.params), case.profile) for case in judgement.profiles if case.profile]
     if not profiles:
         return ""
-    head = ("Part", "Where", "Calls", "Time", "Share")
-    tables = [f"{name}, one call of {format_us(one.call_us)}:\n\n{_table(head, _parts(one))}" for name, one in profiles]
+    head = ("Part", "Where", "Calls:", "Time:", "Share:")
+    tables = [f"{name}, one call of {format_us(one.call_us)}:\n\n{table(head, _parts(one))}" for name, one in profiles]
     return "\n\n".join([*tables[:MAX_PROFILES], WORD])
 
 
 def _parts(profile: Profile) -> Iterator[tuple[str, ...]]:
     for part in parts_of(profile):
         calls = "" if part.calls is None else str(part.calls)
-        yield inline(part.name, 80), part.where, calls, format_us(part.own_us), format_percent(part.share)
+        yield inline(part.name, 80), part.where, calls, solid(format_us(part.own_us)), solid(format_percent(part.share))
 
 
 def _tests(judgement: Judgement, board: Board) -> str:
-    tests = judgement.tests
+    """What is wrong, then, folded away, what is right."""
+    right = [case for case in judgement.tests if case.verdict is Verdict.ACCEPTED]
+    wrong = [case for case in judgement.tests if case.verdict is not Verdict.ACCEPTED]
+    accepted = f"{len(right)} of {len(board.tests)} tests accepted"
+    if not right:
+        accepted = f"{accepted}." if wrong else ""
+    return "\n\n".join(filter(None, [_listed(wrong), folded(accepted, _listed(right)) if right else accepted]))
+
+
+def _listed(tests: Sequence[CaseResult]) -> str:
     if not tests:
         return ""
-    wrong = [case for case in tests if case.verdict is not Verdict.ACCEPTED]
-    shown = tests if len(tests) <= MAX_CASES else (wrong or tests)[:MAX_CASES]
-    rows = ((_name(case), case.verdict, inline(case.message)) for case in shown)
-    table = _table(("Test", "Verdict", "Message"), rows)
-    summary = f"{len(tests) - len(wrong)} of {len(board.tests)} tests accepted"
-    left_out = f"\n\n{len(tests) - len(shown)} more tests are not shown." if len(shown) < len(tests) else ""
-    return f"{summary}.\n\n{table}{left_out}" if wrong else _folded(summary, table + left_out)
+    shown = ((case_name(case.kind, case.params), _said(case)) for case in tests[:MAX_CASES])
+    left_out = f"\n\n{len(tests) - MAX_CASES} more are not shown." if len(tests) > MAX_CASES else ""
+    return table(("Test", "Verdict"), shown) + left_out
 
 
-def _name(case: CaseResult) -> str:
-    return inline(", ".join(f"{name}: {value}" for name, value in case.params.items()), 120) or str(case.kind)
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def _said(case: CaseResult) -> str:
+    return f"{case.verdict} {first_paragraph(case.message)}".strip()
 
 
 # The rest.
@@ -247,10 +220,11 @@ def _small_print(judgement: Judgement) -> str:
     machine = judgement.machine
     cores = f"{machine.cores} cores" if machine.cores > 1 else "one core"
     seconds = (judgement.finished_at - judgement.started_at).total_seconds()
+    device = "" if machine.device == machine.cpu else f"{inline(machine.device, 80)}, "
     facts = [
-        f"Judged in {seconds:.0f} s on {inline(machine.device, 80)} ({inline(machine.cpu, 80)}, {cores})",
-        inline(machine.note) if not machine.quiet else "",
-        _link(judgement.run_url),
+        f"Judged in {seconds:.0f} s on {device}{inline(machine.cpu, 80)}, {cores}",
+        inline(machine.note.removesuffix(".")) if not machine.quiet else "",
+        run_link(judgement.run_url),
     ]
     lines = [*_claim(judgement), ", ".join(fact for fact in facts if fact) + "."]
     return "<sub>" + " ".join(lines) + "</sub>"
@@ -267,17 +241,5 @@ def _claim(judgement: Judgement) -> Iterator[str]:
         yield claim_sentence(judgement)
 
 
-def _link(url: str | None) -> str:
-    if not url:
-        return ""
-    is_harmless = re.fullmatch(r"https://[A-Za-z0-9.-]+(:\d+)?/[A-Za-z0-9/_.-]*", url)
-    return f"[run]({url})" if is_harmless else inline(url)
-
-
 def _log(log: str) -> str:
-    return _folded("Log", fence(log, keep_end=True)) if log.strip() else ""
-
-
-def _folded(summary: str, body: str) -> str:
-    # The blank lines make GitHub read the body as Markdown again.
-    return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
+    return folded("Log", fence(log, keep_end=True)) if log.strip() else ""

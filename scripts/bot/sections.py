@@ -38,9 +38,13 @@ def done_section(request: Request, verdict: Verdict, report: str) -> BoardSectio
 
 def ended_section(request: Request, ending: Ending) -> BoardSection:
     """Ended without a report."""
-    why = inline(ending.note, 100) if ending.state is EndState.FAILED else ""
+    # A refusal's own code would end ours.
+    why = inline(ending.note.replace("`", "'"), 100) if ending.state in _EXPLAINED else ""
     summary = f"{_ENDED[ending.state]}: {why}" if why else _ENDED[ending.state]
-    return BoardSection(facts=_facts(request, State.ENDED, summary))
+    if ending.verdict and ending.state is EndState.JUDGED:
+        summary = f"{ending.verdict.label} ({ending.verdict}); {summary}"
+    state = State.REFUSED if ending.state is EndState.REFUSED else State.ENDED
+    return BoardSection(facts=_facts(request, state, summary))
 
 
 def section_of_check(section: BoardSection, check: CheckRun) -> BoardSection:
@@ -50,15 +54,18 @@ def section_of_check(section: BoardSection, check: CheckRun) -> BoardSection:
         return section
     known = facts.model_copy(update={"summary": shorten(check.title, MAX_SUMMARY)})
     if check.state not in _JUDGED:
-        return BoardSection(facts=known.model_copy(update={"state": State.ENDED}), report=section.report)
+        state = State.REFUSED if check.title.startswith(_ENDED[EndState.REFUSED]) else State.ENDED
+        return BoardSection(facts=known.model_copy(update={"state": state}), report=section.report)
     accepted = check.state is CheckState.SUCCESS
     done = known.model_copy(update={"state": State.DONE, "accepted": accepted})
     return BoardSection(facts=done, report=sealed(check.summary))
 
 
 _JUDGED = (CheckState.SUCCESS, CheckState.FAILURE)
+_EXPLAINED = (EndState.FAILED, EndState.REFUSED)
 _ENDED = {
-    EndState.JUDGED: "judged; the report is on its way",
+    EndState.JUDGED: "its report is lost; `/rerun` asks for it again",
+    EndState.REFUSED: "not judged",
     EndState.SUPERSEDED: "superseded by a newer request",
     EndState.CANCELLED: "cancelled; `/rerun` asks for it again",
     EndState.FAILED: "failed by our fault; `/rerun` asks for it again",

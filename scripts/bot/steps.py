@@ -25,11 +25,12 @@ class Deliver:
 
 @dataclass(frozen=True, kw_only=True)
 class End:
-    """A request that nobody wants any more."""
+    """A request that nobody wants any more; `runs` are at work on it."""
 
     request: Request
     state: EndState
     note: str
+    runs: tuple[WorkflowRun, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

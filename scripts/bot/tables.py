@@ -12,10 +12,11 @@ from functools import cache
 from pathlib import Path
 
 from harness.errors import TaskError
+from harness.judgement import Judgement
 from harness.task import Board
 from harness.verdict import Verdict
 from scripts.ledger.ledger import Ledger, RequestStatus
-from scripts.ledger.moderation import Moderated
+from scripts.ledger.moderation import Moderated, Moderation
 from scripts.ledger.request import Request
 from scripts.repository import require_task
 from scripts.standings import Standings, standings
@@ -35,6 +36,7 @@ class Tables:
         self._ledger, self._root = ledger, root
         self._moderated = Moderated.after(ledger.moderations())
         self._standings = cache(self._make)
+        self._counted = cache(self._read)
 
     def of(self, board: Board) -> Standings:
         """A board's standings, without what was disqualified or is held back."""
@@ -43,6 +45,17 @@ class Tables:
     def find(self, task: str, gpu: str) -> Standings | None:
         """A board's standings by its names; None where there is no such board."""
         return self._standings(task, gpu)
+
+    def earlier(self, judgement: Judgement) -> tuple[Judgement, ...]:
+        """All that its author was judged on its board, in ledger order, without what does not count."""
+        login = judgement.submission.login.casefold()
+        counted = self._counted(judgement.task, judgement.gpu)
+        return tuple(one for one in counted if one.submission.login.casefold() == login)
+
+    def hidden(self, judgement: Judgement) -> Moderation | None:
+        """The decision by which a judgement does not count; None if it does."""
+        now = self._moderated
+        return now.disqualified.get(judgement.checksum) or now.held.get(judgement.checksum)
 
     def place(self, status: RequestStatus) -> Place | None:
         """Where a judged file stands; None if it is not accepted, not ranked, held back, or of another edition."""
@@ -63,7 +76,10 @@ class Tables:
         board = find_board(task, gpu, self._root)
         if not board:
             return None
-        return standings(board, self._moderated.counted(self._ledger.judgements(task, gpu).judgements))
+        return standings(board, self._counted(task, gpu))
+
+    def _read(self, task: str, gpu: str) -> list[Judgement]:
+        return self._moderated.counted(self._ledger.judgements(task, gpu).judgements)
 
 
 def find_board(task: str, gpu: str, root: Path) -> Board | None:

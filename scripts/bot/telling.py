@@ -17,8 +17,8 @@ from scripts.bot import evaluation
 from scripts.bot.comment import MARKER, BoardSection, FileFacts, Notice, PullComment, State, Tone, read_comment
 from scripts.bot.path_rule import entry_path
 from scripts.bot.sections import section_of_check
-from scripts.github.checks import Check
-from scripts.github.pulls import Comment
+from scripts.github.checks import Check, CheckRun
+from scripts.github.pulls import Comment, GitHubError
 from scripts.ledger.request import Request
 
 if TYPE_CHECKING:
@@ -29,41 +29,80 @@ MAX_ROUNDS = 5
 
 
 def tell(
-    request: Request, section: BoardSection, check: Check, github: GitHub, *, known_check: int | None = None
+    request: Request,
+    section: BoardSection,
+    check: Check,
+    github: GitHub,
+    *,
+    known_check: int | None = None,
+    notice: Notice | None = None,
 ) -> None:
     """Say how a board stands: in its check run, and in its section of the comment.
 
-    `known_check` is the id of a check run that does not say it yet.
+    Args:
+        known_check: the id of a check run that does not say it yet.
+        notice: what stands on top of the comment from now on; without, what stands there stays.
     """
-    if known_check:
-        github.update_check(known_check, check)
-    else:
-        _tell_check(check, github)
+    try:
+        if known_check:
+            github.update_check(known_check, check)
+        else:
+            _tell_check(check, github)
+    except GitHubError as error:
+        if not _is_of_no_commit(error):
+            raise
+    tell_comment(request, section, github, notice=notice)
+
+
+def tell_comment(request: Request, section: BoardSection, github: GitHub, *, notice: Notice | None = None) -> None:
+    """Say how a board stands in its section of the comment alone."""
     known = github.find_comment(request.pull_request, MARKER)
     comment = read_comment(known.body) if known else PullComment()
     if not comment.file:
         path = entry_path(request.task, request.login)
         is_draft = not request.is_ranked
         comment = comment.with_file(FileFacts(path=path, head_sha=request.head_sha, is_draft=is_draft))
+    if notice:
+        comment = comment.with_notice(notice)
     write(
         request.pull_request, comment.with_board(section), known, github, head_sha=request.head_sha, ours={request.id}
     )
 
 
 def remark(number: int, head_sha: str, text: str, github: GitHub) -> None:
-    """Put a remark on top of the comment, unless it stands there."""
+    """Put a remark on top of the comment, unless it stands there; below what is said of boards that were left out."""
     known = github.find_comment(number, MARKER)
     comment = read_comment(known.body) if known else PullComment()
-    if not comment.notice or comment.notice.text != text:
-        noted = comment.with_notice(Notice(text=text, tone=Tone.REMARK))
-        write(number, noted, known, github, head_sha=head_sha, ours=())
+    old = comment.notice
+    left_out = old.left_out if old and old.head_sha == head_sha else ()
+    if old and left_out:
+        first, *_ = old.text.split("\n\n")
+        text = f"{first}\n\n{text}"
+    if not old or old.text != text:
+        notice = Notice(text=text, tone=Tone.REMARK, head_sha=head_sha, left_out=left_out)
+        write(number, comment.with_notice(notice), known, github, head_sha=head_sha, ours=())
 
 
 def _tell_check(check: Check, github: GitHub) -> None:
     """A check run that says it already is left alone: with each update, GitHub adds the same annotations once more."""
-    old = max(github.checks(check.head_sha, check.name), key=lambda one: one.id, default=None)
+    old = max(find_checks(check.head_sha, github, check.name), key=lambda one: one.id, default=None)
     if not old or (old.state, old.external_id) != (check.state, check.external_id):
         github.update_check(old.id, check) if old else github.create_check(check)
+
+
+def find_checks(head_sha: str, github: GitHub, name: str = "") -> tuple[CheckRun, ...]:
+    """A commit's checks; none where the commit is gone."""
+    try:
+        return github.checks(head_sha, name)
+    except GitHubError as error:
+        if error.status == 404 or _is_of_no_commit(error):
+            return ()
+        raise
+
+
+def _is_of_no_commit(error: GitHubError) -> bool:
+    """Whether the commit is gone, as after a push by force: it takes no check, however often that is tried."""
+    return error.status == 422 and "No commit found" in str(error)
 
 
 def write(
@@ -87,7 +126,7 @@ def _mended(comment: PullComment, github: GitHub, head_sha: str, ours: Collectio
     waiting = [one for one in comment.boards if one.facts.head_sha == head_sha and one.facts.state is State.QUEUED]
     if not {one.facts.request for one in waiting}.difference(ours):
         return comment
-    checks = {check.name: check for check in sorted(github.checks(head_sha), key=lambda one: one.id)}
+    checks = {check.name: check for check in sorted(find_checks(head_sha, github), key=lambda one: one.id)}
     for section in waiting:
         if check := checks.get(evaluation.check_name(section.facts.gpu)):
             comment = comment.with_board(section_of_check(section, check))

@@ -241,6 +241,11 @@ class GitHub:
         answer = self.ask("GET", f"/actions/workflows/{_part(workflow)}/runs?per_page={PER_PAGE}{query}")
         return tuple(map(WorkflowRun.of, items(answer, "workflow_runs")))
 
+    def all_runs(self, workflow: str, status: str) -> Iterator[WorkflowRun]:
+        """All runs of a status, such as `queued`, the newest first; at most 1,000."""
+        path = f"/actions/workflows/{_part(workflow)}/runs?status={_part(status)}"
+        return map(WorkflowRun.of, self._wire.pages(path, "workflow_runs"))
+
     def get_run(self, run_id: int) -> WorkflowRun:
         return WorkflowRun.of(self.ask("GET", f"/actions/runs/{run_id}"))
 

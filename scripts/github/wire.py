@@ -77,11 +77,11 @@ class Wire:
         """
         return self._send(method, path if is_elsewhere else self.root + path, body)[0]
 
-    def pages(self, path: str) -> Iterator[object]:
-        """The members of a list that comes in pages; at most 1,000, asked for as they are read."""
+    def pages(self, path: str, *inside: str) -> Iterator[object]:
+        """The members of a list that comes in pages, or lies `inside` each; at most 1,000, asked for as read."""
         path += f"{'&' if '?' in path else '?'}per_page={PER_PAGE}"
         for page in range(1, MAX_PAGES + 1):
-            members = list(items(self.ask("GET", f"{path}&page={page}")))
+            members = list(items(self.ask("GET", f"{path}&page={page}"), *inside))
             yield from members
             if len(members) < PER_PAGE:
                 return

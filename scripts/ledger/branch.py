@@ -6,9 +6,11 @@
 
     lost race    ──▶  fetch, put our files onto the new tip, push again
     same file    ──▶  whoever pushed first is right; the other's is left out
+    new facts    ──▶  of what was read: whoever has decided by it, decides once more
 
 A commit is built beside the working tree from files that are new, and from nothing else: whatever happened to the
-others in the folder, nothing is rewritten and nothing conflicts.  A push names one branch and never forces.
+others in the folder, nothing is rewritten and nothing conflicts.  A push names one branch and never forces.  Only
+`remove` takes files away, for an owner who purges a task: from the tip, and not from the branch's history.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import Enum, auto
 from pathlib import Path
 from types import TracebackType
@@ -108,28 +110,59 @@ class LedgerBranch:
         self._wanted = either(self._wanted, more)
         self._show(self._checked_out | self._choose(more))
 
-    def commit(self, message: str) -> tuple[Path, ...]:
+    def commit(self, message: str, decide_anew: Callable[[], str] | None = None) -> tuple[Path, ...]:
         """Push what was added, and say which of the added files are on the branch by our doing.
 
         The others were there before ours: what they hold is in the folder afterwards.  Where the branch does not
         exist it is made, even for nothing.
 
+        Args:
+            decide_anew: for what follows from the facts that were read.  Where others changed those before our push,
+                what was added is taken back, and this adds again by what is in the folder now; it returns the message.
+
         Raises:
             LedgerError: refused, or the race was lost again and again; the added files stay, for another try.
         """
         ours, in_doubt = self._added(), False
-        for attempt in range(MAX_ATTEMPTS):
-            if attempt:
-                time.sleep(_wait_s(attempt))
-                self._fetch()
-            new = {path: blob for path, blob in ours.items() if path not in self._known}
+        for _ in self._attempts():
+            new = self._unknown(ours)
+            if decide_anew and new and (chosen := self._choose(self._wanted)) != self._checked_out:
+                self._take_back(ours, chosen)
+                message, ours = decide_anew(), self._added()
+                new = self._unknown(ours)
             # After a push whose answer was lost, what is there and says the same is ours.
             same = {path for path, blob in ours.items() if in_doubt and self._known.get(path) == blob}
             pushed = _Pushed.YES if self._tip and not new else self._push(self._build(new, message))
             if pushed is _Pushed.YES:
                 return self._settle(ours, new.keys() | same)
             in_doubt |= pushed is _Pushed.PERHAPS
-        raise LedgerError(
+        raise self._outrun()
+
+    def remove(self, doomed: Choice, message: str) -> int:
+        """Push a tip without some files, in one commit, and say how many they were.
+
+        Raises:
+            LedgerError: as `commit` does.
+        """
+        count = 0
+        for _ in self._attempts():
+            gone = sorted(set(doomed(self._known.keys())))
+            count = count or len(gone)
+            if not gone or self._push(self._build({}, message, gone)) is _Pushed.YES:
+                self._show(self._choose(self._wanted))
+                return count
+        raise self._outrun()
+
+    def _attempts(self) -> Iterator[int]:
+        """One after the other, each but the first at a new tip."""
+        for attempt in range(MAX_ATTEMPTS):
+            if attempt:
+                time.sleep(_wait_s(attempt))
+                self._fetch()
+            yield attempt
+
+    def _outrun(self) -> LedgerError:
+        return LedgerError(
             f"{MAX_ATTEMPTS} times others pushed to '{self._branch}' before us; nothing is lost; run it again"
         )
 
@@ -199,8 +232,8 @@ class LedgerBranch:
         blobs = self._git.run("hash-object", "-w", "--no-filters", "--stdin-paths", stdin="\n".join(paths).encode())
         return dict(zip(paths, blobs.decode().split(), strict=True))
 
-    def _build(self, new: Mapping[str, str], message: str) -> str:
-        """A commit of the tip and the new files; the folder and its index are left alone."""
+    def _build(self, new: Mapping[str, str], message: str, gone: Collection[str] = ()) -> str:
+        """A commit of the tip, the new files, and without those that are `gone`; folder and index are left alone."""
         text = message.encode()
         stream = [b"commit refs/pullrank/next\nmark :1", f"committer {BOT} now".encode(), b"data %d" % len(text), text]
         if self._tip:
@@ -208,6 +241,7 @@ class LedgerBranch:
         else:
             stream += [b"M 100644 inline README.md", b"data %d" % len(README), README]
         stream += (f"M 100644 {blob} {path}".encode("utf-8", "surrogateescape") for path, blob in new.items())
+        stream += (f"D {_quoted(path)}".encode("utf-8", "surrogateescape") for path in gone)
         stream.append(b"get-mark :1\ndone\n")
         # One process, which reads and writes the folders that change, and no others.
         options = ("--quiet", "--force", "--done", "--date-format=now")
@@ -230,12 +264,26 @@ class LedgerBranch:
         self._known = self._list(commit)
         return _Pushed.YES
 
+    def _unknown(self, ours: Mapping[str, str]) -> dict[str, str]:
+        """What of ours is not on the branch."""
+        return {path: blob for path, blob in ours.items() if path not in self._known}
+
     def _settle(self, ours: Collection[str], standing: Collection[str]) -> tuple[Path, ...]:
         """Bring the folder to the tip; what others wrote under the same name takes the place of ours."""
-        for path in set(ours).difference(standing):
-            (self._folder / path).unlink()
-        self._show(self._choose(self._wanted) | self._choose(lambda _: ours))
+        self._take_back(set(ours).difference(standing), self._choose(self._wanted) | self._choose(lambda _: ours))
         return tuple(map(Path, sorted(standing)))
+
+    def _take_back(self, ours: Collection[str], shown: dict[str, str]) -> None:
+        """Remove what was added, and show the tip's instead."""
+        for path in ours:
+            (self._folder / path).unlink()
+        self._show(shown)
+
+
+def _quoted(path: str) -> str:
+    """As fast-import reads any name: what is on the branch may have been put there by hand."""
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
 
 
 def _wait_s(attempt: int) -> float:

@@ -3,6 +3,7 @@
     judgements/<task>/<gpu>/<login>/<pull request>-<head12>-<request id>.json      ranked judgements
     requests/<yyyy-mm-dd>/<user id>-<request id>.json                              what was asked for
     requests/<yyyy-mm-dd>/<user id>-<request id>.ended.json                        and how it ended
+    requests/<yyyy-mm-dd>/<user id>-<request id>.spent.json                        what it had cost until then
     accounts/<user id>-<login>.json                                                who was first seen, and when
     moderation/<yyyy-mm-dd>-<id>.json                                              what maintainers decided
     announced/…                                                                    what Discord was told
@@ -18,7 +19,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from itertools import filterfalse, groupby
+from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -38,12 +39,13 @@ from scripts.ledger.facts import (
     write_new,
 )
 from scripts.ledger.moderation import KnownAccount, Moderation
-from scripts.ledger.names import ENDED, requests_of_pulls
-from scripts.ledger.request import Ending, Request
+from scripts.ledger.names import ENDED, SPENT, requests_of_pulls
+from scripts.ledger.request import Ending, Request, Spent
 
 __all__ = ["Found", "Ledger", "LedgerContents", "LedgerError", "LedgerFault", "RequestStatus"]
 
 T = TypeVar("T")
+Told = TypeVar("Told", Ending, Spent)
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -73,10 +75,16 @@ class RequestStatus:
 
     request: Request
     ending: Ending | None = None
+    spent: Spent | None = None
 
     @property
     def is_open(self) -> bool:
         return self.ending is None
+
+    @property
+    def seconds(self) -> float:
+        """Wall time that the judge's machine has spent on it, as far as it is known."""
+        return sum(fact.seconds for fact in (self.ending, self.spent) if fact)
 
 
 class Ledger:
@@ -156,6 +164,12 @@ class Ledger:
             raise LedgerError(f"the ending of {ending.request} does not end {request.id}")
         return self._add(request.place_of_ending, ending)
 
+    def append_spent(self, request: Request, spent: Spent) -> bool:
+        """Say what a request had cost that was ended before it was judged; False if that was said before."""
+        if spent.request != request.id:
+            raise LedgerError(f"what {spent.request} had cost says nothing of {request.id}")
+        return self._add(request.place_of_cost, spent)
+
     def requests(
         self, since: date | None = None, user_id: int | None = None, pulls: Collection[int] | None = None
     ) -> Found[RequestStatus]:
@@ -166,17 +180,16 @@ class Ledger:
         if pulls is not None:
             paths = [Path(name) for name in requests_of_pulls(pulls)(list(map(str, paths)))]
         endings = dict(read_facts(self.path, filter(_is_ending, paths), Ending, faults))
+        costs = dict(read_facts(self.path, filter(_is_cost, paths), Spent, faults))
         found: dict[str, RequestStatus] = {}
-        for path, request in self._asked(filterfalse(_is_ending, paths), faults):
-            ending = endings.pop(request.place_of_ending, None)
+        for path, request in self._asked(filter(_is_request, paths), faults):
+            ending = _own(request, endings, request.place_of_ending, faults)
+            spent = _own(request, costs, request.place_of_cost, faults)
             if request.id in found:
                 faults.append(LedgerFault(path=path, reason="the same was asked for before, and counts once"))
-            elif ending and ending.request != request.id:
-                faults.append(LedgerFault(path=request.place_of_ending, reason=f"the ending of {ending.request}"))
-                found[request.id] = RequestStatus(request=request)
             else:
-                found[request.id] = RequestStatus(request=request, ending=ending)
-        faults += [LedgerFault(path=path, reason="ends a request that is not there") for path in endings]
+                found[request.id] = RequestStatus(request=request, ending=ending, spent=spent)
+        faults += [LedgerFault(path=path, reason="of a request that is not there") for path in (*endings, *costs)]
         return Found(facts=tuple(found.values()), faults=tuple(faults))
 
     def ended_since(self, moment: datetime) -> list[Path]:
@@ -234,6 +247,23 @@ class Ledger:
 
 def _is_ending(path: Path) -> bool:
     return path.name.endswith(ENDED)
+
+
+def _is_cost(path: Path) -> bool:
+    return path.name.endswith(SPENT)
+
+
+def _is_request(path: Path) -> bool:
+    return not (_is_ending(path) or _is_cost(path))
+
+
+def _own(request: Request, facts: dict[Path, Told], place: Path, faults: list[LedgerFault]) -> Told | None:
+    """The fact that stands at the place of a request's own, taken out, if it speaks of this request."""
+    fact = facts.pop(place, None)
+    if fact and fact.request != request.id:
+        faults.append(LedgerFault(path=place, reason=f"speaks of {fact.request}"))
+        return None
+    return fact
 
 
 def _is_of_day(path: Path, since: date | None) -> bool:

@@ -15,6 +15,7 @@ from pathlib import PurePath, PurePosixPath
 Choice = Callable[[Collection[str]], Iterable[str]]
 
 ENDED = ".ended.json"
+SPENT = ".spent.json"
 
 
 def everything(names: Collection[str]) -> Iterable[str]:
@@ -75,7 +76,7 @@ def requests_of_pulls(numbers: Collection[int]) -> Choice:
 def open_requests(names: Collection[str]) -> Iterator[str]:
     """What has not ended."""
     requests = set(_requests(names))
-    return (name for name in requests if not name.endswith(ENDED) and _ending_of(name) not in requests)
+    return (name for name in requests if not name.endswith((ENDED, SPENT)) and _ending_of(name) not in requests)
 
 
 def endings_since(day: date) -> Choice:
@@ -105,7 +106,7 @@ def _author(name: str) -> str:
 
 
 def _request_id(name: str) -> str:
-    return name.rpartition("/")[2].partition("-")[2].removesuffix(".json").removesuffix(".ended")
+    return name.rpartition("/")[2].partition("-")[2].removesuffix(ENDED).removesuffix(SPENT).removesuffix(".json")
 
 
 def _ending_of(name: str) -> str:

@@ -1,6 +1,8 @@
-"""What was asked for, and how it ended: two small JSON files in the ledger, both written once.
+"""What was asked for, and how it ended: small JSON files in the ledger, each written once.
 
-    Request   ── asked ──▶  open  ── Ending ──▶  judged | superseded | cancelled | failed
+    Request   ── asked ──▶  open  ── Ending ──▶  judged | refused | superseded | cancelled | failed
+                                                                        │
+                                               Spent: a machine was at work on it already
 
 Nothing here is ever changed: an open request is one without an ending.  A request's id follows from what was
 asked, so that an event that arrives twice, or that the reconciler finds again, makes the same fact.
@@ -34,6 +36,10 @@ from scripts.ledger.facts import Fact
 MAX_GPU_NAME = 24
 """Characters; so that a request's id fits into 64 whatever the numbers in it."""
 
+LONGEST_JOB_S = 86_400.0
+
+Seconds = Annotated[float, Field(ge=0, le=LONGEST_JOB_S)]
+
 _ID = re.compile(
     r"(?P<pull_request>[1-9][0-9]{0,9})-(?P<head>[0-9a-f]{12})-(?P<gpu>[A-Za-z0-9][A-Za-z0-9_.-]{0,23})"
     rf"-(?P<mode>{'|'.join(Mode)})-(?P<attempt>[1-9][0-9]{{0,3}})"
@@ -62,7 +68,8 @@ class Request(Fact):
     digest: Digest | None = Field(default=None, description="SHA-256 of the file, where it was read")
     asked_at: AwareDatetime
     first_asked_at: AwareDatetime | None = Field(
-        default=None, description="of a new attempt after a failure of ours: when the first was asked for"
+        default=None,
+        description="of a new attempt after a failure of ours, and of what we hear of late: when first asked for",
     )
     asked_by: PositiveInt = Field(description="numeric id of whoever asked: the author, a maintainer, the bot")
     reason: Line = ""
@@ -88,6 +95,10 @@ class Request(Fact):
     @property
     def place_of_ending(self) -> Path:
         return self.place.with_suffix(".ended.json")
+
+    @property
+    def place_of_cost(self) -> Path:
+        return self.place.with_suffix(".spent.json")
 
     @property
     def place_of_judgement(self) -> Path:
@@ -121,9 +132,13 @@ class Request(Fact):
 
 
 class EndState(StrEnum):
-    """`judged`: with a verdict.  `failed`: ours (JE, lost runner), costs no quota, is judged again as a new attempt."""
+    """`judged`: with a verdict.  `refused`: it must not be judged any more; the note says why, in Markdown.
+
+    `failed`: ours (JE, lost runner), costs no quota, is judged again as a new attempt.
+    """
 
     JUDGED = "judged"
+    REFUSED = "refused"
     SUPERSEDED = "superseded"
     CANCELLED = "cancelled"
     FAILED = "failed"
@@ -137,7 +152,7 @@ class Ending(Fact):
     request: Name
     state: EndState
     verdict: Verdict | None = None
-    seconds: Annotated[float, Field(ge=0, le=86_400)] = Field(
+    seconds: Seconds = Field(
         default=0.0, description="wall time that the judge's machine spent on it; counts for the quota"
     )
     at: AwareDatetime
@@ -149,3 +164,13 @@ class Ending(Fact):
         if judged != (self.state is EndState.JUDGED):
             raise ValueError("a request has a verdict exactly if it was judged; a judging error is 'failed'")
         return self
+
+
+class Spent(Fact):
+    """What a machine had spent on a request that was ended before it was judged.  It is known after the ending."""
+
+    format: Literal["pullrank-spent"] = "pullrank-spent"
+    version: Literal[1] = 1
+    request: Name
+    seconds: Seconds = Field(description="wall time of the judge's machine; counts for the quota")
+    at: AwareDatetime

@@ -19,7 +19,7 @@ from scripts.github.pulls import Account, GitHubError
 from scripts.ledger.ledger import Ledger, LedgerError
 from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.names import Choice, requests_of, under
-from scripts.ledger.request import Ending, EndState
+from scripts.ledger.request import Ending, EndState, Request
 from scripts.moderate.decide import (
     ModerationError,
     Why,
@@ -48,7 +48,7 @@ _WHERE: list[Callable[[Any], Any]] = [
     click.option("--repo", metavar="OWNER/NAME", help="The repository; left out, the one that this clone came from."),
 ]
 _DECIDING: list[Callable[[Any], Any]] = [
-    click.option("--reason", required=True, help="Why, in a sentence; the board's page shows it."),
+    click.option("--reason", required=True, help="Why, in a sentence; the site shows it."),
     click.option("--by", type=click.IntRange(min=1), help="Your account's number; on GitHub, the token says it."),
     *_WHERE,
 ]
@@ -75,15 +75,15 @@ class Desk:
     def find_account(self, login: str) -> Account | None:
         return self.github.find_account(login) if self.github else None
 
-    def end_what_waits(self, user_id: int, why: Why) -> int:
-        """End what an author has asked for, and is not judged yet; how many that were."""
+    def end_what_waits(self, user_id: int, why: Why) -> list[Request]:
+        """End what an author has asked for, and is not judged yet; says what that was."""
         if self.branch:
             self.branch.check_out(requests_of(user_id))
         waiting = [one.request for one in self.ledger.requests(user_id=user_id) if one.is_open]
         for request in waiting:
             ending = Ending(request=request.id, state=EndState.CANCELLED, at=why.at, note="the author was banned")
             self.ledger.append_ending(request, ending)
-        return len(waiting)
+        return waiting
 
     def write(self, decisions: Sequence[Moderation], message: str) -> None:
         """All decisions, or none."""
@@ -151,10 +151,11 @@ def _about_author(action: Action, sentence: str, example: str) -> None:
             user_id, login = _author(who, desk)
             why = now_because(reason, desk.by)
             decision = about_author(action, user_id, login, desk.ledger, why)
-            ended = desk.end_what_waits(user_id, why) if action is Action.BAN else 0
+            ended = desk.end_what_waits(user_id, why) if action is Action.BAN else []
             desk.write([decision], f"{action.capitalize()} {login or user_id}")
-            waiting = f"; {ended} of their judgings, asked for before, cancelled" if ended else ""
+            waiting = f"; {len(ended)} of their judgings, asked for before, cancelled" if ended else ""
             click.echo(f"{action}: {login or 'the account'} ({user_id}){waiting}")
+            _stop(desk, ended)
             _publish(desk)
 
     decide.__doc__ = _help(sentence, "WHO is a login, or the number of an account.", example)
@@ -189,7 +190,11 @@ _about_judgement(
 _about_judgement(
     Action.RELEASE, "Put a result back that was held.", "release 0123456789ab --reason 'Looked at, and right.'"
 )
-_about_author(Action.BAN, "Judge nothing more of an author.", "ban mallory --reason 'Attacks the judge.'")
+_about_author(
+    Action.BAN,
+    "Judge nothing more of an author; their page shows the reason.",
+    "ban mallory --reason 'Attacks the judge.'",
+)
 _about_author(Action.UNBAN, "Judge an author's files again.", "unban mallory --reason 'Apologised.'")
 
 
@@ -213,6 +218,18 @@ def list_(folder: Path | None, repo: str | None, as_json: bool) -> None:
             whom = one.judgement[:12] if one.judgement else one.login or str(one.user_id)
             made.add_row(f"{one.at:%Y-%m-%d}", one.action, whom, cell(one.reason))
         console().print(made)
+
+
+def _stop(desk: Desk, ended: Sequence[Request]) -> None:
+    """Stop the machines that are at work on what has ended."""
+    if not desk.github:
+        return
+    from scripts.bot import evaluation
+
+    try:
+        evaluation.stop(desk.github, ended)
+    except GitHubError as error:
+        click.echo(f"pullrank: it holds, but what runs already goes on: {error}", err=True)
 
 
 def _publish(desk: Desk) -> None:

@@ -35,11 +35,12 @@ class Stage(StrEnum):
     RUNNING = "running"
     ACCEPTED = "accepted"
     REJECTED = "not accepted"
+    REFUSED = "refused"
     ENDED = "ended"
 
     @property
     def is_done(self) -> bool:
-        return self in (Stage.ACCEPTED, Stage.REJECTED, Stage.ENDED)
+        return self not in (Stage.QUEUED, Stage.RUNNING)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +65,13 @@ class BoardNews:
         return (int(found[1]), int(found[2])) if found else None
 
     @property
+    def gap(self) -> float | None:
+        """How much longer it takes than the first, as a share of the first's time."""
+        standing = self.result.get("standing") if self.result else None
+        gap = standing.get("gap") if isinstance(standing, dict) else None
+        return gap if isinstance(gap, float) else None
+
+    @property
     def facts(self) -> dict[str, Any]:
         rank, of = self.rank or (None, None)
         return {
@@ -73,6 +81,7 @@ class BoardNews:
             "summary": self.summary,
             "rank": rank,
             "of": of,
+            "gap": self.gap,
             "place": self.place,
             "result": self.result,
         }
@@ -80,56 +89,73 @@ class BoardNews:
 
 @dataclass(frozen=True, kw_only=True)
 class News:
-    """What is known of a pull request's newest commit.  `refusal` says why none of it is judged."""
+    """What is known of a pull request's newest commit.
+
+    `refusal` says why it, or some of it, is not judged.  `left_out` are boards that it wanted, and for which the quota
+    had no room; `remark` says so, and when there is.
+    """
 
     pull: PullRequest
     boards: tuple[BoardNews, ...] = ()
     refusal: str = ""
+    left_out: tuple[str, ...] = ()
+    remark: str = ""
 
     @property
     def is_done(self) -> bool:
-        is_judged = bool(self.boards) and all(board.stage.is_done for board in self.boards)
-        return bool(self.refusal) or is_judged or (not self.pull.is_open and not self.boards)
+        if self.boards:
+            return all(board.stage.is_done for board in self.boards)
+        return bool(self.refusal) or not self.pull.is_open
 
     @property
     def exit_code(self) -> int:
-        if self.refusal or not self.boards:
-            return 2
-        if any(board.stage is Stage.REJECTED for board in self.boards):
+        stages = {board.stage for board in self.boards}
+        if Stage.REJECTED in stages:
             return 1
-        return 0 if all(board.stage is Stage.ACCEPTED for board in self.boards) else 3
+        if self.refusal or self.left_out or not stages or Stage.REFUSED in stages:
+            return 2
+        return 0 if stages == {Stage.ACCEPTED} else 3
 
 
-def look(github: GitHub, number: int, *, stale: str = "") -> News:
-    """How the newest commit of a pull request stands.
-
-    Args:
-        stale: a refusal that stood there before the commit was pushed, and so is about another one.
-    """
+def look(github: GitHub, number: int) -> News:
+    """How the newest commit of a pull request stands."""
     pull = github.get_pull(number)
     found = github.find_comment(number, MARKER)
     comment = read_comment(found.body) if found else PullComment()
+    refusal = _refusal(comment, pull)
     sections = [one for one in comment.boards if one.facts.head_sha == pull.head_sha]
-    if not sections:
-        return News(pull=pull, refusal=_refusal(comment, pull, stale))
+    if not sections or (_is_to_be_ranked(comment, pull) and not refusal):
+        return News(pull=pull, refusal=refusal)
     checks = {check.name: check for check in sorted(github.checks(pull.head_sha), key=lambda one: one.id)}
     boards = [_board(one, checks.get(check_name(one.facts.gpu))) for one in sections]
-    return News(pull=pull, boards=tuple(_with_result(github, one, checks.get(check_name(one.gpu))) for one in boards))
+    left_out = _left_out(comment, pull)
+    return News(
+        pull=pull,
+        boards=tuple(_with_result(github, one, checks.get(check_name(one.gpu))) for one in boards),
+        refusal=refusal,
+        left_out=left_out,
+        remark=comment.notice.text if comment.notice and left_out else "",
+    )
 
 
-def refusal_of(github: GitHub, number: int) -> str:
-    """What a pull request was refused for last; empty if it was not."""
-    found = github.find_comment(number, MARKER)
-    comment = read_comment(found.body) if found else PullComment()
-    return comment.notice.text if comment.notice and comment.notice.tone is Tone.REFUSED else ""
-
-
-def _refusal(comment: PullComment, pull: PullRequest, stale: str) -> str:
+def _refusal(comment: PullComment, pull: PullRequest) -> str:
     notice = comment.notice
-    if not notice or notice.tone is not Tone.REFUSED or notice.text == stale:
+    if not notice or notice.tone is not Tone.REFUSED:
         return ""
-    is_older = comment.file and comment.file.head_sha != pull.head_sha
-    return "" if is_older else notice.text
+    # A comment of before says only which file was read last: a notice without its commit is taken to be about that.
+    about = notice.head_sha or (comment.file and comment.file.head_sha) or pull.head_sha
+    return notice.text if about == pull.head_sha else ""
+
+
+def _left_out(comment: PullComment, pull: PullRequest) -> tuple[str, ...]:
+    notice = comment.notice
+    return notice.left_out if notice and notice.head_sha == pull.head_sha else ()
+
+
+def _is_to_be_ranked(comment: PullComment, pull: PullRequest) -> bool:
+    """Whether what the comment tells is of the draft that it was, and the bot has yet to read that it is ready."""
+    file = comment.file
+    return bool(pull.is_open and not pull.is_draft and file and file.is_draft and file.head_sha == pull.head_sha)
 
 
 def _board(section: BoardSection, check: CheckRun | None) -> BoardNews:
@@ -137,6 +163,8 @@ def _board(section: BoardSection, check: CheckRun | None) -> BoardNews:
     stage = Stage.QUEUED
     if facts.state is State.DONE:
         stage = Stage.ACCEPTED if facts.accepted else Stage.REJECTED
+    elif facts.state is State.REFUSED:
+        stage = Stage.REFUSED
     elif facts.state is State.ENDED:
         stage = Stage.ENDED
     elif check and check.external_id == facts.request and check.state is CheckState.RUNNING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from contextlib import AbstractContextManager
-from datetime import datetime
 from typing import Any, Self
 
 import click
@@ -13,9 +12,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from scripts.bot.quotas import Limit, Use
 from scripts.submit.follow import BoardNews, News, Stage
-from scripts.terminal import cell, console, table
+from scripts.terminal import cell, console, say, table
 from scripts.text import plain
 
 _STYLES = {
@@ -23,6 +21,7 @@ _STYLES = {
     Stage.RUNNING: "cyan",
     Stage.ACCEPTED: "bold green",
     Stage.REJECTED: "bold red",
+    Stage.REFUSED: "bold red",
     Stage.ENDED: "magenta",
 }
 
@@ -53,8 +52,8 @@ class Voice(AbstractContextManager["Voice"]):
         """Something that happens once."""
         if self._as_json:
             click.echo(json.dumps({"event": event, **facts}))
-        else:
-            self._console.print(plain(sentence), soft_wrap=True)
+        elif sentence:
+            say(plain(sentence))
 
     def news(self, news: News) -> None:
         """How the boards stand now."""
@@ -68,7 +67,7 @@ class Voice(AbstractContextManager["Voice"]):
             self._draw(news)
         else:
             for board in changed:
-                click.echo(f"{board.gpu}, {board.mode}: {board.stage}: {plain(board.place or board.summary)}")
+                click.echo(f"{board.gpu}, {board.mode}: {board.stage}: {plain(_words(board))}")
 
     def trouble(self, error: str) -> None:
         """GitHub does not answer; said once for each outage."""
@@ -88,38 +87,19 @@ def _table(news: News) -> Table | Spinner:
         return Spinner("dots", f"#{news.pull.number}: waits to be read")
     made = table("", "Board", "Mode", "State", "")
     for board in news.boards:
-        made.add_row(board.gpu, board.mode, _state(board), cell(board.place or board.summary))
+        made.add_row(board.gpu, board.mode, _state(board), cell(_words(board)))
     return made
+
+
+def _words(board: BoardNews) -> str:
+    """How a board stands, in one line; of a file that was not accepted, what is wrong with it."""
+    if board.stage is Stage.RUNNING:
+        return f"being judged; {board.summary.replace('queued since', 'queued at')}"
+    message = board.result.get("message") if board.result and board.stage is Stage.REJECTED else None
+    wrong = message.partition("\n")[0] if isinstance(message, str) else ""
+    return board.place or (f"{board.summary}: {wrong}" if wrong else board.summary)
 
 
 def _state(board: BoardNews) -> Text | Spinner:
     style = _STYLES[board.stage]
     return Text(board.stage, style) if board.stage.is_done else Spinner("dots", Text(board.stage, style), style=style)
-
-
-def quota_facts(uses: tuple[Use, ...]) -> list[dict[str, Any]]:
-    """What is left of each limit; `next_at` is when the oldest that counts is given back."""
-    return [
-        {
-            "limit": use.limit,
-            "used": round(use.used, 1),
-            "allowed": use.allowed,
-            "left": max(0.0, round(use.allowed - use.used, 1)),
-            "next_at": at.isoformat() if (at := _next_at(use)) else None,
-        }
-        for use in uses
-    ]
-
-
-def quota_sentence(uses: tuple[Use, ...]) -> str:
-    """`7 of 10 ranked judgings in 24 hours are left; the next one used is given back at 14:05 UTC`."""
-    ranked = next((use for use in uses if use.limit is Limit.RANKED), None)
-    if not ranked:
-        return ""
-    left = f"{max(0, ranked.allowed - round(ranked.used))} of {ranked.allowed} {ranked.limit} are left"
-    at = _next_at(ranked)
-    return f"{left}; the oldest is given back at {at:%Y-%m-%d %H:%M} UTC" if at else left
-
-
-def _next_at(use: Use) -> datetime | None:
-    return use.parts[0][0] if use.parts and use.limit is not Limit.PENDING else None

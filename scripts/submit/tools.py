@@ -4,9 +4,10 @@ With `--json`, one object a line, as things happen:
 
     {"event": "tested", "gpu", "verdict", "message"}          on this machine; or "not tested" with a "reason"
     {"event": "submitted", "pull_request", "url", "head_sha", "branch", "repository", "draft", "pushed", "opened"}
-    {"event": "board", "gpu", "mode", "state", "summary", "rank", "of", "place", "result"}   at each change
+    {"event": "board", "gpu", "mode", "state", "summary", "rank", "of", "gap", "place", "result"}   at each change
     {"event": "refused", "reason"}                            by the bot: Markdown
-    {"event": "end", "exit_code", "boards", "quota", "site"}  the last line
+    {"event": "left out", "gpus", "reason"}                   boards for which the quota had no room: Markdown
+    {"event": "end", "exit_code", "boards", "quota", "site"}  the last line, unless an error ended it (2, 3) or Ctrl-C
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,20 +26,17 @@ from harness.fields import Mode
 from harness.submission import Submission, read_submission
 from harness.task import Task
 from harness.verdict import Verdict
-from scripts.bot.quotas import Use, uses
 from scripts.completion import gpu_names, task_names
-from scripts.github.access import CLASSIC_TOKEN, connect, require_repository, require_token, server_url
+from scripts.github.access import CLASSIC_TOKEN, connect, require_repository, require_token
 from scripts.github.contribute import Contributor, Sent, explaining
-from scripts.github.pages import pages_address
 from scripts.github.pulls import GitHubError, RateLimitError
-from scripts.ledger.ledger import LedgerError
-from scripts.ledger.names import requests_of
 from scripts.local import find_task, judge_here, show
 from scripts.repository import ROOT, choose_board
 from scripts.settings import SETTINGS, Settings, load_settings
-from scripts.submit.follow import News, look, refusal_of
+from scripts.submit.ending import Ending
+from scripts.submit.follow import News, look
 from scripts.submit.prepare import Parcel, SubmitError, find_stale, prepare, with_gpus
-from scripts.submit.show import Voice, quota_facts, quota_sentence
+from scripts.submit.show import Voice
 from scripts.terminal import console
 
 if TYPE_CHECKING:
@@ -99,23 +96,21 @@ def submit(
     """
     submission = read_submission(file)
     wanted = find_task(file, submission, task, None)
-    with (
-        Voice(as_json=as_json) as voice,
-        connect(require_repository(repo), require_token(RIGHTS, CLASSIC_TOKEN)) as github,
-    ):
+    token = require_token(RIGHTS, CLASSIC_TOKEN)
+    with Voice(as_json=as_json) as voice, connect(require_repository(repo), token) as github:
+        ending = Ending(github=github, token=token, voice=voice)
         contributor = Contributor(github)
         named = _named(with_gpus(submission, gpu), wanted, contributor.me.login)
         parcel = prepare(named, wanted, contributor.me, _settings(), draft=draft)
         _require_current(contributor, wanted, tests=test)
         if test and not _is_accepted(named, parcel, sandbox, voice, as_json=as_json):
-            return 1
+            return ending.say(contributor.me.id, 1)
         title = f"{wanted.name}: {contributor.me.login}"
         sent = contributor.send(parcel.path, parcel.source, branch=parcel.branch, title=title, draft=draft)
         with _left_to_judge(voice, sent.number):
             then = "" if wait else f" `pullrank watch {sent.number}` follows it."
             voice.say("submitted", _sentence(sent) + then, **_facts(sent))
-            stale = refusal_of(github, sent.number) if sent.pushed and not sent.opened else ""
-            return _follow(github, sent.number, voice, every, stale) if wait else 0
+            return _follow(ending, sent.number, every) if wait else ending.say(contributor.me.id, 0)
 
 
 @click.command()
@@ -130,13 +125,11 @@ def watch(number: int | None, repo: str | None, every: float, as_json: bool) -> 
 
     Example: pullrank watch 12 --repo OWNER/NAME
     """
-    with (
-        Voice(as_json=as_json) as voice,
-        connect(require_repository(repo), require_token(RIGHTS, CLASSIC_TOKEN)) as github,
-    ):
+    token = require_token(RIGHTS, CLASSIC_TOKEN)
+    with Voice(as_json=as_json) as voice, connect(require_repository(repo), token) as github:
         number = number or _newest(github)
         with _left_to_judge(voice, number):
-            return _follow(github, number, voice, every, "")
+            return _follow(Ending(github=github, token=token, voice=voice), number, every)
 
 
 def _newest(github: GitHub) -> int:
@@ -227,25 +220,24 @@ def _facts(sent: Sent) -> dict[str, object]:
     return {"pull_request": facts.pop("number"), "draft": facts.pop("is_draft"), **facts}
 
 
-def _follow(github: GitHub, number: int, voice: Voice, every_s: float, stale: str) -> int:
-    news = _until_done(github, number, voice, every_s, stale)
+def _follow(ending: Ending, number: int, every_s: float) -> int:
+    voice = ending.voice
+    news = _until_done(ending.github, number, voice, every_s)
     voice.clear()
     if news.refusal:
         voice.say("refused", f"Refused: {news.refusal}", reason=news.refusal)
     elif not news.boards:
         voice.say("refused", f"#{number} is closed.", reason="closed")
-    used = _quota(github, news)
-    site = pages_address(github.repository)
-    facts = {"exit_code": news.exit_code, "boards": [board.facts for board in news.boards]}
-    voice.say("end", _closing(news, used, site), **facts, quota=quota_facts(used), site=site)
-    return news.exit_code
+    if news.left_out:
+        voice.say("left out", news.remark, gpus=news.left_out, reason=news.remark)
+    return ending.say_of(news)
 
 
-def _until_done(github: GitHub, number: int, voice: Voice, every_s: float, stale: str) -> News:
+def _until_done(github: GitHub, number: int, voice: Voice, every_s: float) -> News:
     failures = 0
     while True:
         try:
-            news = look(github, number, stale=stale)
+            news = look(github, number)
             voice.news(news)
             failures = 0
             if news.is_done:
@@ -259,25 +251,3 @@ def _until_done(github: GitHub, number: int, voice: Voice, every_s: float, stale
                 raise
             voice.trouble(str(error))
         time.sleep(every_s * min(failures + 1, 6))
-
-
-def _quota(github: GitHub, news: News) -> tuple[Use, ...]:
-    """What the author has used; empty where the ledger cannot be read, for that is no reason to fail."""
-    from scripts.ledger.branch import LedgerBranch
-
-    author, url = news.pull.author.id, f"{server_url()}/{github.repository}.git"
-    try:
-        with LedgerBranch(url, wanted=requests_of(author)) as branch:
-            history = branch.ledger.requests(user_id=author).facts
-        return uses(history, _settings().limits, datetime.now(UTC))
-    except LedgerError:
-        return ()
-
-
-def _closing(news: News, used: tuple[Use, ...], site: str) -> str:
-    following = {
-        0: f"`pullrank mine {news.pull.author.login} --site {site}` shows where you stand, in some minutes",
-        3: "it was not judged, and will not be by itself; the comment `/rerun` there asks for it again",
-    }
-    then = following.get(news.exit_code, "mend it, and submit it again")
-    return ". ".join(part for part in (f"#{news.pull.number}: {then}", quota_sentence(used)) if part) + "."

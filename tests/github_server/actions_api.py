@@ -77,7 +77,10 @@ def list_workflows(call: Call) -> Answer:
 def _workflow_shape(call: Call, name: str) -> Json:
     state = "disabled_inactivity" if name in call.world.disabled_workflows else "active"
     title = _workflow(call, name, call.world.default_branch).get("name", name)
-    return {"id": shapes.workflow_id(name), "name": title, "path": f".github/workflows/{name}", "state": state}
+    number, path = shapes.workflow_id(name), f".github/workflows/{name}"
+    page = f"{call.world.web_url}/{call.world.repository}/blob/{call.world.default_branch}/{path}"
+    shape = {"id": number, "node_id": f"W_{number}", "name": title, "path": path, "state": state, "html_url": page}
+    return {**shape, **shapes.BORN}
 
 
 @route("PUT /actions/workflows/{workflow_id}/enable", "actions:write")

@@ -3,11 +3,13 @@
 A request or an answer that the description does not allow is a fault, and so is a field that it does not know:
 whoever invented it would rely on something that GitHub never says.
 
-`complete` fills an answer with the required fields that nobody here looks at: avatars, URLs, node ids.
+`complete` fills an answer with the required fields that nobody here looks at: avatars, URLs, node ids.  A field that
+`scripts/` reads anywhere it never fills in: what our code lives on, the server must say itself.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Iterator
 from functools import cache
@@ -21,12 +23,34 @@ from referencing.jsonschema import DRAFT202012
 Json = dict[str, Any]
 
 FILE = Path(__file__).with_name("openapi.json")
+SCRIPTS = Path(__file__).parents[2] / "scripts"
 MAX_JUDGED = 5
 EVERYWHERE = frozenset({"401", "403", "404", "409", "422", "429", "500", "502", "503"})
 """Answers that GitHub gives to any request, whether the description lists them or not."""
 
 _ANY = {"string": "", "integer": 0, "number": 0, "boolean": False}
 _FORMATS = {"date-time": "2026-01-01T00:00:00Z", "uri": "https://github.com/"}
+
+
+_READERS = {"find": 2, "require": 2, "require_sha": 1, "require_time": 1, "find_time": 1, "items": 1}
+"""What reads GitHub's JSON, and which of its arguments begin the place that is read."""
+
+
+class Unsaid(AssertionError):
+    """Our code reads a field that the server does not say."""
+
+
+@cache
+def fields_that_are_read() -> frozenset[str]:
+    """The names of all fields of GitHub's that `scripts/` reads."""
+    calls = (node for file in SCRIPTS.rglob("*.py") for node in ast.walk(ast.parse(file.read_text("utf-8"))))
+    return frozenset(
+        word.value
+        for call in calls
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+        for word in call.args[_READERS.get(call.func.id, len(call.args)) :]
+        if isinstance(word, ast.Constant) and isinstance(word.value, str)
+    )
 
 
 class Contract:
@@ -116,8 +140,15 @@ class Contract:
     def complete_event(self, name: str, payload: Any) -> Any:
         return self.complete(self.webhooks[name], payload)
 
-    def complete(self, schema: Json, value: Any) -> Any:
-        """The value with what the schema requires beside it, in the dullest way that is allowed."""
+    def complete(self, schema: Json, value: Any, *, is_said: bool = True) -> Any:
+        """The value with what the schema requires beside it, in the dullest way that is allowed.
+
+        Args:
+            is_said: whether the server has said the value, and not `complete` itself.
+
+        Raises:
+            Unsaid: something is missing that our code reads.
+        """
         if value is None:
             return None
         for variant in self._fitting(schema, value):
@@ -125,6 +156,8 @@ class Contract:
             if isinstance(value, dict):
                 value = {key: self.complete(properties.get(key, {}), member) for key, member in value.items()}
                 missing = [key for key in variant.get("required", ()) if key not in value]
+                if is_said and (unsaid := fields_that_are_read().intersection(missing)):
+                    raise Unsaid(f"{', '.join(sorted(unsaid))}: read by our code, and not said beside {sorted(value)}")
                 value |= {key: self._dullest(properties.get(key, {})) for key in missing}
             elif isinstance(value, list) and "items" in variant:
                 value = [self.complete(variant["items"], member) for member in value]
@@ -151,13 +184,13 @@ class Contract:
         if "enum" in schema:
             return schema["enum"][0]
         if "allOf" in schema:
-            return self.complete(schema, {})
+            return self.complete(schema, {}, is_said=False)
         if choices:
             return self._dullest(choices[0])
         kind = kinds if isinstance(kinds, str) else kinds[0]
         if kind in _ANY:
             return _FORMATS.get(schema.get("format", ""), _ANY[kind])
-        return [] if kind == "array" else self.complete(schema, {})
+        return [] if kind == "array" else self.complete(schema, {}, is_said=False)
 
 
 def _is_open(schema: Json) -> bool:

@@ -31,8 +31,12 @@ def compare(call: Call) -> Answer:
     is_first = call.query.get("page", "1") == "1"
     files = [changed_file(change) for change in git.changes(start, end)[:MAX_COMPARED]] if is_first else []
     facts = {"status": word or "identical", "ahead_by": ahead, "behind_by": behind, "total_commits": ahead}
-    ends = {"base_commit": {"sha": start}, "merge_base_commit": {"sha": parted}}
-    return Answer(body={**facts, **ends, "commits": [{"sha": end}][:ahead], "files": files})
+    ends = {"base_commit": _brief(start), "merge_base_commit": _brief(parted)}
+    return Answer(body={**facts, **ends, "commits": [_brief(end)][:ahead], "files": files})
+
+
+def _brief(sha: str) -> Json:
+    return {"sha": sha, "node_id": f"C_{sha}", "html_url": f"https://github.com/commit/{sha}"}
 
 
 @route("GET /git/trees/{tree_sha}", "contents:read")
@@ -101,10 +105,10 @@ def add_commit(call: Call) -> Answer:
 def _commit(call: Call, sha: str) -> Json:
     git = call.world.git
     return {
-        "sha": sha,
+        **_brief(sha),
         "message": git.message(sha),
         "tree": {"sha": git.find_tree(sha)},
-        "parents": [{"sha": parent} for parent in git.parents(sha)],
+        "parents": [{"sha": one, "html_url": f"https://github.com/commit/{one}"} for one in git.parents(sha)],
     }
 
 
@@ -142,7 +146,11 @@ def delete_ref(call: Call) -> Answer:
 
 
 def _ref(call: Call, ref: str) -> Json:
-    return {"ref": ref, "object": {"type": "commit", "sha": call.require(call.world.git.find_ref(call.ref(ref)))}}
+    return {
+        "ref": ref,
+        "node_id": f"REF_{ref}",
+        "object": {"type": "commit", "sha": call.require(call.world.git.find_ref(call.ref(ref)))},
+    }
 
 
 # Checks and statuses
@@ -154,7 +162,7 @@ def add_check(call: Call) -> Answer:
         raise Refusal(403, "You must authenticate via a GitHub App.")
     sha = call.body["head_sha"]
     if not call.world.git.find_commit(sha):
-        raise invalid(f"No commit found for SHA: {sha}", "head_sha")
+        raise Refusal(422, f"No commit found for SHA: {sha}")
     check = Check(call.world.next_id(), sha, call.body["name"])
     call.world.checks[check.id] = check
     _write_check(call, check)
@@ -211,7 +219,7 @@ def _write_check(call: Call, check: Check) -> None:
 def add_status(call: Call) -> Answer:
     body, sha = call.body, call.path["sha"]
     if not call.world.git.find_commit(sha):
-        raise invalid(f"No commit found for SHA: {sha}", "sha")
+        raise Refusal(422, f"No commit found for SHA: {sha}")
     if len(body.get("description") or "") > 140:
         raise invalid("description is too long (maximum is 140 characters)", "description")
     facts = body["state"], body.get("context", "default"), body.get("description", ""), body.get("target_url")

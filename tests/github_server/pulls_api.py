@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.github_server import shapes
 from tests.github_server.routes import Answer, Call, Refusal, invalid, route
-from tests.github_server.world import Comment, Pull
+from tests.github_server.world import Comment, Pull, User
 
 Json = dict[str, Any]
 
@@ -146,7 +146,13 @@ def add_reaction(call: Call) -> Answer:
 
 
 def _reaction(call: Call, reaction_id: int, user: Any, content: str) -> Json:
-    return {"id": reaction_id, "user": shapes.user(user), "content": content}
+    return {
+        "id": reaction_id,
+        "node_id": f"REA_{reaction_id}",
+        "created_at": shapes.BORN["created_at"],
+        "user": shapes.user(user),
+        "content": content,
+    }
 
 
 @route("GET /issues/{issue_number}/labels", *LISTEN)
@@ -177,16 +183,20 @@ def get_permission(call: Call) -> Answer:
     return Answer(body={"permission": user.permission, "role_name": user.permission, "user": shape})
 
 
+def _profile(user: User) -> Json:
+    return {**(shapes.user(user) or {}), "name": None, **shapes.BORN}
+
+
 @route("GET //user")
 def get_me(call: Call) -> Answer:
     if call.token.is_workflows:
         raise Refusal(403, "Resource not accessible by integration")
-    return Answer(body=shapes.user(call.token.user))
+    return Answer(body=_profile(call.token.user))
 
 
 @route("GET //users/{username}")
 def get_user(call: Call) -> Answer:
-    return Answer(body=shapes.user(call.require(call.world.users.get(call.path["username"].lower()))))
+    return Answer(body=_profile(call.require(call.world.users.get(call.path["username"].lower()))))
 
 
 def find_pull(call: Call, name: str = "pull_number") -> Pull:

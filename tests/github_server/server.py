@@ -29,7 +29,7 @@ from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 # Each adds its routes.
-from tests.github_server import actions_api, actions_settings_api, forks_api, git_api, pulls_api, settings_api  # noqa: F401
+from tests.github_server import actions_api, actions_settings_api, forks_api, git_api, pulls_api, settings_api, shapes  # noqa: F401
 from tests.github_server.contract import contract
 from tests.github_server.failures import Failure, Failures, Way
 from tests.github_server.routes import Answer, Call, Refusal, find_route
@@ -251,8 +251,10 @@ class _Handler(BaseHTTPRequestHandler):
         return Answer(200, artifact.content, {"Content-Type": "application/zip"})
 
     def _git(self, path: str, query: str) -> Answer:
-        """Reading is open to all, as in any public repository; writing needs `contents: write`."""
+        """Reading is open to all, but for a private repository; writing needs `contents: write`."""
         token = self._token()
+        if token is None and shapes.repository(self.server.github.world)["private"]:
+            return Answer(401, b"", {"WWW-Authenticate": 'Basic realm="GitHub"'})
         if "git-receive-pack" in (path.rpartition("/")[2], query.removeprefix("service=")):
             if token is None:
                 return Answer(401, b"", {"WWW-Authenticate": 'Basic realm="GitHub"'})

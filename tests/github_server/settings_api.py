@@ -160,12 +160,12 @@ def put_ruleset(call: Call) -> Answer:
 
 @route("GET /environments", "actions:read")
 def list_environments(call: Call) -> Answer:
-    return call.page(list(setting(call, "environments").values()), _environment, "environments")
+    return call.page(list(setting(call, "environments").values()), lambda one: _environment(call, one), "environments")
 
 
 @route("GET /environments/{environment_name}", "actions:read")
 def get_environment(call: Call) -> Answer:
-    return Answer(body=_environment(_find_environment(call)))
+    return Answer(body=_environment(call, _find_environment(call)))
 
 
 @route("PUT /environments/{environment_name}", ADMIN)
@@ -178,7 +178,7 @@ def put_environment(call: Call) -> Answer:
     environment = setting(call, "environments").setdefault(name, fresh)
     environment["deployment_branch_policy"] = body.get("deployment_branch_policy")
     environment["protection_rules"] = _protection_rules(body)
-    return Answer(body=_environment(environment))
+    return Answer(body=_environment(call, environment))
 
 
 def _protection_rules(body: Json) -> list[Json]:
@@ -217,8 +217,11 @@ def _find_environment(call: Call) -> Json:
     return found
 
 
-def _environment(environment: Json) -> Json:
-    return {key: environment[key] for key in ("id", "name", "deployment_branch_policy", "protection_rules")}
+def _environment(call: Call, environment: Json) -> Json:
+    shown = {key: environment[key] for key in ("id", "name", "deployment_branch_policy")}
+    rules = [{"node_id": f"GA_{rule['id']}", **rule} for rule in environment["protection_rules"]]
+    page = f"{call.world.web_url}/{call.world.repository}/deployments/activity_log"
+    return {**shown, "protection_rules": rules, "node_id": f"EN_{shown['id']}", "html_url": page, **shapes.BORN}
 
 
 @route("GET /pages", "pages:read")

@@ -9,6 +9,9 @@ from tests.github_server.world import Artifact, Check, Comment, Job, Pull, Run, 
 
 Json = dict[str, Any]
 
+BORN = {"created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"}
+"""Of what was there before the competition began."""
+
 
 def time(moment: datetime | None) -> str | None:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ") if moment else None
@@ -17,12 +20,30 @@ def time(moment: datetime | None) -> str | None:
 def user(account: User | None) -> Json | None:
     if account is None:
         return None
-    return {"id": account.id, "login": account.login, "type": account.type, "site_admin": False}
+    web, api = f"https://github.com/{account.login}", f"https://api.github.com/users/{account.login}"
+    parts = ("followers", "subscriptions", "repos", "received_events", "organizations")
+    return {
+        "id": account.id,
+        "node_id": f"U_{account.id}",
+        "login": account.login,
+        "type": account.type,
+        "site_admin": False,
+        "avatar_url": f"https://avatars.githubusercontent.com/u/{account.id}",
+        "gravatar_id": "",
+        "html_url": web,
+        "url": api,
+        **{f"{part}_url": f"{api}/{part}" for part in parts},
+        "events_url": f"{api}/events{{/privacy}}",
+        "following_url": f"{api}/following{{/other_user}}",
+        "gists_url": f"{api}/gists{{/gist_id}}",
+        "starred_url": f"{api}/starred{{/owner}}{{/repo}}",
+    }
 
 
 def repository(world: World) -> Json:
     return {
         "id": world.repository_id,
+        "node_id": f"R_{world.repository_id}",
         "name": world.repository.split("/")[1],
         "full_name": world.repository,
         "owner": user(world.owner),
@@ -32,6 +53,7 @@ def repository(world: World) -> Json:
         "visibility": "public",
         "html_url": f"{world.web_url}/{world.repository}",
         "url": f"{world.api_url}/repos/{world.repository}",
+        **BORN,
         **world.settings.get("repository", {}),
     }
 
@@ -64,7 +86,14 @@ def association(world: World, account: User | None) -> str:
 
 
 def label(world: World, name: str) -> Json:
-    return {"id": 1, "name": name, "color": "ededed", "description": "", "default": False} | world.labels.get(name, {})
+    return {
+        "id": 1,
+        "node_id": f"LA_{name}",
+        "name": name,
+        "color": "ededed",
+        "description": "",
+        "default": False,
+    } | world.labels.get(name, {})
 
 
 def pull(world: World, it: Pull, *, is_whole: bool = True) -> Json:
@@ -94,6 +123,7 @@ def pull(world: World, it: Pull, *, is_whole: bool = True) -> Json:
         "merge_commit_sha": it.merge_commit_sha,
         "html_url": web,
         "url": f"{world.api_url}/repos/{world.repository}/pulls/{it.number}",
+        "issue_url": f"{world.api_url}/repos/{world.repository}/issues/{it.number}",
     }
     if not is_whole:
         return shape
@@ -146,6 +176,7 @@ def issue(world: World, it: Pull) -> Json:
 def comment(world: World, it: Comment) -> Json:
     return {
         "id": it.id,
+        "node_id": f"IC_{it.id}",
         "body": it.body,
         "user": user(it.author),
         "author_association": association(world, it.author),
@@ -161,6 +192,7 @@ def check(world: World, it: Check) -> Json:
     output = {"title": None, "summary": None, "text": None} | it.output
     return {
         "id": it.id,
+        "node_id": f"CR_{it.id}",
         "name": it.name,
         "head_sha": it.head_sha,
         "status": it.status,
@@ -180,6 +212,7 @@ def check(world: World, it: Check) -> Json:
 def status(world: World, it: Status) -> Json:
     return {
         "id": it.id,
+        "node_id": f"SC_{it.id}",
         "state": it.state,
         "context": it.context,
         "description": it.description,
@@ -194,6 +227,7 @@ def run(world: World, it: Run) -> Json:
     web = f"{world.web_url}/{world.repository}/actions/runs/{it.id}"
     return {
         "id": it.id,
+        "node_id": f"WFR_{it.id}",
         "name": it.workflow,
         "path": f".github/workflows/{it.workflow}",
         "display_title": it.title,
@@ -225,6 +259,7 @@ def job(world: World, it: Job, of: Run) -> Json:
     moments = {"started_at": time(it.started_at or of.created_at), "completed_at": time(it.completed_at)}
     return {
         "id": it.id,
+        "node_id": f"CR_{it.id}",
         "run_id": of.id,
         "name": it.name,
         "workflow_name": of.workflow,
@@ -233,6 +268,7 @@ def job(world: World, it: Job, of: Run) -> Json:
         "head_sha": of.head_sha,
         "head_branch": of.head_branch,
         "runner_name": it.runner or None,
+        "labels": [],
         "created_at": time(of.created_at),
         "html_url": f"{world.web_url}/{world.repository}/actions/runs/{of.id}/job/{it.id}",
         **moments,
@@ -243,6 +279,7 @@ def artifact(world: World, it: Artifact) -> Json:
     url = f"{world.api_url}/repos/{world.repository}/actions/artifacts/{it.id}"
     return {
         "id": it.id,
+        "node_id": f"A_{it.id}",
         "name": it.name,
         "size_in_bytes": len(it.content),
         "digest": f"sha256:{it.digest}",

@@ -1,0 +1,122 @@
+"""The last line of `submit` and `watch`, whatever came of it: what is left of the quota, and where the site is.
+
+Neither is worth failing for: what cannot be asked for is left empty, or guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from scripts.bot.quotas import Limit, Use, uses
+from scripts.github.access import server_url
+from scripts.github.pages import pages_address
+from scripts.github.pulls import GitHubError, PullRequest, find
+from scripts.ledger.ledger import LedgerError
+from scripts.ledger.names import requests_of
+from scripts.repository import ROOT
+from scripts.settings import SETTINGS, SettingsError, load_settings
+from scripts.submit.follow import BoardNews, News
+from scripts.submit.show import Voice
+
+if TYPE_CHECKING:
+    from scripts.github.gh import GitHub
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """Says it, with the token's own eyes: a private competition's ledger is read with it."""
+
+    github: GitHub
+    token: str = field(repr=False)
+    voice: Voice
+
+    def say(
+        self,
+        author: int,
+        exit_code: int,
+        boards: Sequence[BoardNews] = (),
+        way_on: Callable[[str], str] = lambda _: "",
+    ) -> int:
+        """The last line, about the account `author`; gives `exit_code` back.
+
+        Args:
+            way_on: what to do next, in words; it is given the site's address.
+        """
+        used, site = self._quota(author), self._site()
+        sentences = [f"{part}." for part in (way_on(site), quota_sentence(used)) if part]
+        facts = {"exit_code": exit_code, "boards": [board.facts for board in boards]}
+        self.voice.say("end", " ".join(sentences), **facts, quota=quota_facts(used), site=site)
+        return exit_code
+
+    def say_of(self, news: News) -> int:
+        """What came of a pull request."""
+        page = f"{server_url()}/{self.github.repository}/pull/{news.pull.number}"
+
+        def way_on(site: str) -> str:
+            following = {
+                0: _after_success(news.pull, site),
+                3: "it was not judged, and will not be by itself; the comment `/rerun` there asks for it again",
+            }
+            then = following.get(news.exit_code, f"{page} says all; mend it, and submit it again")
+            if news.left_out and not news.refusal:
+                then = f"what was left out can be asked for there: {page}"
+            return f"#{news.pull.number}: {then}"
+
+        return self.say(news.pull.author.id, news.exit_code, news.boards, way_on)
+
+    def _quota(self, author: int) -> tuple[Use, ...]:
+        """What the account has used; empty where the ledger, or this clone's settings, cannot be read."""
+        from scripts.ledger.branch import LedgerBranch
+
+        url = f"{server_url()}/{self.github.repository}.git"
+        try:
+            with LedgerBranch(url, token=self.token, wanted=requests_of(author)) as branch:
+                history = branch.ledger.requests(user_id=author).facts
+            return uses(history, load_settings(ROOT / SETTINGS).limits, datetime.now(UTC))
+        except (LedgerError, SettingsError):
+            return ()
+
+    def _site(self) -> str:
+        """Where GitHub says that it serves the site; where it does not say, where it would."""
+        try:
+            found = find(self.github.ask("GET", "/pages"), str, "html_url")
+        except GitHubError:
+            found = None
+        return f"{found.rstrip('/')}/" if found else pages_address(self.github.repository, server_url())
+
+
+def _after_success(pull: PullRequest, site: str) -> str:
+    if pull.is_draft:
+        return "`pullrank submit FILE`, without --draft, has it ranked"
+    return f"`pullrank mine {pull.author.login} --site {site}` shows where you stand, in some minutes"
+
+
+def quota_facts(used: Sequence[Use]) -> list[dict[str, Any]]:
+    """What is left of each limit; `next_at` is when the oldest that counts is given back."""
+    return [
+        {
+            "limit": use.limit,
+            "used": round(use.used, 1),
+            "allowed": use.allowed,
+            "left": max(0.0, round(use.allowed - use.used, 1)),
+            "next_at": at.isoformat() if (at := _next_at(use)) else None,
+        }
+        for use in used
+    ]
+
+
+def quota_sentence(used: Sequence[Use]) -> str:
+    """`7 of 10 ranked judgings in 24 hours are left; the oldest is given back at 2026-11-02 14:05 UTC`."""
+    ranked = next((use for use in used if use.limit is Limit.RANKED), None)
+    if not ranked:
+        return ""
+    left = f"{max(0, ranked.allowed - round(ranked.used))} of {ranked.allowed} {ranked.limit} are left"
+    at = _next_at(ranked)
+    return f"{left}; the oldest is given back at {at:%Y-%m-%d %H:%M} UTC" if at else left
+
+
+def _next_at(use: Use) -> datetime | None:
+    return use.parts[0][0] if use.parts and use.limit is not Limit.PENDING else None
