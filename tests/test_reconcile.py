@@ -119,12 +119,22 @@ PLANS: list[tuple[str, Facts, list[str]]] = [
     ("a draft may be tested", facts(TEST, pulls=(pull(is_draft=True),)), ["Start"]),
     ("closed while it runs", facts(asked(), pulls=(), closed=(pull(is_open=False),), runs=(ran("queued"),)), ["End"]),
     ("closed a moment after it was asked for", facts(asked(at=LATE), pulls=(), runs=(ran("queued"),)), []),
+    ("withdrawn, and its run lives", facts(asked(CANCELLED), runs=(ran("in_progress"),), comments=telling(asked(), "ended")),
+     ["Stop"]),
+    ("superseded, and both of its runs live",
+     facts(asked(EndState.SUPERSEDED), asked(attempt=2), runs=(ran("queued"), ran("queued", run_id=6))),
+     ["Stop", "Stop", "Start"]),
+    ("withdrawn, and nobody was told", facts(asked(CANCELLED), runs=(ran("queued"),), comments=telling(asked(), "queued")),
+     ["Stop", "Tell"]),
+    ("withdrawn a moment ago", facts(asked(CANCELLED, at=LATE), runs=(ran("queued"),)), []),
+    ("withdrawn, and its run has ended", facts(asked(CANCELLED), runs=(ran(),), comments=telling(asked(), "ended")), []),
+    ("judged, and its run merges still", facts(asked(JUDGED), runs=(ran("in_progress"),)), []),
     ("banned while it waits", facts(asked(), runs=(ran("queued"),), bans=(Ban(user_id=7, reason="Cheats."),)), ["End"]),
     ("somebody else is banned", facts(asked(), bans=(Ban(login="bob", reason="Cheats."),)), ["Start"]),
     # Comments.
     ("judged, told as queued", facts(asked(JUDGED), runs=(ran(),), comments=telling(asked(), "queued")), ["Deliver"]),
     ("judged, not told", facts(asked(JUDGED), runs=(ran(),), comments={}), ["Deliver"]),
-    ("judged, its run forgotten", facts(asked(JUDGED), comments=telling(asked(), "queued")), ["Tell"]),
+    ("judged, its run forgotten", facts(asked(JUDGED), comments=telling(asked(), "queued")), ["Deliver"]),
     ("failed, told as queued", facts(asked(FAILED), comments=telling(asked(), "queued")), ["Tell"]),
     ("cancelled before anybody was told", facts(asked(CANCELLED), comments={}), []),
     ("just judged", facts(asked(JUDGED, at=LATE), comments=telling(asked(), "queued")), []),
@@ -450,6 +460,55 @@ def test_the_one_that_waits_longest_is_not_started_anew_behind_a_hundred_others(
         scene.world.start_run("evaluate.yml", "workflow_dispatch", title=f"judge {number}-0-CPU-ranked-1")
     assert "Nothing to do" in settle(scene, capsys)
     assert [run for run in scene.waiting() if run.title == longest.title] == [longest]
+
+
+def test_what_was_withdrawn_is_stopped_where_intake_has_died_before_it_came_to_that(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pull = scene.submit(scene.alice, SOURCE)
+    (run,) = scene.waiting()
+    assert scene.resolve(run) == 0
+    scene.world.add_comment(pull.number, scene.alice, "/cancel")
+    scene.server.fail("*/comments*", Failure(status=422), nth=2)  # the command was obeyed, and its answer is lost
+    scene.intake()
+    assert scene.waiting() == [run]
+    assert "its run is stopped, for nobody wants it any more" in settle(scene, capsys)
+    assert run.conclusion == "cancelled" and "cancelled" in scene.comment(pull.number)
+    assert "Nothing to do" in settle(scene, capsys)
+
+
+def hide_behind_a_hundred_others(scene: Scene) -> None:
+    for number in range(120):
+        run = scene.world.start_run("evaluate.yml", "workflow_dispatch", title=f"judge {number}-0-CPU-ranked-1")
+        scene.world.finish_run(run, "success")
+
+
+@pytest.mark.parametrize("draft", [False, True], ids=["ranked", "a benchmark"])
+def test_a_report_is_told_though_its_run_stands_behind_a_hundred_others(
+    scene: Scene, capsys: pytest.CaptureFixture[str], draft: bool
+) -> None:
+    pull = scene.submit(scene.alice, SOURCE, draft=draft)
+    (run,) = scene.waiting()
+    assert scene.resolve(run) == 0
+    scene.judge(run, scene.honest())
+    scene.server.fail("PATCH */check-runs/*", Failure(status=422))
+    assert scene.report(run) == 3
+    scene.world.finish_run(run, "failure")
+    hide_behind_a_hundred_others(scene)
+    settle(scene, capsys)
+    assert "### 🟢 `vectoradd` on `CPU`: accepted (AC)" in scene.comment(pull.number)
+    assert scene.checks() == ["PullRank / CPU: success"] and bool(pull.merged_at) is not draft
+
+
+def test_what_ran_before_a_hundred_others_is_delivered_and_not_judged_twice(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pull = scene.submit(scene.alice, SOURCE)
+    (run,) = scene.waiting()
+    scene.evaluate(run, scene.honest(), report=False)
+    hide_behind_a_hundred_others(scene)
+    assert "AC; merged" in settle(scene, capsys)
+    assert pull.merged_at and not scene.waiting()
 
 
 def test_what_was_judged_between_looking_and_acting_stays_judged(

@@ -107,7 +107,7 @@ class Outcome:
 
 def run(
     request_id: str,
-    run_id: int,
+    run_id: int | None,
     judge_result: str,
     doors: Doors,
     now: datetime | None = None,
@@ -117,6 +117,7 @@ def run(
     """Deliver what the run's judge handed over; says in a line what was done.
 
     Args:
+        run_id: may be missing of a request that was judged: its run is looked for, if the ledger does not tell all.
         show: is given the report, as Markdown, if there is one.
 
     Raises:
@@ -131,11 +132,15 @@ def run(
         if status.ending and status.ending.state is not EndState.JUDGED:
             cost = _note_cost(status, run_id, branch, doors, at)
             return f"{request_id}: {status.ending.state} meanwhile; nothing is delivered{cost}"
-        if judge_result == "cancelled" and not status.ending and _is_run_anew(request, run_id, doors.github):
+        if run_id and judge_result == "cancelled" and not status.ending and _is_run_anew(request, run_id, doors.github):
             return f"{request_id}: this run was cancelled for a newer one of the same request"
         board = board_of(request, doors.root)
         kept = branch.ledger.judgement_of(request) if status.ending else None
-        outcome = Outcome(judgement=kept) if kept else fetch(request, board, run_id, judge_result, doors, hints)
+        if not kept and not run_id and status.ending:
+            run_id = evaluation.find_run(doors.github, request, status.ending)
+        outcome = Outcome(judgement=kept)
+        if not kept and run_id:
+            outcome = fetch(request, board, run_id, judge_result, doors, hints)
         if status.ending and not outcome.judgement:
             return _tell_lost(request, status.ending, doors.github)
         again = None if status.ending else record(status, outcome, board, branch, doors, at)
@@ -253,10 +258,10 @@ def record(
     return again if again and again.place in standing else None
 
 
-def _note_cost(status: RequestStatus, run_id: int, branch: LedgerBranch, doors: Doors, at: datetime) -> str:
+def _note_cost(status: RequestStatus, run_id: int | None, branch: LedgerBranch, doors: Doors, at: datetime) -> str:
     """Write what a machine had spent on a request that was withdrawn; says so, if it was anything."""
     request = status.request
-    if status.spent or not status.ending or status.ending.state is EndState.FAILED:
+    if not run_id or status.spent or not status.ending or status.ending.state is EndState.FAILED:
         return ""
     seconds = min(_seconds(_judge_job(run_id, doors.github)), LONGEST_JOB_S)
     if not seconds or not branch.ledger.append_spent(request, Spent(request=request.id, seconds=seconds, at=at)):

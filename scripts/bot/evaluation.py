@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import UTC
 from typing import TYPE_CHECKING
 
 from scripts.github.checks import Check, CheckState
 from scripts.github.pulls import WorkflowRun
 from scripts.github.starting import start_workflow
-from scripts.ledger.request import Request
+from scripts.ledger.request import Ending, Request
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
@@ -59,7 +60,15 @@ def show_running(github: GitHub, request: Request, run_url: str) -> int | None:
 
 def live_runs(github: GitHub) -> tuple[WorkflowRun, ...]:
     """All that wait or run, however many and however old."""
-    return tuple(run for status in LIVE for run in github.all_runs(WORKFLOW, status))
+    return tuple(run for status in LIVE for run in github.all_runs(WORKFLOW, status=status))
+
+
+def find_run(github: GitHub, request: Request, ending: Ending) -> int | None:
+    """The id of the newest run of a request that has ended, however many others came since."""
+    asked, ended = (time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") for time in (request.asked_at, ending.at))
+    title = run_title(request.id)
+    runs = github.all_runs(WORKFLOW, created=f"{asked}..{ended}")
+    return next((run.id for run in runs if run.title == title), None)
 
 
 def stop(github: GitHub, requests: Iterable[Request]) -> None:

@@ -3,6 +3,7 @@
 open, no run ever              ──▶  Start      evaluate.yml once more
 open, its run has ended        ──▶  Deliver    what the run left; without a judgement: failed, and asked for again
 open, wanted no more           ──▶  End        banned; or the event that should have ended it was lost
+withdrawn, and its run lives   ──▶  Stop       a machine is at work for nobody
 the comment is behind          ──▶  Tell       queued; Deliver or Tell again: how it ended
 a head that nothing judges     ──▶  Offer      as intake would have, had it heard
 its row's duel is due          ──▶  Rematch    judged once more, beside who is first now
@@ -23,11 +24,11 @@ from harness.verdict import Verdict
 from scripts.bot import evaluation
 from scripts.bot.comment import PullComment, State
 from scripts.bot.rematch import DueDuel
-from scripts.bot.steps import Close, Deliver, Drop, End, Merge, Offer, Publish, Rematch, Start, Step, Tell
+from scripts.bot.steps import Close, Deliver, Drop, End, Merge, Offer, Publish, Rematch, Start, Step, Stop, Tell
 from scripts.bot.tables import Place
 from scripts.github.pulls import PullRequest, WorkflowRun
 from scripts.ledger.ledger import RequestStatus
-from scripts.ledger.request import Ending, EndState, Request
+from scripts.ledger.request import WITHDRAWN, Ending, EndState, Request
 from scripts.settings import Ban
 
 PATIENCE = timedelta(minutes=5)
@@ -88,13 +89,26 @@ def look_back(now: datetime, last_at: datetime | None) -> datetime:
 
 def plan(facts: Facts) -> tuple[Step, ...]:
     """What is to be done.  Pure."""
-    steps: list[Step] = [step for status in facts.statuses if (step := _for_request(status, facts))]
+    steps: list[Step] = list(_for_live_runs(facts))
+    steps += [step for status in facts.statuses if (step := _for_request(status, facts))]
     steps += _for_duels(facts)
     steps += _for_pulls(facts)
     steps += [Drop(number=number, comment_id=comment_id) for comment_id, number in facts.spare.items()]
     if not _is_published(facts):
         steps.append(Publish())
     return tuple(steps)
+
+
+def _for_live_runs(facts: Facts) -> Iterator[Step]:
+    """The first of all steps: what follows may need the machines."""
+    withdrawn = {
+        evaluation.run_title(status.request.id): status.request
+        for status in facts.statuses
+        if status.ending and status.ending.state in WITHDRAWN and facts.is_settled(status.ending.at)
+    }
+    for run in facts.runs:
+        if not run.is_done and (request := withdrawn.get(run.title)):
+            yield Stop(request=request, run=run)
 
 
 def _for_request(status: RequestStatus, facts: Facts) -> Step | None:
@@ -145,10 +159,9 @@ def _shown(request: Request, ending: Ending | None, facts: Facts) -> Step | None
         return None if is_shown else Tell(request=request, ending=None)
     if is_shown and section and section.facts.state is not State.QUEUED:
         return None
-    runs = facts.runs_of(request)
-    if ending.state is EndState.JUDGED and runs:
-        return Deliver(request=request, run=runs[-1])
-    if not is_shown and ending.state is not EndState.JUDGED:
+    if ending.state is EndState.JUDGED:
+        return Deliver(request=request, run=next(reversed(facts.runs_of(request)), None))
+    if not is_shown:
         return None  # Nobody waits to read it.
     return Tell(request=request, ending=ending)
 

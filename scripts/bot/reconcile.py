@@ -21,13 +21,14 @@ from scripts.bot.merging import MERGED, merge
 from scripts.bot.plan import LONGEST_LOOK_BACK, PATIENCE, Facts, look_back, plan
 from scripts.bot.rematch import find_due_rows
 from scripts.bot.sections import ended_section, queued_section
-from scripts.bot.steps import Close, Deliver, Drop, End, Merge, Offer, Publish, Rematch, Start, Step, Tell
+from scripts.bot.steps import Close, Deliver, Drop, End, Merge, Offer, Publish, Rematch, Start, Step, Stop, Tell
 from scripts.bot.tables import Tables
 from scripts.bot.telling import tell
 from scripts.github.checks import CheckState
 from scripts.github.events import PullAction, PullEvent
 from scripts.github.pulls import Comment, GitHubError, PullRequest, WorkflowRun
 from scripts.github.starting import NotStarted, start_workflow, why_unheard
+from scripts.github.wire import PER_PAGE
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.names import (
     boards,
@@ -40,7 +41,7 @@ from scripts.ledger.names import (
     these,
     under,
 )
-from scripts.ledger.request import Ending, EndState, Request
+from scripts.ledger.request import WITHDRAWN, Ending, Request
 from scripts.settings import Merge as MergeSetting
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def read(doors: Doors, now: datetime) -> Facts:
         statuses=statuses,
         pulls=pulls,
         closed=closed,
-        runs=_runs(github),
+        runs=_runs(github, statuses),
         comments=comments,
         spare=spare,
         places=places,
@@ -169,10 +170,18 @@ def _closed(github: GitHub, numbers: set[int]) -> Iterator[PullRequest]:
             yield github.get_pull(number)
 
 
-def _runs(github: GitHub) -> tuple[WorkflowRun, ...]:
-    """The newest, and all that wait or run, however old: a machine may be away for days."""
-    newest, live = github.runs(evaluation.WORKFLOW), evaluation.live_runs(github)
-    return tuple({run.id: run for run in (*newest, *live)}.values())
+def _runs(github: GitHub, statuses: Iterable[RequestStatus]) -> tuple[WorkflowRun, ...]:
+    """All that wait or run, a machine may be away for days; and the newest, back to where one may have been missed."""
+    found = {run.id: run for run in evaluation.live_runs(github)}
+    titles = {run.title for run in found.values()}
+    waiting = (one.request for one in statuses if one.is_open)
+    missed = [request for request in waiting if evaluation.run_title(request.id) not in titles]
+    since = min((request.asked_at for request in missed), default=datetime.max.replace(tzinfo=UTC))
+    for count, run in enumerate(github.all_runs(evaluation.WORKFLOW), start=1):
+        found[run.id] = run
+        if count >= PER_PAGE and run.created_at < since:
+            break
+    return tuple(found.values())
 
 
 def _published(github: GitHub) -> Iterator[WorkflowRun]:
@@ -207,8 +216,12 @@ def do(step: Step, doors: Doors, now: datetime) -> str:
         case Start(request=request):
             evaluation.start(github, request, branch)
             return f"{request.id}: started once more"
+        case Stop(request=request, run=found):
+            github.cancel_run(found.id)
+            return f"{request.id}: its run is stopped, for nobody wants it any more"
         case Deliver(request=request, run=found):
-            return deliver.run(request.id, found.id, found.conclusion or "unknown", doors.deliver, now)
+            run_id, result = (found.id, found.conclusion) if found else (None, None)
+            return deliver.run(request.id, run_id, result or "unknown", doors.deliver, now)
         case End(request=request):
             return _end(step, doors, now)
         case Tell(request=request, ending=ending):
@@ -258,14 +271,14 @@ def _end(step: End, doors: Doors, now: datetime) -> str:
 
 def _tell(request: Request, ending: Ending | None, github: GitHub) -> None:
     section = ended_section(request, ending) if ending else queued_section(request)
-    is_cancelled = ending and ending.state in (EndState.CANCELLED, EndState.SUPERSEDED)
+    is_cancelled = ending and ending.state in WITHDRAWN
     state = CheckState.CANCELLED if is_cancelled else CheckState.NEUTRAL if ending else CheckState.QUEUED
     tell(request, section, evaluation.check_of(request, state, section.facts.summary), github)
 
 
 def _name(step: Step) -> str:
     match step:
-        case Start(request=request) | Deliver(request=request) | End(request=request):
+        case Start(request=request) | Stop(request=request) | Deliver(request=request) | End(request=request):
             return request.id
         case Tell(request=request) | Merge(request=request) | Rematch(request=request):
             return request.id

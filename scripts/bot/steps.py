@@ -16,11 +16,19 @@ class Start:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deliver:
-    """A run has ended, and what came of it stands nowhere."""
+class Stop:
+    """A run is at work on what nobody wants any more: whoever ended it has not come to stop it."""
 
     request: Request
     run: WorkflowRun
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deliver:
+    """A run has ended, and what came of it stands nowhere.  `run` is missing where it is none of those in sight."""
+
+    request: Request
+    run: WorkflowRun | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,4 +86,4 @@ class Publish:
     pass
 
 
-Step = Start | Deliver | End | Tell | Rematch | Offer | Merge | Close | Drop | Publish
+Step = Start | Stop | Deliver | End | Tell | Rematch | Offer | Merge | Close | Drop | Publish

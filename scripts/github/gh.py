@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
@@ -234,16 +235,20 @@ class GitHub:
         body = {"ref": ref, "inputs": inputs, "return_run_details": True}
         return find(self.ask("POST", f"/actions/workflows/{_part(workflow)}/dispatches", body), int, "workflow_run_id")
 
-    def runs(self, workflow: str, *, status: str = "", created: str = "") -> tuple[WorkflowRun, ...]:
-        """The newest 100 runs; `status` as `queued`, `created` as `>=2026-11-21T00:00:00Z`."""
-        asked = {"status": status, "created": created}
-        query = "".join(f"&{key}={_part(value)}" for key, value in asked.items() if value)
-        answer = self.ask("GET", f"/actions/workflows/{_part(workflow)}/runs?per_page={PER_PAGE}{query}")
-        return tuple(map(WorkflowRun.of, items(answer, "workflow_runs")))
+    def runs(self, workflow: str, *, status: str = "") -> tuple[WorkflowRun, ...]:
+        """The newest 100 runs; `status` as `queued`."""
+        return tuple(islice(self.all_runs(workflow, status=status), PER_PAGE))
 
-    def all_runs(self, workflow: str, status: str) -> Iterator[WorkflowRun]:
-        """All runs of a status, such as `queued`, the newest first; at most 1,000."""
-        path = f"/actions/workflows/{_part(workflow)}/runs?status={_part(status)}"
+    def all_runs(self, workflow: str, *, status: str = "", created: str = "") -> Iterator[WorkflowRun]:
+        """The runs, the newest first, asked for as they are read; at most 1,000.
+
+        Args:
+            status: as `queued`.
+            created: from one moment to another: `2026-11-21T00:00:00Z..2026-11-22T00:00:00Z`.
+        """
+        asked = {"status": status, "created": created}
+        query = "&".join(f"{key}={_part(value)}" for key, value in asked.items() if value)
+        path = f"/actions/workflows/{_part(workflow)}/runs" + (f"?{query}" if query else "")
         return map(WorkflowRun.of, self._wire.pages(path, "workflow_runs"))
 
     def get_run(self, run_id: int) -> WorkflowRun:

@@ -144,6 +144,10 @@ class EndState(StrEnum):
     FAILED = "failed"
 
 
+WITHDRAWN = (EndState.SUPERSEDED, EndState.CANCELLED)
+"""Ended because nobody wants it any more, whatever a machine may still be doing."""
+
+
 class Ending(Fact):
     """How a request ended."""
 

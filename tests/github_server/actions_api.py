@@ -110,7 +110,9 @@ def _is_asked(call: Call, run: Run) -> bool:
     status, created = call.query.get("status"), call.query.get("created", "")
     is_of_status = status in (None, run.status, run.conclusion)
     is_of_event = call.query.get("event") in (None, run.event)
-    return is_of_status and is_of_event and (shapes.time(run.created_at) or "") >= created.removeprefix(">=")
+    first, _, last = created.partition("..")
+    is_of_time = first <= (shapes.time(run.created_at) or "") <= (last or "9999")
+    return is_of_status and is_of_event and is_of_time
 
 
 @route("GET /actions/runs/{run_id}", "actions:read")
