@@ -272,30 +272,45 @@ def test_a_result_that_nobody_delivered_is_delivered(scene: Scene, capsys: pytes
 
 
 @pytest.mark.parametrize(
-    "pattern",
+    ("pattern", "times"),
     [
-        "PATCH */issues/comments/*",
-        "PATCH */check-runs/*",
-        "GET */issues/*/comments",
-        "PUT */merge",
-        "POST */dispatches",
+        ("PATCH */issues/comments/*", 2),  # the whole, and the short one
+        ("PATCH */check-runs/*", 1),
+        ("GET */issues/*/comments", 1),
+        ("PUT */merge", 1),
+        ("POST */dispatches", 1),
     ],
 )
 def test_after_a_failure_while_reporting_the_world_converges(
-    scene: Scene, capsys: pytest.CaptureFixture[str], pattern: str
+    scene: Scene, capsys: pytest.CaptureFixture[str], pattern: str, times: int
 ) -> None:
     pull = opened(scene)
     scene.intake()
     (run,) = scene.waiting()
     assert scene.resolve(run) == 0
     scene.judge(run, scene.honest())
-    scene.server.fail(pattern, Failure(status=422))
+    scene.server.fail(pattern, Failure(status=422), times=times)
     assert scene.report(run) == 3
     scene.world.finish_run(run, "failure")
     settle(scene, capsys)
     assert "rank 1 of 1" in scene.comment(pull.number)
     assert scene.checks() == ["PullRank / CPU: success"]
     assert pull.merged_at and len(scene.judgements()) == 1 and len(scene.runs("publish.yml")) == 1
+    assert "Nothing to do" in settle(scene, capsys)
+
+
+def test_a_report_that_github_does_not_take_as_a_comment_stands_in_the_check_and_holds_up_nothing(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pull = scene.submit(scene.alice, SOURCE)
+    (run,) = scene.waiting()
+    scene.server.fail("PATCH */issues/comments/*", Failure(status=422))
+    scene.evaluate(run, scene.honest())
+    assert pull.merged_at and "it stands in the [check run](" in scene.comment(pull.number)
+    assert "accepted (AC), rank 1 of 1" in scene.comment(pull.number)
+    assert "the comment has no reports" in (scene.folder / "summary").read_text()
+    (check,) = scene.world.checks.values()
+    assert "Rank 1 of 1" in check.output["summary"]
     assert "Nothing to do" in settle(scene, capsys)
 
 

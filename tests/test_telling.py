@@ -193,7 +193,31 @@ def test_whoever_is_alone_looks_no_second_time(stage: Stage) -> None:
     assert len(looked) == 1
 
 
-# Checks that GitHub does not take.
+# What GitHub does not take.
+
+
+def test_a_comment_that_github_does_not_take_is_written_without_its_reports(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_SERVER_URL", stage.server.url)
+    one, token = stage.requests[0], stage.world.workflow_token(SCOPES).value
+    section = done_section(one, Verdict.ACCEPTED, report_of(one))
+    stage.server.fail("PATCH */issues/comments/*", Failure(status=422))
+    with GitHub(stage.world.repository, token, stage.server.api_url) as github:
+        short = tell(one, section, evaluation.check_of(one, CheckState.SUCCESS, section.facts.summary), github)
+    assert short.startswith("the comment has no reports:") and "422" in short
+    told = read_comment(stage.comment.body)
+    assert [board.facts.state for board in told.boards] == [State.DONE, State.QUEUED]
+    assert "accepted (AC)" in stage.comment.body and "The times of CPU" not in stage.comment.body
+    assert f"{stage.server.url}/{stage.world.repository}/pull/{one.pull_request}/checks" in stage.comment.body
+    assert told.render() == stage.comment.body
+
+
+def test_a_comment_that_is_not_taken_without_reports_either_is_an_error(stage: Stage) -> None:
+    stage.server.fail("PATCH */issues/comments/*", Failure(status=422), times=2)
+    with pytest.raises(GitHubError, match="422"):
+        tell_refusal(stage)
+    assert len(stage.server.requests("PATCH */issues/comments/*")) == 1  # there was no report in it
 
 
 def tell_refusal(stage: Stage) -> None:

@@ -143,8 +143,14 @@ class PullComment:
                 text = comment._render()
         return text
 
+    def briefly(self, checks_url: str) -> PullComment:
+        """The same without what was reported, for when GitHub does not take it."""
+        why = f"GitHub did not take this report as a comment; it stands in the [check run]({checks_url})."
+        return replace(self, boards=tuple(replace(one, report=_brief(one, why)) for one in self.boards))
+
     def _with_brief(self, board: BoardSection) -> PullComment:
-        brief = replace(board, report=_brief(board))
+        why = "This report is too long to stand here beside the others; it stands in the check run."
+        brief = replace(board, report=_brief(board, why))
         return replace(self, boards=tuple(brief if other is board else other for other in self.boards))
 
     def _render(self) -> str:
@@ -221,9 +227,9 @@ def _board_block(board: BoardSection) -> str:
     return _block("board", board.facts, f"\n{text}\n" if text else "")
 
 
-def _brief(board: BoardSection) -> str:
+def _brief(board: BoardSection, why: str) -> str:
     heading = board.report.split("\n", 1)[0]
-    return f"{heading}\n\nThis report is too long to stand here beside the others; it stands in the check run."
+    return f"{heading}\n\n{why}" if heading else ""
 
 
 # What stands around the boards.

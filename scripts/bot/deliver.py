@@ -151,10 +151,11 @@ def run(
         section, check = _words(request, outcome, again, standing, board, tables)
         due = find_due(_of_pull(branch.ledger, request), request.head_sha, tables) if request.is_ranked else None
     # Whoever tells it once more looks first at what stands there.
-    tell(request, section, check, doors.github, known_check=None if status.ending else hints.check)
+    short = tell(request, section, check, doors.github, known_check=None if status.ending else hints.check)
     if show and section.is_done:
         show(section.report)
     said = f"{request_id}: {outcome.judgement.verdict if outcome.judgement else f'failed ({outcome.trouble})'}"
+    said += f"; {short}" if short else ""
     if again:
         evaluation.start(doors.github, again, doors.default_branch)
         said += f"; asked for again as {again.id}"

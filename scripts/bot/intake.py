@@ -90,10 +90,10 @@ def follow(event: Event, doors: Doors, now: datetime | None = None) -> str:
         decision, asked = _write(event, facts, branch, doors.github)
     is_opening = isinstance(event, PullEvent) and event.action is PullAction.OPENED
     is_first = is_opening and bool(asked) and not facts.of_pull
-    _show(decision, pull, asked, doors.github, is_first=is_first)
+    short = _show(decision, pull, asked, doors.github, is_first=is_first)
     _answer(event, decision, pull, doors.github)
     _start(decision, pull, asked, doors.github, event.default_branch)
-    return f"#{pull.number}: {decision.why}."
+    return f"#{pull.number}: {'; '.join(filter(None, [decision.why, short]))}."
 
 
 def _load(payload: Path) -> object:
@@ -150,25 +150,30 @@ def _message(decision: Decision, facts: Facts) -> str:
     return f"#{facts.pull.number}: {decision.why}"
 
 
-def _show(decision: Decision, pull: PullRequest, asked: Sequence[Request], github: GitHub, *, is_first: bool) -> None:
+def _show(decision: Decision, pull: PullRequest, asked: Sequence[Request], github: GitHub, *, is_first: bool) -> str:
     """Say it in the pull request's comment; a board's check run is made by its own run, to which it leads.
+
+    Returns why the comment is shorter than it should be.
 
     `is_first`: nobody can have written the comment before us, for the requests of an opened one are ours.
     """
+    short = ""
     if decision.notice or decision.endings or asked or decision.is_settled:
         known = None if is_first else github.find_comment(pull.number, MARKER)
-        _show_in_comment(decision, pull, asked, github, known)
+        short = _show_in_comment(decision, pull, asked, github, known)
     _stop(decision, asked, github)
+    return short
 
 
 def _show_in_comment(
     decision: Decision, pull: PullRequest, asked: Sequence[Request], github: GitHub, known: Comment | None
-) -> None:
+) -> str:
     # What nobody has to be told is no reason for a first comment.
-    if known or decision.notice or asked:
-        comment = _next_comment(read_comment(known.body) if known else PullComment(), decision, pull.head_sha, asked)
-        ours = {request.id for request in asked}
-        write(pull.number, comment, known, github, head_sha=pull.head_sha, ours=ours)
+    if not (known or decision.notice or asked):
+        return ""
+    comment = _next_comment(read_comment(known.body) if known else PullComment(), decision, pull.head_sha, asked)
+    ours = {request.id for request in asked}
+    return write(pull.number, comment, known, github, head_sha=pull.head_sha, ours=ours)
 
 
 def _next_comment(comment: PullComment, decision: Decision, head_sha: str, asked: Sequence[Request]) -> PullComment:

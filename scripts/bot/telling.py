@@ -6,6 +6,9 @@
 GitHub cannot be asked to change a comment only if nobody else has, so that a stale copy may undo what another board
 has just said.  Therefore the check comes first, and whoever has written the comment looks at the checks once more: a
 board that is done there, and not here, was lost, and is put back.  Whoever writes last sees all of them.
+
+A comment that GitHub does not take, for its length as GitHub counts it or for what stands in it, is written without its
+reports: those stand in the check runs.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from scripts.bot import evaluation
 from scripts.bot.comment import MARKER, BoardSection, FileFacts, Notice, PullComment, State, Tone, read_comment
 from scripts.bot.path_rule import entry_path
 from scripts.bot.sections import section_of_check
+from scripts.github.access import server_url
 from scripts.github.checks import Check, CheckRun
 from scripts.github.pulls import Comment, GitHubError
 from scripts.ledger.request import Request
@@ -36,8 +40,8 @@ def tell(
     *,
     known_check: int | None = None,
     notice: Notice | None = None,
-) -> None:
-    """Say how a board stands: in its check run, and in its section of the comment.
+) -> str:
+    """Say how a board stands: in its check run, and in its section of the comment; returns what `write` does.
 
     Args:
         known_check: the id of a check run that does not say it yet.
@@ -51,11 +55,11 @@ def tell(
     except GitHubError as error:
         if not _is_of_no_commit(error):
             raise
-    tell_comment(request, section, github, notice=notice)
+    return tell_comment(request, section, github, notice=notice)
 
 
-def tell_comment(request: Request, section: BoardSection, github: GitHub, *, notice: Notice | None = None) -> None:
-    """Say how a board stands in its section of the comment alone."""
+def tell_comment(request: Request, section: BoardSection, github: GitHub, *, notice: Notice | None = None) -> str:
+    """Say how a board stands in its section of the comment alone; returns what `write` does."""
     known = github.find_comment(request.pull_request, MARKER)
     comment = read_comment(known.body) if known else PullComment()
     if not comment.file:
@@ -64,9 +68,8 @@ def tell_comment(request: Request, section: BoardSection, github: GitHub, *, not
         comment = comment.with_file(FileFacts(path=path, head_sha=request.head_sha, is_draft=is_draft))
     if notice:
         comment = comment.with_notice(notice)
-    write(
-        request.pull_request, comment.with_board(section), known, github, head_sha=request.head_sha, ours={request.id}
-    )
+    whole = comment.with_board(section)
+    return write(request.pull_request, whole, known, github, head_sha=request.head_sha, ours={request.id})
 
 
 def remark(number: int, head_sha: str, text: str, github: GitHub) -> None:
@@ -107,19 +110,37 @@ def _is_of_no_commit(error: GitHubError) -> bool:
 
 def write(
     number: int, comment: PullComment, known: Comment | None, github: GitHub, *, head_sha: str, ours: Collection[str]
-) -> None:
+) -> str:
     """Write the comment over the `known` one, until no board that is done is missing from it.
+
+    Returns why it is shorter than it should be; empty as a rule.
 
     Args:
         ours: the ids of the requests that the writer itself tells of; of a commit's others, their checks know more.
     """
     for _ in range(MAX_ROUNDS):
-        text = comment.render()
-        known = github.upsert_comment(number, MARKER, text, known) if known else github.comment(number, text)
+        known, refusal = _put(number, comment, known, github)
         mended = _mended(comment, github, head_sha, ours)
         if mended == comment:
-            return
+            break
         comment = mended
+    return refusal
+
+
+def _put(number: int, comment: PullComment, known: Comment | None, github: GitHub) -> tuple[Comment, str]:
+    """The comment as it stands now, and why it is short; empty as a rule."""
+    text = comment.render()
+    try:
+        return _put_text(number, text, known, github), ""
+    except GitHubError as error:
+        brief = comment.briefly(f"{server_url()}/{github.repository}/pull/{number}/checks").render()
+        if error.status != 422 or brief == text:
+            raise
+        return _put_text(number, brief, known, github), f"the comment has no reports: {error}"
+
+
+def _put_text(number: int, text: str, known: Comment | None, github: GitHub) -> Comment:
+    return github.upsert_comment(number, MARKER, text, known) if known else github.comment(number, text)
 
 
 def _mended(comment: PullComment, github: GitHub, head_sha: str, ours: Collection[str]) -> PullComment:
