@@ -18,7 +18,7 @@ from harness.errors import PullRankError
 from scripts.bot import deliver, evaluation, intake
 from scripts.bot.comment import MARKER, PullComment, read_comment
 from scripts.bot.merging import MERGED, merge
-from scripts.bot.plan import LONGEST_LOOK_BACK, PATIENCE, Facts, look_back, plan
+from scripts.bot.plan import PATIENCE, Facts, look_back, plan
 from scripts.bot.rematch import find_due_rows
 from scripts.bot.sections import ended_section, queued_section
 from scripts.bot.steps import Close, Deliver, Drop, End, Merge, Offer, Publish, Rematch, Start, Step, Stop, Tell
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 MAX_ASKED = 20
 """So many pull requests are looked up one by one, each time."""
 WORKFLOW = "reconcile.yml"
-LONGEST_WAIT = LONGEST_LOOK_BACK + timedelta(days=14)
-"""Whoever was asked for before that has ended before we look back to: GitHub ends jobs that wait for a day."""
+LONGEST_WAIT = timedelta(days=14)
+"""From the asking to the end: GitHub ends jobs that wait for a day."""
 
 _CLOSED = "<!-- pullrank closed -->"
 _WHY_CLOSED = f"""{_CLOSED}
@@ -103,7 +103,7 @@ def read(doors: Doors, now: datetime) -> Facts:
     github, settings = doors.github, doors.deliver.settings
     last_at = max((run.created_at for run in github.runs(WORKFLOW, status="success")), default=None)
     since = look_back(now, last_at)
-    ended = endings_since((now - LONGEST_WAIT).date())
+    ended = endings_since((since - LONGEST_WAIT).date())
     with doors.deliver.open_ledger(either(open_requests, ended, under("moderation"))) as branch:
         # The ledger first: what ends while we look is seen as open, and then found ended by whoever acts on it.
         ledger, pulls = branch.ledger, github.open_pulls()
