@@ -225,7 +225,13 @@ def open_arena(
     device = device or device_of(board.gpu)
     recipe = recipe_of(board) if board.task.is_compiled else None
     shown = recipe.shown if recipe else ()
-    with Sandbox(kind, memory_gib=board.limits.memory_gib, shown=shown, device=device) as sandbox:
+    with Sandbox(
+        kind,
+        memory_gib=board.limits.memory_gib,
+        gpu_memory_gib=board.limits.gpu_memory_gib,
+        shown=shown,
+        device=device,
+    ) as sandbox:
         # Only now: this imports torch, while the warm parent behind the walls does the same on its own core.
         from harness.arena import Arena
 
@@ -254,6 +260,7 @@ def _run_script(frame: _Frame, submission: Submission, mode: Mode, on_progress: 
     with Sandbox(
         frame.kind,
         memory_gib=board.limits.memory_gib,
+        gpu_memory_gib=board.limits.gpu_memory_gib,
         warm=False,
         shown=recipe.shown if recipe else (),
         device=frame.device,

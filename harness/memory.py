@@ -1,11 +1,15 @@
-"""How much memory a player uses, and the end of it when that is too much.
+"""How much memory a player uses, on the machine and on its GPU, and the end of it when that is too much.
 
 limited   Its cgroup counts everything, and the kernel kills it at the limit; here we only learn of it.
 watched   Where there is no such cgroup, we look again and again at what can be proved to be the player's:
           the pages of its processes, their page tables, the shared memory that they have mapped or open.
           It can hide some more, in sockets, pipes or System V segments.  That is let be until the machine is
-          about to run out of memory; then the player is ended, and at fault if that gives the machine back more
-          than the player may use.  If it does not, somebody else was, and the judging is void.
+          about to run out of memory.
+a GPU     Its driver says what is used in all.  The GPU is this judging's alone: what is new on it since the player
+          came is the player's, but for what the referee took himself.
+
+What can't be proved while the player lives is proved by its end: it is at fault if that gives back more than it may
+use.  If it does not, somebody else was, and the judging is void.
 """
 
 from __future__ import annotations
@@ -13,15 +17,17 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from harness import cgroup
 from harness.errors import JudgeError
 from harness.freezer import CgroupFreezer, Freezer
+from harness.gpu_memory import Card, CardMemory
 from harness.verdict import Foul, Verdict
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -32,12 +38,14 @@ _LOOKING = 0.05
 """At most this share of the time goes into looking: many processes make a look long."""
 _AFTER_OTHERS_S = 0.5
 """Where several judges see the machine run out, they don't all end their players in the same moment."""
-_RETURN_S = 2.0
-"""How long the kernel may take to free what an ended player held; System V segments it frees in its own time."""
+_RETURN_S = 5.0
+"""How long it may take to free what an ended player held: System V segments, and a GPU's gigabytes."""
+_REFEREES_SHARE = 1 / 16
+"""Of a GPU's memory, what a player leaves free if nothing else is said: the referee makes inputs and answers there."""
 
 
-class Memory(Protocol):
-    """The memory of one player."""
+class Source(Protocol):
+    """One kind of memory that a player uses."""
 
     def check(self) -> None:
         """Raises Foul if it is more than allowed."""
@@ -54,13 +62,44 @@ class Memory(Protocol):
     def close(self) -> None: ...
 
 
-def memory_of(player: int, freezer: Freezer, limit_bytes: int) -> Memory:
+class Memory:
+    """All memory of one player: a `Source`, too."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self.sources = sources
+
+    def check(self) -> None:
+        for source in self.sources:
+            source.check()
+
+    def check_kill(self) -> None:
+        for source in self.sources:
+            source.check_kill()
+
+    def expect_end(self) -> None:
+        for source in self.sources:
+            source.expect_end()
+
+    def settle(self) -> None:
+        for source in self.sources:
+            source.settle()
+
+    def close(self) -> None:
+        for source in self.sources:
+            source.close()
+
+
+def memory_of(
+    player: int, freezer: Freezer, limit_bytes: int, cards: Sequence[Card] = (), card_bytes: int | None = None
+) -> Memory:
+    """What a player uses; `card_bytes` is its limit on each of `cards`, None for all that the referee can spare."""
     with contextlib.suppress(OSError):
         # If the machine runs out of memory all the same: the player first, never the referee.
         Path(f"/proc/{player}/oom_score_adj").write_text("1000")
+    of_cards = [CardWatch(card, freezer, card_bytes) for card in cards]
     if isinstance(freezer, CgroupFreezer) and freezer.limits_memory:
-        return LimitedMemory(freezer.folder, limit_bytes)
-    return WatchedMemory(player, freezer, limit_bytes)
+        return Memory([LimitedMemory(freezer.folder, limit_bytes), *of_cards])
+    return Memory([WatchedMemory(player, freezer, limit_bytes), *of_cards])
 
 
 class LimitedMemory:
@@ -111,20 +150,16 @@ class Meminfo:
         return cls(_field(text, b"MemAvailable"), _field(text, b"Shmem") + _field(text, b"PageTables"))
 
 
-class WatchedMemory:
+class _Watched:
     """Looked at from outside: while the player runs, and after each window."""
 
-    def __init__(self, player: int, freezer: Freezer, limit_bytes: int) -> None:
-        self._player = player
+    def __init__(self, freezer: Freezer, limit_bytes: int) -> None:
         self._freezer = freezer
         self._limit_bytes = limit_bytes
-        self._statm = os.open(f"/proc/{player}/statm", os.O_RDONLY)
-        self._meminfo = os.open("/proc/meminfo", os.O_RDONLY)
-        self._before = self._read_meminfo()
-        self._least_left = min(int(_LEFT * MACHINE_BYTES), self._before.available // 2)
-        self._killed_before = _killed_by_the_kernel()
         self._next_look = 0.0
-        self._filled_the_machine = False
+        self._is_suspected = False
+        """Its end must prove it."""
+        self._left_before_end = 0
 
     def check(self) -> None:
         if (began := time.monotonic()) < self._next_look:
@@ -134,9 +169,51 @@ class WatchedMemory:
         self._next_look = ended + (ended - began) / _LOOKING
 
     def _look(self) -> None:
+        """Raises Foul if it is more than allowed."""
+        raise NotImplementedError
+
+    def _left(self) -> int:
+        """What is still to be had, in bytes."""
+        raise NotImplementedError
+
+    def _disproof(self) -> JudgeError:
+        """What to say where it was not the player."""
+        raise NotImplementedError
+
+    @property
+    def _allowed(self) -> str:
+        return f"{self._limit_bytes / 2**30:g} GiB are allowed"
+
+    def expect_end(self) -> None:
+        if self._is_suspected:
+            with contextlib.suppress(Foul, JudgeError):
+                self._freezer.stop()
+            self._left_before_end = self._left()
+
+    def settle(self) -> None:
+        give_up = time.monotonic() + _RETURN_S
+        while self._is_suspected and self._left() - self._left_before_end <= self._limit_bytes:
+            if time.monotonic() > give_up:
+                raise self._disproof()
+            time.sleep(0.01)
+
+
+class WatchedMemory(_Watched):
+    """The machine's memory, where no cgroup counts it."""
+
+    def __init__(self, player: int, freezer: Freezer, limit_bytes: int) -> None:
+        super().__init__(freezer, limit_bytes)
+        self._player = player
+        self._statm = os.open(f"/proc/{player}/statm", os.O_RDONLY)
+        self._meminfo = os.open("/proc/meminfo", os.O_RDONLY)
+        self._before = self._read_meminfo()
+        self._least_left = min(int(_LEFT * MACHINE_BYTES), self._before.available // 2)
+        self._killed_before = _killed_by_the_kernel()
+
+    def _look(self) -> None:
         machine = self._read_meminfo()
         if machine.available < self._least_left:
-            self._filled_the_machine = True
+            self._is_suspected = True
             raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, f"Used all the memory of the machine; {self._allowed}.")
         processes = self._freezer.processes()
         # More than it can be: pages that forks share are counted for each of them, and what others share as well.
@@ -144,29 +221,20 @@ class WatchedMemory:
         if most > self._limit_bytes and (used := _provable_bytes(processes)) > self._limit_bytes:
             raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, f"Used {used / 2**30:.1f} GiB of memory; {self._allowed}.")
 
-    @property
-    def _allowed(self) -> str:
-        return f"{self._limit_bytes / 2**30:g} GiB are allowed"
+    def _left(self) -> int:
+        return self._read_meminfo().available
+
+    def _disproof(self) -> JudgeError:
+        return _machine_ran_out()
 
     def check_kill(self) -> None:
         if _killed_by_the_kernel() > self._killed_before:
             raise _machine_ran_out()
 
     def expect_end(self) -> None:
-        if self._filled_the_machine:
-            with contextlib.suppress(Foul, JudgeError):
-                self._freezer.stop()
+        if self._is_suspected:
             time.sleep(random.uniform(0, _AFTER_OTHERS_S))  # noqa: S311
-            self._before = self._read_meminfo()
-
-    def settle(self) -> None:
-        give_up = time.monotonic() + _RETURN_S
-        while self._filled_the_machine:
-            if self._read_meminfo().available - self._before.available > self._limit_bytes:
-                return
-            if time.monotonic() > give_up:
-                raise _machine_ran_out()
-            time.sleep(0.01)
+        super().expect_end()
 
     def close(self) -> None:
         os.close(self._statm)
@@ -181,6 +249,54 @@ class WatchedMemory:
             return int(text.split()[1]) * _PAGE_BYTES
         except OSError:  # it has ended
             return 0
+
+
+class CardWatch(_Watched):
+    """A GPU's memory: of all that is new on it since the player came, what the referee did not take himself."""
+
+    def __init__(self, card: Card, freezer: Freezer, limit_bytes: int | None) -> None:
+        self._card = card
+        self._before = self._ask()
+        self._ours_before = _held_on_gpu()
+        spare = max(0, self._before.free - int(_REFEREES_SHARE * self._before.total))
+        super().__init__(freezer, spare if limit_bytes is None else min(limit_bytes, spare))
+
+    def _look(self) -> None:
+        used = self._ask().used - self._before.used - (_held_on_gpu() - self._ours_before)
+        if used > self._limit_bytes:
+            self._is_suspected = True
+            message = f"Used {used / 2**30:.1f} GiB of the GPU's memory; {self._allowed}."
+            raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, message)
+
+    @property
+    def _allowed(self) -> str:
+        return f"{self._limit_bytes / 2**30:.3g} GiB are allowed"
+
+    def _left(self) -> int:
+        return self._ask().free
+
+    def _disproof(self) -> JudgeError:
+        return JudgeError(
+            "the GPU's memory was filled, and not by the player that was ended for it: see what else runs on the GPU"
+        )
+
+    def _ask(self) -> CardMemory:
+        try:
+            return self._card()
+        except OSError as error:
+            raise JudgeError(f"the GPU's driver does not say any more what memory is used: {error}") from None
+
+    def check_kill(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def _held_on_gpu() -> int:
+    """What the referee's torch holds, in bytes; his context was there before the first player."""
+    torch: Any = sys.modules.get("torch")
+    return torch.cuda.memory_reserved() if torch and torch.cuda.is_initialized() else 0
 
 
 def _provable_bytes(processes: Collection[int]) -> int:

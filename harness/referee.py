@@ -144,6 +144,7 @@ class Table:
                 raise Foul(Verdict.COMPILE_ERROR, foul.message) from None
             raise
         self.player.stop()
+        self.player.check_memory()  # before the referee needs his share of a GPU's
 
     def call(
         self, params: Params, seed: int, deadline: Deadline, *, checked: bool = True, digested: bool = False

@@ -32,6 +32,7 @@ from harness import bubblewrap, cgroup, freezer, leftovers, seccomp, walls
 from harness.compile import Recipe
 from harness.devices.device import CPU, Device
 from harness.errors import JudgeError
+from harness.gpu_memory import Card, find_card
 from harness.gpu_nodes import Gpu, Shown, assigned, find_gpus, shown_of
 from harness.gpu_nodes import find_faults as find_gpu_faults
 from harness.health import Health
@@ -143,6 +144,7 @@ class Sandbox:
         kind: Kind,
         *,
         memory_gib: float,
+        gpu_memory_gib: float | None = None,
         use_cgroup: bool = True,
         warm: bool = True,
         shown: Sequence[str] = (),
@@ -158,6 +160,8 @@ class Sandbox:
         self._use_cgroup = use_cgroup
         self._health: Health | None = None
         self.memory_bytes = int(memory_gib * 2**30)
+        self.gpu_memory_bytes = None if gpu_memory_gib is None else int(gpu_memory_gib * 2**30)
+        self.cards: list[Card] = []
         self.cores = sorted(os.sched_getaffinity(0))
         self.referee_core = {self.cores[0]}
         self.player_cores = set(self.cores[1:]) or self.referee_core
@@ -194,6 +198,11 @@ class Sandbox:
             self.missing.append("a cgroup v2 to freeze players in: they are stopped by signals")
         if not self.has_core_of_its_own:
             self.missing.append("a core for each side: times are rough")
+        if self.device.is_gpu:
+            gpus = require_gpus(self._world_size)
+            self.cards = [card for gpu in gpus if (card := find_card(gpu))]
+            if len(self.cards) < len(gpus):
+                self.missing.append("a driver that says how much of the GPU's memory is used: nobody watches it")
         self._cleanup.callback(os.sched_setaffinity, 0, self.cores)
         self._start_warm_parent(self._stage)
         os.sched_setaffinity(0, self.referee_core)

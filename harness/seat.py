@@ -95,7 +95,10 @@ class Player:
         try:
             self._pidfd = os.pidfd_open(self.pid)
             self._freezer = self._sandbox.freezer_for(self._keeper, self.pid)
-            self._memory = memory_of(self.pid, self._freezer, self._sandbox.memory_bytes)
+            sandbox = self._sandbox
+            self._memory = memory_of(
+                self.pid, self._freezer, sandbox.memory_bytes, sandbox.cards, sandbox.gpu_memory_bytes
+            )
         except OSError as error:
             raise JudgeError(f"the player could not be moved into its cgroup: {error}") from None
 

@@ -212,7 +212,8 @@ class Board:
             "anchor": _digest(task.anchor_source),
             "tests": [dict(case.params) for case in self.tests],
             "benchmarks": [dict(case.params) for case in self.benchmarks],
-            "limits": asdict(self.limits),
+            # What nobody has set decides nothing, and came later than many an edition.
+            "limits": {name: limit for name, limit in asdict(self.limits).items() if limit is not None},
             "ranking_by": self.ranking_by,
         }
 

@@ -74,6 +74,8 @@ class Limits:
     case_timeout_s: float = 30.0
     compile_timeout_s: float = 120.0
     memory_gib: float = 16.0
+    gpu_memory_gib: float | None = None
+    """Of each GPU; None for all but the referee's share."""
 
 
 def _limit(unit: str, what: str, default: float, most: float) -> Any:
@@ -101,11 +103,15 @@ class LimitKeys(Section):
         "Seconds", "to import and to build a submission.", Limits.compile_timeout_s, 86_400
     )
     memory_gib: float | None = _limit("GiB", "of memory for a submission.", Limits.memory_gib, 65_536)
+    gpu_memory_gib: float | None = Field(
+        default=None, strict=True, gt=0, le=65_536,
+        description="GiB of a GPU's memory for a submission. Default: all but what the referee needs.",
+    )  # fmt: skip
 
     @property
     def limits(self) -> dict[str, float]:
         """The fields of `Limits` that are set here."""
-        fields = {key if key == "memory_gib" else f"{key}_s": getattr(self, key) for key in LimitKeys.model_fields}
+        fields = {key if key.endswith("_gib") else f"{key}_s": getattr(self, key) for key in LimitKeys.model_fields}
         return {name: value for name, value in fields.items() if value is not None}
 
 

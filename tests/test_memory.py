@@ -135,9 +135,9 @@ def test_what_is_hidden_is_let_be_until_the_machine_runs_out_and_then_proved_by_
     with sandbox.seat(entry(HIDDEN)) as player:
         assert isinstance(load(player), Loaded)
         player.check_memory()
-        player._memory._least_left = memory.MACHINE_BYTES  # as if nearly nothing were left
+        player._memory.sources[0]._least_left = memory.MACHINE_BYTES  # as if nearly nothing were left
         with pytest.raises(Foul) as caught:
-            player._memory._look()
+            player._memory.sources[0]._look()
     assert caught.value.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
     assert caught.value.message == "Used all the memory of the machine; 0.5 GiB are allowed."
 
@@ -147,9 +147,9 @@ def test_a_player_that_was_ended_for_what_others_use_makes_the_judging_void(sand
     with contextlib.ExitStack() as stack:
         player = stack.enter_context(sandbox.seat(entry("")))
         assert isinstance(load(player), Loaded)
-        player._memory._least_left = memory.MACHINE_BYTES
+        player._memory.sources[0]._least_left = memory.MACHINE_BYTES
         with pytest.raises(Foul):
-            player._memory._look()
+            player._memory.sources[0]._look()
         seat = stack.pop_all()
     with pytest.raises(JudgeError, match="not because of the player"):
         seat.close()
@@ -161,7 +161,7 @@ def test_what_others_use_is_not_the_players(sandbox):
         assert isinstance(load(player), Loaded)
         with mmap.mmap(-1, 700 << 20) as others:
             others.write(bytes(700 << 20))
-            player._memory._look()
+            player._memory.sources[0]._look()
 
 
 @needs_walls

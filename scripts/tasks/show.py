@@ -150,7 +150,8 @@ def _print_cases(board: Board) -> None:
     made = table(f"\n{board.gpu}", "Kind", "Case")
     for case in (*board.tests, *board.benchmarks):
         made.add_row(case.kind, case.name)
-    limits = ", ".join(f"{_in_words(name)} {value:g}" for name, value in asdict(board.limits).items())
+    set_limits = {name: value for name, value in asdict(board.limits).items() if value is not None}
+    limits = ", ".join(f"{_in_words(name)} {value:g}" for name, value in set_limits.items())
     console().print(made, f"Limits: {limits}")
 
 

@@ -1,0 +1,205 @@
+"""Whose GPU memory it is, told by a driver that is not there: its library is compiled here, and keeps a ledger.
+
+A process holds as many bytes on the card as the ledger's file of its number says, until it ends, as with a real driver.
+"""
+
+import contextlib
+import os
+import subprocess
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from harness import memory
+from harness.errors import JudgeError
+from harness.gpu_memory import CardMemory, find_card
+from harness.gpu_nodes import Gpu
+from harness.protocol import Loaded
+from harness.sandbox import Entry, Sandbox
+from harness.task import Limits, load_task
+from harness.verdict import Foul, Verdict
+
+pytestmark = pytest.mark.alone
+
+GIB = 1 << 30
+UUID = "GPU-0a1b2c3d-0000-1111-2222-333333333330"
+DRIVER = r"""
+#include <cstdio>
+#include <cstring>
+#include <dirent.h>
+#include <string>
+
+struct Memory { unsigned long long total, free, used; };
+static const std::string ledger = LEDGER;
+
+static unsigned long long number(const std::string& path) {
+    unsigned long long value = 0;
+    if (FILE* file = fopen(path.c_str(), "r")) {
+        if (fscanf(file, "%llu", &value) != 1) value = 0;
+        fclose(file);
+    }
+    return value;
+}
+
+extern "C" {
+int nvmlInit_v2() { return 0; }
+int nvmlDeviceGetCount_v2(unsigned* count) { *count = 2; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) { *device = (void*)(index + 1ul); return 0; }
+int nvmlDeviceGetMinorNumber(void* device, unsigned* minor) { *minor = device == (void*)1 ? 3 : 0; return 0; }
+int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
+    *device = (void*)2;
+    return strcmp(uuid, UUID) ? 6 : 0;  // NVML_ERROR_NOT_FOUND
+}
+int nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {
+    *memory = {8ull << 30, 0, 1ull << 30};
+    DIR* folder = opendir(ledger.c_str());
+    if (!folder) return 15;  // NVML_ERROR_GPU_IS_LOST
+    while (dirent* entry = readdir(folder))
+        if (device == (void*)2 && number("/proc/" + std::string(entry->d_name) + "/statm"))
+            memory->used += number(ledger + "/" + entry->d_name);
+    closedir(folder);
+    memory->free = memory->total - memory->used;
+    return 0;
+}
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A machine's root with NVIDIA's driver in it; `root / "ledger"` is who holds what."""
+    root = tmp_path_factory.mktemp("machine")
+    folder = root / "usr/local/nvidia/lib64"
+    folder.mkdir(parents=True)
+    (folder / "libcuda.so.1").touch()
+    (root / "ledger").mkdir()
+    (root / "driver.cpp").write_text(DRIVER)
+    names = [f'-DLEDGER="{root}/ledger"', f'-DUUID="{UUID}"']
+    library = folder / "libnvidia-ml.so.1"
+    subprocess.run(["g++", "-shared", "-fPIC", *names, "-o", library, root / "driver.cpp"], check=True)
+    return root
+
+
+@pytest.fixture
+def ledger(root):
+    yield root / "ledger"
+    for file in (root / "ledger").iterdir():
+        file.unlink()
+
+
+GPU = Gpu(vendor="nvidia", node="/dev/nvidia0", id=UUID)
+
+
+def test_nvidias_library_is_asked_for_the_gpu_of_this_id_or_node(root, ledger):
+    (ledger / str(os.getpid())).write_text(str(2 * GIB))
+    assert find_card(GPU, root)() == CardMemory(total=8 * GIB, used=3 * GIB)
+    assert find_card(Gpu(vendor="nvidia", node="/dev/nvidia0"), root)().used == 3 * GIB
+    assert find_card(Gpu(vendor="nvidia", node="/dev/nvidia3"), root)().free == 7 * GIB
+
+
+def test_where_nobody_answers_for_a_gpu_there_is_no_card(root, tmp_path):
+    assert find_card(Gpu(vendor="nvidia", node="/dev/nvidia0", id=UUID.replace("0a", "ff")), root) is None
+    assert find_card(Gpu(vendor="nvidia", node="/dev/nvidia7"), root) is None
+    assert find_card(Gpu(vendor="amd", node="/dev/dri/renderD128"), tmp_path) is None
+
+
+def test_amds_memory_is_read_from_the_kernel(tmp_path):
+    folder = tmp_path / "sys/class/drm/renderD129/device"
+    folder.mkdir(parents=True)
+    (folder / "mem_info_vram_total").write_text("206141652992\n")
+    (folder / "mem_info_vram_used").write_text("298262528\n")
+    card = find_card(Gpu(vendor="amd", node="/dev/dri/renderD129"), tmp_path)
+    assert card() == CardMemory(total=206141652992, used=298262528)
+
+
+@pytest.fixture(scope="module")
+def sandbox(root):
+    """Without walls, so that a player reaches the ledger, as it reaches a driver through them."""
+    with Sandbox("none", memory_gib=4, gpu_memory_gib=1, use_cgroup=False) as sandbox:
+        sandbox.cards = [find_card(GPU, root)]
+        yield sandbox
+
+
+def holding(ledger: Path, gib: float, then: str = "time.sleep(60)") -> Entry:
+    source = f"""
+        import os, time
+        with open("{ledger}/" + str(os.getpid()), "w") as file:
+            file.write("{int(gib * GIB)}")
+        {then}
+        def custom_kernel(data): return data
+    """
+    return Entry(name="test", files={"submission.py": textwrap.dedent(source)})
+
+
+def load(player):
+    player.send({"do": "load"})
+    return player.answer(time.monotonic() + 60, "It took too long.")
+
+
+def end_of(sandbox, entry):
+    with sandbox.seat(entry) as player, pytest.raises(Foul) as caught:
+        load(player)
+    return caught.value.verdict, caught.value.message
+
+
+def test_a_player_that_takes_more_than_the_boards_limit_is_ended(sandbox, ledger):
+    assert end_of(sandbox, holding(ledger, 2.5)) == (
+        Verdict.MEMORY_LIMIT_EXCEEDED,
+        "Used 2.5 GiB of the GPU's memory; 1 GiB are allowed.",
+    )
+
+
+def test_within_the_limit_it_is_let_be_and_the_next_one_begins_from_nothing(sandbox, ledger):
+    for _ in range(3):
+        with sandbox.seat(holding(ledger, 0.8, "pass")) as player:
+            assert isinstance(load(player), Loaded)
+            for source in player._memory.sources:
+                source._look()
+
+
+def test_without_a_limit_a_sixteenth_of_the_card_is_left_to_the_referee(sandbox, ledger, monkeypatch):
+    monkeypatch.setattr(sandbox, "gpu_memory_bytes", None)
+    with sandbox.seat(holding(ledger, 6.4, "pass")) as player:
+        assert isinstance(load(player), Loaded)
+    assert end_of(sandbox, holding(ledger, 6.6))[1] == "Used 6.6 GiB of the GPU's memory; 6.5 GiB are allowed."
+    monkeypatch.setattr(sandbox, "gpu_memory_bytes", 100 * GIB)  # more than there is
+    assert end_of(sandbox, holding(ledger, 6.6))[0] is Verdict.MEMORY_LIMIT_EXCEEDED
+
+
+def test_a_player_that_was_ended_for_what_others_hold_makes_the_judging_void(sandbox, ledger, monkeypatch):
+    monkeypatch.setattr(memory, "_RETURN_S", 0.2)
+    with contextlib.ExitStack() as stack:
+        player = stack.enter_context(sandbox.seat(holding(ledger, 0.5, "pass")))
+        assert isinstance(load(player), Loaded)
+        (ledger / str(os.getpid())).write_text(str(2 * GIB))
+        with pytest.raises(Foul, match=r"Used 2\.5 GiB"):
+            player._memory.sources[1]._look()
+        seat = stack.pop_all()
+    with pytest.raises(JudgeError, match="filled, and not by the player"):
+        seat.close()
+
+
+def test_a_gpu_that_falls_off_the_bus_is_our_fault(sandbox, ledger):
+    with sandbox.seat(holding(ledger, 0.5, "pass")) as player:
+        assert isinstance(load(player), Loaded)
+        away = ledger.rename(ledger.with_name("away"))
+        try:
+            with pytest.raises(JudgeError, match="does not say any more what memory is used: NVML error 15"):
+                player._memory.sources[1]._look()
+        finally:
+            away.rename(ledger)
+
+
+def test_a_task_may_set_the_limit_and_without_one_its_edition_is_what_it_was(tmp_path):
+    folder = Path(__file__).parent / "tasks" / "tiny"
+    board = load_task(folder).board("CPU")
+    assert board.limits.gpu_memory_gib is None and "gpu_memory_gib" not in board.edition_facts["limits"]
+    copy = tmp_path / "tiny"
+    subprocess.run(["cp", "-r", folder, copy], check=True)
+    with (copy / "task.yml").open("a") as file:
+        file.write("gpu_memory_gib: 2\n")
+    limited = load_task(copy).board("CPU")
+    assert limited.limits.gpu_memory_gib == 2 and limited.edition != board.edition
+    assert Limits().gpu_memory_gib is None
