@@ -142,10 +142,22 @@ class Arena:
 
     @contextlib.contextmanager
     def _seat(self, entry: Entry, *, building: bool = False) -> Iterator[Player]:
-        """A fresh player; what it prints is kept."""
-        with contextlib.ExitStack() as once_closed, self.sandbox.seat(entry, building=building) as player:
-            once_closed.callback(self._keep_log, entry, player)
-            yield player
+        """A fresh player; what it prints is kept.
+
+        Raises:
+            JudgeError: the device does not compute any more since then, whatever the player got.
+        """
+        foul: Foul | SideFoul | None = None
+        try:
+            with contextlib.ExitStack() as once_closed, self.sandbox.seat(entry, building=building) as player:
+                once_closed.callback(self._keep_log, entry, player)
+                yield player
+        except (Foul, SideFoul) as caught:
+            foul = caught
+        if trouble := self.device.side.find_trouble():
+            raise JudgeError(f"a player has ended, and {trouble}")
+        if foul:
+            raise foul
 
     def _table(self, player: Player) -> Table:
         return Table(player, self.reference, self.device)

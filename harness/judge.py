@@ -237,8 +237,6 @@ def open_arena(
 
         with device.side.prepared():
             yield Arena(board, mode, sandbox, on_progress or (lambda _: None), recipe, device, replay)
-            if trouble := device.side.find_trouble():
-                raise JudgeError(f"after the last player {trouble}")
 
 
 def _play_without_referee(
@@ -269,6 +267,9 @@ def _run_script(frame: _Frame, submission: Submission, mode: Mode, on_progress: 
         script = Script(board, mode, sandbox, submission, recipe, on_progress)
         script.play()
         frame.note_walls(sandbox)
+    if frame.device.is_gpu and any(case.verdict is not Verdict.ACCEPTED for case in script.results):
+        with frame.device.side.prepared():  # a GPU that does not compute is at fault, and no submission
+            pass
     return _Outcome(cases=tuple(script.results), log=script.log)
 
 

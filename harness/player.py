@@ -1,8 +1,8 @@
 """The untrusted side: the only file that imports a submission.
 
 It runs inside the walls, in a process forked from the warm parent, and does what it is told until it is
-killed: compile, or load, lay, go (see `protocol`).  Nothing here is trusted by the referee: a submission may patch
-all of it.  It is kept short because its cost is in every window, and a window's cost is what a cheat can gain.
+killed: compile, or open, load, lay, go (see `protocol`).  Nothing here is trusted by the referee: a submission may
+patch all of it.  It is kept short because its cost is in every window, and a window's cost is what a cheat can gain.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _Player:
         self.methods = {name: name for name in ("compile", "load", "lay", "go", "profile", "fetch")}
         """Which method obeys an order."""
         if device:
-            self.methods |= {"fill": "fill", "go": "go_timed"}
+            self.methods |= {"open": "open", "fill": "fill", "go": "go_timed"}
 
     def obey(self, packet: bytes) -> None:
         command = _GO if packet == _GO_PACKET else json.loads(packet)
@@ -91,9 +91,11 @@ class _Player:
         status, output = compile_library(command["command"], self.library)
         return write({"is": "compiled", "status": status, "output": output})
 
+    def open(self, _: dict[str, Any]) -> bytes:
+        self.staging = Staging(self.device)
+        return write({"is": "opened"})
+
     def load(self, _: dict[str, Any]) -> bytes:
-        if self.device:
-            self.staging = Staging(self.device)
         # Last in the path, so that `task.py` can hide nothing of the libraries.
         sys.path.append(self.entry)
         os.chdir(self.entry)

@@ -10,8 +10,9 @@ One message is one packet of JSON on a SEQPACKET socket, so that there are no ha
     Lay    tree of tensors without contents   Laid   addresses         make room for the inputs
     Go     scalars of the inputs              Done   tree | Failed     the window: one call of custom_kernel
 
-and where a device's memory is not the player's own (`inside`), in the place of Go:
+and where a device's memory is not the player's own (`inside`), before Load, and in the place of Go:
 
+    Open                                      Opened | Failed          get hold of the device
     Fill                                      Filled | Failed          inputs to the device
     Go     scalars of the inputs              Timed  µs   | Failed     the window
     Fetch                                     Done   tree | Failed     outputs to host memory
@@ -121,6 +122,11 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
+class Opened:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
     pass
 
@@ -173,10 +179,12 @@ class Failed:
     line: int | None
 
 
-Answer = Ready | Compiled | Loaded | Laid | Filled | Timed | Profiled | Done | Failed
+Answer = Ready | Compiled | Opened | Loaded | Laid | Filled | Timed | Profiled | Done | Failed
 
 
-_BARE: dict[str, type[Ready | Loaded | Filled]] = {"ready": Ready, "loaded": Loaded, "filled": Filled}
+_BARE: dict[str, type[Ready | Opened | Loaded | Filled]] = {
+    "ready": Ready, "opened": Opened, "loaded": Loaded, "filled": Filled,
+}  # fmt: skip
 
 
 @functools.lru_cache(maxsize=8)
@@ -196,7 +204,7 @@ def read_answer(packet: bytes) -> Answer:
     if not isinstance(fields, dict):
         raise ProtocolError("a message that is not an object")
     match fields:
-        case {"is": "ready" | "loaded" | "filled" as kind, **rest} if not rest:
+        case {"is": "ready" | "opened" | "loaded" | "filled" as kind, **rest} if not rest:
             return _BARE[kind]()
         case {"is": "compiled", "status": int(status), "output": str(output), **rest} if not rest:
             return Compiled(status, _text(output, MAX_MESSAGE))

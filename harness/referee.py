@@ -25,6 +25,8 @@ import torch
 
 from harness.alibi import Outside
 from harness.compile import Recipe, explain, ran_out_of_memory
+from harness.complaints import advise, is_out_of_memory
+from harness.complaints import explain as explain_error
 from harness.devices import cpu
 from harness.devices.device import CPU, Device
 from harness.digest import digest
@@ -38,6 +40,7 @@ from harness.protocol import (
     Filled,
     Laid,
     Loaded,
+    Opened,
     Profiled,
     TensorSpec,
     Timed,
@@ -52,7 +55,8 @@ _POISON = torch.frombuffer(bytearray(os.urandom(256 << 10)), dtype=torch.uint8)
 _BATCH_BYTES = 256 << 20
 """Inputs of this size are made ahead of their windows."""
 _INPUTS_GONE = "The memory of the inputs was freed or made read-only."
-_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "cannot allocate memory")
+_OPEN_S = 60.0
+"""How long a player may take to get hold of its device: a context, and a buffer to empty its caches with."""
 
 
 Params = Mapping[str, Any]
@@ -134,6 +138,8 @@ class Table:
 
     def load(self, seconds: float, limit: str = "compile_timeout") -> None:
         """Have the player import the submission.  Raises Foul; on return the player is stopped."""
+        if self.device.is_staged:
+            self._open_device()
         self.player.send({"do": "load"})
         try:
             late = f"Importing the submission took over {seconds:g} s ({limit})."
@@ -145,6 +151,17 @@ class Table:
             raise
         self.player.stop()
         self.player.check_memory()  # before the referee needs his share of a GPU's
+
+    def _open_device(self) -> None:
+        """Have the player get hold of its device before it reads a line of the submission: what fails here is ours."""
+        self.player.send({"do": "open"})
+        try:
+            answer = self.player.answer(time.monotonic() + _OPEN_S, f"it took over {_OPEN_S:g} s")
+        except Foul as foul:
+            raise JudgeError(f"a player did not get hold of its GPU: {foul.message}") from None
+        if isinstance(answer, Failed):
+            raise JudgeError(f"a player did not get hold of its GPU, and the referee did: {advise(answer.message)}")
+        self._expect(answer, Opened)
 
     def call(
         self, params: Params, seed: int, deadline: Deadline, *, checked: bool = True, digested: bool = False
@@ -350,7 +367,9 @@ class Table:
 
 def _raised(failed: Failed) -> Foul:
     where = f"line {failed.line}: " if failed.line else ""
-    text = f"{where}{failed.error}: {failed.message}".strip().removesuffix(":")
-    if failed.error == "MemoryError" or any(sign in failed.message.lower() for sign in _OUT_OF_MEMORY):
+    text = f"{where}{failed.error}: {explain_error(failed.message)}".strip().removesuffix(":")
+    if is_out_of_memory(f"{failed.error}: {failed.message}"):
         return Foul(Verdict.MEMORY_LIMIT_EXCEEDED, text)
+    if failed.error == "ModuleNotFoundError":
+        text += "; it is neither beside the submission nor installed for this board: ask its organiser, or do without"
     return Foul(Verdict.RUN_TIME_ERROR, f"{text}\n\n{failed.traceback}" if failed.traceback else text)

@@ -27,7 +27,8 @@ from typing import Any
 import torch
 
 from harness.checker import compare, describe, is_same, mismatch, pairs, tensors
-from harness.errors import TaskError
+from harness.complaints import is_out_of_memory
+from harness.errors import JudgeError, TaskError
 from harness.fields import CaseKind
 from harness.task import Board, Case
 from harness.task_modules import TaskFiles
@@ -204,6 +205,11 @@ class Reference:
             if isinstance(error, SystemExit) and not self._files.is_innermost(error):
                 raise  # a signal ended us in the middle of the task's code
             summary = f"{type(error).__name__}: {error}".splitlines()[0]
+            if self._device.type != "cpu" and is_out_of_memory(summary):
+                raise JudgeError(
+                    f"{function} did not find room on the GPU beside the player: {summary}; leave more to the referee "
+                    "by gpu_memory_gib, or judge on a GPU with more memory"
+                ) from None
             asks_for_cuda = self._device.type == "cpu" and ("CUDA" in summary or "NVIDIA" in summary)
             hint = f"; {_LEAVE_OUT_DEVICE}" if asks_for_cuda else ""
             where = self._files.line_of(error) or self._definition(function)

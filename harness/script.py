@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from harness.compile import Recipe, explain, ran_out_of_memory
+from harness.complaints import is_out_of_memory
 from harness.errors import TaskError
 from harness.fields import MAX_MESSAGE, CaseKind, Mode
 from harness.judgement import CaseResult
@@ -45,7 +46,6 @@ _ERRORS_OF_THEIRS = {
 """What KernelBot's programs mean by their exit codes.  Forged as easily as the rest, so none is taken for our fault."""
 _TOO_LATE = 114
 _FRAME = re.compile(r'^ *File "(?:[^"\n]*/)?submission\.py", line ([0-9]+)', re.MULTILINE)
-_OUT_OF_MEMORY = re.compile(r"\bMemoryError\b|std::bad_alloc|not enough memory", re.IGNORECASE)
 
 
 class Script:
@@ -241,7 +241,7 @@ def _how_it_failed(lines: Lines, ended: Ended) -> Foul | None:
     if ended.exit_code == _TOO_LATE:
         return Foul(Verdict.TIME_LIMIT_EXCEEDED, "The task's program says that a call took too long.")
     words = _last_words(ended.log)
-    if _OUT_OF_MEMORY.search(words):
+    if is_out_of_memory(words):
         return Foul(Verdict.MEMORY_LIMIT_EXCEEDED, words)
     if ended.exit_code is None:
         return Foul(Verdict.RUN_TIME_ERROR, how_it_ended(ended.status or 0))

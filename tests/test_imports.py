@@ -71,7 +71,8 @@ PLAYER_SIDE = {"awake", "inside", "library", "player", "profiler", "protocol", "
 
 LAYERS = (
     {"awake", "errors", "verdict", "stats", "seccomp"},
-    TORCH_FREE | {"alibi", "compile", "devices.device", "gpu_memory", "gpu_nodes", "inside", "progress", "walls"},
+    TORCH_FREE
+    | {"alibi", "compile", "complaints", "devices.device", "gpu_memory", "gpu_nodes", "inside", "progress", "walls"},
     {"library", "profiler"},
     {
         "player",

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterator
 
 import torch
 
+from harness.complaints import advise
 from harness.devices import cpu
 from harness.errors import JudgeError
 from harness.gpu_nodes import assigned, find_gpus
+
+_ANSWER_S = 60.0
+"""Who has not added up a million ones by then hangs; a context of a player that ended may take seconds to go."""
+_ONES = 1 << 20
 
 
 @contextlib.contextmanager
@@ -38,20 +44,31 @@ def _see_one_gpu() -> None:
 
 
 def find_trouble() -> str:
-    """Why nothing can be computed on the GPU any more; "" if something can: a small sum, there and back."""
+    """Why nothing can be computed on the GPU any more; "" if something can.
+
+    Tried on a thread of its own: nothing ends the wait for a GPU that hangs.
+    """
+    said: list[str] = []
+    thread = threading.Thread(target=lambda: said.append(_find_wrong_sum()), daemon=True)
+    thread.start()
+    thread.join(_ANSWER_S)
+    return said[0] if said else f"the GPU has not answered for {_ANSWER_S:g} s: {advise('it hangs')}"
+
+
+def _find_wrong_sum() -> str:
     try:
-        found = float(torch.ones(1 << 20, device="cuda").sum().item())
+        found = float(torch.ones(_ONES, device="cuda").sum().item())
     except (RuntimeError, AssertionError) as error:
-        return f"the GPU does not compute: {str(error).splitlines()[0][:300]}; see the kernel's log, and reset it"
-    return "" if found == 1 << 20 else f"the GPU computes wrongly: {1 << 20} ones make {found:g}; replace it"
+        return f"the GPU does not compute: {advise(error)}"
+    return "" if found == _ONES else f"the GPU computes wrongly: {_ONES} ones make {found:g}; replace it"
 
 
 def _find_absence() -> str:
+    """Why torch has no GPU to compute on, by its own words; "" if it has."""
     if torch.cuda.is_available():
         return ""
-    if torch.version.cuda is None and torch.version.hip is None:
-        return f"torch {torch.__version__} is built for CPUs only; install one for this machine's GPU"
-    return (
-        f"torch {torch.__version__} finds no GPU: is the driver loaded, and recent enough for CUDA "
-        f"{torch.version.cuda or torch.version.hip}? `nvidia-smi` (or `rocminfo`) says what the driver sees"
-    )
+    try:
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+    except (RuntimeError, AssertionError) as error:
+        return f"torch {torch.__version__} can't use this machine's GPU: {advise(error)}"
+    return f"torch {torch.__version__} finds no GPU: {advise('No CUDA GPUs are available')}"

@@ -1,0 +1,194 @@
+"""What CUDA and its libraries say, in words for whoever can act on it.
+
+The texts are torch's, CUDA's and ROCm's own, as people have reported them; none was seen on a GPU by us.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+
+from harness.complaints import advise, explain, is_out_of_memory
+from harness.devices import cpu, cuda
+from harness.devices.device import REHEARSAL, Device
+from harness.errors import JudgeError
+from harness.fields import Mode
+from harness.judge import Sitting
+from harness.protocol import Failed
+from harness.referee import Table, _raised
+from harness.sandbox import Entry, Sandbox, find_faults
+from harness.submission import Submission
+from harness.task import load_task
+from harness.verdict import Foul, Verdict
+
+FAULTS = find_faults()
+needs_walls = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
+
+ASIDE = """
+Search for `cudaErrorIllegalAddress' in https://docs.nvidia.com/cuda/ for more information.
+CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.
+For debugging consider passing CUDA_LAUNCH_BLOCKING=1
+Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.
+"""
+
+
+def raised(error: str, message: str) -> Foul:
+    return _raised(Failed(error, message, "", 7))
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        ("OutOfMemoryError", "CUDA out of memory. Tried to allocate 16.00 TiB. GPU 0 has a total capacity of 79.1 GiB"),
+        ("OutOfMemoryError", "HIP out of memory. Tried to allocate 20.00 MiB."),
+        ("AcceleratorError", "CUDA error: out of memory" + ASIDE),
+        ("RuntimeError", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        ("CudaAPIError", "[2] Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY"),
+        ("XlaRuntimeError", "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1099511627776 bytes."),
+        ("RuntimeError", "[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory"),
+        ("RuntimeError", "std::bad_alloc"),
+        ("MemoryError", ""),
+    ],
+)
+def test_memory_that_is_not_there_is_a_limit_and_no_crash(error: str, message: str) -> None:
+    assert raised(error, message).verdict is Verdict.MEMORY_LIMIT_EXCEEDED
+
+
+@pytest.mark.parametrize(
+    ("said", "meaning"),
+    [
+        ("an illegal memory access was encountered", "where nothing of its own lies"),
+        ("misaligned address", "no multiple of the size it moves"),
+        ("device-side assert triggered", "an index that is out of bounds"),
+        ("unspecified launch failure", "a kernel crashed"),
+        ("invalid configuration argument", "larger than this GPU allows"),
+        ("too many resources requested for launch", "more registers or shared memory"),
+        ("no kernel image is available for execution on the device", "compiled for another GPU than this board's"),
+        ("an illegal instruction was encountered", "no instruction of this GPU"),
+    ],
+)
+def test_a_kernel_that_faults_is_told_what_it_did_and_that_the_line_may_be_late(said: str, meaning: str) -> None:
+    foul = raised("AcceleratorError", f"CUDA error: {said}{ASIDE}")
+    assert foul.verdict is Verdict.RUN_TIME_ERROR
+    assert foul.message.startswith(f"line 7: AcceleratorError: CUDA error: {said}: ") and meaning in foul.message
+    assert foul.message.endswith("the line is where it came out.") and "DSA" not in foul.message
+
+
+def test_other_errors_keep_their_words_and_one_of_a_device_without_a_meaning_its_first_line() -> None:
+    assert explain("two\nlines") == "two\nlines"
+    assert explain("HIP error: unknown error\nmore").startswith("HIP error: unknown error. Kernels run on")
+
+
+def test_an_import_of_what_is_not_installed_says_whom_to_ask() -> None:
+    foul = raised("ModuleNotFoundError", "No module named 'cupy'")
+    assert foul.message.startswith("line 7: ModuleNotFoundError: No module named 'cupy'; it is neither beside")
+
+
+def test_what_a_player_says_of_the_gpus_health_blames_nobody_but_itself() -> None:
+    assert raised("RuntimeError", "CUDA error: uncorrectable ECC error encountered").verdict is Verdict.RUN_TIME_ERROR
+
+
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        ("Torch not compiled with CUDA enabled", "a torch that is built for this machine's GPU"),
+        ("The NVIDIA driver on your system is too old (found version 12080). Please update your GPU driver",
+         "install a newer driver, or a torch that is built for this one's CUDA"),
+        ("Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized", "nvidia-fabricmanager"),
+        ("Unexpected error from cudaGetDeviceCount(). Error 803: system has unsupported display driver / cuda driver "
+         "combination", "reboot after an update"),
+        ("Error 804: forward compatibility was attempted on non supported HW", "cuda-compat"),
+        ("Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU", "`nvidia-smi` must show"),
+        ("No CUDA GPUs are available", "see that the driver is loaded"),
+        ("CUDA error: no kernel image is available for execution on the device" + ASIDE, "has no code for this GPU"),
+        ("CUDA error: uncorrectable ECC error encountered" + ASIDE, "its memory fails"),
+        ("CUDA error: out of memory" + ASIDE, "what else holds its memory"),
+        ("CUDA error: unknown error" + ASIDE, "dmesg"),
+    ],
+)  # fmt: skip
+def test_a_machine_whose_gpu_driver_and_torch_dont_go_together_is_told_the_way_out(said: str, remedy: str) -> None:
+    advice = advise(RuntimeError(said))
+    assert advice.startswith(said.splitlines()[0][:40]) and remedy in advice and "\n" not in advice
+
+
+def test_only_what_says_so_is_want_of_memory() -> None:
+    assert not is_out_of_memory("CUDA error: an illegal memory access was encountered")
+    assert not is_out_of_memory("out of resource: shared memory, Required: 262144, Hardware limit: 232448")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_torch_without_a_gpu_says_so_in_its_own_words() -> None:
+    with pytest.raises(JudgeError, match=r"^torch 2\..* can't use this machine's GPU: .+; "), cuda.prepared():
+        pass
+    assert cuda.find_trouble().startswith("the GPU does not compute: ")
+
+
+def test_a_gpu_that_hangs_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = torch.multiprocessing.get_context().Event()
+    monkeypatch.setattr(cuda, "_ANSWER_S", 0.05)
+    monkeypatch.setattr(cuda, "_find_wrong_sum", lambda: str(held.wait(10)))  # a device that does not answer
+    assert cuda.find_trouble().startswith("the GPU has not answered for 0.05 s")
+    held.set()
+
+
+# Behind the walls, with stand-ins for a GPU.
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailingGpu(Device):
+    """A CPU in the GPU's place that computes until `trouble` says otherwise."""
+
+    trouble: list[str]
+
+    @property
+    def is_gpu(self) -> bool:
+        return False
+
+    @property
+    def side(self) -> Any:
+        return SimpleNamespace(prepared=cpu.prepared, find_trouble=lambda: self.trouble[-1])
+
+
+GOOD = b"def custom_kernel(data): return data + 1\n"
+BOARD = load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU")
+
+
+@needs_walls
+@pytest.mark.alone
+def test_a_gpu_that_does_not_compute_after_a_player_makes_the_judging_void_whatever_the_player_got() -> None:
+    gpu = FailingGpu(name="cpu", is_staged=True, trouble=[""])
+    crash = Submission(login="ada", source=b"def custom_kernel(data): raise ValueError('odd')\n", name="submission.py")
+    with Sitting(BOARD, device=gpu) as sitting:
+        assert sitting.judge(crash, Mode.TEST).verdict is Verdict.RUN_TIME_ERROR
+        gpu.trouble.append("the GPU does not compute: CUDA error: unknown error")
+        with pytest.raises(JudgeError, match="a player has ended, and the GPU does not compute"):
+            sitting.judge(crash, Mode.TEST)
+        gpu.trouble.append("")
+        assert sitting.judge(crash, Mode.TEST).verdict is Verdict.RUN_TIME_ERROR
+
+
+@needs_walls
+@pytest.mark.alone
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_player_that_does_not_get_hold_of_the_gpu_is_our_fault_and_its_file_is_not_read() -> None:
+    absent = FailingGpu(name="cuda", is_staged=True, trouble=[""])
+    entry = Entry(name="test", files={"submission.py": "raise SystemExit\n"})
+    with (
+        Sandbox("bubblewrap", memory_gib=4, device=absent) as sandbox,
+        sandbox.seat(entry) as player,
+        pytest.raises(JudgeError, match=r"did not get hold of its GPU, and the referee did: .+; "),
+    ):
+        Table(player, cast(Any, None), absent).load(10.0)
+
+
+@needs_walls
+@pytest.mark.alone
+def test_a_package_that_is_missing_is_a_compile_error_with_its_line() -> None:
+    file = Submission(login="ada", source=b"import no_such_thing\n" + GOOD, name="submission.py")
+    with Sitting(BOARD, device=REHEARSAL) as sitting:
+        judgement = sitting.judge(file, Mode.TEST)
+    assert judgement.verdict is Verdict.COMPILE_ERROR
+    assert "No module named 'no_such_thing'; it is neither" in judgement.message
