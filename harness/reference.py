@@ -32,6 +32,7 @@ from harness.errors import JudgeError, TaskError
 from harness.fields import CaseKind
 from harness.task import Board, Case
 from harness.task_modules import TaskFiles
+from harness.unwritten import Filled
 from harness.values import UnsupportedInput, deal, moved
 
 FUNCTIONS = ("generate_input", "ref_kernel", "check_implementation")
@@ -66,7 +67,7 @@ class Reference:
     def generate(self, params: Mapping[str, Any], seed: int) -> Any:
         """Inputs of a case: the same for the same seed, whatever generator they are drawn from."""
         _seed_generators(seed, self._device)
-        with torch.no_grad():
+        with torch.no_grad(), Filled():
             return self._call("generate_input", **{**params, "seed": seed} if self._takes_seed else params)
 
     def compute(self, data: Any) -> Any:

@@ -376,6 +376,22 @@ def test_an_output_buffer_is_told_from_an_input_that_is_changed_in_place(tmp_pat
     assert in_place.output_buffers(CASE) == frozenset()
 
 
+def test_what_a_generator_leaves_unwritten_holds_nothing_of_the_referees_and_is_always_the_same(tmp_path: Path) -> None:
+    generate = """\
+def generate_input(size, seed):
+    data = torch.randn(size)
+    torch.full((size,), 7.0)  # its memory is free again, and 7 lies in it
+    counts = torch.empty(size, dtype=torch.int32)
+    return data, torch.empty(size), torch.empty_like(data), data.new_empty(size), counts
+"""
+    kernel = "def ref_kernel(data):\n    return 2 * data[0]\n"
+    reference = Reference(board(tmp_path, generate, kernel, CHECK))
+    data, *unwritten = reference.generate(CASE, 1)
+    assert torch.isfinite(data).all()
+    assert all(tensor.isnan().all() for tensor in unwritten[:3])
+    assert unwritten[3].tolist() == [-1] * len(data)
+
+
 def test_inputs_that_are_seldom_different_and_empty_ones_pass_the_probe(tmp_path: Path) -> None:
     coin = "def generate_input(size, seed):\n    return torch.rand(size) < 0.5\n"
     kernel = "def ref_kernel(data): return ~data\n"
