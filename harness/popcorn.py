@@ -8,8 +8,11 @@
 
 The program shares its process with the submission, so any line may be the submission's.  What no sound program writes
 is refused at once, with one verdict and the line at fault: what is no text, too long or too much, said twice, of a
-case that there isn't, a time that is no positive number, a verdict that contradicts the cases.  A lie that agrees
+case that there isn't, a time that is no positive number, a pass that contradicts the cases.  A lie that agrees
 with itself cannot be told from the truth here; that is why such a judgement claims no more than `self-timed`.
+
+Keys of the task's own are read past (`benchmark.0.speedup: 1.4`), but for `error`: why it fails as a whole, which some
+programs say behind their verdict.
 """
 
 from __future__ import annotations
@@ -27,14 +30,11 @@ MAX_BYTES = 4 << 20
 TIMES = ("mean", "std", "err", "best", "worst")
 """In nanoseconds, each of which an accepted benchmark needs, beside `runs`."""
 
-_CASE_FIELDS = {
-    CaseKind.TEST: {"spec", "status", "error", "message"},
-    CaseKind.BENCHMARK: {"spec", "status", "error", "message", "report", "runs", *TIMES},
-}
 _KEY = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _OURS = re.compile(r"check$|(test|benchmark)-count$|(test|benchmark)\.")
 """What the protocol's own keys begin with."""
-_CASE_KEY = re.compile(r"(test|benchmark)\.(0|[1-9][0-9]{0,5})\.([a-z]+)")
+_CASE_KEY = re.compile(r"(test|benchmark)\.(0|[1-9][0-9]{0,5})\.([a-z][a-z0-9_]*)")
+_WHOLE_ERROR = "error"
 _COUNT = re.compile(r"0|[1-9][0-9]{0,9}")
 _NUMBER = re.compile(r"[0-9]{1,20}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?")
 _LEAST_NS, _MOST_NS = 0.01, 1e14
@@ -127,7 +127,7 @@ class Lines:
         if not text.strip():
             return
         key, colon, value = (part.strip() for part in text.partition(":"))
-        if not (colon and _OURS.match(key)) and self._message and not self.is_complete:
+        if not (colon and _OURS.match(key)) and self._message:
             if len(self._said[self._message]) < MAX_MESSAGE:
                 self._said[self._message] += f"\n{text.rstrip()}"
             return
@@ -135,24 +135,26 @@ class Lines:
             raise self._refusal(f"not 'key: value' but {_quote(text)}")
         if key in self._said:
             raise self._refusal(f"'{key}' stands twice")
-        if self.is_complete:
+        if self.is_complete and not (key == _WHOLE_ERROR and self._said["check"] == "fail"):
             raise self._refusal(f"'{key}' comes after the verdict")
         if _OURS.match(key):
             self._require_sense(key, value)
-            self._said[key] = value
-            self._message = key if key.endswith((".error", ".message")) else ""
+        elif key != _WHOLE_ERROR:
+            return
+        self._said[key] = value
+        self._message = key if key.endswith(("error", "message")) else ""
 
     def _require_sense(self, key: str, value: str) -> None:
-        """What is said under a key of the protocol's; all others are read past."""
+        """What is said under a key of the protocol's."""
         if key == "check":
             self._require(value in ("pass", "fail"), key, value, "pass or fail")
         elif key.endswith("-count"):
             self._require(key == f"{self.kind}-count" and value == str(self.cases), key, value, self._cases)
         else:
             case = _CASE_KEY.fullmatch(key)
-            if not case or case[3] not in _CASE_FIELDS[self.kind]:
+            if not case or case[1] != self.kind or (self.kind is CaseKind.TEST and case[3] in ("runs", *TIMES)):
                 raise self._refusal(f"'{key}' is no key of a {self.kind}")
-            self._require(case[1] == self.kind and int(case[2]) < self.cases, key, value, self._cases)
+            self._require(int(case[2]) < self.cases, key, value, self._cases)
             self._require_field(case[3], key, value)
 
     def _require_field(self, field: str, key: str, value: str) -> None:
@@ -204,13 +206,14 @@ class Lines:
         return Times(calls=calls, mean_us=mean, std_us=std, err_us=err, best_us=best, worst_us=worst)
 
     def _require_agreement(self, told: list[Told | None]) -> None:
-        if f"{self.kind}-count" not in self._said:
-            raise self._contradiction(f"a verdict without '{self.kind}-count'")
         check = self._said["check"]
+        if check == "pass" and f"{self.kind}-count" not in self._said:
+            raise self._contradiction(f"a verdict without '{self.kind}-count'")
         if (check == "pass") != all(case and case.is_right for case in told):
             raise self._contradiction(f"check: {check}, and its cases say otherwise")
         if check == "fail" and all(case is None or case.is_right for case in told):
-            raise Foul(Verdict.WRONG_ANSWER, "The task's program says 'check: fail', and not of which case.")
+            why = _unescape(self._said.get(_WHOLE_ERROR, ""))
+            raise Foul(Verdict.WRONG_ANSWER, why or "The task's program says 'check: fail', and not of which case.")
 
     # ------------------------------------------------------------------ what is said then
 

@@ -81,6 +81,22 @@ def test_other_keys_blank_lines_and_windows_line_ends_pass():
     assert all(told(b"system.gpu: none\r\n\r\n" + TESTS + b"test.1.status: pass\r\ncheck: pass\r\n"))
 
 
+def test_what_a_program_says_of_a_case_beyond_the_protocol_is_read_past():
+    text = BENCHMARKS + b"benchmark.0.bytes_per_s: 1e12\nbenchmark.0.message: 1.4 times as fast\ncheck: pass\n"
+    (one,) = told(text, CaseKind.BENCHMARK, 1)
+    assert one and one.is_right and one.times
+    assert all(told(TESTS + b"test.1.status: pass\ntest.1.max_error: 0.1\ncheck: pass\n"))
+
+
+@pytest.mark.parametrize(
+    "text", [b"check: fail\nerror: no function\n'forward'\n", b"error: no function\n'forward'\ncheck: fail\n"]
+)
+def test_why_it_fails_as_a_whole_may_stand_before_or_behind_the_verdict(text):
+    with pytest.raises(Foul, match=r"^no function\n'forward'$") as caught:
+        told(text)
+    assert caught.value.verdict is Verdict.WRONG_ANSWER
+
+
 def test_a_message_may_go_on_over_lines_until_the_next_key_of_the_protocol():
     text = (
         TESTS
@@ -105,6 +121,7 @@ REFUSED = {
     "the same twice": (b"test.0.status: pass\n", "'test.0.status' stands twice"),
     "another verdict then": (b"test.1.status: pass\ncheck: pass\ncheck: fail\n", "'check' stands twice"),
     "more after the verdict": (b"test.1.status: pass\ncheck: pass\nnote: x\n", "'note' comes after the verdict"),
+    "an error after a pass": (b"test.1.status: pass\ncheck: pass\nerror: x\n", "'error' comes after the verdict"),
     "a line that is cut off after it": (b"test.1.status: pass\ncheck: pass\nno", "the last one, which was cut off"),
     "a case that there is not": (b"test.2.status: pass\n", "'test.2.status' must be about the 2 tests that it was given"),
     "a case below none": (b"test.-1.status: pass\n", "'test.-1.status' is no key of a test"),
