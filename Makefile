@@ -17,8 +17,8 @@ NODE := tests/actions/node_modules/.ready
 LANGUAGES := $(VENV)/.languages
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test announcements exploits season lint bench-judge check-gpu bench-timing bench-github bench-site
-.PHONY: bench-lighthouse lock clean languages check
+.PHONY: help setup demo test announcements exploits season lint bench-judge check-gpu bench-gpu bench-timing bench-github
+.PHONY: bench-site bench-lighthouse lock clean languages check
 
 help:  ## say what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/\1 —/p' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ bench-judge: $(READY)  ## print where the seconds of a judging go
 
 check-gpu: $(READY)  ## check on a machine with a GPU what needs one, and print the table (ARGS=--rehearse without)
 	$(BIN)/python -m scripts.bench.gpu $(ARGS)
+
+bench-gpu: $(READY)  ## hold times on a GPU against others' ways of timing (hours; ARGS='--repetitions 3'; --rehearse without)
+	@$(BIN)/python -m scripts.bench.gpu_times $(ARGS)
 
 bench-timing: $(READY)  ## measure what times and duels are worth here (an hour and a half; ARGS='--part aa --duels 20')
 	$(BIN)/python -m scripts.bench.timing $(ARGS)

@@ -119,7 +119,7 @@ def _table_of_times(title: str) -> Table:
 
 
 def _add_row(made: Table, name: str, values: Sequence[float], form: Callable[[float], str]) -> None:
-    middle, whole = (" to ".join(map(form, ends)) for ends in (_quartiles(values), (min(values), max(values))))
+    middle, whole = (" to ".join(map(form, ends)) for ends in (quartiles(values), (min(values), max(values))))
     made.add_row(name, form(median(values)), middle, whole)
 
 
@@ -133,11 +133,11 @@ def _format_seconds(seconds: float) -> str:
 
 def _spreads(values: Sequence[float]) -> tuple[float, float, float]:
     """Interquartile range, deviation and standard deviation, as shares of median and mean."""
-    low, high = _quartiles(values)
+    low, high = quartiles(values)
     return (high - low) / median(values), _deviation(values) / median(values), pstdev(values) / fmean(values)
 
 
-def _quartiles(values: Sequence[float]) -> tuple[float, float]:
+def quartiles(values: Sequence[float]) -> tuple[float, float]:
     if len(values) < 2:
         return values[0], values[0]
     low, _, high = quantiles(values, n=4, method="inclusive")
