@@ -19,7 +19,7 @@ from harness.errors import JudgeError, TaskError
 from harness.task import Board, ScriptConfig
 from harness.toolchain import PLACES, host_flags, is_shown
 
-_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/cuda/bin:/opt/cuda/bin"
+PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/cuda/bin:/opt/cuda/bin"
 """Where a compiler may lie: where players can see it."""
 _BASE = ("-std=c++20", "-O3")
 _GXX = (*_BASE, "-march=native", "-fmax-errors=20", "-fdiagnostics-color=never", "-x", "c++")
@@ -58,7 +58,7 @@ def recipe_of(board: Board, *, shared: bool = True) -> Recipe:
     config = board.task.config or ScriptConfig()
     folders = _folders_of(board, config)
     name = "g++" if board.gpu == "CPU" else "nvcc"
-    compiler = shutil.which(name, path=_PATH)
+    compiler = shutil.which(name, path=PATH)
     if not compiler:
         raise JudgeError(f"{name} compiles for the board {board.gpu}, and is not on this machine: {_WAY_OUT[name]}")
     return Recipe(

@@ -1,7 +1,7 @@
 """What a file says that it needs, beside torch, and what of it this judge has not.
 
     #!PULLRANK needs numba          a package: it must lie where players find theirs
-    #!PULLRANK needs g++ ninja      programs: they must lie in the players' PATH
+    #!PULLRANK needs g++ ninja      programs: they must lie in the players' PATH, or where compilers are looked for
 
 Nothing is imported or run to find out.
 """
@@ -12,6 +12,7 @@ import shutil
 import sys
 from importlib.machinery import PathFinder
 
+from harness import compile as compilers
 from harness.bubblewrap import ENVIRONMENT
 from harness.errors import SubmissionError
 from harness.submission import Submission, read_directives
@@ -34,4 +35,5 @@ def why_skipped(submission: Submission) -> str:
 
 def _is_here(need: str) -> bool:
     packages = [path for path in sys.path if "-packages" in path]
-    return bool(PathFinder.find_spec(need, packages) or shutil.which(need, path=ENVIRONMENT["PATH"]))
+    programs = f"{ENVIRONMENT['PATH']}:{compilers.PATH}"  # torch finds nvcc in CUDA's own folder, too
+    return bool(PathFinder.find_spec(need, packages) or shutil.which(need, path=programs))

@@ -5,7 +5,7 @@ accepted      build, tests, benchmarks beside the anchor: two pairs of runs, whi
 the anchor    build and tests: its benchmarks were played, and every output checked, beside another accepted
               example; where there is no such other, beside itself; by a task's own program, as any accepted one
 all others    build and tests, and benchmarks only where these are accepted: it may be too slow on the benchmarks alone
-skipped       what needs a package or a program that is not here
+skipped       what needs a package or a program that is not here, or is for other boards by its directive `gpus`
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.errors import PullRankError
+from harness.errors import PullRankError, SubmissionError
 from harness.fields import Mode
 from harness.judge import OnProgress, Sitting
 from harness.judgement import Judgement
 from harness.needs import why_skipped
-from harness.submission import read_submission
+from harness.submission import Submission, read_directives, read_submission
 from harness.task import Board, Example
 from harness.verdict import Verdict
 
@@ -76,6 +76,15 @@ def rehearse(
             yield done
 
 
+def _why_elsewhere(submission: Submission, board: Board) -> str:
+    """What to say of an example that is for other boards; empty for all others."""
+    try:
+        gpus = read_directives(submission.text, submission.name).gpus
+    except SubmissionError:
+        return ""  # the judge says what is wrong with them
+    return f"for {' and '.join(gpus)} only" if gpus and board.gpu not in gpus else ""
+
+
 def _modes(example: Example) -> tuple[Mode, ...]:
     """What to judge it in, one after the other, while it is accepted."""
     return (Mode.BENCHMARK,) if example.verdict is Verdict.ACCEPTED else (Mode.TEST, Mode.BENCHMARK)
@@ -86,7 +95,7 @@ def _judge(sitting: Sitting, example: Example, modes: Sequence[Mode]) -> Rehears
     judgement, error, skipped = None, None, ""
     try:
         submission = read_submission(example.path, login="example")
-        if not (skipped := why_skipped(submission)):
+        if not (skipped := _why_elsewhere(submission, sitting.board) or why_skipped(submission)):
             for mode in modes:
                 judgement = sitting.judge(submission, mode, pairs=_PAIRS)
                 if judgement.verdict is not Verdict.ACCEPTED:

@@ -231,7 +231,8 @@ def show(judgement: Judgement, stdout: Console) -> None:
     walls = ", without walls: it cannot rank" if is_unwalled(judgement) else ""
     stdout.print(
         verdict_text(judgement.verdict),
-        f"{judgement.verdict.label}: {judgement.task} / {judgement.gpu}, {judgement.mode}, in {seconds:.1f} s{walls}",
+        f"{judgement.verdict.label}: {judgement.task} / {judgement.gpu}, {judgement.mode}, in {seconds:.1f} s, "
+        f"{judgement.cases[0].seconds:.1f} s of them to build it{walls}",
     )
     if judgement.verdict is not Verdict.ACCEPTED:
         stdout.print(judgement.verdict.help, soft_wrap=True)

@@ -130,7 +130,7 @@ def test_an_accepted_entry_is_told_its_rank_gap_and_times() -> None:
     assert "| **geometric mean** | 60.00 µs ±0.3 % | +20.0 % |  |" in text
     assert "<details><summary>3 of 3 tests accepted</summary>" in text
     assert "bounds these times; none understates the truth by more than 500.0 ns a call, 0.8 % at worst." in text
-    assert "Judged in 21 s on `CPU`, `AMD EPYC`, 2 cores." in text
+    assert "Judged in 21 s, 1 s of them to build it, on `CPU`, `AMD EPYC`, 2 cores." in text
 
 
 def test_a_first_entry_is_told_that_it_is_first() -> None:

@@ -2,7 +2,8 @@
 
 Each check is a submission to `vectoradd`, judged behind the walls as any other, with the verdict that it must get and,
 where it is timed, the least that its time must be.  With `--rehearse` a CPU takes the GPU's place, and what only a GPU
-can do is left out.
+can do is left out.  After these come the examples of the participants' guide, a language each (`languages`); what needs
+something that is not installed is skipped, and said to be.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from datetime import UTC, datetime
 
 import click
 
+from harness.errors import PullRankError
 from harness.fields import Mode
 from harness.judgement import Judgement, Machine
 from harness.submission import Submission
 from harness.task import Board, load_task
+from scripts.bench.languages import Example, arch_of, guides_examples
 from scripts.cli import run
 from scripts.repository import TASKS
 from scripts.terminal import Display, console
@@ -27,6 +30,7 @@ from scripts.text import format_us
 
 _FASTEST_MHZ = 4000
 """No GPU's clock is faster: what sleeps for so many cycles takes a microsecond at least."""
+_SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +129,9 @@ def main(rehearse: bool, sandbox: str, only: str, as_json: bool) -> int:
     """
     asked = [check for check in CHECKS if only in check.name]
     checks = [check for check in asked if not (rehearse and check.needs_gpu)]
-    if not checks:
+    all_examples = [example for example in guides_examples() if only in example.name]
+    examples = [example for example in all_examples if not (rehearse and example.needs_gpu)]
+    if not (checks or examples):
         raise click.UsageError(f"no check that can be made here is called '{only}'")
     board = load_task(TASKS / "vectoradd").board("CPU")
     # The libraries of a torch for GPUs are mapped, and count.
@@ -133,19 +139,52 @@ def main(rehearse: bool, sandbox: str, only: str, as_json: bool) -> int:
     board = replace(board, gpu="CPU" if rehearse else "GPU", tests=board.tests[:2], benchmarks=board.benchmarks[:1])
     board = replace(board, limits=limits)
     seen: list[Seen] = []
-    machine: Machine | None = None
-    with Display(console(stderr=True), [20.0] * len(checks)) as display:
+    machine = _read_machine(rehearse=rehearse)
+    with Display(console(stderr=True), [20.0] * (len(checks) + len(examples))) as display:
         for check in checks:
             display.begin(check.name)
             judgement, seconds = _judge(check, board, sandbox, rehearse=rehearse)
             machine = judgement.machine
             seen.append(_look(check, judgement, seconds))
-    assert machine
+        for example in examples:
+            display.begin(example.name)
+            seen.append(_try_example(example, board, sandbox, machine, rehearse=rehearse))
     if as_json:
         click.echo(json.dumps({"machine": machine.model_dump(), "seen": [asdict(one) for one in seen]}, indent=1))
     else:
-        click.echo("\n".join(_table(machine, seen, left_out=len(asked) - len(checks))))
+        click.echo(
+            "\n".join(_table(machine, seen, left_out=len(asked) + len(all_examples) - len(checks) - len(examples)))
+        )
     return int(not all(one.right for one in seen))
+
+
+def _read_machine(*, rehearse: bool) -> Machine:
+    """Raises JudgeError where there is no GPU, and none is to be rehearsed without."""
+    from harness.gpu_facts import read_gpu
+    from harness.machine import read_machine
+    from harness.sandbox import require_gpus
+
+    facts = [] if rehearse else [read_gpu(gpu) for gpu in require_gpus()]
+    return read_machine([one for one in facts if one])
+
+
+def _try_example(example: Example, board: Board, sandbox: str, machine: Machine, *, rehearse: bool) -> Seen:
+    """What comes of an example of the guide: it must be right.  An error of ours keeps nobody from the next one."""
+    from harness.devices.device import CUDA, REHEARSAL
+    from harness.judge import judge
+
+    name = f"{example.name}, as in the guide"
+    if reason := example.why_skipped():
+        return Seen(name=name, right=True, wanted="AC", verdict=_SKIPPED, message=reason, seconds=0.0)
+    if example.is_compiled:
+        board = replace(example.board(arch_of(machine.device)), gpu="GPU")
+    start = time.monotonic()
+    try:
+        judgement = judge(board, example.submission, Mode.TEST, sandbox=sandbox, device=REHEARSAL if rehearse else CUDA)
+    except PullRankError as error:
+        seconds = time.monotonic() - start
+        return Seen(name=name, right=False, wanted="AC", verdict="JE", message=str(error), seconds=round(seconds, 1))
+    return _look(Check(name=name, source=""), judgement, time.monotonic() - start)
 
 
 def _judge(check: Check, board: Board, sandbox: str, *, rehearse: bool) -> tuple[Judgement, float]:
@@ -188,7 +227,13 @@ def _table(machine: Machine, seen: list[Seen], *, left_out: int) -> Iterator[str
     for one in seen:
         times = [format_us(us) if us is not None else "" for us in (one.time_us, one.overhead_us, one.bound_us)]
         interval = f"{one.interval:.1%}" if one.interval is not None else ""
-        said = "" if one.right else f"NOT AS IT MUST BE: {one.message.replace('|', '/')}"
+        said = (
+            one.message
+            if one.verdict == "skipped"
+            else ""
+            if one.right
+            else f"NOT AS IT MUST BE: {one.message.replace('|', '/')}"
+        )
         cells = (one.name, one.wanted, one.verdict, *times, interval, f"{one.seconds:g}", said)
         yield f"| {' | '.join(cells)} |"
     if left_out:

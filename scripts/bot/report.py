@@ -222,7 +222,8 @@ def _small_print(judgement: Judgement) -> str:
     seconds = (judgement.finished_at - judgement.started_at).total_seconds()
     device = "" if machine.device == machine.cpu else f"{inline(machine.device, 80)}, "
     facts = [
-        f"Judged in {seconds:.0f} s on {device}{inline(machine.cpu, 80)}, {cores}",
+        f"Judged in {seconds:.0f} s, {judgement.cases[0].seconds:.0f} s of them to build it, "
+        f"on {device}{inline(machine.cpu, 80)}, {cores}",
         inline(machine.note.removesuffix(".")) if not machine.quiet else "",
         run_link(judgement.run_url),
     ]

@@ -1,0 +1,218 @@
+"""The guide's examples for GPU boards: each is what it says, compiles where its compiler is, and is judged where it can be.
+
+on a CPU       PyTorch, Triton by its interpreter, JAX: judged, behind the walls
+by nvcc        what stands in CUDA C++, alone or within Python; no GPU is needed to compile
+simulated      Numba's kernel, by its own simulator
+elsewhere      `make check-gpu`, on a machine with a GPU
+"""
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.compile import recipe_of
+from harness.devices.device import REHEARSAL
+from harness.fields import Mode
+from harness.judge import judge, open_arena
+from harness.judgement import Judgement
+from harness.rehearsal import rehearse
+from harness.sandbox import find_faults
+from harness.submission import read_directives
+from harness.task import load_task
+from harness.verdict import Verdict
+from scripts.bench.gpu import main
+from scripts.bench.languages import CUDA_TASK, LIBRARIES, arch_of, guides_examples
+from scripts.cli import run
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = {example.name: example for example in guides_examples()}
+PYTHON = [example for example in EXAMPLES.values() if not example.is_compiled]
+COMPILED = [example for example in EXAMPLES.values() if example.is_compiled]
+ON_A_CPU = [example for example in EXAMPLES.values() if not example.needs_gpu]
+FAULTS = find_faults()
+needs_walls = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
+needs_nvcc = pytest.mark.skipif(not shutil.which("nvcc"), reason="nvcc is not on this machine")
+pytestmark = pytest.mark.alone
+
+
+def test_there_is_one_for_each_language():
+    assert list(EXAMPLES) == [
+        "PyTorch",
+        "Triton",
+        "JAX",
+        "CUDA C++ by load_inline",
+        "A torch extension",
+        "CuPy",
+        "Numba",
+        "CuTe DSL",
+        "CUDA C++ in a file of its own",
+        "cuBLAS",
+        "CUTLASS",
+        "ThunderKittens",
+    ]
+    assert [example.name for example in ON_A_CPU] == ["PyTorch", "Triton", "JAX"]
+
+
+@pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
+def test_each_is_a_submission_to_its_task(example):
+    directives = read_directives(example.submission.text, example.submission.name)
+    assert directives.leaderboard == ("axpy_cuda" if example.is_compiled else "vectoradd")
+    assert not example.submission.find_fault(needs_kernel=True)
+
+
+@pytest.mark.parametrize("example", PYTHON, ids=lambda example: example.name)
+def test_whatever_it_imports_that_is_not_everywhere_it_says(example):
+    tree = ast.parse(example.submission.text)
+    modules = [
+        node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    imported = {module.split(".")[0] for module in modules} - {"torch"}
+    needs = read_directives(example.submission.text, example.submission.name).needs
+    assert imported <= set(needs)
+    if "load_inline" in example.submission.text:
+        assert needs == ("nvcc", "g++", "ninja")
+
+
+@needs_walls
+@pytest.mark.parametrize("example", ON_A_CPU, ids=lambda example: example.name)
+def test_what_runs_on_a_cpu_is_right_there(example):
+    if reason := example.why_skipped():
+        pytest.skip(reason)
+    judgement = judge(load_task(ROOT / "tasks" / "vectoradd").board("CPU"), example.submission, Mode.TEST)
+    assert judgement.verdict is Verdict.ACCEPTED, judgement.message
+
+
+@needs_walls
+@pytest.mark.parametrize("example", COMPILED, ids=lambda example: example.name)
+def test_what_stands_in_cuda_is_compiled_for_a_gpu(example):
+    if reason := example.why_skipped():
+        pytest.skip(reason)
+    board = example.board("sm_90a")
+    with open_arena(board, Mode.TEST, "bubblewrap", device=REHEARSAL) as arena:
+        build = arena.build(arena.entry("submission", example.submission), [])
+    assert build.verdict is Verdict.ACCEPTED, build.message
+
+
+@needs_nvcc
+@pytest.mark.parametrize("name", ["CUDA C++ by load_inline", "A torch extension"])
+def test_what_stands_in_cuda_within_python_is_compiled_for_a_gpu(name, tmp_path):
+    # Without torch's own headers for CUDA, which its build for CPUs has not all of: the stream and the tensor are left out.
+    sources = re.findall(r'"""(.*?)"""', EXAMPLES[name].submission.text, re.DOTALL)
+    source = next(source for source in sources if "__global__" in source)
+    kernel = re.search(r"__global__.*?^}", source, re.DOTALL | re.MULTILINE)
+    launch = re.search(r"add<<<.*?;", source, re.DOTALL)
+    assert kernel and launch
+    tensor = "struct Tensor { void *at; void *data_ptr() { return at; } };"
+    stream = "c10::cuda::getCurrentCUDAStream()"
+    assert stream in launch[0]
+    arguments = "Tensor a, Tensor b" if "data_ptr" in launch[0] else "void *a, const void *b"
+    body = f"void launch({arguments}, int64_t count, cudaStream_t stream) {{ {launch[0].replace(stream, 'stream')} }}"
+    path = tmp_path / "kernel.cu"
+    path.write_text(f"#include <cstdint>\n#include <cuda_fp16.h>\n{tensor}\n{kernel[0]}\n{body}\n")
+    done = subprocess.run(
+        ["nvcc", "-std=c++20", "-arch=sm_90a", "-c", str(path), "-o", str(tmp_path / "kernel.o")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@needs_walls
+@pytest.mark.skipif(not (shutil.which("g++") and shutil.which("ninja")), reason="g++ or ninja is not on this machine")
+def test_the_extension_s_operator_is_compiled_and_called_with_the_host_s_sum_behind_it(tmp_path):
+    """All of it but the kernel: torch's headers, the operator's registration, and the call from Python."""
+    text = EXAMPLES["A torch extension"].submission.text
+    sum_on_the_host = """
+#include <c10/util/Half.h>
+void launch_add(void *a, const void *b, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) static_cast<c10::Half *>(a)[i] += static_cast<const c10::Half *>(b)[i];
+}
+"""
+    kernel = re.search(r'KERNEL = """(.*?)"""', text, re.DOTALL)
+    assert kernel
+    text = text.replace(kernel[1], sum_on_the_host).replace("OPERATOR, KERNEL, is", "[OPERATOR, KERNEL], is")
+    example = EXAMPLES["A torch extension"].submission
+    judgement = judge(
+        load_task(ROOT / "tasks" / "vectoradd").board("CPU"),
+        type(example)(login="guide", source=text.encode()),
+        Mode.TEST,
+    )
+    assert judgement.verdict is Verdict.ACCEPTED, judgement.message
+
+
+def test_numba_s_kernel_is_right_in_its_simulator(tmp_path):
+    pytest.importorskip("numba")
+    (tmp_path / "submission.py").write_bytes(EXAMPLES["Numba"].submission.source)
+    code = """
+import numpy, submission
+a, b = numpy.arange(300, dtype=numpy.float16), numpy.ones(300, dtype=numpy.float16)
+submission.add[2, 256](a, b)
+assert (a == numpy.arange(300) + 1).all()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_library_s_place_flags_and_macros_reach_the_compiler(tmp_path):
+    config = EXAMPLES["ThunderKittens"].board("sm_90a").task.config
+    assert config.include_dirs == ("thunderkittens",)
+    assert config.defines == {"AXPY_BLOCK": "256", "KITTENS_HOPPER": ""}
+    assert "-lcuda" in config.compile_flags
+    assert "-lcublas" in EXAMPLES["cuBLAS"].board("sm_90a").task.config.compile_flags
+    assert {library.header for library in LIBRARIES} == {
+        library.header for example in COMPILED for library in example.libraries
+    }
+
+
+@needs_nvcc
+def test_the_plain_one_needs_nothing_but_nvcc():
+    plain = EXAMPLES["CUDA C++ in a file of its own"]
+    assert plain.why_skipped() == "" and not plain.libraries
+    assert "-arch=sm_100a" in recipe_of(plain.board("sm_100a")).command
+
+
+def test_what_nvcc_compiles_for_is_known_by_the_device_s_name():
+    assert arch_of("NVIDIA H200") == arch_of("NVIDIA H100 80GB HBM3") == "sm_90a"
+    assert arch_of("Abacus 9000") is None
+
+
+@needs_walls
+def test_check_gpu_judges_them_and_says_what_it_skips(capsys, monkeypatch):
+    monkeypatch.setattr("harness.needs._is_here", lambda need: need != "jax")
+    assert run(["--rehearse", "--only", "J"], main) == 0
+    assert "| JAX, as in the guide | AC | skipped |" in (shown := capsys.readouterr().out)
+    assert "needs jax: not on this machine" in shown
+    assert run(["--rehearse", "--only", "PyTorch", "--json"], main) == 0
+    seen = json.loads(capsys.readouterr().out)["seen"]
+    assert [(one["name"], one["verdict"]) for one in seen] == [("PyTorch, as in the guide", "AC")]
+
+
+def test_an_example_that_its_directive_keeps_for_other_boards_is_skipped(tmp_path):
+    shutil.copytree(ROOT / "tests" / "tasks" / "tiny", tmp_path / "tiny", ignore=shutil.ignore_patterns("__pycache__"))
+    path = tmp_path / "tiny" / "examples" / "accepted" / "wants_a_gpu.py"
+    path.write_text("#!POPCORN gpus H100 A100\ndef custom_kernel(data):\n    return data.cuda()\n")
+    done = {one.example.path.name: one for one in rehearse(load_task(tmp_path / "tiny").board("CPU"), sandbox="none")}
+    assert (done["wants_a_gpu.py"].got, done["wants_a_gpu.py"].message) == (None, "for H100 and A100 only")
+    judgement = done["plain.py"].judgement
+    assert isinstance(judgement, Judgement) and judgement.verdict is Verdict.ACCEPTED
+
+
+def test_the_guide_names_the_task_that_the_last_four_are_for():
+    assert CUDA_TASK.relative_to(ROOT).as_posix() in (ROOT / "site/pages/participants.md").read_text()
