@@ -163,7 +163,7 @@ def _lines(found: Found, claims: tuple[Claim, ...]) -> Iterator[str]:
     for way, reason in found.skipped.items():
         yield f"\nLeft out: {_NAMES[way]}, for {reason}."
     if found.is_rehearsed:
-        yield "\nA rehearsal: nothing of this is about a GPU."
+        yield "\nA rehearsal: nothing of this is about a GPU, and its kernels are smaller than their names say."
 
 
 def _cells(found: Found, kernel: str, others: list[str]) -> Iterator[str]:
