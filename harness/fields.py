@@ -19,7 +19,7 @@ Microseconds = Annotated[float, Field(ge=1e-6, lt=1e12)]
 """Far beyond anything real on both sides, and no ratio of two overflows."""
 Spread = Annotated[float, Field(ge=0, lt=1e12)]
 """A deviation, in microseconds."""
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Param = bool | int | float | Line | tuple[int, ...]
 """A value of one of `generate_input`'s arguments."""
 

@@ -33,22 +33,25 @@ from pydantic import (
     Field,
     PositiveFloat,
     PositiveInt,
-    SerializerFunctionWrapHandler,
     ValidationError,
-    model_serializer,
     model_validator,
 )
 from pydantic_core import from_json, to_json
 
 from harness.fields import CaseKind, Digest, Line, Login, Mode, Model, Name, Param, Seed, Sha, Text
 from harness.profile import Profile
-from harness.timing import Duel, Timing, ToldTiming
+from harness.timing import Duel, Run, Timing, ToldTiming
 from harness.verdict import Verdict, overall
 
 VERSION = 1
 _FORMAT = "pullrank-judgement"
 MAX_BYTES = 32 * 1024 * 1024
 """Larger files are refused unread."""
+
+
+# Python 3.11 looks a member of an enumeration up by a function in Python, each time: that adds up over a file's cases.
+_ACCEPTED = Verdict.ACCEPTED
+_TEST, _BENCHMARK, _PROFILE = CaseKind.TEST, CaseKind.BENCHMARK, CaseKind.PROFILE
 
 
 class JudgementError(ValueError):
@@ -70,6 +73,10 @@ class Digests(Model):
     outputs: Digest
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class CaseResult(Model):
     kind: CaseKind
     params: dict[Name, Param]
@@ -78,10 +85,12 @@ class CaseResult(Model):
     seconds: float = Field(ge=0, description="wall time spent on this case")
     seed: Seed | None = Field(default=None, description="of a test, so that it can be replayed")
     timing: Timing | None = None
-    told: ToldTiming | None = None
-    profile: Profile | None = None
+    # Without what only some have, files from before there was such a thing are written as they were.
+    told: ToldTiming | None = Field(default=None, exclude_if=_is_none)
+    profile: Profile | None = Field(default=None, exclude_if=_is_none)
     digests: Digests | None = Field(
         default=None,
+        exclude_if=_is_none,
         description="of a test's call, or of the first call of a benchmark's first run; of accepted ones only",
     )
 
@@ -90,29 +99,21 @@ class CaseResult(Model):
         """The submission's time, whoever took it."""
         return self.timing.submission_us if self.timing else self.told.time_us.value if self.told else None
 
-    @model_serializer(mode="wrap")
-    def _as_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without what only some have: files from before there was such a thing are written as they were."""
-        fields: dict[str, Any] = handler(self)
-        return {key: value for key, value in fields.items() if value is not None or key not in _ONLY_SOME_HAVE}
-
     @model_validator(mode="after")
     def _has_samples_only_when_accepted(self) -> Self:
         is_timed = bool(self.timing or self.told)
-        if is_timed and (self.verdict is not Verdict.ACCEPTED or self.kind is not CaseKind.BENCHMARK):
+        is_accepted, is_benchmark = self.verdict is _ACCEPTED, self.kind is _BENCHMARK
+        if is_timed and not (is_accepted and is_benchmark):
             raise ValueError("samples exist only for accepted benchmarks")
-        if self.kind is CaseKind.BENCHMARK and self.verdict is Verdict.ACCEPTED and not is_timed:
+        if is_benchmark and is_accepted and not is_timed:
             raise ValueError("an accepted benchmark needs samples")
-        if bool(self.profile) != (self.kind is CaseKind.PROFILE and self.verdict is Verdict.ACCEPTED):
+        if bool(self.profile) != (self.kind is _PROFILE and is_accepted):
             raise ValueError("an accepted profile needs what it has shown, and nothing else has it")
-        if self.digests and self.verdict is not Verdict.ACCEPTED:
+        if self.digests and not is_accepted:
             raise ValueError("only what was accepted has digests")
         if self.timing and self.told:
             raise ValueError("a time is either taken by the referee or told by the task's program")
         return self
-
-
-_ONLY_SOME_HAVE = frozenset(("told", "profile", "digests"))
 
 
 class SubmissionInfo(Model):
@@ -191,15 +192,15 @@ class Judgement(Model):
 
     @property
     def tests(self) -> tuple[CaseResult, ...]:
-        return tuple(case for case in self.cases if case.kind is CaseKind.TEST)
+        return tuple([case for case in self.cases if case.kind is _TEST])
 
     @property
     def benchmarks(self) -> tuple[CaseResult, ...]:
-        return tuple(case for case in self.cases if case.kind is CaseKind.BENCHMARK)
+        return tuple([case for case in self.cases if case.kind is _BENCHMARK])
 
     @property
     def profiles(self) -> tuple[CaseResult, ...]:
-        return tuple(case for case in self.cases if case.kind is CaseKind.PROFILE)
+        return tuple([case for case in self.cases if case.kind is _PROFILE])
 
     @property
     def is_rankable(self) -> bool:
@@ -271,7 +272,7 @@ def _is_plainly_whole(content: bytes) -> bool:
             return False
         claimed = fields.pop("checksum", None)
         canonical = to_json(_in_order(fields))
-    except (ValueError, RecursionError):
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return False
     # Four are the checksum's own.
     if content.count(b'"') != canonical.count(b'"') + 4 or (b"\\" in content and b"\\u0022" in content):
@@ -291,11 +292,25 @@ def _in_order(fields: dict[str, Any]) -> dict[str, Any]:
     """Objects by the names of their keys, all the way down; lists of numbers, which are most of a file, as they are."""
     found = dict(sorted(fields.items()))
     for key, value in found.items():
-        if isinstance(value, dict):
+        if type(value) is dict:
             found[key] = _in_order(value)
-        elif isinstance(value, list) and value and isinstance(value[0], dict):
-            found[key] = list(map(_in_order, value))
+        elif type(value) is list and value and type(value[0]) is dict:
+            is_plain = value[0].keys() == _KEYS_OF_A_RUN and all(len(one) == len(_KEYS_OF_A_RUN) for one in value)
+            found[key] = [_run_in_order(one) for one in value] if is_plain else [_in_order(one) for one in value]
     return found
+
+
+_KEYS_OF_A_RUN = frozenset(Run.model_fields)
+
+
+def _run_in_order(run: dict[str, Any]) -> dict[str, Any]:
+    """The same for a run, of which a file has dozens."""
+    return {
+        "order": run["order"],
+        "samples_us": run["samples_us"],
+        "seeds": run["seeds"],
+        "warmups_us": run["warmups_us"],
+    }
 
 
 def _require_whole(text: str | bytes) -> None:

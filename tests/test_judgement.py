@@ -219,6 +219,15 @@ FORGED: dict[str, tuple[str, str]] = {
         edited(lambda it: it["cases"][4]["timing"]["submission"][0].update(samples_us=[1.0] * 10)),
         "cases.4.timing: Value error, medians and ratio do not follow from the samples",
     ),
+    "with a case that is a number": (edited(lambda it: it["cases"].append(5)), "cases.6: "),
+    "with a run that is a number": (
+        edited(lambda it: it["cases"][4]["timing"]["anchor"].append(5)),
+        "cases.4.timing.anchor.",
+    ),
+    "with a run of other keys": (
+        edited(lambda it: it["cases"][4]["timing"]["anchor"].append(dict.fromkeys("abcd", 0))),
+        "cases.4.timing.anchor.",
+    ),
     "with half a character": (edited(lambda it: it.update(log="\ud800")), "JSON"),
 }
 
