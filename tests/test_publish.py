@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import html
 import json
 import math
 import os
@@ -9,6 +10,7 @@ import random
 import re
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
@@ -17,6 +19,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from jinja2 import UndefinedError
+from markupsafe import Markup
 from PIL import Image
 
 from harness.errors import PullRankError, TaskError
@@ -31,8 +35,10 @@ from scripts.pages import pool, submission
 from scripts.pages.code import render_code, render_diff
 from scripts.pages.pool import processes_for, spread
 from scripts.pages.publish import SiteReport, build_site, read_guides
+from scripts.pages.render import environment
 from scripts.pages.words import Unit, case_labels
 from scripts.settings import Gpu
+from scripts.text import plain
 
 START = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 ANCHOR_US = (80.0, 410.0, 2600.0)
@@ -710,6 +716,34 @@ def test_a_process_that_is_killed_ends_the_build_with_one_message(tmp_path: Path
 
     with pytest.raises(PullRankError, match="too little memory"):
         list(spread(killed, [1, 2], processes=2))
+
+
+@forks_beside_threads
+def test_the_largest_is_begun_first_and_results_stand_as_the_items_did(tmp_path: Path) -> None:
+    def noted(item: int) -> int:
+        with (tmp_path / "begun").open("a") as file:
+            file.write(f"{item}\n")
+        time.sleep(0.05)
+        return 10 * item
+
+    assert list(spread(noted, [1, 3, 2, 3], processes=2, size=lambda item: item)) == [10, 30, 20, 30]
+    begun = (tmp_path / "begun").read_text().split()
+    assert begun[:2] == ["3", "3"] and sorted(begun[2:]) == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["2 < 3 & 'a' > \"b\"", "412.3 µs ±0.4 %", "−3.1 %", "a\u202eb", "\x1b[31m", "\xad", 0.5, None, Verdict.ACCEPTED],
+)
+def test_what_a_template_shows_is_cleaned_and_escaped(value: object) -> None:
+    shown = environment().from_string("{{ value }}").render(value=value)
+    assert shown == html.escape(plain(str(value))).replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
+
+
+def test_a_template_leaves_html_of_ours_alone_and_shows_no_blank_for_what_is_missing() -> None:
+    assert environment().from_string("{{ value }}").render(value=Markup("<b>µ</b>")) == "<b>µ</b>"
+    with pytest.raises(UndefinedError):
+        environment().from_string("{{ value }}").render()
 
 
 def test_an_earlier_edition_stays_reachable_with_the_cases_that_it_had(tmp_path: Path, task: Task) -> None:

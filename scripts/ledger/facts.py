@@ -133,7 +133,8 @@ def read_plain(file: Path, max_bytes: int) -> bytes:
         if facts.st_size > max_bytes:
             size = f"{max_bytes // 2**20} MiB" if max_bytes >= 2**20 else f"{max_bytes // 1024} KiB"
             raise FactError(f"larger than {size}")
-        return file.read_bytes()
+        with open(file, "rb", buffering=0) as plain:
+            return plain.read()
     except OSError as error:
         raise FactError(f"cannot be read: {error.strerror}") from None
 

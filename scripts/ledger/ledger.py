@@ -105,7 +105,7 @@ class Ledger:
             raise LedgerError(f"only ranked judgements are kept in a ledger, not one of mode '{judgement.mode}'")
         if not _REQUEST_ID.fullmatch(request_id):
             raise LedgerError(f"{request_id!r} cannot be a request's id: letters, digits, '.', '_' and '-', at most 64")
-        path = self.path / "judgements" / _folder_of(judgement) / f"{_prefix_of(judgement)}{request_id}.json"
+        path = self.path / _folder_of(judgement) / f"{_prefix_of(judgement)}{request_id}.json"
         write_new(path, judgement.to_json().encode(), workshop=self.path)
         return path
 
@@ -279,8 +279,8 @@ def _may_concern(path: Path, task: str | None, gpu: str | None) -> bool:
     return all(wanted in (None, part) for wanted, part in zip((task, gpu), path.parts[1:3], strict=False))
 
 
-def _folder_of(judgement: Judgement) -> Path:
-    return Path(judgement.task, judgement.gpu, judgement.submission.login)
+def _folder_of(judgement: Judgement) -> str:
+    return f"judgements/{judgement.task}/{judgement.gpu}/{judgement.submission.login}"
 
 
 def _prefix_of(judgement: Judgement) -> str:
@@ -293,11 +293,12 @@ def _read_judgement(file: Path, path: Path) -> Judgement:
     judgement = Judgement.from_json(read_plain(file, MAX_BYTES))
     if judgement.mode is not Mode.RANKED:
         raise JudgementError(f"of mode '{judgement.mode}'; only ranked judgements belong here")
-    expected = Path("judgements") / _folder_of(judgement)
-    if path.parent != expected:
+    # As text: taking thousands of paths apart takes a while.
+    folder, _, name = path.as_posix().rpartition("/")
+    if folder != (expected := _folder_of(judgement)):
         raise JudgementError(f"its contents belong into {expected}/")
     prefix = _prefix_of(judgement)
-    request_id = path.name.removeprefix(prefix).removesuffix(".json")
-    if path.name != f"{prefix}{request_id}.json" or not _REQUEST_ID.fullmatch(request_id):
+    request_id = name.removeprefix(prefix).removesuffix(".json")
+    if name != f"{prefix}{request_id}.json" or not _REQUEST_ID.fullmatch(request_id):
         raise JudgementError(f"its contents belong into a file named {prefix}<request id>.json")
     return judgement

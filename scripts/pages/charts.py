@@ -1,10 +1,10 @@
-"""Where the marks of the site's charts stand; `site/templates/macros.html` draws them.
+"""Where the marks of the site's charts stand.
 
 Two charts, both pure geometry in the units of an SVG's view box:
 
     strip       every sample of one benchmark, one line of dots per run, median and interval over them;
-                both sides at the same magnification, on one axis (a duel) or each on its own
-    staircase   a board's best time over the months, one step per record
+                both sides at the same magnification, on one axis (a duel) or each on its own; drawn here
+    staircase   a board's best time over the months, one step per record; `site/templates/macros.html` draws it
 
 Times lie on a logarithmic axis: a gain of a tenth is as wide at 10 µs as at 10 ms.
 """
@@ -17,14 +17,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain, pairwise, repeat
 from typing import NamedTuple
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from harness.stats import Interval, median
 from harness.timing import Run
-from scripts.text import format_us
+from scripts.text import format_us, plain
 
 STRIP_WIDTH = 360
 GROUP_HEIGHT = 44
@@ -54,10 +54,7 @@ class Tick(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """The runs of one side, and what they come to.
-
-    What is drawn of it comes in few and long pieces: a page has a dozen groups, and each piece costs the template time.
-    """
+    """The runs of one side, and what they come to."""
 
     label: str
     value: str
@@ -90,11 +87,31 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Strip:
+    """Drawn here and not by a template, since a page has half a dozen of them: each piece costs a template time."""
+
     title: str
     description: str
     width: int
     height: int
     groups: tuple[Group, ...]
+
+    @property
+    def drawn(self) -> Markup:
+        title, description = escape(plain(self.title)), escape(plain(self.description))
+        groups = "".join(map(self._drawn_group, self.groups, chain([' class="main"'], repeat(""))))
+        return Markup(  # noqa: S704 (every piece was escaped)
+            f"<figure>\n<figcaption>{title}</figcaption>\n"
+            f'<svg viewBox="0 0 {self.width} {self.height}" role="img" aria-label="{title}: {description}">\n'
+            f"<title>{title}</title>\n<desc>{description}</desc>\n{groups}</svg>\n</figure>\n"
+        )
+
+    def _drawn_group(self, group: Group, kind: str) -> str:
+        y = group.top - 6
+        return (
+            f'<g{kind}>\n<text x="6" y="{y}">{escape(plain(group.label))}</text>\n'
+            f'<text class="value" x="{self.width - 6}" y="{y}" text-anchor="end">{group.value}</text>\n'
+            f"{group.drawn}\n</g>\n"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,24 +136,22 @@ class Scale:
     start: float
     end: float
 
-    @cached_property
-    def _span(self) -> float:
-        return math.log(self.high / self.low)
-
     def __call__(self, value: float) -> float:
-        share = math.log(value / self.low) / self._span
+        share = math.log(value / self.low) / math.log(self.high / self.low)
         return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
 
     @cached_property
-    def _in_tenths(self) -> tuple[float, float]:
-        pixels = 10 * (self.end - self.start) / self._span
-        return 10 * self.start - pixels * math.log(self.low) + 0.5, pixels
+    def _in_tenths(self) -> tuple[float, float, int]:
+        """Where 1 µs lies, how wide a factor of e is, and the end."""
+        pixels = 10 * (self.end - self.start) / math.log(self.high / self.low)
+        zero = 10 * self.start - pixels * math.log(self.low) + 0.5
+        return zero, pixels, int(zero + pixels * math.log(self.high))
 
     def tenths(self, values: Sequence[float]) -> list[int]:
         """Where many values stand, in tenths of a pixel, rising; those beyond the axis, none before it, at its end."""
-        zero, pixels = self._in_tenths
-        high, log = self.high, math.log
-        return sorted({int(zero + pixels * log(value if value <= high else high)) for value in values})
+        zero, pixels, end = self._in_tenths
+        places = sorted({int(zero + pixels * log) for log in map(math.log, values)})
+        return places if places[-1] <= end else [*[place for place in places if place < end], end]
 
 
 def strip(title: str, sides: Sequence[Side], *, one_axis: bool = False) -> Strip:

@@ -42,8 +42,10 @@ def processes_for(judgements: int) -> int:
     return min(os.cpu_count() or 1, MOST)
 
 
-def spread(work: Callable[[T], R], items: Sequence[T], processes: int) -> Iterator[R]:
-    """What `work` makes of each item.
+def spread(
+    work: Callable[[T], R], items: Sequence[T], processes: int, size: Callable[[T], int] = lambda _: 1
+) -> Iterator[R]:
+    """What `work` makes of each item; the largest are begun first, so that no process is left alone with one.
 
     Raises:
         PullRankError: a process was ended from outside.
@@ -54,7 +56,9 @@ def spread(work: Callable[[T], R], items: Sequence[T], processes: int) -> Iterat
     _work.append(work)
     try:
         with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("fork")) as pool:
-            yield from pool.map(_do, items)
+            order = sorted(range(len(items)), key=lambda index: size(items[index]), reverse=True)
+            found = dict(zip(order, pool.map(_do, [items[index] for index in order]), strict=True))
+        yield from (found[index] for index in range(len(items)))
     except BrokenProcessPool:
         raise PullRankError("a process that built pages was ended from outside; was there too little memory?") from None
     finally:

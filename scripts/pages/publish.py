@@ -124,7 +124,7 @@ def build_site(
         rank = partial(ranked, ledger=ledger, moderated=moderated, allow_unwalled=allow_unwalled, now=now)
         build = partial(_build_board, site, rank, folder)
         environment()
-        built = list(spread(build, files, processes))
+        built = list(spread(build, files, processes, size=lambda one: len(one.paths)))
         faults += [fault for one in built for fault in one.faults]
         order = in_order(tasks)
         boards = sorted((one.summary for one in built), key=lambda one: order[one.board.task.name, one.board.gpu])

@@ -16,7 +16,8 @@ FORMAT = "pullrank-site"
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "replace"))
+    with open(path, "wb") as file:
+        file.write(content if isinstance(content, bytes) else content.encode("utf-8", "replace"))
 
 
 @contextmanager
