@@ -2,11 +2,15 @@
 
     fill ──────┬── window ──┬── fetch ─────        each step from resume to confirmed stop, by the referee's clock
     inputs in  │  ░inside░  │   outputs out        inside: what the player says that the call took
+   ▲           ▲            ▲                      sweeps: short work of the referee's own there, the player stopped
 
 An honest player's steps cost what an idle player's cost, with the same inputs: the window beside the call itself, the
-fill in all, the fetch in proportion to what is returned.  What goes grossly beyond is work where no time is taken, and
-is refused.  What remains possible is `hidden_us`: all that lies between the first look at the inputs and the last stop,
-but for what the player calls its time.  That is the bound of such a time.  It is loose, and the claim says so.
+fill in all, the fetch in proportion to what is returned, and a sweep as it is, for between steps nothing runs on the
+device.  What goes grossly beyond is work where no time is taken, and is refused.  What remains possible is
+`hidden_us`: all that lies between the first look at the inputs and the last stop, but for what the player calls its
+time.  That is the bound of such a time.  It is loose, and the claim says so.
+
+What waits on the device without running, and what ends before a sweep begins, no sweep sees.
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ _SLACK_US = 1000.0
 """A step may take three times an idle player's slowest, and a millisecond: nobody is blamed for a machine's stalls."""
 _SHARE = 0.25
 """Of its own time a call may take as much again in the window: a kernel's launches, and what it frees."""
+_SWEEP_SLACK_US = 200.0
+"""For a sweep a whole millisecond would hide what it looks for: the turns that a GPU gives to one after another."""
 _RESOLUTION_US = 1.0
 """Two clocks that agree may differ by as much."""
 
@@ -30,7 +36,8 @@ class Outside:
     """One call by the referee's clock, in microseconds, and how many bytes it returned.
 
     `span_us` is from the moment that the player could see its inputs to the last stop, pauses included: what was
-    launched on a device goes on in them.
+    launched on a device goes on in them.  `sweep_us` is of the slowest sweep: before the inputs, before the window and
+    after it.
     """
 
     inside_us: float
@@ -39,6 +46,7 @@ class Outside:
     fetch_us: float
     span_us: float
     fetched_bytes: int
+    sweep_us: float
 
 
 def find_lie(calls: Sequence[Outside], idle: Sequence[Outside]) -> str:
@@ -60,6 +68,12 @@ def find_lie(calls: Sequence[Outside], idle: Sequence[Outside]) -> str:
         return (
             f"Its own clock says {inside:.1f} µs. By the referee's clock its calls took {beside:.1f} µs beside that; "
             f"an idle process takes {idle_beside:.1f} µs at most."
+        )
+    swept, usually = _lower_median(calls, lambda call: call.sweep_us), max(call.sweep_us for call in idle)
+    if swept > _FACTOR * usually + _SWEEP_SLACK_US:
+        return (
+            f"The device was at work while the process was stopped: the referee's own work there took {swept:.1f} µs; "
+            f"beside an idle process, {usually:.1f} µs at most."
         )
     return _find_work_elsewhere(calls, idle)
 

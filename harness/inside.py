@@ -46,22 +46,37 @@ class HostClock:
         return output, (time.perf_counter_ns() - start) / 1e3
 
 
-class CudaClock:
-    """A GPU, of NVIDIA or AMD."""
+class Sweep:
+    """Empties a GPU's L2 cache: what was made to persist there may go, and then all is overwritten, twice as much."""
 
     def __init__(self) -> None:
         facts = torch.cuda.get_device_properties(0)
         size = 2 * int(getattr(facts, "L2_cache_size", 0)) if torch.version.hip is None else 0
-        self._sweep = torch.empty(size or _FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+        self._buffer = torch.zeros(size or _FLUSH_BYTES, dtype=torch.uint8, device="cuda")
         self._driver: ctypes.CDLL | None = None
         with contextlib.suppress(OSError):  # AMD has no such thing
             self._driver = ctypes.CDLL("libcuda.so.1")
 
+    def release(self) -> None:
+        """Lines that were made to persist would outlive the sweep."""
+        if self._driver and hasattr(self._driver, "cuCtxResetPersistingL2Cache"):
+            self._driver.cuCtxResetPersistingL2Cache()
+
+    def launch(self) -> None:
+        # Not `zero_`: that asks the driver to fill memory, by whatever engine it likes; this is a kernel.
+        self._buffer.add_(1)
+
+
+class CudaClock:
+    """A GPU, of NVIDIA or AMD."""
+
+    def __init__(self) -> None:
+        self._sweep = Sweep()
+
     def flush(self) -> None:
         torch.cuda.synchronize()
-        if self._driver and hasattr(self._driver, "cuCtxResetPersistingL2Cache"):
-            self._driver.cuCtxResetPersistingL2Cache()  # lines that were made to persist would outlive the sweep
-        self._sweep.zero_()
+        self._sweep.release()
+        self._sweep.launch()
         torch.cuda.synchronize()
 
     def time(self, kernel: Callable[[Any], Any], data: Any) -> tuple[Any, float]:

@@ -8,7 +8,7 @@ So all of its work on an input lies between two readings of the referee's clock:
 
 On a staged device (`devices.device`) the player has two more steps beside its window: it copies the inputs to the
 device before, and the outputs back after.  The time is its own word then, and the referee's clock says of each step how
-long it took (`alibi`).
+long it took; between them he empties the device's caches himself, and sees whether it is idle (`alibi`).
 """
 
 from __future__ import annotations
@@ -233,9 +233,9 @@ class Table:
 
     def _play(self, hand: Deal, buffers: frozenset[int], deadline: Deadline) -> tuple[float, Any]:
         self._make_room(hand, deadline)
-        self._hand_over(hand, buffers)
         if self.device.is_staged:
-            return self._play_staged(hand, deadline)
+            return self._play_staged(hand, buffers, deadline)
+        self._hand_over(hand, buffers)
         window_us, answer = self._open_window({"do": "go", "scalars": hand.scalars}, deadline)
         done = self._expect(answer, Done)
         assert isinstance(done, Done)
@@ -243,13 +243,21 @@ class Table:
         self._output = tuple(tensors_of(done.output))
         return window_us, output
 
-    def _play_staged(self, hand: Deal, deadline: Deadline) -> tuple[float, Any]:
-        """The inputs can be seen from the first step on: only what lies between it and the last bounds the time."""
+    def _play_staged(self, hand: Deal, buffers: frozenset[int], deadline: Deadline) -> tuple[float, Any]:
+        """A kernel that has been left running may see the inputs as soon as they are written.
+
+        Only what lies between that and the last stop bounds the time.
+        """
+        sweep_us = self.device.side.sweep_us
+        sweeps_us = [sweep_us()]
         revealed = time.perf_counter_ns()
+        self._hand_over(hand, buffers)
         fill_us, answer = self._open_window({"do": "fill"}, deadline)
         self._expect(answer, Filled)
+        sweeps_us.append(sweep_us())
         window_us, answer = self._open_window({"do": "go", "scalars": hand.scalars}, deadline)
         timed = self._expect(answer, Timed)
+        sweeps_us.append(sweep_us())
         fetch_us, answer = self._open_window({"do": "fetch"}, deadline)
         span_us = (time.perf_counter_ns() - revealed) / 1e3
         done = self._expect(answer, Done)
@@ -261,6 +269,7 @@ class Table:
             fetch_us=fetch_us,
             span_us=span_us,
             fetched_bytes=sum(spec.span_bytes for spec in tensors_of(done.output)),
+            sweep_us=max(sweeps_us),
         )
         self.outside.append(call)
         # What it returned lies in copies of its own: there is nothing that poison would reach.

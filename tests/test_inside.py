@@ -3,13 +3,15 @@
 What the clock inside says is the participant's word.  Here it lies, in every way that it can.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from harness.alibi import Outside, find_lie, hidden_us
-from harness.devices.device import CPU, CUDA, REHEARSAL, device_of
+from harness.devices import cpu
+from harness.devices.device import CPU, CUDA, REHEARSAL, Device, device_of
 from harness.errors import JudgeError
 from harness.fields import Mode
 from harness.inside import Staging
@@ -151,11 +153,11 @@ def test_where_torch_finds_no_gpu_the_machine_is_at_fault_and_told_what_to_do():
 # The clocks, compared.
 
 
-def call(inside_us=500.0, beside_us=100.0, fill_us=300.0, fetch_us=200.0, fetched_bytes=4000):
+def call(inside_us=500.0, beside_us=100.0, fill_us=300.0, fetch_us=200.0, fetched_bytes=4000, sweep_us=40.0):
     window_us = inside_us + beside_us
     return Outside(
         inside_us=inside_us, fill_us=fill_us, window_us=window_us, fetch_us=fetch_us,
-        span_us=fill_us + window_us + fetch_us + 50, fetched_bytes=fetched_bytes,
+        span_us=fill_us + window_us + fetch_us + 50, fetched_bytes=fetched_bytes, sweep_us=sweep_us,
     )  # fmt: skip
 
 
@@ -177,10 +179,39 @@ IDLE = [call(inside_us=1.0)] * 10
         ([call(fill_us=2000)] * 10, "receive its inputs"),
         ([call(fetch_us=2000)] * 10, "hand over its outputs"),
         ([call(fetch_us=2000, fetched_bytes=40_000)] * 10, ""),  # ten times as much takes ten times as long
+        ([call(sweep_us=300)] * 10, ""),
+        ([call()] * 6 + [call(sweep_us=2000)] * 4, ""),  # somebody else's turns, now and then
+        ([call()] * 4 + [call(sweep_us=2000)] * 6, "at work while the process was stopped"),
     ],
 )
 def test_gross_lies_are_told_from_a_machines_stalls(calls, lie):
     assert lie in find_lie(calls, IDLE) if lie else not find_lie(calls, IDLE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BusyGpu(Device):
+    """A stand-in for a GPU that works on while the process that told it to, whose number `work` holds, is stopped."""
+
+    work: Path
+
+    @property
+    def side(self):
+        return SimpleNamespace(prepared=cpu.prepared, find_trouble=cpu.find_trouble, sweep_us=self.sweep_us)
+
+    def sweep_us(self):
+        is_busy = self.work.exists() and Path("/proc", self.work.read_text()).exists()
+        return 2000.0 if is_busy else 40.0
+
+
+def test_a_device_that_is_left_at_work_while_the_player_is_stopped_gives_it_away(tmp_path):
+    busy = BusyGpu(name="cpu", is_staged=True, work=tmp_path / "work")
+    leaves = f"import os\ndef custom_kernel(data):\n    open({str(busy.work)!r}, 'w').write(str(os.getpid()))\n"
+    with Sitting(BOARD, device=busy, sandbox="none") as sitting:
+        caught = sitting.judge(submission(f"{leaves}    return data + 1\n"), Mode.BENCHMARK)
+        honest = sitting.judge(submission(GOOD), Mode.BENCHMARK, pairs=2)
+    assert caught.verdict is Verdict.SECURITY_VIOLATION
+    assert "the referee's own work there took 2000.0 µs; beside an idle process, 40.0 µs at most" in caught.message
+    assert honest.verdict is Verdict.ACCEPTED
 
 
 def test_what_could_be_hidden_is_all_but_the_time():

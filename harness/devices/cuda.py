@@ -7,8 +7,10 @@ and with every vendor.  What the player does with its device is in `inside`.  RO
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
+import time
 from collections.abc import Iterator
 
 import torch
@@ -17,10 +19,14 @@ from harness.complaints import advise
 from harness.devices import cpu
 from harness.errors import JudgeError
 from harness.gpu_nodes import assigned, find_gpus
+from harness.inside import Sweep
 
 _ANSWER_S = 60.0
 """Who has not added up a million ones by then hangs; a context of a player that ended may take seconds to go."""
 _ONES = 1 << 20
+_SWEEPS = 3
+_PATIENCE_S = 0.1
+"""A sweep is no longer waited for: whoever keeps the GPU from it, works there."""
 
 
 @contextlib.contextmanager
@@ -53,6 +59,33 @@ def find_trouble() -> str:
     thread.start()
     thread.join(_ANSWER_S)
     return said[0] if said else f"the GPU has not answered for {_ANSWER_S:g} s: {advise('it hangs')}"
+
+
+def sweep_us() -> float:
+    """Empty the L2 cache from a context that no player reaches; how long the quickest of three sweeps took.
+
+    A GPU gives one context after another its turn.  Where nobody else wants one, a sweep takes as long as its bytes;
+    where a player's kernel still runs, every sweep has to wait for its turn again.  Where contexts share a GPU in
+    space (MPS, and AMD's queues), what leaves room for a sweep is not seen.
+    """
+    sweep = _sweep()
+    sweep.release()
+    return min(_time(sweep) for _ in range(_SWEEPS))
+
+
+@functools.cache
+def _sweep() -> Sweep:
+    return Sweep()
+
+
+def _time(sweep: Sweep) -> float:
+    done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    start = time.perf_counter()
+    sweep.launch()
+    done.record()
+    while not done.query() and time.perf_counter() - start < _PATIENCE_S:  # type: ignore[no-untyped-call]
+        pass
+    return (time.perf_counter() - start) * 1e6
 
 
 def _find_wrong_sum() -> str:

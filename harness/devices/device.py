@@ -24,6 +24,12 @@ class Side(Protocol):
     def find_trouble(self) -> str:
         """Why the device can't be used any more; "" if it can."""
 
+    def sweep_us(self) -> float:
+        """Leave nothing of a player's in the caches of a staged device, and say how long that took, in microseconds.
+
+        It takes longer while anything of the player's still runs there.
+        """
+
 
 @dataclass(frozen=True, kw_only=True)
 class Device:

@@ -35,11 +35,15 @@ _SKIPPED = "skipped"
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One submission, and what must come of it.  Timed checks are benchmarked; the others only tested."""
+    """One submission, and what must come of it, in a message with these words.
+
+    Timed checks are benchmarked; the others only tested.
+    """
 
     name: str
     source: str
     verdict: str = "AC"
+    says: str = ""
     least_us: float | None = None
     needs_gpu: bool = True
 
@@ -83,8 +87,20 @@ staging = frame.f_locals["self"].staging
 honest = staging.time
 staging.time = lambda kernel, data: (honest(kernel, data)[0], 10.0)
 """
+_STAGING = _LIE[: _LIE.index("honest")]
+_KERNEL = """
+def kernel_of(body):
+    from torch.cuda.jiterator import _create_jit_fn
+    return _create_jit_fn("template <typename T> T made(T x) { " + body + " }")
+"""
+"""Compiled by torch itself, at run time: what no operator of its own does."""
+_HOARD = ("while True:", "    try:", "        hoard.append(torch.empty(1 << 26, dtype=torch.uint8, device=a.device))",
+          "    except torch.OutOfMemoryError:", "        break", "return a + b")  # fmt: skip
 _ONE_GPU = r'nodes = [name for name in os.listdir("/dev") if re.fullmatch(r"nvidia\d+", name)]'
+_AFTER = "staging.time = lambda kernel, data: (kernel(data), 10.0)\nstaging._clock.flush = lambda: None\n"
+"""A player's clock that awaits nothing, and caches that it does not empty."""
 _ASIDE = "stream = torch.cuda.Stream() if torch.cuda.is_available() else None\n"
+_STAY = "stayed = []\nstay = lambda: stayed or stayed.append(torch.cuda._sleep(1 << 60))\n"
 _STRIDE = "at = torch.full((1,), 1 << 40, device=a.device)"
 
 CHECKS = (
@@ -106,8 +122,25 @@ CHECKS = (
         "stream.wait_stream(torch.cuda.current_stream())", "with torch.cuda.stream(stream):",
         "    torch.cuda._sleep(10_000_000)", "    return a + b", before=_ASIDE)),
     Check(name="an output in host memory", source=_kernel("return (a + b).cpu()"), verdict="RTE"),
-    Check(name="too much memory", source=_kernel("torch.empty(1 << 44, device=a.device)"), verdict="MLE"),
-    Check(name="an address out of bounds", source=_kernel(_STRIDE, "return a.view(-1)[at]"), verdict="RTE"),
+    Check(name="all of the GPU's memory", source=_kernel(*_HOARD, before="hoard = []\n"), verdict="MLE",
+          says="of the GPU's memory"),
+    Check(name="20 million cycles that go on after the answer", verdict="SV", least_us=0.0, says="at work while",
+          source=_kernel("with torch.cuda.stream(stream):", "    torch.cuda._sleep(20_000_000)", "return a + b",
+                         before=_ASIDE + _STAGING + _AFTER)),
+    Check(name="a kernel that stays from call to call", verdict="SV", least_us=0.0, says="at work while",
+          source=_kernel("with torch.cuda.stream(stream):", "    stay()", "return a + b",
+                         before=_ASIDE + _STAY + _STAGING + _AFTER)),
+    Check(name="a right sum whose caches it does not empty itself", least_us=0.0,
+          source=_kernel("return a + b", before=_STAGING + "staging._clock.flush = torch.cuda.synchronize\n")),
+    Check(name="more memory than there is", source=_kernel("torch.empty(1 << 44, device=a.device)"), verdict="MLE"),
+    Check(name="an index out of bounds", source=_kernel(_STRIDE, "return a.view(-1)[at]"), verdict="RTE",
+          says="out of bounds"),
+    Check(name="an address that is nobody's", verdict="RTE", says="where nothing of its own lies", source=_kernel(
+        'return kernel_of("return *(volatile T*)64;")(a.float())', before=_KERNEL)),
+    Check(name="an address that is not aligned", verdict="RTE", says="no multiple of the size", source=_kernel(
+        'return kernel_of("return *(volatile T*)1;")(a.float())', before=_KERNEL)),
+    Check(name="a package that is not there", source="import no_such_thing\n" + _kernel("return a + b"), verdict="CE",
+          says="nor installed for this board", needs_gpu=False),
     Check(name="a kernel that never ends", source=_kernel("torch.cuda._sleep(1 << 60)", "return a + b"), verdict="TLE"),
     Check(name="a right sum, after all that", source=_kernel("return a + b"), least_us=0.0),
 )  # fmt: skip
@@ -199,7 +232,7 @@ def _judge(check: Check, board: Board, sandbox: str, *, rehearse: bool) -> tuple
 
 def _look(check: Check, judgement: Judgement, seconds: float) -> Seen:
     timing = next((case.timing for case in judgement.benchmarks if case.timing), None)
-    is_right = judgement.verdict.value == check.verdict
+    is_right = judgement.verdict.value == check.verdict and check.says in judgement.message
     if timing and check.least_us is not None:
         is_right = is_right and timing.submission_us + timing.overhead_us >= check.least_us
     wanted = check.verdict if not check.least_us else f"{check.verdict}, {format_us(check.least_us)} or more"
