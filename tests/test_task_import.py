@@ -244,6 +244,20 @@ def test_what_cannot_be_rewritten_stays_and_is_named(line):
     assert cuda_lines(source) == [2]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.cuda.is_available()", "torch.cuda.manual_seed_all(7)", "n = torch.cuda.device_count()", "x.view(torch.float8_e4m3fn)",
+    ],
+)  # fmt: skip
+def test_what_does_no_harm_without_a_gpu_is_not_named(line):
+    assert cuda_lines(line.encode()) == []
+
+
+def test_four_bit_floats_are_named_since_only_gpus_compute_with_them():
+    assert cuda_lines(b"a = 1\nx = a.view(torch.float4_e2m1fn_x2)\n") == [2]
+
+
 def test_what_asks_torch_for_a_gpu_otherwise_is_named(tmp_path, capsys):
     assert cuda_lines(b'a = 1\nb = "cuda"\ntorch.cuda.synchronize()\n') == [2, 3]
     problems = own_set(tmp_path)
@@ -251,6 +265,55 @@ def test_what_asks_torch_for_a_gpu_otherwise_is_named(tmp_path, capsys):
     reference.write_text(reference.read_text() + "\n\ntorch.cuda.synchronize()\ntorch.cuda.empty_cache()\n")
     imported(tmp_path / "tasks", problems / "first" / "scale_py", "--device-alias", "cuda=cpu")
     assert "note: reference.py:21,22 still asks torch for a GPU" in capsys.readouterr().out
+
+
+def test_an_evaluator_that_stays_behind_asks_for_no_gpu(tmp_path):
+    folder = own_set(tmp_path) / "first" / "scale_py"
+    reference = folder / "reference.py"
+    reference.write_text(reference.read_text().replace('"cuda"', '"cpu"'))
+    evaluator = folder.parent.parent / "eval.py"
+    evaluator.write_text(evaluator.read_text() + "\ntorch.cuda.synchronize()\n")
+    (task,) = imported(tmp_path / "tasks", folder).values()
+    assert task.gpus == ("CPU",)
+
+
+def test_a_judging_error_of_a_rewritten_task_says_that_a_cpu_may_lack_what_it_needs(tmp_path, capsys):
+    folder = own_set(tmp_path) / "first" / "scale_py"
+    reference = folder / "reference.py"
+    body = "def ref_kernel(data):\n    raise RuntimeError('no kernel for this device')\n\n\ndef former_kernel("
+    reference.write_text(reference.read_text().replace("def ref_kernel(", body))
+    imported(tmp_path / "tasks", folder, "--device-alias", "cuda=cpu")
+    capsys.readouterr()
+    assert run(["task", "check", str(tmp_path / "tasks" / "scale_py"), "--sandbox", "none"]) == 2
+    assert "rewritten from cuda to cpu, where torch may lack what it asks for" in capsys.readouterr().out
+
+
+# What is lost otherwise.
+
+
+def test_a_submission_beside_a_task_without_templates_is_its_template(tmp_path, capsys):
+    folder = own_set(tmp_path) / "own" / "rowsum_py"
+    text = (folder / "task.yml").read_text()
+    (folder / "task.yml").write_text("".join(line for line in text.splitlines(True) if "template" not in line.lower()))
+    (folder / "template.py").rename(folder / "submission.py")
+    (task,) = imported(tmp_path / "tasks", folder, "--gpu", "CPU").values()
+    assert {name: path.name for name, path in task.templates.items()} == {"Python": "template.py"}
+
+
+def test_a_task_of_the_past_is_said_to_be_closed(tmp_path, capsys):
+    problems = own_set(tmp_path)
+    (problems / "first.yaml").write_text(
+        "deadline: 2025-06-30\nproblems: [{directory: first/scale_py, name: scale, gpus: [H100]}]\n"
+    )
+    imported(tmp_path / "tasks", problems / "first.yaml")
+    assert "note: closed since 2025-06-30 00:00 UTC, so that nothing is ranked" in capsys.readouterr().out
+
+
+def test_a_program_of_the_tasks_without_examples_is_said_not_to_be_tried(tmp_path, capsys):
+    imported(tmp_path, SETS / "first" / "replay_py", "--gpu", "H100")
+    capsys.readouterr()
+    assert run(["task", "check", "--static", str(tmp_path / "replay_py")]) == 0
+    assert "warning  replay_py: examples: there are none, so that its program is not tried" in capsys.readouterr().out
 
 
 # What is refused.

@@ -1,7 +1,7 @@
 """Source code with one device in the place of another: to try a task without a GPU, "cuda" becomes "cpu".
 
 Only what names a device is rewritten: the strings "cuda", "cuda:0" and f"cuda:{rank}", and calls of `.cuda()`.  What
-asks torch for a GPU in other ways, or over several lines, stays, and is named.
+asks torch for a GPU in other ways, or over several lines, stays, and is named; what does no harm without one is not.
 """
 
 from __future__ import annotations
@@ -15,6 +15,11 @@ ALIASES = {"cuda=cpu": ("cuda", "cpu")}
 _CUDA = re.compile(r"cuda(:\d+)?")
 _UNFINISHED = re.compile(r"cuda:(%\w|\{\w*\})?")
 """A device whose number is put in later."""
+
+_HARMLESS = {"is_available", "is_initialized", "device_count", "manual_seed", "manual_seed_all"}
+"""Functions of torch.cuda that answer, or do nothing, where there is no GPU."""
+_GPU_DTYPES = {"float4_e2m1fn_x2"}
+"""Of torch's dtypes, those that nothing but a GPU computes with."""
 
 _Edit = tuple[int, int, int, bytes]
 """Line, and where in its bytes to put what."""
@@ -57,6 +62,7 @@ def _lies_in(edit: _Edit, other: _Edit) -> bool:
 def _places(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, _Edit | None]]:
     """Whatever asks for a GPU, and how to rewrite it, if there is a way."""
     inside_texts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in _below(node)}
+    harmless = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in _HARMLESS}
     for node in ast.walk(tree):
         match node:
             case ast.Constant(value=str(value)) if _CUDA.fullmatch(value):
@@ -69,7 +75,9 @@ def _places(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, _Edit | Non
                 name = (method.end_col_offset or 0) - len("cuda")
                 is_in_line = method.end_lineno == node.end_lineno
                 yield node, _edit(node, name, b"cpu()", line=node.end_lineno) if is_in_line else None
-            case ast.Attribute(attr="cuda", value=ast.Name(id="torch")):
+            case ast.Attribute(attr="cuda", value=ast.Name(id="torch")) if id(node) not in harmless:
+                yield node, None
+            case ast.Attribute(attr=dtype, value=ast.Name(id="torch")) if dtype in _GPU_DTYPES:
                 yield node, None
             case ast.Import(names=names) if any(alias.name.split(".")[:2] == ["torch", "cuda"] for alias in names):
                 yield node, None

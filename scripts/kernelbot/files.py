@@ -11,6 +11,7 @@ Files come from below one root only, and are source code: a task that names a st
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
@@ -109,7 +110,7 @@ class _Reader:
         rest = {key: value for key, value in keys.items() if key not in (*left_out, *_Sources.model_fields)}
         sources = self._check(rest, {key: value for key, value in keys.items() if key in _Sources.model_fields})
         files = self._files(sources)
-        templates, starters = self._templates(sources)
+        templates, starters = self._templates(sources.templates or self._own_starter(str(keys.get("lang", "py"))))
         starters |= self._examples(f".{keys.get('lang', 'py')}")
         return Parts(
             keys=rest,
@@ -142,10 +143,15 @@ class _Reader:
         names = [name for name in ("task.py", "reference.py", "utils.py") if (self.found.folder / name).is_file()]
         return {name: self._read(name, name, ()) for name in names}
 
-    def _templates(self, sources: _Sources) -> tuple[dict[str, str], dict[str, bytes]]:
+    def _own_starter(self, lang: str) -> dict[str, str]:
+        """A file beside task.yml to start from, where that names none."""
+        name, language = f"submission.{lang}", {"cu": "CUDA"}.get(lang, "Python")
+        return {language: name} if (self.found.folder / name).is_file() else {}
+
+    def _templates(self, sources: Mapping[str, str]) -> tuple[dict[str, str], dict[str, bytes]]:
         names: dict[str, str] = {}
         texts: dict[str, bytes] = {}
-        for language, source in sources.templates.items():
+        for language, source in sources.items():
             word = "_".join(re.findall(r"[a-z0-9]+", language.lower())) or "other"
             names[language] = f"template{f'_{word}' if names else ''}{PurePosixPath(source).suffix}"
             texts[names[language]] = self._read(names[language], source, ("templates", language))

@@ -7,17 +7,20 @@ PATH ──kernelbot──▶ what is in it ──kernelbot_task──▶ the fi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from harness.errors import TaskError
 from harness.faults import display
+from harness.task import Task
 from scripts.kernelbot.device_alias import ALIASES
 from scripts.kernelbot.files import Found
 from scripts.kernelbot.source import Refusal, find_tasks
 from scripts.kernelbot.task import Converted, convert
 from scripts.repository import TASKS
+from scripts.tasks.show import until
 from scripts.tasks.writing import require_new_name, write_task
 
 
@@ -58,7 +61,7 @@ def import_(path: Path, out: Path, name: str | None, gpus: tuple[str, ...], devi
 class Imported:
     """A task that lies in its place now."""
 
-    folder: Path
+    task: Task
     converted: Converted
 
     @property
@@ -67,9 +70,17 @@ class Imported:
         why = self.converted.why_script
         judge = f"judged by its own program, since {why}" if why else "judged by the referee"
         along = self.converted.from_outside
-        said = [f"{display(self.folder)}: {judge}"]
+        said = [f"{display(self.task.folder)}: {judge}"]
         said += [f"  came along: {', '.join(along)}"] if along else []
-        return said + [f"  note: {note}" for note in self.converted.notes]
+        return said + [f"  note: {note}" for note in (*self.converted.notes, *self._closed)]
+
+    @property
+    def _closed(self) -> list[str]:
+        """Of a task of the past: that nobody is ranked on it."""
+        deadline = self.task.deadline
+        if not deadline or not self.task.ranks or datetime.now(UTC) < deadline:
+            return []
+        return [f"{until(deadline)}, so that nothing is ranked; for a new contest, change the deadline in its task.yml"]
 
 
 def _import(found: Found | Refusal, out: Path, gpus: tuple[str, ...], *, alias: bool) -> Imported | Refusal:
@@ -82,4 +93,4 @@ def _import(found: Found | Refusal, out: Path, gpus: tuple[str, ...], *, alias: 
     except TaskError as error:
         shown = found.shown or display(found.folder)
         return Refusal(name=found.name, reason=str(error).replace(display(found.folder), shown))
-    return Imported(folder=task.folder, converted=converted)
+    return Imported(task=task, converted=converted)

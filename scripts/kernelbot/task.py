@@ -74,10 +74,10 @@ def convert(found: Found, *, alias: bool = False) -> Converted:
     """
     parts = read_parts(found)
     why = why_script(parts.keys, parts.files, [text for name, text in parts.starters.items() if name.endswith(".py")])
-    gpus = ("CPU",) if alias else _gpus(found, parts)
     if why and parts.lang == "py" and parts.main not in parts.files:
         raise TaskError(f"{_place(found)}: the referee cannot judge it ({why}), and it brings no program that does")
     files = dict(parts.files) if why else {name: text for name, text in parts.files.items() if name != parts.main}
+    gpus = ("CPU",) if alias else _gpus(found, parts, files)
     starters = {**({} if why else _missing_examples(parts)), **parts.starters}
     starters = {name: _for_this_task(text, found.name) for name, text in starters.items()}
     everything = {name: without_cuda(text) if alias else text for name, text in (files | starters).items()}
@@ -93,13 +93,13 @@ def _place(found: Found) -> str:
     return display(found.folder / "task.yml")
 
 
-def _gpus(found: Found, parts: Parts) -> tuple[str, ...]:
-    """The set file's boards, else the task's own; CPU only for code that no GPU is named in."""
+def _gpus(found: Found, parts: Parts, files: Mapping[str, bytes]) -> tuple[str, ...]:
+    """The set file's boards, else the task's own; CPU only for files that no GPU is named in."""
     if gpus := found.gpus or tuple(parts.keys.get("gpus", ())):
         return gpus
     if parts.lang == "cu":
         raise TaskError(f"{_place(found)}: nothing says for which GPU it is; name one: --gpu H100")
-    if at_fault := [f"{name}:{lines[0]}" for name, text in parts.files.items() if (lines := cuda_lines(text))]:
+    if at_fault := [f"{name}:{lines[0]}" for name, text in files.items() if (lines := cuda_lines(text))]:
         raise TaskError(
             f"{_place(found)}: {', '.join(at_fault)} asks for cuda, and nothing says for which GPU; "
             "name one: --gpu H100. To try it without a GPU: --device-alias cuda=cpu"

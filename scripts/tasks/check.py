@@ -59,7 +59,8 @@ def check(paths: tuple[str, ...], gpu: str | None, sandbox: str, static: bool, a
     """
     found = _named(paths)
     if static:
-        report = Report(outcomes=(), remarks=tuple(remark for task in found for remark in _too_much_work(task)))
+        read = (remark for task in found for remark in (*_too_much_work(task), *_never_tried(task)))
+        report = Report(outcomes=(), remarks=tuple(read))
     else:
         from harness.sandbox import choose_kind
 
@@ -157,12 +158,14 @@ def check_tasks(tasks: Sequence[Task], gpu: str | None, sandbox: str) -> Report:
     with Display(console(stderr=True), guesses_s) as display:
         for board in boards:
             remarks += _too_much_work(board.task)
+            remarks += _never_tried(board.task)
             probe = partial(_probe, board, display, remarks)
             judged = list(_judge_examples(board, sandbox, display, probe))
             # The anchor comes last; in the report it stands where it lies.
             places = [place_of(board.task, example) for example in board.task.examples]
             outcomes += sorted((outcome for outcome, _ in judged), key=lambda one: places.index(one.example))
             remarks += _never_judged(board.task, outcomes)
+            remarks += _not_at_home(board.task, outcomes)
             remarks += _too_short(board, [judgement for _, judgement in judged if judgement])
     return Report(outcomes=tuple(outcomes), remarks=tuple(remarks))
 
@@ -245,6 +248,23 @@ def _never_judged(task: Task, outcomes: Sequence[Outcome]) -> Iterator[Remark]:
             where = f"examples/{verdict.folder}"
             message = "all of them were skipped; add one that needs nothing but torch and numpy"
             yield Remark(task=task.name, where=where, message=message, is_fault=True)
+
+
+def _never_tried(task: Task) -> Iterator[Remark]:
+    """A task whose own program judges may come without examples; then nothing shows that it works."""
+    if not task.examples:
+        message = "there are none, so that its program is not tried; add an accepted and a wrong one"
+        yield Remark(task=task.name, where="examples", message=message)
+
+
+def _not_at_home(task: Task, outcomes: Sequence[Outcome]) -> Iterator[Remark]:
+    """Judging errors of a task that was rewritten for another device."""
+    if task.device_alias and any(one.task == task.name and one.got is Verdict.JUDGING_ERROR for one in outcomes):
+        message = (
+            "its code was rewritten from cuda to cpu, where torch may lack what it asks for; "
+            "import it without --device-alias, and check it on its GPU"
+        )
+        yield Remark(task=task.name, where="CPU", message=message)
 
 
 def _too_short(board: Board, judgements: Sequence[Judgement]) -> Iterator[Remark]:
