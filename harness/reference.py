@@ -41,6 +41,10 @@ EQUAL_DRAWS = 32
 
 _REFUSED = "the task's check refuses this output"
 _LEAVE_OUT_DEVICE = "this board runs on the CPU: name no device, and tensors follow the board's"
+_REWRITTEN = (
+    "the task was rewritten from cuda to cpu, where torch may lack what it asks for; "
+    "import it without --device-alias, and judge it on its GPU"
+)
 
 
 class Reference:
@@ -54,6 +58,7 @@ class Reference:
         task = board.task
         self._files = TaskFiles(task.folder, {**task.shared_files, "reference.py": task.reference.encode()})
         self._device = torch.device(device)
+        self._is_rewritten = bool(task.device_alias)
         self._module = ModuleType("reference")
         with self._blaming("reference.py"):
             self._module = importlib.import_module("reference")
@@ -211,10 +216,15 @@ class Reference:
                     f"{function} did not find room on the GPU beside the player: {summary}; leave more to the referee "
                     "by gpu_memory_gib, or judge on a GPU with more memory"
                 ) from None
-            asks_for_cuda = self._device.type == "cpu" and ("CUDA" in summary or "NVIDIA" in summary)
-            hint = f"; {_LEAVE_OUT_DEVICE}" if asks_for_cuda else ""
             where = self._files.line_of(error) or self._definition(function)
-            raise _Raised(f"{where}: {function}: {summary}{hint}", summary=summary) from error
+            raise _Raised(f"{where}: {function}: {summary}{self._hint(error, summary)}", summary=summary) from error
+
+    def _hint(self, error: BaseException, summary: str) -> str:
+        """What the task's code may lack on this device."""
+        if self._is_rewritten and not isinstance(error, ImportError):
+            return f"; {_REWRITTEN}"
+        asks_for_cuda = self._device.type == "cpu" and ("CUDA" in summary or "NVIDIA" in summary)
+        return f"; {_LEAVE_OUT_DEVICE}" if asks_for_cuda else ""
 
     def _fault(self, function: str, what: str) -> TaskError:
         return TaskError(f"{self._definition(function)}: {function} {what}")

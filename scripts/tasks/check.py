@@ -165,7 +165,6 @@ def check_tasks(tasks: Sequence[Task], gpu: str | None, sandbox: str) -> Report:
             places = [place_of(board.task, example) for example in board.task.examples]
             outcomes += sorted((outcome for outcome, _ in judged), key=lambda one: places.index(one.example))
             remarks += _never_judged(board.task, outcomes)
-            remarks += _not_at_home(board.task, outcomes)
             remarks += _too_short(board, [judgement for _, judgement in judged if judgement])
     return Report(outcomes=tuple(outcomes), remarks=tuple(remarks))
 
@@ -255,16 +254,6 @@ def _never_tried(task: Task) -> Iterator[Remark]:
     if not task.examples:
         message = "there are none, so that its program is not tried; add an accepted and a wrong one"
         yield Remark(task=task.name, where="examples", message=message)
-
-
-def _not_at_home(task: Task, outcomes: Sequence[Outcome]) -> Iterator[Remark]:
-    """Judging errors of a task that was rewritten for another device."""
-    if task.device_alias and any(one.task == task.name and one.got is Verdict.JUDGING_ERROR for one in outcomes):
-        message = (
-            "its code was rewritten from cuda to cpu, where torch may lack what it asks for; "
-            "import it without --device-alias, and check it on its GPU"
-        )
-        yield Remark(task=task.name, where="CPU", message=message)
 
 
 def _too_short(board: Board, judgements: Sequence[Judgement]) -> Iterator[Remark]:
