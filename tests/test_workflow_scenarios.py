@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from harness.fields import Mode
 from harness.judgement import HarnessInfo, Judgement
 from harness.provenance import harness_digest
 from harness.sandbox import find_faults
@@ -21,10 +22,10 @@ from harness.verdict import Verdict
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.moderation import Action, Moderation
-from scripts.ledger.request import EndState, Request
+from scripts.ledger.request import Ending, EndState, Request, make_id
 from tests.actions import Expressions, Hub, Play, StepFailed
 from tests.actions.node import find_node
-from tests.competition import FASTER, ROOT, SOURCE, judgement_of, path_of
+from tests.competition import FASTER, ROOT, SOURCE, cases_of, digest_of, duel_with, judgement_of, path_of, the_board
 from tests.github_server import Event, Failure, GitHubServer, Pull, User, World
 from tests.github_server import Run as WorkflowRun
 
@@ -102,6 +103,27 @@ class Contest:
             return judgement_of(request, url, **facts)
 
         return make
+
+    def enter(self, author: User, source: bytes, ratio: float) -> None:
+        """Somebody's entry as the ledger has it, of a pull request that is closed by now."""
+        pull, run = (
+            self.world.open_pull(author, {path_of(author.login): source}),
+            self.world.start_run("evaluate.yml", ""),
+        )
+        blob = self.world.git.git("rev-parse", f"{pull.head_sha}:{path_of(author.login)}").decode().strip()
+        request = Request(
+            id=make_id(pull.number, pull.head_sha, "CPU", Mode.RANKED), user_id=author.id, login=author.login,
+            pull_request=pull.number, head_sha=pull.head_sha, blob_sha=blob, task="vectoradd", gpu="CPU",
+            mode=Mode.RANKED, digest=digest_of(source), asked_at=self.world.clock(), asked_by=author.id,
+        )  # fmt: skip
+        ending = Ending(request=request.id, state=EndState.JUDGED, verdict=Verdict.ACCEPTED, at=request.asked_at)
+        with LedgerBranch(str(self.world.git.path)) as branch:
+            branch.ledger.append_request(request)
+            branch.ledger.append(self.honest(ratio=ratio)(request, run), request.id)
+            branch.ledger.append_ending(request, ending)
+            branch.commit(f"{author.login}: accepted")
+        self.world.finish_run(run, "success")
+        self.world.close(pull)
 
     # What has come of it.
 
@@ -429,6 +451,70 @@ def test_what_a_judge_forges_is_refused_and_judged_again(contest: Contest) -> No
     pull = contest.open()
     assert sorted(filter(None, contest.endings())) == [EndState.FAILED, EndState.FAILED, EndState.JUDGED]
     assert [one.submission.head_sha for one in contest.judgements()] == [pull.head_sha] and pull.merged_at
+
+
+# What takes its time.
+
+
+def test_a_deadline_that_passes_while_a_machine_is_at_work_stops_only_what_comes_after(contest: Contest) -> None:
+    task = (ROOT / "tasks/vectoradd/task.yml").read_text()
+    deadline = contest.world.clock() + timedelta(minutes=5)
+    contest.world.commit({"tasks/vectoradd/task.yml": f"deadline: {deadline:%Y-%m-%dT%H:%M:%SZ}\n{task}"})
+    contest.lose_events()
+
+    def judge_late(request: Request, run: WorkflowRun) -> Judgement:
+        if request.mode is Mode.RANKED:
+            contest.hub.pass_time(SOON)
+        return contest.honest(wrong="output[3] is 1, expected 2")(request, run)
+
+    contest.judges(judge_late)
+    pull = contest.open()
+    assert contest.endings() == [EndState.JUDGED] and len(contest.judgements()) == 1
+    contest.world.push(pull, {path_of("alice"): FASTER})
+    contest.hub.settle()
+    assert [one.request.mode for one in contest.ledger()] == [Mode.RANKED, Mode.TEST]
+    assert "This is tested, and not ranked." in contest.comment(pull.number) and len(contest.judgements()) == 1
+
+
+def test_a_duel_that_has_become_due_is_fought_and_takes_first_place(contest: Contest) -> None:
+    """Two first entries at once were dueled with nobody; the earlier holds first place until then."""
+    bob = contest.world.add_user("bob")
+    for author, source, ratio in ((contest.alice, SOURCE, 0.5), (bob, FASTER, 0.4)):
+        contest.enter(author, source, ratio)
+    contest.lose_events()
+
+    def duel(request: Request, run: WorkflowRun) -> Judgement:
+        assert (request.login, request.is_rematch) == ("bob", True)
+        return contest.honest(ratio=0.4, duel=duel_with("alice", SOURCE, 0.8))(request, run)
+
+    contest.judges(duel)
+    contest.reconcile()
+    assert contest.results("evaluate.yml") == GREEN and contest.rows() == ["bob", "alice"]
+
+
+def test_a_machine_that_is_away_holds_back_its_own_board_alone(contest: Contest) -> None:
+    settings = (ROOT / ".github/pullrank.yml").read_text()
+    h100 = "\ngpus:\n  H100:\n    runs_on: [self-hosted, h100]\n    device: CPU\n"
+    contest.world.commit({".github/pullrank.yml": settings.replace("\ngpus:\n", h100)})
+    contest.lose_events()
+    contest.hub.away.add("h100")
+
+    def judge(request: Request, run: WorkflowRun) -> Judgement:
+        board = the_board().task.board(request.gpu)
+        wrong = "" if request.gpu == "CPU" else "output[3] is 1, expected 2"
+        cases = tuple(cases_of(board, request.mode, 0.5, wrong))
+        return contest.honest(edition=board.edition, cases=cases, wrong=wrong)(request, run)
+
+    contest.judges(judge)
+    pull = contest.open()
+    assert contest.rows() == ["alice"] and not pull.merged_at
+    assert "queued since" in contest.comment(pull.number)
+    contest.reconcile(after=timedelta(hours=2))
+    assert pull.merged_at and "queued since" in contest.comment(pull.number)
+    contest.hub.away.clear()
+    contest.hub.settle()
+    assert "queued since" not in contest.comment(pull.number) and set(contest.endings()) == {EndState.JUDGED}
+    assert contest.checks() == ["PullRank / CPU: success", "PullRank / H100: failure"]
 
 
 # Who may do what.

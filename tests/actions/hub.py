@@ -81,7 +81,8 @@ class Hub:
     """The shipped workflows at work.
 
     `played` are the jobs that ended; `pages` is what was deployed; `instead` stands in for scripts that begin so.
-    A job that fails ends the test, unless `may_fail` names it.  `machines` is where jobs are played: in the same places
+    A job that fails ends the test, unless `may_fail` names it; one for which only a machine with a label of `away` will
+    do waits.  `machines` is where jobs are played: in the same places
     each time, so that Python finds what it has compiled before.
     """
 
@@ -95,6 +96,7 @@ class Hub:
         self.played: list[Played] = []
         self.instead: dict[str, Callable[[Play], Told | None]] = {}
         self.may_fail: set[str] = set()
+        self.away: set[str] = set()
         self.ahead = timedelta()
         self._desks: set[int] = set()
         self._lock = threading.Lock()
@@ -126,13 +128,21 @@ class Hub:
         """Whose turn it is: of those that may go on, the ones that have come least far."""
         while self.heard:
             self._hear(self.heard.pop(0))
-        free = [live for live in self.runs if not live.is_playing and not self._is_held(live)]
+        free = [
+            live for live in self.runs if not live.is_playing and not self._is_held(live) and not self._is_away(live)
+        ]
         return sorted(free, key=lambda live: len(live.done))[:most]
 
     def _is_held(self, live: Live) -> bool:
         """Whether an older run of its group is not over."""
         older = self.runs[: self.runs.index(live)]
         return bool(live.group) and not live.is_cancelled and any(each.group == live.group for each in older)
+
+    def _is_away(self, live: Live) -> bool:
+        """Whether no machine is there for the next job."""
+        job = live.find_next() if self.away else None
+        runs_on = self.expressions.fill(job.runs_on, live.contexts(job)) if job else []
+        return isinstance(runs_on, list) and not self.away.isdisjoint(runs_on)
 
     def _hear(self, event: Event) -> None:
         for workflow in self._workflows():
