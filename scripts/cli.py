@@ -106,7 +106,8 @@ def cli() -> None:
     Exit codes: 0 accepted or done, 1 judged and not accepted, 2 the input or the call is wrong, or it was refused,
     3 judging error, 130 stopped.
 
-    Tab completes: eval "$(_PULLRANK_COMPLETE=bash_source pullrank)" in ~/.bashrc; zsh_source or fish_source likewise.
+    Tab completes: eval "$(_PULLRANK_COMPLETE=bash_source pullrank)" in ~/.bashrc; the guide for participants has
+    the lines for zsh and fish.
     """
 
 

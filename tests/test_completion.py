@@ -11,6 +11,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from scripts.cli import COMMANDS, INTERRUPTED, cli
+from tests.terminal import Terminal
 
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "site" / "pages" / "participants.md").read_text()
@@ -41,6 +42,42 @@ def test_bash_itself_completes_commands_subcommands_and_options(program: dict[st
     script += "try pullrank be\ntry pullrank task sh\ntry pullrank submit --dr\ntry pullrank board vec\n"
     done = subprocess.run([bash, "-c", script], env=program, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["benchmark", "show", "--draft", "vectoradd"], done.stderr
+
+
+LINES = {
+    "pullrank be": "benchmark",
+    "pullrank task sh": "show",
+    "pullrank submit --dr": "--draft",
+    "pullrank board vec": "vectoradd",
+}
+"""What is typed before Tab, and the word that it becomes."""
+
+
+def guides_line(shell: str) -> str:
+    (line,) = re.findall(rf"^(.*{shell}_source.*?) +#", GUIDE, re.MULTILINE)
+    return str(line)
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="no fish on this machine")
+def test_fish_itself_completes_commands_subcommands_and_options(program: dict[str, str]) -> None:
+    script = "\n".join([guides_line("fish"), *(f"complete --do-complete '{line}'" for line in LINES)])
+    done = subprocess.run(["fish", "-c", script], env=program, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == list(LINES.values()), done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh on this machine")
+def test_zsh_itself_completes_commands_subcommands_and_options(program: dict[str, str]) -> None:
+    """By Tab, in a terminal: zsh completes nowhere else."""
+    Path(program["HOME"], ".zshrc").write_text(f"PS1='ready> '\n{guides_line('zsh')}\n")
+    terminal = Terminal(["zsh", "-d", "-i"], columns=120, folder=ROOT, environment=program)
+    terminal.until("ready>")
+    for line, word in LINES.items():
+        terminal.press(line.encode() + b"\t")
+        terminal.until(" ".join([*line.split()[:-1], word]))
+        terminal.press(b"\x15")  # Ctrl-U: the line is empty again
+    terminal.press(b"exit\n")
+    terminal.end()
+    assert "not found" not in terminal.text
 
 
 def test_help_names_the_guides_line_and_what_ctrl_c_ends_with(program: dict[str, str]) -> None:
