@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import io
 import os
 import signal
 import sys
@@ -116,8 +117,9 @@ def run(arguments: Sequence[str] | None = None, command: click.Command = cli) ->
     try:
         return command.main(arguments, prog_name="pullrank", standalone_mode=False) or 0
     except click.UsageError as error:
-        error.show()
-        return error.exit_code
+        with io.StringIO() as shown:
+            error.show(shown)
+            return _say(shown.getvalue().rstrip("\n"), error.exit_code)
     except click.ClickException as error:
         return _complain(error.format_message(), 2)
     except PullRankError as error:
@@ -138,7 +140,16 @@ def run(arguments: Sequence[str] | None = None, command: click.Command = cli) ->
 
 
 def _complain(message: str, exit_code: int) -> int:
-    click.echo(f"pullrank: {message}", err=True)
+    return _say(f"pullrank: {message}", exit_code)
+
+
+def _say(message: str, exit_code: int) -> int:
+    """On a terminal between words, so that a path is not broken and can be copied."""
+    if sys.stderr.isatty():
+        from scripts.terminal import console, wrapped
+
+        message = wrapped(message, console(stderr=True).width)
+    click.echo(message, err=True)
     return exit_code
 
 

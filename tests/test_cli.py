@@ -28,6 +28,7 @@ from harness.sandbox import find_faults
 from harness.verdict import Verdict
 from scripts.cli import COMMANDS, cli, run
 from scripts.terminal import Display, time_left
+from tests.terminal import Terminal
 
 ROOT = Path(__file__).parent.parent
 TINY = ROOT / "tests" / "tasks" / "tiny"
@@ -432,3 +433,20 @@ def test_the_display_moves_on_a_terminal_and_is_gone_at_the_end():
 )
 def test_time_left_is_said_in_steps_of_five_seconds(seconds, said):
     assert time_left(seconds) == said
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ["mine", "ada", "--ledger", "/nowhere/a-ledger/of-a-competition"],
+        ["verify", "/nowhere/judgements/vectoradd/CPU/ada/12-0a1b2c3d4e5f-12-0a1b2c3d4e5f-CPU-ranked-1.json"],
+        ["board", "vectoradd", "--an-option-of-sixty-letters-that-is-not-there-whatever-is-typed"],
+    ],
+)
+def test_at_a_terminals_edge_no_word_of_an_error_is_broken(call: list[str]) -> None:
+    program = [sys.executable, "-m", "scripts.cli", *call]
+    terminal = Terminal(program, columns=60, folder=ROOT, environment=dict(os.environ))
+    assert terminal.end() == 2
+    lines = [line.strip() for line in re.split(r"[\r\n]+", terminal.text)]
+    assert call[-1] in terminal.text and len(lines) > 2
+    assert [line for line in lines if len(line) > 60 and " " in line] == []
