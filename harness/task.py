@@ -13,8 +13,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -150,6 +150,10 @@ class Task:
     def boards(self) -> tuple[Board, ...]:
         return tuple(self.board(gpu) for gpu in self.gpus)
 
+    def on(self, gpus: Collection[str]) -> Task:
+        """The same task, with no other boards than of these GPUs."""
+        return replace(self, gpus=tuple(gpu for gpu in self.gpus if gpu in gpus))
+
     def board(self, gpu: str) -> Board:
         """The board of one GPU.
 
@@ -158,7 +162,8 @@ class Task:
         """
         if gpu not in self.gpus:
             near = did_you_mean(gpu, self.gpus) or "."
-            raise TaskError(f"{self.name} has no board '{gpu}'{near} Its boards: {', '.join(self.gpus)}")
+            known = ", ".join(self.gpus) or "none that a machine judges"
+            raise TaskError(f"{self.name} has no board '{gpu}'{near} Its boards: {known}")
         rules = self.per_gpu.get(gpu) or Rules(tests=self.tests, benchmarks=self.benchmarks, limits=self.limits)
         return Board(task=self, gpu=gpu, ranking_by=self.ranking_by, **vars(rules))
 

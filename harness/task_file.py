@@ -170,7 +170,10 @@ class TaskFile(LimitKeys):
         description="py: submission.py; cu: submission.cu, compiled by nvcc, or by g++ for CPU.",
     )
     gpus: Annotated[tuple[Gpu, ...], AfterValidator(distinct)] = Field(
-        default=("CPU",), min_length=1, description="The task's boards, by the names in .github/pullrank.yml, or CPU."
+        default=("CPU",),
+        min_length=1,
+        description="Where the task can be judged: CPU, or GPUs by the names in .github/pullrank.yml. A competition "
+        "has the boards of those that it has a machine for.",
     )
     deadline: Deadline | None = Field(
         default=None, description="When the boards close, with a zone: 2027-03-01T00:00:00Z. Default: never."

@@ -35,7 +35,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "scripts.tasks.init:init",
         "Make a folder to work in: a template, the task's files for reading, a page for agents.",
     ),
-    "tasks": ("scripts.tasks.tools:tasks", "List the tasks and their boards."),
+    "tasks": ("scripts.tasks.tools:tasks", "List the tasks, and their boards that a machine judges."),
     "board": ("scripts.boards.tools:board", "Show the standings of one board."),
     "mine": ("scripts.boards.tools:mine", "Show where somebody stands, and what is ahead of them."),
     "history": ("scripts.boards.tools:history", "Show the records of one board, oldest first."),

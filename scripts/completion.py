@@ -14,6 +14,7 @@ import click
 import yaml
 
 from scripts.repository import LEDGER, ROOT, TASKS
+from scripts.settings import SETTINGS
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 """Of all that are offered: a shell is given no other character."""
@@ -31,6 +32,13 @@ def gpu_names(context: click.Context, _: click.Parameter, begin: str) -> list[st
     files = _files(_tasks(context), "*/task.yml")
     named = [file for file in files if file.parent.name in said]
     return _offered((gpu for file in named or files for gpu in _gpus_of(file)), begin)
+
+
+def judged_gpu_names(context: click.Context, parameter: click.Parameter, begin: str) -> list[str]:
+    """Those of them that a machine judges, where the settings beside the tasks say so."""
+    names = gpu_names(context, parameter, begin)
+    machines = _read(_tasks(context).parent / SETTINGS).get("gpus")
+    return [name for name in names if name in machines] if isinstance(machines, dict) else names
 
 
 def logins(context: click.Context, _: click.Parameter, begin: str) -> list[str]:
@@ -54,12 +62,16 @@ def _files(folder: Path, pattern: str) -> list[Path]:
 
 
 def _gpus_of(task_yml: Path) -> Iterator[str]:
-    try:
-        found: Any = yaml.safe_load(task_yml.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError, yaml.YAMLError):
-        return
-    gpus = found.get("gpus") if isinstance(found, dict) else None
+    gpus = _read(task_yml).get("gpus")
     yield from (gpu for gpu in gpus if isinstance(gpu, str)) if isinstance(gpus, list) else ()
+
+
+def _read(path: Path) -> dict[Any, Any]:
+    try:
+        found: Any = yaml.safe_load(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _offered(names: Iterable[str], begin: str) -> list[str]:

@@ -23,12 +23,13 @@ Peak = Annotated[float, Field(strict=True, gt=0, le=1e9)]
 
 
 class GpuModel(BaseModel):
-    """One kind of GPU.  Bandwidth in GB/s, peaks in TFLOPS without sparsity, caches in MiB."""
+    """One kind of GPU.  Memory in GB, bandwidth in GB/s, peaks in TFLOPS without sparsity, caches in MiB."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     device: Line = Field(description="Whole words of the name that the driver reports.")
     arch: Architecture = Field(description="What a compiler is told.")
+    memory_gb: Peak = Field(description="Size of the device's memory, in GB.")
     bandwidth_gbs: Peak = Field(description="Peak bandwidth of the device's memory, in GB/s.")
     tflops: dict[Dtype, Peak] = Field(min_length=1, description="Peak TFLOPS by number format, dense.")
     l2_mib: Peak | None = Field(default=None, description="Size of the L2 cache, in MiB.")

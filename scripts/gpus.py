@@ -31,11 +31,13 @@ def gpus(as_json: bool) -> None:
 
 
 def _print(boards: Mapping[str, Gpu]) -> None:
-    columns = ("GB/s", *_SHOWN, "cache")
-    made = table("GPUs: GB/s, dense TFLOPS, cache in MiB", "Model", "Arch", *columns, "Boards", right=columns)
+    columns = ("GB", "GB/s", *_SHOWN, "cache")
+    made = table("GPUs: GB, GB/s, dense TFLOPS, cache in MiB", "Model", "Arch", *columns, "Boards", right=columns)
     for name, model in gpu_models().items():
         peaks = [f"{model.tflops[dtype]:g}" if dtype in model.tflops else "" for dtype in _SHOWN]
         cache = f"{model.cache_mib:g}" if model.cache_mib else ""
         here = [board for board, gpu in boards.items() if find_model(gpu.model or board) is model]
-        made.add_row(name, model.arch, f"{model.bandwidth_gbs:g}", *peaks, cache, ", ".join(here))
+        made.add_row(
+            name, model.arch, f"{model.memory_gb:g}", f"{model.bandwidth_gbs:g}", *peaks, cache, ", ".join(here)
+        )
     console().print(made)

@@ -229,7 +229,10 @@ class Settings(Section):
     )
     gpus: Annotated[
         dict[Annotated[GpuName, AfterValidator(_short)], Gpu], AfterValidator(_distinct_names), Field(min_length=1)
-    ] = Field(description="The GPUs that judge, by the names that tasks use in `gpus`. CPU is a name like any other.")
+    ] = Field(
+        description="The GPUs that judge, by the names that tasks use in `gpus`; what is not here has no board. "
+        "CPU is a name like any other."
+    )
     limits: Quotas = Field(default_factory=Quotas, description="What one author may ask for.")
     merge: Merge = Field(
         default=Merge.AUTO,

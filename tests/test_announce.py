@@ -44,6 +44,7 @@ from tests.test_publish import START, TASK_YML, duel_with, judged, season, task_
 
 DEADLINE = datetime(2027, 3, 1, tzinfo=UTC)
 SITE = "https://kernels.github.io/cup/"
+GPUS: tuple[str, ...] = ("CPU", "H100", "B200", "L4")
 MULTI = TASK_YML.replace("size: 4096, seed", "size: 8192, seed")
 
 
@@ -56,6 +57,7 @@ class Cup:
         subprocess.run(["git", "init", "--quiet", "--bare", str(self.repository)], check=True)
         self.tasks = [load_task(task_folder(folder / "tasks"))]
         self.settings = Announcements()
+        self.gpus = GPUS
         self.addresses = {DEFAULT_WEBHOOK: discord.add_webhook()}
         self.open: Callable[[Choice], LedgerBranch] = lambda wanted: LedgerBranch(self.url, wanted=wanted)
         self.has_pictures = False
@@ -103,6 +105,7 @@ class Cup:
         doors = Doors(
             settings=self.settings,
             tasks=self.tasks,
+            gpus=self.gpus,
             look=Look(competition="Kernel Cup", site=SITE, find_picture=self.find_picture),
             open_ledger=self.open,
             open_webhook=open_webhook,
@@ -274,6 +277,45 @@ def test_a_board_that_a_task_gets_later_is_told_once(cup: Cup, discord: Discord)
     assert only(discord.messages).embed == embed
 
 
+def test_a_board_is_told_of_once_it_has_a_machine_and_not_before(cup: Cup, discord: Discord) -> None:
+    cup.gpus = ("CPU",)
+    cup.tasks.append(load_task(task_folder(cup.folder / "tasks", "sort")))
+    cup.tasks.append(load_task(task_folder(cup.folder / "tasks", "scan", TASK_YML.replace("[CPU, H100]", "[B200]"))))
+    cup.announce(START)
+    boards = [field["value"] for field in only(discord.messages).embed["fields"] if field["name"] == "Boards"]
+    assert boards == ["CPU"] and discord.titles() == ["Vector addition"]
+    cup.tasks[1] = load_task(task_folder(cup.folder / "changed", "sort", MULTI))
+    cup.announce(START + timedelta(hours=1))
+    assert "The board CPU starts anew" in discord.messages[1].embed["description"]
+    cup.gpus = ("CPU", "H100")
+    cup.announce(START + timedelta(hours=2))
+    assert discord.titles()[2:] == ["Vector addition, now on H100, too"]
+    cup.gpus = ("CPU", "H100", "B200")
+    cup.announce(START + timedelta(hours=3))
+    assert discord.titles()[3:] == ["Vector addition"] and discord.messages[3].embed["url"] == f"{SITE}scan/B200/"
+
+
+def test_nobody_is_called_to_a_board_without_a_machine_and_its_podium_stays(cup: Cup, discord: Discord) -> None:
+    ada = judged(cup.tasks[0].board("H100"), "ada", 2.0, day=1)
+    cup.judge(ada)
+    cup.announce(after(ada))
+    for cup.gpus, hours in ((("CPU",), -5), (("L4",), 1)):
+        cup.announce(DEADLINE + timedelta(hours=hours))
+    first, call, final = (message.embed for message in discord.messages)
+    assert first["title"].startswith("ada opens the board") and call["title"].endswith("is about to close")
+    assert [field["value"] for field in call["fields"] if field["name"] == "Boards"] == ["CPU"]
+    assert [field["name"] for field in final["fields"]] == ["H100"] and "**ada**" in final["fields"][0]["value"]
+    assert discord.messages[0].edits == 0
+
+
+def test_a_task_without_a_machine_has_no_news(cup: Cup, discord: Discord) -> None:
+    cup.gpus = ("T4",)
+    cup.tasks[0] = load_task(task_folder(cup.folder / "tasks", "sort"))
+    for hours in (-5, 1):
+        cup.announce(DEADLINE + timedelta(hours=hours))
+    assert not discord.messages
+
+
 def test_a_channel_whose_secret_is_not_handed_over_names_the_line_that_does(cup: Cup) -> None:
     cup.settings = Announcements(webhooks=(Channel(secret="OTHER"),))
     assert only(cup.announce(START)).endswith("by a line beside DISCORD_WEBHOOK: OTHER: ${{ secrets.OTHER }}")
@@ -290,8 +332,8 @@ def test_an_edition_that_comes_back_is_told_once_more(cup: Cup, discord: Discord
 def test_a_new_edition_of_boards_that_are_gone_is_no_news(cup: Cup) -> None:
     anew = [Seen(task="vectoradd", gpu="B200", edition=digit * 64, at=START) for digit in "ab"]
     kept = [one.model_copy(update={"gpu": "CPU"}) for one in anew]
-    assert [one.gpus for one in notices_of(cup.tasks[0], kept) if one.kind is Kind.EDITION] == [("CPU",)]
-    assert not [one for one in notices_of(cup.tasks[0], anew) if one.kind is Kind.EDITION]
+    assert [one.gpus for one in notices_of(cup.tasks[0], kept, GPUS) if one.kind is Kind.EDITION] == [("CPU",)]
+    assert not [one for one in notices_of(cup.tasks[0], anew, GPUS) if one.kind is Kind.EDITION]
 
 
 def test_what_a_board_said_before_its_new_edition_stays_as_it_was(cup: Cup, discord: Discord) -> None:
@@ -442,7 +484,7 @@ def test_each_switch_alone_silences_its_kinds_and_nothing_else(cup: Cup) -> None
     with LedgerBranch(cup.url) as branch:
         announced, ledger = branch.ledger.announced(), branch.ledger
         at = [START + timedelta(hours=3), after(linus), after(grace), *(DEADLINE + timedelta(hours=h) for h in (-1, 1))]
-        news = [(now, gather(cup.tasks, ledger, announced.seen, now)) for now in at]
+        news = [(now, gather(cup.tasks, ledger, announced.seen, now, GPUS)) for now in at]
 
     def told(**switches: bool) -> set[Kind]:
         settings = Announcements(**switches)

@@ -155,6 +155,16 @@ def test_names_are_offered_as_they_lie_in_folders(place: Path, line: str, names:
     assert offered(line.replace("HERE", f"--tasks {place / 'tasks'}")) == names
 
 
+def test_where_a_machine_is_needed_the_boards_that_have_one_are_offered(place: Path) -> None:
+    (place / ".github").mkdir()
+    (place / ".github/pullrank.yml").write_text("gpus: {H100: {runs_on: h100}, L4: {runs_on: l4}}")
+    for line in ("board sort --gpu ", "submit kernel.py --task sort --gpu "):
+        assert offered(line) == ["H100"]
+    assert offered("test kernel.py --task sort --gpu ") == ["CPU", "H100"]
+    (place / ".github/pullrank.yml").write_text("gpus: [")
+    assert offered("board sort --gpu ") == ["CPU", "H100"]
+
+
 def test_what_is_no_repository_offers_nothing_and_says_nothing(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for name in ("tasks", "submissions", "ledger"):
         shutil.rmtree(place / name)

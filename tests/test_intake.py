@@ -40,6 +40,7 @@ BOB = Account(id=8, login="bob")
 PATH = "submissions/vectoradd/alice/submission.py"
 SOURCE = b"def custom_kernel(data):\n    return data\n"
 TASK = replace(load_task(Path("tasks/vectoradd")), gpus=("CPU", "H100"), deadline=NOW + timedelta(days=1))
+WIDE = replace(TASK, gpus=("CPU", "T4", "L4", "H100"))
 SETTINGS = Settings(
     gpus={name: Gpu(runs_on=name) for name in ("CPU", "H100", "A100")}, limits=Quotas(), bans=(Ban(user_id=66, reason="Attacked the judge."),)
 )  # fmt: skip
@@ -356,6 +357,15 @@ def test_the_file_narrows_the_boards() -> None:
     assert boards(decide(happened(), facts(offer=offer(b"#!PULLRANK gpus H100\n" + SOURCE)))) == ["H100 ranked 1"]
 
 
+def test_of_a_tasks_boards_those_with_a_machine_are_asked_for() -> None:
+    wide = offer(task=WIDE)
+    assert boards(decide(happened(), facts(offer=wide))) == ["CPU ranked 1", "H100 ranked 1"]
+    named = offer(b"#!PULLRANK gpus CPU L4\n" + SOURCE, task=WIDE)
+    assert "No machine here is a `L4`" in refusal(decide(happened(), facts(offer=named)))
+    nowhere = offer(task=replace(TASK, gpus=("T4", "L4")))
+    assert "It can be judged on `T4`, `L4`: ask a maintainer." in refusal(decide(happened(), facts(offer=nowhere)))
+
+
 def test_after_the_deadline_it_is_tested_and_not_ranked() -> None:
     late = facts(now=NOW + timedelta(days=2))
     decision = decide(happened(PullAction.PUSHED), late)
@@ -460,7 +470,16 @@ def test_a_comment_that_comes_twice_asks_once() -> None:
         ("/rank", {"offer": offer(pull=pull(base_ref="release"))}, "not for `main`"),
         ("/rank", {"history": (asked(), asked("H100"))}, "waits to be judged already"),
         ("/rank gpu=h100", {}, "No machine here is a `h100`; did you mean `H100`?"),
-        ("/test gpu=A100", {}, "no board for `A100`"),
+        (
+            "/test gpu=A100",
+            {},
+            "no board for `A100`; did you mean `H100`? The boards of `vectoradd` here: `CPU`, `H100`.",
+        ),
+        (
+            "/test gpu=L4",
+            {"offer": offer(task=WIDE)},
+            "No machine here is a `L4`. The boards of `vectoradd` here: `CPU`, `H100`.",
+        ),
         ("/cancel", {}, "Nothing waits"),
         ("/cancel gpu=H100", {"history": (asked(),)}, "Nothing waits to be judged here on that board"),
         ("/check", {}, "only those who may write"),

@@ -47,7 +47,7 @@ HARMS: list[tuple[str, Harm, str]] = [
     ("banned", lambda scene: decide(scene, Action.BAN), "not judged: `copied`. Ask a maintainer."),
     ("closed", close, "`vectoradd` was closed at 2026-01-01 00:00 UTC; it can still be tested: `/test`."),
     ("no machine", lambda scene: write(scene, ".github/pullrank.yml", "\n  CPU:", "\n  H100:"), "No machine here is a"),
-    ("no board", lambda scene: write(scene, "tasks/vectoradd/task.yml", "CPU", "A100"), "has no board `CPU`"),
+    ("no board", lambda scene: write(scene, "tasks/vectoradd/task.yml", "CPU", "CPU-2"), "has no board `CPU`"),
     ("no task", lambda scene: (scene.root / "tasks/vectoradd").rename(scene.root / "tasks/gone"), "There is no task"),
 ]  # fmt: skip
 

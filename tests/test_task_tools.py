@@ -260,7 +260,7 @@ def test_where_a_board_is_judged_is_read_from_the_settings(tree, tmp_path, monke
     said = capsys.readouterr().out
     assert "CPU: a runner with the label ubuntu-24.04\n" in said
     assert "B200: a runner of the group judges with the labels b200; the device must be B200\n" in said
-    assert "H100: no machine yet; .github/pullrank.yml names none of that name" in said
+    assert "No machine yet: H100. .github/pullrank.yml names none of them under `gpus:`.\n" in said
     assert run(["task", "eval-code", "tiny", "--tasks", str(tree), "--json"]) == 0
     boards = {one["gpu"]: one for one in json.loads(capsys.readouterr().out)["boards"]}
     assert boards["B200"]["runs_on"] == {"group": "judges", "labels": ["b200"]}

@@ -13,7 +13,7 @@ only, for the ledger takes a file once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,6 +27,7 @@ from scripts.announce.milestones import newly_seen
 from scripts.announce.news import News, Result
 from scripts.announce.plan import Post, due
 from scripts.announce.webhook import InDoubt, MessageGone, Webhook, WebhookError, WebhookGone
+from scripts.competition import shown
 from scripts.ledger.announced import Announced, Edit, Intent, Outcome, Started, State, Told
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.names import Choice, either, open_requests, under
@@ -46,7 +47,9 @@ LONGEST_S = 600.0
 
 @dataclass(frozen=True, kw_only=True)
 class Doors:
-    """What a run needs of the world.  `open_webhook` gives the webhook of a secret's name; None if there is none.
+    """What a run needs of the world.
+
+    `gpus` are those that have a machine.  `open_webhook` gives the webhook of a secret's name; None if there is none.
 
     Raises of `open_webhook`:
         WebhookError: what the secret holds is no webhook.
@@ -54,6 +57,7 @@ class Doors:
 
     settings: Announcements
     tasks: Sequence[Task]
+    gpus: Collection[str]
     look: Look
     open_ledger: Callable[[Choice], AbstractContextManager[LedgerBranch]]
     open_webhook: Callable[[str], Webhook | None]
@@ -91,6 +95,7 @@ class _Run:
 
     def __init__(self, doors: Doors, branch: LedgerBranch) -> None:
         self.doors, self.branch, self.ledger = doors, branch, branch.ledger
+        self.tasks = [shown(task, doors.gpus, branch.ledger) for task in doors.tasks]
         self._ends_at = time.monotonic() + LONGEST_S
         self._unsaved: list[Outcome] = []
         self._is_cut_off = False
@@ -102,7 +107,7 @@ class _Run:
         yield from self._settle_lost(announced)
         yield from self._begin(channels, announced)
         announced = self.ledger.announced()
-        news = gather(self.doors.tasks, self.ledger, announced.seen, self.doors.now)
+        news = gather(self.tasks, self.ledger, announced.seen, self.doors.now, self.doors.gpus)
         try:
             for channel, webhook in channels.values():
                 yield from self._tell(channel, webhook, news, announced)
@@ -120,7 +125,7 @@ class _Run:
     def _begin(self, channels: Mapping[str, object], announced: Announced) -> Iterator[str]:
         """Remember channels and editions that are new.  It is committed before anything is posted."""
         now = self.doors.now
-        for seen in newly_seen(self.doors.tasks, announced.seen, now):
+        for seen in newly_seen(self.tasks, announced.seen, now, self.doors.gpus):
             self.ledger.append_announced(seen)
         for name in channels:
             if name not in announced.started:
@@ -134,7 +139,7 @@ class _Run:
         Raises:
             _Stop: see there.
         """
-        posts = due(channel, self.doors.settings, self.doors.tasks, news, announced, self.doors.now)
+        posts = due(channel, self.doors.settings, self.tasks, news, announced, self.doors.now)
         left = len(posts)
         if not posts:
             return

@@ -80,7 +80,9 @@ def withdrawal_of(title: str, task: str, gpu: str | None, at: datetime, look: Lo
         title: the message's own, as it was posted.
     """
     why = (
-        "A result that this rested on was taken off the board." if gpu else "The task was changed: this holds no more."
+        "A result that this rested on was taken off the board."
+        if gpu
+        else "The task or its machines were changed: this holds no more."
     )
     page = look.board(task, gpu) if gpu else f"{look.site}#{task}"
     embed = DiscordEmbed(title=f"~~{title}~~", description=why, url=page, color=_WITHDRAWN)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from harness.fields import Mode
@@ -18,11 +18,15 @@ from scripts.ledger.moderation import Moderated
 from scripts.standings import standings
 
 
-def gather(tasks: Sequence[Task], ledger: Ledger, seen: Sequence[Seen], now: datetime) -> list[News]:
+def gather(
+    tasks: Sequence[Task], ledger: Ledger, seen: Sequence[Seen], now: datetime, gpus: Collection[str]
+) -> list[News]:
     """All news of all times, oldest first.  One board's judgements are in memory at a time.
 
     Args:
+        tasks: with the boards that are shown.
         seen: in the order of their times, with what this run has added.
+        gpus: those that have a machine.
     """
     decisions = Moderated.after(ledger.moderations())
     boards: dict[tuple[str, ...], Board] = {
@@ -39,7 +43,7 @@ def gather(tasks: Sequence[Task], ledger: Ledger, seen: Sequence[Seen], now: dat
         ends[board.task.name][board.gpu] = Standing(gpu=board.gpu, podium=(), entries=0)
     judging = {one.request.task for one in ledger.requests() if one.is_open and one.request.mode is Mode.RANKED}
     for task in tasks:
-        found += notices_of(task, seen)
+        found += notices_of(task, seen, gpus)
         if final := final_of(task, ends[task.name], is_judging=task.name in judging, now=now):
             found.append(final)
     return sorted(found, key=lambda news: (news.at, news.key))

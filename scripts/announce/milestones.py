@@ -1,17 +1,20 @@
 """What happens to tasks: they come, they get boards, they close, they change.  Pure.
 
-Tasks have no time of their own, so the ledger keeps when each edition of a board was first seen.
+Tasks have no time of their own, so the ledger keeps when each edition of a board was first seen.  A board is seen
+once a machine judges it: so it is new when its machine comes.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from harness.task import Task
 from scripts.announce.news import FRESH, Final, Kind, Notice, Standing
 from scripts.announce.words import first_words
+from scripts.competition import offered
 from scripts.ledger.announced import Seen
 
 NOTICE = timedelta(hours=24)
@@ -21,23 +24,29 @@ LATEST_FINAL = timedelta(hours=24)
 """So long after its deadline a task is waited for whose judgings have not all ended."""
 
 
-def newly_seen(tasks: Iterable[Task], seen: Sequence[Seen], now: datetime) -> Iterator[Seen]:
-    """What the ledger should remember: boards whose edition is not the one that was seen last."""
+def newly_seen(tasks: Iterable[Task], seen: Sequence[Seen], now: datetime, gpus: Collection[str]) -> Iterator[Seen]:
+    """What the ledger should remember: boards with a machine whose edition is not the one that was seen last."""
     last = {(one.task, one.gpu): one.edition for one in seen}
-    for board in (board for task in tasks for board in task.boards):
+    for board in (board for task in tasks for board in offered(task, gpus).boards):
         if last.get((board.task.name, board.gpu)) != board.edition:
             yield Seen(task=board.task.name, gpu=board.gpu, edition=board.edition, at=now)
 
 
-def notices_of(task: Task, seen: Sequence[Seen]) -> Iterator[Notice]:
-    """A task's news of all times but for results; `seen` in the order of their times."""
+def notices_of(task: Task, seen: Sequence[Seen], gpus: Collection[str]) -> Iterator[Notice]:
+    """A task's news of all times but for results; `seen` in the order of their times.
+
+    Args:
+        gpus: those that have a machine.  Nobody is called to a board that has none any more.
+    """
     ours = [one for one in seen if one.task == task.name]
     if ours:
         yield _notice(task, Kind.NEW_TASK, ours[0].at, task.gpus)
         yield from _new_boards(task, ours)
         yield from _editions(task, ours)
     if task.deadline:
-        yield _notice(task, Kind.DEADLINE, task.deadline - NOTICE, task.gpus, until=task.deadline)
+        judged = offered(task, gpus).gpus
+        notice = _notice(task, Kind.DEADLINE, task.deadline - NOTICE, judged, until=task.deadline)
+        yield replace(notice, is_ready=bool(judged))
 
 
 def _new_boards(task: Task, seen: Sequence[Seen]) -> Iterator[Notice]:
@@ -85,7 +94,7 @@ def final_of(task: Task, boards: Mapping[str, Standing], *, is_judging: bool, no
         boards: by GPU.
         is_judging: whether ranked judgings of this task have not ended.
     """
-    if not task.deadline or now < task.deadline:
+    if not task.deadline or now < task.deadline or not task.gpus:
         return None
     return Final(
         kind=Kind.CLOSED,

@@ -69,7 +69,7 @@ def _post_of(news: News) -> Post:
 
 def _edit_of(news: News, told: Told) -> Post | None:
     posted = told.posted
-    if not posted or told.is_gone or told.says == news.says:
+    if not posted or told.is_gone or told.says == news.says or not news.is_ready:
         return None
     message = posted.message or ""
     return Post(key=news.key, says=news.says, message=message, payload=lambda look: payload_of(news, look))

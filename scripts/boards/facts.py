@@ -76,13 +76,14 @@ class RecordFacts(Facts):
 
 
 class BoardName(Facts):
-    """A board of the index.  `lang` is None where a site is older than that field."""
+    """A board of the index; `judged`: a machine judges it now.  `lang` is None where a site is older than that."""
 
     task: Name
     title: Line
     gpu: Name
     lang: Short | None = None
     ranks: bool = True
+    judged: bool = True
     deadline: AwareDatetime | None
     entries: NonNegativeInt
 
@@ -102,11 +103,15 @@ class TakenOutFacts(Facts):
 
 
 class BoardFacts(Facts):
-    """A board.  `rows` are in order; `unranked` counts judgements of this edition that don't rank."""
+    """A board.  `rows` are in order; `unranked` counts judgements of this edition that don't rank.
+
+    `judged`: a machine judges it now.
+    """
 
     task: Name
     title: Line
     gpu: Name
+    judged: bool = True
     edition: Digest
     deadline: AwareDatetime | None
     ranking_by: Short
@@ -140,13 +145,14 @@ class AuthorFacts(Facts):
     rows: tuple[_Place, ...] = Field(max_length=MAX_ROWS)
 
 
-def facts_of(table: Standings, taken_out: Iterable[TakenOut] = ()) -> BoardFacts:
+def facts_of(table: Standings, taken_out: Iterable[TakenOut] = (), *, judged: bool = True) -> BoardFacts:
     """A ranked board, in the words that the site uses for it."""
     board, task = table.board, table.board.task
     facts = {
         "task": task.name,
         "title": task.title,
         "gpu": board.gpu,
+        "judged": judged,
         "edition": board.edition,
         "deadline": task.deadline and task.deadline.isoformat(),
         "ranking_by": board.ranking_by,

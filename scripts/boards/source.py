@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.errors import TaskError, did_you_mean
-from harness.task import Board, load_tasks
+from harness.task import Board, Task, load_tasks
 from scripts.boards.facts import AuthorFacts, BoardFacts, BoardName, IndexFacts, facts_of
 from scripts.boards.web import SiteError, find_facts, site_address
+from scripts.competition import find_machines, shown
 from scripts.ledger.ledger import Ledger, LedgerFault
 from scripts.ledger.moderation import Moderated
 from scripts.pages.taken_out import taken_out_of
@@ -50,24 +51,29 @@ class LedgerSource:
         self.option = f"--ledger {ledger.path}"
         self.faults: list[LedgerFault] = []
         self._ledger, self._tasks, self._allow_unwalled = ledger, tasks, allow_unwalled
+        self._machines = find_machines(tasks)
         self._moderated = Moderated.after(ledger.moderations())
 
     def board(self, task: str, gpu: str | None) -> BoardFacts:
-        return self._rank(choose_board(require_task(task, self._tasks), gpu))
+        return self._rank(choose_board(self._shown(require_task(task, self._tasks)), gpu))
 
     def boards_of_task(self, task: str) -> Sequence[BoardFacts]:
-        return [*map(self._rank, require_task(task, self._tasks).boards)]
+        return [*map(self._rank, self._shown(require_task(task, self._tasks)).boards)]
 
     def boards_of_author(self, login: str) -> Sequence[BoardFacts]:
-        boards = (self._rank(board) for task in load_tasks(self._tasks) for board in task.boards)
+        boards = (self._rank(board) for task in load_tasks(self._tasks) for board in self._shown(task).boards)
         return _best_first(boards, login)
+
+    def _shown(self, task: Task) -> Task:
+        return shown(task, self._machines, self._ledger)
 
     def _rank(self, board: Board) -> BoardFacts:
         contents = self._ledger.judgements(board.task.name, board.gpu)
         self.faults += contents.faults
         counted = self._moderated.counted(contents.judgements)
         out = taken_out_of(contents.judgements, self._moderated)
-        return facts_of(standings(board, counted, allow_unwalled=self._allow_unwalled), out)
+        table = standings(board, counted, allow_unwalled=self._allow_unwalled)
+        return facts_of(table, out, judged=self._machines is None or board.gpu in self._machines)
 
 
 class SiteSource:

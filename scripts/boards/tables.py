@@ -33,8 +33,10 @@ def standings_table(board: BoardFacts) -> Group:
     return Group(made, *(Text(remark, "dim") for remark in _remarks(board.rows)))
 
 
-def taken_out_lines(board: BoardFacts) -> Iterator[str]:
-    """What maintainers took off the board, the newest first, as its page says it."""
+def lines_below(board: BoardFacts) -> Iterator[str]:
+    """Whether the board is over, and what maintainers took off it, the newest first, as its page says it."""
+    if not board.judged:
+        yield "No machine judges this board now; what was judged stays."
     for one in board.taken_out:
         done = "held for review" if one.action == "hold" else "disqualified"
         judged = f"{one.login}, judged {one.judged_at:%Y-%m-%d}"

@@ -17,8 +17,8 @@ from rich.text import Text
 from harness.errors import PullRankError
 from scripts.boards.facts import BoardFacts, RowFacts
 from scripts.boards.source import LedgerSource, SiteSource, Source
-from scripts.boards.tables import compare_table, history_table, mine_table, standings_table, taken_out_lines
-from scripts.completion import gpu_names, logins, task_names
+from scripts.boards.tables import compare_table, history_table, lines_below, mine_table, standings_table
+from scripts.completion import judged_gpu_names, logins, task_names
 from scripts.github.access import AccessError, connect, require_repository, require_token, server_url
 from scripts.github.pages import pages_address
 from scripts.ledger.ledger import LedgerError
@@ -76,7 +76,7 @@ def _open(ledger: Path | None, tasks: Path, allow_unwalled: bool) -> LedgerSourc
 
 @click.command()
 @click.argument("task", shell_complete=task_names)
-@click.option("--gpu", shell_complete=gpu_names, help=_GPU)
+@click.option("--gpu", shell_complete=judged_gpu_names, help=_GPU)
 @_read_from
 def board(source: Source, task: str, gpu: str | None, as_json: bool) -> None:
     """Show the standings of one board.
@@ -92,7 +92,7 @@ def board(source: Source, task: str, gpu: str | None, as_json: bool) -> None:
         console().print(standings_table(found))
     else:
         click.echo(f"No ranked entries on {found.task} / {found.gpu} in {source.place} yet.")
-    _show_taken_out(found, as_json=as_json)
+    _show_below(found, as_json=as_json)
 
 
 @click.command()
@@ -138,7 +138,7 @@ def _place(board: BoardFacts, row: RowFacts) -> dict[str, Any]:
 
 @click.command()
 @click.argument("task", shell_complete=task_names)
-@click.option("--gpu", shell_complete=gpu_names, help=_GPU)
+@click.option("--gpu", shell_complete=judged_gpu_names, help=_GPU)
 @click.option("--login", shell_complete=logins, help="Only this author's records.")
 @_read_from
 def history(source: Source, task: str, gpu: str | None, login: str | None, as_json: bool) -> None:
@@ -157,12 +157,12 @@ def history(source: Source, task: str, gpu: str | None, login: str | None, as_js
         console().print(history_table(found, records))
     else:
         click.echo(f"No records on {found.task} / {found.gpu} in {source.place} yet.")
-    _show_taken_out(found, as_json=as_json)
+    _show_below(found, as_json=as_json)
 
 
-def _show_taken_out(board: BoardFacts, *, as_json: bool) -> None:
+def _show_below(board: BoardFacts, *, as_json: bool) -> None:
     if not as_json:
-        for line in taken_out_lines(board):
+        for line in lines_below(board):
             console().print(Text(line, "dim"), soft_wrap=True)
 
 
@@ -172,7 +172,7 @@ def _show_taken_out(board: BoardFacts, *, as_json: bool) -> None:
 @click.option(
     "--task", shell_complete=task_names, help="Only boards of this task. Default: every board on which both stand."
 )
-@click.option("--gpu", shell_complete=gpu_names, help="Only this board of each task.")
+@click.option("--gpu", shell_complete=judged_gpu_names, help="Only this board of each task.")
 @_read_from
 def compare(source: Source, one: str, other: str, task: str | None, gpu: str | None, as_json: bool) -> None:
     """Compare two authors, case by case, on the boards on which both stand.

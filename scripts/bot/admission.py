@@ -21,6 +21,7 @@ from harness.submission import Submission, read_directives
 from harness.task import Task
 from scripts.bot.clones import Original, find_original
 from scripts.bot.path_rule import Contribution, Entry, Misplaced, TaskChange, classify, entry_path
+from scripts.competition import offered
 from scripts.github.pulls import Account, BlobInfo, ChangedFile, PullRequest
 from scripts.ledger.moderation import KnownAccount, Moderated, find_owner
 from scripts.settings import Settings
@@ -221,9 +222,11 @@ def require_original(entry: Entry, offer: Offer) -> None:
 
 def require_boards(task: Task, competition: Competition) -> tuple[str, ...]:
     """The task's boards that a machine judges."""
-    boards = tuple(gpu for gpu in task.gpus if gpu in competition.settings.gpus)
+    boards = offered(task, competition.settings.gpus).gpus
     if not boards:
-        raise Refused(f"No machine here judges `{task.name}` yet. Its boards: {_names(task.gpus)}. Ask a maintainer.")
+        raise Refused(
+            f"No machine here judges `{task.name}` yet. It can be judged on {_names(task.gpus)}: ask a maintainer."
+        )
     return boards
 
 
@@ -236,7 +239,7 @@ def require_gpus(wanted: Sequence[str], task: Task, boards: Sequence[str], compe
         what = "No machine here is a"
         if gpu in competition.settings.gpus:
             what = f"The task `{task.name}` has no board for"
-        raise Refused(f"{what} {inline(gpu)}{near} Its boards: {_names(boards)}.")
+        raise Refused(f"{what} {inline(gpu)}{near} The boards of `{task.name}` here: {_names(boards)}.")
     return tuple(dict.fromkeys(wanted))
 
 

@@ -302,6 +302,7 @@ def _announce(workflow: Workflow) -> Iterator[str]:
     doors = Doors(
         settings=workflow.settings.announcements,
         tasks=load_tasks(workflow.root / "tasks"),
+        gpus=workflow.settings.gpus,
         look=Look(competition=workflow.settings.title, site=site, find_picture=finder(site)),
         open_ledger=workflow.open_ledger,
         open_webhook=open_webhook,

@@ -19,6 +19,7 @@ from scripts.bot.clones import Original
 from scripts.bot.decision import Facts
 from scripts.bot.path_rule import FOLDER, Entry, TaskChange
 from scripts.bot.slash import Command, Verb
+from scripts.competition import offered
 from scripts.github.events import CommentEvent, Event, PullAction, PullEvent
 from scripts.github.fork import Fork
 from scripts.github.pulls import Permission, PullRequest
@@ -69,8 +70,7 @@ def gather(event: Event, pull: PullRequest, doors: Doors, branch: LedgerBranch, 
         branch.check_out(under(f"judgements/{offer.task.name}"))
         boards = tuple(
             standings(board, moderated.counted(ledger.judgements(board.task.name, board.gpu).judgements))
-            for board in offer.task.boards
-            if board.gpu in doors.settings.gpus
+            for board in offered(offer.task, doors.settings.gpus).boards
         )
     return Facts(
         now=now,

@@ -122,6 +122,10 @@ class Ledger:
         for place, paths in groupby(find_files(self.path, "judgements", faults), key=lambda path: path.parts[1:3]):
             yield place, tuple(paths)
 
+    def gpus_of(self, task: str) -> set[str]:
+        """The GPUs on which a task was judged."""
+        return {path.parts[2] for path in find_files(self.path, f"judgements/{task}", []) if len(path.parts) > 3}
+
     def read_judgements(self, paths: Iterable[Path]) -> LedgerContents:
         """The judgements in some files of this ledger; what is none is a fault."""
         found: list[tuple[Judgement, Path]] = []

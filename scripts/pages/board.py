@@ -96,7 +96,7 @@ def board_pages(
         templates=[*_templates(task)],
         shared=[*_shared(task)],
     )
-    facts = board_facts(summary) | {
+    facts = board_facts(site, summary) | {
         "edition": board.edition,
         "earlier_editions": table.earlier_editions,
         "nominal_us": table.nominal_us,

@@ -88,13 +88,13 @@ def _facts(
         "version": 1,
         "title": site.title,
         "as_of": as_of and as_of.isoformat(),
-        "boards": [board_facts(board) for board in boards],
+        "boards": [board_facts(site, board) for board in boards],
         "records": [mark.facts for mark in latest],
         "faults": [{"path": str(fault.path), "reason": fault.reason} for fault in faults],
     }
 
 
-def board_facts(summary: BoardSummary) -> dict[str, Any]:
+def board_facts(site: Site, summary: BoardSummary) -> dict[str, Any]:
     """A board in a few lines of JSON."""
     board, first = summary.board, summary.champion
     return {
@@ -103,6 +103,7 @@ def board_facts(summary: BoardSummary) -> dict[str, Any]:
         "gpu": board.gpu,
         "lang": board.task.lang,
         "ranks": board.task.ranks,
+        "judged": site.judges(board),
         "page": board_path(board),
         "deadline": board.task.deadline and board.task.deadline.isoformat(),
         "ranking_by": board.ranking_by,

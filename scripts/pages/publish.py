@@ -27,6 +27,7 @@ from itertools import chain
 from pathlib import Path
 
 from harness.task import Task
+from scripts.competition import shown
 from scripts.ledger.ledger import Ledger, LedgerFault
 from scripts.ledger.moderation import Moderated
 from scripts.pages.author import Author, author_pages, authors_of, bans_by_login
@@ -92,7 +93,8 @@ def build_site(
         description: what the competition is about, in Markdown.
         repository: its address on GitHub, for links to pull requests and files: `https://github.com/kernels/cup`.
         address: where the site will be found, for feeds and the sitemap: `https://kernels.github.io/cup/`.
-        gpus: peaks by the boards' names, for % of the hardware's limit.
+        gpus: the machines by the boards' names, with their peaks: only what they judge, or was judged before, has a
+            page.  None where nothing says which machines there are.
         marks_unmerged: `submissions` holds what was merged, and a row of another file is provisional.
         now: when this is, to notice what claims to be from the future; None where that does not matter.
         base_path: where the site will be served; only 404.html, which answers at any depth, needs to know.
@@ -103,6 +105,7 @@ def build_site(
     """
     started = time.perf_counter()
     require_free_names(tasks)
+    tasks = [shown(task, gpus, ledger) for task in tasks]
     site = Site(
         title=title,
         sources=submissions,
@@ -111,7 +114,7 @@ def build_site(
         guides=read_guides(SITE / "pages"),
         repository=repository.rstrip("/"),
         address=f"{address.rstrip('/')}/" if address else "",
-        gpus=gpus or {},
+        gpus=gpus,
         marks_unmerged=marks_unmerged,
         base_path=f"/{base_path.strip('/')}/".replace("//", "/"),
     )

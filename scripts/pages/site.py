@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from markupsafe import Markup
@@ -29,7 +29,7 @@ class Guide:
 class Site:
     """`repository` is its address on GitHub, `address` the site's own; either may be empty, where it is not known.
 
-    `gpus` hold the peaks of boards, by their names.
+    `gpus` are the machines by the boards' names, with their peaks; None where nothing says which there are.
 
     `marks_unmerged`: `sources` knows what was merged, and rows of other files are provisional.
     """
@@ -41,13 +41,17 @@ class Site:
     guides: tuple[Guide, ...] = ()
     repository: str = ""
     address: str = ""
-    gpus: Mapping[str, Gpu] = field(default_factory=dict)
+    gpus: Mapping[str, Gpu] | None = None
     marks_unmerged: bool = False
     base_path: str = "/"
 
     def floors_us(self, board: Board) -> tuple[float, ...] | None:
         """What the hardware itself needs for each of a board's benchmarks, in microseconds; None if not known."""
-        return find_floors_us(board, self.gpus.get(board.gpu))
+        return find_floors_us(board, (self.gpus or {}).get(board.gpu))
+
+    def judges(self, board: Board) -> bool:
+        """Whether a machine judges a board now; what was judged before is shown all the same."""
+        return self.gpus is None or board.gpu in self.gpus
 
     def is_provisional(self, judgement: Judgement) -> bool:
         return self.marks_unmerged and self.sources(judgement) is None

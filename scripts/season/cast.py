@@ -7,24 +7,26 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from harness.judgement import Machine
 
-SETTINGS = """\
+_TITLE = """\
 title: The Fictional Kernel Cup
 description: |
   Eight kernels, five machines, and whoever finds the time. Write one that is right and fast: each entry is timed
   beside a fixed anchor, ties are called ties, and first place is decided by a duel.
 gpus:
-  CPU: {runs_on: ubuntu-24.04, bandwidth_gbs: 38, tflops: {float32: 0.9, float16: 0.5, int8: 1.2, int32: 0.9}}
-  T4: {runs_on: [self-hosted, t4], bandwidth_gbs: 320, tflops: {float32: 8.1, float16: 65, int8: 130, int32: 8.1}}
-  A100: {runs_on: [self-hosted, a100], bandwidth_gbs: 2039, tflops: {float32: 19.5, float16: 312, int8: 624, int32: 19}}
-  H100: {runs_on: [self-hosted, h100], bandwidth_gbs: 3350, tflops: {float32: 67, float16: 989, int8: 1979, int32: 33}}
-  B200: {runs_on: [self-hosted, b200], bandwidth_gbs: 8000, tflops: {float32: 80, float16: 2250, int8: 4500, int32: 40}}
 """
+_MACHINES = {
+    "CPU": "runs_on: ubuntu-24.04, bandwidth_gbs: 38, tflops: {float32: 0.9, float16: 0.5, int8: 1.2, int32: 0.9}",
+    "T4": "runs_on: t4, bandwidth_gbs: 320, tflops: {float32: 8.1, float16: 65, int8: 130, int32: 8.1}",
+    "A100": "runs_on: a100, bandwidth_gbs: 2039, tflops: {float32: 19.5, float16: 312, int8: 624, int32: 19}",
+    "H100": "runs_on: h100, bandwidth_gbs: 3350, tflops: {float32: 67, float16: 989, int8: 1979, int32: 33}",
+    "B200": "runs_on: b200, bandwidth_gbs: 8000, tflops: {float32: 80, float16: 2250, int8: 4500, int32: 40}",
+}
 """Peaks as the makers print them, rounded; the CPU's are of some server."""
 
 GPUS = ("H100", "B200", "A100", "T4", "CPU")
@@ -34,6 +36,11 @@ LAUNCH_US = {"CPU": 2.0, "T4": 6.0}
 _DEVICES = {"CPU": "CPU", "T4": "Tesla T4", "A100": "A100-SXM4-80GB", "H100": "H100 80GB HBM3", "B200": "B200"}
 _MOODS = "amber brisk calm dusky eager fabled gentle hazy idle jolly keen lunar mellow nimble opal placid quiet rosy silver tidal"  # fmt: skip  # noqa: E501
 _BEASTS = "badger bittern curlew dormouse egret ferret gannet heron ibex jackdaw kestrel lapwing marten newt otter plover"  # fmt: skip  # noqa: E501
+
+
+def settings_yml(gpus: Sequence[str]) -> str:
+    """`.github/pullrank.yml` of a season on these GPUs."""
+    return _TITLE + "".join(f"  {gpu}: {{{machine}}}\n" for gpu, machine in _MACHINES.items() if gpu in gpus)
 
 
 def logins(count: int, dice: random.Random) -> list[str]:

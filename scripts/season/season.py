@@ -23,9 +23,9 @@ from harness.judgement import Judgement
 from harness.task import Task, load_task
 from scripts.ledger.ledger import Ledger
 from scripts.repository import TASKS
-from scripts.season.cast import GPUS, SETTINGS, File, Kernel, logins
+from scripts.season.cast import GPUS, File, Kernel, logins, settings_yml
 from scripts.season.stage import Stage
-from scripts.settings import Settings, load_settings
+from scripts.settings import SETTINGS, Settings, load_settings
 
 NOTICE = "Made up, from first to last: nobody here exists, and nothing here was measured."
 START = datetime(2026, 8, 24, 7, 30, tzinfo=UTC)
@@ -85,8 +85,9 @@ def make_season(folder: Path, size: Size | None = None, seed: int = 1) -> Season
         raise PullRankError(f"{folder} is not empty; a season wants a folder of its own")
     size, dice = size or Size(), random.Random(seed)
     (folder / "ledger").mkdir(parents=True, exist_ok=True)
-    (folder / "pullrank.yml").write_text(SETTINGS)
-    settings = load_settings(folder / "pullrank.yml")
+    (folder / SETTINGS).parent.mkdir()
+    (folder / SETTINGS).write_text(settings_yml(size.played_on))
+    settings = load_settings(folder / SETTINGS)
     tasks = tuple(_copy_task(folder, index, size) for index in range(min(size.tasks, len(_PLAYED))))
     authors = [_new_author(login, index, size, dice) for index, login in enumerate(logins(size.authors, dice), start=1)]
     season = Season(tasks=tasks, ledger=Ledger(folder / "ledger"), settings=settings, sources={})
@@ -101,9 +102,8 @@ def _copy_task(folder: Path, index: int, size: Size) -> Task:
     shutil.copytree(TASKS / name, folder / "tasks" / name)
     path = folder / "tasks" / name / "task.yml"
     closes = f"\ndeadline: {START + timedelta(days=days):%Y-%m-%dT18:00:00Z}" if days else ""
-    gpus = f"gpus: [{', '.join(size.played_on)}]{closes}"
-    path.write_text(re.sub(r"^gpus:.*$", gpus, path.read_text("utf-8"), count=1, flags=re.MULTILINE), "utf-8")
-    return load_task(path.parent)
+    path.write_text(re.sub(r"^gpus:.*$", rf"\g<0>{closes}", path.read_text("utf-8"), count=1, flags=re.M), "utf-8")
+    return load_task(path.parent).on(size.played_on)
 
 
 def _new_author(login: str, index: int, size: Size, dice: random.Random) -> _Author:

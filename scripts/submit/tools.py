@@ -26,7 +26,7 @@ from harness.fields import Mode
 from harness.submission import Submission, read_submission
 from harness.task import Task
 from harness.verdict import Verdict
-from scripts.completion import gpu_names, task_names
+from scripts.completion import judged_gpu_names, task_names
 from scripts.github.access import CLASSIC_TOKEN, connect, require_repository, require_token
 from scripts.github.contribute import Contributor, Sent, explaining
 from scripts.github.pulls import GitHubError, RateLimitError
@@ -62,7 +62,7 @@ _EVERY = click.option(
 @click.option(
     "--gpu",
     multiple=True,
-    shell_complete=gpu_names,
+    shell_complete=judged_gpu_names,
     help="Only this board; may be said several times. Adds a line to the file.",
 )
 @click.option("--draft", is_flag=True, help="Have it tested and timed, not ranked.")

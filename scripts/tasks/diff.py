@@ -15,7 +15,7 @@ import json
 import re
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
@@ -27,6 +27,7 @@ import click
 from harness.errors import TaskError
 from harness.faults import display
 from harness.task import METHOD, Board, Task, load_task, load_tasks
+from scripts.competition import find_machines, offered, shown
 from scripts.git_command import Git, GitError
 from scripts.ledger.ledger import Ledger
 from scripts.repository import require_ledger
@@ -71,14 +72,20 @@ def diff(base: str, ledger: Path | None, folder: Path, as_json: bool) -> None:
         after = load_tasks(folder)
         if (Path(base) / "task.yml").is_file():
             after = tuple(task for task in after if task.name in before)
-        here = {task.name: task for task in after}
-        changes = find_changes(before, here, require_ledger(ledger) if ledger else None, method=method)
+        facts = require_ledger(ledger) if ledger else None
+        changes = find_changes(_here(before.values(), folder, facts), _here(after, folder, facts), facts, method=method)
     if as_json:
         click.echo(json.dumps([asdict(change) for change in changes], indent=1))
     elif not changes:
         click.echo(f"No board changes against {base}.")
     else:
         _print(changes, with_rows=ledger is not None)
+
+
+def _here(tasks: Iterable[Task], folder: Path, ledger: Ledger | None) -> dict[str, Task]:
+    """Tasks by name, with the boards that this competition judges, or has judged."""
+    machines = find_machines(folder)
+    return {task.name: shown(task, machines, ledger) if ledger else offered(task, machines) for task in tasks}
 
 
 def find_changes(

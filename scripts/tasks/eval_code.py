@@ -20,6 +20,7 @@ from harness.faults import Faults
 from harness.provenance import harness_digest
 from harness.task import METHOD, Board, Language, Task
 from harness.yaml_file import read_yaml
+from scripts.competition import offered
 from scripts.completion import task_names
 from scripts.repository import ROOT, require_task
 from scripts.runs_on import RunnerGroup, to_json
@@ -56,8 +57,10 @@ def eval_code(name: str, folder: Path, as_json: bool) -> None:
         return
     who = "PullRank's referee" if task.is_refereed else "the task's own program, inside the walls"
     click.echo(f"{task.name} is judged by {who}: harness {__version__} ({harness_digest()[:12]}), method {METHOD}.")
-    for board in task.boards:
-        click.echo(f"\n{board.gpu}: {_where(gpus.get(board.gpu))}\n  edition {board.edition}")
+    for board in offered(task, gpus).boards:
+        click.echo(f"\n{board.gpu}: {_where(gpus[board.gpu])}\n  edition {board.edition}")
+    if others := [gpu for gpu in task.gpus if gpu not in gpus]:
+        click.echo(f"\nNo machine yet: {', '.join(others)}. {SETTINGS} names none of them under `gpus:`.")
     click.echo("\nWhat decides, from the outside in:")
     programs = programs_of(task)
     width = max(map(len, programs))
@@ -115,10 +118,8 @@ def _board_facts(board: Board, gpu: Gpu | None) -> dict[str, Any]:
     }
 
 
-def _where(gpu: Gpu | None) -> str:
+def _where(gpu: Gpu) -> str:
     """Which machines judge a board, as the settings tell."""
-    if gpu is None:
-        return f"no machine yet; {SETTINGS} names none of that name under `gpus:`"
     match gpu.runs_on:
         case RunnerGroup(group=group, labels=labels):
             where = f"a runner of the group {group}" + (f" with the labels {', '.join(labels)}" if labels else "")

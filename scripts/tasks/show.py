@@ -7,6 +7,7 @@ files       every file of it, or the text of one
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ from rich.markdown import Markdown
 
 from harness.errors import TaskError, did_you_mean
 from harness.task import Board, Case, Task
+from scripts.competition import find_machines, offered
 from scripts.completion import task_names
 from scripts.repository import TASKS, require_task
 from scripts.terminal import cell, console, table
@@ -37,14 +39,17 @@ def show(name: str, folder: Path, as_json: bool) -> None:
     Example: pullrank task show vectoradd
     """
     found = require_task(name, folder)
+    judged = offered(found, find_machines(found.folder.parent))
     if as_json:
-        click.echo(json.dumps(_facts(found), indent=1))
+        click.echo(json.dumps(_facts(found, judged), indent=1))
         return
     stdout = console()
     stdout.print(found.title, style="bold")
     stdout.print(Markdown(found.description) if stdout.is_terminal else found.description)
-    for board in found.boards:
-        _print_cases(board)
+    for alike in _by_rules(judged.boards or found.boards):
+        _print_cases(alike)
+    if others := [gpu for gpu in found.gpus if gpu not in judged.gpus]:
+        stdout.print(f"No machine here judges {', '.join(others)}.")
     stdout.print(f"Open: {closing(found)}. Ranked by: {found.ranking_by}.")
     stdout.print(f"Files beside yours: {', '.join(found.shared_files) or 'none'}.")
     stdout.print(f"Templates: {', '.join(found.templates) or 'none'} (pullrank task template {found.name}).")
@@ -146,8 +151,17 @@ def until(deadline: datetime | None) -> str:
     return f"until {moment}" if datetime.now(UTC) < deadline else f"closed since {moment}"
 
 
-def _print_cases(board: Board) -> None:
-    made = table(f"\n{board.gpu}", "Kind", "Case")
+def _by_rules(boards: Sequence[Board]) -> list[list[Board]]:
+    """Boards that are played by the same rules, together: that is what an edition tells."""
+    alike: dict[str, list[Board]] = {}
+    for board in boards:
+        alike.setdefault(board.edition, []).append(board)
+    return list(alike.values())
+
+
+def _print_cases(alike: Sequence[Board]) -> None:
+    board = alike[0]
+    made = table("\n" + ", ".join(one.gpu for one in alike), "Kind", "Case")
     for case in (*board.tests, *board.benchmarks):
         made.add_row(case.kind, case.name)
     set_limits = {name: value for name, value in asdict(board.limits).items() if value is not None}
@@ -173,14 +187,15 @@ def summary(task: Task) -> dict[str, Any]:
     }
 
 
-def _facts(task: Task) -> dict[str, Any]:
-    return summary(task) | {
+def _facts(task: Task, judged: Task) -> dict[str, Any]:
+    """`gpus` are those that a machine judges, `boards` all that the task names."""
+    return summary(judged) | {
         "description": task.description,
         "evaluator": task.evaluator,
         "ranking_by": task.ranking_by,
         "files": list(task.shared_files),
         "templates": list(task.templates),
-        "boards": [_board_facts(board) for board in task.boards],
+        "boards": [_board_facts(board) | {"judged": board.gpu in judged.gpus} for board in task.boards],
     }
 
 

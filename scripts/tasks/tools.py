@@ -24,6 +24,7 @@ import click
 from harness.task import load_tasks
 from scripts.boards.facts import BoardName
 from scripts.boards.source import SiteSource
+from scripts.competition import find_machines, offered
 from scripts.kernelbot.importing import import_
 from scripts.tasks.archive import archive
 from scripts.tasks.check import check
@@ -39,18 +40,19 @@ from scripts.terminal import cell, console, say, table
 @click.option("--site", metavar="URL", help="A published site's address; no clone is needed then.")
 @as_json_too
 def tasks(folder: Path, site: str | None, as_json: bool) -> None:
-    """List the tasks and their boards.
+    """List the tasks, and their boards that a machine judges.
 
     Example: pullrank tasks --json
     """
     if site:
         _published(SiteSource(site).index(), as_json=as_json)
         return
-    found = load_tasks(folder)
+    machines = find_machines(folder)
+    found = [offered(task, machines) for task in load_tasks(folder)]
     if as_json:
         click.echo(json.dumps([summary(task) for task in found], indent=1))
         return
-    _print([(task.name, task.title, ", ".join(task.gpus), closing(task)) for task in found])
+    _print([(task.name, task.title, ", ".join(task.gpus) or "none yet", closing(task)) for task in found])
     say("Next: `pullrank task show TASK`, or `pullrank init TASK` for a folder to work in")
 
 
@@ -66,13 +68,13 @@ def _published(boards: Sequence[BoardName], *, as_json: bool) -> None:
     """The tasks of a site's boards, in its order."""
     gpus: dict[str, list[str]] = {}
     for board in boards:
-        gpus.setdefault(board.task, []).append(board.gpu)
+        gpus.setdefault(board.task, []).extend([board.gpu] if board.judged else ())
     firsts = {board.task: board for board in reversed(boards)}
     found = [(firsts[name], names) for name, names in gpus.items()]
     if as_json:
         click.echo(json.dumps([_published_facts(*one) for one in found], indent=1))
     else:
-        _print((one.task, one.title, ", ".join(names), until(one.deadline)) for one, names in found)
+        _print((one.task, one.title, ", ".join(names) or "none now", until(one.deadline)) for one, names in found)
 
 
 def _published_facts(board: BoardName, gpus: Sequence[str]) -> dict[str, Any]:

@@ -1,0 +1,151 @@
+"""A task names every GPU that it can be judged on; a competition has the boards that a machine judges, or has judged."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from harness.task import Task, load_task
+from scripts.cli import run
+from scripts.ledger.ledger import Ledger
+from scripts.settings import Gpu
+from tests.test_publish import TASK_YML, built, judged, ledger_of, page_text, season, task_folder
+
+WIDE = TASK_YML.replace("[CPU, H100]", "[CPU, T4, L4, H100, MI300X]")
+ADDRESS = "https://kernels.github.io/cup/"
+ROOT = Path(__file__).parent.parent
+
+
+def machines(*gpus: str) -> dict[str, Gpu]:
+    return {gpu: Gpu(runs_on=gpu) for gpu in gpus}
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    capsys.readouterr()
+    assert run([*words]) == code
+    said = capsys.readouterr()
+    return said.err if code else said.out
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Task:
+    return load_task(task_folder(tmp_path / "tasks", yml=WIDE))
+
+
+@pytest.fixture
+def repository(tmp_path: Path, task: Task) -> Path:
+    """One with a machine for the CPU's boards, and a ledger of a time when there was an H100, too."""
+    (tmp_path / ".github").mkdir()
+    (tmp_path / ".github/pullrank.yml").write_text("gpus: {CPU: {runs_on: ubuntu-24.04}}\n")
+    ledger_of(tmp_path, [judged(task.board("CPU"), "ada", 1.5), judged(task.board("H100"), "grace", 1.5)])
+    return tmp_path
+
+
+def test_a_task_that_names_more_gpus_keeps_the_editions_of_its_boards(tmp_path: Path) -> None:
+    few, many = (load_task(task_folder(tmp_path / name, yml=yml)) for name, yml in (("few", TASK_YML), ("many", WIDE)))
+    assert [many.board(gpu).edition for gpu in few.gpus] == [board.edition for board in few.boards]
+    own = WIDE + "per_gpu: {T4: {benchmarks: [{size: 64, seed: 1}]}}\n"
+    small = load_task(task_folder(tmp_path / "small", yml=own))
+    changed = [gpu for gpu in many.gpus if small.board(gpu).edition != many.board(gpu).edition]
+    assert changed == ["T4"]
+
+
+def test_a_new_machine_is_a_new_board_and_resets_nobody(tmp_path: Path, task: Task) -> None:
+    judgements = season(task.board("CPU"))
+    rows = []
+    for folder, gpus in (("before", ("CPU",)), ("after", ("CPU", "L4"))):
+        site, _ = built(tmp_path / folder, task, judgements, gpus=machines(*gpus))
+        assert {path.name for path in (site / "vectoradd").iterdir()} == set(gpus)
+        rows.append(json.loads((site / "vectoradd/CPU/board.json").read_text())["rows"])
+    assert rows[0] == rows[1] and len(rows[0]) == 6
+
+
+def test_the_site_shows_the_boards_that_a_machine_judges_and_no_others(tmp_path: Path, task: Task) -> None:
+    site, report = built(tmp_path, task, season(task.board("CPU")), gpus=machines("CPU", "B200"), address=ADDRESS)
+    assert [*report.lines] == []
+    assert [path.name for path in (site / "vectoradd").iterdir()] == ["CPU"]
+    index = json.loads((site / "index.json").read_text())
+    assert [(board["gpu"], board["judged"]) for board in index["boards"]] == [("CPU", True)]
+    own = (path for path in site.rglob("*") if "guides" not in path.parts)
+    for path in (path for path in own if path.suffix in (".html", ".json", ".xml", ".csv", ".atom")):
+        assert not any(f"vectoradd/{gpu}" in path.read_text() for gpu in ("T4", "L4", "H100", "MI300X")), path
+
+
+def test_a_board_whose_machine_is_gone_stays_and_says_so(tmp_path: Path, task: Task) -> None:
+    judgements = [*season(task.board("CPU")), judged(task.board("H100"), "grace", 1.5)]
+    site, report = built(tmp_path, task, judgements, gpus=machines("CPU"), address=ADDRESS)
+    assert report.rows == 7 and {path.name for path in (site / "vectoradd").iterdir()} == {"CPU", "H100"}
+    gone, here = page_text(site, "vectoradd/H100"), page_text(site, "vectoradd/CPU")
+    assert "No machine judges this board now. What was judged stays." in gone and "Open a pull request" not in gone
+    assert "No machine judges" not in here and "Open a pull request" in here
+    assert (site / "vectoradd/H100/grace").is_dir() and (site / "vectoradd/H100/og.png").is_file()
+    index = json.loads((site / "index.json").read_text())
+    assert {board["gpu"]: board["judged"] for board in index["boards"]} == {"CPU": True, "H100": False}
+    assert "grace over" in page_text(site, ".")
+
+
+def test_a_task_that_no_machine_judges_is_no_card(tmp_path: Path, task: Task) -> None:
+    site, report = built(tmp_path, task, [], gpus=machines("B200"))
+    assert report.rows == 0 and not (site / "vectoradd").exists()
+    assert "There are no boards yet" in page_text(site, ".")
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "unsaid"),
+    [
+        (["tasks"], ["CPU"], ["T4", "H100"]),
+        (["task", "show", "vectoradd"], ["CPU", "No machine here judges T4, L4, H100, MI300X."], []),
+        (["board", "vectoradd", "--gpu", "H100"], ["grace", "No machine judges this board now"], []),
+        (["board", "vectoradd"], ["ada"], ["No machine"]),
+        (["history", "vectoradd", "--gpu", "H100"], ["grace", "No machine judges this board now"], []),
+        (["mine", "grace"], ["vectoradd / H100"], []),
+    ],
+)
+def test_the_commands_tell_of_the_boards_that_are_there(
+    repository: Path,
+    capsys: pytest.CaptureFixture[str],
+    words: Sequence[str],
+    said: Sequence[str],
+    unsaid: Sequence[str],
+) -> None:
+    ledger = ["--ledger", str(repository / "ledger")] if words[0] not in ("tasks", "task") else []
+    text = printed(capsys, *words, *ledger, "--tasks", str(repository / "tasks"))
+    assert all(one in text for one in said) and not any(one in text for one in unsaid), text
+
+
+def test_a_board_without_a_machine_is_no_board(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    places = ["--ledger", str(repository / "ledger"), "--tasks", str(repository / "tasks")]
+    assert "Its boards: CPU, H100\n" in printed(capsys, "board", "vectoradd", "--gpu", "T4", *places, code=2)
+    shown = json.loads(printed(capsys, "task", "show", "vectoradd", "--json", *places[2:]))
+    assert shown["gpus"] == ["CPU"] and [one["gpu"] for one in shown["boards"] if one["judged"]] == ["CPU"]
+    assert json.loads(printed(capsys, "board", "vectoradd", "--gpu", "H100", "--json", *places))["judged"] is False
+
+
+def test_a_folder_of_tasks_without_settings_has_all_the_boards_that_they_name(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (repository / ".github/pullrank.yml").unlink()
+    tasks = ["--tasks", str(repository / "tasks")]
+    assert json.loads(printed(capsys, "tasks", "--json", *tasks))[0]["gpus"] == ["CPU", "T4", "L4", "H100", "MI300X"]
+    text = printed(capsys, "task", "show", "vectoradd", *tasks)
+    assert "CPU, T4, L4, H100, MI300X" in text and "No machine" not in text
+    places = [*tasks, "--ledger", str(repository / "ledger")]
+    assert "No ranked entries on vectoradd / T4" in printed(capsys, "board", "vectoradd", "--gpu", "T4", *places)
+
+
+def test_what_a_change_does_to_boards_is_told_of_those_that_are_there(
+    repository: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = tmp_path_factory.mktemp("before")
+    task_folder(before, yml=WIDE.replace("size: 4096", "size: 2048").replace(", MI300X", ""))
+    words = ["task", "diff", str(before), "--tasks", str(repository / "tasks"), "--json"]
+    assert [one["gpu"] for one in json.loads(printed(capsys, *words))] == ["CPU"]
+    with_rows = json.loads(printed(capsys, *words, "--ledger", str(repository / "ledger")))
+    assert [one["gpu"] for one in with_rows] == ["CPU", "H100"]
+
+
+def test_a_ledger_knows_where_a_task_was_judged(repository: Path) -> None:
+    (repository / "ledger/judgements/vectoradd/L4").mkdir()
+    ledger = Ledger(repository / "ledger")
+    assert ledger.gpus_of("vectoradd") == {"CPU", "H100"} and ledger.gpus_of("sort") == set()

@@ -1,0 +1,141 @@
+"""The tasks that ship fit the cards that they name: bytes are counted as torch would allocate them, and none is allocated.
+
+On torch's `meta` device tensors have shapes and no memory.  There the reference makes inputs, answers and checks, and
+the anchor plays; every storage is counted from the operation that makes it until it is freed.  What operations need
+inside, and what the allocator cannot use again, is not seen: a quarter more is set aside for it.
+"""
+
+import sys
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from harness.reference import Reference
+from harness.task import Board, Case, Task, load_tasks
+from harness.task_modules import TaskFiles
+from scripts.gpu_models import find_model, gpu_models
+
+ROOT = Path(__file__).parent.parent
+TASKS = load_tasks(ROOT / "tasks")
+COMMON = ("T4", "L4", "A10G", "A100", "H100", "H200", "B200", "RTX4090", "RTX5090", "MI250", "MI300X", "MI355X")
+
+GIB = 2**30
+MARGIN = 1.25
+CONTEXTS_GIB = 1.5
+"""What CUDA keeps for itself on the card, in the referee's process and in the player's."""
+
+
+class Bytes(TorchDispatchMode):
+    """Counts what lives, and the most that ever did."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.live = self.most = 0
+        self._known: set[int] = set()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        out = self._answer(func, args, kwargs or {})
+        for leaf in tree_leaves(out):
+            if isinstance(leaf, torch.Tensor):
+                self._count(leaf.untyped_storage())
+        return out
+
+    def _answer(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What depends on numbers has no answer without them: outputs are compared number by number, and right."""
+        if func is torch.ops.aten.equal.default:
+            return False
+        if func is torch.ops.aten._local_scalar_dense.default:
+            return True
+        if func is torch.ops.aten.bincount.default:
+            return torch.empty(args[2], dtype=torch.int64, device="meta")
+        return func(*args, **kwargs)
+
+    def _count(self, storage: torch.UntypedStorage) -> None:
+        key, size = storage._cdata, storage.nbytes()
+        if key not in self._known:
+            self._known.add(key)
+            self.live += size
+            self.most = max(self.most, self.live)
+            weakref.finalize(storage, self._free, key, size)
+
+    def _free(self, key: int, size: int) -> None:
+        self._known.discard(key)
+        self.live -= size
+
+
+def referee_bytes(board: Board, case: Case) -> int:
+    """The most that the referee has on the card while it makes a call's inputs, and checks what came back."""
+    with Bytes() as counted:
+        reference = Reference(board, "meta")
+        data = reference.generate(case.params, 1)
+        # Its reference leaves torch where there is no CUDA; this is what it does on a GPU.
+        answer = torch.sort(data).values if board.task.name == "sort" else reference.compute(data)
+        if board.task.name != "sort":
+            reference.objection(data, answer)
+        return counted.most
+
+
+def player_bytes(board: Board, case: Case) -> int:
+    """The most that the anchor has there, with its inputs, which are dealt to it once."""
+    task = board.task
+    data = Reference(board, "meta").generate(case.params, 1)
+    inputs = sum(leaf.untyped_storage().nbytes() for leaf in tree_leaves(data) if isinstance(leaf, torch.Tensor))
+    anchor = ModuleType("anchor")
+    with TaskFiles(task.folder, task.shared_files).importable(), torch.device("meta"), Bytes() as counted:
+        exec(task.anchor_source, vars(anchor))
+        anchor.custom_kernel(data)
+        return inputs + counted.most
+
+
+def needed_gib(board: Board, case: Case) -> float:
+    return CONTEXTS_GIB + MARGIN * (referee_bytes(board, case) + player_bytes(board, case)) / GIB
+
+
+def boards() -> Iterator[tuple[Board, tuple[str, ...]]]:
+    """Every edition of a GPU's board, and the GPUs that have it."""
+    for task in TASKS:
+        editions: dict[str, list[str]] = {}
+        for board in task.boards:
+            if board.gpu != "CPU":
+                editions.setdefault(board.edition, []).append(board.gpu)
+        yield from ((task.board(gpus[0]), tuple(gpus)) for gpus in editions.values())
+
+
+CASES = [(board, gpus, case) for board, gpus in boards() for case in board.benchmarks]
+
+
+@pytest.mark.parametrize(("board", "gpus", "case"), CASES, ids=[f"{b.task.name}-{g[0]}-{c.name}" for b, g, c in CASES])
+def test_a_benchmark_fits_the_smallest_card_that_plays_it(board: Board, gpus: Sequence[str], case: Case) -> None:
+    models = [model for gpu in gpus if (model := find_model(gpu))]
+    assert len(models) == len(gpus)
+    assert needed_gib(board, case) <= min(model.memory_gb for model in models) * 1e9 / GIB
+
+
+def test_what_the_large_cards_play_would_not_all_fit_the_small_ones() -> None:
+    large = next(board for board, gpus in boards() if board.task.name == "crossentropy" and "H100" in gpus)
+    assert needed_gib(large, large.benchmarks[-1]) > 16e9 / GIB
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_a_task_has_boards_for_the_cpu_and_the_common_gpus(task: Task) -> None:
+    assert task.gpus == ("CPU", *COMMON) and gpu_models().keys() >= set(COMMON)
+
+
+def test_bytes_are_counted_as_long_as_they_live() -> None:
+    with Bytes() as counted:
+        kept = torch.empty(1000, dtype=torch.float64, device="meta")
+        assert (counted.live, counted.most) == (8000, 8000)
+        kept.view(torch.int64)[::2].add_(1)
+        assert counted.live == 8000
+        (kept + 1).sum()
+        assert counted.live == 8000 and counted.most >= 16000
+    assert "anchor" not in sys.modules
