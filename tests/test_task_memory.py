@@ -28,6 +28,8 @@ COMMON = ("T4", "L4", "A10G", "A100", "H100", "H200", "B200", "RTX4090", "RTX509
 
 GIB = 2**30
 MARGIN = 1.25
+ROOM = 15 / 16
+"""Of a card; the rest is nobody's, as the referee shares it out."""
 CONTEXTS_GIB = 1.5
 """What CUDA keeps for itself on the card, in the referee's process and in the player's."""
 
@@ -117,12 +119,12 @@ CASES = [(board, gpus, case) for board, gpus in boards() for case in board.bench
 def test_a_benchmark_fits_the_smallest_card_that_plays_it(board: Board, gpus: Sequence[str], case: Case) -> None:
     models = [model for gpu in gpus if (model := find_model(gpu))]
     assert len(models) == len(gpus)
-    assert needed_gib(board, case) <= min(model.memory_gb for model in models) * 1e9 / GIB
+    assert needed_gib(board, case) <= ROOM * min(model.memory_gb for model in models) * 1e9 / GIB
 
 
 def test_what_the_large_cards_play_would_not_all_fit_the_small_ones() -> None:
     large = next(board for board, gpus in boards() if board.task.name == "crossentropy" and "H100" in gpus)
-    assert needed_gib(large, large.benchmarks[-1]) > 16e9 / GIB
+    assert needed_gib(large, large.benchmarks[-1]) > ROOM * 16e9 / GIB
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
