@@ -568,6 +568,26 @@ def test_who_can_judge_is_told_by_the_text(reference, more, starters, why):
 
 
 @pytest.mark.parametrize(
+    ("evaluator", "is_refereed"),
+    [
+        (
+            "def clone_data(data):\n    '''As they are: a tensor's marks are lost in a copy.'''\n    return data\n",
+            False,
+        ),
+        ("def _deepcopy(x, device): return x\n", False),
+        ("def clone_data(data): return [one.clone() for one in data]\n", True),
+        ("def clone_data(data):\n    data = data.clone()\n    return data\n", True),
+        ("def clone_data(data): return other\n", True),
+        ("def same(data): return data\n", True),
+    ],
+)
+def test_inputs_that_their_own_evaluator_does_not_copy_are_left_to_it(evaluator, is_refereed):
+    files = {"reference.py": REFERENCE, "judge.py": evaluator.encode()}
+    said = why_script({"lang": "py", "config": {"main": "judge.py"}}, files, [])
+    assert ("must not be copied" in said) is not is_refereed
+
+
+@pytest.mark.parametrize(
     ("body", "made"),
     [
         ("kv: KV = KV(); return kv", "KV"),

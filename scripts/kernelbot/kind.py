@@ -3,6 +3,9 @@
 The referee makes inputs, knows answers and checks outputs, so it needs a reference.py with all three functions, inputs
 and outputs that can cross to another process, and a submission that is a `custom_kernel`.  Where one of them is
 missing, the task's own evaluator is the only one that knows what to do.
+
+A tensor can cross, and not what somebody hung on it (`weight.is_shuffled = True`): no copy keeps that.  Tasks that need
+it are told by an evaluator that refuses to copy its inputs.
 """
 
 from __future__ import annotations
@@ -44,8 +47,11 @@ def why_script(values: Mapping[str, Any], files: Mapping[str, bytes], starters: 
     made_by_starters = [names for source in starters if (names := names_of(source))]
     if made_by_starters and not any("custom_kernel" in names for names in made_by_starters):
         return "its template defines no custom_kernel"
-    if _OWN_CLOCK.search(_evaluator(values, files)):
+    evaluator = _evaluator(values, files)
+    if _OWN_CLOCK.search(evaluator):
         return "its evaluator times something else than one call"
+    if copier := next((node.name for node in _functions(evaluator) if _copies_nothing(node)), ""):
+        return f"its evaluator hands over inputs that must not be copied ({copier} gives back what it is given)"
     return ""
 
 
@@ -84,6 +90,15 @@ def _evaluator(values: Mapping[str, Any], files: Mapping[str, bytes]) -> bytes:
     config = values.get("config")
     main = config.get("main") if isinstance(config, dict) else None
     return files.get(main, b"") if isinstance(main, str) else b""
+
+
+def _copies_nothing(function: ast.FunctionDef) -> bool:
+    """Whether a `clone_data` does nothing but `return data`."""
+    match function.body[bool(ast.get_docstring(function)) :]:
+        case [ast.Return(value=ast.Name(id=name))]:
+            is_copier = re.search("clone|copy", function.name)
+            return is_copier is not None and name in [arg.arg for arg in function.args.args]
+    return False
 
 
 def _functions(source: bytes) -> list[ast.FunctionDef]:
