@@ -392,6 +392,12 @@ def generate_input(size, seed):
     assert unwritten[3].tolist() == [-1] * len(data)
 
 
+@pytest.mark.parametrize("said", ["r'no\\nno'", "(False, r'no\\nno')"])
+def test_lines_that_a_check_joins_for_a_pipe_become_lines_again(tmp_path: Path, said: str) -> None:
+    check = f"def check_implementation(data, output):\n    return '' if output.any() else {said}\n"
+    assert Reference(board(tmp_path, GENERATE, KERNEL, check)).check(torch.ones(8), torch.zeros(8)) == "no\nno"
+
+
 def test_inputs_that_are_seldom_different_and_empty_ones_pass_the_probe(tmp_path: Path) -> None:
     coin = "def generate_input(size, seed):\n    return torch.rand(size) < 0.5\n"
     kernel = "def ref_kernel(data): return ~data\n"
