@@ -10,6 +10,7 @@
       │              before that, what is no Python: a player compiles it (compile, library), and that is sealed
       ├─ tests       referee.Table deals inputs, opens the window, takes the output, asks the checker
       ├─ benchmarks  clock plays submission and anchor in mirrored order, fresh players each
+      ├─ profiles    one call of each benchmark under torch's profiler; on a GPU one more under its vendor's (vendors)
       └─ duel        the same, against the champion; `judge.duel` plays any two files so
          → judgement.Judgement                           one JSON file; never edited
 

@@ -1,11 +1,13 @@
 """The judge's own command, for the machine that judges: no GitHub, no scripts, no checkout.
 
     python -I harness.pyz judge BUNDLE --out judgement.json [--digest SHA256] [--sandbox auto] [--run-url URL]
+                                [--reports FOLDER]
     python -I harness.pyz check TASKS --out checked.jsonl [--digest SHA256] [--minutes 50]
 
     BUNDLE          the zip that `resolve` made, or the folder that holds it as bundle.zip
     TASKS           the zip that `prepare-check` made: tasks that nobody trusts, judged behind walls of their own
     judgement.json, checked.jsonl     written whole, or not at all
+    FOLDER          for the reports of ncu or rocprofv3, in the mode `profile`: profile-1.ncu-rep, ...
     error.json      beside it, if there is none: {"format": "pullrank-error", "version": 1, "message": ...}
 
 It needs what the machine's Python must bring: torch, pydantic 2.7 and PyYAML 6.  So nothing but the standard library is
@@ -90,6 +92,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     judge.add_argument("bundle", type=Path, help="the bundle, or the folder that holds it as bundle.zip")
     judge.add_argument("--sandbox", choices=["auto", "bubblewrap", "none"], default="auto", help="the walls")
     judge.add_argument("--run-url", type=_url, default=_own_run(), help="where to read how it went. Default: this run")
+    judge.add_argument("--reports", type=Path, help="folder for the full reports of a GPU vendor's profiler")
     check = commands.add_parser("check", help="judge all examples of tasks that nobody trusts")
     check.add_argument("tasks", type=Path, help="the zip of the tasks")
     check.add_argument("--minutes", type=float, default=50, help="what is not judged by then is left out. Default: 50")
@@ -124,6 +127,10 @@ def _judge(options: argparse.Namespace) -> _Made:
     bundle = read_bundle(_read(options.bundle, "bundle.zip"), options.digest)
     _require_this_harness(bundle.harness)
     order = bundle.order
+    if options.reports:
+        options.reports.mkdir(parents=True, exist_ok=True)
+        for stale in options.reports.glob("profile-*"):
+            stale.unlink()
     _say(f"request {order.id}: {order.task} on {order.gpu}, {order.mode}, file of {order.login}")
     with bundle.open_board() as board:
         judgement = judge(
@@ -134,6 +141,7 @@ def _judge(options: argparse.Namespace) -> _Made:
             champion=bundle.champion,
             on_progress=_show,
             run_url=options.run_url,
+            reports=options.reports,
         )
     verdict = judgement.verdict
     exit_code = {"AC": 0, "JE": 3}.get(verdict.value, 1)

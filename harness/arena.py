@@ -21,20 +21,23 @@ from harness import clock
 from harness.alibi import Outside, find_lie
 from harness.clock import NULL_KERNEL, SAMPLES, WARMUPS, Windows
 from harness.compile import Recipe
+from harness.counters import Counters
 from harness.devices.device import CPU, Device
 from harness.errors import JudgeError
 from harness.fields import MAX_MESSAGE, CaseKind, Mode
 from harness.judgement import CaseResult, Digests
 from harness.profile import Profile
+from harness.program import follow
 from harness.progress import OnProgress, Progress
 from harness.referee import Deadline, Table
 from harness.reference import Reference
 from harness.replay import Replay
 from harness.sandbox import Entry, Sandbox
-from harness.seat import Player
+from harness.seat import Player, how_it_ended
 from harness.submission import Submission
 from harness.task import Board, Case
 from harness.timing import Timing
+from harness.vendors import Parcel, Profiler, last_words
 from harness.verdict import Foul, Verdict
 
 IMPORT_S = 10.0
@@ -44,6 +47,10 @@ slow import would spend the time that both sides share, and a first place with o
 
 PROFILER_S = 30.0
 """How long the profiler may take to start and to sum up, beside the call that it watches."""
+
+
+WATCH_S = 120.0
+"""How long a vendor's profiler may take to start, to play a call's kernels again and again, or to write its report."""
 
 
 class SideFoul(Exception):
@@ -108,9 +115,11 @@ class Arena:
         recipe: Recipe | None = None,
         device: Device = CPU,
         replay: Replay | None = None,
+        profiler: Profiler | None = None,
     ) -> None:
         self.board = board
         self.device = device
+        self.profiler = profiler
         self.mode = mode
         self.sandbox = sandbox
         self.on_progress = on_progress
@@ -154,10 +163,13 @@ class Arena:
                 yield player
         except (Foul, SideFoul) as caught:
             foul = caught
-        if trouble := self.device.side.find_trouble():
-            raise JudgeError(f"a player has ended, and {trouble}")
+        self._require_device()
         if foul:
             raise foul
+
+    def _require_device(self) -> None:
+        if trouble := self.device.side.find_trouble():
+            raise JudgeError(f"a player has ended, and {trouble}")
 
     def _table(self, player: Player) -> Table:
         return Table(player, self.reference, self.device)
@@ -315,6 +327,42 @@ class Arena:
                 table.calls(case.params, tuple(self.seed() for _ in range(WARMUPS)), phase.deadline)
                 watched = dataclasses.replace(phase.deadline, call_s=phase.deadline.call_s + PROFILER_S)
                 return Profile.of(table.profile(case.params, self.seed(), watched))
+
+    def watch(self, entry: Entry, case: Case, phase: Phase, profiler: Profiler) -> tuple[Counters, bytes]:
+        """One call of a fresh player under the vendor's profiler: its counters, and its report.
+
+        Whatever goes wrong in there is in the counters: the case itself was played before.
+        """
+        if not profiler.path:
+            return profiler.missing(), b""
+        program = self.sandbox.watcher(entry, profiler.order)
+        parcel, why = Parcel(), "the call launches none"
+        with self.sandbox.seat(entry, program=program) as player:
+            try:
+                if status := self._watch(player, case, dataclasses.replace(phase.deadline, call_s=WATCH_S), parcel):
+                    why = how_it_ended(status)
+            except (Foul, JudgeError) as error:  # below a profiler nothing is ours, not even a GPU that does not open
+                why = str(error)
+        self._require_device()
+        table, report = parcel.open()
+        why = why.rstrip(".") + last_words(player.log)
+        return profiler.counters_of(table, len(report), player.log, why), report
+
+    def _watch(self, player: Player, case: Case, deadline: Deadline, parcel: Parcel) -> int:
+        """Play a call with the player that a profiler starts, and take what that leaves; the profiler's wait status.
+
+        Raises:
+            Foul: it, or the player, did not get so far.
+        """
+        player.send({"do": "run"})
+        player.follow(*deadline.next_call())
+        table = self._table(player)
+        table.load(self.board.limits.compile_timeout_s)
+        table.calls(case.params, tuple(self.seed() for _ in range(WARMUPS)), deadline)
+        table.watch(case.params, self.seed(), deadline)
+        player.hang_up()
+        player.resume()
+        return follow(player, parcel.feed, *deadline.next_call())
 
     def _find_lie(self, case: Case, calls: list[Outside], phase: Phase) -> str:
         """What a run's own clock cannot have shown.  Before anybody is blamed, an idle player is tried once more."""

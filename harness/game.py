@@ -2,7 +2,8 @@
 
 build        import the submission, call it once per shape; CE if that fails
 tests        all of them, so that the participant sees every failure
-benchmarks   if all tests are accepted: in random order, beside the anchor; or each of them once, to be profiled
+benchmarks   if all tests are accepted: in random order, beside the anchor; or each of them once, to be profiled, and
+             once more below the vendor's profiler, where there is a GPU
 duel         if it could be first: beside the champion
 """
 
@@ -10,9 +11,11 @@ from __future__ import annotations
 
 import random
 import time
+from pathlib import Path
 
 from harness import clock
 from harness.arena import Arena, OutOfTime, Phase, SideFoul, result
+from harness.counters import Counters
 from harness.duel import play_duel
 from harness.errors import TaskError
 from harness.fields import MAX_MESSAGE, CaseKind, Mode
@@ -21,6 +24,7 @@ from harness.stats import MIN_PAIRS, score
 from harness.submission import Champion, Submission, read_submission
 from harness.task import Board, Case
 from harness.timing import Duel
+from harness.vendors import Profiler
 from harness.verdict import Foul, Verdict
 
 STEADY_S = {Mode.RANKED: 2.5, Mode.BENCHMARK: 0.0}
@@ -39,15 +43,17 @@ class Game:
         mode: Mode | None = None,
         name: str = "submission",
         pairs: int = MIN_PAIRS,
+        reports: Path | None = None,
     ) -> None:
         """`mode` may be less than the arena's; `name` is of the submission's cache, which no other may have filled.
 
-        `pairs` of runs are the least that a benchmark is timed by.
+        `pairs` of runs are the least that a benchmark is timed by; `reports` is the folder for a vendor's profiler's.
         """
         self.arena = arena
         self.board = arena.board
         self.mode = mode or arena.mode
         self.pairs = pairs
+        self.reports = reports
         self.submission = submission
         self.champion = champion
         self.challenger = arena.entry(name, submission)
@@ -65,6 +71,8 @@ class Game:
             self._play_benchmarks()
         if self.is_accepted and self.mode is Mode.PROFILE:
             self._play_profiles()
+        if self.is_accepted and self.mode is Mode.PROFILE and self.arena.profiler:
+            self._count(self.arena.profiler)
         if self.is_accepted and self.champion and self._could_be_first(self.champion):
             self._play_duel(self.champion)
 
@@ -136,6 +144,26 @@ class Game:
             except SideFoul as fault:
                 foul = self._own(fault)
             self.results.append(result(CaseKind.PROFILE, case.params, foul, start, profile=profile))
+
+    def _count(self, profiler: Profiler) -> None:
+        """Have the vendor's profiler watch each benchmark's call, and add what it counts to the profiles."""
+        phase = self.arena.phase("the counters", self.board.limits.benchmark_timeout_s)
+        first = len(self.results) - len(self.board.benchmarks)
+        for done, case in enumerate(self.board.benchmarks):
+            self.arena.report("counters", done, len(self.board.benchmarks))
+            counters, report = self.arena.watch(self.challenger, case, phase, profiler)
+            counters = self._keep(counters, report, done + 1)
+            result = self.results[first + done]
+            assert result.profile
+            profile = result.profile.model_copy(update={"counters": counters})
+            self.results[first + done] = result.model_copy(update={"profile": profile})
+
+    def _keep(self, counters: Counters, report: bytes, number: int) -> Counters:
+        """Write a report where reports are wanted.  What it holds nobody here looks at."""
+        if not self.reports or not counters.report_bytes:
+            return counters.model_copy(update={"report_bytes": 0})
+        (self.reports / counters.report_name(number)).write_bytes(report)
+        return counters
 
     # ------------------------------------------------------------------ duel
 

@@ -17,6 +17,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
+Vendor = Literal["nvidia", "amd"]
+
 _NVIDIA = "proc/driver/nvidia/gpus"
 _AMD = "sys/class/kfd/kfd/topology/nodes"
 _SYSTEM = ("/sys/bus/pci", "/sys/devices")
@@ -32,7 +34,7 @@ _DRIVER_FOLDERS = ("usr/local/nvidia/lib64", "usr/local/nvidia/lib", "usr/lib/ws
 class Gpu:
     """One GPU as the machine's folders show it; `id` is what its vendor's library calls it, "" if nothing says."""
 
-    vendor: Literal["nvidia", "amd"]
+    vendor: Vendor
     node: str
     id: str = ""
 

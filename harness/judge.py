@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -32,6 +33,7 @@ from harness.stats import DUEL_LOOKS, MIN_PAIRS
 from harness.submission import Champion, Submission
 from harness.task import METHOD, Board, Language
 from harness.timing import Duel
+from harness.vendors import PROFILERS, Profiler
 from harness.verdict import Verdict, overall
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ def judge(
     on_progress: OnProgress | None = None,
     run_url: str | None = None,
     device: Device | None = None,
+    reports: Path | None = None,
 ) -> Judgement:
     """Judge one submission on one board, for real.
 
@@ -59,6 +62,7 @@ def judge(
         champion: dueled if the submission could take its place; ranked mode only.
         replay: play on the seeds of an earlier judgement; never in ranked mode.
         device: another than the board's, to rehearse on.
+        reports: the folder for what a GPU vendor's profiler leaves, in the mode `profile`.
 
     Raises:
         TaskError: the task's own files are at fault.
@@ -76,7 +80,7 @@ def judge(
         with open_arena(board, mode, frame.kind, on_progress, frame.device, replay) as arena:
             from harness.game import Game
 
-            game = Game(arena, submission, champion)
+            game = Game(arena, submission, champion, reports=reports)
             game.play()
             outcome = _Outcome(cases=tuple(game.results), duel=game.duel, message=game.message, log=game.log)
             frame.note_walls(arena.sandbox)
@@ -224,7 +228,8 @@ def open_arena(
     """The walls of a judging, and inside them all that its sides share."""
     device = device or device_of(board.gpu)
     recipe = recipe_of(board) if board.task.is_compiled else None
-    shown = recipe.shown if recipe else ()
+    profiler = _profiler_of(device) if mode is Mode.PROFILE else None
+    shown = (*(recipe.shown if recipe else ()), *(profiler.shown if profiler else ()))
     with Sandbox(
         kind,
         memory_gib=board.limits.memory_gib,
@@ -236,7 +241,13 @@ def open_arena(
         from harness.arena import Arena
 
         with device.side.prepared():
-            yield Arena(board, mode, sandbox, on_progress or (lambda _: None), recipe, device, replay)
+            yield Arena(board, mode, sandbox, on_progress or (lambda _: None), recipe, device, replay, profiler)
+
+
+def _profiler_of(device: Device) -> Profiler | None:
+    """The profiler of the GPU's vendor; None for a CPU."""
+    vendor = require_gpus()[0].vendor if device.is_gpu else device.rehearses
+    return PROFILERS[vendor] if vendor else None
 
 
 def _play_without_referee(

@@ -62,7 +62,7 @@ class _Player:
         self.inputs: list[torch.Tensor] = []
         self.views: list[torch.Tensor] = []
         self.output: Any = None
-        self.methods = {name: name for name in ("compile", "load", "lay", "go", "profile", "fetch")}
+        self.methods = {name: name for name in ("compile", "load", "lay", "go", "profile", "watch", "fetch")}
         """Which method obeys an order."""
         if device:
             self.methods |= {"open": "open", "fill": "fill", "go": "go_timed"}
@@ -142,6 +142,12 @@ class _Player:
         data = self._build(self.tree, command["scalars"])
         self.output, profile = profile_call(self.kernel, data, self.device)
         return write({"is": "profiled", **profile})
+
+    def watch(self, command: dict[str, Any]) -> bytes:
+        from harness.profiler import watch_call
+
+        self.output = watch_call(self.kernel, self._build(self.tree, command["scalars"]), self.device)
+        return write({"is": "watched"})
 
     def fetch(self, _: dict[str, Any]) -> bytes:
         if self.staging:

@@ -6,6 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, PositiveInt
 
+from harness.counters import Counters
 from harness.fields import Line, Microseconds, Model, Spread
 from harness.protocol import MAX_OPERATIONS, Profiled
 
@@ -27,6 +28,7 @@ class Profile(Model):
 
     call_us: Microseconds
     operations: Annotated[tuple[Operation, ...], Field(max_length=MAX_OPERATIONS)]
+    counters: Counters | None = Field(default=None, description="of another call, on a GPU, by its vendor's profiler")
 
     @classmethod
     def of(cls, profiled: Profiled) -> Self:

@@ -1,4 +1,4 @@
-"""The player's side of a profile: one call of the kernel under torch's profiler, and what its time went into.
+"""The player's side of a profile: one call of the kernel under torch's profiler, and one under the GPU's vendor's.
 
 It runs beside the submission, which may patch all of it: a profile is the participant's own word, and ranks nothing.
 What torch does not run (Python itself, numpy, what numba or JAX compiled) is in no operation, only in the whole call.
@@ -6,9 +6,11 @@ What torch does not run (Python itself, numpy, what numba or JAX compiled) is in
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -48,3 +50,25 @@ def _row(event: Any) -> tuple[str, bool, int, float]:
     is_device = event.device_type.name != "CPU"
     own_us = event.self_device_time_total if is_device else event.self_cpu_time_total
     return str(event.key)[:_MAX_NAME], is_device, int(event.count), float(own_us)
+
+
+def watch_call(kernel: Callable[[Any], Any], data: Any, device: str) -> Any:
+    """A call's output.  A vendor's profiler that has started this process looks at this call, and at nothing else."""
+    if device != "cuda":
+        return kernel(data)
+    torch.cuda.synchronize()
+    with _amd_region() if torch.version.hip else torch.cuda.profiler.profile():
+        output = kernel(data)
+        torch.cuda.synchronize()
+    return output
+
+
+@contextlib.contextmanager
+def _amd_region() -> Iterator[None]:
+    """What `rocprofv3 --selected-regions` looks at; with --marker-trace it has put these functions into our process."""
+    roctx = ctypes.CDLL(None)
+    roctx.roctxProfilerResume(ctypes.c_uint64(0))
+    try:
+        yield
+    finally:
+        roctx.roctxProfilerPause(ctypes.c_uint64(0))

@@ -61,7 +61,7 @@ def run(
         began = time.monotonic()
         try:
             player.send({"do": "run"})
-            status = _follow(player, take, began + seconds, late)
+            status = follow(player, take, began + seconds, late)
         except Foul as error:
             foul = error
         took = time.monotonic() - began
@@ -69,8 +69,8 @@ def run(
     return Ended(status=status, foul=foul, seconds=took, log=player.log)
 
 
-def _follow(player: Player, take: Callable[[bytes], None], ends: float, late: str) -> int:
-    """Read until the program has ended; returns its wait status."""
+def follow(player: Player, take: Callable[[bytes], None], ends: float, late: str) -> int:
+    """Read until the program has ended; returns its wait status.  Raises Foul if that takes too long."""
     assert player.results is not None
     poll = select.poll()
     poll.register(player.results, select.POLLIN)

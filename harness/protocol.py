@@ -17,9 +17,10 @@ and where a device's memory is not the player's own (`inside`), before Load, and
     Go     scalars of the inputs              Timed  µs   | Failed     the window
     Fetch                                     Done   tree | Failed     outputs to host memory
 
-and to profile a call, in the place of Go, with Fetch after it everywhere:
+and to profile a call, in the place of Go; with Fetch after the first of them everywhere:
 
     Profile  scalars of the inputs            Profiled | Failed        one call, watched by torch's profiler
+    Watch    scalars of the inputs            Watched  | Failed        one call, watched by a vendor's (`watch`)
 
 A tree is any nesting of tuples, lists and dicts.  Its leaves are, in what a kernel returned:
 
@@ -170,6 +171,11 @@ class Profiled:
 
 
 @dataclass(frozen=True, slots=True)
+class Watched:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The submission raised.  All of it is text by the submission."""
 
@@ -179,11 +185,11 @@ class Failed:
     line: int | None
 
 
-Answer = Ready | Compiled | Opened | Loaded | Laid | Filled | Timed | Profiled | Done | Failed
+Answer = Ready | Compiled | Opened | Loaded | Laid | Filled | Timed | Profiled | Watched | Done | Failed
 
 
-_BARE: dict[str, type[Ready | Opened | Loaded | Filled]] = {
-    "ready": Ready, "opened": Opened, "loaded": Loaded, "filled": Filled,
+_BARE: dict[str, type[Ready | Opened | Loaded | Filled | Watched]] = {
+    "ready": Ready, "opened": Opened, "loaded": Loaded, "filled": Filled, "watched": Watched,
 }  # fmt: skip
 
 
@@ -204,7 +210,7 @@ def read_answer(packet: bytes) -> Answer:
     if not isinstance(fields, dict):
         raise ProtocolError("a message that is not an object")
     match fields:
-        case {"is": "ready" | "opened" | "loaded" | "filled" as kind, **rest} if not rest:
+        case {"is": "ready" | "opened" | "loaded" | "filled" | "watched" as kind, **rest} if not rest:
             return _BARE[kind]()
         case {"is": "compiled", "status": int(status), "output": str(output), **rest} if not rest:
             return Compiled(status, _text(output, MAX_MESSAGE))

@@ -44,6 +44,7 @@ from harness.protocol import (
     Profiled,
     TensorSpec,
     Timed,
+    Watched,
     tensors_of,
 )
 from harness.reference import Reference
@@ -219,6 +220,15 @@ class Table:
         if message := self.reference.check(hand.data, collect(done.output, self._read, hand.span_bytes)):
             raise Foul(Verdict.WRONG_ANSWER, message)
         return profiled
+
+    def watch(self, params: Params, seed: int, deadline: Deadline) -> None:
+        """One call under a vendor's profiler; what it returns is not asked for.  Raises as `calls`."""
+        hand = self._deal(self.reference.generate(params, seed))
+        self._make_room(hand, deadline)
+        self._hand_over(hand, self.reference.output_buffers(params))
+        if self.device.is_staged:
+            self._expect(self._open_window({"do": "fill"}, deadline)[1], Filled)
+        self._expect(self._open_window({"do": "watch", "scalars": hand.scalars}, deadline)[1], Watched)
 
     def _deal_batch(self, params: Params, seeds: Sequence[int]) -> list[Deal]:
         """Inputs for as many of the next calls as fit into the referee's memory."""

@@ -23,12 +23,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from harness import bubblewrap, cgroup, freezer, leftovers, seccomp, walls
+from harness import bubblewrap, cgroup, freezer, leftovers, seccomp, walls, zygote
 from harness.compile import Recipe
 from harness.devices.device import CPU, Device
 from harness.errors import JudgeError
@@ -49,6 +49,7 @@ _INSIDE = (
     "library.py",
     "profiler.py",
     "protocol.py",
+    "watch.py",
     "walls.py",
     "seccomp.py",
 )
@@ -71,10 +72,14 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """What a player becomes in a task that brings its own: a command, run in the folder of its files."""
+    """What a player becomes in a task that brings its own: a command, run in the folder of its files.
+
+    One that `is_watcher` starts the player anew, below a profiler, which may talk to it by IP.
+    """
 
     command: tuple[str, ...]
-    environment: Mapping[str, str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    is_watcher: bool = False
 
 
 def find_faults() -> list[str]:
@@ -235,11 +240,7 @@ class Sandbox:
             "libraries": bubblewrap.places_aside(),
             "device": self.device.name if self.device.is_staged else "",
         }
-        home = "/player" if walled else str(stage / "player")
-        packages = [path for path in sys.path if "-packages" in path]
-        paths = f"import sys; sys.path[:0] = [{home!r}]; sys.path += {packages!r}; "
-        start = paths + "from harness import zygote; zygote.start()"
-        python = [sys.executable, "-IB", "-c", start, json.dumps(options)]
+        python = self._python("from harness import zygote; zygote.start()", options)
         environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
         if not walled:
             environment |= bubblewrap.environment_of(self._gpu) | {
@@ -261,6 +262,24 @@ class Sandbox:
         )
         self._cleanup.callback(self._end_warm_parent)
         theirs.close()
+
+    def _python(self, code: str, options: Mapping[str, object]) -> list[str]:
+        """An interpreter inside the walls, which finds our modules there and the machine's packages."""
+        home = "/player" if self.is_walled else str(self._stage / "player")
+        packages = [path for path in sys.path if "-packages" in path]
+        paths = f"import sys; sys.path[:0] = [{home!r}]; sys.path += {packages!r}; "
+        return [sys.executable, "-IB", "-c", paths + code, json.dumps(options)]
+
+    def watcher(self, entry: Entry, order: Mapping[str, object]) -> Program:
+        """What starts an entry's player below a profiler; `order` is `watch.start`'s, but for what is known here."""
+        player = {
+            "library": str(self.cache / "build" / f"{entry.name}.so"),
+            "threads": len(self.player_cores),
+            "device": self.device.name if self.device.is_staged else "",
+        }
+        ours = {"control": zygote.CONTROL, "results": zygote.RESULTS, "player": player}
+        command = self._python("from harness import watch; watch.start()", {**order, **ours})
+        return Program(command=tuple(command), is_watcher=True)
 
     def await_warmth(self) -> Health:
         """Wait until the warm parent has imported torch.  Raises JudgeError if it does not come up."""
@@ -326,7 +345,8 @@ class Sandbox:
             max_processes=_MAX_PROCESSES if self.is_walled else None,
             program=program.command if program else (),
             environment=program.environment if program else {},
-            has_loopback=self._world_size > 1,
+            is_watcher=program is not None and program.is_watcher,
+            has_loopback=self._world_size > 1 or (program is not None and program.is_watcher),
         )
         player = Player(self, room)
         stopped = False

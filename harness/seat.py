@@ -114,6 +114,26 @@ class Player:
             raise JudgeError(f"a player did not come up: {why}")
         return sender
 
+    def follow(self, ends: float, late: str) -> None:
+        """From here on the player is the process that says that it is ready: the one that a profiler has started.
+
+        Raises:
+            Foul: the profiler has ended before there was one, or it took too long.
+        """
+        while not self._arrivals.poll(_WATCH_S * 1000):
+            self.check_memory()
+            if time.monotonic() > ends:
+                raise Foul(Verdict.TIME_LIMIT_EXCEEDED, late)
+        packet, sender = receive_signed(self._control)
+        if not packet or not isinstance(self.read(packet), Ready):
+            raise self.died()
+        self.pid = sender
+
+    def hang_up(self) -> None:
+        """Let the player end by itself, as any program does."""
+        with contextlib.suppress(OSError):  # it already has
+            self._control.shutdown(socket.SHUT_WR)
+
     def send(self, message: dict[str, Any]) -> None:
         try:
             self._control.send(write(message))

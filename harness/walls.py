@@ -44,7 +44,8 @@ class Room:
     """What one player gets.  Sizes in bytes; `memory_bytes` is None where address space can't be limited (CUDA).
 
     With a `program`, a command, the player becomes that instead of importing a submission; `environment` is added to
-    ours.  With `has_loopback` its processes may talk to each other by IP; nobody else is on that network.
+    ours.  One that `is_watcher` keeps the control socket, for the player that it starts.  With `has_loopback` its
+    processes may talk to each other by IP; nobody else is on that network.
     """
 
     files: dict[str, str]
@@ -55,6 +56,7 @@ class Room:
     max_processes: int | None
     program: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    is_watcher: bool = False
     has_loopback: bool = False
 
 

@@ -30,7 +30,7 @@ from harness import awake, walls
 from harness.protocol import LOG_BYTES, LOG_HEADER, MAX_MESSAGE, write
 
 _CHUNKS = 16
-_CONTROL = 900
+CONTROL = 900
 """The player's end of the control socket: a number that no program writes to by accident."""
 RESULTS = 901
 """Where a program of the task's finds the pipe for its results."""
@@ -212,14 +212,14 @@ def _become_player(
     try:
         os.setpgid(0, 0)  # a group of its own to signal; not a session: see `awake`
         nothing = os.open("/dev/null", os.O_RDONLY)
-        places = [(0, nothing), (1, printed), (2, printed), (_CONTROL, control.fileno())]
+        places = [(0, nothing), (1, printed), (2, printed), (CONTROL, control.fileno())]
         places += [(RESULTS, descriptor) for descriptor in results]
         for target, source in places:
-            os.dup2(source, target, inheritable=target != _CONTROL)
+            os.dup2(source, target, inheritable=target != CONTROL)
         control.detach()
-        os.closerange(3, _CONTROL)
-        os.closerange(_CONTROL + 1 + len(results), 1024)
-        control = socket.socket(fileno=_CONTROL)
+        os.closerange(3, CONTROL)
+        os.closerange(CONTROL + 1 + len(results), 1024)
+        control = socket.socket(fileno=CONTROL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         if options.walled:
             walls.lock_player(room)
@@ -227,7 +227,7 @@ def _become_player(
             walls.set_limits(room)
         control.send(write({"is": "ready"}))
     except BaseException as error:
-        _report_trouble(_CONTROL, error)
+        _report_trouble(CONTROL, error)
         os._exit(1)
     if room.program:
         _become_program(control, entry, room)
@@ -239,15 +239,16 @@ def _become_player(
 
 
 def _become_program(control: socket.socket, entry: str, room: walls.Room) -> NoReturn:
-    """Wait for the referee's word, and be the program, which has no control socket: that closes on the way."""
+    """Wait for the referee's word, and be the program; but for a watcher, the control socket closes on the way."""
     if control.recv(MAX_MESSAGE):
         try:
             os.chdir(entry)
+            os.set_inheritable(CONTROL, room.is_watcher)
             for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a program would inherit that
                 signal.signal(number, signal.SIG_DFL)
             os.execve(room.program[0], room.program, os.environ | room.environment)  # noqa: S606
         except OSError as error:
-            _report_trouble(_CONTROL, error)
+            _report_trouble(CONTROL, error)
     os._exit(127)
 
 

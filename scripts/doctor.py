@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -25,7 +26,7 @@ import click
 from scripts.terminal import console, table
 
 if TYPE_CHECKING:
-    from harness.gpu_nodes import Gpu
+    from harness.gpu_nodes import Gpu, Vendor
     from harness.seat import Player
 
 _TENSOR_BYTES = 4096
@@ -254,7 +255,22 @@ def _gpus() -> Iterator[Finding]:
         detail=f"{gpu.vendor} at {gpu.node}, {gpu.id or 'without an id'}{library}; {len(ours)} of {len(gpus)} judge",
         remedy="; ".join(faults),
     )
+    yield _profiler(gpu.vendor)
     yield _cuda()
+
+
+def _profiler(vendor: Vendor, root: Path = Path("/")) -> Finding:
+    """The vendor's profiler, which `profile` runs behind the walls, as a user without any rights."""
+    from harness.vendors import COUNTERS_FOR_ALL, PROFILERS, why_refused
+
+    tool = PROFILERS[vendor]
+    if not tool.path:
+        detail = "not installed: profiles are torch's alone"
+        return Finding(name=tool.name, state=State.OPTIONAL, detail=detail, remedy=tool.install)
+    if refused := why_refused(vendor, root):
+        detail = f"{tool.path}, but {refused}"
+        return Finding(name=tool.name, state=State.LIMITED, detail=detail, remedy=COUNTERS_FOR_ALL)
+    return Finding(name=tool.name, state=State.OK, detail=tool.path)
 
 
 def _gpu_facts(gpu: Gpu) -> Finding:

@@ -8,7 +8,7 @@ file ─► which task?   --task-dir; else --task, its directive, the folder tha
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from harness.counters import Counters
 from harness.errors import SubmissionError
 from harness.fields import Mode
 from harness.judgement import CaseResult, Judgement
@@ -25,7 +26,7 @@ from harness.task import Board, Task, load_task
 from harness.verdict import Verdict
 from scripts.claims import bound_share, claim_sentence, is_self_timed, is_unwalled
 from scripts.completion import gpu_names, task_names
-from scripts.profiles import WORD, parts_of
+from scripts.profiles import WORD, kernel_table, parts_of, troubles_of
 from scripts.repository import choose_board, require_task
 from scripts.terminal import Display, cell, console, say, table, verdict_text
 from scripts.text import format_error, format_percent, format_us, plain
@@ -104,6 +105,7 @@ def benchmark(**options: Any) -> int:
 
 @click.command()
 @_judging
+@click.option("--reports", type=click.Path(path_type=Path), help="Folder for the full reports of ncu or rocprofv3.")
 def profile(**options: Any) -> int:
     """Judge a file on the tests, then say where the time of a call goes.
 
@@ -132,13 +134,16 @@ def judge_file(
     sandbox: str,
     as_json: bool,
     out: Path | None,
+    reports: Path | None = None,
 ) -> int:
     """Judge one file, print what came out, and return the command's exit code."""
     submission = read_submission(file)
     board = choose_board(find_task(file, submission, task, task_dir), gpu, wishes_of(submission))
     if out:
         _require_writable(out)
-    judgement = judge_here(board, submission, mode, name=file.name, sandbox=sandbox)
+    if reports:
+        _make_folder(reports)
+    judgement = judge_here(board, submission, mode, name=file.name, sandbox=sandbox, reports=reports)
     if as_json:
         click.echo(judgement.to_json(), nl=False)
     else:
@@ -150,13 +155,15 @@ def judge_file(
     return exit_code_of(judgement.verdict)
 
 
-def judge_here(board: Board, submission: Submission, mode: Mode, *, name: str, sandbox: str) -> Judgement:
+def judge_here(
+    board: Board, submission: Submission, mode: Mode, *, name: str, sandbox: str, reports: Path | None = None
+) -> Judgement:
     """Judge on this machine, and show how far it is on stderr."""
     from harness.judge import judge
 
     with Display(console(stderr=True), [20.0 if mode is Mode.RANKED else 10.0]) as display:
         display.begin(f"{name} on {board.task.name} / {board.gpu}")
-        return judge(board, submission, mode, sandbox=sandbox, on_progress=display.show)
+        return judge(board, submission, mode, sandbox=sandbox, on_progress=display.show, reports=reports)
 
 
 def wishes_of(submission: Submission) -> tuple[str, ...]:
@@ -170,6 +177,13 @@ def _require_writable(out: Path) -> None:
         raise SubmissionError(f"--out {out}: there is no folder {out.parent}")
     if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
         raise SubmissionError(f"--out {out}: it cannot be written")
+
+
+def _make_folder(reports: Path) -> None:
+    try:
+        reports.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SubmissionError(f"--reports {reports}: no folder can be made there: {error.strerror}") from None
 
 
 def find_task(file: Path, submission: Submission, name: str | None, task_dir: Path | None) -> Task:
@@ -216,11 +230,8 @@ def show(judgement: Judgement, stdout: Console) -> None:
         stdout.print(_benchmarks_table(judgement), "")
     if any(case.told for case in judgement.benchmarks):
         stdout.print(_told_table(judgement), "")
-    for case in judgement.profiles:
-        if case.profile:
-            stdout.print(_profile_table(case, case.profile), "")
     if judgement.profiles:
-        stdout.print(WORD, soft_wrap=True)
+        _show_profiles(judgement.profiles, stdout)
     for note in dict.fromkeys(note for case in judgement.benchmarks if (note := _note(case))):
         stdout.print(f"Note: {plain(note)}", soft_wrap=True)
     if is_self_timed(judgement):
@@ -236,6 +247,17 @@ def show(judgement: Judgement, stdout: Console) -> None:
     )
     if judgement.verdict is not Verdict.ACCEPTED:
         stdout.print(judgement.verdict.help, soft_wrap=True)
+
+
+def _show_profiles(profiles: Sequence[CaseResult], stdout: Console) -> None:
+    for case in profiles:
+        if case.profile:
+            stdout.print(_profile_table(case, case.profile), "")
+            if case.profile.counters and case.profile.counters.kernels:
+                stdout.print(_kernels_table(case, case.profile.counters), "")
+    for trouble in troubles_of(profiles):
+        stdout.print(f"Note: {plain(trouble)}", soft_wrap=True)
+    stdout.print(WORD, soft_wrap=True)
 
 
 def _tests_table(judgement: Judgement) -> Table:
@@ -291,6 +313,16 @@ def _profile_table(case: CaseResult, profile: Profile) -> Table:
     for part in parts_of(profile):
         calls = "" if part.calls is None else str(part.calls)
         made.add_row(cell(part.name), part.where, calls, format_us(part.own_us), format_percent(part.share))
+    return made
+
+
+def _kernels_table(case: CaseResult, counters: Counters) -> Table:
+    found = kernel_table(counters)
+    head = [name.removesuffix(":") for name in found.head]
+    right = [name.removesuffix(":") for name in found.head if name.endswith(":")]
+    made = table(f"{_name(case)}: {counters.tool}", *head, right=right)
+    for name, *others in found.rows:
+        made.add_row(cell(name), *others)
     return made
 
 

@@ -21,8 +21,10 @@ from typing import Any
 import pytest
 import yaml
 
+from harness.counters import Counters, Kernel
 from harness.fields import CaseKind, Mode
 from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
+from harness.profile import Operation, Profile
 from harness.provenance import harness_digest
 from harness.stats import is_faster
 from harness.task import Board, load_task
@@ -69,6 +71,17 @@ def cases_of(board: Board, mode: Mode, ratio: float, wrong: str = "") -> list[Ca
             for case in board.benchmarks
         ]
     return cases
+
+
+def profiles_of(board: Board) -> tuple[CaseResult, ...]:
+    """What an honest judge with a GPU makes of a request for a profile."""
+    kernel = Kernel(name="add", launches=1, time_us=9.0, compute=0.1, memory=0.9, occupancy=0.8, registers=32)
+    counters = Counters(tool="ncu", kernels=(kernel,), report_bytes=259)
+    operation = Operation(name="aten::add", on_device=False, calls=1, own_us=80.0)
+    profile = Profile(call_us=90.0, operations=(operation,), counters=counters)
+    good: dict[str, Any] = {"verdict": Verdict.ACCEPTED, "seconds": 1.0, "profile": profile}
+    profiles = (CaseResult(kind=CaseKind.PROFILE, params=dict(case.params), **good) for case in board.benchmarks)
+    return (*cases_of(board, Mode.TEST, 0.5), *profiles)
 
 
 def judgement_of(request: Request, run_url: str, *, ratio: float = 0.5, wrong: str = "", **changes: Any) -> Judgement:

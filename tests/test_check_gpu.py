@@ -1,6 +1,7 @@
 """`make check-gpu`, rehearsed: what it finds where all is well, and that it says so where something is not."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,15 @@ def test_a_check_that_comes_out_otherwise_is_named_and_fails(
     monkeypatch.setattr("scripts.bench.gpu.CHECKS", (lax,))
     assert run(["--rehearse"], main) == 1
     assert "NOT AS IT MUST BE: output" in capsys.readouterr().out
+
+
+def test_a_profile_without_a_vendors_counters_is_not_as_it_must_be(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = next(check for check in CHECKS if check.is_profiled)
+    monkeypatch.setattr("scripts.bench.gpu.CHECKS", (replace(asked, needs_gpu=False),))
+    assert run(["--rehearse"], main) == 1
+    assert "NOT AS IT MUST BE: no vendor's profiler was asked" in capsys.readouterr().out
 
 
 def test_its_json_has_every_figure(capsys: pytest.CaptureFixture[str]) -> None:

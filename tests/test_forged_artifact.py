@@ -19,7 +19,6 @@ import pytest
 
 from harness.fields import CaseKind, Mode
 from harness.judgement import CaseResult, Claim, Digests, Judgement
-from harness.profile import Operation, Profile
 from harness.task import Board, Evaluator
 from harness.timing import ToldRun, ToldTiming
 from harness.verdict import Verdict
@@ -27,7 +26,7 @@ from scripts.bot.artifact import ArtifactError, Window, read_artifact, why_not_t
 from scripts.ledger.request import Request, make_id
 from scripts.settings import Gpu
 from scripts.standings import standings
-from tests.competition import SOURCE, cases_of, digest_of, duel_with, judgement_of, the_board, zipped
+from tests.competition import SOURCE, cases_of, digest_of, duel_with, judgement_of, profiles_of, the_board, zipped
 
 Json = dict[str, Any]
 
@@ -81,11 +80,7 @@ def by_its_own_program() -> Honest:
 
 def profiled() -> Honest:
     board, request = the_board(), asked(Mode.PROFILE)
-    profile = Profile(call_us=90.0, operations=(Operation(name="aten::add", on_device=False, calls=1, own_us=80.0),))
-    cases = [
-        CaseResult(kind=CaseKind.PROFILE, params=dict(c.params), profile=profile, **GOOD) for c in board.benchmarks
-    ]
-    made = judgement_of(request, URL, cases=(*cases_of(board, Mode.TEST, 0.5), *cases))
+    made = judgement_of(request, URL, cases=profiles_of(board))
     return Honest(judgement=made, request=request, board=board)
 
 
@@ -208,7 +203,7 @@ def beyond_bounds(field: Json) -> Iterator[Any]:
         if "minItems" in kind:
             yield []
         if "const" in kind or "enum" in kind:
-            yield from ("", "x", None)
+            yield from ("", "x", *([] if {"type": "null"} in kinds_of(field) else [None]))
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -341,6 +336,17 @@ FORGED: dict[str, tuple[Any, str]] = {
     "cases[].profile.operations[].on_device": (True, TAKEN),
     "cases[].profile.operations[].calls": (99, TAKEN),
     "cases[].profile.operations[].own_us": (9.0, TAKEN),
+    "cases[].profile.counters.tool": ("rocprofv3", TAKEN),
+    "cases[].profile.counters.trouble": (WORDS, REFUSED),
+    "cases[].profile.counters.report_bytes": (99, TAKEN),
+    "cases[].profile.counters.kernels[].name": (WORDS, TAKEN),
+    "cases[].profile.counters.kernels[].launches": (99, TAKEN),
+    "cases[].profile.counters.kernels[].time_us": (1.0, TAKEN),
+    "cases[].profile.counters.kernels[].compute": (1.5, TAKEN),
+    "cases[].profile.counters.kernels[].memory": (None, TAKEN),
+    "cases[].profile.counters.kernels[].occupancy": (1.0, TAKEN),
+    "cases[].profile.counters.kernels[].registers": (99, TAKEN),
+    "cases[].profile.counters.kernels[].limiter": ("blocks", TAKEN),
 }
 for side in ("cases[].timing.submission", "cases[].timing.anchor", "duel.cases[].challenger", "duel.cases[].champion"):
     FORGED |= {f"{side}[].{name}": (value, RUN_COMES_TO[name]) for name, value in RUN.items()}
@@ -367,7 +373,11 @@ def test_another_value_gets_nobody_anywhere(place: str) -> None:
 LISTS = {
     place: (REFUSED, REFUSED) for place, field in PLACES.items() if not is_leaf(field) and "items" in kinds_of(field)[0]
 }
-LISTS |= {"cases[].told.runs": (REFUSED, TAKEN), "cases[].profile.operations": (TAKEN, TAKEN)}
+LISTS |= {
+    "cases[].told.runs": (REFUSED, TAKEN),
+    "cases[].profile.operations": (TAKEN, TAKEN),
+    "cases[].profile.counters.kernels": (REFUSED, TAKEN),
+}
 
 
 @pytest.mark.parametrize("place", LISTS)

@@ -16,13 +16,13 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 TORCH_FREE = {
-    "bundle", "errors", "examples", "faults", "fields", "formula", "judgement", "profile", "protocol", "provenance", "replay", "stats", "submission", "task", "task_file", "task_folder",
+    "bundle", "counters", "errors", "examples", "faults", "fields", "formula", "judgement", "profile", "protocol", "provenance", "replay", "stats", "submission", "task", "task_file", "task_folder",
     "task_values", "timing", "toolchain", "verdict", "yaml_file",
 }  # fmt: skip
 """The half of the harness that hosted runners import."""
 
 OPEN_TO_SCRIPTS = {
-    "bundle", "errors", "examples", "faults", "fields", "formula", "judgement", "profile", "provenance", "replay", "stats", "submission", "task", "task_file",
+    "bundle", "counters", "errors", "examples", "faults", "fields", "formula", "judgement", "profile", "provenance", "replay", "stats", "submission", "task", "task_file",
     "task_values", "timing", "toolchain", "verdict", "yaml_file",
 }  # fmt: skip
 
@@ -44,6 +44,7 @@ INSIDE_FUNCTIONS = {
         "protocol",
         "sandbox",
         "seat",
+        "vendors",
     },
     "scripts.bench.gpu": {"devices.device", "gpu_facts", "judge", "machine", "sandbox"},
     "scripts.bench.languages": {"compile", "needs"},
@@ -68,7 +69,7 @@ MAY_IMPORT_TORCH = {
 }
 MAY_IMPORT_TORCH_IN_FUNCTIONS = {"machine", "zygote"}
 
-PLAYER_SIDE = {"awake", "inside", "library", "player", "profiler", "protocol", "seccomp", "walls", "zygote"}
+PLAYER_SIDE = {"awake", "inside", "library", "player", "profiler", "protocol", "seccomp", "walls", "watch", "zygote"}
 """What runs beside a submission: it may see nothing else of ours."""
 
 LAYERS = (
@@ -93,8 +94,8 @@ LAYERS = (
         "digest",
         "task_modules",
     },
-    {"zygote"},
-    {"bubblewrap", "clock", "enclosure", "needs", "popcorn", "probes", "reference", "sandbox", "seat"},
+    {"watch", "zygote"},
+    {"bubblewrap", "clock", "enclosure", "needs", "popcorn", "probes", "reference", "sandbox", "seat", "vendors"},
     {"program", "referee"},
     {"script"},
     {"arena"},

@@ -87,7 +87,7 @@ def tries(statement):
         ),
         (
             "sorted(os.listdir('/player/harness'))",
-            "['__init__.py', 'awake.py', 'inside.py', 'library.py', 'player.py', 'profiler.py', 'protocol.py', 'seccomp.py', 'walls.py', 'zygote.py']",
+            "['__init__.py', 'awake.py', 'inside.py', 'library.py', 'player.py', 'profiler.py', 'protocol.py', 'seccomp.py', 'walls.py', 'watch.py', 'zygote.py']",
         ),
     ],
 )

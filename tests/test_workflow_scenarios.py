@@ -25,7 +25,18 @@ from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.request import Ending, EndState, Request, make_id
 from tests.actions import Expressions, Hub, Play, StepFailed
 from tests.actions.node import find_node
-from tests.competition import FASTER, ROOT, SOURCE, cases_of, digest_of, duel_with, judgement_of, path_of, the_board
+from tests.competition import (
+    FASTER,
+    ROOT,
+    SOURCE,
+    cases_of,
+    digest_of,
+    duel_with,
+    judgement_of,
+    path_of,
+    profiles_of,
+    the_board,
+)
 from tests.github_server import Event, Failure, GitHubServer, Pull, User, World
 from tests.github_server import Run as WorkflowRun
 
@@ -264,6 +275,28 @@ def test_a_draft_is_tried_and_ranked_once_it_is_ready(contest: Contest) -> None:
     contest.world.mark_ready(pull)
     contest.hub.settle()
     assert pull.merged_at and contest.rows() == ["alice"]
+
+
+def test_a_profile_is_told_with_the_way_to_its_report(contest: Contest) -> None:
+    pull = contest.open(draft=True)
+    honest = contest.honest(cases=profiles_of(the_board()))
+    contest.judges(honest)
+    step = contest.hub.instead[JUDGE]
+
+    def counting(play: Play) -> None:
+        step(play)
+        (play.workspace / "reports").mkdir()
+        (play.workspace / "reports/profile-1.ncu-rep").write_bytes(b"NVR" + bytes(range(256)))
+
+    contest.hub.instead[JUDGE] = counting
+    contest.world.add_comment(pull.number, contest.alice, "/profile")
+    contest.hub.settle()
+    assert contest.results("evaluate.yml")[-3:] == GREEN
+    run = next(run for run in contest.world.runs.values() if "reports" in {one.name for one in run.artifacts})
+    assert {one.name for one in run.artifacts} == {"bundle", "judgement", "reports"}
+    page = f"{contest.server.url}/{contest.world.repository}/actions/runs/{run.id}"
+    assert f"the whole report is `profile-1.ncu-rep` in `reports`, among `{page}`" in contest.comment(pull.number)
+    assert contest.judgements() == (), "a profile is nothing for the ledger"
 
 
 def test_who_is_banned_before_a_machine_is_free_is_told_so_and_not_judged(contest: Contest) -> None:

@@ -14,6 +14,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, cast
 
+from harness.gpu_nodes import Vendor
+
 
 class Side(Protocol):
     """The referee's side of a device: a module of this package."""
@@ -33,10 +35,14 @@ class Side(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """`name` is torch's.  A staged one has inputs and outputs in host memory, and its time is taken inside."""
+    """`name` is torch's.  A staged one has inputs and outputs in host memory, and its time is taken inside.
+
+    `rehearses` is the vendor of the GPU in whose place this one is, where that is known.
+    """
 
     name: str
     is_staged: bool
+    rehearses: Vendor | None = None
 
     @property
     def is_gpu(self) -> bool:

@@ -37,7 +37,8 @@ _SKIPPED = "skipped"
 class Check:
     """One submission, and what must come of it, in a message with these words.
 
-    Timed checks are benchmarked; the others only tested.
+    Timed checks are benchmarked; of one that `is_profiled` the vendor's profiler must show a kernel; others are only
+    tested.
     """
 
     name: str
@@ -46,9 +47,12 @@ class Check:
     says: str = ""
     least_us: float | None = None
     needs_gpu: bool = True
+    is_profiled: bool = False
 
     @property
     def mode(self) -> Mode:
+        if self.is_profiled:
+            return Mode.PROFILE
         return Mode.TEST if self.least_us is None else Mode.BENCHMARK
 
 
@@ -142,6 +146,7 @@ CHECKS = (
     Check(name="a package that is not there", source="import no_such_thing\n" + _kernel("return a + b"), verdict="CE",
           says="nor installed for this board", needs_gpu=False),
     Check(name="a kernel that never ends", source=_kernel("torch.cuda._sleep(1 << 60)", "return a + b"), verdict="TLE"),
+    Check(name="a profile, with the vendor's counters", source=_kernel("return a + b"), is_profiled=True),
     Check(name="a right sum, after all that", source=_kernel("return a + b"), least_us=0.0),
 )  # fmt: skip
 
@@ -235,13 +240,17 @@ def _look(check: Check, judgement: Judgement, seconds: float) -> Seen:
     is_right = judgement.verdict.value == check.verdict and check.says in judgement.message
     if timing and check.least_us is not None:
         is_right = is_right and timing.submission_us + timing.overhead_us >= check.least_us
+    counters = [case.profile.counters for case in judgement.profiles if case.profile]
+    troubles = [one.trouble if one else "no vendor's profiler was asked" for one in counters if not one or one.trouble]
+    if check.is_profiled:
+        is_right = is_right and bool(counters) and not troubles
     wanted = check.verdict if not check.least_us else f"{check.verdict}, {format_us(check.least_us)} or more"
     return Seen(
         name=check.name,
         right=is_right,
         wanted=wanted,
         verdict=judgement.verdict.value,
-        message=" ".join(judgement.message.split())[:200],
+        message=" ".join(" ".join([judgement.message, *troubles]).split())[:400],
         seconds=round(seconds, 1),
         time_us=timing.submission_us if timing else None,
         bound_us=timing.bound_us if timing else None,

@@ -100,6 +100,12 @@ def _case(case: CaseResult) -> dict[str, Any]:
             "elsewhere_us": case.profile.elsewhere_us,
             "operations": [one.model_dump() | {"name": _harmless(one.name)} for one in case.profile.operations],
         }
+        if counters := case.profile.counters:
+            kernels = [one.model_dump() | {"name": _harmless(one.name)} for one in counters.kernels]
+            facts["profile"]["counters"] = counters.model_dump() | {
+                "kernels": kernels,
+                "trouble": _harmless(counters.trouble),
+            }
     return facts
 
 

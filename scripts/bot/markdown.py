@@ -36,12 +36,12 @@ def first_paragraph(text: str) -> str:
     return inline(text.strip().partition("\n\n")[0], MAX_SAID)
 
 
-def run_link(url: str | None) -> str:
+def run_link(url: str | None, text: str = "run", anchor: str = "") -> str:
     """A link to a run's page, or the address as code if it could be anything else."""
     if not url:
         return ""
     is_harmless = re.fullmatch(r"https://[A-Za-z0-9.-]+(:\d+)?/[A-Za-z0-9/_.-]*", url)
-    return f"[run]({url})" if is_harmless else inline(url)
+    return f"[{text}]({url}{anchor})" if is_harmless else inline(url)
 
 
 def folded(summary: str, body: str) -> str:

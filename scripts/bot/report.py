@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from harness.counters import Counters
 from harness.fields import Mode
 from harness.judgement import CaseResult, Judgement
 from harness.profile import Profile
@@ -28,7 +29,7 @@ from scripts.bot.markdown import MAX_SAID, case_name, first_paragraph, folded, r
 from scripts.bot.times import MAX_CASES, benchmarks
 from scripts.claims import bound_share, claim_sentence, duel_result, is_bounded, is_self_timed, is_unwalled, worst_bound
 from scripts.ledger.moderation import Action, Moderation
-from scripts.profiles import WORD, parts_of
+from scripts.profiles import WORD, kernel_table, parts_of, troubles_of
 from scripts.standings import Row, Standings
 from scripts.text import fence, format_gap, format_interval, format_percent, format_us, inline
 
@@ -169,8 +170,24 @@ def _profiles(judgement: Judgement) -> str:
     if not profiles:
         return ""
     head = ("Part", "Where", "Calls:", "Time:", "Share:")
-    tables = [f"{name}, one call of {format_us(one.call_us)}:\n\n{table(head, _parts(one))}" for name, one in profiles]
-    return "\n\n".join([*tables[:MAX_PROFILES], WORD])
+    said: list[str] = []
+    for number, (name, one) in enumerate(profiles[:MAX_PROFILES], 1):
+        said.append(f"{name}, one call of {format_us(one.call_us)}:\n\n{table(head, _parts(one))}")
+        if one.counters and one.counters.kernels:
+            said.append(_kernels(one.counters, number, judgement.run_url))
+    troubles = [inline(trouble, 500) for trouble in troubles_of(judgement.profiles)]
+    return "\n\n".join([*said, *troubles, WORD])
+
+
+def _kernels(counters: Counters, number: int, run_url: str | None) -> str:
+    """What the vendor's profiler counted, and where its whole report is."""
+    found = kernel_table(counters)
+    rows = ((inline(row[0], 80), *map(solid, row[1:])) for row in found.rows)
+    where = ""
+    if counters.report_bytes:
+        artifacts = run_link(run_url, "the run's artifacts", "#artifacts") or "the run's artifacts"
+        where = f"; the whole report is `{counters.report_name(number)}` in `reports`, among {artifacts}"
+    return f"{counters.tool} on one more call{where}:\n\n{table(found.head, rows)}"
 
 
 def _parts(profile: Profile) -> Iterator[tuple[str, ...]]:

@@ -162,6 +162,8 @@ def minutes_for(board: Board, mode: Mode, *, dueled: bool) -> int:
     if mode is not Mode.TEST:
         phase_s = limits.ranked_timeout_s if mode is Mode.RANKED else limits.benchmark_timeout_s
         seconds += limits.compile_timeout_s + phase_s
+    if mode is Mode.PROFILE and board.gpu != "CPU":
+        seconds += limits.benchmark_timeout_s  # once more, below the vendor's profiler
     if dueled:
         seconds += limits.compile_timeout_s + limits.ranked_timeout_s + LONGEST_EXTENDED_DUEL_S
     return min(_MAX_MINUTES, math.ceil(seconds / 60) + _SPARE_MINUTES)

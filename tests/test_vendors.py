@@ -1,0 +1,353 @@
+"""Vendors' profilers: stand-ins that do what ncu and rocprofv3 document, run behind the real walls around a real player."""
+
+import json
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.counters import MAX_KERNELS, MAX_REPORT, Counters, Kernel
+from harness.devices.device import REHEARSAL
+from harness.fields import Mode
+from harness.judge import judge
+from harness.judgement import Judgement
+from harness.profile import Profile
+from harness.sandbox import find_faults
+from harness.submission import Submission
+from harness.task import load_task
+from harness.vendors import MAX_TABLE, NCU, PARAMS, PROFILERS, ROCPROF, Parcel, why_refused
+from harness.verdict import Verdict
+from scripts.bot.check_report import facts_as_text
+from scripts.bot.markdown import NBSP
+from scripts.bot.report import render
+from scripts.bot.resolve import minutes_for
+from scripts.cli import run
+from scripts.doctor import State, _profiler
+from scripts.local import show
+from scripts.profiles import limit_of
+from scripts.terminal import console
+from tests.test_profile import HOSTILE, made
+from tests.test_request import request
+from tests.vendor_profilers import NCU_TABLE, REFUSED, ROCPROF_TABLE, installed
+
+FAULTS = find_faults()
+walled = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
+BOARD = load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU")
+RIGHT = "import os, time\ndef custom_kernel(data):\n    return data + 1\n"
+NVIDIA, AMD = replace(REHEARSAL, rehearses="nvidia"), replace(REHEARSAL, rehearses="amd")
+
+
+@pytest.fixture
+def found(monkeypatch):
+    """Let a folder be the first in the PATH."""
+    return lambda folder: monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def profiled(device, reports=None, source=RIGHT, **how):
+    file = Submission(login="sample", source=source.encode(), name="submission.py")
+    judgement = judge(BOARD, file, Mode.PROFILE, device=device, reports=reports, **how)
+    Judgement.from_json(judgement.to_json())
+    assert judgement.verdict is Verdict.ACCEPTED, judgement.message
+    assert all(case.profile.operations for case in judgement.profiles), "torch's own is there whatever becomes of it"
+    return judgement
+
+
+def counters_of(judgement):
+    (case,) = judgement.profiles
+    return case.profile.counters
+
+
+# ---------------------------------------------------------------------- through the walls
+
+
+@walled
+@pytest.mark.parametrize(
+    ("device", "name", "table", "report", "kernel"),
+    [
+        (NVIDIA, "ncu", NCU_TABLE, "profile-1.ncu-rep", "void gemm<float, 128>(float *, float *)"),
+        (AMD, "rocprofv3", ROCPROF_TABLE, "profile-1.csv", "gemm(float*, float const*)"),
+    ],
+)
+def test_the_vendors_profiler_is_put_around_a_player_and_its_report_is_kept(
+    found, tmp_path, device, name, table, report, kernel
+):
+    with installed(name, table) as folder:
+        found(folder)
+        counters = counters_of(profiled(device, tmp_path))
+    assert (counters.tool, counters.trouble, counters.kernels[0].name) == (name, "", kernel)
+    assert [path.name for path in tmp_path.iterdir()] == [report]
+    assert (tmp_path / report).read_text().removeprefix("NVR\n") == table
+    assert counters.report_bytes == (tmp_path / report).stat().st_size
+
+
+def test_it_is_put_around_a_player_without_walls_too(found):
+    with installed("ncu", NCU_TABLE) as folder:
+        found(folder)
+        counters = counters_of(profiled(NVIDIA, sandbox="none"))
+    assert counters.kernels and not counters.report_bytes, "nobody wanted the report"
+
+
+@walled
+@pytest.mark.skipif(bool(NCU.path), reason="ncu is here")
+def test_where_the_tool_is_missing_one_line_says_so_and_torchs_table_is_there():
+    counters = counters_of(profiled(NVIDIA))
+    assert counters.kernels == ()
+    assert counters.trouble.startswith("ncu is not on the judge's machine: install ")
+
+
+@walled
+def test_where_the_permission_is_missing_one_line_says_so_and_the_way_out(found, tmp_path):
+    with installed("ncu", None, REFUSED, 1) as folder:
+        found(folder)
+        counters = counters_of(profiled(NVIDIA, tmp_path))
+    assert "may not read the GPU's counters (ERR_NVGPUCTRPERM)" in counters.trouble
+    assert "NVreg_RestrictProfilingToAdminUsers=0" in counters.trouble
+    assert counters.kernels == () and list(tmp_path.iterdir()) == []
+
+
+@walled
+def test_a_profiler_that_does_not_start_the_player_keeps_nobody_waiting(found):
+    with installed("ncu") as folder:
+        (folder / "ncu").write_text("#!/bin/sh\necho '==ERROR== option not known' >&2\nexit 3\n")
+        found(folder)
+        counters = counters_of(profiled(NVIDIA))
+    assert "exit code 3" in counters.trouble and "after `==ERROR== option not known`" in counters.trouble
+
+
+KILLER = """
+import os, signal
+def custom_kernel(data):
+    with open(f"/proc/{os.getppid()}/cmdline") as line:
+        if "ncu" in line.read():
+            os.kill(os.getppid(), signal.SIGKILL)
+    return data + 1
+"""
+FORGER = """
+import atexit, glob, os
+def forge():
+    for folder in glob.glob("/tmp/watch-*"):
+        with open(folder + "/profile_kernel_trace.csv", "w") as table:
+            table.write(%r)
+        os.kill(os.getppid(), 9)
+atexit.register(forge)
+def custom_kernel(data):
+    return data + 1
+"""
+FORGED = 'Kind,Kernel_Name,Start_Timestamp,End_Timestamp\nKERNEL_DISPATCH,"@everyone | \x1b[31m",10,nan\nKERNEL_DISPATCH,"<b>",10,20\n'
+
+
+@walled
+def test_a_submission_that_kills_the_profiler_loses_its_own_counters_alone(found):
+    with installed("ncu", NCU_TABLE) as folder:
+        found(folder)
+        counters = counters_of(profiled(NVIDIA, source=KILLER))
+    assert counters.trouble and not counters.kernels
+
+
+@walled
+def test_a_submission_can_write_its_own_table_which_is_read_as_any_other(found, tmp_path):
+    with installed("rocprofv3", ROCPROF_TABLE) as folder:
+        found(folder)
+        counters = counters_of(profiled(AMD, tmp_path, source=FORGER % FORGED))
+    assert [(kernel.name, kernel.time_us) for kernel in counters.kernels] == [("<b>", 0.01)]
+
+
+# ---------------------------------------------------------------------- hostile text
+
+
+def read(profiler, table, log="", why="why"):
+    return profiler.counters_of(table.encode() if isinstance(table, str) else table, 7, log, why)
+
+
+def test_launches_of_one_kernel_are_one_row_with_means_over_their_time():
+    gemm, elementwise = read(NCU, NCU_TABLE).kernels
+    assert gemm == Kernel(
+        name="void gemm<float, 128>(float *, float *)", launches=1, time_us=1205.0, compute=0.8325, memory=0.415,
+        occupancy=gemm.occupancy, registers=168, limiter="registers",
+    )  # fmt: skip
+    assert gemm.occupancy == pytest.approx(0.241)
+    assert (elementwise.launches, elementwise.time_us, elementwise.limiter) == (2, 40.0, None)
+    assert elementwise.memory == pytest.approx((0.91 * 10 + 0.81 * 30) / 40)
+    assert elementwise.compute == pytest.approx(0.12), "of the launch that has it"
+
+
+@pytest.mark.parametrize(("unit", "time_us"), [("ns", 1.205), ("nsecond", 1.205), ("us", 1205), ("msecond", 1_205_000)])
+def test_times_are_read_in_the_unit_that_the_table_names(unit, time_us):
+    assert read(NCU, NCU_TABLE.replace('"us"', f'"{unit}"')).kernels[0].time_us == pytest.approx(time_us)
+
+
+@pytest.mark.parametrize("profiler", [NCU, ROCPROF], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "table",
+    [b"", b"\0\xff\xfe", b"\n" * 100_000, b'"ID"\n', b'"ID"' + b',"x"' * 50_000, b'"' + b"x" * 200_000, b'Kind\n"\r\r'],
+    ids=range(7),
+)  # fmt: skip
+def test_whatever_lies_in_its_place_is_no_table_and_no_crash(profiler, table):
+    counters = read(profiler, table)
+    assert counters.trouble and counters.kernels == ()
+
+
+@pytest.mark.parametrize(
+    "cell", ["nan", "inf", "-1", "1e999", "9" * 400, "0x10", "", "1.2.3", "١", "1e30", "=1+1", "9" * 26]
+)  # fmt: skip
+def test_a_number_that_nobody_counted_is_none(cell):
+    table = NCU_TABLE.replace('"83.25"', f'"{cell}"').replace('"168"', f'"{cell}"')
+    gemm = read(NCU, table).kernels[0]
+    assert (gemm.compute, gemm.registers) == (None, None)
+    assert "gemm" not in str(read(NCU, NCU_TABLE.replace('"1,205.00"', f'"{cell}"')).kernels), "no time, no launch"
+
+
+@pytest.mark.parametrize(
+    ("log", "table", "trouble"),
+    [
+        ("==WARNING== No kernels were profiled.\n", "", "ncu saw no kernel: the call launches none on the GPU"),
+        ("==ERROR== first\nlast\n", "", "ncu showed no kernel: why"),
+        ("", NCU_TABLE[:-4], "ncu showed no kernel: ncu left a table that cannot be read"),
+    ],
+    ids=["none", "unknown", "torn"],
+)
+def test_why_there_are_no_kernels(log, table, trouble):
+    counters = read(NCU, table, log)
+    assert (counters.trouble, counters.kernels) == (trouble, ())
+
+
+def test_as_many_kernels_as_are_shown_are_kept_and_long_names_cut():
+    rows = "".join(f'KERNEL_DISPATCH,"{number}{"x" * 900}",0,{number}\n' for number in range(500))
+    kernels = read(ROCPROF, f"Kind,Kernel_Name,Start_Timestamp,End_Timestamp\n{rows}").kernels
+    assert len(kernels) == MAX_KERNELS and len(kernels[0].name) == 200
+    assert kernels[0].time_us == pytest.approx(0.499)
+
+
+@pytest.mark.parametrize(
+    ("sent", "opened"),
+    [
+        (b"[2, 3]\nabcde", (b"ab", b"cde")),
+        (b"[2, 3]\nabcd", (b"", b"")),
+        (b"[2, -3]\nab", (b"", b"")),
+        (b"[" * 100_000, (b"", b"")),
+        (f"[0, {MAX_REPORT + 1}]\n".encode(), (b"", b"")),
+        (b"", (b"", b"")),
+    ],
+)  # fmt: skip
+def test_a_parcel_is_what_it_says_or_empty(sent, opened):
+    parcel = Parcel()
+    for start in range(0, len(sent), 7):
+        parcel.feed(sent[start : start + 7])
+    assert parcel.open() == opened
+
+
+def test_who_sends_without_end_fills_no_memory():
+    parcel = Parcel()
+    for _ in range((MAX_TABLE + MAX_REPORT >> 20) + 8):
+        parcel.feed(b"x" * (1 << 20))
+    assert len(parcel._bytes) <= MAX_TABLE + MAX_REPORT + 100
+
+
+# ---------------------------------------------------------------------- told to people
+
+
+def told(counters, url="https://github.com/acme/kernels/actions/runs/7"):
+    judgement = made()
+    case = judgement.cases[-1]
+    profile = Profile(call_us=1000.0, operations=(), counters=counters)
+    cases = (*judgement.cases[:-1], case.model_copy(update={"profile": profile}))
+    return judgement.model_copy(update={"cases": cases, "run_url": url})
+
+
+def in_the_pull_request(judgement):
+    from tests.test_report import BOARD as OTHER
+
+    return render(judgement, OTHER).replace(NBSP, " ")
+
+
+def on_the_terminal(judgement, path):
+    with path.open("w") as said:
+        stdout = console()
+        stdout.file = said
+        show(judgement, stdout)
+    return path.read_text()
+
+
+def test_the_comment_has_a_short_table_and_the_way_to_the_report(tmp_path):
+    judgement = told(read(NCU, NCU_TABLE))
+    text = in_the_pull_request(judgement)
+    link = "[the run's artifacts](https://github.com/acme/kernels/actions/runs/7#artifacts)"
+    assert f"ncu on one more call; the whole report is `profile-1.ncu-rep` in `reports`, among {link}:" in text
+    assert "| Kernel | Launches | Time | Compute | Memory | Occupancy | Registers | Limited by |" in text
+    assert "| 1 | 1.205 ms | 83.2 % | 41.5 % | 24.1 % | 168 | compute |" in text
+    assert "| 2 | 40.00 µs | 12.0 % | 83.5 % | 82.0 % | 24 | memory |" in text
+    shown = json.loads(facts_as_text(judgement, request()).removeprefix("```json\n").removesuffix("```\n"))
+    assert shown["cases"][-1]["profile"]["counters"]["kernels"][0]["registers"] == 168
+    assert "gemm<float, 128>" in on_the_terminal(judgement, tmp_path / "said")
+
+
+def test_columns_that_a_tool_has_nothing_for_are_left_out():
+    text = in_the_pull_request(told(read(ROCPROF, ROCPROF_TABLE)))
+    assert "| Kernel | Launches | Time | Registers |" in text
+
+
+def test_names_and_troubles_are_a_strangers_words(tmp_path):
+    hostile = read(ROCPROF, f'Kind,Kernel_Name,Start_Timestamp,End_Timestamp\nKERNEL_DISPATCH,"{HOSTILE}",0,9\n')
+    for counters in (hostile, read(NCU, "", why=HOSTILE)):
+        judgement = told(counters, url="javascript:alert(1)")
+        text = in_the_pull_request(judgement)
+        line = next(line for line in text.splitlines() if "everyone" in line)
+        assert re.search(r"(````+)[^`]*@everyone.*\1", line) and "\x1b" not in text
+        assert "](javascript:alert" not in text
+        assert "\x1b[31m" not in on_the_terminal(judgement, tmp_path / "said")
+        assert "```" not in facts_as_text(judgement, request()).removeprefix("```json").removesuffix("```\n")
+
+
+@pytest.mark.parametrize(
+    ("compute", "memory", "occupancy", "limiter", "limit"),
+    [
+        (0.8, 0.4, 0.2, "registers", "compute"),
+        (0.5, 0.9, None, None, "memory"),
+        (0.3, 0.3, 0.2, "shared memory", "latency; few warps by shared memory"),
+        (0.3, 0.3, 0.9, "registers", "latency"),
+        (None, 0.9, 0.9, "registers", ""),
+    ],
+)
+def test_what_limits_a_kernel(compute, memory, occupancy, limiter, limit):
+    shares = {"compute": compute, "memory": memory, "occupancy": occupancy}
+    assert limit_of(Kernel(name="k", launches=1, time_us=1.0, limiter=limiter, **shares)) == limit
+
+
+def test_counters_have_kernels_or_say_why_there_are_none():
+    with pytest.raises(ValueError, match="or say why"):
+        Counters(tool="ncu")
+
+
+def test_reports_that_have_no_place_are_refused_before_anything_is_judged(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "submission.py").write_text(RIGHT)
+    file, place = str(tmp_path / "submission.py"), str(tmp_path / "file")
+    assert run(["profile", file, "--task", "vectoradd", "--reports", place]) == 2
+    assert "no folder can be made there" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_job_on_a_gpu_has_the_time_to_be_profiled_twice():
+    gpu = replace(BOARD, gpu="H100", limits=replace(BOARD.limits, benchmark_timeout_s=600.0))
+    minutes = minutes_for(gpu, Mode.PROFILE, dueled=False)
+    assert minutes == minutes_for(replace(gpu, gpu="CPU"), Mode.PROFILE, dueled=False) + 10
+
+
+# ---------------------------------------------------------------------- doctor
+
+
+def test_the_doctor_says_whether_the_tool_is_there_and_may_count(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setitem(PROFILERS, "amd", replace(ROCPROF, places=()))
+    missing = _profiler("amd", tmp_path)
+    assert missing.state is State.OPTIONAL and "rocprofiler-sdk" in missing.remedy
+    with installed("ncu") as folder:
+        monkeypatch.setenv("PATH", str(folder))
+        assert _profiler("nvidia", tmp_path).state is State.OK
+        (tmp_path / PARAMS).parent.mkdir(parents=True)
+        (tmp_path / PARAMS).write_text('EnableMSI: 1\nRmProfilingAdminOnly: 1\nRegistryDwords: ""\n')
+        refused = _profiler("nvidia", tmp_path)
+    assert refused.state is State.LIMITED and "NVreg_RestrictProfilingToAdminUsers=0" in refused.remedy
+    (tmp_path / PARAMS).write_text("RmProfilingAdminOnly: 0\n")
+    assert why_refused("nvidia", tmp_path) == ""
