@@ -26,7 +26,7 @@ def test_a_check_that_comes_out_otherwise_is_named_and_fails(
     wrong = next(check for check in CHECKS if check.verdict == "WA")
     lax = Check(name=wrong.name, source=wrong.source, needs_gpu=False)  # as if a wrong sum were to be accepted
     monkeypatch.setattr("scripts.bench.gpu.CHECKS", (lax,))
-    assert run(["--rehearse"], main) == 1
+    assert run(["--rehearse", "--only", wrong.name], main) == 1
     assert "NOT AS IT MUST BE: output" in capsys.readouterr().out
 
 

@@ -3,7 +3,7 @@
 Each check is a submission to `vectoradd`, judged behind the walls as any other, with the verdict that it must get and,
 where it is timed, the least that its time must be.  With `--rehearse` a CPU takes the GPU's place, and what only a GPU
 can do is left out.  After these come the examples of the participants' guide, a language each (`languages`); what needs
-something that is not installed is skipped, and said to be.
+something that is not installed is skipped, and said to be; and attacks on a GPU's clock and caches (`gpu_exploits`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from harness.fields import Mode
 from harness.judgement import Judgement, Machine
 from harness.submission import Submission
 from harness.task import Board, load_task
+from scripts.bench.gpu_exploits import Exploit, beside_an_honest_sum, exploits
 from scripts.bench.languages import Example, arch_of, guides_examples
 from scripts.cli import run
 from scripts.repository import TASKS
@@ -169,7 +170,9 @@ def main(rehearse: bool, sandbox: str, only: str, as_json: bool) -> int:
     checks = [check for check in asked if not (rehearse and check.needs_gpu)]
     all_examples = [example for example in guides_examples() if only in example.name]
     examples = [example for example in all_examples if not (rehearse and example.needs_gpu)]
-    if not (checks or examples):
+    all_attacks = [attack for attack in exploits() if only in attack.name]
+    attacks = [attack for attack in all_attacks if not (rehearse and attack.needs_gpu)]
+    if not (checks or examples or attacks):
         raise click.UsageError(f"no check that can be made here is called '{only}'")
     board = load_task(TASKS / "vectoradd").board("CPU")
     # The libraries of a torch for GPUs are mapped, and count.
@@ -178,7 +181,7 @@ def main(rehearse: bool, sandbox: str, only: str, as_json: bool) -> int:
     board = replace(board, limits=limits)
     seen: list[Seen] = []
     machine = _read_machine(rehearse=rehearse)
-    with Display(console(stderr=True), [20.0] * (len(checks) + len(examples))) as display:
+    with Display(console(stderr=True), [20.0] * (len(checks) + len(examples) + len(attacks))) as display:
         for check in checks:
             display.begin(check.name)
             judgement, seconds = _judge(check, board, sandbox, rehearse=rehearse)
@@ -187,6 +190,9 @@ def main(rehearse: bool, sandbox: str, only: str, as_json: bool) -> int:
         for example in examples:
             display.begin(example.name)
             seen.append(_try_example(example, board, sandbox, machine, rehearse=rehearse))
+        for attack in attacks:
+            display.begin(attack.name)
+            seen.append(_try_attack(attack, board, sandbox, rehearse=rehearse))
     if as_json:
         click.echo(json.dumps({"machine": machine.model_dump(), "seen": [asdict(one) for one in seen]}, indent=1))
     else:
@@ -223,6 +229,19 @@ def _try_example(example: Example, board: Board, sandbox: str, machine: Machine,
         seconds = time.monotonic() - start
         return Seen(name=name, right=False, wanted="AC", verdict="JE", message=str(error), seconds=round(seconds, 1))
     return _look(Check(name=name, source=""), judgement, time.monotonic() - start)
+
+
+def _try_attack(attack: Exploit, board: Board, sandbox: str, *, rehearse: bool) -> Seen:
+    """What comes of an attack: caught, or no more gained than is expected of it."""
+    name, wanted = f"attack: {attack.name}", ", ".join(attack.expected)
+    check = Check(name=name, source=attack.submission.text, least_us=0.0)
+    start = time.monotonic()
+    try:
+        judgement, seconds = _judge(check, beside_an_honest_sum(board), sandbox, rehearse=rehearse)
+    except PullRankError as error:
+        seconds = time.monotonic() - start
+        return Seen(name=name, right=False, wanted=wanted, verdict="JE", message=str(error), seconds=round(seconds, 1))
+    return replace(_look(check, judgement, seconds), right=attack.is_stopped(judgement), wanted=wanted)
 
 
 def _judge(check: Check, board: Board, sandbox: str, *, rehearse: bool) -> tuple[Judgement, float]:
