@@ -64,6 +64,7 @@ MAY_IMPORT_TORCH = {
     "profiler",
     "reference",
     "referee",
+    "unwritten",
     "values",
     "wrong_answers",
 }
@@ -93,6 +94,7 @@ LAYERS = (
         "checker",
         "digest",
         "task_modules",
+        "unwritten",
     },
     {"watch", "zygote"},
     {"bubblewrap", "clock", "enclosure", "needs", "popcorn", "probes", "reference", "sandbox", "seat", "vendors"},

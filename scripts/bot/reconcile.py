@@ -26,9 +26,8 @@ from scripts.bot.tables import Tables
 from scripts.bot.telling import tell
 from scripts.github.checks import CheckState
 from scripts.github.events import PullAction, PullEvent
-from scripts.github.pulls import Comment, GitHubError, PullRequest, WorkflowRun
+from scripts.github.pulls import PER_PAGE, Comment, GitHubError, PullRequest, WorkflowRun
 from scripts.github.starting import NotStarted, start_workflow, why_unheard
-from scripts.github.wire import PER_PAGE
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.names import (
     boards,

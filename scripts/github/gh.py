@@ -16,6 +16,7 @@ from urllib.parse import quote
 from scripts.github.checks import Check, CheckRun
 from scripts.github.pulls import (
     ACTIONS_BOT,
+    PER_PAGE,
     Account,
     Artifact,
     Comment,
@@ -32,7 +33,7 @@ from scripts.github.pulls import (
     items,
     require,
 )
-from scripts.github.wire import API, PER_PAGE, Wire
+from scripts.github.wire import API, Wire
 from scripts.text import shorten
 
 __all__ = ["API", "GitHub"]

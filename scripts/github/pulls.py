@@ -87,6 +87,9 @@ class Account:
         )
 
 
+PER_PAGE = 100
+"""As many of anything as GitHub lists in one answer."""
+
 ACTIONS_BOT = Account(id=41898282, login="github-actions[bot]", is_bot=True)
 """Who acts when a workflow's own token is used."""
 

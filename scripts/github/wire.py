@@ -24,12 +24,11 @@ import github
 from github.GithubRetry import GithubRetry
 from urllib3 import BaseHTTPResponse
 
-from scripts.github.pulls import GitHubError, RateLimitError, items
+from scripts.github.pulls import PER_PAGE, GitHubError, RateLimitError, items
 from scripts.text import plain, shorten
 
 API = "https://api.github.com"
 API_VERSION = "2022-11-28"
-PER_PAGE = 100
 MAX_PAGES = 10
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
