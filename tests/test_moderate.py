@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, Moderation
 from scripts.pages.publish import build_site
+from scripts.settings import Ban
 from tests.competition import ROOT, SOURCE, Scene
 
 BOBS = b"def custom_kernel(data):\n    return data[0].add(data[1])\n"
@@ -57,8 +58,8 @@ def logins(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> list[str]:
     return [row["login"] for row in json.loads(capsys.readouterr().out)["rows"]]
 
 
-def site_of(ledger: Ledger, out: Path) -> Path:
-    build_site([load_task(ROOT / "tasks/vectoradd")], ledger, out, submissions=lambda _: None, title="Cup")
+def site_of(ledger: Ledger, out: Path, bans: Sequence[Ban] = ()) -> Path:
+    build_site([load_task(ROOT / "tasks/vectoradd")], ledger, out, submissions=lambda _: None, title="Cup", bans=bans)
     return out
 
 
@@ -186,6 +187,24 @@ def test_a_ban_is_on_its_authors_page_until_it_is_lifted_and_not_on_that_of_who_
     moderate("disqualify", ROW, *there(ledger))
     moderate("ban", "alice", *there(ledger))
     assert page_of("alice", "gone") == (True, "Returns an old output."), "though she stands nowhere any more"
+
+
+def test_a_ban_of_the_settings_is_on_its_authors_page_too(ledger, tmp_path) -> None:
+    (bob,) = [account for account in ledger.accounts() if account.login == "bob"]
+    bans = {
+        "by login": Ban(login="Bob", reason="Attacks the judge."),
+        "by id": Ban(user_id=bob.user_id, reason="Attacks the judge."),
+        "another": Ban(user_id=4242, login="bob", reason="Attacks the judge."),
+    }
+    said = {}
+    for name, ban in bans.items():
+        place = site_of(ledger, tmp_path / name, [ban]) / "authors/bob"
+        facts = json.loads((place / "author.json").read_text())["ban"]
+        said[name] = "Banned. Attacks the judge." in (place / "index.html").read_text(), facts
+    facts = {"reason": "Attacks the judge.", "at": None}
+    assert said == {"by login": (True, facts), "by id": (True, facts), "another": (False, None)}
+    both = site_of(ledger, tmp_path / "nobody", [Ban(login="mallory", reason="Attacks.")])
+    assert "Banned. Attacks." in (both / "authors/mallory/index.html").read_text()
 
 
 def test_a_hostile_reason_stays_text(ledger, tmp_path) -> None:

@@ -261,6 +261,7 @@ def publish_command(out: Path) -> None:
             repository=f"{workflow.server_url}/{workflow.repository}",
             address=pages_address(workflow.repository),
             gpus=workflow.settings.gpus,
+            bans=workflow.settings.bans,
             marks_unmerged=True,
             base_path=base_path(workflow.repository),
             now=datetime.now(UTC),

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from scripts.ledger.moderation import KnownAccount, Moderation, find_owner
 from scripts.pages.paths import author_path
 from scripts.pages.render import data, page
 from scripts.pages.site import Site
 from scripts.pages.summary import BoardSummary, Mark, Place
+from scripts.settings import Ban
+
+
+@dataclass(frozen=True, kw_only=True)
+class Banned:
+    """`at` is when it was decided; the settings' own bans do not say."""
+
+    reason: str
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +29,7 @@ class Author:
     login: str
     places: list[Place] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
-    ban: Moderation | None = None
+    ban: Banned | None = None
 
     @property
     def medals(self) -> tuple[int, int, int]:
@@ -36,22 +46,26 @@ def author_pages(site: Site, authors: Sequence[Author]) -> Iterator[tuple[str, s
             "login": author.login,
             "rows": [place.facts for place in author.places],
             "records": [mark.facts for mark in author.marks],
-            "ban": author.ban and {"reason": author.ban.reason, "at": author.ban.at.isoformat()},
+            "ban": author.ban and {"reason": author.ban.reason, "at": author.ban.at and author.ban.at.isoformat()},
         }
         yield data(author_path(author.login, "author.json"), facts)
 
 
-def bans_by_login(bans: Iterable[Moderation], accounts: Sequence[KnownAccount]) -> Iterator[tuple[str, Moderation]]:
-    """Bans, each with the logins whose folders are the account's: a login that it bears today may be another's."""
+def bans_by_login(bans: Iterable[Moderation | Ban], accounts: Sequence[KnownAccount]) -> Iterator[tuple[str, Banned]]:
+    """Bans, each with the logins whose folders are the account's: a login that it bears today may be another's.
+
+    Where the settings name a login alone, it is whoever bears it.
+    """
     for ban in bans:
+        banned = Banned(reason=ban.reason, at=ban.at if isinstance(ban, Moderation) else None)
         taken = [account.login for account in accounts if account.user_id == ban.user_id]
         for login in taken or filter(None, [ban.login]):
             owner = find_owner(accounts, login)
-            if not owner or owner.user_id == ban.user_id:
-                yield login, ban
+            if ban.user_id is None or not owner or owner.user_id == ban.user_id:
+                yield login, banned
 
 
-def authors_of(boards: Sequence[BoardSummary], bans: Mapping[str, Moderation]) -> list[Author]:
+def authors_of(boards: Sequence[BoardSummary], bans: Mapping[str, Banned]) -> list[Author]:
     """Everybody who stands somewhere, or once was first, or is banned, by login; a login is the same in any case."""
     found: dict[str, Author] = {}
     for board in boards:

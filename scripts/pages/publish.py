@@ -45,7 +45,7 @@ from scripts.pages.submission import submission_pages
 from scripts.pages.summary import BoardSummary, summary_of
 from scripts.pages.taken_out import TakenOut
 from scripts.pages.write import swapped_in, write_file
-from scripts.settings import Gpu
+from scripts.settings import Ban, Gpu
 from scripts.standings import Standings
 
 __all__ = ["Guide", "SiteReport", "Sources", "build_site", "read_guides"]
@@ -82,6 +82,7 @@ def build_site(
     repository: str = "",
     address: str = "",
     gpus: Mapping[str, Gpu] | None = None,
+    bans: Sequence[Ban] = (),
     marks_unmerged: bool = False,
     allow_unwalled: bool = False,
     base_path: str = "/",
@@ -93,6 +94,7 @@ def build_site(
         description: what the competition is about, in Markdown.
         repository: its address on GitHub, for links to pull requests and files: `https://github.com/kernels/cup`.
         address: where the site will be found, for feeds and the sitemap: `https://kernels.github.io/cup/`.
+        bans: the settings' own, beside the ledger's.
         gpus: the machines by the boards' names, with their peaks: only what they judge, or was judged before, has a
             page.  None where nothing says which machines there are.
         marks_unmerged: `submissions` holds what was merged, and a row of another file is provisional.
@@ -135,9 +137,9 @@ def build_site(
         readings = [reading for one in built for reading in one.readings]
         pages += _write(folder, _pages_of_all(site, boards, readings, faults))
         write_authors = partial(_write_authors, site, folder)
-        accounts = ledger.accounts() if moderated.banned else ()
-        bans = dict(bans_by_login(moderated.banned.values(), tuple(accounts)))
-        pages += chain.from_iterable(spread(write_authors, _shares(authors_of(boards, bans)), processes))
+        accounts = ledger.accounts() if moderated.banned or bans else ()
+        banned = dict(bans_by_login((*bans, *moderated.banned.values()), tuple(accounts)))
+        pages += chain.from_iterable(spread(write_authors, _shares(authors_of(boards, banned)), processes))
         _write(folder, sitemap(site, pages))
     rows = sum(len(board.places) for board in boards)
     notes = tuple(note for one in built for note in one.notes)
