@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
 MAX_ASKED = 20
 """So many pull requests are looked up one by one, each time."""
-NEWEST = 100
-"""So many runs GitHub tells with one request; older ones are asked for only where one may be missed."""
 WORKFLOW = "reconcile.yml"
 LONGEST_WAIT = timedelta(days=14)
 """From the asking to the end: GitHub ends jobs that wait for a day."""
@@ -180,7 +178,7 @@ def _runs(github: GitHub, statuses: Iterable[RequestStatus]) -> tuple[WorkflowRu
     since = min((request.asked_at for request in missed), default=datetime.max.replace(tzinfo=UTC))
     for count, run in enumerate(github.all_runs(evaluation.WORKFLOW), start=1):
         found[run.id] = run
-        if count >= NEWEST and run.created_at < since:
+        if count >= PER_PAGE and run.created_at < since:
             break
     return tuple(found.values())
 
