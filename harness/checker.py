@@ -19,6 +19,9 @@ def compare(output: Any, expected: Any, *, rtol: float, atol: float) -> tuple[bo
     >>> compare(torch.tensor([1.0, 2.5]), torch.tensor([1.0, 2.0]), rtol=0.01, atol=0)
     (False, 'output[1] is 2.5000, expected 2.0000 (allowed 0.02); 1 of 2 differ')
     """
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        if not isinstance(tolerance, int | float):
+            raise TypeError(f"compare takes one number as {name}, not {describe(tolerance)}")
     if message := mismatch(output, expected):
         return False, message
     for where, mine, right in pairs(output, expected, "output"):

@@ -95,6 +95,7 @@ def find_flaws(board: Board, on_step: Callable[[str], None] = lambda _: None, *,
         on_step("wrong answers")
         found += _as_far_as_it_goes(_accepted_wholesale(reference, board, tests))
         found += _as_far_as_it_goes(_accepted_somewhere(reference, tests))
+        found += _as_far_as_it_goes(_failing(reference, tests))
         found += _as_far_as_it_goes(_unsteady(reference, tests))
     found += _too_large(board, tests)
     del tests
@@ -274,6 +275,16 @@ def _accepted_in(reference: Reference, one: _Played, turn: int) -> Iterator[str]
         for name, answer in make(again.answer):
             if not _same(answer, again.answer) and not reference.objection(again.data, answer):
                 yield name
+
+
+def _failing(reference: Reference, tests: Sequence[_Played]) -> Iterator[Finding]:
+    """A check that fails itself on wrong numbers: it looks as if it refused them, and may refuse right ones, too."""
+    for one in tests:
+        for name, answer in wrong_answers.in_one_element(one.answer):
+            if error := reference.failure(one.data, answer):
+                message = f"check_implementation itself fails on {name}: {error}; it must return (False, why)"
+                yield Finding(where=one.case.name, message=message)
+                return
 
 
 def _unsteady(reference: Reference, tests: Sequence[_Played]) -> Iterator[Finding]:

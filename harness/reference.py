@@ -102,6 +102,15 @@ class Reference:
             # What upsets a check is mostly None, or a tensor of another shape or dtype.
             return mismatch(output, self.compute(data)) or f"{_REFUSED}: {raised.summary}"
 
+    def failure(self, data: Any, output: Any) -> str:
+        """What the check itself fails of, at an output of the right form; "" if it answers, an assertion being one."""
+        try:
+            self._ask(data, output)
+        except _Raised as raised:
+            is_answer = isinstance(raised.__cause__, AssertionError) or mismatch(output, self.compute(data))
+            return "" if is_answer else raised.summary
+        return ""
+
     def probe(self, params: Mapping[str, Any]) -> bool:
         """Try a case with the reference alone, before anybody is judged by it; say whether seeds make a difference.
 

@@ -131,6 +131,11 @@ def test_what_is_wrong_is_said_with_place_and_numbers(output: Any, expected: Any
     assert message in said
 
 
+def test_a_tolerance_is_one_number():
+    with pytest.raises(TypeError, match="one number as rtol"):
+        compare(tensor(1.0), tensor(1.0), rtol=tensor([0.1, 0.2]), atol=0)
+
+
 def test_numbers_are_printed_with_as_many_digits_as_tell_them_apart() -> None:
     _, said = compare(tensor(1.0, dtype=torch.float64), tensor(1 + 1e-12, dtype=torch.float64), rtol=0, atol=0)
     assert said == "output[0] is 1.0000000000000000, expected 1.0000000000010001 (allowed 0)"

@@ -54,7 +54,7 @@ def test_a_new_task_is_whole_and_says_what_to_do_next(tmp_path, capsys):
     task = made(tmp_path, "--title", "Squares", "--about", "Square {every} number.", "--gpu", "CPU", "--gpu", "H100")
     assert (task.title, task.gpus) == ("Squares", ("CPU", "H100"))
     assert task.description.startswith("Square {every} number.\n\n`custom_kernel` gets")
-    assert [board.benchmarks[0].params["size"] for board in task.boards] == [1048576, 67108864]
+    assert [board.benchmarks[0].params["size"] for board in task.boards] == [2097152, 67108864]
     assert [one.path.name for one in task.examples] == ["three_passes.py", "in_half_precision.py"]
     said = capsys.readouterr().out
     assert "task.yml" in said and "pullrank task check" in said

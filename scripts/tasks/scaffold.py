@@ -117,8 +117,8 @@ tests:
 
 _SMALL = """\
 benchmarks:
-  - {size: 1048576, seed: 2146}
-  - {size: 1500001, seed: 6256}
+  - {size: 2097152, seed: 2146}
+  - {size: 3000017, seed: 6256}
 case_timeout: 5
 compile_timeout: 60
 memory_gib: 4
