@@ -107,8 +107,12 @@ def cli() -> None:
     Exit codes: 0 accepted or done, 1 judged and not accepted, 2 the input or the call is wrong, or it was refused,
     3 judging error, 130 stopped.
 
-    Tab completes: eval "$(_PULLRANK_COMPLETE=bash_source pullrank)" in ~/.bashrc; the guide for participants has
-    the lines for zsh and fish.
+    \b
+    Tab completes, from the next terminal on:
+      eval "$(_PULLRANK_COMPLETE=bash_source pullrank)"       # in ~/.bashrc
+      autoload -Uz compinit && compinit
+      eval "$(_PULLRANK_COMPLETE=zsh_source pullrank)"        # in ~/.zshrc
+      _PULLRANK_COMPLETE=fish_source pullrank | source        # in ~/.config/fish/config.fish
     """
 
 

@@ -36,6 +36,8 @@ def require_ledger(named: Path | None) -> Ledger:
 
 def choose_board(task: Task, gpu: str | None, wishes: tuple[str, ...] = ()) -> Board:
     """The board that was asked for; else the first of `wishes`; else CPU; else the task's first."""
+    if not task.gpus:
+        raise TaskError(f"no machine here judges {task.name}, and none has; `pullrank tasks` lists what is judged")
     board = task.board(gpu or next(iter(wishes), None) or ("CPU" if "CPU" in task.gpus else task.gpus[0]))
     is_plain = board.gpu == "CPU" and task.lang is not Language.CU
     return board if is_plain else replace(board, toolchain=_toolchain_of(board.gpu))

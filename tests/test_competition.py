@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from harness.task import Task, load_task
+from scripts.announce.milestones import notices_of
 from scripts.cli import run
+from scripts.ledger.announced import Seen
 from scripts.ledger.ledger import Ledger
 from scripts.settings import Gpu
 from tests.test_publish import TASK_YML, built, judged, ledger_of, page_text, season, task_folder
@@ -85,6 +88,17 @@ def test_a_board_whose_machine_is_gone_stays_and_says_so(tmp_path: Path, task: T
     assert "grace over" in page_text(site, ".")
 
 
+def test_the_news_of_a_task_names_the_boards_that_it_came_with_whatever_machines_come_and_go(task: Task) -> None:
+    began = datetime(2026, 1, 1, tzinfo=UTC)
+    seen = [
+        Seen(task=task.name, gpu=gpu, edition=task.board(gpu).edition, at=at)
+        for gpu, at in (("CPU", began), ("H100", began), ("L4", began + timedelta(days=9)))
+    ]
+    for gpus in (("CPU", "H100", "L4"), ("T4",)):
+        new, more, *_ = notices_of(task, seen, gpus)
+        assert (new.gpus, more.gpus) == (("CPU", "H100"), ("L4",))
+
+
 def test_a_task_that_no_machine_judges_is_no_card(tmp_path: Path, task: Task) -> None:
     site, report = built(tmp_path, task, [], gpus=machines("B200"))
     assert report.rows == 0 and not (site / "vectoradd").exists()
@@ -120,6 +134,16 @@ def test_a_board_without_a_machine_is_no_board(repository: Path, capsys: pytest.
     shown = json.loads(printed(capsys, "task", "show", "vectoradd", "--json", *places[2:]))
     assert shown["gpus"] == ["CPU"] and [one["gpu"] for one in shown["boards"] if one["judged"]] == ["CPU"]
     assert json.loads(printed(capsys, "board", "vectoradd", "--gpu", "H100", "--json", *places))["judged"] is False
+
+
+@pytest.mark.parametrize("command", ["board", "history"])
+def test_a_task_that_no_machine_judges_has_no_board_to_show(
+    repository: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    (repository / ".github/pullrank.yml").write_text("gpus: {B200: {runs_on: b200}}\n")
+    places = ["--ledger", str(repository / "none"), "--tasks", str(repository / "tasks")]
+    (repository / "none").mkdir()
+    assert "no machine here judges vectoradd" in printed(capsys, command, "vectoradd", *places, code=2)
 
 
 def test_a_folder_of_tasks_without_settings_has_all_the_boards_that_they_name(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Barrier
@@ -183,6 +184,12 @@ PLANS: list[tuple[str, Facts, list[str]]] = [
     ("improves nothing", facts(asked(JUDGED), places=BEHIND), []),
     ("improves nothing for two weeks", facts(asked(JUDGED), places=BEHIND, pulls=(pull(updated_at=LONG_AGO),)),
      ["Close"]),
+    ("behind on one board, and held back on another for two weeks",
+     facts(asked(JUDGED), replace(WAITING, ending=asked(JUDGED, at=LONG_AGO).ending), places=BEHIND, comments=TELLING_BOTH,
+           pulls=(pull(updated_at=LONG_AGO),)), []),
+    ("behind on one board, and failed on another by our fault",
+     facts(asked(JUDGED), replace(WAITING, ending=asked(FAILED, at=LONG_AGO).ending), places=BEHIND, comments=TELLING_BOTH,
+           pulls=(pull(updated_at=LONG_AGO),)), []),
     ("held back for two weeks", facts(asked(JUDGED), pulls=(pull(updated_at=LONG_AGO),)), []),
     # Duels that are due.
     ("a duel with a former champion", facts(asked(JUDGED), duels=(DUE,)), ["Rematch"]),
@@ -205,6 +212,9 @@ PLANS: list[tuple[str, Facts, list[str]]] = [
     ("never published", facts(asked(JUDGED), published_at=None), ["Publish"]),
     ("published before", facts(asked(JUDGED), published_at=OLD - timedelta(seconds=1)), ["Publish"]),
     ("published since", facts(asked(JUDGED), published_at=OLD), []),
+    ("decided since it was published", facts(asked(JUDGED), published_at=OLD, decided_at=OLD + timedelta(seconds=1)),
+     ["Publish"]),
+    ("decided a moment ago", facts(asked(JUDGED), published_at=OLD, decided_at=LATE), []),
     ("a test is not published", facts(asked(JUDGED, mode=Mode.TEST), published_at=None), []),
 ]  # fmt: skip
 
@@ -275,7 +285,7 @@ def test_a_result_that_nobody_delivered_is_delivered(scene: Scene, capsys: pytes
     ("pattern", "times"),
     [
         ("PATCH */issues/comments/*", 2),  # the whole, and the short one
-        ("PATCH */check-runs/*", 1),
+        ("PATCH */check-runs/*", 2),
         ("GET */issues/*/comments", 1),
         ("PUT */merge", 1),
         ("POST */dispatches", 1),
@@ -315,20 +325,20 @@ def test_a_report_that_github_does_not_take_as_a_comment_stands_in_the_check_and
 
 
 @pytest.mark.parametrize(
-    ("pattern", "words"),
+    ("pattern", "times", "words"),
     [
-        ("GET */issues/*/comments", "accepted (AC), benchmark only"),  # what the check says still
-        ("PATCH */check-runs/*", "accepted (AC); its report is lost; `/rerun` asks for it again"),
+        ("GET */issues/*/comments", 1, "accepted (AC), benchmark only"),  # what the check says still
+        ("PATCH */check-runs/*", 2, "accepted (AC); its report is lost; `/rerun` asks for it again"),
     ],
 )
 def test_of_a_benchmark_whose_judgement_is_not_there_any_more_it_is_told_what_is_known(
-    scene: Scene, capsys: pytest.CaptureFixture[str], pattern: str, words: str
+    scene: Scene, capsys: pytest.CaptureFixture[str], pattern: str, times: int, words: str
 ) -> None:
     pull = scene.submit(scene.alice, SOURCE, draft=True)
     (run,) = scene.waiting()
     assert scene.resolve(run) == 0
     scene.judge(run, scene.honest())
-    scene.server.fail(pattern, Failure(status=422))
+    scene.server.fail(pattern, Failure(status=422), times=times)
     assert scene.report(run) == 3
     scene.world.finish_run(run, "failure")
     assert "queued since" in scene.comment(pull.number)
@@ -506,7 +516,7 @@ def test_a_report_is_told_though_its_run_stands_behind_a_hundred_others(
     (run,) = scene.waiting()
     assert scene.resolve(run) == 0
     scene.judge(run, scene.honest())
-    scene.server.fail("PATCH */check-runs/*", Failure(status=422))
+    scene.server.fail("PATCH */check-runs/*", Failure(status=422), times=2)
     assert scene.report(run) == 3
     scene.world.finish_run(run, "failure")
     hide_behind_a_hundred_others(scene)

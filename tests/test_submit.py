@@ -387,6 +387,13 @@ def test_an_old_clone_is_told_to_pull(desk: Desk) -> None:
     assert "task.yml" in desk.said and "`git pull`" in desk.said and not desk.pulls
 
 
+def test_a_refusal_by_settings_that_are_old_says_to_pull(desk: Desk) -> None:
+    assert "`git pull`" not in refused(desk, "--gpu", "H100")
+    desk.world.commit({".github/pullrank.yml": "gpus: {CPU: {runs_on: x}, H100: {runs_on: y}}\n"})
+    said = refused(desk, "--gpu", "H100")
+    assert "H100" in said and ".github/pullrank.yml" in said and "`git pull`" in said
+
+
 def test_a_competition_without_the_task_says_so(desk: Desk) -> None:
     desk.file.write_bytes(b"#!POPCORN leaderboard matmul\n" + SOURCE)
     desk.call("submit", str(desk.file), "--no-test", "--json", code=2)

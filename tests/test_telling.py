@@ -236,7 +236,18 @@ def test_of_a_commit_that_is_gone_the_comment_tells_all_the_same(stage: Stage) -
 
 
 def test_a_check_that_fails_is_tried_again_before_the_comment_says_that_all_is_told(stage: Stage) -> None:
-    stage.server.fail("POST */check-runs", Failure(status=422))
-    with pytest.raises(GitHubError, match="422"):
+    stage.server.fail("POST */check-runs", Failure(status=500))
+    with pytest.raises(GitHubError, match="500"):
         tell_refusal(stage)
     assert "queued since" in stage.comment.body and "The commit is gone." not in stage.comment.body
+
+
+def test_a_check_that_github_does_not_take_is_written_without_its_text(stage: Stage) -> None:
+    one, token = stage.requests[0], stage.world.workflow_token(SCOPES).value
+    section = done_section(one, Verdict.ACCEPTED, report_of(one))
+    check = replace(evaluation.check_of(one, CheckState.SUCCESS, section.facts.summary), text="```json\n{}\n```")
+    stage.server.fail("P* */check-runs*", Failure(status=422))
+    with GitHub(stage.world.repository, token, stage.server.api_url) as github:
+        tell(one, section, check, github)
+        (written,) = github.checks(one.head_sha, check.name)
+    assert written.state is CheckState.SUCCESS and "The times of CPU" in stage.comment.body

@@ -40,7 +40,8 @@ def notices_of(task: Task, seen: Sequence[Seen], gpus: Collection[str]) -> Itera
     """
     ours = [one for one in seen if one.task == task.name]
     if ours:
-        yield _notice(task, Kind.NEW_TASK, ours[0].at, task.gpus)
+        first = {one.gpu for one in ours if one.at == ours[0].at}
+        yield _notice(task, Kind.NEW_TASK, ours[0].at, [gpu for gpu in task.gpus if gpu in first])
         yield from _new_boards(task, ours)
         yield from _editions(task, ours)
     if task.deadline:

@@ -215,16 +215,26 @@ def _for_judged(
     # A machine that is away holds back its own board, no other, nor the merge.
     if is_due and facts.merges and all(one.request.asked_at <= facts.now - MERGE_WAIT for one in waiting):
         yield Merge(request=rows[0].request)
-    if places and not rows and not waiting and pull.updated_at <= facts.now - QUIET:
+    # What is held, or failed by our fault, may still make a row.
+    may_rank = [one for one in of_head if _may_rank(one) and _newest(one.request, facts) == one.request]
+    improves_nothing = bool(places) and not rows and all(one.request.id in places for one in may_rank)
+    if improves_nothing and not waiting and pull.updated_at <= facts.now - QUIET:
         yield Close(pull=pull)
 
 
+def _may_rank(status: RequestStatus) -> bool:
+    """Whether it was judged to be right, or could not be judged."""
+    end = status.ending
+    return bool(status.request.is_ranked and end and (end.state is EndState.FAILED or end.verdict is Verdict.ACCEPTED))
+
+
 def _is_published(facts: Facts) -> bool:
-    """Whether the site knows every accepted judgement that is old enough for its own publication to have begun."""
-    judged = [
+    """Whether the site knows all that is old enough for its own publication to have begun: judgements, decisions."""
+    news = [facts.decided_at] if facts.decided_at else []
+    news += [
         one.ending.at
         for one in facts.statuses
         if one.request.is_ranked and one.ending and one.ending.verdict is Verdict.ACCEPTED
     ]
-    settled = [at for at in judged if facts.is_settled(at)]
+    settled = [at for at in news if facts.is_settled(at)]
     return not settled or (facts.published_at is not None and facts.published_at >= max(settled))

@@ -14,6 +14,7 @@ reports: those stand in the check runs.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scripts.bot import evaluation
@@ -48,10 +49,12 @@ def tell(
         notice: what stands on top of the comment from now on; without, what stands there stays.
     """
     try:
-        if known_check:
-            github.update_check(known_check, check)
-        else:
-            _tell_check(check, github)
+        try:
+            _put_check(check, known_check, github)
+        except GitHubError as error:
+            if error.status != 422 or not (check.text or check.annotations):
+                raise
+            _put_check(replace(check, text="", annotations=()), known_check, github)
     except GitHubError as error:
         if not _is_of_no_commit(error):
             raise
@@ -84,6 +87,13 @@ def remark(number: int, head_sha: str, text: str, github: GitHub) -> None:
     if not old or old.text != text:
         notice = Notice(text=text, tone=Tone.REMARK, head_sha=head_sha, left_out=left_out)
         write(number, comment.with_notice(notice), known, github, head_sha=head_sha, ours=())
+
+
+def _put_check(check: Check, known: int | None, github: GitHub) -> None:
+    if known:
+        github.update_check(known, check)
+    else:
+        _tell_check(check, github)
 
 
 def _tell_check(check: Check, github: GitHub) -> None:

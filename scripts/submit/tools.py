@@ -101,8 +101,8 @@ def submit(
         ending = Ending(github=github, token=token, voice=voice)
         contributor = Contributor(github)
         named = _named(with_gpus(submission, gpu), wanted, contributor.me.login)
-        parcel = prepare(named, wanted, contributor.me, _settings(), draft=draft)
         _require_current(contributor, wanted, tests=test)
+        parcel = _prepared(contributor, named, wanted, draft=draft)
         if test and not _is_accepted(named, parcel, sandbox, voice, as_json=as_json):
             return ending.say(contributor.me.id, 1)
         title = f"{wanted.name}: {contributor.me.login}"
@@ -155,6 +155,19 @@ def _named(submission: Submission, task: Task, login: str) -> Submission:
     if Path(submission.name).suffix != wanted.suffix:
         raise SubmitError(f"the task {task.name} takes a {wanted.suffix} file, not {submission.name}")
     return replace(submission, login=login, name=task.submission_name)
+
+
+def _prepared(contributor: Contributor, submission: Submission, task: Task, *, draft: bool) -> Parcel:
+    try:
+        return prepare(submission, task, contributor.me, _settings(), draft=draft)
+    except SubmitError as error:
+        # Machines, limits and bans may be others by now.
+        theirs = contributor.files_of(SETTINGS.parent.as_posix()).get(SETTINGS.name)
+        if not theirs or not find_stale((ROOT / SETTINGS).parent, {SETTINGS.name: theirs}):
+            raise
+        raise SubmitError(
+            f"{error}\n{SETTINGS} of this clone is not the competition's: try again after `git pull`"
+        ) from None
 
 
 def _require_current(contributor: Contributor, task: Task, *, tests: bool) -> None:
