@@ -86,6 +86,17 @@ def test_an_honest_time_is_taken_inside_and_the_judgement_says_so():
     assert timing.bound_us > timing.overhead_us
 
 
+def judged(play, lie):
+    """Beside an idle player that stalls as well, as on a busy machine, a lie may pass: the bound must cover it then."""
+    for _ in range(3):
+        judgement = play(SLOWER + TAMPER + lie + "\n")
+        if judgement.verdict is not Verdict.ACCEPTED:
+            break
+        timing = judgement.benchmarks[0].timing
+        assert timing.submission_us + timing.bound_us > 100_000
+    return judgement
+
+
 @pytest.mark.parametrize(
     ("lie", "message"),
     [
@@ -96,7 +107,7 @@ def test_an_honest_time_is_taken_inside_and_the_judgement_says_so():
     ],
 )
 def test_a_time_that_the_referees_clock_contradicts_is_refused(play, lie, message):
-    judgement = play(SLOWER + TAMPER + lie + "\n")
+    judgement = judged(play, lie)
     assert [case.verdict for case in judgement.tests] == ["AC", "AC"]
     assert (judgement.verdict, message in judgement.message) == (Verdict.SECURITY_VIOLATION, True), judgement.message
     assert judgement.benchmarks[0].timing is None
