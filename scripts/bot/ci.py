@@ -246,27 +246,28 @@ def publish_command(out: Path) -> None:
     Example: pullrank ci publish --out _site
     """
     from harness.task import load_tasks
+    from scripts.merged import MergedFiles
     from scripts.pages.publish import build_site
-    from scripts.pages.tools import sources_in
 
     workflow = Workflow()
+    merged = MergedFiles(workflow.root)
     with workflow.open_ledger(under("judgements", "moderation", "accounts")) as branch:
         report = build_site(
             load_tasks(workflow.root / "tasks"),
             branch.ledger,
             out,
-            submissions=sources_in(workflow.root),
+            submissions=merged.source_of,
             title=workflow.settings.title,
             description=workflow.settings.description,
             repository=f"{workflow.server_url}/{workflow.repository}",
             address=pages_address(workflow.repository),
             gpus=workflow.settings.gpus,
             bans=workflow.settings.bans,
-            marks_unmerged=True,
+            marks_unmerged=merged.is_whole,
             base_path=base_path(workflow.repository),
             now=datetime.now(UTC),
         )
-    for line in report.lines:
+    for line in (*merged.notes, *report.lines):
         say(line)
     say(f"{report.pages} pages, {report.rows} rows, in {report.seconds:.1f} s")
 

@@ -97,7 +97,7 @@ def build_site(
         bans: the settings' own, beside the ledger's.
         gpus: the machines by the boards' names, with their peaks: only what they judge, or was judged before, has a
             page.  None where nothing says which machines there are.
-        marks_unmerged: `submissions` holds what was merged, and a row of another file is provisional.
+        marks_unmerged: `submissions` holds all that was ever merged, and a row of another file is provisional.
         now: when this is, to notice what claims to be from the future; None where that does not matter.
         base_path: where the site will be served; only 404.html, which answers at any depth, needs to know.
 

@@ -31,7 +31,7 @@ class Site:
 
     `gpus` are the machines by the boards' names, with their peaks; None where nothing says which there are.
 
-    `marks_unmerged`: `sources` knows what was merged, and rows of other files are provisional.
+    `marks_unmerged`: `sources` knows all that was ever merged, and rows of other files are provisional.
     """
 
     title: str

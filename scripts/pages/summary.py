@@ -45,7 +45,10 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """A record without its judgement; `over` is whom it took first place from, or the champion themselves."""
+    """A record without its judgement; `over` is whom it took first place from, or the champion themselves.
+
+    `changes` is the address of its pull request's, `has_diff` whether its page shows them.
+    """
 
     board: Board
     at: datetime
@@ -57,6 +60,7 @@ class Mark:
     by_duel: bool
     language: str
     changes: str
+    has_diff: bool
 
     @property
     def page(self) -> str:
@@ -165,4 +169,12 @@ def _mark(site: Site, board: Board, former: Record | None, record: Record) -> Ma
         by_duel=bool(former and record.judgement.duel and former.login.lower() != record.login.lower()),
         language=record.judgement.submission.language,
         changes=changes_url(site.repository, record.judgement),
+        has_diff=bool(former and _has_diff(site, former, record)),
     )
+
+
+def _has_diff(site: Site, former: Record, record: Record) -> bool:
+    """Whether a record's page shows what changed: another file than before, and both at hand."""
+    if former.digest == record.digest:
+        return False
+    return all(site.sources(one.judgement) is not None for one in (former, record))

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from scripts.repository import ROOT, SITE, TASKS, TITLE, require_ledger
-
-if TYPE_CHECKING:
-    from harness.judgement import Judgement
 
 
 @click.group()
@@ -49,18 +42,20 @@ def build(
     Example: pullrank site build --ledger demo/ledger --out _site
     """
     from harness.task import load_tasks
+    from scripts.merged import MergedFiles
     from scripts.pages.publish import build_site
 
+    merged = MergedFiles(submissions)
     report = build_site(
         load_tasks(tasks),
         require_ledger(ledger),
         out,
-        submissions=sources_in(submissions),
+        submissions=merged.source_of,
         title=title,
         allow_unwalled=allow_unwalled,
         now=datetime.now(UTC),
     )
-    for line in report.lines:
+    for line in (*merged.notes, *report.lines):
         click.echo(line, err=True)
     if as_json:
         click.echo(json.dumps(asdict(report), default=str))
@@ -113,19 +108,3 @@ def serve_until_interrupted(folder: Path, port: int = 0) -> None:
     with site_server(folder, port) as server, contextlib.suppress(KeyboardInterrupt):
         click.echo(f"{url_of(server)}  (Ctrl-C ends it)")
         server.serve_forever()
-
-
-def sources_in(folder: Path) -> Callable[[Judgement], str | None]:
-    """How a site gets at the judged files: from `submissions/`, where the very bytes that were judged lie there."""
-
-    @lru_cache(4096)
-    def read(task: str, login: str) -> dict[str, str]:
-        """A participant's files of a task, by digest."""
-        contents = [path.read_bytes() for path in (folder / "submissions" / task / login).glob("submission.*")]
-        return {hashlib.sha256(content).hexdigest(): content.decode("utf-8", "replace") for content in contents}
-
-    def find_source(judgement: Judgement) -> str | None:
-        submission = judgement.submission
-        return read(judgement.task, submission.login).get(submission.digest)
-
-    return find_source

@@ -18,6 +18,7 @@ from harness.task import Board, Task, load_task
 from scripts.boards.web import fetch_judgement, is_address
 from scripts.bot.path_rule import entry_path
 from scripts.ledger.facts import FactError, read_plain
+from scripts.merged import MergedFiles
 from scripts.repository import ROOT, TASKS, choose_board, require_task
 from scripts.terminal import Display, cell, console, say, table, verdict_text
 from scripts.text import format_error, plain
@@ -31,7 +32,9 @@ class VerifyError(PullRankError):
 @click.command()
 @click.argument("judgement", metavar="FILE_OR_URL")
 @click.option(
-    "--file", type=click.Path(path_type=Path), help="The file that was judged. Default: the one in submissions/."
+    "--file",
+    type=click.Path(path_type=Path),
+    help="The file that was judged. Default: the one in submissions/, or in its history.",
 )
 @click.option("--task-dir", type=click.Path(path_type=Path), help="Folder of its task. Default: the one in tasks/.")
 @click.option("--sandbox", type=click.Choice(["auto", "bubblewrap", "none"]), default="auto", help="The walls.")
@@ -85,6 +88,9 @@ def _board(judged: Judgement, task_dir: Path | None) -> Board:
 def _file(judged: Judgement, task: Task, named: Path | None) -> Submission:
     """The very file that was judged, by its digest."""
     info = judged.submission
+    merged = None if named else MergedFiles(ROOT).find(task.name, info.login, info.digest)
+    if merged is not None:
+        return Submission(login=info.login, source=merged, name=task.submission_name)
     path = named or ROOT / entry_path(task.name, info.login, task.submission_name)
     fetch = f"git fetch origin pull/{info.pull_request}/head && " if info.pull_request else ""
     where = f"{fetch}git show {info.head_sha or 'COMMIT'}:{entry_path(task.name, info.login, task.submission_name)}"
