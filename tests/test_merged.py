@@ -1,19 +1,28 @@
-"""Files that were merged and since replaced: found in git, shown on the site."""
+"""Files that were merged and since replaced: found in git, shown on the site, played again by `verify`."""
 
 import os
 import re
+import shlex
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from harness.bundle import sha256
+from harness.fields import Mode
+from harness.judge import judge
+from harness.submission import Submission
 from harness.task import Task, load_task
 from scripts.cli import run
 from scripts.merged import MergedFiles
-from tests.test_publish import built, judged, ledger_of, page_text, task_folder
+from scripts.pages.publish import build_site
+from scripts.verify import tools as verify_tools
+from tests.test_boards import Quiet, serving
+from tests.test_publish import built, duel_with, judged, ledger_of, page_text, task_folder
 
 A, B, C = (f"def custom_kernel(data):\n    return {number}\n" for number in (1, 2, 3))
+TINY = Path(__file__).parent / "tasks" / "tiny"
 PATH = "submissions/vectoradd/ada/submission.py"
 
 
@@ -170,3 +179,45 @@ def test_the_depth_that_publishing_checks_out_is_the_whole_history_of_one_branch
     clone.git("checkout", "--quiet", "-B", "main", "refs/remotes/origin/main")
     assert found(MergedFiles(clone.folder), A, B) == [True, True] and MergedFiles(clone.folder).is_whole
     assert "ledger" not in clone.git("for-each-ref")
+
+
+def test_the_command_that_a_page_prints_replays_its_judgement(
+    tmp_path: Path, repository: Repository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The judged file lies in the history only: its author has replaced it."""
+    tiny, source = load_task(TINY), b"def custom_kernel(data):\n    return data + 1\n"
+    path = "submissions/tiny/ada/submission.py"
+    repository.merge(source.decode(), path)
+    repository.merge(A, path)
+    monkeypatch.setattr(verify_tools, "ROOT", repository.folder)
+    here = judge(tiny.board("CPU"), Submission(login="ada", source=source), Mode.BENCHMARK, sandbox="none")
+    ledger = ledger_of(tmp_path, [here.model_copy(update={"mode": Mode.RANKED})])
+    with serving(partial(Quiet, directory=str(tmp_path / "served"))) as url:
+        build_site(
+            [tiny], ledger, tmp_path / "served/cup", submissions=lambda _: None, title="Cup", address=url,
+            allow_unwalled=True,
+        )  # fmt: skip
+        page = (tmp_path / f"served/cup/tiny/CPU/ada/{sha256(source)[:12]}/index.html").read_text()
+        commands = re.findall(r">(pullrank [^<]+)<", page)
+        assert [command.split()[1] for command in commands] == ["verify", "rank"]
+        assert run([*shlex.split(commands[0])[1:], "--task-dir", str(TINY), "--sandbox", "none"]) == 0
+    assert "The same verdicts, on the same inputs." in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_page_tells_the_duel_that_made_it_first_not_one_that_was_lost_later(tmp_path: Path, task: Task) -> None:
+    board = task.board("CPU")
+    ada = judged(board, "ada", 1.4, source=A)
+    grace = judged(board, "grace", 2.1, day=1, source=B, duel=duel_with(board, ada, 0.66))
+    edsger = judged(board, "edsger", 3.0, day=2, source=C, duel=duel_with(board, grace, 0.7))
+    again = judged(board, "grace", 2.1, day=3, source=B, duel=duel_with(board, edsger, 1.4))
+    site, _ = built(tmp_path, task, [ada, grace, edsger, again])
+    page = page_of(site, "CPU", "grace", B)
+    assert "The duel that made it first" in page and "With ada, then first." in page
+    site, _ = built(tmp_path / "never", task, [ada, edsger.model_copy(update={"duel": duel_with(board, ada, 1.2)})])
+    assert "Duel with ada" in page_of(site, "CPU", "edsger", C)
+
+
+def test_the_board_and_the_landing_page_name_the_command_that_submits(tmp_path: Path, task: Task) -> None:
+    site, _ = built(tmp_path, task, [])
+    assert "pullrank submit submission.py --task vectoradd" in page_text(site, "vectoradd/CPU")
+    assert "pullrank submit FILE" in page_text(site, ".")

@@ -129,9 +129,12 @@ def _page(
     board, newest = table.board, entry.judgements[-1]
     source = site.sources(newest)
     rivals = _rivals(table, summary, entry)
+    crowning = _crowning(table, summary, entry)
+    dueled = crowning or _newest_dueled(entry)
+    path = submission_path(board, entry.login, entry.digest)
     return page(
         "submission.html",
-        submission_path(board, entry.login, entry.digest),
+        path,
         site=site,
         as_of=summary.as_of,
         board=board,
@@ -144,12 +147,14 @@ def _page(
         samples=_sample_charts(newest),
         unsteady=[case.timing.note for case in newest.benchmarks if case.timing and not case.timing.steady]
         + [case.told.note for case in newest.benchmarks if case.told and case.told.note],
-        dueled=(dueled := _dueled(entry)),
+        dueled=dueled,
+        crowned=crowning is not None,
         duels=_duel_charts(dueled) if dueled else [],
         code=None if source is None else render_code(source, board.task.submission_name, anchors=True),
         file_url=file_url(site.repository, board, newest),
         ledger_url=ledger_url(site.repository, newest),
         pull_url=pull_url(site.repository, newest),
+        judgement_url=f"{site.address}{path.removesuffix('index.html')}" if site.address else "judgement.json",
         changes=list(_changes(site, rivals, source)),
     )
 
@@ -258,8 +263,14 @@ def _sample_charts(judgement: Judgement) -> list[Strip]:
     ]
 
 
-def _dueled(entry: Entry) -> Judgement | None:
-    """The judgement whose duel is told: the newest that had one."""
+def _crowning(table: Standings, summary: BoardSummary, entry: Entry) -> Judgement | None:
+    """The judgement whose duel made it first; the newest, if it was made so more than once."""
+    records = [record.judgement for mark, record in zip(summary.marks, table.records, strict=True) if mark.by_duel]
+    mine = (entry.login, entry.digest)
+    return next((one for one in reversed(records) if (one.submission.login, one.submission.digest) == mine), None)
+
+
+def _newest_dueled(entry: Entry) -> Judgement | None:
     return next((one for one in reversed(entry.judgements) if one.duel), None)
 
 
