@@ -13,6 +13,7 @@ from harness.errors import TaskError
 from harness.fields import CaseKind
 from harness.reference import Reference
 from harness.task import Board, Case, load_task
+from harness.unwritten import Filled
 
 NAN, INF = float("nan"), float("inf")
 
@@ -256,7 +257,7 @@ def test_two_tasks_do_not_share_their_modules(tmp_path: Path) -> None:
 
 
 LOADING = {
-    "a syntax error": ("def generate_input(:\n", r"reference\.py:3: .*SyntaxError"),
+    "what only a compiler refuses": ("return 1\n", r"reference\.py:3: .*SyntaxError"),
     "an import that fails": ("import no_such_module\n", r"reference\.py:3: .*No module named 'no_such_module'"),
     "an exit": ("raise SystemExit(3)\n", r"reference\.py:3: .*SystemExit: 3"),
     "a missing function": (GENERATE + KERNEL, r"reference\.py:1: check_implementation is missing"),
@@ -395,6 +396,27 @@ def generate_input(size, seed):
     assert torch.isfinite(data).all()
     assert all(tensor.isnan().all() for tensor in unwritten[:3])
     assert unwritten[3].tolist() == [-1] * len(data)
+
+
+def test_room_that_is_made_or_grown_in_other_ways_is_filled_and_what_was_written_stays() -> None:
+    data = torch.ones(4)
+    with Filled():
+        made = [data.new(64), data.new(8, 8), data.new(torch.Size([8, 8])), data.new(size=(8, 8))]
+        grown = [torch.ones(4).resize_(64), torch.ones(4).resize_as_(made[1]), torch.ones(4, dtype=bool).resize_(64)]
+        copies = [data.new([1.0, 2.0]), data.new(data)]
+        shrunk = torch.ones(4).resize_(2)
+    assert all(tensor.isnan().all() for tensor in made)
+    assert all((one.flatten()[:4] == 1).all() for one in grown)
+    assert all(one.flatten()[4:].isnan().all() for one in grown[:2]) and grown[2].view(torch.uint8).sum() == 64
+    assert [copy.tolist() for copy in copies] == [[1, 2], [1, 1, 1, 1]]
+    assert shrunk.tolist() == [1, 1]
+
+
+def test_tensors_without_plain_room_can_still_be_made() -> None:
+    with Filled():
+        sparse = torch.empty(3, 3, layout=torch.sparse_coo)
+        assert torch.empty_like(sparse).layout is torch.sparse_coo
+        assert torch.empty(3, device="meta").is_meta
 
 
 @pytest.mark.parametrize("said", ["r'no\\nno'", "(False, r'no\\nno')"])
