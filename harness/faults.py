@@ -38,10 +38,14 @@ _WANTED = {
 
 
 class Faults:
-    """What was found wrong with one file, in the order of its lines."""
+    """What was found wrong with one file, in the order of its lines.
 
-    def __init__(self, path: Path) -> None:
+    `is_packed` says that it lies in a zip, where no command reaches it.
+    """
+
+    def __init__(self, path: Path, *, is_packed: bool = False) -> None:
         self.path = path
+        self.is_packed = is_packed
         self.lines: dict[Loc, int] = {(): 1}
         self._places: set[Loc] = set()
         self._found: list[tuple[int, str]] = []
@@ -55,9 +59,10 @@ class Faults:
         place = f"{_dotted(loc)}: " if loc else ""
         self._found.append((line, f"{display(self.path)}:{line}: {place}{message}"))
 
-    def add_elsewhere(self, path: Path, message: str) -> None:
+    def add_elsewhere(self, path: Path, message: str, *, line: int | None = None) -> None:
         """A fault of another file that belongs to this one; such faults come last."""
-        self._found.append((sys.maxsize, f"{display(path)}: {message}"))
+        place = f":{line}" if line else ""
+        self._found.append((sys.maxsize, f"{display(path)}{place}: {message}"))
 
     def add_all(self, error: ValidationError, model: type[BaseModel]) -> None:
         """What pydantic found when it read values as a `model`."""

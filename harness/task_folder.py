@@ -19,6 +19,7 @@ from typing import Any
 from harness.errors import did_you_mean
 from harness.faults import Faults, Loc
 from harness.formula import evaluate
+from harness.python_file import require_python
 from harness.task_file import Evaluator, Language, ScriptConfig, TaskFile
 from harness.task_values import find_file
 from harness.verdict import Verdict
@@ -103,11 +104,17 @@ class TaskFolder:
         if self.ill & {"files", "lang"}:
             return {}
         sources = self._listed_files() if self.file.files else self._default_files()
-        files = {name: self.read(path) for name, path in sources}
+        files = {name: self._read_source(name, path) for name, path in sources}
         if self.file.files:
             self._require_files(files)
         self._check_config(files)
         return files
+
+    def _read_source(self, name: str, path: Path) -> bytes:
+        content = self.read(path)
+        if name.endswith(".py"):
+            require_python(path, content, self.faults)
+        return content
 
     def _require_files(self, files: dict[str, bytes]) -> None:
         required = [*([_REFERENCE] if self.is_refereed else []), *([_ADAPTER] if self.is_compiled else [])]

@@ -113,6 +113,13 @@ def _case_value(value: object) -> Param:
     raise ValueError(f"must be a number, a word, true, false or a list of whole numbers, not {quote(value)}")
 
 
+def _no_part_of_a_tuple(name: str) -> str:
+    """YAML reads `{size: (1, 2)}` as two keys, `size` and `2)`."""
+    if re.fullmatch(r"-?\d+|.*\)", name):
+        raise ValueError("must be the name of an argument; between { and }, a tuple is written [1, 2] or '(1, 2)'")
+    return name
+
+
 def _text_or_number(value: object) -> object:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
@@ -144,7 +151,9 @@ FileName = Annotated[
     str, Like(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "a file's plain name, of letters, digits and _.- only")
 ]
 ParamName = Annotated[
-    str, Like(r"[A-Za-z][A-Za-z0-9_]{0,63}", "the name of an argument of generate_input: letters, digits and _ only")
+    str,
+    Like(r"[A-Za-z][A-Za-z0-9_]{0,63}", "the name of an argument of generate_input: letters, digits and _ only"),
+    BeforeValidator(_no_part_of_a_tuple),
 ]
 FilePath = Annotated[Path, BeforeValidator(_path), WithJsonSchema({"type": "string"})]
 Source = Annotated[Path | None, BeforeValidator(_source), WithJsonSchema({"type": "string"})]

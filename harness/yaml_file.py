@@ -77,12 +77,13 @@ def _read_text(path: Path, faults: Faults) -> str:
     if strange := Reader.NON_PRINTABLE.search(text):
         raise _Unreadable(f"holds the control character {strange[0]!r}", text.count("\n", 0, strange.start()) + 1)
     if "\r" in text:
-        faults.add((), windows_line_ends(path))
+        faults.add((), windows_line_ends(path, is_packed=faults.is_packed))
     return text
 
 
-def windows_line_ends(path: Path) -> str:
-    return f"has Windows line ends (CRLF); save it with LF, or run: sed -i 's/\\r$//' {display(path)}"
+def windows_line_ends(path: Path, *, is_packed: bool = False) -> str:
+    command = "" if is_packed else f", or run: sed -i 's/\\r$//' {display(path)}"
+    return f"has Windows line ends (CRLF); save it with LF{command}"
 
 
 def _compose(text: str) -> yaml.Node | None:

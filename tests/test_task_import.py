@@ -267,6 +267,15 @@ def test_what_asks_torch_for_a_gpu_otherwise_is_named(tmp_path, capsys):
     assert "note: reference.py:21,22 still asks torch for a GPU" in capsys.readouterr().out
 
 
+def test_what_an_alias_cannot_help_is_said(tmp_path, capsys):
+    imported(tmp_path, SETS / "first.yaml", "--device-alias", "cuda=cpu")
+    told = capsys.readouterr().out.split(str(tmp_path))
+    notes = {part.split(":")[0].strip("/"): part for part in told}
+    assert "note: --device-alias rewrites Python alone: what is compiled (lang: cu) stays" in notes["scale_cu"]
+    assert "note: --device-alias leaves it on several ranks" in notes["twogpu"]
+    assert "--device-alias" not in notes["rowmax"]
+
+
 def test_an_evaluator_that_stays_behind_asks_for_no_gpu(tmp_path):
     folder = own_set(tmp_path) / "first" / "scale_py"
     reference = folder / "reference.py"
@@ -342,6 +351,12 @@ SPOILED = {
     "an unknown key": ({"task.yml": ("test_timeout", "test_timout")}, ":20: test_timout: unknown key; did you mean"),
     "a float list": ({"task.yml": ('"factor": 3', '"factor": [1.5]')}, "tests[0].factor: must be a number, a word"),
     "a wrong number": ({"task.yml": ("60", "soon")}, "test_timeout: must be a number, not 'soon'"),
+    "a reference that is no Python": ({"reference.py": ("def ref_kernel(", "def ref_kernel((")}, "scale_py/reference.py:13: not Python 3."),
+    "a file from above that is no Python": ({"../../utils.py": ("import", "import import")}, "utils.py:3: not Python 3."),
+    "a file that stands twice": (
+        {"task.yml": ('"name": "task.py"', '"name": "reference.py"')},
+        "task.yml:5: files[3].name: 'reference.py' stands twice",
+    ),
     "Windows line ends": ({"reference.py": ("\n", "\r\n")}, "reference.py: has Windows line ends"),
     "Windows line ends in task.yml": ({"task.yml": ("\n", "\r\n")}, "task.yml:1: has Windows line ends"),
     "no functions and no program": (
@@ -424,6 +439,43 @@ def test_a_set_at_fault_is_refused(text, message, tmp_path, capsys):
     assert message in refused(capsys, tmp_path / "tasks", problems / "first" / "set.yaml", "--gpu", "H100")
 
 
+def test_all_faults_of_a_set_are_told_at_once(tmp_path, capsys):
+    problems = own_set(tmp_path)
+    (problems / "first" / "scale_py" / "reference.py").write_text("def (:\n")
+    (problems / "set.yaml").write_text(
+        "deadline: soon\nproblems:\n- {directory: first/scale_py, name: a}\n- {directory: first/scal_cu, name: b}\n"
+        "- {directory: first/scale_cu, nmae: c}\n- {directory: first/cached_py, name: A}\n"
+    )
+    said = refused(capsys, tmp_path / "tasks", problems / "set.yaml", "--gpu", "H100")
+    for fault in (
+        "set.yaml:1: deadline: must be a day", "set.yaml:5: problems[2].nmae: unknown key; did you mean 'name'?",
+        "set.yaml:4: no task.yml in 'first/scal_cu'; did you mean 'first/scale_cu'?",
+        "scale_py/reference.py:1: not Python 3.", "set.yaml:6: its name stands twice in the set",
+    ):  # fmt: skip
+        assert said.count(fault) == 1, (fault, said)
+
+
+def test_a_name_that_is_taken_hides_no_other_fault(tmp_path, capsys):
+    out, folder = tmp_path / "tasks", own_set(tmp_path) / "first" / "scale_py"
+    imported(out, folder, "--gpu", "H100")
+    again = ["task", "import", str(folder), "--gpu", "H100", "--out", str(out)]
+    (folder / "solutions" / "wrong" / "forgets_the_last.py").write_bytes(b"\xff")
+    (folder / "solutions" / "correct" / "into_new_memory.py").write_bytes(b"\xff")
+    assert run(again) == 2
+    said = capsys.readouterr().err
+    assert "scale_py is there already" in said and "into_new_memory.py: cannot be read as UTF-8" in said
+    (folder / "reference.py").write_text("def (:\n")
+    assert run(again) == 2
+    said = capsys.readouterr().err
+    assert "scale_py is there already" in said and "reference.py:1: not Python 3." in said
+    assert sorted(path.name for path in out.iterdir()) == ["scale_py", "task.schema.json"]
+
+
+def test_an_odd_name_is_refused_whatever_it_is_made_of(tmp_path, capsys):
+    said = refused(capsys, tmp_path / "tasks", SCALE, "--gpu", "H100", "--name", r"..\2")
+    assert r"'..\2' is no name for a task" in said
+
+
 def test_a_name_that_stands_twice_in_a_set_is_refused(tmp_path, capsys):
     problems = own_set(tmp_path)
     two = "problems: [{directory: first/scale_cu, name: A}, {directory: first/scale_cu, name: a}]\n"
@@ -482,6 +534,14 @@ def test_all_faults_of_a_zip_are_told_at_once(tmp_path, capsys):
     ]
 
 
+def test_windows_line_ends_in_a_zip_are_told_without_a_command_that_cannot_reach_them(tmp_path, capsys):
+    path = zipped(tmp_path / "mine.zip", ("t/task.yml", "lang: py\r\ntests: [{}]\r\n"), ("t/task.py", "a = 1\r\n"))
+    said = refused(capsys, tmp_path / "tasks", path)
+    assert f"{path}/t/task.yml:1: has Windows line ends (CRLF); save it with LF\n" in said
+    assert "task.py: has Windows line ends" in said
+    assert "sed" not in said
+
+
 def test_all_faults_of_an_old_file_are_told_at_once(tmp_path, capsys):
     (tmp_path / "old.py").write_text("def generate_input(size, *, seed):\n    return size\n")
     missing, arguments, name = refused(capsys, tmp_path / "tasks", tmp_path / "old.py").splitlines()
@@ -512,7 +572,7 @@ OLD_AT_FAULT = {
     "no name": (OLD, [], "add --name NAME"),
     "no check": (OLD.replace("check_implementation", "check"), ["--name", "a"], "no check_implementation; a task in one"),
     "arguments": (OLD.replace("generate_input()", "generate_input(size)"), ["--name", "a"], "asks for size"),
-    "no Python": ("def (", ["--name", "a"], "no generate_input"),
+    "no Python": ("a = 1\ndef (", ["--name", "a"], "reference_code.py:2: not Python 3."),
 }  # fmt: skip
 
 

@@ -173,7 +173,13 @@ def test_a_reference_that_does_not_load_is_told_once(tree, capsys):
     assert run(["task", "check", str(tree / "tiny"), "--sandbox", "none"]) == 1
     said = capsys.readouterr().out
     assert said.count("No module named 'no_such_package'") == 1
-    assert "1 fault, no warnings." in said
+    assert "1 task read, no example judged; 1 fault, no warnings." in said
+
+
+def test_a_file_that_is_no_python_is_a_fault_before_anything_is_run(tree, capsys):
+    (tree / "tiny" / "reference.py").write_text("raise SystemExit('was run')\ndef (:\n")
+    assert run(["task", "check", "--static", str(tree / "tiny")]) == 2
+    assert "tiny/reference.py:2: not Python 3." in capsys.readouterr().err
 
 
 @pytest.mark.skipif(bool(find_gpus()), reason="this machine has a GPU")

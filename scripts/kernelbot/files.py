@@ -11,7 +11,7 @@ Files come from below one root only, and are source code: a task that names a st
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
@@ -20,6 +20,7 @@ from pydantic import Field, ValidationError
 
 from harness.errors import TaskError, did_you_mean
 from harness.faults import Faults, Loc
+from harness.python_file import require_python
 from harness.task_file import Section, TaskFile
 from harness.task_values import MAX_FILE_BYTES, SUBMISSION, FileName, Line
 from harness.yaml_file import read_yaml, windows_line_ends
@@ -36,7 +37,7 @@ _EXAMPLES = {"solutions/correct": "accepted", "solutions/wrong": "wrong_answer"}
 class Found:
     """A task to be imported.  Nothing outside `root` comes along.
 
-    `shown` is what messages call the folder, where it was unpacked into one that is gone in the end.
+    `shown` is what messages call the root, where it is what was unpacked and is gone in the end.
     """
 
     name: str
@@ -91,7 +92,7 @@ def read_parts(found: Found) -> Parts:
     Raises:
         TaskError: all that is wrong with its keys and its files, a line for each fault.
     """
-    faults = Faults(found.folder / "task.yml")
+    faults = Faults(found.folder / "task.yml", is_packed=bool(found.shown))
     keys = read_yaml(found.folder / "task.yml", faults)
     parts = _Reader(found, faults).read(keys) if keys else None
     if faults or not parts:
@@ -135,13 +136,18 @@ class _Reader:
 
     def _files(self, sources: _Sources) -> dict[str, bytes]:
         if sources.files:
-            return {
-                entry.name: self._read(entry.name, entry.source, ("files", number, "source"))
-                for number, entry in enumerate(sources.files)
-                if entry.source != SUBMISSION
-            }
+            return self._listed_files(sources.files)
         names = [name for name in ("task.py", "reference.py", "utils.py") if (self.found.folder / name).is_file()]
-        return {name: self._read(name, name, ()) for name in names}
+        return {name: self._read_program(name, name, ()) for name in names}
+
+    def _listed_files(self, entries: Sequence[_Source]) -> dict[str, bytes]:
+        files: dict[str, bytes] = {}
+        for number, entry in enumerate(entries):
+            if entry.name in files:
+                self.faults.add(("files", number, "name"), f"'{entry.name}' stands twice")
+            elif entry.source != SUBMISSION:
+                files[entry.name] = self._read_program(entry.name, entry.source, ("files", number, "source"))
+        return files
 
     def _own_starter(self, lang: str) -> dict[str, str]:
         """A file beside task.yml to start from, where that names none."""
@@ -166,6 +172,13 @@ class _Reader:
             for path in sorted((folder / where).glob(f"*{suffix}"))
         }
 
+    def _read_program(self, name: str, source: str, place: Loc) -> bytes:
+        """A file that is run as it is; templates may have gaps, and examples may be wrong in any way."""
+        content = self._read(name, source, place)
+        if name.endswith(".py") and content:
+            require_python((self.found.folder / source).resolve(), content, self.faults)
+        return content
+
     def _read(self, name: str, source: str, place: Loc) -> bytes:
         try:
             path = self._locate(source)
@@ -177,7 +190,7 @@ class _Reader:
             self.faults.add(place, f"'{source}' cannot be opened: {error}")
             return b""
         if b"\r\n" in content:
-            self.faults.add_elsewhere(path, windows_line_ends(path))
+            self.faults.add_elsewhere(path, windows_line_ends(path, is_packed=self.faults.is_packed))
         if not path.is_relative_to(self.found.folder.resolve()):
             self.outside[name] = source
         return content

@@ -21,7 +21,7 @@ from scripts.kernelbot.source import Refusal, find_tasks
 from scripts.kernelbot.task import Converted, convert
 from scripts.repository import TASKS
 from scripts.tasks.show import until
-from scripts.tasks.writing import require_new_name, write_task
+from scripts.tasks.writing import fault_of_name, write_task
 
 
 @click.command("import")
@@ -87,10 +87,17 @@ def _import(found: Found | Refusal, out: Path, gpus: tuple[str, ...], *, alias: 
     if isinstance(found, Refusal):
         return found
     try:
-        require_new_name(out, found.name)
         converted = convert(replace(found, gpus=gpus or found.gpus), alias=alias)
+    except TaskError as error:
+        return _refusal(found, fault_of_name(out, found.name), str(error))
+    try:
         task = write_task(out, found.name, converted.files, shown=found.folder)
     except TaskError as error:
-        shown = found.shown or display(found.folder)
-        return Refusal(name=found.name, reason=str(error).replace(display(found.folder), shown))
+        return _refusal(found, str(error))
     return Imported(task=task, converted=converted)
+
+
+def _refusal(found: Found, *faults: str) -> Refusal:
+    """All that is wrong, by the names that its sender knows."""
+    reason = "\n".join(filter(None, faults))
+    return Refusal(name=found.name, reason=reason.replace(display(found.root), found.shown or display(found.root)))

@@ -11,8 +11,8 @@ Every reading ends in folders to be converted (`task`); what cannot be one is a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -23,10 +23,11 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from harness.errors import TaskError, did_you_mean
 from harness.faults import Faults, display, quote
+from harness.python_file import require_python
 from harness.task_file import Section
 from harness.task_values import Gpu
 from harness.yaml_file import read_yaml
-from scripts.kernelbot.files import Found
+from scripts.kernelbot.files import Found, read_parts
 from scripts.kernelbot.kind import FUNCTIONS, names_of, required_arguments
 from scripts.kernelbot.zip_file import unpack
 
@@ -130,13 +131,12 @@ def _set(path: Path, name: str | None) -> Iterator[Found | Refusal]:
         raise TaskError(f"{path}: --name is for one task; a set names its own")
     faults = Faults(path)
     values = read_yaml(path, faults)
-    problems = _read_set(values, faults) if values else None
-    if faults or not problems:
-        raise TaskError(str(faults))
-    names = [task_name(problem.name) for problem in problems.problems]
-    for number, problem in enumerate(problems.problems):
-        place = f"{display(path)}:{faults.lines['problems', number]}"
-        yield _problem(path, problem, problems.deadline, place, is_second=names[number] in names[:number])
+    whole = None if values is None else _read_set(values, faults)
+    problems = dict(enumerate(whole.problems)) if whole else _sound_problems(values or {})
+    found = list(_problems(path, problems, whole.deadline if whole else "", faults))
+    if faults or not whole:
+        raise TaskError("\n".join((str(faults), *_faults_of(found))))
+    yield from found
 
 
 def _read_set(values: dict[str, Any], faults: Faults) -> _Set | None:
@@ -145,6 +145,36 @@ def _read_set(values: dict[str, Any], faults: Faults) -> _Set | None:
     except ValidationError as error:
         faults.add_all(error, _Set)
     return None
+
+
+def _sound_problems(values: dict[str, Any]) -> dict[int, _Problem]:
+    """By their numbers, those of a set at fault that can be looked at all the same."""
+    entries = values.get("problems")
+    problems = {}
+    for number, entry in enumerate(entries if isinstance(entries, list) else ()):
+        with suppress(ValidationError):
+            problems[number] = _Problem.model_validate(entry)
+    return problems
+
+
+def _problems(path: Path, problems: dict[int, _Problem], deadline: str, faults: Faults) -> Iterator[Found | Refusal]:
+    names: set[str] = set()
+    for number, problem in problems.items():
+        name, place = task_name(problem.name), f"{display(path)}:{faults.lines['problems', number]}"
+        yield _problem(path, problem, deadline, place, is_second=name in names)
+        names.add(name)
+
+
+def _faults_of(found: Iterable[Found | Refusal]) -> Iterator[str]:
+    """What is wrong with the tasks of a set that is not imported."""
+    for one in found:
+        try:
+            if isinstance(one, Refusal):
+                yield one.reason
+            else:
+                read_parts(one)
+        except TaskError as error:
+            yield str(error)
 
 
 def _problem(path: Path, problem: _Problem, deadline: str, place: str, *, is_second: bool) -> Found | Refusal:
@@ -176,19 +206,21 @@ def _zip(path: Path, name: str | None, workshop: Path) -> Found:
 
 def _single_file(path: Path, name: str | None, workshop: Path) -> Found:
     """A reference without a task.yml: one test and one benchmark, each a call of generate_input without arguments."""
-    source = path.read_bytes()
-    faults = list(_faults_of_single_file(source))
+    source, beside = path.read_bytes(), path.parent / "task.py"
+    types = beside.read_bytes() if beside.is_file() else _OLD_TASK
+    faults = Faults(path)
+    require_python(path, source, faults)
+    for fault in () if faults else _faults_of_single_file(source):
+        faults.add_elsewhere(path, fault)
+    require_python(beside, types, faults)
     if not name:
-        faults.append("one file does not say what the task is called; add --name NAME")
+        faults.add_elsewhere(path, "one file does not say what the task is called; add --name NAME")
     if faults or not name:
-        raise TaskError("\n".join(f"{path}: {fault}" for fault in faults))
-    folder = workshop / "task"
-    folder.mkdir()
-    (folder / "task.yml").write_bytes(_OLD_TASK_YML)
-    (folder / "reference.py").write_bytes(source)
-    beside = path.parent / "task.py"
-    (folder / "task.py").write_bytes(beside.read_bytes() if beside.is_file() else _OLD_TASK)
-    return Found(name=name, folder=folder, root=workshop, shown=str(path))
+        raise TaskError(str(faults))
+    (workshop / "task.yml").write_bytes(_OLD_TASK_YML)
+    (workshop / "reference.py").write_bytes(source)
+    (workshop / "task.py").write_bytes(types)
+    return Found(name=name, folder=workshop, root=workshop, shown=str(path))
 
 
 def _faults_of_single_file(source: bytes) -> Iterator[str]:

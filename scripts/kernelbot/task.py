@@ -85,7 +85,7 @@ def convert(found: Found, *, alias: bool = False) -> Converted:
         files={"task.yml": _task_yml(found, parts, list(files), gpus, why, alias).encode(), **everything},
         why_script=why,
         from_outside=tuple(source for name, source in parts.from_outside.items() if name in everything),
-        notes=(*parts.left_out, *(_left_on_cuda(everything) if alias else ())),
+        notes=(*parts.left_out, *(_left_for_gpus(parts, everything) if alias else ())),
     )
 
 
@@ -119,7 +119,18 @@ def _missing_examples(parts: Parts) -> dict[str, bytes]:
 
 def _for_this_task(source: bytes, name: str) -> bytes:
     """Directives that name this task, and all of its boards."""
-    return _LEADERBOARD.sub(rb"\g<1>" + name.encode(), _GPUS.sub(b"", source))
+    return _LEADERBOARD.sub(lambda found: found[1] + name.encode(), _GPUS.sub(b"", source))
+
+
+def _left_for_gpus(parts: Parts, files: Mapping[str, bytes]) -> list[str]:
+    """What another device's name in its Python does not change."""
+    compiled = ["--device-alias rewrites Python alone: what is compiled (lang: cu) stays for a GPU, and may fail"]
+    ranks = ["--device-alias leaves it on several ranks, which may find no backend without their GPUs, and fail"]
+    return [
+        *(compiled if parts.lang == "cu" else []),
+        *(ranks if spans_gpus(parts.keys) else []),
+        *_left_on_cuda(files),
+    ]
 
 
 def _left_on_cuda(files: Mapping[str, bytes]) -> list[str]:

@@ -60,7 +60,7 @@ def check(paths: tuple[str, ...], gpu: str | None, sandbox: str, static: bool, a
     found = _named(paths)
     if static:
         read = (remark for task in found for remark in (*_too_much_work(task), *_never_tried(task)))
-        report = Report(outcomes=(), remarks=tuple(read))
+        report = Report(outcomes=(), remarks=tuple(read), is_static=True)
     else:
         from harness.sandbox import choose_kind
 
@@ -119,6 +119,8 @@ class Report:
 
     outcomes: tuple[Outcome, ...]
     remarks: tuple[Remark, ...]
+    is_static: bool = False
+    """Whether nothing of the tasks was run."""
 
     @property
     def exit_code(self) -> int:
@@ -301,7 +303,8 @@ def _sums(report: Report, tasks: int) -> str:
     examples = f"{good} of {len(report.outcomes) - skipped} examples got the verdict of their folder; "
     examples += f"{skipped} skipped; " if skipped else ""
     counts = f"{_count(faults, 'fault')}, {_count(len(report.remarks) - faults, 'warning')}."
-    return (examples if report.outcomes else f"{_count(tasks, 'task')} read, nothing run; ") + counts
+    run = "nothing run" if report.is_static else "no example judged"
+    return (examples if report.outcomes else f"{_count(tasks, 'task')} read, {run}; ") + counts
 
 
 def _count(number: int, word: str) -> str:

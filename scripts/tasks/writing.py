@@ -22,12 +22,19 @@ SCHEMA_LINE = f"# yaml-language-server: $schema=../{SCHEMA}\n"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
+def fault_of_name(tasks: Path, name: str) -> str:
+    """Why a new task cannot be called so; "" if it can."""
+    if not _NAME.fullmatch(name):
+        return f"'{name}' is no name for a task: lower case letters, digits, _ and - only, at most 64"
+    if (tasks / name).exists():
+        return f"{display(tasks / name)} is there already; choose another name, or take it away first"
+    return ""
+
+
 def require_new_name(tasks: Path, name: str) -> None:
     """Raises TaskError: it is no name for a task, or is taken."""
-    if not _NAME.fullmatch(name):
-        raise TaskError(f"'{name}' is no name for a task: lower case letters, digits, _ and - only, at most 64")
-    if (tasks / name).exists():
-        raise TaskError(f"{display(tasks / name)} is there already; choose another name, or take it away first")
+    if fault := fault_of_name(tasks, name):
+        raise TaskError(fault)
 
 
 def write_task(tasks: Path, name: str, files: Mapping[str, bytes], shown: Path | None = None) -> Task:
@@ -37,12 +44,12 @@ def write_task(tasks: Path, name: str, files: Mapping[str, bytes], shown: Path |
         shown: what messages call its folder.  Default: where it would lie.
 
     Raises:
-        TaskError: all that `load_task` finds wrong with it; then nothing has been written.
+        TaskError: its name, and all that `load_task` finds wrong with it; then nothing has been written.
     """
-    require_new_name(tasks, name)
+    faults = [fault] if (fault := fault_of_name(tasks, name)) else []
     tasks.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".new-", dir=tasks) as workshop:
-        folder = Path(workshop).resolve() / name
+        folder = Path(workshop).resolve() / "new"  # whatever its name is
         for where, content in files.items():
             path = folder / where
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +57,9 @@ def write_task(tasks: Path, name: str, files: Mapping[str, bytes], shown: Path |
         try:
             load_task(folder)
         except TaskError as error:
-            raise TaskError(str(error).replace(display(folder), display(shown or tasks / name))) from None
+            faults.append(str(error).replace(display(folder), display(shown or tasks / name)))
+        if faults:
+            raise TaskError("\n".join(faults))
         write_schema(tasks)
         folder.rename(tasks / name)
     return load_task(tasks / name)
