@@ -14,8 +14,9 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -24,6 +25,8 @@ from harness.gpu_nodes import Vendor
 from harness.watch import FOLDER
 
 MAX_TABLE = 8 << 20
+_MAX_COLUMNS = 10_000
+_MAX_ROWS = 10_000
 _MAX_HEADER = 100
 _MAX_LAUNCHES = 50
 """How many kernels of a call ncu looks at: each is played again some forty times."""
@@ -77,9 +80,13 @@ class Profiler:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The folders that players must see beside the system's own."""
-        folders = (*self.folders, str(Path(self.path).resolve().parent)) if self.path else ()
-        return tuple(folder for folder in folders if os.path.isdir(folder) and not Path(folder).is_relative_to("/usr"))
+        """What players must see beside the system's own; of a place that others share, the tool alone."""
+        if not self.path:
+            return ()
+        path = Path(self.path).resolve()
+        is_at_home = any(path.match(f"/{place}") for place in self.places)
+        shown = (*self.folders, str(path.parent if is_at_home else path))
+        return tuple(place for place in shown if os.path.exists(place) and not Path(place).is_relative_to("/usr"))
 
     @property
     def order(self) -> dict[str, object]:
@@ -202,12 +209,13 @@ _LIMITS: dict[str, Limiter] = {
 }
 """How many blocks fit on a multiprocessor by each of these."""
 _ALL_WARPS = "launch__occupancy_limit_warps"
+_NCU_COLUMNS = {"Kernel Name", _TIME, _COMPUTE, _MEMORY, _OCCUPANCY, _REGISTERS, *_LIMITS, _ALL_WARPS}
 
 
 def _read_ncu(lines: list[str]) -> Iterator[Launch]:
     """The page `raw` as CSV: a row of names, one of units, one for each launch; messages may stand before them."""
     begins = next((number for number, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
-    rows = csv.DictReader(lines[begins:], strict=True)
+    rows = _rows(lines[begins:], _NCU_COLUMNS)
     units = next(rows, {})
     for row in rows:
         time = _number(row.get(_TIME))
@@ -234,10 +242,12 @@ def _limiter(row: Mapping[str, str]) -> Limiter | None:
 
 # ---------------------------------------------------------------------- rocprofv3
 
+_ROCPROF_COLUMNS = {"Kind", "Kernel_Name", "Start_Timestamp", "End_Timestamp", "VGPR_Count"}
+
 
 def _read_rocprof(lines: list[str]) -> Iterator[Launch]:
     """`kernel_trace.csv`: a row for each dispatch, with timestamps in nanoseconds."""
-    for row in csv.DictReader(lines, strict=True):
+    for row in _rows(lines, _ROCPROF_COLUMNS):
         begins, ends = _number(row.get("Start_Timestamp")), _number(row.get("End_Timestamp"))
         name = _name(row.get("Kernel_Name"))
         if row.get("Kind") == "KERNEL_DISPATCH" and name and begins is not None and ends is not None and begins <= ends:
@@ -247,7 +257,25 @@ def _read_rocprof(lines: list[str]) -> Iterator[Launch]:
             )
 
 
-# ---------------------------------------------------------------------- cells
+# ---------------------------------------------------------------------- rows and cells
+
+
+def _rows(lines: list[str], columns: Collection[str]) -> Iterator[Mapping[str, str]]:
+    """The first rows of a CSV, by its header, in those of these `columns` that it has.
+
+    Not `csv.DictReader`: that fills up short rows, so that a small table can ask for columns times rows.
+
+    Raises:
+        ValueError: more columns than any profiler has.
+    """
+    reader = csv.reader(lines, strict=True)
+    header = next(reader, [])
+    if len(header) > _MAX_COLUMNS:
+        raise ValueError("too many columns")
+    places = {name: place for place, name in enumerate(header) if name in columns}
+    for row in islice(reader, _MAX_ROWS):
+        if len(row) == len(header):
+            yield {name: row[place] for name, place in places.items()}
 
 
 def _name(cell: str | None) -> str:

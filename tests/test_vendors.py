@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -187,6 +188,30 @@ def test_times_are_read_in_the_unit_that_the_table_names(unit, time_us):
 def test_whatever_lies_in_its_place_is_no_table_and_no_crash(profiler, table):
     counters = read(profiler, table)
     assert counters.trouble and counters.kernels == ()
+
+
+@pytest.mark.parametrize("profiler", [NCU, ROCPROF], ids=lambda one: one.name)
+@pytest.mark.parametrize("columns", [20_000, 9_000])
+def test_a_small_table_that_would_be_columns_times_rows_takes_no_time(profiler, columns):
+    began_s = time.process_time()
+    counters = read(profiler, '"ID"' + ',"x"' * (columns - 1) + "\nx" * 20_000)
+    assert counters.trouble and counters.kernels == ()
+    assert time.process_time() - began_s < 5
+
+
+def test_rows_of_another_length_than_the_header_and_those_after_ten_thousand_are_left_out():
+    header = "Kind,Kernel_Name,Start_Timestamp,End_Timestamp\n"
+    torn = "KERNEL_DISPATCH,torn,0\nKERNEL_DISPATCH,long,0,9,9\n"
+    (kernel,) = read(ROCPROF, header + torn + "KERNEL_DISPATCH,mine,0,9\n" * 12_000).kernels
+    assert (kernel.name, kernel.launches) == ("mine", 9_998)
+
+
+def test_of_a_place_that_is_not_the_tools_own_players_see_the_tool_alone(found):
+    with installed("ncu") as folder:
+        found(folder)
+        assert [place for place in NCU.shown if not place.startswith("/opt/")] == [str(folder / "ncu")]
+        at_home = replace(NCU, places=(f"{folder.parent}/*/ncu".lstrip("/"),))
+        assert str(folder) in at_home.shown
 
 
 @pytest.mark.parametrize(
