@@ -278,12 +278,15 @@ def _accepted_in(reference: Reference, one: _Played, turn: int) -> Iterator[str]
 
 
 def _failing(reference: Reference, tests: Sequence[_Played]) -> Iterator[Finding]:
-    """A check that fails itself on wrong numbers: it looks as if it refused them, and may refuse right ones, too."""
+    """A check that fails itself on wrong numbers: it looks as if it refused them, and may refuse right ones, too.
+
+    A warning: one that indexes by the output, as that of a sort does, rightly refuses an index that is none.
+    """
     for one in tests:
         for name, answer in wrong_answers.in_one_element(one.answer):
             if error := reference.failure(one.data, answer):
-                message = f"check_implementation itself fails on {name}: {error}; it must return (False, why)"
-                yield Finding(where=one.case.name, message=message)
+                message = f"check_implementation itself fails on {name}: {error}; better return (False, why)"
+                yield Finding(where=one.case.name, message=message, is_fault=False)
                 return
 
 

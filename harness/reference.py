@@ -99,8 +99,16 @@ class Reference:
         try:
             return self._ask(data, output)
         except _Raised as raised:
-            # What upsets a check is mostly None, or a tensor of another shape or dtype.
-            return mismatch(output, self.compute(data)) or f"{_REFUSED}: {raised.summary}"
+            said: str | JudgeError = f"{_REFUSED}: {raised.summary}"
+        except JudgeError as no_room:
+            said = JudgeError(str(no_room))
+        # What upsets a check is mostly None, or a tensor of another shape or dtype, which broadcast may fill a GPU.
+        # That is asked here, not above: the error kept the check's variables, and all the memory that they hold.
+        if message := mismatch(output, self.compute(data)):
+            return message
+        if isinstance(said, JudgeError):
+            raise said
+        return said
 
     def failure(self, data: Any, output: Any) -> str:
         """What the check itself fails of, at an output of the right form; "" if it answers, an assertion being one."""
@@ -222,7 +230,7 @@ class Reference:
             if isinstance(error, SystemExit) and not self._files.is_innermost(error):
                 raise  # a signal ended us in the middle of the task's code
             summary = f"{type(error).__name__}: {error}".splitlines()[0]
-            if self._device.type != "cpu" and is_out_of_memory(summary):
+            if self._device.type != "cpu" and _found_no_room(function, error, summary):
                 raise JudgeError(
                     f"{function} did not find room on the GPU beside the player: {summary}; leave more to the referee "
                     "by gpu_memory_gib, or judge on a GPU with more memory"
@@ -251,6 +259,13 @@ class _Raised(TaskError):
     def __init__(self, message: str, *, summary: str) -> None:
         super().__init__(message)
         self.summary = summary
+
+
+def _found_no_room(function: str, error: BaseException, summary: str) -> bool:
+    """Whether memory ran out; of a check the error's type alone says so, for an output may steer its words."""
+    if function == "check_implementation":
+        return isinstance(error, MemoryError | torch.cuda.OutOfMemoryError)
+    return is_out_of_memory(summary)
 
 
 def _explain(output: Any, expected: Any) -> str:

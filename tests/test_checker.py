@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from harness.checker import compare
-from harness.errors import TaskError
+from harness.errors import JudgeError, TaskError
 from harness.fields import CaseKind
 from harness.reference import Reference
 from harness.task import Board, Case, load_task
@@ -214,6 +214,39 @@ def test_a_check_that_an_output_upsets_is_a_wrong_answer(tmp_path: Path) -> None
         "custom_kernel returned None; the task expects a tensor of shape (8,)"
     )
     assert reference.check(data, torch.zeros(7)) == "output has shape (7,), expected (8,)"
+
+
+FULL = """\
+import weakref
+held = None
+def ref_kernel(data):
+    if held and held() is not None:
+        raise torch.cuda.OutOfMemoryError("the check's differences are still there")
+    return 2 * data
+def check_implementation(data, output):
+    global held
+    differences = output - 2 * data
+    held = weakref.ref(differences)
+    if differences.dim() > 1 or output.dtype is torch.float64:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 64.00 GiB.")
+    raise ValueError("out of memory, says the output") if output.shape == data.shape else AssertionError
+"""
+
+
+def test_a_gpu_that_an_outputs_form_fills_is_a_wrong_answer_and_no_error_of_ours(tmp_path: Path) -> None:
+    reference = Reference(board(tmp_path, GENERATE, FULL), "meta")  # torch's device without memory: as good as full
+    data = reference.generate(CASE, 7)
+    assert reference.objection(data, torch.zeros(8, 1, device="meta")) == "output has shape (8, 1), expected (8,)"
+    assert reference.objection(data, torch.zeros(8, device="meta")) == (
+        "the task's check refuses this output: ValueError: out of memory, says the output"
+    )
+
+
+def test_a_gpu_that_has_no_room_for_an_output_of_the_right_form_is_an_error_of_ours(tmp_path: Path) -> None:
+    reference = Reference(board(tmp_path, GENERATE.replace("size)", "size, dtype=torch.float64)"), FULL), "meta")
+    data = reference.generate(CASE, 7)
+    with pytest.raises(JudgeError, match="check_implementation did not find room on the GPU beside the player"):
+        reference.objection(data, 2 * data)
 
 
 def test_a_check_that_refuses_the_references_answer_is_never_the_participants_fault(tmp_path: Path) -> None:

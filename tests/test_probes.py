@@ -87,12 +87,12 @@ def test_what_a_check_lets_through_is_a_fault(source: str, messages: set[str], t
     assert messages <= found, found
 
 
-def test_a_check_that_fails_itself_on_wrong_numbers_is_a_fault(tmp_path: Path) -> None:
+def test_a_check_that_fails_itself_on_wrong_numbers_is_warned_of(tmp_path: Path) -> None:
     (found,) = find_flaws(board(tmp_path, check("return compare(output, right, rtol=0, atol=0)[0] or 1 // 0, ''")))
-    assert found.is_fault
+    assert not found.is_fault
     assert found.message == (
         "check_implementation itself fails on a wrong first element: ZeroDivisionError: integer division or modulo by "
-        "zero; it must return (False, why)"
+        "zero; better return (False, why)"
     )
 
 
