@@ -10,15 +10,16 @@
     FOLDER          for the reports of ncu or rocprofv3, in the mode `profile`: profile-1.ncu-rep, ...
     error.json      beside it, if there is none: {"format": "pullrank-error", "version": 1, "message": ...}
 
-It needs what the machine's Python must bring: torch, pydantic 2.7 and PyYAML 6.  So nothing but the standard library is
-imported before that has been looked at.  Exit codes: 0 accepted, 1 judged and not accepted, 2 the bundle or the call is
-wrong, 3 judging error.
+It needs what the machine's Python must bring: torch, pydantic 2.12 and PyYAML 6.  So nothing but the standard library
+is imported before that has been looked at.  Exit codes: 0 accepted, 1 judged and not accepted, 2 the bundle or the call
+is wrong, 3 judging error.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from harness.progress import Progress
 
 _MIN_PYTHON = (3, 11)
+_MIN_PYDANTIC = (2, 12)
 _INTERRUPTED = 130
 
 
@@ -63,6 +65,8 @@ def run(arguments: Sequence[str]) -> int:
         out.parent.mkdir(parents=True, exist_ok=True)
         for stale in (out, trouble):
             stale.unlink(missing_ok=True)
+        if options.command == "judge" and options.reports:
+            _empty(options.reports)
         made = _check(options) if options.command == "check" else _judge(options)
         _write(out, made.text)
     except PullRankError as error:
@@ -83,6 +87,14 @@ class _Made:
     text: str
     summary: str
     exit_code: int = 0
+
+
+def _empty(reports: Path) -> None:
+    """Before anything else: what is left behind by another participant's profile must never be taken for this one's."""
+    reports.mkdir(parents=True, exist_ok=True)
+    for stale in reports.glob("profile-*"):
+        if not stale.is_dir():
+            stale.unlink()
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -127,10 +139,6 @@ def _judge(options: argparse.Namespace) -> _Made:
     bundle = read_bundle(_read(options.bundle, "bundle.zip"), options.digest)
     _require_this_harness(bundle.harness)
     order = bundle.order
-    if options.reports:
-        options.reports.mkdir(parents=True, exist_ok=True)
-        for stale in options.reports.glob("profile-*"):
-            stale.unlink()
     _say(f"request {order.id}: {order.task} on {order.gpu}, {order.mode}, file of {order.login}")
     with bundle.open_board() as board:
         judgement = judge(
@@ -182,7 +190,7 @@ def _read(path: Path, name: str) -> bytes:
         raise PullRankError(f"{path} cannot be read: {error.strerror}") from None
 
 
-_REMEDY = "it takes torch, pydantic 2.7 and PyYAML 6: pip install torch 'pydantic>=2.7,<3' 'pyyaml>=6,<7'"
+_REMEDY = "it takes torch, pydantic 2.12 and PyYAML 6: pip install torch 'pydantic>=2.12,<3' 'pyyaml>=6,<7'"
 
 
 def _require_machine() -> None:
@@ -191,6 +199,9 @@ def _require_machine() -> None:
     missing = [name for name in ("torch", "pydantic", "yaml") if importlib.util.find_spec(name) is None]
     if missing:
         raise JudgeError(f"{sys.executable} has no {' and no '.join(missing)}; {_REMEDY}")
+    pydantic = importlib.metadata.version("pydantic")
+    if tuple(map(int, pydantic.split(".")[:2])) < _MIN_PYDANTIC:
+        raise JudgeError(f"{sys.executable} has pydantic {pydantic}; {_REMEDY}")
 
 
 def _require_this_harness(packed: bytes) -> None:

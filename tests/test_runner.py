@@ -534,6 +534,16 @@ def test_a_torch_that_is_there_is_kept(box):
     assert not [call for call in box.calls if "pip" in call and "torch" in call]
 
 
+def test_a_pydantic_that_is_too_old_is_replaced(box):
+    old = box.folder / "old" / "pydantic-2.7.4.dist-info"
+    old.mkdir(parents=True)
+    (old / "METADATA").write_text("Name: pydantic\nVersion: 2.7.4\n")
+    python = box.folder / "python"
+    python.write_text(python.read_text().replace("case", f"export PYTHONPATH={old.parent}\ncase", 1))
+    assert box.run().returncode == 0
+    assert any("pip install" in call and "pydantic>=2.12,<3" in call for call in box.calls)
+
+
 def test_a_machine_without_torch_gets_the_one_that_was_named(tmp_path):
     box = Box(tmp_path, torch=False)
     done = box.run(torch="torch==2.13.0")

@@ -242,10 +242,16 @@ install_python() {
         run "$venv/bin/python" -c 'import sys, sysconfig; open(sysconfig.get_path("purelib") + "/found-torch.pth", "w").write(sys.argv[1] + "\n")' "$found"
     fi
     has_module torch || run "$venv/bin/python" -m pip install --quiet "$torch"
-    has_module numpy pydantic yaml click rich ||
-        run "$venv/bin/python" -m pip install --quiet 'numpy>=1.26,<3' 'pydantic>=2.7,<3' 'pyyaml>=6,<7' 'click>=8.1,<9' 'rich>=13.7,<16'
+    has_libraries ||
+        run "$venv/bin/python" -m pip install --quiet 'numpy>=1.26,<3' 'pydantic>=2.12,<3' 'pyyaml>=6,<7' 'click>=8.1,<9' 'rich>=13.7,<16'
     ((dry_run)) || as_worker "$venv/bin/python" -I -c 'import torch, pydantic, yaml' ||
         fail "$WORKER cannot import torch${found:+ from $found}: make it readable for everybody, or name another --python"
+}
+
+# A pydantic that the system brings is often too old.
+has_libraries() {
+    has_module numpy pydantic yaml click rich && "$root/opt/pullrank/venv/bin/python" -c \
+        'import importlib.metadata, sys; sys.exit(tuple(map(int, importlib.metadata.version("pydantic").split(".")[:2])) < (2, 12))'
 }
 
 has_module() {
