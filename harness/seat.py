@@ -124,7 +124,10 @@ class Player:
             self.check_memory()
             if time.monotonic() > ends:
                 raise Foul(Verdict.TIME_LIMIT_EXCEEDED, late)
-        packet, sender = receive_signed(self._control)
+        try:
+            packet, sender = receive_signed(self._control)
+        except OSError:
+            raise self.died() from None
         if not packet or not isinstance(self.read(packet), Ready):
             raise self.died()
         self.pid = sender
@@ -257,15 +260,20 @@ class Player:
             cleanup.callback(self._close)
             if self._memory:
                 cleanup.callback(self._memory.close)
-                self._memory.expect_end()
-            if self._keeper:
-                self._kill(health)
-            if self._freezer:
-                self._freezer.close()
+            self._end(health)
             if self._memory:
                 self._memory.settle()
             if checked:
                 health.check()
+
+    def _end(self, health: Health) -> None:
+        with contextlib.ExitStack() as cleanup:
+            if self._freezer:
+                cleanup.callback(self._freezer.close)
+            if self._keeper:
+                cleanup.callback(self._kill, health)
+            if self._memory:  # it may raise: the player is killed all the same
+                self._memory.expect_end()
 
     def _kill(self, health: Health) -> None:
         self._kill_player()

@@ -192,6 +192,21 @@ def test_a_gpu_that_falls_off_the_bus_is_our_fault(sandbox, ledger):
             away.rename(ledger)
 
 
+def test_a_gpu_that_falls_off_the_bus_before_a_players_end_lets_nobody_live(sandbox, ledger):
+    with contextlib.ExitStack() as stack:
+        player = stack.enter_context(sandbox.seat(holding(ledger, 2.5)))
+        with pytest.raises(Foul, match=r"Used 2\.5 GiB"):
+            load(player)
+        pid, seat = player.pid, stack.pop_all()
+    away = ledger.rename(ledger.with_name("away"))
+    try:
+        with pytest.raises(JudgeError, match="does not say any more what memory is used"):
+            seat.close()
+    finally:
+        away.rename(ledger)
+    assert not os.path.exists(f"/proc/{pid}")
+
+
 def test_a_task_may_set_the_limit_and_without_one_its_edition_is_what_it_was(tmp_path):
     folder = Path(__file__).parent / "tasks" / "tiny"
     board = load_task(folder).board("CPU")

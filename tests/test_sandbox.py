@@ -327,6 +327,15 @@ def test_a_folder_of_ours_cannot_be_read_by_a_player_even_if_we_are_root(tmp_pat
     assert said(sandbox, prints(f"os.path.exists({str(secret)!r})")) == "False"
 
 
+def test_a_profiler_that_dies_without_reading_what_it_was_sent_has_ended(sandbox):
+    with sandbox.seat(Entry(name="test", files={"submission.py": "pass"})) as player:
+        player.stop()
+        player.send({"do": "load"})
+        os.kill(player.pid, signal.SIGKILL)
+        with pytest.raises(Foul, match="crashed: SIGKILL"):
+            player.follow(time.monotonic() + 60, "It took too long.")
+
+
 def test_the_kernel_ends_a_player_at_the_limit_of_its_cgroup(sandbox):
     if not (sandbox._cgroup and sandbox._cgroup.limits_memory):
         pytest.skip("players are in no cgroup that limits memory: pullrank doctor says how they could be")
