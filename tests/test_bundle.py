@@ -387,6 +387,25 @@ def test_a_machine_without_the_libraries_is_told_which(pyz, tmp_path):
     assert len(done.stderr.splitlines()) == 1, "one line, no traceback"
 
 
+def test_a_machine_whose_pydantic_is_too_old_is_told_so(pyz, tmp_path, monkeypatch):
+    old = tmp_path / "old" / "pydantic-2.7.4.dist-info"
+    old.mkdir(parents=True)
+    (old / "METADATA").write_text("Name: pydantic\nVersion: 2.7.4\n")
+    monkeypatch.setenv("PYTHONPATH", str(old.parent))
+    judge = machine(tmp_path, pyz, BROKEN)
+    assert judge.judge("--sandbox", "none", python=("-B",)).returncode == 3
+    assert "has pydantic 2.7.4; it takes torch, pydantic 2.12 and PyYAML 6: pip install" in judge.error
+
+
+def test_reports_of_an_earlier_judging_are_gone_even_if_nothing_is_judged(pyz, tmp_path):
+    judge = machine(tmp_path, pyz, BROKEN)
+    (tmp_path / "reports" / "profile-of-mine").mkdir(parents=True)
+    (tmp_path / "reports" / "profile-1.ncu-rep").write_text("another participant's")
+    assert judge.judge("--sandbox", "none", "--digest", "0" * 64, "--reports", "reports").returncode == 2
+    assert "not the one that was made" in judge.error
+    assert [path.name for path in (tmp_path / "reports").iterdir()] == ["profile-of-mine"]
+
+
 def test_a_machine_without_walls_is_a_judging_error(pyz, tmp_path, monkeypatch):
     judge = machine(tmp_path, pyz)
     (tmp_path / "empty").mkdir()

@@ -299,6 +299,20 @@ def test_a_profile_is_told_with_the_way_to_its_report(contest: Contest) -> None:
     assert contest.judgements() == (), "a profile is nothing for the ledger"
 
 
+def test_reports_that_an_earlier_run_left_on_the_machine_are_not_uploaded_where_nothing_was_judged(
+    contest: Contest,
+) -> None:
+    def stopped(play: Play) -> None:
+        (play.workspace / "reports").mkdir()
+        (play.workspace / "reports/profile-1.ncu-rep").write_bytes(b"another participant's")
+        raise StepFailed("no network")
+
+    contest.hub.instead["bash bundle/hosted.sh"] = stopped
+    contest.open()
+    assert "judge: failure" in contest.results("evaluate.yml")
+    assert "reports" not in {one.name for run in contest.world.runs.values() for one in run.artifacts}
+
+
 def test_who_is_banned_before_a_machine_is_free_is_told_so_and_not_judged(contest: Contest) -> None:
     def ban(event: Event) -> None:
         if event.name == "workflow_dispatch":
