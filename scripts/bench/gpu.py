@@ -196,9 +196,8 @@ def main(rehearse: bool, sandbox: str, only: str, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps({"machine": machine.model_dump(), "seen": [asdict(one) for one in seen]}, indent=1))
     else:
-        click.echo(
-            "\n".join(_table(machine, seen, left_out=len(asked) + len(all_examples) - len(checks) - len(examples)))
-        )
+        left_out = len([*asked, *all_examples, *all_attacks]) - len(seen)
+        click.echo("\n".join(_table(machine, seen, rehearse=rehearse, left_out=left_out)))
     return int(not all(one.right for one in seen))
 
 
@@ -278,9 +277,9 @@ def _look(check: Check, judgement: Judgement, seconds: float) -> Seen:
     )
 
 
-def _table(machine: Machine, seen: list[Seen], *, left_out: int) -> Iterator[str]:
+def _table(machine: Machine, seen: list[Seen], *, rehearse: bool, left_out: int) -> Iterator[str]:
     driver = f", driver {machine.driver}" if machine.driver else ""
-    yield f"## {'Rehearsed without' if left_out else 'On'} a GPU, {datetime.now(UTC):%Y-%m-%d}\n"
+    yield f"## {'Rehearsed without' if rehearse else 'On'} a GPU, {datetime.now(UTC):%Y-%m-%d}\n"
     yield f"{machine.device}{driver}, torch {machine.torch}, {machine.cpu}, {machine.cores} cores, {machine.os}."
     yield f"{machine.note}\n" if machine.note else ""
     yield "| check | must get | got | time | its clock's own | bound | ± | seconds | |"
@@ -298,7 +297,7 @@ def _table(machine: Machine, seen: list[Seen], *, left_out: int) -> Iterator[str
         cells = (one.name, one.wanted, one.verdict, *times, interval, f"{one.seconds:g}", said)
         yield f"| {' | '.join(cells)} |"
     if left_out:
-        yield f"\n{left_out} checks need a GPU and were left out."
+        yield f"\nLeft out, for they need a GPU: {left_out}."
 
 
 if __name__ == "__main__":
