@@ -12,6 +12,7 @@ import hashlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ from scripts.terminal import Display, console
 
 if TYPE_CHECKING:
     from harness.judge import Champion
+    from scripts.pages.publish import SiteReport
 
 NOTICE = (
     "A demo: the authors are fictional, the entries are the tasks' own examples, and of each task's benchmarks only "
@@ -90,15 +92,18 @@ def demo(serve: bool, port: int, out: Path | None) -> int:
         competition = Competition(folder, tasks_of(ENTRIES), faults=_wall_faults())
         exit_code = competition.hold(ENTRIES)
         competition.show_boards()
-        site, pages = competition.build_site()
+        site, report = competition.build_site()
+        for line in report.lines:
+            click.echo(line, err=True)
         if serve:
-            click.echo(f"The site: {pages} pages in {site}")
+            click.echo(f"The site: {report.pages} pages in {site}")
             serve_until_interrupted(site, port)
         elif out:
-            click.echo(f"The site: {pages} pages in {site}\nLook at it: pullrank site serve {site}")
+            click.echo(f"The site: {report.pages} pages in {site}\nLook at it: pullrank site serve {site}")
         else:
             click.echo(
-                f"The site has {pages} pages, and is gone now: keep it with --out FOLDER, or look at it with --serve."
+                f"The site has {report.pages} pages, and is gone now: keep it with --out FOLDER, "
+                "or look at it with --serve."
             )
     return exit_code
 
@@ -221,8 +226,8 @@ class Competition:
         for task in self.tasks.values():
             self._stdout.print(standings_table(facts_of(self.standings(task.board("CPU")))), "")
 
-    def build_site(self) -> tuple[Path, int]:
-        """The site's folder, and how many pages it has."""
+    def build_site(self) -> tuple[Path, SiteReport]:
+        """The site's folder, and what is to be said of it."""
         from scripts.pages.publish import build_site
 
         site = self.folder / "_site"
@@ -232,10 +237,11 @@ class Competition:
             site,
             submissions=self._source_of,
             title="PullRank demo",
+            now=datetime.now(UTC),
             notice=NOTICE if self.is_walled else f"{NOTICE} {UNWALLED} {self.faults}",
             allow_unwalled=not self.is_walled,
         )
-        return site, report.pages
+        return site, report
 
     def _source_of(self, judgement: Judgement) -> str | None:
         file = self._files.get(judgement.submission.digest)

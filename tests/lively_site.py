@@ -5,7 +5,7 @@ from pathlib import Path
 from harness.task import load_task
 from scripts.pages.publish import build_site
 from scripts.season.season import Size, make_season
-from tests.test_publish import SCRIPT, judged, season, task_folder
+from tests.test_publish import NOW, SCRIPT, judged, season, task_folder
 
 
 def build_lively_site(folder: Path) -> Path:
@@ -24,6 +24,7 @@ def build_lively_site(folder: Path) -> Path:
         site,
         submissions=lambda judgement: made.source_of(judgement) or code,
         title="Kernel Cup",
+        now=NOW,
         notice="For a test.",
         repository="https://github.com/kernels/cup",
         gpus=made.settings.gpus,

@@ -122,11 +122,11 @@ class Cup:
 
     def draw(self) -> dict[str, bytes]:
         """The picture of each board by its address, as the site would draw it now."""
-        site = Site(title="Kernel Cup", sources=lambda judgement: None, address=SITE)
+        site = Site(title="Kernel Cup", now=DEADLINE + timedelta(days=1), sources=lambda judgement: None, address=SITE)
         with LedgerBranch(self.url) as branch:
             moderated = Moderated.after(branch.ledger.moderations())
             tables = [
-                ranked(files, branch.ledger, moderated, allow_unwalled=False).table
+                ranked(files, branch.ledger, moderated, allow_unwalled=False, now=site.now).table
                 for files in boards_of(self.tasks, branch.ledger, [])
             ]
         pictures = (picture for table in tables for picture in board_picture(site, summary_of(site, table)))

@@ -19,7 +19,7 @@ from scripts.cli import run
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, Moderation
 from scripts.pages.publish import build_site
-from scripts.season.season import Size, make_season
+from scripts.season.season import END, Size, make_season
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def season(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for judgement, action in ((late, Action.DISQUALIFY), (last, Action.HOLD)):
         facts = {"judgement": judgement.checksum, "reason": f"{action} it.", "by": 1, "at": datetime.now(UTC)}
         made.ledger.append_moderation(Moderation(id=action, action=action, **facts))
-    build_site(made.tasks, made.ledger, folder / "_site", submissions=made.source_of, title="Cup")
+    build_site(made.tasks, made.ledger, folder / "_site", submissions=made.source_of, title="Cup", now=END)
     return folder
 
 

@@ -75,7 +75,8 @@ def test_the_accepted_ones_get_rows_the_first_before_its_equal(competition):
 
 
 def test_the_site_says_that_it_is_a_demo_and_marks_every_unwalled_row(competition):
-    site, _ = competition.build_site()
+    site, report = competition.build_site()
+    assert [*report.lines] == []
     page = (site / "tiny" / "CPU" / "index.html").read_text()
     assert "the authors are fictional" in page
     assert "no bubblewrap here" in page

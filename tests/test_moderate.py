@@ -59,7 +59,15 @@ def logins(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def site_of(ledger: Ledger, out: Path, bans: Sequence[Ban] = ()) -> Path:
-    build_site([load_task(ROOT / "tasks/vectoradd")], ledger, out, submissions=lambda _: None, title="Cup", bans=bans)
+    build_site(
+        [load_task(ROOT / "tasks/vectoradd")],
+        ledger,
+        out,
+        submissions=lambda _: None,
+        title="Cup",
+        now=datetime.now(UTC),
+        bans=bans,
+    )
     return out
 
 

@@ -18,13 +18,14 @@ from scripts.pages.render import SITE
 from scripts.pages.site import Site, read_guides
 from scripts.pages.summary import summary_of
 from scripts.season.cast import logins
-from scripts.season.season import Size, make_season
+from scripts.season.season import END, Size, make_season
 from scripts.standings import standings
 from tests.test_publish import PEAKS, WORK, Tags, judged, task_folder
 
 LANDING_KB, BOARD_KB, ROWS = 100, 400, 2000
 SHARED = Site(
     title="Kernel Cup",
+    now=END,
     sources=lambda _: None,
     guides=read_guides(SITE / "pages"),
     repository="https://github.com/kernels/cup",
@@ -46,7 +47,7 @@ def weight_kb(page: str) -> float:
 def test_the_landing_page_of_forty_boards_is_light(tmp_path: Path) -> None:
     season = make_season(tmp_path / "season", Size(tasks=8, gpus=5, authors=60, judgements=240))
     tables = [
-        ranked(files, season.ledger, Moderated(), allow_unwalled=False).table
+        ranked(files, season.ledger, Moderated(), allow_unwalled=False, now=END).table
         for files in boards_of(season.tasks, season.ledger, [])
     ]
     site = replace(SHARED, gpus=season.settings.gpus)

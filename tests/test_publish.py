@@ -12,6 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -41,6 +42,7 @@ from scripts.settings import Gpu
 from scripts.text import plain
 
 START = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
+NOW = START + timedelta(days=40)
 ANCHOR_US = (80.0, 410.0, 2600.0)
 SCRIPT = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u202egnp.\u2066\x1b[31m"
 
@@ -181,6 +183,7 @@ def ledger_of(folder: Path, judgements: list[Judgement]) -> Ledger:
 
 def built(folder: Path, task: Task, judgements: list[Judgement], **rest: Any) -> tuple[Path, SiteReport]:
     rest = {"title": "Kernel Cup", "submissions": lambda _: "def custom_kernel(data):\n    return data\n"} | rest
+    rest.setdefault("now", NOW)
     report = build_site([task], ledger_of(folder, judgements), folder / "_site", **rest)
     return folder / "_site", report
 
@@ -294,10 +297,12 @@ def test_an_empty_ledger_gives_pages_that_say_how_to_begin(tmp_path: Path, task:
     assert "No entries yet" in page_text(site, ".")
     assert "Nobody stands here yet" in page_text(site, "vectoradd/CPU")
     assert (report.pages, report.rows) == (len(list(site.rglob("*.html"))), 0)
+    assert [*report.lines] == ["odd: the ledger holds no judgements; nobody stands anywhere yet"]
 
 
 def test_a_repository_without_tasks_has_a_landing_page(tmp_path: Path) -> None:
-    build_site([], Ledger(tmp_path / "none"), tmp_path / "_site", submissions=lambda _: None, title="Kernel Cup")
+    site = tmp_path / "_site"
+    build_site([], Ledger(tmp_path / "none"), site, submissions=lambda _: None, title="Kernel Cup", now=NOW)
     assert "There are no boards yet" in page_text(tmp_path / "_site", ".")
 
 
@@ -327,6 +332,71 @@ def test_a_judgement_from_the_future_counts_and_is_named_in_the_report(tmp_path:
     assert report.rows == 6 and "donald" in page_text(site, "vectoradd/CPU")
 
 
+def test_a_judgement_a_century_ahead_moves_no_other_date_and_closes_nothing(tmp_path: Path, task: Task) -> None:
+    board = task.board("CPU")
+    entries = season(board)
+    zoe = judged(board, "zoe", 4.0, day=36500, duel=duel_with(board, entries[3], 0.72))
+    site, report = built(tmp_path, task, [*entries, zoe], address="https://kernels.dev/")
+    assert len([*report.lines]) == 1 and "zoe" in report.notes[0]
+    for page in (".", "vectoradd/CPU", "machines"):
+        assert page_text(site, page).count("As of 12 Dec 2026") == 1
+    text = page_text(site, "vectoradd/CPU")
+    assert "Closes 1 Mar 2027" in text and "Start from the template" in text
+    assert "2126" not in page_text(site, "machines")
+    drawn = re.findall(r'<circle class="step" cx="([0-9.]+)"', (site / "vectoradd/CPU/index.html").read_text())
+    assert [float(x) for x in drawn[:4]] == pytest.approx([62, 62 + 1010 * 6 / 40, 62 + 1010 * 21 / 40, 1072], abs=0.1)
+    with Image.open(site / "vectoradd/CPU/og.png") as picture:
+        grey = picture.convert("L")
+    heights = [next(y for y in range(385, 570) if grey.getpixel((x, y)) > 100) for x in (150, 400, 900)]
+    assert heights == sorted(set(heights)), "each record has its own time in the picture"
+
+
+def test_an_earlier_edition_is_never_of_the_future(tmp_path: Path, task: Task) -> None:
+    old = judged(task.board("CPU"), "ada", 1.5, day=36500, edition="0" * 64)
+    site, _ = built(tmp_path, task, [old])
+    page = "vectoradd/CPU/_editions/000000000000"
+    assert "from 12 Dec 2026 to 12 Dec 2026" in page_text(site, page)
+    until = (site / "vectoradd/CPU/index.html").read_text().partition("The standings until ")[2]
+    assert until.startswith('<time class="day" datetime="2026-12-12T09:00:00+00:00"')
+
+
+DEADLINE = datetime(2027, 3, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("late", [timedelta(seconds=-1), timedelta(0), timedelta(days=30)])
+def test_a_board_is_closed_from_its_deadline_on_whenever_it_was_last_judged(
+    tmp_path: Path, task: Task, late: timedelta
+) -> None:
+    site, _ = built(tmp_path, task, season(task.board("CPU")), now=DEADLINE + late)
+    is_closed = late >= timedelta(0)
+    for path in (".", "vectoradd/CPU", "vectoradd/H100"):
+        assert ("Closed on 1 Mar 2027" in page_text(site, path)) == is_closed
+        assert ("Closes 1 Mar 2027" in page_text(site, path)) == (not is_closed)
+    entered, empty = page_text(site, "vectoradd/CPU"), page_text(site, "vectoradd/H100")
+    assert ("Start from the template" in entered) == (not is_closed)
+    assert ("is tested, and not ranked" in entered) == is_closed
+    assert ("takes first place" in empty) == ("No entries yet" in empty) == (not is_closed)
+    assert ("takes first place" in page_text(site, ".")) == (not is_closed)
+
+
+def test_open_tasks_stand_before_closed_ones_and_those_without_a_machine(tmp_path: Path) -> None:
+    tasks = {
+        name: load_task(task_folder(tmp_path / "tasks", name, TASK_YML.replace("Vector addition", name) + rest))
+        for name, rest in (("closed", ""), ("idle", ""), ("open", ""))
+    }
+    tasks["idle"] = replace(tasks["idle"], gpus=("H100",), deadline=None)
+    tasks["open"] = replace(tasks["open"], deadline=None)
+    ledger = ledger_of(tmp_path, [judged(task.boards[0], "ada", 1.5) for task in tasks.values()])
+    build_site(
+        [*tasks.values()], ledger, tmp_path / "_site", title="Cup", submissions=lambda _: None,
+        gpus=PEAKS, now=DEADLINE,
+    )  # fmt: skip
+    page = (tmp_path / "_site/index.html").read_text()
+    assert re.findall(r'<li class="card( closed)?">\s*<header>\s*<h3>(\w+)', page) == [
+        ("", "open"), (" closed", "closed"), (" closed", "idle"),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("gpu", ["index.html", "B200.rev_2-", "x" * 64, "CON", "cpu"])
 def test_a_gpu_of_an_odd_name_is_a_line_in_the_report_and_no_folder(tmp_path: Path, task: Task, gpu: str) -> None:
     site, report = built(tmp_path, task, [judged(task.board("CPU"), "ada", 1.5, gpu=gpu)])
@@ -351,13 +421,18 @@ def test_an_author_who_left_with_their_file_keeps_row_and_pages(tmp_path: Path, 
     )  # fmt: skip
     grace = judgements[2].submission.digest
     assert "grace" in page_text(site, "vectoradd/CPU") and "2" in page_text(site, "authors/grace")
-    assert grace in page_text(site, f"vectoradd/CPU/grace/{grace[:12]}") and not [*report.lines]
+    assert grace in page_text(site, f"vectoradd/CPU/grace/{grace[:12]}")
+    assert [*report.lines] == [
+        "odd: vectoradd on CPU: no file is at hand for 1 row (grace); taken away, or not merged?"
+    ]
 
 
 def test_a_task_without_a_description_has_a_page(tmp_path: Path) -> None:
     yml = re.sub(r"description.*?(?=gpus)", "", TASK_YML, flags=re.DOTALL)
-    site, _ = built(tmp_path, load_task(task_folder(tmp_path / "tasks", yml=yml)), [])
+    task = load_task(task_folder(tmp_path / "tasks", yml=yml))
+    site, report = built(tmp_path, task, [judged(task.board("CPU"), "ada", 1.5)])
     assert "This task has no statement" in page_text(site, "vectoradd/CPU")
+    assert [*report.lines] == ["odd: vectoradd has no description; its pages show the reference alone"]
 
 
 HOSTILE = {
@@ -428,7 +503,7 @@ def test_unwalled_rows_are_marked_and_only_there_when_allowed(tmp_path: Path, ta
     site, report = built(tmp_path, task, judgements)
     assert report.rows == 0
     report = build_site(
-        [task], Ledger(tmp_path / "ledger"), site, submissions=lambda _: None, title="Cup", allow_unwalled=True,
+        [task], Ledger(tmp_path / "ledger"), site, submissions=lambda _: None, title="Cup", now=NOW, allow_unwalled=True,
         notice="Demo: judged without walls",
     )  # fmt: skip
     assert report.rows == 1
@@ -441,7 +516,7 @@ def test_a_torn_judgement_is_named_in_the_report_and_on_the_landing_page(tmp_pat
     ledger = ledger_of(tmp_path, judgements)
     torn = sorted((tmp_path / "ledger").rglob("*.json"))[0]
     torn.write_text(torn.read_text()[:-40])
-    report = build_site([task], ledger, tmp_path / "_site", submissions=lambda _: None, title="Cup")
+    report = build_site([task], ledger, tmp_path / "_site", submissions=lambda _: None, title="Cup", now=NOW)
     assert [fault.path.name for fault in report.faults] == [torn.name]
     assert torn.name in page_text(tmp_path / "_site", ".")
     assert report.rows == len(judgements) - 1
@@ -464,7 +539,7 @@ def test_the_same_data_gives_the_same_bytes(tmp_path: Path, task: Task) -> None:
 def test_a_rebuild_replaces_the_whole_site(tmp_path: Path, task: Task) -> None:
     site, _ = built(tmp_path, task, [])
     (site / "stale.html").write_text("old")
-    build_site([task], Ledger(tmp_path / "ledger"), site, submissions=lambda _: None, title="Cup")
+    build_site([task], Ledger(tmp_path / "ledger"), site, submissions=lambda _: None, title="Cup", now=NOW)
     assert not (site / "stale.html").exists()
     assert not list(tmp_path.glob("._site-*"))
 
@@ -477,7 +552,7 @@ def test_a_build_that_fails_leaves_the_old_site_as_it_was(tmp_path: Path, task: 
         raise OSError("disk on fire")
 
     with pytest.raises(OSError, match="disk on fire"):
-        build_site([task], Ledger(tmp_path / "ledger"), site, submissions=lost, title="Cup")
+        build_site([task], Ledger(tmp_path / "ledger"), site, submissions=lost, title="Cup", now=NOW)
     assert (site / "index.html").read_bytes() == before
     assert not list(tmp_path.glob("._site-*"))
 
@@ -496,7 +571,7 @@ def test_what_strikes_between_the_two_renames_leaves_the_old_site_in_place(
 
     monkeypatch.setattr(Path, "rename", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        build_site([task], Ledger(tmp_path / "ledger"), site, submissions=lambda _: None, title="Cup")
+        build_site([task], Ledger(tmp_path / "ledger"), site, submissions=lambda _: None, title="Cup", now=NOW)
     assert (site / "index.html").read_bytes() == before
     assert not list(tmp_path.glob("._site-*"))
 

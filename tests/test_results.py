@@ -14,7 +14,7 @@ from scripts.ledger.ledger import Ledger
 from scripts.pages.publish import build_site
 from scripts.settings import Gpu
 from tests.actions.node import HERE, find_node
-from tests.test_publish import built, judged, season, task_folder
+from tests.test_publish import NOW, built, judged, season, task_folder
 
 needs_reader = pytest.mark.skipif(
     not (find_node() and (HERE / "node_modules/hyparquet").is_dir()), reason="hyparquet is not installed: make setup"
@@ -73,6 +73,8 @@ def test_the_csv_of_all_boards_says_the_same(tmp_path: Path, task: Task) -> None
 
 @needs_reader
 def test_a_site_without_rows_has_tables_without_rows(tmp_path: Path) -> None:
-    build_site([], Ledger(tmp_path / "none"), tmp_path / "_site", submissions=lambda _: None, title="Kernel Cup")
+    build_site(
+        [], Ledger(tmp_path / "none"), tmp_path / "_site", submissions=lambda _: None, title="Kernel Cup", now=NOW
+    )
     assert parquet(tmp_path / "_site") == (TYPES, [])
     assert (tmp_path / "_site/results.csv").read_text().splitlines() == [",".join(TYPES)]

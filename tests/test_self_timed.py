@@ -203,7 +203,9 @@ def test_the_site_marks_each_row_and_each_page(board, tmp_path):
     ledger = Ledger(tmp_path / "ledger")
     for number, login in enumerate(("ada", "bob")):
         ledger.append(judged(board, login, 100.0 + number * 50, 200.0, minute=number), f"r{number}")
-    report = build_site([board.task], ledger, tmp_path / "_site", title="Cup", submissions=lambda _: "x = 1\n")
+    report = build_site(
+        [board.task], ledger, tmp_path / "_site", title="Cup", now=datetime.now(UTC), submissions=lambda _: "x = 1\n"
+    )
     assert not report.faults
     landing = (tmp_path / "_site" / "index.html").read_text()
     assert (

@@ -21,9 +21,10 @@ LATEST_RECORDS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """A task and its boards, those with entries first."""
+    """A task and its boards, those with entries first; `is_open` where one of them takes entries."""
 
     task: Task
+    is_open: bool
     boards: tuple[BoardSummary, ...]
 
     @property
@@ -33,10 +34,6 @@ class Card:
     @property
     def entries(self) -> int:
         return sum(len(board.places) for board in self.boards)
-
-    @property
-    def is_closed(self) -> bool:
-        return any(board.is_closed for board in self.boards)
 
 
 def landing_pages(
@@ -51,7 +48,7 @@ def landing_pages(
         site=site,
         as_of=as_of,
         description=render_markdown(site.description) if site.description else None,
-        cards=_cards(boards),
+        cards=_cards(site, boards),
         marks=latest,
         limits=any(board.champion and board.champion.limit for board in boards),
         self_timed=any(board.champion and board.champion.self_timed for board in boards),
@@ -63,13 +60,18 @@ def landing_pages(
     yield data("index.json", _facts(site, boards, latest, faults, as_of))
 
 
-def _cards(boards: Sequence[BoardSummary]) -> list[Card]:
+def _cards(site: Site, boards: Sequence[BoardSummary]) -> list[Card]:
     """Open tasks first, the liveliest first among them."""
     by_task: dict[str, list[BoardSummary]] = {}
     for board in boards:
         by_task.setdefault(board.board.task.name, []).append(board)
-    cards = [Card(task=found[0].board.task, boards=_lively_first(found)) for found in by_task.values()]
-    return sorted(cards, key=lambda card: (card.is_closed, not card.entries))
+    cards = [_card(site, found) for found in by_task.values()]
+    return sorted(cards, key=lambda card: (not card.is_open, not card.entries))
+
+
+def _card(site: Site, boards: Sequence[BoardSummary]) -> Card:
+    is_open = any(site.takes_entries(one.board) for one in boards)
+    return Card(task=boards[0].board.task, is_open=is_open, boards=_lively_first(boards))
 
 
 def _lively_first(boards: Sequence[BoardSummary]) -> tuple[BoardSummary, ...]:

@@ -73,33 +73,40 @@ def boards_of(tasks: Sequence[Task], ledger: Ledger, faults: list[LedgerFault]) 
     return found + [BoardFiles(board=board) for board in missing.values()]
 
 
-def ranked(
-    files: BoardFiles, ledger: Ledger, moderated: Moderated, *, allow_unwalled: bool, now: datetime | None = None
-) -> Ranked:
+def ranked(files: BoardFiles, ledger: Ledger, moderated: Moderated, *, allow_unwalled: bool, now: datetime) -> Ranked:
     """Read a board's judgements, and rank those that count.
 
     Args:
-        now: when this is, to notice what claims to be from the future; None where that does not matter.
+        now: when this is: what claims to be from the future is noticed, and shown as if it were of now.
     """
     contents = ledger.read_judgements(files.paths)
     shown = moderated.counted(contents.judgements)
     table = standings(files.board, shown, allow_unwalled=allow_unwalled)
-    editions = editions_of(table, shown, allow_unwalled=allow_unwalled)
+    editions = editions_of(table, shown, allow_unwalled=allow_unwalled, now=now)
     return Ranked(
         table=table,
         editions=editions,
         taken_out=taken_out_of(contents.judgements, moderated),
-        readings=readings_of(table, shown),
+        readings=readings_of(table, shown, now),
         faults=contents.faults,
         notes=tuple(_notes(shown, now)),
     )
 
 
-def _notes(judgements: Sequence[Judgement], now: datetime | None) -> Iterator[str]:
+def notes_of_all(tasks: Sequence[Task], files: Sequence[BoardFiles], faults: Sequence[LedgerFault]) -> Iterator[str]:
+    """What is missing, and is no error."""
+    if not faults and not any(one.paths for one in files):
+        yield "the ledger holds no judgements; nobody stands anywhere yet"
+    for task in tasks:
+        if not task.description.strip():
+            yield f"{task.name} has no description; its pages show the reference alone"
+
+
+def _notes(judgements: Sequence[Judgement], now: datetime) -> Iterator[str]:
     """What is odd about judgements that count all the same."""
     for one in judgements:
         whose = f"{one.task} on {one.gpu}: {one.submission.login}'s judgement"
-        if now and one.finished_at > now:
+        if one.finished_at > now:
             at = f"{one.finished_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
             yield f"{whose} says that it was finished at {at}; was its machine's clock wrong?"
         if len(one.cases) > MANY_CASES:

@@ -35,7 +35,7 @@ from scripts.pages.board import board_pages
 from scripts.pages.edition import Edition, edition_pages
 from scripts.pages.feeds import board_files, site_files, sitemap
 from scripts.pages.landing import landing_pages
-from scripts.pages.load import BoardFiles, Ranked, boards_of, in_order, ranked, require_free_names
+from scripts.pages.load import BoardFiles, Ranked, boards_of, in_order, notes_of_all, ranked, require_free_names
 from scripts.pages.machines import Reading, machine_pages
 from scripts.pages.picture import board_picture
 from scripts.pages.pool import processes_for, spread, uncollected
@@ -44,6 +44,7 @@ from scripts.pages.site import Guide, Site, Sources, read_guides
 from scripts.pages.submission import submission_pages
 from scripts.pages.summary import BoardSummary, summary_of
 from scripts.pages.taken_out import TakenOut
+from scripts.pages.words import count
 from scripts.pages.write import swapped_in, write_file
 from scripts.settings import Ban, Gpu
 from scripts.standings import Standings
@@ -53,6 +54,8 @@ __all__ = ["Guide", "SiteReport", "Sources", "build_site", "read_guides"]
 
 AUTHORS_AT_ONCE = 64
 """So many authors' pages one process writes at a time."""
+MOST_NAMED = 5
+"""Of the rows without a file, in a line of the report."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +80,7 @@ def build_site(
     *,
     submissions: Sources,
     title: str,
+    now: datetime,
     description: str = "",
     notice: str = "",
     repository: str = "",
@@ -86,11 +90,11 @@ def build_site(
     marks_unmerged: bool = False,
     allow_unwalled: bool = False,
     base_path: str = "/",
-    now: datetime | None = None,
 ) -> SiteReport:
     """Write the whole site to `out`, or leave what was there.
 
     Args:
+        now: when this is: a board whose deadline has come is closed, and what claims to be from the future is noticed.
         description: what the competition is about, in Markdown.
         repository: its address on GitHub, for links to pull requests and files: `https://github.com/kernels/cup`.
         address: where the site will be found, for feeds and the sitemap: `https://kernels.github.io/cup/`.
@@ -98,7 +102,6 @@ def build_site(
         gpus: the machines by the boards' names, with their peaks: only what they judge, or was judged before, has a
             page.  None where nothing says which machines there are.
         marks_unmerged: `submissions` holds all that was ever merged, and a row of another file is provisional.
-        now: when this is, to notice what claims to be from the future; None where that does not matter.
         base_path: where the site will be served; only 404.html, which answers at any depth, needs to know.
 
     Raises:
@@ -111,6 +114,7 @@ def build_site(
     site = Site(
         title=title,
         sources=submissions,
+        now=now,
         description=description,
         notice=notice,
         guides=read_guides(SITE / "pages"),
@@ -142,7 +146,7 @@ def build_site(
         pages += chain.from_iterable(spread(write_authors, _shares(authors_of(boards, banned)), processes))
         _write(folder, sitemap(site, pages))
     rows = sum(len(board.places) for board in boards)
-    notes = tuple(note for one in built for note in one.notes)
+    notes = (*notes_of_all(tasks, files, faults), *(note for one in built for note in one.notes))
     seconds = time.perf_counter() - started
     return SiteReport(pages=len(pages), rows=rows, faults=tuple(faults), notes=notes, seconds=seconds)
 
@@ -163,7 +167,17 @@ def _build_board(site: Site, rank: Callable[[BoardFiles], Ranked], folder: Path,
         found = rank(files)
     summary = summary_of(site, found.table)
     pages = _write(folder, _pages_of_a_board(site, found.table, summary, found.editions, found.taken_out))
-    return _BuiltBoard(summary=summary, readings=found.readings, pages=pages, faults=found.faults, notes=found.notes)
+    notes = (*found.notes, *_files_gone(site, found.table))
+    return _BuiltBoard(summary=summary, readings=found.readings, pages=pages, faults=found.faults, notes=notes)
+
+
+def _files_gone(site: Site, table: Standings) -> Iterator[str]:
+    """A line about the rows whose file is not there: its author left with it, or it is not merged yet."""
+    gone = [row.login for row in table.rows if site.sources(row.judgements[-1]) is None]
+    if gone:
+        named = ", ".join(gone[:MOST_NAMED]) + (", …" if len(gone) > MOST_NAMED else "")
+        where = f"{table.board.task.name} on {table.board.gpu}"
+        yield f"{where}: no file is at hand for {count(len(gone), 'row', 'rows')} ({named}); taken away, or not merged?"
 
 
 def _pages_of_a_board(

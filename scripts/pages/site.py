@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from markupsafe import Markup
 
 from harness.judgement import Judgement
-from harness.task import Board
+from harness.task import Board, Task
 from scripts.pages.code import render_guide
 from scripts.roofline import find_floors_us
 from scripts.settings import Gpu
@@ -29,6 +30,8 @@ class Guide:
 class Site:
     """`repository` is its address on GitHub, `address` the site's own; either may be empty, where it is not known.
 
+    `now` is when the site is built: a board whose deadline has come is closed, and nothing is later than that.
+
     `gpus` are the machines by the boards' names, with their peaks; None where nothing says which there are.
 
     `marks_unmerged`: `sources` knows all that was ever merged, and rows of other files are provisional.
@@ -36,6 +39,7 @@ class Site:
 
     title: str
     sources: Sources
+    now: datetime
     description: str = ""
     notice: str = ""
     guides: tuple[Guide, ...] = ()
@@ -52,6 +56,13 @@ class Site:
     def judges(self, board: Board) -> bool:
         """Whether a machine judges a board now; what was judged before is shown all the same."""
         return self.gpus is None or board.gpu in self.gpus
+
+    def is_closed(self, task: Task) -> bool:
+        return task.deadline is not None and task.deadline <= self.now
+
+    def takes_entries(self, board: Board) -> bool:
+        """Whether a file that is sent now can be ranked."""
+        return self.judges(board) and not self.is_closed(board.task)
 
     def is_provisional(self, judgement: Judgement) -> bool:
         return self.marks_unmerged and self.sources(judgement) is None

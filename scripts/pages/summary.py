@@ -82,6 +82,8 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True)
 class BoardSummary:
+    """`as_of` is when a row was last judged, at the latest now; None where there is no row."""
+
     board: Board
     places: tuple[Place, ...]
     marks: tuple[Mark, ...]
@@ -91,21 +93,16 @@ class BoardSummary:
     def champion(self) -> Place | None:
         return self.places[0] if self.places else None
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether the data itself says so; the browser knows what time it is."""
-        deadline = self.board.task.deadline
-        return bool(deadline and self.as_of and deadline <= self.as_of)
-
 
 def summary_of(site: Site, table: Standings) -> BoardSummary:
     floors = site.floors_us(table.board)
     floor = floor_score_us(floors, table.board.ranking_by) if floors else None
+    judged_at = (row.judgements[-1].finished_at for row in table.rows)
     return BoardSummary(
         board=table.board,
         places=tuple(_place(site, table, row, floor) for row in table.rows),
         marks=marks_of(site, table),
-        as_of=max((row.judgements[-1].finished_at for row in table.rows), default=None),
+        as_of=min(max(judged_at), site.now) if table.rows else None,
     )
 
 

@@ -74,7 +74,7 @@ def season(folder: Path, judgements: int, authors: int, seed: int) -> None:
     Example: pullrank site season /tmp/season && pullrank site serve /tmp/season/_site
     """
     from scripts.pages.publish import build_site
-    from scripts.season.season import NOTICE, Size, make_season
+    from scripts.season.season import END, NOTICE, Size, make_season
 
     made = make_season(folder, Size(judgements=judgements, authors=authors), seed)
     report = build_site(
@@ -86,6 +86,7 @@ def season(folder: Path, judgements: int, authors: int, seed: int) -> None:
         description=made.settings.description,
         notice=NOTICE,
         gpus=made.settings.gpus,
+        now=END,
     )
     click.echo(f"{folder / '_site'}: {report.pages} pages, {report.rows} rows, in {report.seconds:.1f} s")
 

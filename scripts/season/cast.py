@@ -66,7 +66,7 @@ def machine_of(gpu: str, dice: random.Random) -> Machine:
         driver="580.65.06" if on_gpu else None,
         clock_mhz=float(*dice.choices((1710, 1950, 1980), (4, 40, 56))) if on_gpu else None,
         temperature_c=float(dice.randint(41, 68)) if on_gpu else None,
-        quiet=dice.random() > 0.04,
+        quiet=dice.random() > 0.08,
     )
 
 

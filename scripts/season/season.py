@@ -30,6 +30,8 @@ from scripts.settings import SETTINGS, Settings, load_settings
 NOTICE = "Made up, from first to last: nobody here exists, and nothing here was measured."
 START = datetime(2026, 8, 24, 7, 30, tzinfo=UTC)
 LENGTH = timedelta(days=89)
+END = START + timedelta(days=90)
+"""When its site is built, so that the same season gives the same pages: nothing in it is later."""
 _PLAYED = ("matmul", "softmax", "attention", "prefixsum", "rmsnorm", "vectoradd", "histogram", "conv2d")
 _CLOSES_AFTER_DAYS = (210, 150, 120, 104, 130, 60, 45, None)
 _JUDGED_AGAIN = 0.12

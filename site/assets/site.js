@@ -53,10 +53,10 @@ for (const time of all("time")) {
 
 function countDown() {
   for (const label of all(".until")) {
-    const minutes = Math.floor((new Date(label.dataset.until) - Date.now()) / 60000);
+    const minutes = Math.ceil((new Date(label.dataset.until) - Date.now()) / 60000);
     const hours = Math.floor(minutes / 60), days = Math.floor(hours / 24);
-    label.textContent = minutes < 0 ? "Closed"
-      : days > 1 ? `Closes in ${days} days,` : hours > 1 ? `Closes in ${hours} hours,` : `Closes in ${minutes} minutes,`;
+    const left = days > 1 ? `${days} days` : hours > 1 ? `${hours} hours` : minutes > 1 ? `${minutes} minutes` : "1 minute";
+    label.textContent = minutes <= 0 ? "Closed on" : `Closes in ${left},`;
   }
 }
 countDown();
