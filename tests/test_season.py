@@ -26,6 +26,12 @@ def test_every_file_of_its_ledger_is_a_judgement_that_can_be_read(season: Season
     assert {one.verdict for one in contents.judgements} == {Verdict.ACCEPTED, Verdict.WRONG_ANSWER}
 
 
+def test_only_a_busy_machine_is_said_to_have_been_busy(season: Season) -> None:
+    judgements = season.ledger.judgements().judgements
+    unsteady = [one for one in judgements if any(case.timing and not case.timing.steady for case in one.benchmarks)]
+    assert unsteady and not any(one.machine.quiet for one in unsteady)
+
+
 def test_every_judged_file_is_at_hand_by_its_digest(season: Season) -> None:
     for judgement in season.ledger.judgements().judgements:
         source = season.source_of(judgement)

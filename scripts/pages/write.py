@@ -41,6 +41,7 @@ def swapped_in(out: Path) -> Iterator[Path]:
 
 
 def _swap(new: Path, out: Path, old: Path) -> None:
+    """Two renames: what is killed outright between them leaves no site at `out`, and the old one in the workshop."""
     try:
         if out.exists():
             out.rename(old)
