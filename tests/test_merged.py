@@ -195,7 +195,7 @@ def test_the_command_that_a_page_prints_replays_its_judgement(
     with serving(partial(Quiet, directory=str(tmp_path / "served"))) as url:
         build_site(
             [tiny], ledger, tmp_path / "served/cup", submissions=lambda _: None, title="Cup", address=url,
-            allow_unwalled=True,
+            allow_unwalled=True, now=here.finished_at,
         )  # fmt: skip
         page = (tmp_path / f"served/cup/tiny/CPU/ada/{sha256(source)[:12]}/index.html").read_text()
         commands = re.findall(r">(pullrank [^<]+)<", page)
