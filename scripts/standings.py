@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from harness.fields import Mode
@@ -102,12 +102,23 @@ class Record:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Improvement:
+    """An author's first file, or one that beat the best of theirs before it; `score_us` is as of now."""
+
+    at: datetime
+    login: str
+    score_us: Interval
+    digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Standings:
     """`unranked` counts this edition's judgements that don't rank; `earlier_editions` are oldest first."""
 
     board: Board
     rows: tuple[Row, ...]
     records: tuple[Record, ...]
+    improvements: tuple[Improvement, ...]
     nominal_us: tuple[float, ...]
     unranked: int
     earlier_editions: tuple[str, ...]
@@ -141,6 +152,7 @@ def standings(board: Board, judgements: Sequence[Judgement], *, allow_unwalled: 
         board=board,
         rows=_rows(season),
         records=tuple(season.records),
+        improvements=tuple(chain.from_iterable(author.improvements for author in season.authors.values())),
         nominal_us=season.nominal_us,
         unranked=len(current) - len(counted),
         earlier_editions=tuple(dict.fromkeys(one.edition for one in ours if one.edition != board.edition)),
@@ -263,6 +275,15 @@ class _Author:
         if known is not file:
             self._compare_anew()  # Pooling has moved a time that was compared before.
         return known
+
+    @property
+    def improvements(self) -> Iterator[Improvement]:
+        best: _File | None = None
+        for file in self.files.values():
+            if not best or beats(file.score_us, best.score_us):
+                best = file
+                login = file.newest.submission.login
+                yield Improvement(at=file.first_at, login=login, score_us=file.score_us, digest=file.digest)
 
     def crown(self, file: _File) -> None:
         self._crowned = file

@@ -33,13 +33,14 @@ from harness.timing import Duel, DuelCase, Run, Timing
 from harness.verdict import Verdict
 from scripts.ledger.ledger import Ledger
 from scripts.pages import pool, submission
+from scripts.pages.author import LATEST_STEPS
 from scripts.pages.code import render_code, render_diff
 from scripts.pages.pool import processes_for, spread
 from scripts.pages.publish import SiteReport, build_site, read_guides
 from scripts.pages.render import environment
 from scripts.pages.words import Unit, case_labels
 from scripts.settings import Gpu
-from scripts.text import plain
+from scripts.text import format_us, plain
 
 START = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 NOW = START + timedelta(days=40)
@@ -240,7 +241,8 @@ def test_every_page_stands_where_it_should_with_its_json_beside_it(tmp_path: Pat
     judgements = season(task.board("CPU"))
     site, report = built(tmp_path, task, judgements)
     ada = judgements[0].submission.digest[:12]
-    for path in ("index.json", "vectoradd/CPU/board.json", "vectoradd/H100/board.json", "authors/ada/author.json"):
+    boards = ("vectoradd/CPU/board.json", "vectoradd/H100/board.json")
+    for path in ("index.json", *boards, "authors/ada/author.json", "guides/judging/guide.json"):
         assert json.loads((site / path).read_text())
         assert (site / path).with_name("index.html").is_file()
     stored = site / "vectoradd/CPU/ada" / ada / "judgement.json"
@@ -258,6 +260,42 @@ def test_the_board_says_who_leads_who_is_tied_and_who_lost_a_duel(tmp_path: Path
     assert "duel" in text
     rows = json.loads((site / "vectoradd/CPU/board.json").read_text())["rows"]
     assert [row["login"] for row in rows] == ["edsger", "barbara", "grace", "ada", "donald", "linus"]
+
+
+def test_an_author_who_is_never_first_has_a_history_all_the_same(tmp_path: Path, task: Task) -> None:
+    board = task.board("CPU")
+    slow, fast = judged(board, "linus", 0.5, day=2), judged(board, "linus", 1.0, day=9)
+    site, _ = built(tmp_path, task, [judged(board, "ada", 1.4), slow, judged(board, "linus", 0.4, day=5), fast])
+    facts = json.loads((site / "authors/linus/author.json").read_text())
+    first, second = facts["history"][::-1]
+    assert (first["before_us"], first["gain"], first["digest"]) == (None, None, slow.submission.digest)
+    assert (second["before_us"], second["digest"]) == (first["score_us"], fast.submission.digest)
+    assert second["gain"] == pytest.approx(0.5, abs=0.01)
+    assert not facts["records"] and not any(step["record"] for step in facts["history"])
+    assert (site / second["page"]).is_file()
+    text = page_text(site, "authors/linus")
+    assert f"{format_us(first['score_us'])} → " in text and "first entry" in text
+
+
+def test_a_record_with_an_older_file_is_a_step_of_its_own(tmp_path: Path, task: Task) -> None:
+    board = task.board("CPU")
+    ada, bob = judged(board, "ada", 1.4), judged(board, "bob", 1.5, source="bob", day=1)
+    again = judged(board, "bob", 1.5, source="bob", day=2, duel=duel_with(board, ada, 0.9))
+    site, _ = built(tmp_path, task, [ada, bob, again])
+    steps = json.loads((site / "authors/bob/author.json").read_text())["history"]
+    assert [step["record"] for step in steps] == [True, False]
+    assert len({step["digest"] for step in steps}) == 1
+
+
+def test_a_long_history_shows_its_latest_steps_and_folds_the_others_away(tmp_path: Path, task: Task) -> None:
+    board = task.board("CPU")
+    ever_faster = [judged(board, "ada", 1.1**index, day=index) for index in range(LATEST_STEPS + 3)]
+    site, _ = built(tmp_path, task, ever_faster)
+    page = (site / "authors/ada/index.html").read_text()
+    shown, _, folded = page.partition("<details>")
+    assert shown.partition('id="history-title"')[2].count("<tr>") == LATEST_STEPS + 1
+    assert folded.count("<tr>") == 4 and "3 steps" in folded
+    assert page.count(">record<") == LATEST_STEPS + 3
 
 
 def test_a_former_first_keeps_its_page(tmp_path: Path, task: Task) -> None:
@@ -630,6 +668,7 @@ def test_a_guide_is_named_by_its_first_heading(tmp_path: Path) -> None:
     assert (
         "<h1>The rules</h1>" in guide.body and '<h2 id="more">More</h2>' in guide.body and "<script>" not in guide.body
     )
+    assert guide.facts == {"title": "The rules", "text": (tmp_path / "rules.md").read_text()}
     assert 'href="../b-c/index.html#d"' in guide.body and 'href="../f/index.html"' in guide.body
 
 

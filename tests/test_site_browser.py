@@ -4,8 +4,9 @@ import json
 import math
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,24 @@ def page(browser: "sync_api.Browser") -> Iterator["sync_api.Page"]:
         yield context.new_page()
 
 
+def looked_at(site: Path) -> dict[str, str]:
+    """A page of each kind, and what JavaScript makes of two of them."""
+    pages = one_of_each(site)
+    theirs = json.loads((site / "matmul/H100/board.json").read_text())["rows"][1]
+    return pages | {
+        "comparison": f"{pages['submission of a GPU']}?with={theirs['login']}",
+        "what if": f"{pages['board']}?cases=1,3&by=mean&sort=-lines",
+    }
+
+
+def show_all(page: "sync_api.Page", kind: str) -> None:
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    if kind == "comparison":
+        page.locator("table.beside").wait_for()
+    if kind == "what if":
+        assert page.locator("#heat.asked").count() and page.locator("th[aria-sort]").count()
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 768, 1440])
 def test_no_page_overflows_or_complains(
@@ -64,9 +83,9 @@ def test_no_page_overflows_or_complains(
         page.on("dialog", lambda dialog: complaints.append(dialog.message))
         # An icon still loading when the next page is asked for is aborted, which is nobody's fault.
         page.on("requestfailed", lambda r: complaints.append(r.url) if r.failure != "net::ERR_ABORTED" else None)
-        for kind, path in one_of_each(site).items():
+        for kind, path in looked_at(site).items():
             page.goto(url + path)
-            page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+            show_all(page, kind)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, kind
             assert not complaints, kind
 
@@ -94,9 +113,9 @@ def test_axe_finds_no_page_that_shuts_somebody_out(
     found = []
     with browser.new_context(bypass_csp=True, color_scheme=theme) as context:
         page = context.new_page()
-        for kind, path in one_of_each(site).items():
+        for kind, path in looked_at(site).items():
             page.goto(url + path)
-            page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+            show_all(page, kind)
             page.add_script_tag(path=AXE)
             violations = page.evaluate("axe.run(document).then(result => result.violations)")
             found += [(kind, one["id"], one["nodes"][0]["html"][:120], len(one["nodes"])) for one in violations]
@@ -167,7 +186,7 @@ def test_the_theme_that_was_chosen_stands_before_the_first_paint_of_the_next_pag
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(253, 253, 252)"
 
 
-def test_the_standings_sort_by_any_column_and_the_address_keeps_it(page: "sync_api.Page", url: str) -> None:
+def test_the_standings_sort_by_a_column_and_the_address_keeps_it(page: "sync_api.Page", url: str) -> None:
     def shown() -> list[int]:
         return [int(text) for text in page.locator(f"{ROWS} td:nth-last-child(3)").all_inner_texts()]
 
@@ -182,6 +201,70 @@ def test_the_standings_sort_by_any_column_and_the_address_keeps_it(page: "sync_a
     assert page.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
     page.get_by_role("button", name="Order by rank again").click()
     assert page.locator(f"{ROWS} a.login").all_inner_texts() == official and "?" not in page.url
+
+
+def test_the_standings_sort_by_every_column(page: "sync_api.Page", site: Path, url: str) -> None:
+    rows = json.loads((site / "matmul/H100/board.json").read_text())["rows"]
+    page.goto(url + "matmul/H100/index.html")
+    keys = page.locator("#ranks th[data-key]").evaluate_all("heads => heads.map(head => head.dataset.key)")
+    shown = page.locator(f"{ROWS} td:nth-last-child(5)").all_inner_texts()
+    limits = {row["login"]: float(text.split()[0]) for row, text in zip(rows, shown, strict=True)}
+    values: dict[str, Callable[[dict[str, Any]], Any]] = {
+        "rank": lambda row: row["rank"],
+        "author": lambda row: row["login"].lower(),
+        "time": lambda row: row["score_us"]["value"],
+        "gap": lambda row: row["gap"],
+        "limit": lambda row: limits[row["login"]],
+        "language": lambda row: row["language"].lower(),
+        "lines": lambda row: row["lines"],
+        "date": lambda row: row["first_at"],
+    }
+    assert set(keys) == {*values, "pull"}
+    by_login = {row["login"]: row for row in rows}
+    for key in values:
+        for descending in (False, True):
+            page.locator(f"#ranks th[data-key={key}] button").click()
+            order = [values[key](by_login[login]) for login in page.locator(f"{ROWS} a.login").all_inner_texts()]
+            assert order == sorted(order, reverse=descending), key
+
+
+def test_the_tabs_lead_to_every_board_of_the_task_and_say_which_one_is_open(
+    page: "sync_api.Page", site: Path, url: str
+) -> None:
+    page.goto(url + "matmul/H100/index.html")
+    tabs = page.get_by_role("navigation", name="GPUs of this task").get_by_role("link")
+    gpus = tabs.all_inner_texts()
+    assert len(gpus) > 1 and set(gpus) == {path.name for path in (site / "matmul").iterdir()}
+    for gpu in gpus:
+        tabs.get_by_text(gpu, exact=True).click()
+        page.wait_for_url(f"{url}matmul/{gpu}/index.html")
+        assert page.locator(".tabs [aria-current=page]").all_inner_texts() == [gpu]
+        assert f" on {gpu} " in page.title()
+
+
+def test_a_phone_shows_second_and_third_place_and_every_column(page: "sync_api.Page", site: Path, url: str) -> None:
+    page.set_viewport_size({"width": 360, "height": 640})
+    page.goto(url)
+    rows = json.loads((site / "matmul/H100/board.json").read_text())["rows"]
+    card = page.locator(".cards .board").filter(has=page.locator("a[href='matmul/H100/index.html']"))
+    assert card.locator(".others").inner_text() == f"{rows[1]['login']}, {rows[2]['login']}"
+    assert card.locator(".near").inner_text().endswith("of limit")
+    page.goto(url + "matmul/H100/index.html")
+    keys = "heads => heads.filter(head => head.offsetWidth).map(head => head.dataset.key)"
+    shown = page.locator("#ranks th[data-key]").evaluate_all(keys)
+    assert {"limit", "language", "lines", "date", "pull"} <= set(shown)
+
+
+def test_paper_is_white_after_the_switch_and_no_line_of_code_is_cut(
+    page: "sync_api.Page", site: Path, url: str
+) -> None:
+    page.goto(url + one_of_each(site)["hostile submission"])
+    page.get_by_role("button", name="Use the dark theme").click()
+    page.set_viewport_size({"width": 720, "height": 1000})
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(253, 253, 252)"
+    assert page.locator(".code").evaluate_all("all => all.every(code => code.scrollWidth <= code.clientWidth)")
+    assert page.locator(".code").count()
 
 
 def heat_rows(page: "sync_api.Page") -> list[tuple[str, list[float]]]:

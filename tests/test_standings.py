@@ -461,6 +461,19 @@ def test_records_tell_when_by_whom_and_by_how_much() -> None:
     assert table.records[2].judgement.duel
 
 
+def test_improvements_are_each_authors_first_file_and_whatever_beat_their_best() -> None:
+    table = season([
+        Event("ada", "a", 0.5),
+        Event("bob", "b", 0.9),
+        Event("bob", "slower", 0.95),
+        Event("Bob", "b2", 0.7),
+        Event("bob", "tied", 0.7),
+        Event("bob", "b", 0.9),
+    ])  # fmt: skip
+    told = [(one.login, one.digest, one.at.minute, round(one.score_us.value)) for one in table.improvements]
+    assert told == [("ada", digest("a"), 0, 50), ("bob", digest("b"), 1, 90), ("Bob", digest("b2"), 3, 70)]
+
+
 def test_rows_are_found_by_login_in_any_letters() -> None:
     table = season([Event("Ada", "a", 0.5), Event("bob", "b", 0.502)])
     row = table.find_row("BOB")

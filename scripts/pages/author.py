@@ -1,4 +1,4 @@
-"""One person over all boards: where they stand, the records they set, and why they are banned, if they are."""
+"""One person over all boards: where they stand, how they became faster, and why they are banned, if they are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scripts.ledger.moderation import KnownAccount, Moderation, find_owner
 from scripts.pages.paths import author_path
 from scripts.pages.render import data, page
 from scripts.pages.site import Site
-from scripts.pages.summary import BoardSummary, Mark, Place
+from scripts.pages.summary import BoardSummary, Mark, Place, Step
 from scripts.settings import Ban
 
 
@@ -24,12 +24,16 @@ class Banned:
 
 @dataclass(frozen=True, kw_only=True)
 class Author:
-    """`places`, the best first; `marks`, the records that they set, the newest first; `ban`, where one holds."""
+    """`places`, the best first; `steps`, their improvements and records, the newest first; `ban`, where one holds."""
 
     login: str
     places: list[Place] = field(default_factory=list)
-    marks: list[Mark] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     ban: Banned | None = None
+
+    @property
+    def records(self) -> list[Mark]:
+        return [step.record for step in self.steps if step.record]
 
     @property
     def medals(self) -> tuple[int, int, int]:
@@ -38,14 +42,19 @@ class Author:
         return ranks.count(1), ranks.count(2), ranks.count(3)
 
 
+LATEST_STEPS = 20
+"""Of the history; those before them are folded away."""
+
+
 def author_pages(site: Site, authors: Sequence[Author]) -> Iterator[tuple[str, str]]:
     """A page and its JSON for each."""
     for author in authors:
-        yield page("author.html", author_path(author.login), site=site, author=author, as_of=None)
+        yield page("author.html", author_path(author.login), site=site, author=author, latest=LATEST_STEPS, as_of=None)
         facts = {
             "login": author.login,
             "rows": [place.facts for place in author.places],
-            "records": [mark.facts for mark in author.marks],
+            "records": [mark.facts for mark in author.records],
+            "history": [step.facts for step in author.steps],
             "ban": author.ban and {"reason": author.ban.reason, "at": author.ban.at and author.ban.at.isoformat()},
         }
         yield data(author_path(author.login, "author.json"), facts)
@@ -71,11 +80,11 @@ def authors_of(boards: Sequence[BoardSummary], bans: Mapping[str, Banned]) -> li
     for board in boards:
         for place in board.places:
             found.setdefault(place.login.lower(), Author(login=place.login)).places.append(place)
-        for mark in board.marks:
-            found.setdefault(mark.login.lower(), Author(login=mark.login)).marks.append(mark)
+        for step in board.steps:
+            found.setdefault(step.login.lower(), Author(login=step.login)).steps.append(step)
     for login, ban in bans.items():
         found[login.lower()] = replace(found.get(login.lower(), Author(login=login)), ban=ban)
     for author in found.values():
         author.places.sort(key=lambda place: (place.rank, -place.of))
-        author.marks.sort(key=lambda mark: mark.at, reverse=True)
+        author.steps.sort(key=lambda step: step.at, reverse=True)
     return [found[key] for key in sorted(found)]

@@ -4,7 +4,7 @@
     <task>/<gpu>/index.html                 one board: standings, cases, record history, the task
     <task>/<gpu>/_editions/<edition>/       how it stood before its cases or its reference changed
     <task>/<gpu>/<login>/<digest>/          one submission: its times, samples, code, judgements
-    authors/<login>/                        one author's rows and records, and why they are banned
+    authors/<login>/                        one author's rows and history, and why they are banned
     machines/                               how steadily the machines ran their anchors
     guides/<name>/                          each Markdown file of site/pages
     results.csv, results.parquet            all rows of all boards
@@ -39,7 +39,7 @@ from scripts.pages.load import BoardFiles, Ranked, boards_of, in_order, notes_of
 from scripts.pages.machines import Reading, machine_pages
 from scripts.pages.picture import board_picture
 from scripts.pages.pool import processes_for, spread, uncollected
-from scripts.pages.render import SITE, environment, page
+from scripts.pages.render import SITE, data, environment, page
 from scripts.pages.site import Guide, Site, Sources, read_guides
 from scripts.pages.submission import submission_pages
 from scripts.pages.summary import BoardSummary, summary_of
@@ -203,6 +203,7 @@ def _pages_of_all(
     yield from machine_pages(site, readings, as_of)
     for guide in site.guides:
         yield page("guide.html", guide.path, site=site, guide=guide, as_of=as_of)
+        yield data(guide.path.replace("index.html", "guide.json"), guide.facts)
     yield page("404.html", "404.html", site=site, root=site.base_path, as_of=as_of)
 
 

@@ -23,7 +23,12 @@ Sources = Callable[[Judgement], str | None]
 class Guide:
     title: str
     path: str
+    text: str
     body: Markup
+
+    @property
+    def facts(self) -> dict[str, str]:
+        return {"title": self.title, "text": self.text}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +79,7 @@ def read_guides(folder: Path) -> tuple[Guide, ...]:
         Guide(
             title=next((line[2:] for line in text.splitlines() if line.startswith("# ")), path.stem),
             path=f"guides/{path.stem}/index.html",
+            text=text,
             body=render_guide(text),
         )
         for path in sorted(folder.glob("*.md"))

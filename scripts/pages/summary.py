@@ -1,7 +1,8 @@
-"""What other pages need to know of a board when its judgements are gone from memory: places and records, no samples."""
+"""What other pages need to know of a board when its judgements are gone from memory: places, records, who improved."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -81,12 +82,52 @@ class Mark:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Step:
+    """An author's new best on a board, or a `record` that they set with an older file.
+
+    `before_us` is what their step before took, None for their first.
+    """
+
+    board: Board
+    at: datetime
+    login: str
+    before_us: float | None
+    score_us: float
+    digest: str
+    record: Mark | None
+
+    @property
+    def page(self) -> str:
+        return submission_path(self.board, self.login, self.digest)
+
+    @property
+    def gain(self) -> float | None:
+        """The share of their own time that it saved; a duel may be won, and a record set, without any."""
+        return 1 - self.score_us / self.before_us if self.before_us and self.score_us < self.before_us else None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {
+            "task": self.board.task.name,
+            "gpu": self.board.gpu,
+            "at": self.at.isoformat(),
+            "before_us": self.before_us,
+            "score_us": self.score_us,
+            "gain": self.gain,
+            "record": self.record is not None,
+            "digest": self.digest,
+            "page": self.page,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
 class BoardSummary:
     """`as_of` is when a row was last judged, at the latest now; None where there is no row."""
 
     board: Board
     places: tuple[Place, ...]
     marks: tuple[Mark, ...]
+    steps: tuple[Step, ...]
     as_of: datetime | None
 
     @property
@@ -98,10 +139,12 @@ def summary_of(site: Site, table: Standings) -> BoardSummary:
     floors = site.floors_us(table.board)
     floor = floor_score_us(floors, table.board.ranking_by) if floors else None
     judged_at = (row.judgements[-1].finished_at for row in table.rows)
+    marks = marks_of(site, table)
     return BoardSummary(
         board=table.board,
         places=tuple(_place(site, table, row, floor) for row in table.rows),
-        marks=marks_of(site, table),
+        marks=marks,
+        steps=tuple(_steps(table, marks)),
         as_of=min(max(judged_at), site.now) if table.rows else None,
     )
 
@@ -175,3 +218,23 @@ def _has_diff(site: Site, former: Record, record: Record) -> bool:
     if former.digest == record.digest:
         return False
     return all(site.sources(one.judgement) is not None for one in (former, record))
+
+
+def _steps(table: Standings, marks: Sequence[Mark]) -> Iterator[Step]:
+    """Everybody's improvements and records, oldest first; what was both is one step."""
+    improved = {(one.at, one.login, one.digest): one.score_us.value for one in table.improvements}
+    records = {(mark.at, mark.login, mark.digest): mark for mark in marks}
+    former: dict[str, float] = {}
+    for key in sorted(improved.keys() | records.keys()):
+        at, login, digest = key
+        score_us = improved[key] if key in improved else records[key].score_us.value
+        yield Step(
+            board=table.board,
+            at=at,
+            login=login,
+            before_us=former.get(login.lower()),
+            score_us=score_us,
+            digest=digest,
+            record=records.get(key),
+        )
+        former[login.lower()] = score_us
