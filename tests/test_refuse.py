@@ -72,7 +72,7 @@ def test_what_mends_it_is_judged_and_the_refusal_goes(scene: Scene, capsys: pyte
     told = scene.comment(pull.number)
     capsys.readouterr()
     scene.reconcile(after=timedelta(hours=1))
-    assert capsys.readouterr().out == "Nothing to do.\n"
+    assert capsys.readouterr().out == "the site is built anew\n"  # with the ban
     assert scene.comment(pull.number) == told and not scene.waiting()
     decide(scene, Action.UNBAN)
     scene.world.push(pull, {path_of("alice"): FASTER})

@@ -29,7 +29,8 @@ def checkout(play: Play, inputs: Inputs) -> Inputs:
     if not play.token.allows("contents", "read"):
         raise StepFailed("Repository not found")
     basic = base64.b64encode(f"x-access-token:{play.token.value}".encode()).decode()
-    fetch = ["-c", f"http.extraheader=Authorization: Basic {basic}", "fetch", "--quiet", "--depth=1"]
+    depth = f"--depth={inputs.get('fetch-depth', '1')}"
+    fetch = ["-c", f"http.extraheader=Authorization: Basic {basic}", "fetch", "--quiet", depth]
     _git(play.workspace, "init", "--quiet")
     _git(play.workspace, *fetch, play.hub.server.git_url, inputs.get("ref") or play.live.run.head_sha)
     _git(play.workspace, "checkout", "--quiet", "FETCH_HEAD")
@@ -103,7 +104,7 @@ def deploy_pages(play: Play, inputs: Inputs) -> Inputs:
 
 
 ACTIONS: dict[str, tuple[Callable[[Play, Inputs], Inputs], set[str]]] = {
-    "actions/checkout": (checkout, {"ref", "persist-credentials"}),
+    "actions/checkout": (checkout, {"ref", "persist-credentials", "fetch-depth"}),
     "actions/setup-python": (setup_python, {"python-version"}),
     "actions/upload-artifact": (upload_artifact, {"name", "path", "retention-days", "if-no-files-found"}),
     "actions/download-artifact": (download_artifact, {"artifact-ids", "path"}),
