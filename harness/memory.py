@@ -19,6 +19,7 @@ import os
 import random
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,7 +151,7 @@ class Meminfo:
         return cls(_field(text, b"MemAvailable"), _field(text, b"Shmem") + _field(text, b"PageTables"))
 
 
-class _Watched:
+class _Watched(ABC):
     """Looked at from outside: while the player runs, and after each window."""
 
     def __init__(self, freezer: Freezer, limit_bytes: int) -> None:
@@ -168,17 +169,17 @@ class _Watched:
         ended = time.monotonic()
         self._next_look = ended + (ended - began) / _LOOKING
 
+    @abstractmethod
     def _look(self) -> None:
         """Raises Foul if it is more than allowed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _left(self) -> int:
         """What is still to be had, in bytes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _disproof(self) -> JudgeError:
         """What to say where it was not the player."""
-        raise NotImplementedError
 
     @property
     def _allowed(self) -> str:
