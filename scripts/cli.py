@@ -109,10 +109,13 @@ def cli() -> None:
 
     \b
     Tab completes, from the next terminal on:
-      eval "$(_PULLRANK_COMPLETE=bash_source pullrank)"       # in ~/.bashrc
+      # ~/.bashrc
+      eval "$(_PULLRANK_COMPLETE=bash_source pullrank)"
+      # ~/.zshrc
       autoload -Uz compinit && compinit
-      eval "$(_PULLRANK_COMPLETE=zsh_source pullrank)"        # in ~/.zshrc
-      _PULLRANK_COMPLETE=fish_source pullrank | source        # in ~/.config/fish/config.fish
+      eval "$(_PULLRANK_COMPLETE=zsh_source pullrank)"
+      # ~/.config/fish/config.fish
+      _PULLRANK_COMPLETE=fish_source pullrank | source
     """
 
 
