@@ -98,7 +98,7 @@ def runs(centre_us: float, noise: random.Random, side: int, count: int = 6) -> t
 def judged(
     board: Board,
     login: str,
-    speed: float,
+    speed: float | tuple[float, float, float],
     *,
     day: float = 0,
     source: str = "",
@@ -110,7 +110,7 @@ def judged(
     steady: bool = True,
     **rest: Any,
 ) -> Judgement:
-    """A ranked, accepted judgement of a file that is `speed` times as fast as the anchor."""
+    """A ranked, accepted judgement of a file that is `speed` times as fast as the anchor, in all cases or in each."""
     digest = hashlib.sha256((source or f"{login} {speed}").encode()).hexdigest()
     noise = random.Random(f"{digest} {day}")
     at = START + timedelta(days=day)
@@ -123,9 +123,10 @@ def judged(
             for case in board.tests
         ),
     ]
-    for case, anchor_us in zip(board.benchmarks, ANCHOR_US, strict=False):
+    speeds = speed if isinstance(speed, tuple) else (speed,) * 3
+    for case, anchor_us, times in zip(board.benchmarks, ANCHOR_US, speeds, strict=False):
         timing = Timing.of(
-            runs(anchor_us / speed, noise, 0), runs(anchor_us, noise, 1),
+            runs(anchor_us / times, noise, 0), runs(anchor_us, noise, 1),
             overhead_us=0.4, bound_us=0.7, steady=steady, note=note,
         )  # fmt: skip
         params = dict(case.params)
@@ -713,6 +714,32 @@ def test_a_submission_says_where_the_most_is_lost_against_the_first_place(tmp_pa
     worst = f"{max(ratios) - 1:.1%}".replace("%", " %")
     size = (4096, 65536, 1048576)[ratios.index(max(ratios))]
     assert f"Most is lost at size: {size} : {worst} slower than edsger’s" in text.replace(f"{size}:", f"{size} :")
+
+
+@pytest.mark.parametrize(
+    ("ranking_by", "said"),
+    [
+        ("geom", r"Most is lost at size: 4096: 2\.\d× as long as ada’s\."),
+        ("mean", r"Most is lost at size: 65536: 13\d\.\d µs, 6\d\.\d % slower than ada’s\."),
+        ("last", r"The last benchmark alone ranks here, size: 1048576: 5\.\d % slower than ada’s\."),
+    ],
+)
+def test_most_is_lost_where_the_boards_own_ranking_loses_it(tmp_path: Path, ranking_by: str, said: str) -> None:
+    board = load_task(task_folder(tmp_path / "tasks", yml=f"{TASK_YML}ranking_by: {ranking_by}\n")).board("CPU")
+    linus = judged(board, "linus", (0.9, 1.2, 1.9), day=1)
+    site, _ = built(tmp_path, board.task, [judged(board, "ada", 2.0), linus])
+    assert re.search(said, page_text(site, f"vectoradd/CPU/linus/{linus.submission.digest[:12]}"))
+
+
+def test_of_a_board_that_ranks_by_the_last_benchmark_the_others_lose_nothing(tmp_path: Path) -> None:
+    board = load_task(task_folder(tmp_path / "tasks", yml=f"{TASK_YML}ranking_by: last\n")).board("CPU")
+    linus = judged(board, "linus", (0.9, 1.2, 2.5), day=1)
+    site, _ = built(tmp_path, board.task, [judged(board, "ada", 2.0), linus])
+    page = site / "vectoradd/CPU/linus" / linus.submission.digest[:12] / "index.html"
+    assert "The last benchmark alone ranks here; there it is not slower than ada’s." in " ".join(
+        Tags(page.read_text()).text.split()
+    )
+    assert "<b>2." not in page.read_text()
 
 
 def test_a_record_shows_what_it_changed_and_what_the_first_place_changed_since(tmp_path: Path, task: Task) -> None:

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from harness.judgement import Judgement
 from harness.stats import Interval
 from harness.task import Board
+from harness.task_file import Ranking
 from scripts.case_times import CaseTime, case_times
 from scripts.pages.board import Column, columns_of
 from scripts.pages.charts import Side, Strip, strip
@@ -67,7 +68,7 @@ class Rival:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One benchmark beside those of the rivals; `worst` is where the most is lost to the first of them."""
+    """One benchmark beside those of the rivals; `worst` is where the score loses the most to the first of them."""
 
     column: Column
     case: CaseTime
@@ -77,6 +78,11 @@ class Comparison:
     @property
     def ratios(self) -> tuple[float, ...]:
         return tuple(self.case.time_us.value / us for us in self.theirs_us)
+
+    @property
+    def lost_us(self) -> float:
+        """What it takes longer than the first of the rivals."""
+        return self.case.time_us.value - self.theirs_us[0]
 
     @property
     def limit(self) -> float | None:
@@ -141,7 +147,7 @@ def _page(
         entry=entry,
         judgement=newest,
         rivals=rivals,
-        comparisons=_comparisons(entry, rivals, columns),
+        comparisons=_comparisons(entry, rivals, columns, board.ranking_by),
         cases=[(case, shorten(case.message, MOST_OF_A_MESSAGE)) for case in newest.cases[:MOST_CASES]],
         more_cases=max(0, len(newest.cases) - MOST_CASES),
         samples=_sample_charts(newest),
@@ -226,17 +232,25 @@ def _record_before(table: Standings, summary: BoardSummary, entry: Entry) -> Rec
     return next((before for mark, now, before in pairs if mark is entry.mark and before.digest != now.digest), None)
 
 
-def _comparisons(entry: Entry, rivals: Sequence[Rival], columns: Sequence[Column]) -> list[Comparison]:
+def _comparisons(
+    entry: Entry, rivals: Sequence[Rival], columns: Sequence[Column], ranking_by: Ranking
+) -> list[Comparison]:
     theirs = list(zip(*([case.time_us.value for case in rival.cases] for rival in rivals), strict=True))
-    rows = list(zip(columns, entry.cases, theirs or [()] * len(columns), strict=True))
-    worst = max((case.time_us.value / us[0] for _, case, us in rows if us), default=1.0)
-    return [
-        Comparison(
-            column=column, case=case, theirs_us=us,
-            worst=worst > 1 and case.time_us.value / us[0] == worst,
-        )
-        for column, case, us in rows
-    ]  # fmt: skip
+    worst = _worst_case(entry.cases, rivals[0].cases, ranking_by) if rivals else None
+    rows = zip(columns, entry.cases, theirs or [()] * len(columns), strict=True)
+    return [Comparison(column=column, case=case, theirs_us=us, worst=case is worst) for column, case, us in rows]
+
+
+def _worst_case(ours: Sequence[CaseTime], theirs: Sequence[CaseTime], ranking_by: Ranking) -> CaseTime | None:
+    """The case that costs our score the most against theirs, as the board ranks; None where none costs any."""
+
+    def loss(pair: tuple[CaseTime, CaseTime]) -> float:
+        mine, other = (case.time_us.value for case in pair)
+        return mine - other if ranking_by is Ranking.MEAN else mine / other - 1
+
+    pairs = list(zip(ours, theirs, strict=True))
+    worst = max(pairs[-1:] if ranking_by is Ranking.LAST else pairs, key=loss)
+    return worst[0] if loss(worst) > 0 else None
 
 
 def _changes(site: Site, rivals: Sequence[Rival], source: str | None) -> Iterator[Change]:
