@@ -135,17 +135,20 @@ class Standings:
         return next(other for other in self.rows if other.band == row.band)
 
 
-def standings(board: Board, judgements: Sequence[Judgement], *, allow_unwalled: bool = False) -> Standings:
+def standings(
+    board: Board, judgements: Sequence[Judgement], *, allow_unwalled: bool = False, is_over: bool = False
+) -> Standings:
     """Rank a board.
 
     Args:
         judgements: in ledger order; those of other boards are passed over.
         allow_unwalled: rank what was judged without walls, too: for one's own code on one's own machine.
+        is_over: nothing is judged on it any more, so a duel that was due was never held.
     """
     ours = [one for one in judgements if (one.task, one.gpu) == (board.task.name, board.gpu)]
     current = [one for one in ours if one.edition == board.edition]
     counted = ranking(board, current, allow_unwalled=allow_unwalled)
-    season = _Season(board, nominal_times(counted))
+    season = _Season(board, nominal_times(counted), is_over=is_over)
     for judgement in counted:
         season.add(judgement)
     return Standings(
@@ -296,7 +299,8 @@ class _Author:
 class _Season:
     """Everything that has happened on a board up to some judgement."""
 
-    def __init__(self, board: Board, nominal_us: tuple[float, ...]) -> None:
+    def __init__(self, board: Board, nominal_us: tuple[float, ...], *, is_over: bool = False) -> None:
+        self.is_over = is_over
         self.ranking_by = board.ranking_by
         self.has_duels = board.task.is_refereed
         self.nominal_us = nominal_us
@@ -413,13 +417,13 @@ def _row(season: _Season, champion: _Author, author: _Author, *, rank: int, band
         lines=submission.lines,
         judgements=tuple(file.judgements),
         first_at=file.first_at,
-        note=_note(file, champion, has_lost=has_lost) if season.has_duels and author is not champion else "",
+        note=_note(season, file, champion, has_lost=has_lost) if season.has_duels and author is not champion else "",
         unwalled=any(map(is_unwalled, file.judgements)),
         champion=author is champion,
     )
 
 
-def _note(file: _File, champion: _Author, *, has_lost: bool) -> str:
+def _note(season: _Season, file: _File, champion: _Author, *, has_lost: bool) -> str:
     """Why a row that looks faster than the champion's stands behind it."""
     first = champion.standing
     if file.digest == first.digest:
@@ -430,7 +434,8 @@ def _note(file: _File, champion: _Author, *, has_lost: bool) -> str:
         return f"looks faster, but lost its duel with {champion.login}"
     former = next((one.duel.opponent for one in reversed(file.judgements) if one.duel), None)
     if not former:
-        return f"looks faster; its duel with {champion.login} is due"
+        return f"looks faster; its duel with {champion.login} {'was never held' if season.is_over else 'is due'}"
     same = _author_key(former) == _author_key(champion.login)
     whom = f"an earlier file of {former}'s" if same else f"{former}, who is not first"
-    return f"looks faster; its duel was with {whom}, so one with {champion.login} is due"
+    due = f"; one with {champion.login} was never held" if season.is_over else f", so one with {champion.login} is due"
+    return f"looks faster; its duel was with {whom}{due}"

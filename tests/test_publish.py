@@ -903,6 +903,33 @@ def test_an_earlier_edition_stays_reachable_with_the_cases_that_it_had(tmp_path:
     assert facts["edition"] == "e" * 64
 
 
+def test_an_earlier_edition_shows_ties_duels_that_were_never_held_and_leads_to_its_authors(
+    tmp_path: Path, task: Task
+) -> None:
+    board = task.board("CPU")
+    speeds = {"ada": 2.0, "bob": 3.0, "cy": 1.001, "dan": 1.0}
+    then = [judged(board, login, speed, day=day, edition="e" * 64) for day, (login, speed) in enumerate(speeds.items())]
+    site, _ = built(tmp_path, task, [*then, judged(board, "ada", 1.5, day=9)])
+    path = f"vectoradd/CPU/_editions/{'e' * 12}/index.html"
+    text = page_text(site, path.removesuffix("/index.html"))
+    assert "looks faster; its duel with ada was never held" in text and "is due" not in text
+    assert "tied with cy" in text
+    page = Tags((site / path).read_text())
+    rows = [attributes["class"].split() for tag, attributes in page.tags if tag == "tr" and "class" in attributes]
+    assert rows == [["champion", "tied"], ["tied", "ends"], ["tied"], ["tied", "ends"]]
+    assert {f"../../../../authors/{login}/index.html" for login in speeds} <= set(links(page))
+    assert "4 4 Vector addition CPU" in page_text(site, "authors/dan")
+    assert f"../../{path}" in set(links(Tags((site / "authors/dan/index.html").read_text())))
+    (former,) = json.loads((site / "authors/bob/author.json").read_text())["earlier_editions"]
+    assert (former["rank"], former["of"], former["edition"], former["page"]) == (2, 4, "e" * 64, path)
+
+
+def test_an_authors_rows_say_whom_they_are_tied_with_and_which_duel_they_lost(tmp_path: Path, task: Task) -> None:
+    site, _ = built(tmp_path, task, season(task.board("CPU")))
+    assert "tied with ada" in page_text(site, "authors/donald")
+    assert "looks faster, but lost its duel with edsger" in page_text(site, "authors/barbara")
+
+
 def test_an_earlier_edition_in_which_nobody_was_ranked_is_only_counted(tmp_path: Path, task: Task) -> None:
     board = task.board("CPU")
     site, _ = built(tmp_path, task, [judged(board, "ada", 1.5, edition="e" * 64, sandbox="none")])

@@ -51,6 +51,17 @@ def test_it_has_ties_duels_editions_records_and_a_board_that_nobody_entered(seas
     assert any(task.deadline is None for task in season.tasks)
 
 
+def test_an_earlier_edition_has_duels_of_its_own(tmp_path: Path) -> None:
+    made = make_season(tmp_path / "one", Size(tasks=2, gpus=1, authors=40, judgements=200))
+    (board,) = made.tasks[1].boards
+    earlier = [
+        one for one in made.ledger.judgements(board.task.name).judgements if one.edition != board.edition and one.duel
+    ]
+    assert any(one.duel and one.duel.won for one in earlier)
+    judged_then = {one.submission.digest for one in made.ledger.judgements().judgements if one.edition != board.edition}
+    assert {one.duel.opponent_digest for one in earlier if one.duel} <= judged_then
+
+
 def test_the_same_seed_makes_the_same_bytes_and_another_seed_others(season: Season, tmp_path: Path) -> None:
     size = Size(tasks=2, gpus=2, authors=8, judgements=12)
     found = []

@@ -341,6 +341,22 @@ def test_standings(scenario: Scenario) -> None:
     assert [row.champion for row in table.rows] == [True, *[False] * len(table.rows)][: len(table.rows)]
 
 
+def test_of_a_board_that_is_over_no_duel_is_due() -> None:
+    events = [
+        Event("ada", "a", 0.5),
+        Event("bob", "b", 0.45, duel=("ada", "a", 0.9)),
+        Event("cy", "c", 0.4, duel=("ada", "a", 0.8)),
+        Event("dan", "d", 0.3),
+        Event("eve", "e", 0.44, duel=("bob", "b", 0.999)),
+    ]
+    notes = {row.login: row.note for row in season(events, is_over=True).rows if row.note}
+    assert notes == {
+        "cy": "looks faster; its duel was with ada, who is not first; one with bob was never held",
+        "dan": "looks faster; its duel with bob was never held",
+        "eve": "looks faster, but lost its duel with bob",
+    }
+
+
 DOES_NOT_RANK = {
     "of another mode": {"mode": Mode.BENCHMARK},
     "without walls": {"sandbox": SandboxInfo(kind="none", stop="signals")},

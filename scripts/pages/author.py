@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from scripts.ledger.moderation import KnownAccount, Moderation, find_owner
+from scripts.pages.edition import FormerPlace
 from scripts.pages.paths import author_path
 from scripts.pages.render import data, page
 from scripts.pages.site import Site
@@ -24,10 +25,14 @@ class Banned:
 
 @dataclass(frozen=True, kw_only=True)
 class Author:
-    """`places`, the best first; `steps`, their improvements and records, the newest first; `ban`, where one holds."""
+    """`places`, the best first; `former`, in earlier editions, the latest first; `ban`, where one holds.
+
+    `steps` are their improvements and records, the newest first.
+    """
 
     login: str
     places: list[Place] = field(default_factory=list)
+    former: list[FormerPlace] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     ban: Banned | None = None
 
@@ -53,6 +58,7 @@ def author_pages(site: Site, authors: Sequence[Author]) -> Iterator[tuple[str, s
         facts = {
             "login": author.login,
             "rows": [place.facts for place in author.places],
+            "earlier_editions": [place.facts for place in author.former],
             "records": [mark.facts for mark in author.records],
             "history": [step.facts for step in author.steps],
             "ban": author.ban and {"reason": author.ban.reason, "at": author.ban.at and author.ban.at.isoformat()},
@@ -74,17 +80,22 @@ def bans_by_login(bans: Iterable[Moderation | Ban], accounts: Sequence[KnownAcco
                 yield login, banned
 
 
-def authors_of(boards: Sequence[BoardSummary], bans: Mapping[str, Banned]) -> list[Author]:
-    """Everybody who stands somewhere, or once was first, or is banned, by login; a login is the same in any case."""
+def authors_of(
+    boards: Sequence[BoardSummary], former: Iterable[FormerPlace], bans: Mapping[str, Banned]
+) -> list[Author]:
+    """Everybody who stands or stood somewhere, or is banned, by login; a login is the same in any case."""
     found: dict[str, Author] = {}
     for board in boards:
         for place in board.places:
             found.setdefault(place.login.lower(), Author(login=place.login)).places.append(place)
         for step in board.steps:
             found.setdefault(step.login.lower(), Author(login=step.login)).steps.append(step)
+    for gone in former:
+        found.setdefault(gone.login.lower(), Author(login=gone.login)).former.append(gone)
     for login, ban in bans.items():
         found[login.lower()] = replace(found.get(login.lower(), Author(login=login)), ban=ban)
     for author in found.values():
         author.places.sort(key=lambda place: (place.rank, -place.of))
+        author.former.sort(key=lambda place: place.until, reverse=True)
         author.steps.sort(key=lambda step: step.at, reverse=True)
     return [found[key] for key in sorted(found)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -51,8 +50,6 @@ class Line:
     place: Place
     time: str
     whisker: Whisker
-    tied: bool
-    ends_band: bool
     pull: str
     pull_request: int | None
     cells: tuple[Cell, ...]
@@ -128,21 +125,17 @@ def _lines(site: Site, table: Standings, summary: BoardSummary, columns: Sequenc
     if not table.rows:
         return []
     unit = Unit.fitting(table.rows[0].score_us.value)
-    sizes = Counter(row.band for row in table.rows)
-    bands = [row.band for row in table.rows]
     drawn = whiskers([row.score_us for row in table.rows])
     return [
         Line(
             place=place,
             time=unit(row.score_us.value),
             whisker=whisker,
-            tied=sizes[row.band] > 1,
-            ends_band=following != row.band,
             pull=pull_url(site.repository, row.judgements[-1]),
             pull_request=row.judgements[-1].submission.pull_request,
             cells=_cells(row, columns),
         )
-        for row, place, whisker, following in zip(table.rows, summary.places, drawn, [*bands[1:], 0], strict=True)
+        for row, place, whisker in zip(table.rows, summary.places, drawn, strict=True)
     ]
 
 

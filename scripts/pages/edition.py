@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from harness.fields import CaseKind
 from harness.judgement import Judgement
+from harness.stats import Interval
 from harness.task import Board, Case
 from scripts.pages.paths import board_path
 from scripts.pages.render import data, page
 from scripts.pages.site import Site
+from scripts.pages.summary import places_of
 from scripts.pages.words import Unit
 from scripts.standings import Standings, standings
 
@@ -28,6 +31,32 @@ class Edition:
     path: str
     since: datetime
     until: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormerPlace:
+    """Where somebody stood when an earlier edition ended; `page` is the edition's, seen from the site's root."""
+
+    board: Board
+    page: str
+    until: datetime
+    rank: int
+    of: int
+    login: str
+    score_us: Interval
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {
+            "task": self.board.task.name,
+            "gpu": self.board.gpu,
+            "edition": self.board.edition,
+            "until": self.until.isoformat(),
+            "rank": self.rank,
+            "of": self.of,
+            "score_us": self.score_us.model_dump(),
+            "page": self.page,
+        }
 
 
 def editions_of(
@@ -52,12 +81,23 @@ def _edition(
     cases = tuple(Case(kind=CaseKind.BENCHMARK, params=case.params) for case in played)
     then = replace(board, benchmarks=cases)
     vars(then)["edition"] = name  # A cached property: computed, it would be today's.
-    table = standings(then, ours, allow_unwalled=allow_unwalled)
+    table = standings(then, ours, allow_unwalled=allow_unwalled, is_over=True)
     if not table.rows:
         return None
     path = f"_editions/{name[:12]}/index.html"
     since, until = (min(one.finished_at, now) for one in (ours[0], ours[-1]))
     return Edition(table=table, path=path, since=since, until=until)
+
+
+def former_places(editions: Sequence[Edition]) -> Iterator[FormerPlace]:
+    """All rows of all earlier editions of a board."""
+    for edition in editions:
+        board, rows = edition.table.board, edition.table.rows
+        for row in rows:
+            yield FormerPlace(
+                board=board, page=board_path(board, edition.path), until=edition.until,
+                rank=row.rank, of=len(rows), login=row.login, score_us=row.score_us,
+            )  # fmt: skip
 
 
 def edition_pages(site: Site, editions: Sequence[Edition]) -> Iterator[tuple[str, str]]:
@@ -66,7 +106,10 @@ def edition_pages(site: Site, editions: Sequence[Edition]) -> Iterator[tuple[str
         board, rows = edition.table.board, edition.table.rows
         unit = Unit.fitting(rows[0].score_us.value)
         path = board_path(board, edition.path)
-        yield page("edition.html", path, site=site, as_of=edition.until, edition=edition, board=board, unit=unit)
+        places = places_of(site, edition.table)
+        yield page(
+            "edition.html", path, site=site, as_of=edition.until, edition=edition, board=board, unit=unit, places=places
+        )
         facts = {
             "task": board.task.name,
             "gpu": board.gpu,

@@ -32,7 +32,7 @@ from scripts.ledger.ledger import Ledger, LedgerFault
 from scripts.ledger.moderation import Moderated
 from scripts.pages.author import Author, author_pages, authors_of, bans_by_login
 from scripts.pages.board import board_pages
-from scripts.pages.edition import Edition, edition_pages
+from scripts.pages.edition import Edition, FormerPlace, edition_pages, former_places
 from scripts.pages.feeds import board_files, site_files, sitemap
 from scripts.pages.landing import landing_pages
 from scripts.pages.load import BoardFiles, Ranked, boards_of, in_order, notes_of_all, ranked, require_free_names
@@ -143,7 +143,9 @@ def build_site(
         write_authors = partial(_write_authors, site, folder)
         accounts = ledger.accounts() if moderated.banned or bans else ()
         banned = dict(bans_by_login((*bans, *moderated.banned.values()), tuple(accounts)))
-        pages += chain.from_iterable(spread(write_authors, _shares(authors_of(boards, banned)), processes))
+        former = [place for one in built for place in one.former]
+        authors = authors_of(boards, former, banned)
+        pages += chain.from_iterable(spread(write_authors, _shares(authors), processes))
         _write(folder, sitemap(site, pages))
     rows = sum(len(board.places) for board in boards)
     notes = (*notes_of_all(tasks, files, faults), *(note for one in built for note in one.notes))
@@ -156,6 +158,7 @@ class _BuiltBoard:
     """What is left of a board when its pages are written, and their paths."""
 
     summary: BoardSummary
+    former: tuple[FormerPlace, ...]
     readings: list[Reading]
     pages: list[str]
     faults: tuple[LedgerFault, ...]
@@ -168,7 +171,14 @@ def _build_board(site: Site, rank: Callable[[BoardFiles], Ranked], folder: Path,
     summary = summary_of(site, found.table)
     pages = _write(folder, _pages_of_a_board(site, found.table, summary, found.editions, found.taken_out))
     notes = (*found.notes, *_files_gone(site, found.table))
-    return _BuiltBoard(summary=summary, readings=found.readings, pages=pages, faults=found.faults, notes=notes)
+    return _BuiltBoard(
+        summary=summary,
+        former=tuple(former_places(found.editions)),
+        readings=found.readings,
+        pages=pages,
+        faults=found.faults,
+        notes=notes,
+    )
 
 
 def _files_gone(site: Site, table: Standings) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,11 +20,16 @@ from scripts.standings import Record, Row, Standings
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A row without its judgements.  `limit` is the share of the hardware's limit; None where that is not known."""
+    """A row without its judgements.  `limit` is the share of the hardware's limit; None where that is not known.
+
+    `tied`: its band holds others, too; `ends_band`: it is the last of its band.
+    """
 
     board: Board
     rank: int
     of: int
+    tied: bool
+    ends_band: bool
     login: str
     score_us: Interval
     gap: float
@@ -136,24 +142,36 @@ class BoardSummary:
 
 
 def summary_of(site: Site, table: Standings) -> BoardSummary:
-    floors = site.floors_us(table.board)
-    floor = floor_score_us(floors, table.board.ranking_by) if floors else None
     judged_at = (row.judgements[-1].finished_at for row in table.rows)
     marks = marks_of(site, table)
     return BoardSummary(
         board=table.board,
-        places=tuple(_place(site, table, row, floor) for row in table.rows),
+        places=places_of(site, table),
         marks=marks,
         steps=tuple(_steps(table, marks)),
         as_of=min(max(judged_at), site.now) if table.rows else None,
     )
 
 
-def _place(site: Site, table: Standings, row: Row, floor: float | None) -> Place:
+def places_of(site: Site, table: Standings) -> tuple[Place, ...]:
+    """All rows, best first."""
+    floors = site.floors_us(table.board)
+    floor = floor_score_us(floors, table.board.ranking_by) if floors else None
+    sizes = Counter(row.band for row in table.rows)
+    below = [*(row.band for row in table.rows[1:]), 0]
+    return tuple(
+        _place(site, table, row, floor, tied=sizes[row.band] > 1, ends_band=row.band != following)
+        for row, following in zip(table.rows, below, strict=False)
+    )
+
+
+def _place(site: Site, table: Standings, row: Row, floor: float | None, *, tied: bool, ends_band: bool) -> Place:
     return Place(
         board=table.board,
         rank=row.rank,
         of=len(table.rows),
+        tied=tied,
+        ends_band=ends_band,
         login=row.login,
         score_us=row.score_us,
         gap=row.gap,

@@ -24,7 +24,7 @@ from scripts.settings import Settings
 
 _PAIRS, _SAMPLES, _BLOCKS = 6, 10, 8
 _FAILS = 0.04
-_OLD_EDITION_UNTIL = 0.12
+_OLD_EDITION, _OLD_EDITION_UNTIL = hashlib.sha256(b"before the tolerance was mended").hexdigest(), 0.12
 _SPREAD, _DRIFT, _STALL = 0.006, 0.004, 0.004
 """Between the samples of a run, between runs (both as shares), and how often a sample is a stall."""
 
@@ -39,18 +39,24 @@ class Stage:
         launch = LAUNCH_US.get(board.gpu, 3.0)
         self._best_us = [launch + floor * dice.uniform(1.12, 1.6) for floor in floors]
         self._anchor_us = [best * dice.uniform(3.5, 7.5) for best in self._best_us]
+        self._edition = ""
         self._standing: dict[str, tuple[File, Interval]] = {}
         self._champion: str | None = None
 
     def judge(self, file: File, at: datetime, moment: float) -> Judgement:
         """The judgement of a file that comes at `at`, after the share `moment` of the season."""
         dice = random.Random(f"{self._board.task.name} {self._board.gpu} {file.digest} {at}")
-        is_old = self._began_anew and moment < _OLD_EDITION_UNTIL
+        self._play(_OLD_EDITION if self._began_anew and moment < _OLD_EDITION_UNTIL else self._board.edition)
         fails = dice.random() < _FAILS
         machine = machine_of(self._board.gpu, dice)
         cases = list(self._cases(file, dice, machine, fails=fails))
-        duel = None if is_old or fails else self._enter(file, cases, dice)
-        return self._judgement(file, at, tuple(cases), duel, machine, dice, is_old=is_old)
+        duel = None if fails else self._enter(file, cases, dice)
+        return self._judgement(file, at, tuple(cases), duel, machine, dice)
+
+    def _play(self, edition: str) -> None:
+        """With another edition than before nobody stands first."""
+        if edition != self._edition:
+            self._edition, self._standing, self._champion = edition, {}, None
 
     def _cases(self, file: File, dice: random.Random, machine: Machine, *, fails: bool) -> list[CaseResult]:
         board = self._board
@@ -128,13 +134,11 @@ class Stage:
         duel: Duel | None,
         machine: Machine,
         dice: random.Random,
-        *,
-        is_old: bool,
     ) -> Judgement:
         board, failed = self._board, cases[-1].verdict is not Verdict.ACCEPTED
         return Judgement(
             task=board.task.name,
-            edition=hashlib.sha256(b"before the tolerance was mended").hexdigest() if is_old else board.edition,
+            edition=self._edition,
             gpu=board.gpu,
             mode=Mode.RANKED,
             submission=SubmissionInfo(
