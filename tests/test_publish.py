@@ -35,6 +35,7 @@ from scripts.ledger.ledger import Ledger
 from scripts.pages import pool, submission
 from scripts.pages.author import LATEST_STEPS
 from scripts.pages.code import render_code, render_diff
+from scripts.pages.paths import raw_url
 from scripts.pages.pool import processes_for, spread
 from scripts.pages.publish import SiteReport, build_site, read_guides
 from scripts.pages.render import environment
@@ -317,9 +318,38 @@ def test_judgements_lie_beside_the_pages_of_the_first_rows_and_of_the_latest_rec
     folders = {path.parent.parent.name: path.parent for path in site.glob("vectoradd/CPU/*/*/submission.json")}
     assert set(folders) == {one.submission.login for one in judgements}
     facts = {login: json.loads((folder / "submission.json").read_text()) for login, folder in folders.items()}
-    assert facts["linus"]["judgement"] is None and facts["grace"]["judgement"] == "judgement.json"
+    raw = "https://raw.githubusercontent.com/kernels/cup/ledger"
+    (stored,) = (tmp_path / "ledger").glob("judgements/vectoradd/CPU/linus/*.json")
+    in_ledger = f"{raw}/{stored.relative_to(tmp_path / 'ledger').as_posix()}"
+    assert facts["linus"]["judgement"] == in_ledger and facts["grace"]["judgement"] == "judgement.json"
     page = Tags((folders["linus"] / "index.html").read_text())
-    assert "https://github.com/kernels/cup/tree/ledger/judgements/vectoradd/CPU/linus" in set(links(page))
+    assert {"https://github.com/kernels/cup/tree/ledger/judgements/vectoradd/CPU/linus", in_ledger} <= set(links(page))
+    assert f"pullrank verify {in_ledger} " in page.text.replace("\n", " ")
+
+
+def test_off_github_a_page_leads_to_no_judgement_that_does_not_lie_beside_it(
+    tmp_path: Path, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submission, "JUDGEMENTS_BESIDE", 1)
+    judgements = season(task.board("CPU"))
+    site, _ = built(tmp_path, task, judgements, address="https://kernels.dev/cup")
+    folder = site / "vectoradd/CPU/linus" / judgements[1].submission.digest[:12]
+    assert json.loads((folder / "submission.json").read_text())["judgement"] is None
+    text = Tags((folder / "index.html").read_text()).text
+    assert "pullrank rank" in text and "pullrank verify" not in text and "in the ledger" in text
+    first = f"vectoradd/CPU/edsger/{judgements[3].submission.digest[:12]}"
+    assert f"pullrank verify https://kernels.dev/cup/{first}/judgement.json" in page_text(site, first)
+
+
+def test_the_ledgers_files_lie_on_the_host_that_holds_them() -> None:
+    place = Path("judgements/vectoradd/CPU/ada/7-0123456789ab-r1.json")
+    assert raw_url("https://github.com/kernels/cup", place) == (
+        f"https://raw.githubusercontent.com/kernels/cup/ledger/{place}"
+    )
+    assert raw_url("https://github.acme.org/kernels/cup", place) == (
+        f"https://raw.github.acme.org/kernels/cup/ledger/{place}"
+    )
+    assert raw_url("", place) == ""
 
 
 def test_pooled_judgements_all_lie_beside_their_page(tmp_path: Path, task: Task) -> None:

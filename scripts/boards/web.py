@@ -107,7 +107,8 @@ def fetch_judgement(address: str) -> bytes:
     if content is None:
         raise SiteError(
             f"{url}: nothing is there. A judgement lies beside the page of each of a board's first rows and latest "
-            "records; those of others lie in the ledger, to which the page leads"
+            "records; the pages of others give its address in the ledger. A private one can be read in a clone alone: "
+            "on the branch `ledger`"
         )
     return content
 

@@ -16,7 +16,7 @@ named and left out, and the rest is read as if it were not there.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from itertools import groupby
@@ -52,9 +52,13 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerContents:
-    """`judgements` in ledger order: as they finished, and by path where two finished at once."""
+    """`judgements` in ledger order: as they finished, and by path where two finished at once.
+
+    `places` says in which file of the ledger each lies, by its checksum.
+    """
 
     judgements: tuple[Judgement, ...]
+    places: Mapping[str, Path]
     faults: tuple[LedgerFault, ...]
 
 
@@ -130,18 +134,18 @@ class Ledger:
         """The judgements in some files of this ledger; what is none is a fault."""
         found: list[tuple[Judgement, Path]] = []
         faults: list[LedgerFault] = []
-        known: dict[str, Path] = {}  # by checksum
+        places: dict[str, Path] = {}
         for path in paths:
             try:
                 judgement = _read_judgement(self.path / path, path)
-                first = known.setdefault(judgement.checksum, path)
+                first = places.setdefault(judgement.checksum, path)
                 if first != path:
                     raise JudgementError(f"the same judgement as {first}")
                 found.append((judgement, path))
             except (FactError, JudgementError) as error:
                 faults.append(LedgerFault(path=path, reason=str(error)))
         found.sort(key=lambda pair: (pair[0].finished_at, pair[1]))
-        return LedgerContents(judgements=tuple(map(itemgetter(0), found)), faults=tuple(faults))
+        return LedgerContents(judgements=tuple(map(itemgetter(0), found)), places=places, faults=tuple(faults))
 
     def has_judgement_of(self, request: Request) -> bool:
         """Whether something stands where the judgement of a ranked request belongs."""

@@ -6,7 +6,7 @@ ledger ─▶ boards_of: each board's files, unread ─▶ ranked: its judgement
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,10 +38,14 @@ class BoardFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class Ranked:
-    """A board's standings, now and in earlier editions; what was taken out, what its machines did, what is odd."""
+    """A board's standings, now and in earlier editions; what was taken out, what its machines did, what is odd.
+
+    `places` are the ledger's files, by the checksums of the judgements in them.
+    """
 
     table: Standings
     editions: tuple[Edition, ...]
+    places: Mapping[str, Path]
     taken_out: tuple[TakenOut, ...]
     readings: list[Reading]
     faults: tuple[LedgerFault, ...]
@@ -86,6 +90,7 @@ def ranked(files: BoardFiles, ledger: Ledger, moderated: Moderated, *, allow_unw
     return Ranked(
         table=table,
         editions=editions,
+        places=contents.places,
         taken_out=taken_out_of(contents.judgements, moderated),
         readings=readings_of(table, shown, now),
         faults=contents.faults,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from urllib.parse import urlsplit
+
 from harness.judgement import Judgement
 from harness.task import Board
 
@@ -34,6 +37,16 @@ def ledger_url(repository: str, judgement: Judgement) -> str:
     """The folder of the ledger that holds an author's judgements of a board; empty off GitHub."""
     folder = f"{judgement.task}/{judgement.gpu}/{judgement.submission.login}"
     return f"{repository}/tree/ledger/judgements/{folder}" if repository else ""
+
+
+def raw_url(repository: str, place: Path) -> str:
+    """A file of the ledger as it is, for programs; empty off GitHub.
+
+    On the very host that holds such files: the repository's own leads there, and `verify` follows nobody to another.
+    """
+    server, host, path, *_ = urlsplit(repository)
+    raw = "raw.githubusercontent.com" if host == "github.com" else f"raw.{host}"
+    return f"{server}://{raw}{path}/ledger/{place.as_posix()}" if repository else ""
 
 
 def file_url(repository: str, board: Board, judgement: Judgement) -> str:

@@ -32,7 +32,7 @@ from scripts.ledger.ledger import Ledger, LedgerFault
 from scripts.ledger.moderation import Moderated
 from scripts.pages.author import Author, author_pages, authors_of, bans_by_login
 from scripts.pages.board import board_pages
-from scripts.pages.edition import Edition, FormerPlace, edition_pages, former_places
+from scripts.pages.edition import FormerPlace, edition_pages, former_places
 from scripts.pages.feeds import board_files, site_files, sitemap
 from scripts.pages.landing import landing_pages
 from scripts.pages.load import BoardFiles, Ranked, boards_of, in_order, notes_of_all, ranked, require_free_names
@@ -43,7 +43,6 @@ from scripts.pages.render import SITE, data, environment, page
 from scripts.pages.site import Guide, Site, Sources, read_guides
 from scripts.pages.submission import submission_pages
 from scripts.pages.summary import BoardSummary, summary_of
-from scripts.pages.taken_out import TakenOut
 from scripts.pages.words import count
 from scripts.pages.write import swapped_in, write_file
 from scripts.settings import Ban, Gpu
@@ -169,7 +168,7 @@ def _build_board(site: Site, rank: Callable[[BoardFiles], Ranked], folder: Path,
     with uncollected():
         found = rank(files)
     summary = summary_of(site, found.table)
-    pages = _write(folder, _pages_of_a_board(site, found.table, summary, found.editions, found.taken_out))
+    pages = _write(folder, _pages_of_a_board(site, found, summary))
     notes = (*found.notes, *_files_gone(site, found.table))
     return _BuiltBoard(
         summary=summary,
@@ -190,18 +189,12 @@ def _files_gone(site: Site, table: Standings) -> Iterator[str]:
         yield f"{where}: no file is at hand for {count(len(gone), 'row', 'rows')} ({named}); taken away, or not merged?"
 
 
-def _pages_of_a_board(
-    site: Site,
-    table: Standings,
-    summary: BoardSummary,
-    editions: Sequence[Edition],
-    taken_out: Sequence[TakenOut],
-) -> Iterator[tuple[str, str | bytes]]:
-    yield from board_pages(site, table, summary, editions, taken_out)
-    yield from edition_pages(site, editions)
+def _pages_of_a_board(site: Site, found: Ranked, summary: BoardSummary) -> Iterator[tuple[str, str | bytes]]:
+    yield from board_pages(site, found.table, summary, found.editions, found.taken_out)
+    yield from edition_pages(site, found.editions)
     yield from board_files(site, summary)
     yield from board_picture(site, summary)
-    yield from submission_pages(site, table, summary)
+    yield from submission_pages(site, found.table, summary, found.places)
 
 
 def _pages_of_all(

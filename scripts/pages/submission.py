@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 from markupsafe import Markup
 
@@ -17,7 +19,7 @@ from scripts.case_times import CaseTime, case_times
 from scripts.pages.board import Column, columns_of
 from scripts.pages.charts import Side, Strip, strip
 from scripts.pages.code import render_code, render_diff
-from scripts.pages.paths import file_url, ledger_url, pull_url, submission_path
+from scripts.pages.paths import file_url, ledger_url, pull_url, raw_url, submission_path
 from scripts.pages.render import data, page
 from scripts.pages.site import Site
 from scripts.pages.summary import BoardSummary, Mark, Place, case_facts
@@ -27,18 +29,22 @@ from scripts.text import shorten
 
 JUDGEMENTS_BESIDE = 50
 """So many rows of a board, and so many of its latest records, have their judgements beside their pages, with every
-sample and seed.  Those of the others lie in the ledger: a site on GitHub Pages may hold 1 GB."""
+sample and seed.  Pages of the others lead into the ledger: a site on GitHub Pages may hold 1 GB."""
 
 
 MOST_CASES = 200
 """So many of a judgement's cases are listed; a file may hold tens of thousands."""
 MOST_DUEL_CHARTS = 24
 MOST_OF_A_MESSAGE = 500
+_NEWEST = "judgement.json"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A submission that has a page: it stands on its board, or was first there once."""
+    """A submission that has a page: it stands on its board, or was first there once.
+
+    `links` lead to each of its judgements, where there is a way: beside the page, or in the repository's ledger.
+    """
 
     login: str
     digest: str
@@ -47,7 +53,12 @@ class Entry:
     judgements: tuple[Judgement, ...]
     place: Place | None
     mark: Mark | None
-    keeps_judgements: bool
+    links: tuple[str, ...]
+
+    @property
+    def keeps_judgements(self) -> bool:
+        """Whether they lie beside its page."""
+        return self.links[-1:] == (_NEWEST,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,22 +110,27 @@ class Change:
     lines: Markup | None
 
 
-def submission_pages(site: Site, table: Standings, summary: BoardSummary) -> Iterator[tuple[str, str]]:
-    """A page for every row and every former first, what it says as JSON, and their judgements."""
+def submission_pages(
+    site: Site, table: Standings, summary: BoardSummary, places: Mapping[str, Path]
+) -> Iterator[tuple[str, str]]:
+    """A page for every row and every former first, what it says as JSON, and their judgements.
+
+    Args:
+        places: the ledger's files, by the checksums of the judgements in them.
+    """
     columns = columns_of(site, table)
-    for entry in _entries(table, summary):
+    for entry in _entries(site, table, summary, places):
         path = partial(submission_path, table.board, entry.login, entry.digest)
         yield _page(site, table, summary, entry, columns)
         yield data(path("submission.json"), _facts(table.board, entry))
         if entry.keeps_judgements:
-            for index, judgement in enumerate(entry.judgements, start=1):
-                name = "judgement.json" if judgement is entry.judgements[-1] else f"judgement-{index}.json"
+            for name, judgement in zip(entry.links, entry.judgements, strict=True):
                 yield path(name), judgement.model_dump_json() + "\n"
 
 
 def _facts(board: Board, entry: Entry) -> dict[str, Any]:
-    """A submission for scripts; `judgement` is None where its judgements lie in the ledger only."""
-    judgement = "judgement.json" if entry.keeps_judgements else None
+    """A submission for scripts; `judgement` leads to the newest, and is None where there is no way to it."""
+    judgement = entry.links[-1] if entry.links else None
     if entry.place:
         return entry.place.facts | {"judgement": judgement}
     return {
@@ -160,12 +176,13 @@ def _page(
         file_url=file_url(site.repository, board, newest),
         ledger_url=ledger_url(site.repository, newest),
         pull_url=pull_url(site.repository, newest),
-        judgement_url=f"{site.address}{path.removesuffix('index.html')}" if site.address else "judgement.json",
+        replayed=entry.links and urljoin(site.address and f"{site.address}{path}", entry.links[-1]),
         changes=list(_changes(site, rivals, source)),
     )
 
 
-def _entries(table: Standings, summary: BoardSummary) -> list[Entry]:
+def _entries(site: Site, table: Standings, summary: BoardSummary, places: Mapping[str, Path]) -> list[Entry]:
+    links = partial(_links, site, places)
     marks = {(mark.login, mark.digest): mark for mark in summary.marks}
     latest = {(mark.login, mark.digest) for mark in summary.marks[-JUDGEMENTS_BESIDE:]}
     standing = {
@@ -177,7 +194,7 @@ def _entries(table: Standings, summary: BoardSummary) -> list[Entry]:
             judgements=row.judgements,
             place=place,
             mark=marks.get((row.login, row.digest)),
-            keeps_judgements=place.rank <= JUDGEMENTS_BESIDE or (row.login, row.digest) in latest,
+            links=links(row.judgements, kept=place.rank <= JUDGEMENTS_BESIDE or (row.login, row.digest) in latest),
         )
         for row, place in zip(table.rows, summary.places, strict=True)
     }
@@ -190,11 +207,18 @@ def _entries(table: Standings, summary: BoardSummary) -> list[Entry]:
             judgements=(record.judgement,),
             place=None,
             mark=marks[record.login, record.digest],
-            keeps_judgements=(record.login, record.digest) in latest,
+            links=links([record.judgement], kept=(record.login, record.digest) in latest),
         )
         for record in table.records
     }
     return list((former | standing).values())
+
+
+def _links(site: Site, places: Mapping[str, Path], judgements: Sequence[Judgement], *, kept: bool) -> tuple[str, ...]:
+    """Where each can be read, seen from its page; off GitHub there is no way to those that are not kept beside it."""
+    if kept:
+        return (*(f"judgement-{index}.json" for index in range(1, len(judgements))), _NEWEST)
+    return tuple(raw_url(site.repository, places[one.checksum]) for one in judgements) if site.repository else ()
 
 
 def _rivals(table: Standings, summary: BoardSummary, entry: Entry) -> list[Rival]:
