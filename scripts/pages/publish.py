@@ -7,7 +7,7 @@
     authors/<login>/                        one author's rows and history, and why they are banned
     machines/                               how steadily the machines ran their anchors
     guides/<name>/                          each Markdown file of site/pages
-    results.csv, results.parquet            all rows of all boards
+    results.*, cases.*                      all rows of all boards, and their cases, as CSV and Parquet
 
 Beside every page stands its JSON; beside a board also CSV, a badge and a feed.  All links are relative, so the site
 works under any path and from a disk; nothing is loaded from elsewhere.  What a page shows is in `scripts/pages/`;

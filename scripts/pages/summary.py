@@ -185,16 +185,18 @@ def _place(site: Site, table: Standings, row: Row, floor: float | None, *, tied:
         self_timed=row.self_timed,
         provisional=site.is_provisional(row.judgements[-1]),
         remarks=tuple(remarks(row, table)),
-        facts=facts_of(table.board, row),
+        facts=facts_of(site, table.board, row),
     )
 
 
-def facts_of(board: Board, row: Row) -> dict[str, Any]:
+def facts_of(site: Site, board: Board, row: Row) -> dict[str, Any]:
     """A row for scripts."""
     return {
         "task": board.task.name,
         "gpu": board.gpu,
         **row.facts,
+        "provisional": site.is_provisional(row.judgements[-1]),
+        "pull_request": row.judgements[-1].submission.pull_request,
         "page": submission_path(board, row.login, row.digest),
         "cases": [case_facts(case) for case in row.cases],
     }
