@@ -351,7 +351,7 @@ def test_a_comparison_with_nobody_says_so(page: "sync_api.Page", site: Path, url
     page.get_by_text("Nobody of that name has another entry here.").wait_for()
     assert page.locator(".comparison").is_hidden()
     assert {one.partition("?")[0].rpartition("/")[2] for one in asked} <= {
-        "index.html", "board.json", "style.css", "theme.js", "site.js", "compare.js", "icon.svg",
+        "index.html", "rows.json", "style.css", "theme.js", "site.js", "compare.js", "icon.svg",
     }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup
 
@@ -69,7 +70,7 @@ def board_pages(
     editions: Sequence[Edition],
     taken_out: Sequence[TakenOut],
 ) -> Iterator[tuple[str, str]]:
-    """A board's page and its JSON."""
+    """A board's page, its JSON, and the names of its rows alone."""
     board, task = table.board, table.board.task
     columns = columns_of(site, table)
     yield page(
@@ -104,6 +105,15 @@ def board_pages(
         "taken_out": [one.facts for one in taken_out],
     }
     yield data(board_path(board, "board.json"), facts)
+    yield data(board_path(board, "rows.json"), _names(summary))
+
+
+def _names(summary: BoardSummary) -> dict[str, Any]:
+    """Whom a submission can be held against, in little: `board.json` may be megabytes.  Digests are as in addresses."""
+    return {
+        "rows": [{"rank": one.rank, "login": one.login, "digest": one.digest[:12]} for one in summary.places],
+        "records": [{"at": one.at.isoformat(), "login": one.login, "digest": one.digest[:12]} for one in summary.marks],
+    }
 
 
 def columns_of(site: Site, table: Standings) -> tuple[Column, ...]:

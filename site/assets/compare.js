@@ -9,9 +9,9 @@
 
   // What there is on this board: rows, and records that were broken since.
   async function load() {
-    const board = await (await fetch("../../board.json")).json();
+    const board = await (await fetch("../../rows.json")).json();
     const here = location.pathname.split("/").slice(-3, -1).join("/").toLowerCase();
-    const key = (entry) => `${entry.login}/${entry.digest.slice(0, 12)}`;
+    const key = (entry) => `${entry.login}/${entry.digest}`;
     others = new Map();
     for (const row of board.rows) others.set(key(row), `${row.rank}. ${row.login}`);
     for (const record of [...board.records].reverse()) {
