@@ -29,6 +29,7 @@ from harness.fields import CaseKind, Mode
 from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
 from harness.stats import Interval
 from harness.task import Board, Task, load_task
+from harness.task_file import Ranking
 from harness.timing import Duel, DuelCase, Run, Timing
 from harness.verdict import Verdict
 from scripts.ledger.ledger import Ledger
@@ -39,7 +40,7 @@ from scripts.pages.paths import raw_url
 from scripts.pages.pool import processes_for, spread
 from scripts.pages.publish import SiteReport, build_site, read_guides
 from scripts.pages.render import environment
-from scripts.pages.words import Unit, case_labels
+from scripts.pages.words import Unit, case_labels, heat
 from scripts.settings import Gpu
 from scripts.text import format_us, plain
 
@@ -844,6 +845,24 @@ def test_times_of_a_column_share_a_unit_in_which_the_best_has_four_digits() -> N
     assert [Unit.fitting(9.8765)(us) for us in (9.8765, 98.765, 9876.5)] == ["9.877", "98.765", "9,876.500"]
     assert (Unit.fitting(1234.5).name, Unit.fitting(1234.5)(1234.5)) == ("ms", "1.234")
     assert (Unit.fitting(0.04).name, Unit.fitting(0.04)(0.04)) == ("ns", "40.00")
+
+
+@pytest.mark.parametrize(
+    ("ours_us", "ranking_by", "kinds"),
+    [
+        ([10.5, 114, 104], Ranking.GEOM, ["", "heat3 worst", ""]),
+        ([22, 260, 280], Ranking.GEOM, ["", "", "heat1 worst"]),
+        ([20, 130, 130], Ranking.GEOM, ["heat3 worst", "", ""]),
+        ([20, 130, 131], Ranking.MEAN, ["", "heat2", "heat2 worst"]),
+        ([20, 130, 130], Ranking.LAST, ["", "", ""]),
+        ([9, 100.4, 120], Ranking.GEOM, ["faster", "", "heat3 worst"]),
+        ([10.05, 100, 100.9], Ranking.GEOM, ["", "", ""]),
+    ],
+)
+def test_a_case_is_marked_by_what_it_costs_its_row_next_to_the_other_cases(
+    ours_us: list[float], ranking_by: Ranking, kinds: list[str]
+) -> None:
+    assert heat(ours_us, [10, 100, 100], ranking_by) == kinds
 
 
 def test_a_ledgers_files_are_told_apart_by_board_before_any_is_read(tmp_path: Path, task: Task) -> None:

@@ -319,6 +319,22 @@ def test_ones_own_row_is_marked_on_every_board_once_the_login_is_known(page: "sy
     assert "slower than edsger’s" in page.locator("#main").inner_text()
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_ones_own_row_keeps_the_colours_of_its_cases(browser: "sync_api.Browser", url: str, theme: str) -> None:
+    colours = "row => [...row.cells].map(cell => getComputedStyle(cell).backgroundColor)"
+    with browser.new_context(color_scheme=theme) as context:
+        page = context.new_page()
+        page.goto(url + "matmul/H100/index.html")
+        row = page.locator("#heat tbody tr").filter(has=page.locator(".heat3.worst")).first
+        login = row.get_attribute("data-login")
+        head, *before = row.evaluate(colours)
+        page.get_by_label("Your login").fill(login)
+        after_head, *after = row.evaluate(colours)
+        assert len(set(before)) > 1 and after[1:] == before[1:]
+        assert after_head != head
+        assert row.evaluate("row => getComputedStyle(row).outlineStyle") == "solid"
+
+
 def test_a_submission_is_held_against_any_other_and_the_address_keeps_whom(
     page: "sync_api.Page", site: Path, url: str
 ) -> None:

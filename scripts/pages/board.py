@@ -9,6 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from harness.task import Board, Task
+from harness.task_file import Ranking
 from scripts.pages.charts import Best, Staircase, staircase
 from scripts.pages.code import render_code, render_markdown
 from scripts.pages.edition import Edition
@@ -36,12 +37,12 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One time of the heat map: `loss` is what it is above the best of its column, as a share."""
+    """One time of the heat map: `loss` is what it is above the first place's, as a share; `kind` its class."""
 
     us: float
     text: str
     loss: float
-    heat: int
+    kind: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,16 +144,18 @@ def _lines(site: Site, table: Standings, summary: BoardSummary, columns: Sequenc
             whisker=whisker,
             pull=pull_url(site.repository, row.judgements[-1]),
             pull_request=row.judgements[-1].submission.pull_request,
-            cells=_cells(row, columns),
+            cells=_cells(row, table.rows[0], columns, table.board.ranking_by),
         )
         for row, place, whisker in zip(table.rows, summary.places, drawn, strict=True)
     ]
 
 
-def _cells(row: Row, columns: Sequence[Column]) -> tuple[Cell, ...]:
+def _cells(row: Row, first: Row, columns: Sequence[Column], ranking_by: Ranking) -> tuple[Cell, ...]:
+    times, theirs = ([case.time_us.value for case in one.cases] for one in (row, first))
+    kinds = heat(times, theirs, ranking_by)
     return tuple(
-        Cell(us=us, text=column.unit(us), loss=us / column.best_us - 1, heat=heat(us / column.best_us - 1))
-        for us, column in zip((case.time_us.value for case in row.cases), columns, strict=True)
+        Cell(us=us, text=column.unit(us), loss=us / other - 1, kind="best" if us == column.best_us else kind)
+        for us, other, column, kind in zip(times, theirs, columns, kinds, strict=True)
     )
 
 

@@ -71,7 +71,7 @@ def environment() -> Environment:
         "us": format_us, "error": format_error, "gap": format_gap, "percent": format_percent,
         "claim_sentence": claim_sentence, "ranking": words.RANKINGS.__getitem__,
     }  # fmt: skip
-    names = "bound count day duel_sentence gain heat hue initials iso limit lost minute number ordinal params"
+    names = "bound count day duel_sentence gain hue initials iso limit lost minute number ordinal params"
     env.filters |= {name: getattr(words, name) for name in f"{names} px seconds sentence speedup".split()}
     env.tests["unwalled"] = is_unwalled
     env.tests["self_timed"] = is_self_timed

@@ -10,13 +10,15 @@ from itertools import chain
 from typing import Any
 
 from harness.judgement import Judgement
+from harness.stats import TIE
+from harness.task_file import Ranking
 from harness.timing import Duel
 from scripts.claims import bound_share, claim_sentence, duel_result, is_bounded, worst_bound
 from scripts.standings import Row, Standings
 from scripts.text import format_percent, format_us
 
 RANKINGS = {"geom": "geometric mean", "mean": "mean", "last": "last"}
-_HEAT_STEPS = ((0.005, 6), (0.02, 5), (0.05, 4), (0.15, 3), (0.5, 2), (1.0, 1))
+_HEAT_STEPS = ((1.5, "heat3"), (1.2, "heat2"), (1.05, "heat1"))
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"), (1e-3, "ns"))
 
@@ -96,9 +98,26 @@ def px(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def heat(loss: float) -> int:
-    """5 for a case's best time, down to 0 for more than twice as long."""
-    return next((step for limit, step in _HEAT_STEPS if loss <= limit), 0)
+def heat(ours_us: Sequence[float], theirs_us: Sequence[float], ranking_by: Ranking) -> list[str]:
+    """A class for each case of a row, by what it costs the row's score against another's, next to its other cases.
+
+    From `heat1` to `heat3` it costs more than an even share of what all of them cost; `worst` costs the most, `faster`
+    costs nothing.  What differs by less than a tie is told apart from nothing; nor is anything where one case ranks.
+    """
+    ratios = [ours / theirs for ours, theirs in zip(ours_us, theirs_us, strict=True)]
+    kinds = ["faster" if ratio < 1 - TIE else "" for ratio in ratios]
+    if ranking_by is Ranking.LAST or len(ratios) == 1 or max(ratios) < 1 + TIE:
+        return kinds
+    if ranking_by is Ranking.MEAN:
+        costs = [ours - theirs for ours, theirs in zip(ours_us, theirs_us, strict=True)]
+    else:
+        costs = [math.log(ratio) for ratio in ratios]
+    even, most = sum(cost for cost in costs if cost > 0) / len(costs), max(costs)
+    for index, (cost, ratio) in enumerate(zip(costs, ratios, strict=True)):
+        if ratio >= 1 + TIE:
+            step = next((step for share, step in _HEAT_STEPS if cost >= share * even), "")
+            kinds[index] = f"{step} worst".lstrip() if cost == most else step
+    return kinds
 
 
 def iso(at: datetime) -> str:
