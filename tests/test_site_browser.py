@@ -10,9 +10,15 @@ from typing import Any
 
 import pytest
 
+from harness.task import load_task
 from scripts.bench.paint import SLOW_4G, first_paints_ms
+from scripts.pages.board import board_pages
 from scripts.pages.serve import site_server, url_of
+from scripts.pages.summary import summary_of
+from scripts.standings import standings
 from tests.lively_site import build_lively_site, one_of_each
+from tests.test_page_weight import SHARED, entered
+from tests.test_publish import WORK, task_folder
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed: apt-get install chromium")
@@ -333,6 +339,65 @@ def test_ones_own_row_keeps_the_colours_of_its_cases(browser: "sync_api.Browser"
         assert len(set(before)) > 1 and after[1:] == before[1:]
         assert after_head != head
         assert row.evaluate("row => getComputedStyle(row).outlineStyle") == "solid"
+
+
+@pytest.fixture(scope="module")
+def long_board(site: Path, url: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a board of sixty rows."""
+    board = load_task(task_folder(tmp_path_factory.mktemp("long"), yml=WORK)).board("CPU")
+    table = standings(board, [*entered(board, 60)])
+    path, html = next(board_pages(SHARED, table, summary_of(SHARED, table), [], []))
+    file = site.parent / "long" / path
+    file.parent.mkdir(parents=True)
+    file.write_text(html, "utf-8")
+    shutil.copytree(site / "assets", site.parent / "long" / "assets")
+    return f"{url.removesuffix('cup/')}long/{path}"
+
+
+def ranks_shown(page: "sync_api.Page", table: str) -> list[int]:
+    cells = page.locator(f"{table} tbody tr:visible :is(.rank, .place)")
+    return [int(text.split()[0]) for text in cells.all_inner_texts()]
+
+
+@pytest.mark.parametrize(("table", "section"), [("#ranks", "#standings"), ("#heat", "#cases")])
+def test_a_long_board_shows_its_first_rows_and_ones_own_until_all_are_asked_for(
+    page: "sync_api.Page", long_board: str, table: str, section: str
+) -> None:
+    page.goto(long_board)
+    assert ranks_shown(page, table) == [*range(1, 16)]
+    page.get_by_label("Your login").fill(page.locator("#ranks tbody tr").nth(40).get_attribute("data-login"))
+    assert ranks_shown(page, table) == [*range(1, 16), 40, 41, 42]
+    page.locator(section).get_by_label("Show all 60 rows").check()
+    assert ranks_shown(page, table) == [*range(1, 61)]
+
+
+def test_a_long_board_shows_every_row_on_paper_and_when_asked_without_javascript(
+    browser: "sync_api.Browser", long_board: str
+) -> None:
+    with browser.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto(long_board)
+        page.locator("#cases").get_by_label("Show all 60 rows").check()
+        assert [len(ranks_shown(page, table)) for table in ("#ranks", "#heat")] == [15, 60]
+        page.emulate_media(media="print")
+        assert [len(ranks_shown(page, table)) for table in ("#ranks", "#heat")] == [60, 60]
+
+
+@pytest.mark.parametrize("width", [360, 1440])
+@pytest.mark.parametrize("section", ["#standings", "#cases"])
+def test_the_heads_of_columns_stay_in_sight_of_every_row(
+    page: "sync_api.Page", long_board: str, section: str, width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(long_board)
+    page.locator(section).get_by_label("Show all 60 rows").check()
+    row = page.locator(f"{section} tbody tr").nth(41)
+    page.locator(f"{section} .scroll").evaluate("pane => pane.scrollIntoView({ behavior: 'instant' })")
+    row.evaluate("row => row.closest('.scroll').scrollTo({ top: row.offsetTop - 300, behavior: 'instant' })")
+    head, below = page.locator(f"{section} thead th").nth(2).bounding_box(), row.bounding_box()
+    assert head
+    assert below
+    assert 0 <= head["y"] < head["y"] + head["height"] <= below["y"] < 800
 
 
 def test_a_submission_is_held_against_any_other_and_the_address_keeps_whom(

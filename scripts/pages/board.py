@@ -24,6 +24,9 @@ from scripts.pages.words import Unit, case_labels, claims, heat
 from scripts.standings import Row, Standings
 from scripts.text import format_us
 
+FOLDS_FROM = 25
+"""A board of so many rows shows its first fifteen (`style.css` counts them) until all are asked for."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
@@ -83,6 +86,7 @@ def board_pages(
         summary=summary,
         editions=editions,
         taken_out=taken_out,
+        folds_from=FOLDS_FROM,
         unit=Unit.fitting(table.rows[0].score_us.value) if table.rows else None,
         lines=_lines(site, table, summary, columns),
         columns=columns,
