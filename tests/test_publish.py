@@ -733,6 +733,19 @@ def test_a_row_whose_file_is_not_merged_is_provisional_where_that_is_known(tmp_p
     assert "provisional" not in page_text(site, "vectoradd/CPU")
 
 
+def test_what_is_said_of_a_place_stands_apart_sentence_by_sentence(tmp_path: Path, task: Task) -> None:
+    site, _ = built(tmp_path, task, season(task.board("CPU")))
+    donald = next((site / "vectoradd/CPU/donald").iterdir()).name
+    assert "5th of 6 on Vector addition, CPU. Tied with ada." in page_text(site, f"vectoradd/CPU/donald/{donald}")
+
+
+def test_samples_are_told_apart_from_the_times_that_rank(tmp_path: Path, task: Task) -> None:
+    site, _ = built(tmp_path, task, season(task.board("CPU")))
+    linus = next((site / "vectoradd/CPU/linus").iterdir()).name
+    text = page_text(site, f"vectoradd/CPU/linus/{linus}")
+    assert "this file, as measured" in text and "those of the table above are corrected" in text
+
+
 def test_a_submission_says_where_the_most_is_lost_against_the_first_place(tmp_path: Path, task: Task) -> None:
     site, _ = built(tmp_path, task, season(task.board("CPU")))
     grace = next((site / "vectoradd/CPU/grace").iterdir()).name
@@ -799,10 +812,10 @@ def test_a_row_is_held_against_the_first_place_and_its_predecessor(tmp_path: Pat
         head = page[page.index('<table class="against">') : page.index("Best here")]
         return " ".join(Tags(head.replace("</th>", " | ")).text.split())
 
-    first = "Case | Time | edsger, the first place | This is |"
-    assert heads("linus") == f"{first} donald, the place before | This is |"
-    assert heads("grace") == f"{first} ada, the record before | This is |"
-    assert heads("edsger") == "Case | Time | grace, the record before | This is |"
+    first = "Case | Time | edsger, the first place |"
+    assert heads("linus") == f"{first} donald, the place before |"
+    assert heads("grace") == f"{first} ada, the record before |"
+    assert heads("edsger") == "Case | Time | grace, the record before |"
     assert heads("barbara") == first  # The place before is the first.
 
 

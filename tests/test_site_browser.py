@@ -261,6 +261,20 @@ def test_a_phone_shows_second_and_third_place_and_every_column(page: "sync_api.P
     assert {"limit", "language", "lines", "date", "pull"} <= set(shown)
 
 
+def test_a_phone_shows_at_once_where_a_submission_loses_against_the_first_place(
+    page: "sync_api.Page", site: Path, url: str
+) -> None:
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.goto(url + one_of_each(site)["submission of a GPU"])
+    answers = page.locator(".against tbody td:nth-child(3) .this")
+    assert answers.count() > 1
+    for answer in answers.all():
+        place = answer.bounding_box()
+        assert place
+        assert place["x"] >= 20
+        assert place["x"] + place["width"] <= 340
+
+
 def test_paper_is_white_after_the_switch_and_no_line_of_code_is_cut(
     page: "sync_api.Page", site: Path, url: str
 ) -> None:

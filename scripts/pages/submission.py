@@ -293,8 +293,8 @@ def _sample_charts(judgement: Judgement) -> list[Strip]:
         strip(
             title,
             [
-                Side(label="this file", runs=timing.submission, interval=timing.ratio.scaled(timing.anchor_us)),
-                Side(label="anchor", runs=timing.anchor),
+                Side(label="this file, as measured", runs=timing.submission, interval=timing.ratio.scaled(timing.anchor_us)),
+                Side(label="anchor, as measured", runs=timing.anchor),
             ],
         )
         for title, timing in zip(titles, timings, strict=True)
