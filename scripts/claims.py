@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.judgement import Claim, Judgement
+from harness.stats import DUEL_LOOKS, TIE, is_faster
 from harness.timing import Duel, Timing
 from scripts.text import format_error, format_factor, format_percent
 
@@ -13,6 +14,7 @@ _SENTENCES = {
     Claim.SELF_TIMED: "Self-timed: the task's own program judged beside the submission, which could forge verdict and "
     "times. Nothing outside that process bounds them.",
 }
+FIRST_PLACE_TAKES = f"first place takes a gain of at least {100 * TIE:g} %, and more than the noise"
 _UNWALLED = "Judged without walls: a time to trust only if you trust the author."
 
 
@@ -42,11 +44,25 @@ def bound_share(timing: Timing) -> float:
     return timing.bound_us / timing.submission_us
 
 
-def duel_result(duel: Duel) -> str:
-    """`20.0 % faster, ±0.4 %, over 8 interleaved blocks`."""
+def duel_margin(duel: Duel) -> str:
+    """`20.0 % faster, ±0.4 %`."""
     ratio = duel.ratio.value
     change = f"{format_percent(abs(1 - ratio))} {'faster' if ratio < 1 else 'slower'}"
     if ratio >= 2:
         change = f"{format_factor(ratio)} the time"
-    blocks = len(duel.cases[0].challenger) // 2
-    return f"{change}, {format_error(duel.ratio)}, over {blocks} interleaved block{'' if blocks == 1 else 's'}"
+    return f"{change}, {format_error(duel.ratio)}"
+
+
+def duel_result(duel: Duel) -> str:
+    """`20.0 % faster, ±0.4 %, over 8 interleaved blocks`."""
+    blocks = duel.cases[0].blocks
+    return f"{duel_margin(duel)}, over {blocks} interleaved block{'' if blocks == 1 else 's'}"
+
+
+def why_lost(duel: Duel) -> str:
+    """What a lost duel lacks that came out faster; empty where it was slower, or is won."""
+    if duel.won or duel.ratio.value >= 1:
+        return ""
+    if is_faster(duel.ratio):
+        return f"first place takes at least {DUEL_LOOKS[0]} blocks"
+    return FIRST_PLACE_TAKES

@@ -50,6 +50,14 @@ def test_every_command_that_is_shown_exists(document):
             assert words[1] in command.commands, words
 
 
+def test_the_guides_explain_every_verdict():
+    for guide in ("judging", "participants"):
+        text = (ROOT / "site" / "pages" / f"{guide}.md").read_text()
+        rows = [re.split(r"\s*\|\s*", line.strip(" |")) for line in text.splitlines() if line.startswith("| ")]
+        meanings = {row[0]: row[-1] for row in rows if len(row) == 3}
+        assert all(meanings[verdict] for verdict in Verdict), guide
+
+
 def test_the_organisers_guide_says_of_each_setting_why_it_is_set():
     table = ORGANISERS.partition("## What setup sets")[2].partition("\n## ")[0]
     settings = settings_for(lambda: LedgerBranch("https://github.com/acme/kernels.git"), is_public=True)

@@ -40,7 +40,7 @@ from scripts.pages.paths import raw_url
 from scripts.pages.pool import processes_for, spread
 from scripts.pages.publish import SiteReport, build_site, read_guides
 from scripts.pages.render import environment
-from scripts.pages.words import Unit, case_labels, heat
+from scripts.pages.words import Unit, case_labels, duel_sentence, heat
 from scripts.settings import Gpu
 from scripts.text import format_us, plain
 
@@ -263,6 +263,22 @@ def test_the_board_says_who_leads_who_is_tied_and_who_lost_a_duel(tmp_path: Path
     assert "duel" in text
     rows = json.loads((site / "vectoradd/CPU/board.json").read_text())["rows"]
     assert [row["login"] for row in rows] == ["edsger", "barbara", "grace", "ada", "donald", "linus"]
+
+
+def test_a_lost_duel_says_by_how_much_and_what_first_place_takes(tmp_path: Path, task: Task) -> None:
+    site, _ = built(tmp_path, task, season(task.board("CPU")))
+    takes = "0.5 % faster, ±1.0 %; first place takes a gain of at least 1 %, and more than the noise"
+    assert f"looks faster, but lost its duel with edsger: {takes}" in page_text(site, "vectoradd/CPU")
+    barbara = next((site / "vectoradd/CPU/barbara").iterdir()).name
+    text = page_text(site, f"vectoradd/CPU/barbara/{barbara}")
+    assert "Lost: 0.5 % faster, ±1.0 %, over 8 interleaved blocks; first place takes a gain of at least 1 %" in text
+
+
+@pytest.mark.parametrize(("ratio", "said"), [(0.72, "Won: 28.0 % faster"), (1.2, "Lost: 20.0 % slower")])
+def test_a_duel_that_was_won_or_slower_needs_no_reason(task: Task, ratio: float, said: str) -> None:
+    board = task.board("CPU")
+    sentence = duel_sentence(duel_with(board, judged(board, "ada", 1.4), ratio))
+    assert sentence == f"{said}, ±1.0 %, over 8 interleaved blocks."
 
 
 def test_an_author_who_is_never_first_has_a_history_all_the_same(tmp_path: Path, task: Task) -> None:
@@ -702,6 +718,17 @@ def test_a_guide_is_named_by_its_first_heading(tmp_path: Path) -> None:
     )
     assert guide.facts == {"title": "The rules", "text": (tmp_path / "rules.md").read_text()}
     assert 'href="../b-c/index.html#d"' in guide.body and 'href="../f/index.html"' in guide.body
+
+
+def test_the_header_leads_participants_first_and_a_guide_of_ones_own_last(tmp_path: Path, task: Task) -> None:
+    for name in ("runner-hosts", "judging", "a-rule", "participants", "organisers"):
+        (tmp_path / f"{name}.md").write_text(f"# {name}\n")
+    order = ["participants", "judging", "organisers", "runner-hosts", "a-rule"]
+    assert [guide.title for guide in read_guides(tmp_path)] == order
+    site, _ = built(tmp_path, task, season(task.board("CPU")))
+    landing = (site / "index.html").read_text()
+    assert landing.index("#boards") < landing.index(">Take part</a>") < landing.index(">How judging works</a>")
+    assert '<a href="#part">Take part</a>' in landing and 'id="part"' in landing
 
 
 PEAKS = {"CPU": Gpu(runs_on="ubuntu-24.04", bandwidth_gbs=40, tflops={"float32": 1})}

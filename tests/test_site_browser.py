@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from harness.task import load_task
+from harness.verdict import Verdict
 from scripts.bench.paint import SLOW_4G, first_paints_ms
 from scripts.pages.board import board_pages
 from scripts.pages.serve import site_server, url_of
@@ -261,6 +262,21 @@ def test_a_phone_shows_second_and_third_place_and_every_column(page: "sync_api.P
     assert {"limit", "language", "lines", "date", "pull"} <= set(shown)
 
 
+def test_a_phone_shows_the_latest_three_records_before_the_boards_and_all_when_asked(
+    page: "sync_api.Page", url: str
+) -> None:
+    page.goto(url)
+    records = page.locator(".feed li:visible")
+    assert records.count() == 20 and not page.get_by_label("Show the latest 20").is_visible()
+    page.set_viewport_size({"width": 360, "height": 800})
+    first, boards = records.first.bounding_box(), page.locator("#boards").bounding_box()
+    assert first
+    assert boards
+    assert first["y"] < boards["y"] and records.count() == 3
+    page.get_by_label("Show the latest 20").check()
+    assert records.count() == 20
+
+
 def test_a_phone_shows_at_once_where_a_submission_loses_against_the_first_place(
     page: "sync_api.Page", site: Path, url: str
 ) -> None:
@@ -273,6 +289,15 @@ def test_a_phone_shows_at_once_where_a_submission_loses_against_the_first_place(
         assert place
         assert place["x"] >= 20
         assert place["x"] + place["width"] <= 340
+
+
+@pytest.mark.parametrize("width", [360, 1440])
+def test_a_guides_table_breaks_no_word(page: "sync_api.Page", url: str, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(url + "guides/judging/index.html")
+    names = page.locator("#verdicts ~ .scroll td:first-child")
+    lines = "cell => { const text = document.createRange(); text.selectNodeContents(cell); return text.getClientRects().length }"
+    assert names.count() == len(Verdict) and {name.evaluate(lines) for name in names.all()} == {1}
 
 
 def test_paper_is_white_after_the_switch_and_no_line_of_code_is_cut(

@@ -27,7 +27,16 @@ from harness.timing import Duel
 from harness.verdict import Verdict
 from scripts.bot.markdown import MAX_SAID, case_name, first_paragraph, folded, run_link, solid, table
 from scripts.bot.times import MAX_CASES, benchmarks
-from scripts.claims import bound_share, claim_sentence, duel_result, is_bounded, is_self_timed, is_unwalled, worst_bound
+from scripts.claims import (
+    FIRST_PLACE_TAKES,
+    bound_share,
+    claim_sentence,
+    duel_result,
+    is_bounded,
+    is_self_timed,
+    is_unwalled,
+    worst_bound,
+)
 from scripts.ledger.moderation import Action, Moderation
 from scripts.profiles import WORD, kernel_table, parts_of, troubles_of
 from scripts.standings import Row, Standings
@@ -155,7 +164,7 @@ def _duel(duel: Duel | None, judgement: Judgement, standings: Standings | None, 
 
 def _outcome(duel: Duel, judgement: Judgement, standings: Standings | None) -> str:
     if not duel.won:
-        return "Lost: first place takes a gain of at least 1 %, and more than the noise."
+        return f"Lost: {FIRST_PLACE_TAKES}."
     champion = standings.champion if standings else None
     if champion and champion.digest != judgement.submission.digest:
         return f"Won, but {champion.login} stands first now: the duel with {champion.login} decides."

@@ -15,6 +15,9 @@ from scripts.pages.code import render_guide
 from scripts.roofline import find_floors_us
 from scripts.settings import Gpu
 
+GUIDES = ("participants", "judging", "organisers", "runner-hosts")
+"""The order of the guides in the header, by whom most visitors are; any others come after these."""
+
 Sources = Callable[[Judgement], str | None]
 """Gives the source text of a judged file, where it is known."""
 
@@ -82,6 +85,10 @@ def read_guides(folder: Path) -> tuple[Guide, ...]:
             text=text,
             body=render_guide(text),
         )
-        for path in sorted(folder.glob("*.md"))
+        for path in sorted(folder.glob("*.md"), key=_guide_order)
         for text in [path.read_text("utf-8")]
     )
+
+
+def _guide_order(path: Path) -> tuple[int, str]:
+    return GUIDES.index(path.stem) if path.stem in GUIDES else len(GUIDES), path.stem

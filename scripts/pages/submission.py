@@ -293,7 +293,11 @@ def _sample_charts(judgement: Judgement) -> list[Strip]:
         strip(
             title,
             [
-                Side(label="this file, as measured", runs=timing.submission, interval=timing.ratio.scaled(timing.anchor_us)),
+                Side(
+                    label="this file, as measured",
+                    runs=timing.submission,
+                    interval=timing.ratio.scaled(timing.anchor_us),
+                ),
                 Side(label="anchor, as measured", runs=timing.anchor),
             ],
         )

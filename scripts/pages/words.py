@@ -13,7 +13,7 @@ from harness.judgement import Judgement
 from harness.stats import TIE
 from harness.task_file import Ranking
 from harness.timing import Duel
-from scripts.claims import bound_share, claim_sentence, duel_result, is_bounded, worst_bound
+from scripts.claims import bound_share, claim_sentence, duel_margin, duel_result, is_bounded, why_lost, worst_bound
 from scripts.standings import Row, Standings
 from scripts.text import format_percent, format_us
 
@@ -157,14 +157,24 @@ def bound(judgement: Judgement) -> str:
 
 
 def duel_sentence(duel: Duel) -> str:
-    return f"{'Won' if duel.won else 'Lost'}: {duel_result(duel)}."
+    said = [f"{'Won' if duel.won else 'Lost'}: {duel_result(duel)}", why_lost(duel)]
+    return "; ".join(filter(None, said)) + "."
 
 
 def remarks(row: Row, standings: Standings) -> list[str]:
     """What a reader should know about a row, in words."""
     leader = standings.leader_of(row)
     tie = [] if leader is row or row.note else [f"tied with {leader.login}"]
-    return tie + ([row.note] if row.note else [])
+    return tie + ([row.note + _lost_by(row, standings.rows[0])] if row.note else [])
+
+
+def _lost_by(row: Row, first: Row) -> str:
+    """How near a row that looks faster than the first came in its newest duel with that file; empty without one."""
+    duels = (one.duel for one in reversed(row.judgements) if one.duel and one.duel.opponent_digest == first.digest)
+    duel = next(duels, None)
+    if not duel or duel.won or row.digest == first.digest:
+        return ""
+    return ": " + "; ".join(filter(None, (duel_margin(duel), why_lost(duel))))
 
 
 def claims(standings: Standings) -> str:
