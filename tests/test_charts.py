@@ -2,13 +2,14 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from itertools import accumulate
+from itertools import accumulate, combinations, pairwise
 
 import pytest
 
 from harness.stats import Interval
 from harness.timing import Run
-from scripts.pages.charts import Best, Side, round_values, staircase, strip
+from scripts.pages.charts import Side, round_values, strip
+from scripts.pages.staircase import Best, staircase
 from scripts.pages.whiskers import whiskers
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
@@ -19,7 +20,10 @@ def run(*samples_us: float, order: int = 0) -> Run:
 
 
 def bests(*times_us: float) -> list[Best]:
-    return [Best(at=START + timedelta(days=n), us=us, label=f"{us}", href="x") for n, us in enumerate(times_us)]
+    return [
+        Best(at=START + timedelta(days=n), us=us, name=f"author-{us}", label=f"{us}", href="x")
+        for n, us in enumerate(times_us)
+    ]
 
 
 def dots(path: str) -> list[float]:
@@ -74,6 +78,37 @@ def test_a_staircase_descends_with_each_record_and_runs_until_the_last_judgement
     assert heights == sorted(heights)
     assert chart.path.endswith(f"H{chart.right:.1f}")
     assert [tick.label for tick in chart.x_ticks] == ["02 Nov", "11 Nov"]
+
+
+@pytest.mark.parametrize("width", [340, 1080])
+def test_a_staircase_names_the_months_between_its_dates_as_far_as_there_is_room(width: int) -> None:
+    days = {
+        days: staircase("Best", bests(300, 200), START + timedelta(days=days), width=width, height=200).x_ticks
+        for days in (120, 500)
+    }
+    assert [tick.label for tick in days[120]] == ["02 Nov", "Dec", "2027", "Feb", "02 Mar"]
+    assert len(days[500]) <= width / 58
+    for ticks in days.values():
+        assert min(after.at - before.at for before, after in pairwise(ticks)) > 50
+
+
+def test_a_staircase_names_its_last_and_largest_steps_and_no_two_names_touch() -> None:
+    times = [300 * 0.985**n for n in range(20)]
+    times[11:] = [us / 2 for us in times[11:]]
+    for width in (340, 1080):
+        steps = staircase("Best", bests(*times), START + timedelta(days=20), width=width, height=280).steps
+        names = [step.name for step in steps if step.name]
+        assert {steps[-1].name, steps[11].name} <= set(names) and len(names) <= width / 150
+        assert not any(one.touches(other) for one, other in combinations(names, 2))
+        assert all(name.left >= 62 and name.x <= width for name in names)
+
+
+@pytest.mark.parametrize(("floor_us", "is_drawn"), [(90, True), (60, True), (20, False), (200, False), (None, False)])
+def test_the_hardwares_limit_is_drawn_below_the_steps_where_it_is_near(floor_us: float | None, is_drawn: bool) -> None:
+    chart = staircase("Best", bests(300, 100), START + timedelta(days=9), width=340, height=200, floor_us=floor_us)
+    assert bool(chart.floor) is is_drawn and ("limit" in chart.description) is is_drawn
+    if chart.floor:
+        assert chart.steps[-1].y < chart.floor.y + 6 <= chart.bottom
 
 
 def test_a_single_record_is_a_line() -> None:

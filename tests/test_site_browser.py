@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from harness.judgement import Judgement
 from harness.task import load_task
 from harness.verdict import Verdict
 from scripts.bench.paint import SLOW_4G, first_paints_ms
@@ -295,7 +296,7 @@ def test_a_phone_shows_at_once_where_a_submission_loses_against_the_first_place(
 def test_a_guides_table_breaks_no_word(page: "sync_api.Page", url: str, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     page.goto(url + "guides/judging/index.html")
-    names = page.locator("#verdicts ~ .scroll td:first-child")
+    names = page.locator("#verdicts ~ .scroll tbody td:first-child")
     lines = "cell => { const text = document.createRange(); text.selectNodeContents(cell); return text.getClientRects().length }"
     assert names.count() == len(Verdict) and {name.evaluate(lines) for name in names.all()} == {1}
 
@@ -340,6 +341,24 @@ def test_what_if_ranks_again_by_the_chosen_cases_and_mean_and_the_address_keeps_
     assert heat_rows(page) == official and "?" not in page.url
 
 
+def test_what_if_without_any_case_is_how_the_board_ranks_and_says_so(page: "sync_api.Page", url: str) -> None:
+    page.goto(url + "matmul/H100/index.html")
+    official = heat_rows(page)
+    page.locator("select.by").select_option("mean")
+    for box in page.locator("input.case").all():
+        box.uncheck()
+    assert page.locator(".what-if").inner_text().startswith("Choose at least one benchmark")
+    assert heat_rows(page) == official and "?" not in page.url
+    page.get_by_role("button", name="As it is ranked here").click()
+    assert page.locator("input.case:checked").count() == 3 and not page.locator(".what-if").inner_text()
+
+
+def test_what_if_names_who_would_lead_as_they_write_themselves(page: "sync_api.Page", long_board: str) -> None:
+    page.goto(f"{long_board}?cases=1")
+    leader = page.locator("#heat tbody tr th a").first.inner_text()
+    assert leader != leader.lower() and page.locator(".what-if").inner_text() == f"{leader} would lead."
+
+
 @pytest.mark.parametrize("query", ["cases=9,x", "cases=%3Cscript%3E", "by=constructor", "sort=__proto__", "sort=-"])
 def test_an_address_of_nonsense_shows_the_board_as_it_is(page: "sync_api.Page", url: str, query: str) -> None:
     errors: list[str] = []
@@ -382,15 +401,21 @@ def test_ones_own_row_keeps_the_colours_of_its_cases(browser: "sync_api.Browser"
 
 @pytest.fixture(scope="module")
 def long_board(site: Path, url: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The address of a board of sixty rows."""
+    """The address of a board of sixty rows, whose authors write themselves with capitals."""
     board = load_task(task_folder(tmp_path_factory.mktemp("long"), yml=WORK)).board("CPU")
-    table = standings(board, [*entered(board, 60)])
+    table = standings(board, [capitalised(one) for one in entered(board, 60)])
     path, html = next(board_pages(SHARED, table, summary_of(SHARED, table), [], []))
     file = site.parent / "long" / path
     file.parent.mkdir(parents=True)
     file.write_text(html, "utf-8")
     shutil.copytree(site / "assets", site.parent / "long" / "assets")
     return f"{url.removesuffix('cup/')}long/{path}"
+
+
+def capitalised(one: Judgement) -> Judgement:
+    return one.model_copy(
+        update={"submission": one.submission.model_copy(update={"login": one.submission.login.title()})}
+    )
 
 
 def ranks_shown(page: "sync_api.Page", table: str) -> list[int]:

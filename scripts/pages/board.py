@@ -10,13 +10,13 @@ from markupsafe import Markup
 
 from harness.task import Board, Task
 from harness.task_file import Ranking
-from scripts.pages.charts import Best, Staircase, staircase
 from scripts.pages.code import render_code, render_markdown
 from scripts.pages.edition import Edition
 from scripts.pages.landing import board_facts
 from scripts.pages.paths import board_path, pull_url
 from scripts.pages.render import data, page
 from scripts.pages.site import Site
+from scripts.pages.staircase import Best, Staircase, staircase
 from scripts.pages.summary import BoardSummary, Mark, Place
 from scripts.pages.taken_out import TakenOut
 from scripts.pages.whiskers import Whisker, whiskers
@@ -179,10 +179,17 @@ def _staircase(site: Site, summary: BoardSummary, *, width: int, height: int) ->
     if not summary.marks:
         return None
     bests = [
-        Best(at=min(mark.at, site.now), us=mark.score_us.value, label=_label(mark), href=_href(summary.board, mark))
+        Best(
+            at=min(mark.at, site.now), us=mark.score_us.value, name=mark.login, label=_label(mark),
+            href=_href(summary.board, mark),
+        )
         for mark in summary.marks
-    ]
-    return staircase("Best time over the season", bests, summary.as_of or bests[-1].at, width=width, height=height)
+    ]  # fmt: skip
+    first = summary.champion
+    return staircase(
+        "Best time over the season", bests, summary.as_of or bests[-1].at, width=width, height=height,
+        floor_us=first.limit * first.score_us.value if first and first.limit else None,
+    )  # fmt: skip
 
 
 def _label(mark: Mark) -> str:

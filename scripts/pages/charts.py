@@ -1,12 +1,7 @@
-"""Where the marks of the site's charts stand.
+"""Every sample of one benchmark as a strip: one line of dots per run, median and interval over them; and axes for all.
 
-Two charts, both pure geometry in the units of an SVG's view box:
-
-    strip       every sample of one benchmark, one line of dots per run, median and interval over them;
-                both sides at the same magnification, on one axis (a duel) or each on its own; drawn here
-    staircase   a board's best time over the months, one step per record; `site/templates/macros.html` draws it
-
-Times lie on a logarithmic axis: a gain of a tenth is as wide at 10 µs as at 10 ms.
+Both sides stand at the same magnification, on one axis (a duel) or each on its own.  Pure geometry, in the units of an
+SVG's view box.  Times lie on a logarithmic axis: a gain of a tenth is as wide at 10 µs as at 10 ms.
 """
 
 from __future__ import annotations
@@ -15,7 +10,6 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from itertools import chain, pairwise, repeat
 from typing import NamedTuple
@@ -186,7 +180,7 @@ def _group(side: Side, scale: Scale, top: float) -> Group:
         dots="".join(_dots(run.samples_us, scale, top + pitch * (row + 0.5)) for row, run in enumerate(side.runs)),
         median_x=scale(middle),
         band=(scale(side.interval.low), scale(side.interval.high)) if side.interval else None,
-        ticks=tuple(_tick(value, scale) for value in round_values(scale.low, scale.high, 3)),
+        ticks=tuple(tick_at(value, scale) for value in round_values(scale.low, scale.high, 3)),
     )
 
 
@@ -207,76 +201,6 @@ def _describe(side: Side, scale: Scale) -> str:
     return f"{text} to {format_us(samples[-1])}" + (f", {beyond} of them beyond the axis" if beyond else "")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    x: float
-    y: float
-    label: str
-    href: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Staircase:
-    title: str
-    description: str
-    width: int
-    height: int
-    left: float
-    right: float
-    bottom: float
-    path: str
-    steps: tuple[Step, ...]
-    x_ticks: tuple[Tick, ...]
-    y_ticks: tuple[Tick, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Best:
-    """One point of a staircase: from `at` on, the best time was `us`."""
-
-    at: datetime
-    us: float
-    label: str
-    href: str
-
-
-def staircase(title: str, bests: Sequence[Best], until: datetime, *, width: int, height: int) -> Staircase:
-    """The best time from the first record until the board's last judgement."""
-    left, right, top, bottom = 62.0, width - 8.0, 14.0, height - 28.0
-    low, high = span_of(min(best.us for best in bests), max(best.us for best in bests), margin=1.04)
-    y = Scale(low, high, bottom, top)
-    start, end = bests[0].at, max(until, bests[-1].at)
-    seconds = (end - start).total_seconds() or 1.0
-
-    def x(at: datetime) -> float:
-        return left + (right - left) * (at - start).total_seconds() / seconds
-
-    steps = tuple(Step(x=x(best.at), y=y(best.us), label=best.label, href=best.href) for best in bests)
-    first, *later = steps
-    path = f"M{first.x:.1f} {first.y:.1f}" + "".join(f"H{step.x:.1f}V{step.y:.1f}" for step in later) + f"H{right:.1f}"
-    return Staircase(
-        title=title,
-        description=f"From {format_us(bests[0].us)} to {format_us(bests[-1].us)} in {len(bests)} records.",
-        width=width,
-        height=height,
-        left=left,
-        right=right,
-        bottom=bottom,
-        path=path,
-        steps=steps,
-        x_ticks=_date_ticks(start, end, left, right),
-        y_ticks=tuple(_tick(value, y) for value in round_values(low, high, 4)),
-    )
-
-
-def _date_ticks(start: datetime, end: datetime, left: float, right: float) -> tuple[Tick, ...]:
-    hours = (end - start).total_seconds() / 3600
-    pattern = "%H:%M:%S" if hours < 1 else "%H:%M" if hours < 36 else "%d %b" if hours < 24 * 300 else "%b %Y"
-    first, last = start.strftime(pattern), end.strftime(pattern)
-    ticks = (Tick(at=left, label=first, align="start"), Tick(at=right, label=last, align="end"))
-    return ticks if first != last else ticks[:1]
-
-
 def round_values(low: float, high: float, count: int) -> list[float]:
     """At most `count` round values in [low, high], or about that many: 1-2-5 steps, or decades where they are many."""
     if high / low > 20:
@@ -288,7 +212,7 @@ def round_values(low: float, high: float, count: int) -> list[float]:
     return [step * index for index in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
-def _tick(value: float, scale: Scale) -> Tick:
+def tick_at(value: float, scale: Scale) -> Tick:
     at = scale(value)
     near_start, near_end = abs(at - scale.start) < 24, abs(at - scale.end) < 24
     amount, unit = format_us(value).split()

@@ -160,10 +160,9 @@ if (heat) {
   function rankAgain() {
     rows ??= read();
     const chosen = boxes.flatMap((box, index) => (box.checked ? [index] : []));
-    if (!chosen.length) { told.textContent = "Choose at least one benchmark."; return; }
     for (const { cells } of rows) cells.forEach((cell, index) => cell.classList.toggle("off", !boxes[index].checked));
-    const official = isOfficial();
-    const scored = rows.map((one) => ({ ...one, score: means[by.value](chosen.map((index) => one.times[index])) }));
+    const official = isOfficial() || !chosen.length;
+    const scored = rows.map((one) => ({ ...one, score: official ? 0 : means[by.value](chosen.map((index) => one.times[index])) }));
     if (!official) scored.sort((a, b) => a.score - b.score);
     scored.forEach(({ total, place, score, official: text, rank }, index) => {
       const scale = Number(total.dataset.us), digits = Number(total.dataset.digits);
@@ -171,12 +170,13 @@ if (heat) {
       place.textContent = official ? rank : index + 1;
     });
     body.append(...scored.map(({ row }) => row));
-    back.hidden = official;
+    back.hidden = isOfficial();
     heat.classList.toggle("asked", !official);
-    told.textContent = official ? "" : `${scored[0].row.dataset.login} would lead.`;
+    told.textContent = !chosen.length ? "Choose at least one benchmark; this is how it is ranked here."
+      : official ? "" : `${one("th a", scored[0].row).textContent} would lead.`;
     address.set({
-      cases: chosen.length === boxes.length ? "" : chosen.map((index) => index + 1).join(","),
-      by: by.value === by.dataset.official ? "" : by.value,
+      cases: official || chosen.length === boxes.length ? "" : chosen.map((index) => index + 1).join(","),
+      by: official || by.value === by.dataset.official ? "" : by.value,
     });
   }
   by.value = Object.hasOwn(means, address.get("by")) ? address.get("by") : by.dataset.official;
