@@ -86,8 +86,9 @@ def test_a_staircase_names_the_months_between_its_dates_as_far_as_there_is_room(
         days: staircase("Best", bests(300, 200), START + timedelta(days=days), width=width, height=200).x_ticks
         for days in (120, 500)
     }
-    assert [tick.label for tick in days[120]] == ["02 Nov", "Dec", "2027", "Feb", "02 Mar"]
-    assert len(days[500]) <= width / 58
+    between = ["Dec", "2027", "Feb"] if width > 340 else ["2027"]
+    assert [tick.label for tick in days[120]] == ["02 Nov", *between, "02 Mar"]
+    assert len(days[500]) <= width / 72 + 1
     for ticks in days.values():
         assert min(after.at - before.at for before, after in pairwise(ticks)) > 50
 

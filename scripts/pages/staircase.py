@@ -1,7 +1,7 @@
 """A board's best time over the months, one step per record; `site/templates/macros.html` draws it.
 
 Pure geometry, in the units of an SVG's view box.  Above the stairs, to the right of a step, there is always room for a
-name; below them, to its left, too.  The last step is named, and the largest ones, as far as they do not touch.
+name, and below them at the edge.  The last step is named, and the largest ones, as far as names do not touch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FURTHEST_LIMIT = 3.0
 _NAME_EVERY = 150
 _LONGEST_NAME = 20
 _LINE = 15.0
-_BETWEEN_DATES = 58.0
+_BETWEEN_DATES = 72.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ def staircase(
     fastest = min(best.us for best in bests)
     if floor_us and not fastest / FURTHEST_LIMIT <= floor_us <= fastest:
         floor_us = None
-    low, high = span_of(floor_us or fastest, max(best.us for best in bests), margin=1.04)
+    low, high = span_of(floor_us or fastest, max(best.us for best in bests), margin=1.1)
     y = Scale(low, high, bottom, top)
     start, end = bests[0].at, max(until, bests[-1].at)
     seconds = (end - start).total_seconds() or 1.0
@@ -97,7 +97,7 @@ def staircase(
         return left + (right - left) * (at - start).total_seconds() / seconds
 
     steps = [Step(x=x(best.at), y=y(best.us), label=best.label, href=best.href) for best in bests]
-    floor = Name("the hardware’s limit", right, y(floor_us) - 6, "end") if floor_us else None
+    floor = Name("the hardware’s limit", left + 6, y(floor_us) - 6, "start") if floor_us else None
     first, *later = steps
     path = f"M{first.x:.1f} {first.y:.1f}" + "".join(f"H{step.x:.1f}V{step.y:.1f}" for step in later) + f"H{right:.1f}"
     return Staircase(
@@ -133,7 +133,7 @@ def _named(steps: Sequence[Step], bests: Sequence[Best], floor: Name | None, rig
 
 def _name(step: Step, text: str, right: float) -> Name:
     fits = step.x + 9 + _width(text) <= right
-    return Name(text, step.x + 9, step.y - 6, "start") if fits else Name(text, step.x - 9, step.y + 4, "end")
+    return Name(text, step.x + 9, step.y - 6, "start") if fits else Name(text, right, step.y + 16, "end")
 
 
 def _width(text: str) -> float:
