@@ -10,6 +10,10 @@ device.  What goes grossly beyond is work where no time is taken, and is refused
 `hidden_us`: all that lies between the first look at the inputs and the last stop, but for what the player calls its
 time.  That is the bound of such a time.  It is loose, and the claim says so.
 
+Before a call the player's clock keeps the device busy for a moment (`inside.Delay`), which is in the window of all who
+play.  Who leaves that out gains as much room as it takes, so it widens no limit: it is taken off what an idle player's
+window takes, and off nobody else's.
+
 What waits on the device without running, and what ends before a sweep begins, no sweep sees.
 """
 
@@ -37,10 +41,11 @@ class Outside:
 
     `span_us` is from the moment that the player could see its inputs to the last stop, pauses included: what was
     launched on a device goes on in them.  `sweep_us` is of the slowest sweep: before the inputs, before the window and
-    after it.
+    after it.  `inside_us` and `delay_us`, of the delay before the call, are the player's word.
     """
 
     inside_us: float
+    delay_us: float
     fill_us: float
     window_us: float
     fetch_us: float
@@ -63,7 +68,7 @@ def find_lie(calls: Sequence[Outside], idle: Sequence[Outside]) -> str:
                 "the clock in the process was changed."
             )
     beside, inside = _lower_median(calls, lambda call: call.window_us - call.inside_us), median_inside_us(calls)
-    idle_beside = max(call.window_us - call.inside_us for call in idle)
+    idle_beside = max(call.window_us - call.inside_us - call.delay_us for call in idle)
     if beside > _FACTOR * idle_beside + _SLACK_US + _SHARE * inside:
         return (
             f"Its own clock says {inside:.1f} µs. By the referee's clock its calls took {beside:.1f} µs beside that; "

@@ -1,7 +1,7 @@
 """The player's side of a device that is not the CPU: inputs to it, a cold cache, the clock, outputs back.
 
     fill     from host memory, where the referee has written them, to the device; then all caches are overwritten
-    time     one call between two events; then everything on the device must be over
+    time     a delay, and one call between two events behind it; then everything on the device must be over
     fetch    outputs to host memory, where the referee reads them
 
 It runs beside the submission, which may patch all of it: a time that is taken here is the participant's word, and the
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -20,12 +21,17 @@ import torch
 
 _FLUSH_BYTES = 512 << 20
 """Where a device does not tell the size of its caches: twice AMD's Infinity Cache, the largest that there is."""
+_DELAY_US = 200.0
+"""How long a GPU is kept busy before a call: estimated, as what it takes to launch a few kernels by cold Python."""
 _QUIET_SYNC_US = 50.0
 """How long it may take to see that nothing is left to be done; longer, and other streams were still at work."""
 
 
 class Clock(Protocol):
     """What a device must be able to do."""
+
+    delay_us: float
+    """How long it was kept busy before the last call."""
 
     def flush(self) -> None:
         """Leave nothing of what was written in any cache, and nothing to be done."""
@@ -35,7 +41,9 @@ class Clock(Protocol):
 
 
 class HostClock:
-    """A CPU in the place of a device."""
+    """A CPU in the place of a device: nothing is launched there, so nothing needs a delay."""
+
+    delay_us = 0.0
 
     def flush(self) -> None:
         """Its caches were filled by the referee on another core."""
@@ -52,7 +60,7 @@ class Sweep:
     def __init__(self) -> None:
         facts = torch.cuda.get_device_properties(0)
         size = 2 * int(getattr(facts, "L2_cache_size", 0)) if torch.version.hip is None else 0
-        self._buffer = torch.zeros(size or _FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+        self.buffer = torch.zeros(size or _FLUSH_BYTES, dtype=torch.uint8, device="cuda")
         self._driver: ctypes.CDLL | None = None
         with contextlib.suppress(OSError):  # AMD has no such thing
             self._driver = ctypes.CDLL("libcuda.so.1")
@@ -64,7 +72,50 @@ class Sweep:
 
     def launch(self) -> None:
         # Not `zero_`: that asks the driver to fill memory, by whatever engine it likes; this is a kernel.
-        self._buffer.add_(1)
+        self.buffer.add_(1)
+
+
+class Delay:
+    """Keeps a GPU busy while the CPU launches a call's kernels, which would be in the call's time otherwise.
+
+    One kernel sums up a buffer as often as that takes.  By torch's source its blocks are long, and as many as the GPU
+    holds, so that most of what other streams launch has to wait as well.  It only reads: nothing that it leaves in the
+    L2 cache must be written back during the call.
+    """
+
+    def __init__(self, buffer: torch.Tensor) -> None:
+        words = buffer.view(torch.int32)
+        begin, end = _recorded_events(2)
+        passes_us = []
+        for _ in range(3):  # the first one loads the kernel
+            begin.record()
+            words.sum()
+            end.record()
+            end.synchronize()
+            passes_us.append(begin.elapsed_time(end) * 1e3)
+        self._words = as_long(words, min(passes_us))
+
+    def launch(self) -> None:
+        self._words.sum()
+
+
+def as_long(words: torch.Tensor, pass_us: float) -> torch.Tensor:
+    """A part of these words, or all of them several times, so that reading it takes `_DELAY_US`; no copy.
+
+    Args:
+        words: of one dimension.
+        pass_us: how long it takes to read all of them once.
+    """
+    passes = _DELAY_US / pass_us
+    return words[: math.ceil(len(words) * min(passes, 1.0))].expand(max(round(passes), 1), -1)
+
+
+def _recorded_events(count: int) -> list[Any]:
+    """Events that exist: torch makes them when they are first recorded, which takes a while."""
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(count)]  # type: ignore[no-untyped-call]
+    for event in events:
+        event.record()
+    return events
 
 
 class CudaClock:
@@ -72,6 +123,9 @@ class CudaClock:
 
     def __init__(self) -> None:
         self._sweep = Sweep()
+        self._delay = Delay(self._sweep.buffer)
+        self._events = _recorded_events(3)
+        self.delay_us = 0.0
 
     def flush(self) -> None:
         torch.cuda.synchronize()
@@ -80,7 +134,10 @@ class CudaClock:
         torch.cuda.synchronize()
 
     def time(self, kernel: Callable[[Any], Any], data: Any) -> tuple[Any, float]:
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        before, start, end = self._events
+        before.record()
+        # Not awaited: on an idle GPU `start` would be over at once, and the CPU's way to the first launch be timed.
+        self._delay.launch()
         start.record()
         output = kernel(data)
         end.record()
@@ -88,6 +145,7 @@ class CudaClock:
         began = time.perf_counter_ns()
         torch.cuda.synchronize()  # of all streams, not only of the one that the events are on
         tail_us = (time.perf_counter_ns() - began) / 1e3
+        self.delay_us = before.elapsed_time(start) * 1e3
         return output, start.elapsed_time(end) * 1e3 + (tail_us if tail_us > _QUIET_SYNC_US else 0.0)
 
 
@@ -100,6 +158,10 @@ class Staging:
         self._inputs: list[torch.Tensor] = []
         self._clock: Clock = HostClock() if device == "cpu" else CudaClock()
         self.time = self._clock.time
+
+    @property
+    def delay_us(self) -> float:
+        return self._clock.delay_us
 
     def lay(self, host: list[torch.Tensor]) -> list[torch.Tensor]:
         """Room on the device for what will be written into these; what a kernel is given are views of it."""

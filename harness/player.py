@@ -134,7 +134,7 @@ class _Player:
         assert self.staging
         data = self._build(self.tree, command["scalars"])
         self.output, inside_us = self.staging.time(self.kernel, data)
-        return b'{"is":"timed","inside_us":%r}' % inside_us
+        return b'{"is":"timed","inside_us":%r,"delay_us":%r}' % (inside_us, self.staging.delay_us)
 
     def profile(self, command: dict[str, Any]) -> bytes:
         from harness.profiler import profile_call  # only who is asked for it pays for it

@@ -157,9 +157,10 @@ class Filled:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """How long a call took by the player's own clock, in microseconds."""
+    """How long a call took by the player's own clock, in microseconds, and how long it kept the device busy before."""
 
     inside_us: float
+    delay_us: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +217,8 @@ def read_answer(packet: bytes) -> Answer:
             return Compiled(status, _text(output, MAX_MESSAGE))
         case {"is": "laid", "at": list(addresses), **rest} if not rest:
             return Laid(tuple(_integer(address) for address in addresses))
-        case {"is": "timed", "inside_us": inside_us, **rest} if not rest:
-            return Timed(_duration(inside_us))
+        case {"is": "timed", "inside_us": inside_us, "delay_us": delay_us, **rest} if not rest:
+            return Timed(_duration(inside_us), _duration(delay_us))
         case {"is": "profiled", "call_us": call_us, "operations": list(rows), **rest} if not rest:
             return Profiled(_duration(call_us), tuple(map(_operation, rows[:MAX_OPERATIONS])))
         case {"is": "done", "output": output, **rest} if not rest:

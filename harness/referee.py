@@ -274,6 +274,7 @@ class Table:
         assert isinstance(timed, Timed) and isinstance(done, Done)
         call = Outside(
             inside_us=timed.inside_us,
+            delay_us=timed.delay_us,
             fill_us=fill_us,
             window_us=window_us,
             fetch_us=fetch_us,

@@ -9,12 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from harness import inside
 from harness.alibi import Outside, find_lie, hidden_us
 from harness.devices import cpu
 from harness.devices.device import CPU, CUDA, REHEARSAL, Device, device_of
 from harness.errors import JudgeError
 from harness.fields import Mode
-from harness.inside import Staging
+from harness.inside import CudaClock, Staging
 from harness.judge import Sitting, judge
 from harness.judgement import Claim, Judgement
 from harness.protocol import Filled, ProtocolError, Timed, read_answer
@@ -116,7 +117,9 @@ def test_a_time_that_the_referees_clock_contradicts_is_refused(play, lie, messag
 @pytest.mark.parametrize("text", ["-1.0", "NaN", "Infinity", "true", '"1.0"', "null", "1e300", '1.0, \\"more\\": 1'])
 def test_what_no_clock_shows_is_no_time(text):
     with pytest.raises(ProtocolError):
-        read_answer(b'{"is":"timed","inside_us":%s}' % text.replace("\\", "").encode())
+        read_answer(b'{"is":"timed","delay_us":1.0,"inside_us":%s}' % text.replace("\\", "").encode())
+    with pytest.raises(ProtocolError):
+        read_answer(b'{"is":"timed","inside_us":1.0,"delay_us":%s}' % text.replace("\\", "").encode())
 
 
 def test_a_time_that_is_none_is_a_violation_in_the_first_test(play):
@@ -164,17 +167,22 @@ def test_where_torch_finds_no_gpu_the_machine_is_at_fault_and_told_what_to_do():
 # The clocks, compared.
 
 
-def call(inside_us=500.0, beside_us=100.0, fill_us=300.0, fetch_us=200.0, fetched_bytes=4000, sweep_us=40.0):
+def call(
+    inside_us=500.0, beside_us=100.0, fill_us=300.0, fetch_us=200.0, fetched_bytes=4000, sweep_us=40.0, delay_us=0.0
+):
     window_us = inside_us + beside_us
     return Outside(
-        inside_us=inside_us, fill_us=fill_us, window_us=window_us, fetch_us=fetch_us,
+        inside_us=inside_us, delay_us=delay_us, fill_us=fill_us, window_us=window_us, fetch_us=fetch_us,
         span_us=fill_us + window_us + fetch_us + 50, fetched_bytes=fetched_bytes, sweep_us=sweep_us,
     )  # fmt: skip
 
 
 IDLE = [call(inside_us=1.0)] * 10
+DELAYED = [call(inside_us=1.0, beside_us=300.0, delay_us=200.0)] * 10
+"""The same with a delay before each call, which is in the window as well."""
 
 
+@pytest.mark.parametrize("idle", [IDLE, DELAYED])
 @pytest.mark.parametrize(
     ("calls", "lie"),
     [
@@ -195,8 +203,73 @@ IDLE = [call(inside_us=1.0)] * 10
         ([call()] * 4 + [call(sweep_us=2000)] * 6, "at work while the process was stopped"),
     ],
 )
-def test_gross_lies_are_told_from_a_machines_stalls(calls, lie):
-    assert lie in find_lie(calls, IDLE) if lie else not find_lie(calls, IDLE)
+def test_gross_lies_are_told_from_a_machines_stalls(calls, lie, idle):
+    assert lie in find_lie(calls, idle) if lie else not find_lie(calls, idle)
+
+
+def test_who_leaves_out_the_delay_gains_no_room_by_it_and_who_pays_it_is_not_blamed():
+    most_us = 3 * 100 + 1000 + 0.25 * 500  # by IDLE, as if there were no delay
+    assert find_lie([call(beside_us=most_us + 1)] * 10, DELAYED)
+    assert find_lie([call(beside_us=most_us + 1, delay_us=1e5)] * 10, DELAYED), "a player's word widens nothing"
+    assert not find_lie([call(beside_us=300.0, delay_us=200.0)] * 10, DELAYED)
+    assert hidden_us([call(beside_us=300.0, delay_us=200.0)] * 10) == hidden_us([call()] * 10) + 200
+
+
+class Gpu:
+    """A GPU by its documentation, in virtual microseconds: what is launched queues up, events are noted in their turn."""
+
+    def __init__(self):
+        self.now = self.free = 0.0
+
+    def launch(self, us, cpu_us=5.0):
+        self.now += cpu_us
+        self.free = max(self.free, self.now) + us
+
+    def synchronize(self):
+        self.now = max(self.now, self.free)
+
+    def event(self, enable_timing):
+        assert enable_timing
+        event = SimpleNamespace(synchronize=self.synchronize)
+        event.record = lambda: (self.launch(0.0), setattr(event, "at", self.free))
+        event.elapsed_time = lambda later: (later.at - event.at) / 1e3
+        return event
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    gpu = Gpu()
+    monkeypatch.setattr(inside.torch.cuda, "Event", gpu.event)
+    monkeypatch.setattr(inside.torch.cuda, "synchronize", gpu.synchronize)
+    monkeypatch.setattr(inside, "Sweep", lambda: SimpleNamespace(buffer=None))
+    monkeypatch.setattr(inside, "Delay", lambda _: SimpleNamespace(launch=lambda: gpu.launch(200.0)))
+    return gpu
+
+
+@pytest.mark.parametrize(
+    ("launch_us", "kernel_us", "said_us"),
+    [
+        (40.0, 10.0, 10.0),  # launched long before its turn
+        (0.0, 1000.0, 1000.0),
+        (300.0, 10.0, 120.0),  # what the delay does not cover is the call's
+    ],
+)
+def test_what_a_gpu_waits_for_is_no_time_of_the_kernels(gpu, launch_us, kernel_us, said_us):
+    clock = CudaClock()
+    for _ in range(2):  # the events are used again
+        gpu.synchronize()
+        gpu.now += 1000.0
+        output, inside_us = clock.time(lambda data: gpu.launch(kernel_us, cpu_us=launch_us) or data, 7)
+        assert (output, inside_us) == (7, pytest.approx(said_us, abs=10.0))
+        assert clock.delay_us == pytest.approx(200.0, abs=10.0)
+
+
+@pytest.mark.parametrize("pass_us", [7.0, 60.0, 199.0, 200.0, 640.0])
+def test_a_delay_is_as_long_whatever_a_pass_over_the_buffer_takes(pass_us):
+    words = inside.torch.arange(10_000, dtype=inside.torch.int32)
+    delay = inside.as_long(words, pass_us)
+    assert delay.numel() * pass_us / len(words) == pytest.approx(200, rel=0.2)
+    assert delay.data_ptr() == words.data_ptr(), "no second buffer"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,7 +311,7 @@ def test_the_players_steps_move_tensors_of_any_strides_there_and_back():
     staging.fill()
     output, inside_us = staging.time(lambda data: {"a": (data[0] * 2, 7), "b": [data[1]]}, given)
     fetched = staging.fetch(output)
-    assert inside_us >= 0
+    assert inside_us >= 0 and staging.delay_us == 0
     assert torch.equal(fetched["a"][0], host[0] * 2) and fetched["a"][1] == 7
     assert fetched["b"][0].data_ptr() != given[1].data_ptr()
     assert given[0].stride() == host[0].stride()
@@ -246,5 +319,7 @@ def test_the_players_steps_move_tensors_of_any_strides_there_and_back():
 
 def test_the_messages_of_a_staged_call_are_read_strictly():
     assert read_answer(b'{"is":"filled"}') == Filled()
-    assert read_answer(b'{"is":"timed","inside_us":12.5}') == Timed(12.5)
-    assert read_answer(b'{"is":"timed","inside_us":0}') == Timed(0.0)
+    assert read_answer(b'{"is":"timed","inside_us":12.5,"delay_us":200.5}') == Timed(12.5, 200.5)
+    assert read_answer(b'{"is":"timed","inside_us":0,"delay_us":0}') == Timed(0.0, 0.0)
+    with pytest.raises(ProtocolError):
+        read_answer(b'{"is":"timed","inside_us":12.5}')

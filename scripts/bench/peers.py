@@ -73,10 +73,11 @@ class _Gpu:
         self._sweep = torch.empty(2 * self.cache_bytes, dtype=torch.uint8, device="cuda")
 
     def flush(self) -> None:
+        """Not awaited: while it is at work the call's kernels are launched, which is no time of theirs then."""
         import torch
 
-        self._sweep.zero_()
         torch.cuda.synchronize()
+        self._sweep.zero_()
 
     def time(self, run: Callable[[], Any]) -> float:
         """Microseconds."""
@@ -151,6 +152,7 @@ class _Bench:
         for _ in range(_WATCHED + 1):  # the first one loads what all of them need
             data = self.fresh(params)
             self.clock.flush()
+            torch.cuda.synchronize()
             with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as watched:
                 self.kernel(data)
                 torch.cuda.synchronize()
