@@ -25,6 +25,7 @@ from harness.counters import Counters
 from harness.devices.device import CPU, Device
 from harness.errors import JudgeError
 from harness.fields import MAX_MESSAGE, CaseKind, Mode
+from harness.gpu_watch import GpuWatch
 from harness.judgement import CaseResult, Digests
 from harness.profile import Profile
 from harness.program import follow
@@ -126,6 +127,7 @@ class Arena:
         self.recipe = recipe
         self.replay = replay
         self.reference = Reference(board, device.name)
+        self.gpu = GpuWatch(device.side.find_meter())
         self._idle: dict[str, list[Outside]] = {}
         """By the name of a case: what the referee's clock says of a player that does nothing."""
         self._varies: dict[str, bool] = {}
@@ -292,10 +294,11 @@ class Arena:
     def runs_of(self, entry: Entry, case: Case, phase: Phase) -> clock.Play:
         """How an entry plays one run of a case: a fresh player, warm-ups and samples, every output checked.
 
-        What it returns raises SideFoul, or OutOfTime.
+        What it returns raises SideFoul, or JudgeError: OutOfTime, or of a GPU that ranks nobody now.
         """
 
         def play(order: int) -> Windows:
+            self.gpu.begin()
             with self._seat(entry) as player:
                 table = self._table(player)
                 with phase.watch(entry.name, case, table):
@@ -306,14 +309,23 @@ class Arena:
                     seeds = known or tuple(self.seed() for _ in range(WARMUPS + SAMPLES))
                     is_real = entry is not self.idler
                     is_first = is_real and order == 0
-                    windows = table.calls(case.params, seeds, phase.deadline, checked=is_real, digested=is_first)
+                    windows = table.calls(
+                        case.params, seeds, phase.deadline, checked=is_real, digested=is_first,
+                        after_windows=self.gpu.look,
+                    )  # fmt: skip
                     if table.digests:
                         self.digests[entry.name, case.name] = table.digests
+            state = self.gpu.end()
             if entry is self.idler:
                 self._idle.setdefault(case.name, []).extend(table.outside[WARMUPS:])
-            elif lie := self._find_lie(case, table.outside, phase):
+            lie = "" if entry is self.idler else self._find_lie(case, table.outside, phase)
+            # A benchmark that ranks nobody decides nothing, and says it.  But who is held up by a stranger's work on
+            # the GPU looks like somebody who works there in secret.
+            if state and state.hindrance and (lie or self.mode is not Mode.BENCHMARK):
+                raise JudgeError(f"the GPU ranks nobody now: {state.hindrance}")
+            if lie:
                 raise SideFoul(entry.name, case, Foul(Verdict.SECURITY_VIOLATION, lie))
-            return Windows(windows_us=windows, seeds=seeds, outside=tuple(table.outside))
+            return Windows(windows_us=windows, seeds=seeds, outside=tuple(table.outside), gpu=state)
 
         return play
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from harness.alibi import Outside, hidden_us
 from harness.fields import Param
 from harness.stats import MIN_PAIRS, Interval, is_decided, median, ratio_interval
-from harness.timing import DuelCase, Run, Timing, duel_ratio, pair_ratios
+from harness.timing import DuelCase, GpuState, Run, Timing, duel_ratio, pair_ratios
 
 WARMUPS = 2
 SAMPLES = 10
@@ -59,6 +59,7 @@ class Windows:
     seeds: tuple[int, ...]
     outside: tuple[Outside, ...] = ()
     """Of each call, what the referee's clock says, where `windows_us` are the player's word."""
+    gpu: GpuState | None = None
 
     def as_run(self, order: int, overhead_us: float) -> Run:
         times = tuple(max(window - overhead_us, RESOLUTION * overhead_us) for window in self.windows_us)
@@ -85,6 +86,7 @@ def time_case(
     submission: list[Run] = []
     anchor: list[Run] = []
     outside: list[Outside] = []
+    states: list[GpuState] = []
     give_up = math.inf
     while True:
         sides = [(play_submission, submission), (play_anchor, anchor)]
@@ -93,6 +95,7 @@ def time_case(
             windows = play(order)
             runs.append(windows.as_run(order, overhead_us))
             outside += windows.outside[WARMUPS:] if runs is submission else ()
+            states += [windows.gpu] if windows.gpu else []
         if len(submission) < pairs:
             continue
         if give_up == math.inf:
@@ -110,6 +113,7 @@ def time_case(
         bound_us=max(overhead_us, hidden_us(outside)) if outside else overhead_us,
         steady=steady,
         note="" if steady else _lost(overhead_us) if is_lost else _unsteady(ratio, len(submission)),
+        gpu=tuple(states),
     )
 
 
@@ -141,17 +145,20 @@ class Blocks:
         self._sides = challenger, champion
         self._overhead_us = overhead_us
         self._runs: tuple[list[Run], list[Run]] = [], []
+        self._states: list[GpuState] = []
 
     def play(self) -> None:
         for side in (0, 1, 1, 0):
             order = sum(map(len, self._runs))
-            self._runs[side].append(self._sides[side](order).as_run(order, self._overhead_us))
+            windows = self._sides[side](order)
+            self._runs[side].append(windows.as_run(order, self._overhead_us))
+            self._states += [windows.gpu] if windows.gpu else []
 
     @property
     def case(self) -> DuelCase:
         """What has been played so far."""
         challenger, champion = map(tuple, self._runs)
-        return DuelCase(params=dict(self._params), challenger=challenger, champion=champion)
+        return DuelCase(params=dict(self._params), challenger=challenger, champion=champion, gpu=tuple(self._states))
 
 
 def play_until_decided(

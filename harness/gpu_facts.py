@@ -1,19 +1,25 @@
 """What a GPU says of itself: name, driver, clocks, temperature, power, why it is held back, who else uses it.
 
-From NVIDIA's library, if `nvidia-ml-py` is installed, else from `nvidia-smi`; of AMD, the name from `rocminfo`.  What a
-GPU does not tell is absent.  Reading is apart from asking, so that recorded answers can be read anywhere.
+    NVIDIA   its driver's library (`nvml`), at any time; where that is not found, nvidia-smi, which takes a second
+    AMD      the name from rocminfo, once; the rest from the kernel's files, at any time
+
+What a GPU does not tell is absent.  Reading is apart from asking, so that recorded answers can be read anywhere.
 """
 
 from __future__ import annotations
 
 import contextlib
 import csv
-import importlib
+import ctypes
 import re
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import TypeVar
 
+from harness import nvml
+from harness.amdgpu import AmdGpu
 from harness.gpu_nodes import Gpu
 
 _PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/local/nvidia/bin:/opt/rocm/bin"}
@@ -27,12 +33,16 @@ QUERY = (
 
 _REASONS = {
     0x4: "power cap", 0x8: "hardware slowdown", 0x10: "sync boost", 0x20: "software thermal slowdown",
-    0x40: "hardware thermal slowdown", 0x80: "power brake", 0x100: "display clocks",
+    0x40: "hardware thermal slowdown", 0x80: "power brake", 0x100: "display clocks", 0x200: "board limit",
+    0x400: "reliability",
 }  # fmt: skip
 """NVML's bits.  That it idles (0x1), or that somebody has set its clocks (0x2), holds nobody back."""
-_TOO_SLOW = frozenset(("hardware slowdown", "software thermal slowdown", "hardware thermal slowdown", "power brake"))
-"""What holds back a machine whose cooling or supply does not suffice.  The power cap is the card's own."""
+_TOO_SLOW = frozenset(("software thermal slowdown", "hardware thermal slowdown", "power brake", "critical temperature"))
+"""What holds back a machine whose cooling or supply does not suffice.  The power cap is the card's own.  A plain
+hardware slowdown is none: by nvml.h it may be reported during any change of clocks, and its causes have their own bits.
+"""
 _QUIET_PERCENT = 5
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +62,10 @@ class GpuFacts:
     """Processes that compute on it."""
     throttled_ms: float | None = None
     """How long it was held back by its temperature since its driver was loaded."""
+
+    def beside(self, ours: int) -> GpuFacts:
+        """The same without so many processes that are the judge's."""
+        return replace(self, others=None if self.others is None else max(0, self.others - ours))
 
     @property
     def trouble(self) -> str:
@@ -93,11 +107,22 @@ class GpuFacts:
         return ", ".join([*parts, *([f"{self.power_w:.0f} W"] if self.power_w else [])])
 
 
+Meter = Callable[[], GpuFacts]
+"""Ask one GPU how it is now, in milliseconds."""
+
+
+def find_meter(gpu: Gpu, root: Path = Path("/")) -> Meter | None:
+    """How to ask this GPU again and again, while others compute on it; None if nobody here can."""
+    with contextlib.suppress(OSError, AttributeError):  # no such library, file or function
+        return _find_amd_meter(gpu, root) if gpu.vendor == "amd" else _find_nvidia_meter(gpu, root)
+    return None
+
+
 def read_gpu(gpu: Gpu) -> GpuFacts | None:
     """What this GPU says now; None if nobody here can ask it."""
-    if gpu.vendor == "amd":
-        return read_rocminfo(_ask(["rocminfo"]) or "", gpu)
-    return _ask_library(gpu) or _ask_smi(gpu)
+    if meter := find_meter(gpu):
+        return meter()
+    return _ask_smi(gpu) if gpu.vendor == "nvidia" else None
 
 
 def _ask_smi(gpu: Gpu) -> GpuFacts | None:
@@ -129,45 +154,56 @@ def read_smi(table: str, others: str | None, gpu: Gpu) -> GpuFacts | None:
     return None
 
 
-def _ask_library(gpu: Gpu) -> GpuFacts | None:
-    try:
-        nvml: Any = importlib.import_module("pynvml")
-        nvml.nvmlInit()
-    except Exception:  # not installed, or no driver: nvidia-smi may know more
+def _find_nvidia_meter(gpu: Gpu, root: Path) -> Meter:
+    device = nvml.Nvml(gpu, root)
+    name, driver = device.name[:200], device.driver[:100]
+
+    def read() -> GpuFacts:
+        clock = _known(lambda: device.number("nvmlDeviceGetClockInfo", nvml.CLOCK_SM))
+        highest = _known(lambda: device.number("nvmlDeviceGetMaxClockInfo", nvml.CLOCK_SM))
+        memory = _known(lambda: device.number("nvmlDeviceGetClockInfo", nvml.CLOCK_MEMORY))
+        power = _known(lambda: device.number("nvmlDeviceGetPowerUsage"))
+        rates = _known(lambda: device.ask("nvmlDeviceGetUtilizationRates", nvml.Utilization()))
+        # Newer drivers call these event reasons, and keep the name.
+        reasons = _known(lambda: device.ask("nvmlDeviceGetCurrentClocksThrottleReasons", ctypes.c_ulonglong()))
+        heat = _known(lambda: device.ask("nvmlDeviceGetViolationStatus", nvml.Violation(), nvml.POLICY_THERMAL))
+        return GpuFacts(
+            name=name,
+            driver=driver,
+            clock_mhz=clock or None,
+            max_clock_mhz=highest or None,
+            memory_mhz=memory or None,
+            temperature_c=_known(lambda: device.number("nvmlDeviceGetTemperature", nvml.TEMPERATURE_GPU)),
+            power_w=None if power is None else power / 1e3,
+            busy_percent=None if rates is None else rates.gpu,
+            held_back=_reasons(reasons.value if reasons else 0),
+            others=_known(lambda: device.processes),
+            throttled_ms=None if heat is None else heat.violation_ns / 1e6,
+        )
+
+    return read
+
+
+def _known(ask: Callable[[], _Answer]) -> _Answer | None:
+    """What this GPU or its driver does not support is absent."""
+    with contextlib.suppress(OSError, AttributeError):
+        return ask()
+    return None
+
+
+def _find_amd_meter(gpu: Gpu, root: Path) -> Meter | None:
+    if not (known := read_rocminfo(_ask(["rocminfo"]) or "", gpu)):
         return None
-    try:
-        return _read_library(nvml, gpu)
-    except nvml.NVMLError:
-        return None
-    finally:
-        nvml.nvmlShutdown()
-
-
-def _read_library(nvml: Any, gpu: Gpu) -> GpuFacts:
-    handle = nvml.nvmlDeviceGetHandleByUUID(gpu.id) if gpu.id else nvml.nvmlDeviceGetHandleByIndex(0)
-
-    def ask(function: str, *arguments: Any) -> Any:
-        """What this GPU does not support is absent."""
-        with contextlib.suppress(nvml.NVMLError, AttributeError):
-            return getattr(nvml, function)(*arguments)
-        return None
-
-    power = ask("nvmlDeviceGetPowerUsage", handle)
-    rates = ask("nvmlDeviceGetUtilizationRates", handle)
-    others = ask("nvmlDeviceGetComputeRunningProcesses", handle)
-    throttled = ask("nvmlDeviceGetViolationStatus", handle, nvml.NVML_PERF_POLICY_THERMAL)
-    return GpuFacts(
-        name=_text(nvml.nvmlDeviceGetName(handle))[:200],
-        driver=_text(nvml.nvmlSystemGetDriverVersion())[:100],
-        clock_mhz=ask("nvmlDeviceGetClockInfo", handle, nvml.NVML_CLOCK_SM) or None,
-        max_clock_mhz=ask("nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_SM) or None,
-        memory_mhz=ask("nvmlDeviceGetClockInfo", handle, nvml.NVML_CLOCK_MEM) or None,
-        temperature_c=ask("nvmlDeviceGetTemperature", handle, nvml.NVML_TEMPERATURE_GPU),
-        power_w=None if power is None else power / 1e3,
-        busy_percent=None if rates is None else rates.gpu,
-        held_back=_reasons(ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle) or 0),
-        others=None if others is None else len(others),
-        throttled_ms=None if throttled is None else throttled.violationTime / 1e6,
+    card = AmdGpu(gpu, root)
+    return lambda: replace(
+        known,
+        clock_mhz=card.clock_mhz or None,
+        memory_mhz=card.memory_mhz or None,
+        power_w=card.power_w,
+        temperature_c=card.temperature_c,
+        busy_percent=card.busy_percent,
+        held_back=("critical temperature",) if card.is_too_hot else (),
+        others=card.processes,
     )
 
 
@@ -189,10 +225,6 @@ def _number(cell: str) -> float | None:
     with contextlib.suppress(ValueError):
         return float(cell)
     return None
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 def _ask(command: list[str]) -> str | None:

@@ -9,12 +9,12 @@ names them at all.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.gpu_nodes import Gpu, find_driver_library
+from harness.gpu_nodes import Gpu
+from harness.nvml import Memory, Nvml
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,42 +52,11 @@ def _amd(gpu: Gpu, root: Path) -> Card:
     return lambda: CardMemory(total=ask("total"), used=ask("used"))
 
 
-class _Memory(ctypes.Structure):
-    """NVML's nvmlMemory_t, whose `used` counts what the driver keeps for itself, too."""
-
-    _fields_ = (("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong))
-
-
 def _nvidia(gpu: Gpu, root: Path) -> Card:
-    folder = find_driver_library(root)
-    nvml = ctypes.CDLL(str(root / folder / "libnvidia-ml.so.1") if folder else "libnvidia-ml.so.1")
-    _require(nvml.nvmlInit_v2())
-    device = _device_of(nvml, gpu)
+    nvml = Nvml(gpu, root)
 
     def read() -> CardMemory:
-        memory = _Memory()
-        _require(nvml.nvmlDeviceGetMemoryInfo(device, ctypes.byref(memory)))
+        memory = nvml.ask("nvmlDeviceGetMemoryInfo", Memory())
         return CardMemory(total=memory.total, used=memory.used)
 
     return read
-
-
-def _device_of(nvml: ctypes.CDLL, gpu: Gpu) -> ctypes.c_void_p:
-    """By its id; without one, by the number of its node."""
-    device, minor = ctypes.c_void_p(), ctypes.c_uint()
-    if gpu.id:
-        _require(nvml.nvmlDeviceGetHandleByUUID(gpu.id.encode(), ctypes.byref(device)))
-        return device
-    count = ctypes.c_uint()
-    _require(nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)))
-    for index in range(count.value):
-        _require(nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device)))
-        _require(nvml.nvmlDeviceGetMinorNumber(device, ctypes.byref(minor)))
-        if gpu.node == f"/dev/nvidia{minor.value}":
-            return device
-    raise OSError(f"NVML knows no {gpu.node}")
-
-
-def _require(code: int) -> None:
-    if code:
-        raise OSError(f"NVML error {code}")

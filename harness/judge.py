@@ -32,7 +32,7 @@ from harness.sandbox import Kind, Sandbox, choose_kind, require_gpus
 from harness.stats import DUEL_LOOKS, MIN_PAIRS
 from harness.submission import Champion, Submission
 from harness.task import METHOD, Board, Language
-from harness.timing import Duel
+from harness.timing import Duel, GpuState
 from harness.vendors import PROFILERS, Profiler
 from harness.verdict import Verdict, overall
 
@@ -241,7 +241,10 @@ def open_arena(
         from harness.arena import Arena
 
         with device.side.prepared():
-            yield Arena(board, mode, sandbox, on_progress or (lambda _: None), recipe, device, replay, profiler)
+            arena = Arena(board, mode, sandbox, on_progress or (lambda _: None), recipe, device, replay, profiler)
+            if device.is_gpu and not arena.gpu.sees:
+                sandbox.missing.append("a driver that says while times are taken how its GPU is: nobody watches that")
+            yield arena
 
 
 def _profiler_of(device: Device) -> Profiler | None:
@@ -352,7 +355,7 @@ class _Frame:
             cases=outcome.cases,
             duel=outcome.duel,
             claim=self.claim,
-            machine=self.machine,
+            machine=machine.as_timed(self.machine, _states_of(outcome)),
             sandbox=self.walls,
             harness=HarnessInfo(version=__version__, method=METHOD, digest=harness_digest()),
             started_at=self.started_at,
@@ -360,6 +363,12 @@ class _Frame:
             run_url=self.run_url,
             log=outcome.log,
         )
+
+
+def _states_of(outcome: _Outcome) -> list[GpuState]:
+    """How the GPU was after each run, if it told."""
+    benchmarks = [state for case in outcome.cases if case.timing for state in case.timing.gpu]
+    return benchmarks + [state for case in (outcome.duel.cases if outcome.duel else ()) for state in case.gpu]
 
 
 def _facts_of(gpu: Gpu, board: Board) -> GpuFacts:
@@ -370,8 +379,8 @@ def _facts_of(gpu: Gpu, board: Board) -> GpuFacts:
     """
     if not (facts := read_gpu(gpu)):
         raise JudgeError(
-            f"the board {board.gpu} needs a GPU that says what it is: install nvidia-ml-py for the judge's Python, or "
-            "nvidia-smi (of AMD, rocminfo), and see that it answers"
+            f"the board {board.gpu} needs a GPU that says what it is: see that libnvidia-ml.so.1 of its driver is here "
+            "(a container needs the driver capability `utility`), or that nvidia-smi answers; of AMD, rocminfo"
         )
     expected = board.toolchain.device
     if expected and not is_named(facts.name, expected):

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from harness.gpu_facts import GpuFacts
 from harness.judgement import Machine
+from harness.stats import median
+from harness.timing import GpuState
 
 _QUIET = 0.1
 """At most this share of all cores may be busy with other work."""
@@ -28,7 +30,7 @@ def read_machine(gpus: Sequence[GpuFacts] = ()) -> Machine:
     busy = busy_share()
     quiet = busy is None or busy <= _QUIET
     notes = [] if quiet else [f"Other work kept {busy:.0%} of the cores busy when the judging began."]
-    notes += [note for one in gpus for note in (one.trouble, one.state) if note]
+    notes += [note for one in gpus for note in (one.trouble, one.state and f"Before: {one.state}.") if note]
     return Machine(
         device=_device_name(gpus) if gpus else _cpu_name(),
         cpu=_cpu_name(),
@@ -43,6 +45,28 @@ def read_machine(gpus: Sequence[GpuFacts] = ()) -> Machine:
         quiet=quiet and not any(one.trouble for one in gpus),
         note=" ".join(notes)[:500],
     )
+
+
+def as_timed(machine: Machine, states: Sequence[GpuState]) -> Machine:
+    """The same with its GPU's clock (the median) and temperature (the highest) as they were right after its runs."""
+    clocks, heats, powers = (
+        [value for state in states if (value := getattr(state, name)) is not None]
+        for name in ("clock_mhz", "temperature_c", "power_w")
+    )
+    hindered = [state.hindrance for state in states if state.hindrance]
+    parts = [f"{min(clocks):.0f} to {max(clocks):.0f} MHz"] if clocks else []
+    parts += [f"{min(heats):.0f} to {max(heats):.0f} °C"] if heats else []
+    parts += [f"{min(powers):.0f} to {max(powers):.0f} W"] if powers else []
+    notes = [machine.note] if machine.note else []
+    notes += [f"After its {len(states)} runs: {', '.join(parts)}."] if parts else []
+    notes += [f"{len(hindered)} of {len(states)} runs rank nobody: {hindered[0]}."] if hindered else []
+    found = {
+        "clock_mhz": median(clocks) if clocks else machine.clock_mhz,
+        "temperature_c": max(heats, default=machine.temperature_c),
+        "quiet": machine.quiet and not hindered,
+        "note": " ".join(notes)[:500],
+    }
+    return machine.model_copy(update=found)
 
 
 def _device_name(gpus: Sequence[GpuFacts]) -> str:

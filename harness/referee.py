@@ -17,7 +17,7 @@ import contextlib
 import errno
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -178,6 +178,7 @@ class Table:
         *,
         checked: bool = True,
         digested: bool = False,
+        after_windows: Callable[[], None] = lambda: None,
     ) -> tuple[float, ...]:
         """Calls of `custom_kernel`, each on fresh inputs; their windows in microseconds, or the player's word.
 
@@ -186,6 +187,7 @@ class Table:
 
         Args:
             digested: remember the digests of the first call.
+            after_windows: called after the last window of each batch, before anything else is done.
 
         Raises:
             Foul: an output is wrong, or the player broke a rule or a limit.
@@ -200,6 +202,7 @@ class Table:
                 window_us, output = self._play(hand, buffers, deadline)
                 windows.append(window_us)
                 outputs.append(output)
+            after_windows()
             if digested and len(windows) == len(batch):  # before the task's own code gets hold of them
                 self.digests = Digests(inputs=digest(batch[0].data), outputs=digest(outputs[0]))
             for hand, output in zip(batch, outputs, strict=True):

@@ -19,6 +19,27 @@ from harness.fields import Digest, Line, Login, Microseconds, Model, Name, Param
 from harness.stats import DUEL_LOOKS, MIN_PAIRS, Interval, duel_interval, is_faster, median, ratio_interval
 
 
+class GpuState(Model):
+    """How a GPU was when it had just played a run, by its driver; what that does not tell is absent."""
+
+    clock_mhz: PositiveFloat | None = None
+    temperature_c: float | None = None
+    power_w: float | None = None
+    held_back: tuple[Line, ...] = Field(default=(), description="what held its clocks back, in the driver's terms")
+    hindrance: Line = Field(default="", description="why the run ranks nobody; empty if it may")
+
+
+def _is_empty(value: Sequence[object]) -> bool:
+    return not value
+
+
+GpuStates = Annotated[
+    tuple[GpuState, ...],
+    # Without it, files from before there was such a thing, and of CPUs, are written as they were.
+    Field(default=(), exclude_if=_is_empty, description="of a GPU that told: one for each run, in order of play"),
+]
+
+
 class Run(Model):
     """One fresh player on one benchmark: every call it made, in order."""
 
@@ -57,6 +78,7 @@ class Timing(Model):
     bound_us: PositiveFloat = Field(description="the most by which a time could understate the truth")
     steady: bool
     note: Line = Field(description="why it is not steady, and what to do")
+    gpu: GpuStates = ()
 
     @classmethod
     def of(cls, submission: tuple[Run, ...], anchor: tuple[Run, ...], **rest: Any) -> Self:
@@ -78,6 +100,7 @@ class Timing(Model):
     def _follows_from_its_samples(self) -> Self:
         if len(self.submission) != len(self.anchor):
             raise ValueError("every run of the submission needs a run of the anchor beside it")
+        _require_state_per_run(self.gpu, self.submission, self.anchor)
         expected = (
             median([run.median_us for run in self.submission]),
             median([run.median_us for run in self.anchor]),
@@ -138,6 +161,7 @@ class DuelCase(Model):
     params: dict[Name, Param]
     challenger: Runs
     champion: Runs
+    gpu: GpuStates = ()
 
     @property
     def blocks(self) -> int:
@@ -157,6 +181,7 @@ class DuelCase(Model):
     def _is_made_of_whole_blocks(self) -> Self:
         if len(self.challenger) != len(self.champion) or len(self.challenger) % 2:
             raise ValueError("a duel is made of whole A-B-B-A blocks")
+        _require_state_per_run(self.gpu, self.challenger, self.champion)
         return self
 
 
@@ -177,6 +202,11 @@ class Duel(Model):
         if self.won != (is_faster(self.ratio) and min(blocks) >= DUEL_LOOKS[0]):
             raise ValueError("who won a duel does not follow from its ratio")
         return self
+
+
+def _require_state_per_run(states: Sequence[GpuState], *sides: Sequence[Run]) -> None:
+    if states and len(states) != sum(map(len, sides)):
+        raise ValueError("a GPU that told how it was told so of each run")
 
 
 def duel_ratio(cases: Sequence[DuelCase], ranking_by: str) -> Interval:

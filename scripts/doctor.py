@@ -277,7 +277,7 @@ def _gpu_facts(gpu: Gpu) -> Finding:
     from harness.gpu_facts import read_gpu
 
     if not (facts := read_gpu(gpu)):
-        remedy = "pip install nvidia-ml-py, or nvidia-smi in the PATH (of AMD, rocminfo)"
+        remedy = "libnvidia-ml.so.1 of the driver, or nvidia-smi in the PATH (of AMD, rocminfo)"
         return Finding(name="GPU's state", state=State.LIMITED, detail="it does not answer", remedy=remedy)
     detail = ", ".join(filter(None, (facts.name, f"driver {facts.driver}" if facts.driver else "", facts.state)))
     state = State.LIMITED if facts.trouble else State.OK

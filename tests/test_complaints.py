@@ -149,7 +149,10 @@ class FailingGpu(Device):
 
     @property
     def side(self) -> Any:
-        return SimpleNamespace(prepared=cpu.prepared, find_trouble=lambda: self.trouble[-1], sweep_us=cpu.sweep_us)
+        return SimpleNamespace(
+            prepared=cpu.prepared, find_trouble=lambda: self.trouble[-1], sweep_us=cpu.sweep_us,
+            find_meter=cpu.find_meter,
+        )  # fmt: skip
 
 
 GOOD = b"def custom_kernel(data): return data + 1\n"

@@ -20,65 +20,19 @@ from harness.protocol import Loaded
 from harness.sandbox import Entry, Sandbox
 from harness.task import Limits, load_task
 from harness.verdict import Foul, Verdict
+from tests import nvidia_driver
+from tests.nvidia_driver import UUID
 
 pytestmark = pytest.mark.alone
 
 GIB = 1 << 30
-UUID = "GPU-0a1b2c3d-0000-1111-2222-333333333330"
-DRIVER = r"""
-#include <cstdio>
-#include <cstring>
-#include <dirent.h>
-#include <string>
-
-struct Memory { unsigned long long total, free, used; };
-static const std::string ledger = LEDGER;
-
-static unsigned long long number(const std::string& path) {
-    unsigned long long value = 0;
-    if (FILE* file = fopen(path.c_str(), "r")) {
-        if (fscanf(file, "%llu", &value) != 1) value = 0;
-        fclose(file);
-    }
-    return value;
-}
-
-extern "C" {
-int nvmlInit_v2() { return 0; }
-int nvmlDeviceGetCount_v2(unsigned* count) { *count = 2; return 0; }
-int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) { *device = (void*)(index + 1ul); return 0; }
-int nvmlDeviceGetMinorNumber(void* device, unsigned* minor) { *minor = device == (void*)1 ? 3 : 0; return 0; }
-int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
-    *device = (void*)2;
-    return strcmp(uuid, UUID) ? 6 : 0;  // NVML_ERROR_NOT_FOUND
-}
-int nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {
-    *memory = {8ull << 30, 0, 1ull << 30};
-    DIR* folder = opendir(ledger.c_str());
-    if (!folder) return 15;  // NVML_ERROR_GPU_IS_LOST
-    while (dirent* entry = readdir(folder))
-        if (device == (void*)2 && number("/proc/" + std::string(entry->d_name) + "/statm"))
-            memory->used += number(ledger + "/" + entry->d_name);
-    closedir(folder);
-    memory->free = memory->total - memory->used;
-    return 0;
-}
-}
-"""
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A machine's root with NVIDIA's driver in it; `root / "ledger"` is who holds what."""
     root = tmp_path_factory.mktemp("machine")
-    folder = root / "usr/local/nvidia/lib64"
-    folder.mkdir(parents=True)
-    (folder / "libcuda.so.1").touch()
-    (root / "ledger").mkdir()
-    (root / "driver.cpp").write_text(DRIVER)
-    names = [f'-DLEDGER="{root}/ledger"', f'-DUUID="{UUID}"']
-    library = folder / "libnvidia-ml.so.1"
-    subprocess.run(["g++", "-shared", "-fPIC", *names, "-o", library, root / "driver.cpp"], check=True)
+    nvidia_driver.install(root)
     return root
 
 

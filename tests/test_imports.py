@@ -76,12 +76,25 @@ PLAYER_SIDE = {"awake", "inside", "library", "player", "profiler", "protocol", "
 LAYERS = (
     {"awake", "errors", "verdict", "stats", "seccomp"},
     TORCH_FREE
-    | {"alibi", "compile", "complaints", "devices.device", "gpu_memory", "gpu_nodes", "inside", "progress", "walls"},
+    | {
+        "alibi",
+        "compile",
+        "complaints",
+        "devices.device",
+        "amdgpu",
+        "gpu_memory",
+        "gpu_nodes",
+        "inside",
+        "nvml",
+        "progress",
+        "walls",
+    },
     {"library", "profiler"},
     {
         "player",
         "values",
         "gpu_facts",
+        "gpu_watch",
         "machine",
         "devices.cpu",
         "devices.cuda",

@@ -280,7 +280,9 @@ class BusyGpu(Device):
 
     @property
     def side(self):
-        return SimpleNamespace(prepared=cpu.prepared, find_trouble=cpu.find_trouble, sweep_us=self.sweep_us)
+        return SimpleNamespace(
+            prepared=cpu.prepared, find_trouble=cpu.find_trouble, sweep_us=self.sweep_us, find_meter=cpu.find_meter
+        )
 
     def sweep_us(self):
         is_busy = self.work.exists() and Path("/proc", self.work.read_text()).exists()

@@ -15,7 +15,7 @@ from harness.fields import CaseKind, Mode
 from harness.judgement import VERSION, CaseResult, Judgement, JudgementError, SandboxInfo, SubmissionInfo, _checksum
 from harness.stats import DUEL_LOOKS, Interval
 from harness.submission import language_of
-from harness.timing import Duel, DuelCase, Run, Timing
+from harness.timing import Duel, DuelCase, GpuState, Run, Timing
 from harness.verdict import Verdict
 
 SAMPLES = Path(__file__).parent / "judgements"
@@ -148,6 +148,10 @@ REFUSED: dict[str, Callable[[], object]] = {
     "a time that is a denormal number": lambda: runs(5e-324),
     "a run without samples": lambda: Run(order=0, warmups_us=(1.0,), samples_us=(), seeds=(1,)),
     "a call without a seed": lambda: Run(order=0, warmups_us=(1.0,), samples_us=(1.0,), seeds=(1,)),
+    "a GPU that told of some runs": lambda: timing(gpu=(GpuState(),) * 5),
+    "a GPU that told of some runs of a duel": lambda: DuelCase(
+        params={}, challenger=runs(1, 1), champion=runs(1, 1), gpu=(GpuState(),)
+    ),
     "a run without its anchor": lambda: timing(anchor=runs(10, 10)),
     "runs without end": lambda: Timing.of(
         runs(*[1.0] * 501), runs(*[1.0] * 501), overhead_us=1.0, bound_us=1.0, steady=True, note=""

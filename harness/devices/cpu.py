@@ -93,6 +93,10 @@ def sweep_us() -> float:
     return (time.perf_counter() - start) * 1e6
 
 
+def find_meter() -> None:
+    """None: how busy a machine is, `machine` says."""
+
+
 def _keep_freed_memory(keep: bool) -> None:
     if mallopt := getattr(_libc, "mallopt", None):  # of glibc; others have fixed rules
         mallopt(_M_MMAP_MAX, 0 if keep else 65536)

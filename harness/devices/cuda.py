@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 import torch
 
+from harness import gpu_facts
 from harness.complaints import advise
 from harness.devices import cpu
 from harness.errors import JudgeError
@@ -71,6 +72,11 @@ def sweep_us() -> float:
     sweep = _sweep()
     sweep.release()
     return min(_time(sweep) for _ in range(_SWEEPS))
+
+
+def find_meter() -> gpu_facts.Meter | None:
+    """Of the one GPU that a referee uses."""
+    return gpu_facts.find_meter(assigned(find_gpus(), os.environ)[0])
 
 
 @functools.cache

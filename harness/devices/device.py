@@ -12,9 +12,12 @@ from __future__ import annotations
 import importlib
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from harness.gpu_nodes import Vendor
+
+if TYPE_CHECKING:
+    from harness.gpu_facts import Meter
 
 
 class Side(Protocol):
@@ -31,6 +34,9 @@ class Side(Protocol):
 
         It takes longer while anything of the player's still runs there.
         """
+
+    def find_meter(self) -> Meter | None:
+        """How to ask a GPU how it is while it is timed; None if there is none, or nobody can ask it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,96 @@
+"""NVIDIA's driver on a machine without one: its library by its documentation, compiled here.
+
+root/ledger/<pid>      how many bytes that process holds on the GPU with the UUID, until it ends, as with a real driver
+root/gpu/<what>        what that GPU says: clock (MHz), temperature (°C), power (mW), reasons (bits), heat_ns, others
+                       (processes); without the file it does not support the question
+"""
+
+import subprocess
+from pathlib import Path
+
+UUID = "GPU-0a1b2c3d-0000-1111-2222-333333333330"
+DRIVER = r"""
+#include <cstdio>
+#include <cstring>
+#include <dirent.h>
+#include <string>
+
+struct Memory { unsigned long long total, free, used; };
+static const std::string root = ROOT, ledger = root + "/ledger";
+
+static unsigned long long number(const std::string& path) {
+    unsigned long long value = 0;
+    if (FILE* file = fopen(path.c_str(), "r")) {
+        if (fscanf(file, "%llu", &value) != 1) value = 0;
+        fclose(file);
+    }
+    return value;
+}
+
+// NVML_ERROR_NOT_SUPPORTED where the file is missing.
+template <typename T> static int tell(const char* what, T* answer) {
+    FILE* file = fopen((root + "/gpu/" + what).c_str(), "r");
+    if (!file) return 3;
+    fclose(file);
+    *answer = number(root + "/gpu/" + what);
+    return 0;
+}
+
+extern "C" {
+int nvmlInit_v2() { return 0; }
+int nvmlDeviceGetCount_v2(unsigned* count) { *count = 2; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) { *device = (void*)(index + 1ul); return 0; }
+int nvmlDeviceGetMinorNumber(void* device, unsigned* minor) { *minor = device == (void*)1 ? 3 : 0; return 0; }
+int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
+    *device = (void*)2;
+    return strcmp(uuid, UUID) ? 6 : 0;  // NVML_ERROR_NOT_FOUND
+}
+int nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {
+    *memory = {8ull << 30, 0, 1ull << 30};
+    DIR* folder = opendir(ledger.c_str());
+    if (!folder) return 15;  // NVML_ERROR_GPU_IS_LOST
+    while (dirent* entry = readdir(folder))
+        if (device == (void*)2 && number("/proc/" + std::string(entry->d_name) + "/statm"))
+            memory->used += number(ledger + "/" + entry->d_name);
+    closedir(folder);
+    memory->free = memory->total - memory->used;
+    return 0;
+}
+int nvmlDeviceGetName(void*, char* name, unsigned size) { strncpy(name, "NVIDIA H200", size); return 0; }
+int nvmlSystemGetDriverVersion(char* version, unsigned size) { strncpy(version, "570.86.10", size); return 0; }
+int nvmlDeviceGetClockInfo(void*, int type, unsigned* mhz) { return type == 1 ? tell("clock", mhz) : 3; }
+int nvmlDeviceGetMaxClockInfo(void*, int type, unsigned* mhz) { *mhz = 1980; return type == 1 ? 0 : 3; }
+int nvmlDeviceGetTemperature(void*, int sensor, unsigned* c) { return sensor ? 2 : tell("temperature", c); }
+int nvmlDeviceGetPowerUsage(void*, unsigned* mw) { return tell("power", mw); }
+int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* bits) { return tell("reasons", bits); }
+int nvmlDeviceGetViolationStatus(void*, int policy, unsigned long long times[2]) {
+    times[0] = 1;
+    return policy == 1 ? tell("heat_ns", &times[1]) : 3;
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, void* infos) {
+    if (int code = tell("others", count)) return code;
+    return *count && !infos ? 7 : 0;  // NVML_ERROR_INSUFFICIENT_SIZE
+}
+}
+"""
+
+
+def install(root: Path) -> None:
+    """Make `root` a machine with the driver in it."""
+    folder = root / "usr/local/nvidia/lib64"
+    folder.mkdir(parents=True)
+    (folder / "libcuda.so.1").touch()
+    for name in ("ledger", "gpu"):
+        (root / name).mkdir()
+    (root / "driver.cpp").write_text(DRIVER)
+    names = [f'-DROOT="{root}"', f'-DUUID="{UUID}"']
+    library = folder / "libnvidia-ml.so.1"
+    subprocess.run(["g++", "-shared", "-fPIC", *names, "-o", library, root / "driver.cpp"], check=True)
+
+
+def tell(root: Path, **facts: int) -> None:
+    """Let the GPU say this from now on, and nothing else."""
+    for file in (root / "gpu").iterdir():
+        file.unlink()
+    for what, value in facts.items():
+        (root / "gpu" / what).write_text(str(value))

@@ -1,0 +1,197 @@
+"""A GPU between the runs of a benchmark, by a driver that is compiled here: what it says, and what that voids.
+
+A CPU plays in its place.  Without walls, so that a submission can have the driver say something else.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from harness import gpu_watch
+from harness.devices import cpu
+from harness.devices.device import REHEARSAL, Device
+from harness.duel import Match
+from harness.errors import JudgeError
+from harness.fields import Mode
+from harness.gpu_facts import find_meter
+from harness.gpu_nodes import Gpu
+from harness.gpu_watch import GpuWatch
+from harness.judge import Sitting, judge, open_arena
+from harness.judgement import Judgement
+from harness.machine import as_timed, read_machine
+from harness.submission import Submission
+from harness.task import load_task
+from harness.timing import GpuState
+from harness.verdict import Verdict
+from tests import nvidia_driver
+from tests.nvidia_driver import UUID, tell
+
+pytestmark = pytest.mark.alone
+
+BOARD = load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU")
+GPU = Gpu(vendor="nvidia", node="/dev/nvidia0", id=UUID)
+QUIET = {"clock": 1980, "temperature": 50, "power": 400_000, "reasons": 0, "heat_ns": 7, "others": 1}
+GOOD = "def custom_kernel(data):\n    return data + 1\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watched(Device):
+    """A CPU, and the driver of a GPU beside it; its sweeps are slow while `busy` is there."""
+
+    root: Path
+
+    @property
+    def side(self):
+        return SimpleNamespace(
+            prepared=cpu.prepared, find_trouble=cpu.find_trouble, sweep_us=self.sweep_us,
+            find_meter=lambda: find_meter(GPU, self.root),
+        )  # fmt: skip
+
+    def sweep_us(self):
+        busy = self.root / "busy"
+        return 90_000.0 if busy.exists() and Path("/proc", busy.read_text()).exists() else 40.0
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    root = tmp_path_factory.mktemp("machine")
+    nvidia_driver.install(root)
+    return root
+
+
+@pytest.fixture
+def device(root, monkeypatch):
+    monkeypatch.setattr(gpu_watch, "_LEAVE_S", 0.2)
+    tell(root, **QUIET)
+    (root / "busy").unlink(missing_ok=True)
+    return Watched(name="cpu", is_staged=True, root=root)
+
+
+@pytest.fixture
+def watch(device):
+    return GpuWatch(device.side.find_meter())
+
+
+def seen(watch, root, before=QUIET, after=QUIET):
+    tell(root, **before)
+    watch.begin()
+    tell(root, **after)
+    watch.look()
+    return watch.end()
+
+
+def submission(source):
+    return Submission(login="sample", source=source.encode(), name="submission.py")
+
+
+def which_makes(root, what, value):
+    """A right submission whose calls have the driver say so from then on."""
+    return submission(
+        f"def custom_kernel(data):\n    open('{root}/gpu/{what}', 'w').write('{value}')\n    return data + 1\n"
+    )
+
+
+def test_a_quiet_run_is_told_with_its_clock_and_hinders_nobody(watch, root):
+    assert seen(watch, root) == GpuState(clock_mhz=1980, temperature_c=50, power_w=400)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "hindrance"),
+    [
+        ({}, {"reasons": 0x80}, "it is held back: power brake"),
+        ({}, {"reasons": 0x4}, ""),  # the card's own power cap
+        ({}, {"reasons": 0x8}, ""),  # any change of clocks
+        ({}, {"heat_ns": 9_000_007}, "held back by its temperature for 9 ms meanwhile"),
+        ({"others": 2}, {"others": 2}, "1 other process computes on it"),
+        ({}, {"others": 9}, ""),  # the player's own
+    ],
+)
+def test_what_held_a_run_back_or_shared_its_gpu_is_said(watch, root, before, after, hindrance):
+    state = seen(watch, root, QUIET | before, QUIET | before | after)
+    assert hindrance in state.hindrance if hindrance else not state.hindrance
+
+
+def test_a_bad_moment_between_two_batches_is_not_forgotten(watch, root):
+    watch.begin()
+    tell(root, **QUIET | {"reasons": 0x40})
+    watch.look()
+    assert "hardware thermal slowdown" in seen_again(watch, root).hindrance
+
+
+def seen_again(watch, root):
+    tell(root, **QUIET)
+    watch.look()
+    return watch.end()
+
+
+def test_a_context_that_is_on_its_way_out_is_waited_for(watch, root, monkeypatch):
+    monkeypatch.setattr(gpu_watch, "_LEAVE_S", 60.0)
+    monkeypatch.setattr(gpu_watch.time, "sleep", lambda _: tell(root, **QUIET))
+    assert not seen(watch, root, before=QUIET | {"others": 2}).hindrance
+
+
+def test_without_a_driver_that_tells_nothing_is_claimed():
+    watch = GpuWatch(None)
+    watch.begin()
+    watch.look()
+    assert (watch.sees, watch.end()) == (False, None)
+
+
+def test_a_judgement_tells_how_its_gpu_was_after_each_run(device):
+    with Sitting(BOARD, device=device, sandbox="none") as sitting:
+        judgement = sitting.judge(submission(GOOD), Mode.BENCHMARK, pairs=2)
+    read = Judgement.from_json(judgement.to_json())
+    assert read.benchmarks[0].timing.gpu == (GpuState(clock_mhz=1980, temperature_c=50, power_w=400),) * 4
+    assert (read.machine.clock_mhz, read.machine.temperature_c) == (1980, 50)
+    assert "After its 4 runs: 1980 to 1980 MHz, 50 to 50 °C, 400 to 400 W." in read.machine.note
+
+
+def test_a_judgement_on_a_cpu_is_written_as_it_always_was():
+    with Sitting(BOARD, device=REHEARSAL, sandbox="none") as sitting:
+        text = sitting.judge(submission(GOOD), Mode.BENCHMARK, pairs=2).to_json()
+    assert '"gpu": [' not in text
+
+
+def test_a_gpu_that_is_held_back_while_it_is_timed_ranks_nobody(device, root):
+    with pytest.raises(JudgeError, match="the GPU ranks nobody now: it is held back: power brake"):
+        judge(BOARD, which_makes(root, "reasons", 0x80), Mode.RANKED, device=device, sandbox="none")
+
+
+def test_a_duel_is_not_decided_on_a_gpu_that_is_held_back(device, root):
+    with open_arena(BOARD, Mode.TEST, "none", device=device) as arena:
+        match = Match(arena, submission(GOOD), which_makes(root, "reasons", 0x20))
+        with pytest.raises(JudgeError, match="the GPU ranks nobody now: it is held back: software thermal slowdown"):
+            match.play((1,))
+
+
+def test_what_ranks_nobody_anyway_is_judged_and_says_so(device, root):
+    with Sitting(BOARD, device=device, sandbox="none") as sitting:
+        judgement = sitting.judge(which_makes(root, "reasons", 0x80), Mode.BENCHMARK, pairs=2)
+    assert judgement.verdict is Verdict.ACCEPTED and not judgement.machine.quiet
+    assert "4 of 4 runs rank nobody: it is held back: power brake" in judgement.machine.note
+
+
+def test_who_is_held_up_by_a_strangers_work_is_no_cheat(device, root):
+    source = (
+        f"import os\ndef custom_kernel(data):\n    open('{root}/busy', 'w').write(str(os.getpid()))\n"
+        "    return data + 1\n"
+    )
+    with Sitting(BOARD, device=device, sandbox="none") as sitting:
+        caught = sitting.judge(submission(source), Mode.BENCHMARK, pairs=2)
+        shared = submission(source.replace("    return", f"    open('{root}/gpu/others', 'w').write('3')\n    return"))
+        with pytest.raises(JudgeError, match="the GPU ranks nobody now: 2 other processes compute on it"):
+            sitting.judge(shared, Mode.BENCHMARK, pairs=2)
+    assert caught.verdict is Verdict.SECURITY_VIOLATION
+
+
+def test_of_many_runs_a_judgement_says_the_range():
+    states = [
+        GpuState(clock_mhz=mhz, temperature_c=mhz / 40, hindrance="hot" * (mhz < 1500)) for mhz in (1980, 1900, 1400)
+    ]
+    machine = as_timed(read_machine(), states)
+    assert (machine.clock_mhz, machine.temperature_c, machine.quiet) == (1900, 49.5, False)
+    assert "After its 3 runs: 1400 to 1980 MHz, 35 to 50 °C. 1 of 3 runs rank nobody: hot." in machine.note
+    silent = read_machine()
+    assert as_timed(silent, []) == silent
