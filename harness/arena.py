@@ -352,7 +352,7 @@ class Arena:
         with self.sandbox.seat(entry, program=program) as player:
             try:
                 if status := self._watch(player, case, dataclasses.replace(phase.deadline, call_s=WATCH_S), parcel):
-                    why = how_it_ended(status)
+                    why = how_it_ended(status, player.log)
             except (Foul, JudgeError) as error:  # below a profiler nothing is ours, not even a GPU that does not open
                 why = str(error)
         self._require_device()

@@ -2,6 +2,7 @@
 
     is_out_of_memory   a player's: MLE, and no run-time error
     explain            for a participant, whose kernel faulted
+    explain_abort      the same, where ROCm ended the process instead of raising anything
     advise             for the host of a machine, whose GPU, driver and torch don't go together
 
 A player's own words decide nothing but its own verdict: whether a GPU still works, the referee tries himself.
@@ -20,7 +21,6 @@ _IS_OF_A_DEVICE = re.compile(r"(?:CUDA|HIP)(?: driver)? error:")
 
 _FAULTS = {
     "illegal memory access": "a kernel read or wrote where nothing of its own lies; look at its bounds",
-    "memory access fault by gpu": "a kernel read or wrote where nothing of its own lies; look at its bounds",
     "misaligned address": "a kernel read or wrote at an address that is no multiple of the size it moves",
     "illegal instruction": "a kernel ran into what is no instruction of this GPU",
     "device-side assert": "an assertion in a kernel failed: most often an index that is out of bounds",
@@ -64,6 +64,13 @@ def explain(text: str) -> str:
     meaning = _meaning(first, _FAULTS)
     late = "Kernels run on after their launch: the line is where it came out."
     return f"{first}: {meaning}. {late}" if meaning else f"{first}. {late}"
+
+
+def explain_abort(log: str) -> str:
+    """Of a process that has crashed: what ROCm printed of a page fault on the GPU, and what it means; "" if nothing."""
+    if not (found := re.search(r"Memory access fault by GPU[^\n]*", log)):
+        return ""
+    return f"{found[0].rstrip('. ')[:300]}: {_FAULTS['illegal memory access']}."
 
 
 def advise(error: BaseException | str) -> str:

@@ -282,7 +282,7 @@ def _run_script(frame: _Frame, submission: Submission, mode: Mode, on_progress: 
         script.play()
         frame.note_walls(sandbox)
     if frame.device.is_gpu and any(case.verdict is not Verdict.ACCEPTED for case in script.results):
-        with frame.device.side.prepared():  # a GPU that does not compute is at fault, and no submission
+        with frame.device.side.prepared(len(frame.gpus)):  # a GPU that does not compute is at fault, no submission
             pass
     return _Outcome(cases=tuple(script.results), log=script.log)
 

@@ -107,7 +107,7 @@ class Script:
 
     def _why_not_built(self, ended: Ended) -> str:
         if ended.exit_code is None:
-            return how_it_ended(ended.status or 0)
+            return how_it_ended(ended.status or 0, ended.log)
         if self.recipe:
             return explain(ended.exit_code, ended.log)
         return _last_words(ended.log) or f"submission.py ended with exit code {ended.exit_code}."
@@ -244,7 +244,7 @@ def _how_it_failed(lines: Lines, ended: Ended) -> Foul | None:
     if is_out_of_memory(words):
         return Foul(Verdict.MEMORY_LIMIT_EXCEEDED, words)
     if ended.exit_code is None:
-        return Foul(Verdict.RUN_TIME_ERROR, how_it_ended(ended.status or 0))
+        return Foul(Verdict.RUN_TIME_ERROR, how_it_ended(ended.status or 0, ended.log))
     why = _ERRORS_OF_THEIRS.get(ended.exit_code, "")
     how = f"The task's program ended with exit code {ended.exit_code} before it gave a verdict{why and '; '}{why}."
     return Foul(Verdict.RUN_TIME_ERROR, f"{words}\n\n{how}" if words else how)

@@ -17,6 +17,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from harness import freezer, walls
+from harness.complaints import explain_abort
 from harness.errors import JudgeError
 from harness.health import Health
 from harness.memory import Memory, memory_of
@@ -208,7 +209,7 @@ class Player:
         give_up = time.monotonic() + 5
         while time.monotonic() < give_up:
             if (status := self.find_status()) is not None:
-                return Foul(Verdict.RUN_TIME_ERROR, how_it_ended(status))
+                return Foul(Verdict.RUN_TIME_ERROR, how_it_ended(status, self.log))
             if freezer.has_ended(self._keeper):
                 break
             time.sleep(0.001)
@@ -312,11 +313,13 @@ def receive_signed(ours: socket.socket) -> tuple[bytes, int]:
     return packet, int(_CREDENTIALS.unpack(ancillary[0][2][: _CREDENTIALS.size])[0]) if ancillary else 0
 
 
-def how_it_ended(status: int) -> str:
+def how_it_ended(status: int, log: str) -> str:
+    """What a wait status means; `log` is what the process had printed."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         with contextlib.suppress(ValueError):
             name = signal.Signals(number).name
-            return f"The process crashed: {name} ({(signal.strsignal(number) or '').lower()})."
+            crashed = f"The process crashed: {name} ({(signal.strsignal(number) or '').lower()})."
+            return f"{crashed} {explain_abort(log)}".rstrip()
         return f"The process was ended by signal {number}."
     return f"The process ended by itself with exit code {os.waitstatus_to_exitcode(status)} before it had answered."

@@ -301,7 +301,7 @@ NCU = Profiler(
         "--set", "full", "--profile-from-start", "off", "--launch-count", str(_MAX_LAUNCHES), "--target-processes",
         "application-only", "--clock-control", "none", "--force-overwrite", "--export", f"{FOLDER}/report",
     ),
-    export=("--import", f"{FOLDER}/report.ncu-rep", "--page", "raw", "--csv"),
+    export=("--import", f"{FOLDER}/report.ncu-rep", "--page", "raw", "--csv", "--print-units", "base"),
     table="table.csv",
     report="report.ncu-rep",
     read=_read_ncu,

@@ -124,17 +124,38 @@ def test_a_torch_without_a_gpu_says_so_in_its_own_words() -> None:
     with pytest.raises(JudgeError, match=r"^torch 2\..* can't use this machine's GPU: .+; "), cuda.prepared():
         pass
     assert cuda.find_trouble().startswith("the GPU does not compute: ")
+    assert cuda.find_trouble(4).startswith("GPU 1 of the 4 does not compute: ")
 
 
 def test_a_gpu_that_hangs_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     held = torch.multiprocessing.get_context().Event()
     monkeypatch.setattr(cuda, "_ANSWER_S", 0.05)
-    monkeypatch.setattr(cuda, "_find_wrong_sum", lambda: str(held.wait(10)))  # a device that does not answer
+    monkeypatch.setattr(cuda, "_find_wrong_sum", lambda _: str(held.wait(10)))  # a device that does not answer
     assert cuda.find_trouble().startswith("the GPU has not answered for 0.05 s")
     held.set()
 
 
 # Behind the walls, with stand-ins for a GPU.
+
+
+ABORTS = b"""
+import os, sys
+def custom_kernel(data):
+    print("Memory access fault by GPU node-1 (Agent handle: 0x55) on address 0x7f. Reason: Unknown.", file=sys.stderr)
+    os.abort()
+"""
+
+
+@needs_walls
+@pytest.mark.alone
+def test_where_rocm_ends_the_process_its_last_words_are_the_message() -> None:
+    with Sitting(BOARD, device=REHEARSAL) as sitting:
+        judgement = sitting.judge(Submission(login="ada", source=ABORTS, name="submission.py"), Mode.TEST)
+    assert judgement.verdict is Verdict.RUN_TIME_ERROR
+    assert judgement.message == (
+        "The process crashed: SIGABRT (aborted). Memory access fault by GPU node-1 (Agent handle: 0x55) on address 0x7f. "
+        "Reason: Unknown: a kernel read or wrote where nothing of its own lies; look at its bounds."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

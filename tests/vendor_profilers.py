@@ -20,6 +20,7 @@ parser = argparse.ArgumentParser(allow_abbrev=False)
 for name in ("--set", "--profile-from-start", "--launch-count", "--target-processes", "--clock-control", "--export"):
     parser.add_argument(name)
 parser.add_argument("--import", dest="report")
+parser.add_argument("--print-units", choices=["auto", "base"])
 parser.add_argument("--page", choices=["raw", "details"])
 parser.add_argument("--csv", action="store_true")
 parser.add_argument("--force-overwrite", action="store_true")
@@ -27,7 +28,7 @@ parser.add_argument("command", nargs=argparse.REMAINDER)
 given = parser.parse_args()
 
 if given.report:
-    assert given.page == "raw" and given.csv
+    assert given.page == "raw" and given.csv and given.print_units == "base"
     sys.stdout.write(pathlib.Path(given.report).read_text().removeprefix("NVR\n"))
     sys.exit(0)
 assert (given.set, given.profile_from_start, given.clock_control) == ("full", "off", "none")

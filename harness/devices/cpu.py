@@ -65,7 +65,7 @@ def _move(call: ctypes._NamedFuncPointer, pid: int, remote: int, local: int, len
 
 
 @contextlib.contextmanager
-def prepared() -> Iterator[None]:
+def prepared(_gpus: int = 0) -> Iterator[None]:
     """This process as the referee's, in the block.
 
     He has one core: a second thread of torch's on it would only wait for the first.  And what he frees stays his:

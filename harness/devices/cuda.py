@@ -31,32 +31,34 @@ _PATIENCE_S = 0.1
 
 
 @contextlib.contextmanager
-def prepared() -> Iterator[None]:
+def prepared(gpus: int = 1) -> Iterator[None]:
     """This process as the referee's, in the block.
 
     Raises:
-        JudgeError: torch finds no GPU, or cannot compute on it.
+        JudgeError: torch finds no GPU, or cannot compute on one of so many.
     """
-    _see_one_gpu()
-    if trouble := _find_absence() or find_trouble():
+    _see(gpus)
+    if trouble := _find_absence() or find_trouble(gpus):
         raise JudgeError(trouble)
     with cpu.prepared():
         yield
 
 
-def _see_one_gpu() -> None:
-    """The players' GPU is the referee's, too.  Until torch has looked for GPUs, its libraries heed these variables."""
-    if (gpus := assigned(find_gpus(), os.environ)) and (first := gpus[0]).id:
-        os.environ["ROCR_VISIBLE_DEVICES" if first.vendor == "amd" else "CUDA_VISIBLE_DEVICES"] = first.id
+def _see(count: int) -> None:
+    """The players' GPUs are the referee's, too.  Until torch has looked for any, its libraries heed these variables."""
+    gpus = assigned(find_gpus(), os.environ)[:count]
+    if gpus and all(gpu.id for gpu in gpus):
+        name = "ROCR_VISIBLE_DEVICES" if gpus[0].vendor == "amd" else "CUDA_VISIBLE_DEVICES"
+        os.environ[name] = ",".join(gpu.id for gpu in gpus)
 
 
-def find_trouble() -> str:
-    """Why nothing can be computed on the GPU any more; "" if something can.
+def find_trouble(gpus: int = 1) -> str:
+    """Why nothing can be computed on one of so many GPUs any more; "" if something can, on each of them.
 
     Tried on a thread of its own: nothing ends the wait for a GPU that hangs.
     """
     said: list[str] = []
-    thread = threading.Thread(target=lambda: said.append(_find_wrong_sum()), daemon=True)
+    thread = threading.Thread(target=lambda: said.append(_find_wrong_sum(gpus)), daemon=True)
     thread.start()
     thread.join(_ANSWER_S)
     return said[0] if said else f"the GPU has not answered for {_ANSWER_S:g} s: {advise('it hangs')}"
@@ -94,12 +96,16 @@ def _time(sweep: Sweep) -> float:
     return (time.perf_counter() - start) * 1e6
 
 
-def _find_wrong_sum() -> str:
-    try:
-        found = float(torch.ones(_ONES, device="cuda").sum().item())
-    except (RuntimeError, AssertionError) as error:
-        return f"the GPU does not compute: {advise(error)}"
-    return "" if found == _ONES else f"the GPU computes wrongly: {_ONES} ones make {found:g}; replace it"
+def _find_wrong_sum(gpus: int) -> str:
+    for number in range(gpus):
+        which = "the GPU" if gpus == 1 else f"GPU {number + 1} of the {gpus}"
+        try:
+            found = float(torch.ones(_ONES, device=f"cuda:{number}").sum().item())
+        except (RuntimeError, AssertionError) as error:
+            return f"{which} does not compute: {advise(error)}"
+        if found != _ONES:
+            return f"{which} computes wrongly: {_ONES} ones make {found:g}; replace it"
+    return ""
 
 
 def _find_absence() -> str:

@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 class Side(Protocol):
     """The referee's side of a device: a module of this package."""
 
-    def prepared(self) -> AbstractContextManager[None]:
-        """This process as the referee's, in the block.  Raises JudgeError if the device is not there."""
+    def prepared(self, gpus: int = 1) -> AbstractContextManager[None]:
+        """This process as the referee's, in the block.
+
+        Raises:
+            JudgeError: the device is not there, or does not compute; of GPUs, one of so many.
+        """
 
     def find_trouble(self) -> str:
         """Why the device can't be used any more; "" if it can."""
