@@ -1,11 +1,15 @@
 """`scripts/github/gh.py` against a GitHub on loopback: what each method says, and what becomes of each failure."""
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 
+from scripts.github.access import AccessError
 from scripts.github.checks import Annotation, Check, CheckState, Level
 from scripts.github.gh import GitHub
 from scripts.github.pulls import (
@@ -692,8 +696,45 @@ def test_a_missing_pull_request_is_named(calm):
 
 @pytest.mark.parametrize("repository", ["kernels", "acme/kernels/x", "acme/../x", "acme/ker nels", ""])
 def test_what_is_no_repository_is_refused(repository):
-    with pytest.raises(GitHubError, match="OWNER/NAME"):
+    with pytest.raises(AccessError, match="OWNER/NAME"):
         GitHub(repository, "token")
+
+
+@pytest.mark.parametrize("token", ["ghs_secret123\nx", "ghs_secret123\r", "ghs_secret 123", "ghs_secret123€", ""])
+def test_a_token_that_no_header_can_hold_is_refused_and_never_shown(token):
+    with pytest.raises(AccessError, match="the token holds") as caught:
+        GitHub("acme/kernels", token)
+    assert "secret" not in str(caught.value)
+
+
+class Echo(BaseHTTPRequestHandler):
+    """Some proxies show what they refuse: here where a status should stand, or in the words of a refusal."""
+
+    def do_GET(self) -> None:
+        shown = self.headers["Authorization"]
+        if self.path.endswith("/pulls/1"):
+            self.wfile.write(f"{shown}\r\n\r\n".encode())
+            return
+        said = json.dumps({"message": f"not with {shown}"}).encode()
+        self.send_response(403)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_token_that_somebody_on_the_way_repeats_is_not_shown(number):
+    with ThreadingHTTPServer(("127.0.0.1", 0), Echo) as server:
+        Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        github = GitHub("acme/kernels", "ghs_secret123", f"http://127.0.0.1:{server.server_port}", patience_s=0.1)
+        with github, pytest.raises(GitHubError, match="…") as caught:
+            github.get_pull(number)
+        server.shutdown()
+    assert "ghs_" not in str(caught.value)
 
 
 def test_every_request_is_counted(stage, github):

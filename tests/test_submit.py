@@ -415,6 +415,20 @@ def test_without_a_token_the_way_to_one_is_named(desk: Desk, monkeypatch: pytest
     assert "GitHub does not take this token" in refused(desk)
 
 
+@pytest.mark.parametrize("name", ["GH_TOKEN", "GITHUB_TOKEN"])
+@pytest.mark.parametrize("token", ["ghp_secret\nx", "ghp_secret x", "ghp_secret€"])
+@pytest.mark.parametrize("words", [["watch", "1"], ["submit", "{file}", *QUICK], ["moderate", "list"]])
+def test_a_token_that_is_none_ends_at_once_and_is_never_shown(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, name: str, token: str, words: list[str]
+) -> None:
+    monkeypatch.delenv("GH_TOKEN")
+    monkeypatch.setenv(name, token)
+    desk.call(*[word.format(file=desk.file) for word in words], code=2)
+    assert "secret" not in desk.said + desk.printed
+    assert f"the token in {name} holds a space, a line break" in desk.said
+    assert not desk.scene.server.log
+
+
 @pytest.mark.parametrize("request_", ["POST */forks", "POST */git/blobs", "POST */git/refs", "POST */pulls"])
 def test_a_token_without_the_right_scope_is_told_which(desk: Desk, request_: str) -> None:
     desk.scene.server.fail(request_, Failure(status=403))

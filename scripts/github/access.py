@@ -15,17 +15,20 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from harness.errors import PullRankError
+from scripts.text import plain, shorten
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
 NEW_TOKEN = "https://github.com/settings/personal-access-tokens/new"  # noqa: S105  an address
 CLASSIC_TOKEN = "https://github.com/settings/tokens/new"  # noqa: S105  an address
+_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 _ORIGIN = re.compile(r"[/:]([A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+?)(?:\.git)?/?$")
+_TOKEN = re.compile(r"[!-~]+")
 
 
 class AccessError(PullRankError):
-    """There is no token, or no repository is named."""
+    """There is no token, no repository is named, or what is given cannot be one."""
 
 
 def require_token(rights: str, page: str = NEW_TOKEN) -> str:
@@ -37,19 +40,45 @@ def require_token(rights: str, page: str = NEW_TOKEN) -> str:
     """
     for name in ("GH_TOKEN", "GITHUB_TOKEN"):
         if token := os.environ.get(name, "").strip():
-            return token
+            return checked_token(token, f"the token in {name}")
     if token := _output(["gh", "auth", "token"]):
-        return token
+        return checked_token(token, "the token that `gh auth token` prints")
     raise AccessError(f"no token: sign in with `gh auth login`, or put one into GH_TOKEN. {page} makes one: {rights}")
 
 
 def require_repository(named: str | None = None) -> str:
     """The repository that a call names, or that this clone came from."""
-    if repository := named or os.environ.get("GITHUB_REPOSITORY"):
-        return repository
+    if named:
+        return checked_repository(named, "--repo")
+    if of_the_job := os.environ.get("GITHUB_REPOSITORY"):
+        return checked_repository(of_the_job, "GITHUB_REPOSITORY")
     if found := _ORIGIN.search(_output(["git", "remote", "get-url", "origin"])):
         return found[1]
     raise AccessError("which repository? Say --repo OWNER/NAME, or run this in a clone of it")
+
+
+def checked_token(token: str, where: str) -> str:
+    """The token itself.
+
+    Raises:
+        AccessError: no header can hold it.  It is not repeated, as it would be by whoever tried to send it.
+    """
+    if _TOKEN.fullmatch(token):
+        return token
+    raise AccessError(f"{where} holds a space, a line break or another character that no token has; copy it anew")
+
+
+def checked_repository(name: str, where: str) -> str:
+    """The name itself.
+
+    Raises:
+        AccessError: it is not OWNER/NAME.  What stands before an @, as a password does in an address, is not repeated.
+    """
+    if _REPOSITORY.fullmatch(name):
+        return name
+    near = f"; did you mean {found[1]}?" if (found := _ORIGIN.search(name)) else ""
+    shown = shorten(plain(name.rpartition("@")[2]), 100)
+    raise AccessError(f"{where}: '{shown}' is no repository; write OWNER/NAME{near}")
 
 
 def server_url() -> str:

@@ -24,6 +24,7 @@ import github
 from github.GithubRetry import GithubRetry
 from urllib3 import BaseHTTPResponse
 
+from scripts.github.access import checked_repository, checked_token
 from scripts.github.pulls import PER_PAGE, GitHubError, RateLimitError, items
 from scripts.text import plain, shorten
 
@@ -31,7 +32,6 @@ API = "https://api.github.com"
 API_VERSION = "2022-11-28"
 MAX_PAGES = 10
 
-_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 _REPEATABLE = frozenset({"GET", "PUT", "PATCH", "DELETE"})
 _ADDING = re.compile(r".*/check-runs/[0-9]+")
 """What a PATCH adds to, instead of replacing it."""
@@ -46,9 +46,8 @@ class Wire:
     """Requests about one repository, with one token.  `patience_s` is the longest wait before one is sent again."""
 
     def __init__(self, repository: str, token: str, api_url: str, *, timeout_s: int, patience_s: float) -> None:
-        if not _REPOSITORY.fullmatch(repository):
-            raise GitHubError(f"{repository!r} is no repository; write OWNER/NAME")
-        self.root = f"/repos/{repository}"
+        self.root = f"/repos/{checked_repository(repository, 'the repository')}"
+        self._token = checked_token(token, "the token")
         self.requests_made = 0
         self._timeout_s = timeout_s
         self._is_local = urlsplit(api_url).scheme == "http"
@@ -98,7 +97,7 @@ class Wire:
                 promised = int(answer.headers.get("Content-Length") or len(content))
         except (OSError, HTTPException, ValueError) as error:
             status = error.code if isinstance(error, HTTPError) else None
-            raise GitHubError(f"{what} cannot be downloaded ({_brief(error)}); try again", status) from None
+            raise GitHubError(f"{what} cannot be downloaded ({self._brief(error)}); try again", status) from None
         if max(promised, len(content)) > max_bytes:
             raise GitHubError(f"{what} is larger than {max_bytes} bytes")
         if len(content) < promised:
@@ -116,14 +115,28 @@ class Wire:
         except github.GithubException as error:
             if isinstance(error, github.RateLimitExceededException) or error.status == 429:
                 raise RateLimitError(f"{what}: GitHub's rate limit is reached; try again later", error.status) from None
-            raise _refused(what, error) from None
+            raise self._refused(what, error) from None
         except Exception as error:
             # Not only its own errors: PyGithub trips over headers and bodies that it takes for granted.
-            raise GitHubError(f"{what}: GitHub gave no proper answer ({_brief(error)}); try again") from None
+            raise GitHubError(f"{what}: GitHub gave no proper answer ({self._brief(error)}); try again") from None
         # PyGithub takes a page of HTML for an answer, too.
         if answer is not None and "json" not in str(headers.get("content-type", "")):
             raise GitHubError(f"{what}: GitHub gave no JSON; try again")
         return answer, str(headers.get("location", ""))
+
+    def _refused(self, what: str, error: github.GithubException) -> GitHubError:
+        said = error.data.get("message") if isinstance(error.data, dict) else None
+        reason = self._hide(str(said or ""), 300)
+        hint = _HINTS.get(error.status) or ("try again in some minutes" if error.status >= 500 else "")
+        parts = [f"{error.status} {reason}".strip(), hint]
+        return GitHubError(f"{what}: GitHub refused ({'; '.join(filter(None, parts))})", error.status)
+
+    def _brief(self, error: Exception) -> str:
+        return self._hide(f"{type(error).__name__}: {error}", 200)
+
+    def _hide(self, words: str, length: int) -> str:
+        """One short line of what was said, without the token, whoever said it."""
+        return shorten(" ".join(plain(words).split()).replace(self._token, "…"), length)
 
 
 class _Patience(GithubRetry):
@@ -171,15 +184,3 @@ class _Patience(GithubRetry):
 
     def sleep(self, response: BaseHTTPResponse | None = None) -> None:
         sleep((self.get_retry_after(response) if response else None) or self.get_backoff_time())
-
-
-def _refused(what: str, error: github.GithubException) -> GitHubError:
-    said = error.data.get("message") if isinstance(error.data, dict) else None
-    reason = shorten(" ".join(plain(str(said or "")).split()), 300)
-    hint = _HINTS.get(error.status) or ("try again in some minutes" if error.status >= 500 else "")
-    parts = [f"{error.status} {reason}".strip(), hint]
-    return GitHubError(f"{what}: GitHub refused ({'; '.join(filter(None, parts))})", error.status)
-
-
-def _brief(error: Exception) -> str:
-    return shorten(" ".join(plain(f"{type(error).__name__}: {error}").split()), 200)
