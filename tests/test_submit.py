@@ -555,9 +555,52 @@ def test_watching_outlives_an_outage_and_tells_it_once(desk: Desk) -> None:
 
 def test_nothing_to_watch_names_the_next_command(desk: Desk) -> None:
     desk.call("watch", code=2)
-    assert "has no pull request" in desk.said and "`pullrank submit`" in desk.said
+    assert "has no pull request" in desk.said and "`pullrank submit FILE`" in desk.said
     desk.call("watch", "77", code=2)
     assert "404" in desk.said
+
+
+def test_what_is_no_submission_is_not_followed_and_never_picked(desk: Desk) -> None:
+    other = desk.world.open_pull(desk.scene.alice, {"README.md": "Better."}, branch="docs")
+    desk.call("watch", str(other.number), "--json", code=2)
+    assert f"#{other.number} is no submission" in desk.said and "`pullrank watch`" in desk.said
+    desk.call("watch", "--json", code=2)
+    assert "has no pull request of a submission" in desk.said and "`pullrank submit FILE`" in desk.said
+    desk.submit("--draft")
+    desk.scene.intake()
+    desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest())
+    for number, files in ((3, {"tasks/vectoradd/notes.md": "Mine."}), (4, {"README.md": "Best."})):
+        desk.world.open_pull(desk.scene.alice, files, branch=f"patch-{number}")
+    assert desk.call("watch", "--json")[-1]["boards"][0]["gpu"] == "CPU"
+    desk.world.close(desk.pulls[1])
+    assert desk.call("watch", "--json")[-1]["exit_code"] == 0, "closed, and yet the newest of its kind"
+
+
+def test_a_file_in_a_wrong_place_is_followed_until_it_is_refused(desk: Desk) -> None:
+    pull = desk.world.open_pull(desk.scene.alice, {"submissions/vectoradd/kernel.py": SOURCE})
+    assert not seen(desk, pull.number).is_done
+    desk.scene.intake()
+    refusal, end = desk.call("watch", "--json", code=2)
+    assert path_of("alice") in refusal["reason"] and end["exit_code"] == 2
+
+
+def test_a_bot_that_does_not_answer_is_told_of_once_with_the_place_to_look(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scripts.submit.tools.ANSWER_S", 0.2)
+    desk.submit("--draft")
+    before = len(desk.scene.server.requests("GET */comments"))
+    told: list[dict[str, Any]] = []
+    watching = Thread(target=lambda: told.extend(desk.call("watch", "--json", "--every", "0.1")))
+    watching.start()
+    while len(desk.scene.server.requests("GET */comments")) < before + 8:
+        assert watching.is_alive()
+    desk.scene.intake()
+    desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest())
+    watching.join(30)
+    assert desk.said.count("the bot has not answered yet") == 1
+    assert f"{desk.scene.server.url}/acme/kernels/actions/workflows/intake.yml shows" in desk.said
+    assert told[-1]["exit_code"] == 0
 
 
 def test_a_refusal_of_an_older_commit_is_none_of_this_one(desk: Desk) -> None:

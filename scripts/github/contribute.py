@@ -127,8 +127,7 @@ class Contributor:
         return found
 
     def _is_of(self, pull: _Pull, path: str) -> bool:
-        files = items(self._github.ask("GET", f"/pulls/{pull.number}/files?per_page=100"))
-        return path in [require(one, str, "filename") for one in files]
+        return path in [file.path for file in self._github.changed_files(pull.number)]
 
     def _update(self, pull: _Pull, path: str, source: bytes, draft: bool) -> Sent:
         """Add a commit, unless the head holds the file already; a draft is made ready, and the other way round."""

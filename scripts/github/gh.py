@@ -19,6 +19,7 @@ from scripts.github.pulls import (
     PER_PAGE,
     Account,
     Artifact,
+    ChangedFile,
     Comment,
     GitHubError,
     Job,
@@ -96,6 +97,10 @@ class GitHub:
         """The newest hundred of those that were merged or closed."""
         path = f"/pulls?state=closed&sort=created&direction=desc&per_page={PER_PAGE}"
         return tuple(map(PullRequest.of, items(self.ask("GET", path))))
+
+    def changed_files(self, number: int) -> tuple[ChangedFile, ...]:
+        """The first hundred files that a pull request changes."""
+        return tuple(map(ChangedFile.of, items(self.ask("GET", f"/pulls/{number}/files?per_page={PER_PAGE}"))))
 
     def merge(self, number: int, head_sha: str, title: str, message: str) -> Merge:
         """Squash a pull request into its base, if its head is still `head_sha`."""

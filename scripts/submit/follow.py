@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from scripts.bot.comment import MARKER, BoardSection, PullComment, State, Tone, read_comment
 from scripts.bot.evaluation import check_name
+from scripts.bot.path_rule import Entry, Misplaced, classify
 from scripts.github.checks import CheckRun, CheckState
 from scripts.github.pulls import PullRequest, find
 
@@ -115,6 +116,11 @@ class News:
         if self.refusal or self.left_out or not stages or Stage.REFUSED in stages:
             return 2
         return 0 if stages == {Stage.ACCEPTED} else 3
+
+
+def is_submission(github: GitHub, pull: PullRequest) -> bool:
+    """Whether the bot answers a pull request: it hands in a file, or was meant to."""
+    return isinstance(classify(github.changed_files(pull.number), pull.author.login), Entry | Misplaced)
 
 
 def look(github: GitHub, number: int) -> News:

@@ -69,6 +69,10 @@ class Voice(AbstractContextManager["Voice"]):
             for board in changed:
                 click.echo(f"{board.gpu}, {board.mode}: {board.stage}: {plain(_words(board))}")
 
+    def remark(self, sentence: str) -> None:
+        """Something beside what was asked for, which programs need not read."""
+        say(f"pullrank: {sentence}", stderr=True)
+
     def trouble(self, error: str) -> None:
         """GitHub does not answer; said once for each outage."""
         if not self._trouble:

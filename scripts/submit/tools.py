@@ -12,6 +12,7 @@ With `--json`, one object a line, as things happen:
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,14 +28,14 @@ from harness.submission import Submission, read_submission
 from harness.task import Task
 from harness.verdict import Verdict
 from scripts.completion import judged_gpu_names, task_names
-from scripts.github.access import CLASSIC_TOKEN, connect, require_repository, require_token
+from scripts.github.access import CLASSIC_TOKEN, connect, require_repository, require_token, server_url
 from scripts.github.contribute import Contributor, Sent, explaining
-from scripts.github.pulls import GitHubError, RateLimitError
+from scripts.github.pulls import GitHubError, PullRequest, RateLimitError
 from scripts.local import find_task, judge_here, show
 from scripts.repository import ROOT, choose_board
 from scripts.settings import SETTINGS, Settings, load_settings
 from scripts.submit.ending import Ending
-from scripts.submit.follow import News, look
+from scripts.submit.follow import News, is_submission, look
 from scripts.submit.prepare import Parcel, SubmitError, find_stale, prepare, with_gpus
 from scripts.submit.show import Voice
 from scripts.terminal import console
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 RIGHTS = "a classic one with `public_repo` and `workflow`"
 MAX_FAILURES = 30
 """So often in a row GitHub may fail to answer before following ends."""
+ANSWER_S = 120.0
+"""So long a pull request may wait for the bot's first word before that is said."""
 INTERRUPTED = 130
 
 _REPO = click.option("--repo", metavar="OWNER/NAME", help="The competition; left out, what this clone came from.")
@@ -137,9 +140,12 @@ def _newest(github: GitHub) -> int:
     with explaining(github.repository):
         # One that was accepted is merged, and closed by that.
         for pulls in (github.open_pulls, github.closed_pulls):
-            if mine := [pull.number for pull in pulls() if pull.author.id == me.id]:
-                return max(mine)
-    raise SubmitError(f"{me.login} has no pull request in {github.repository}; say a number, or `pullrank submit`")
+            mine = sorted((pull for pull in pulls() if pull.author.id == me.id), key=lambda one: -one.number)
+            if found := next((pull for pull in mine if is_submission(github, pull)), None):
+                return found.number
+    raise SubmitError(
+        f"{me.login} has no pull request of a submission in {github.repository}; `pullrank submit FILE` opens one"
+    )
 
 
 # Before it is sent.
@@ -246,15 +252,32 @@ def _follow(ending: Ending, number: int, every_s: float) -> int:
     return ending.say_of(news)
 
 
+def _require_submission(github: GitHub, pull: PullRequest) -> None:
+    if not is_submission(github, pull):
+        raise SubmitError(
+            f"#{pull.number} is no submission, so nothing of it is judged; `pullrank watch` alone follows your newest"
+        )
+
+
+def _silence(repository: str) -> str:
+    runs = f"{server_url()}/{repository}/actions/workflows/intake.yml"
+    return f"the bot has not answered yet. {runs} shows whether it tries; if it does not, tell the organisers"
+
+
 def _until_done(github: GitHub, number: int, voice: Voice, every_s: float) -> News:
-    failures = 0
+    failures, is_known, silent_from = 0, False, time.monotonic() + ANSWER_S
     while True:
         try:
             news = look(github, number)
             voice.news(news)
-            failures = 0
             if news.is_done:
                 return news
+            if not (is_known or news.boards):
+                _require_submission(github, news.pull)
+            is_known, failures = True, 0
+            if not news.boards and time.monotonic() > silent_from:
+                voice.remark(_silence(github.repository))
+                silent_from = math.inf
         except GitHubError as error:
             failures += 1
             if error.status in (401, 403, 404) and not isinstance(error, RateLimitError):
