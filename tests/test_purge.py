@@ -86,6 +86,14 @@ def test_who_is_not_the_owner_deletes_nothing_and_the_owner_nothing_of_another_t
     assert names(scene) == before, "another task's facts"
 
 
+def test_a_token_that_github_does_not_take_is_a_wrong_call(scene, tree, monkeypatch, capsys):
+    before, here = names(scene), folders(tree)
+    monkeypatch.setenv("GH_TOKEN", "ghp_wrong")
+    assert run([*PURGE, "--tasks", str(tree)]) == 2
+    assert "GitHub does not take this token" in capsys.readouterr().err
+    assert (names(scene), folders(tree)) == (before, here)
+
+
 def test_what_is_written_while_a_task_is_purged_is_not_lost(scene, tree, monkeypatch):
     zoe = KnownAccount(user_id=999, login="zoe", first_seen=datetime(2026, 11, 2, tzinfo=UTC))
     build = LedgerBranch._build

@@ -415,6 +415,52 @@ def test_without_a_token_the_way_to_one_is_named(desk: Desk, monkeypatch: pytest
     assert "GitHub does not take this token" in refused(desk)
 
 
+@pytest.mark.parametrize("is_told_by", ["--repo", "GITHUB_REPOSITORY"])
+@pytest.mark.parametrize("name", ["not a repo", "kernels", "https://me:ghp_secret@github.com/acme/kernels.git"])
+@pytest.mark.parametrize("words", [["watch", "1"], ["submit", "{file}", *QUICK], ["moderate", "list"], ["setup"]])
+def test_what_is_no_repository_is_a_wrong_call(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, is_told_by: str, name: str, words: list[str]
+) -> None:
+    monkeypatch.setenv("GITHUB_REPOSITORY", name)
+    said_so = ["--repo", name] if is_told_by == "--repo" else []
+    desk.call(*[word.format(file=desk.file) for word in words], *said_so, code=2)
+    assert f"{is_told_by}: '" in desk.said and "write OWNER/NAME" in desk.said and "secret" not in desk.said
+    assert ("did you mean acme/kernels?" in desk.said) == name.startswith("https")
+    assert not desk.scene.server.log
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["moderate", "ban", "alice", "--reason", "x"], ["mine"], ["setup"], ["watch"]],
+    ids=lambda words: words[0],
+)
+def test_a_token_that_github_does_not_take_is_a_wrong_call_of_every_command(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    (tmp_path / "ledger").mkdir()
+    monkeypatch.setattr("scripts.repository.LEDGER", tmp_path / "ledger")
+    monkeypatch.setenv("GH_TOKEN", "ghp_wrong")
+    desk.call(*words, code=2)
+    assert "GitHub does not take this token" in desk.said
+
+
+def test_where_there_are_no_drafts_the_other_ways_are_named(desk: Desk) -> None:
+    desk.world.settings["no_drafts"] = True
+    said = refused(desk, "--draft")
+    assert "has no draft pull requests" in said and "Leave out --draft" in said and "`/benchmark`" in said
+    (sent,) = desk.submit()
+    assert sent["opened"] and not desk.pulls[0].draft
+    desk.submit("--draft", code=2)
+    assert "has no draft pull requests" in desk.said
+
+
+@pytest.mark.parametrize("request_", ["POST */git/blobs", "POST */git/refs", "POST */pulls"])
+def test_what_github_finds_wrong_is_not_to_be_repeated(desk: Desk, request_: str) -> None:
+    desk.scene.server.fail(request_, Failure(status=422))
+    said = refused(desk)
+    assert "would again" in said and "by hand" in said
+
+
 @pytest.mark.parametrize("name", ["GH_TOKEN", "GITHUB_TOKEN"])
 @pytest.mark.parametrize("token", ["ghp_secret\nx", "ghp_secret x", "ghp_secret€"])
 @pytest.mark.parametrize("words", [["watch", "1"], ["submit", "{file}", *QUICK], ["moderate", "list"]])
@@ -471,10 +517,11 @@ def test_a_network_that_drops_costs_one_message_and_the_next_try_goes_on(
 WAYS = {
     "500": Failure(status=500),
     "404": Failure(status=404),
+    "422": Failure(status=422),
     "rate limit": Failure(way=Way.PRIMARY_LIMIT, seconds=3600),
     "drop": Failure(way=Way.RESET),
 }
-WAY_OUT = re.compile(r"[Tt]ry again|asks to wait|`gh auth|--repo|`pullrank ")
+WAY_OUT = re.compile(r"[Tt]ry again|by hand|Discard commits|asks to wait|`gh auth|--repo|`pullrank ")
 
 
 @pytest.fixture
@@ -489,7 +536,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 def fails(desk: Desk, way: str, nth: int, *words: str) -> None:
     """From its nth call on, all of a command's calls fail."""
     desk.scene.server.fail("*", WAYS[way], nth=nth, times=1000)
-    code = 2 if way == "404" else 3
+    code = 2 if way in ("404", "422") else 3
     told = desk.call(*words, code=code)
     desk.scene.server.failures.clear()
     said = [line for line in desk.said.splitlines() if not line.endswith("; trying again")]
@@ -509,7 +556,7 @@ def test_whichever_call_of_submit_fails_it_is_one_message_and_the_next_run_mends
     assert calls >= len(WRITES) + 6
     for nth in range(1, calls + 1):
         desk.be(desk.world.add_user(f"user{nth}"))
-        for way in list(WAYS)[nth % 2 :: 2]:
+        for way in list(WAYS)[nth % 3 :: 3]:
             fails(desk, way, nth, *words)
             assert len(desk.pulls) == nth
         desk.call(*words)
@@ -526,7 +573,7 @@ def test_whichever_call_of_watch_fails_it_is_one_message_and_the_next_run_goes_o
     desk.call(*words)
     rest = [is_git(entry) for entry in desk.scene.server.log[before:]].index(True)
     for nth in range(1, rest + 1):
-        for way in WAYS:
+        for way in WAYS.keys() - {"422"}:  # GitHub does not validate what is only read
             fails(desk, way, nth, *words)
     desk.scene.server.fail("*", WAYS["500"], nth=rest + 1, times=1000)
     *_, end = desk.call(*words)

@@ -20,6 +20,7 @@ from scripts.boards.source import LedgerSource, SiteSource, Source
 from scripts.boards.tables import compare_table, history_table, lines_below, mine_table, standings_table
 from scripts.completion import judged_gpu_names, logins, task_names
 from scripts.github.access import AccessError, connect, require_repository, require_token, server_url
+from scripts.github.contribute import explaining
 from scripts.github.pages import pages_address
 from scripts.ledger.ledger import LedgerError
 from scripts.repository import TASKS, require_ledger
@@ -121,7 +122,7 @@ def _my_login() -> str:
         repository, token = require_repository(), require_token("any will do")
     except AccessError:
         raise PullRankError("whose rows? Say a login, as in `pullrank mine ada`") from None
-    with connect(repository, token) as github:
+    with connect(repository, token) as github, explaining(repository):
         return github.whoami().login
 
 

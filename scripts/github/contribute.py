@@ -26,6 +26,10 @@ FORK_S = 60.0
 """So long a new fork may take until it can be written to."""
 PAGES = 5
 
+_NO_DRAFTS = "not supported in this repository"
+"""GitHub's words for a draft where there are none: a private repository, and a plan without them."""
+_BY_HAND = "the page for participants says how to open the pull request by hand"
+
 _READY = """mutation($id: ID!) { markPullRequestReadyForReview(input: {pullRequestId: $id}) { clientMutationId } }"""
 _DRAFT = """mutation($id: ID!) { convertPullRequestToDraft(input: {pullRequestId: $id}) { clientMutationId } }"""
 
@@ -143,6 +147,8 @@ class Contributor:
         body = {"query": _DRAFT if draft else _READY, "variables": {"id": pull.node_id}}
         answer = self._github.ask("POST", "/graphql", body, is_elsewhere=True)
         if find(answer, list, "errors"):
+            if _NO_DRAFTS in str(answer):
+                raise ContributeError(_without_drafts(self._name))
             word = "a draft" if draft else "ready for review"
             raise ContributeError(f"{pull.url} could not be marked as {word}; do it there, and run this again")
 
@@ -269,4 +275,15 @@ def _explained(error: GitHubError, repository: str) -> PullRankError:
                 f"there is no repository {repository}, or the token may not see it, or may not write; check the name, "
                 "and `gh auth status`"
             )
+        case 422 if _NO_DRAFTS in str(error):
+            return ContributeError(_without_drafts(repository))
+        case 422:
+            return ContributeError(f"GitHub refuses it, and would again ({error}); {_BY_HAND}")
     return error
+
+
+def _without_drafts(repository: str) -> str:
+    return (
+        f"{repository} has no draft pull requests: GitHub's plan holds none for it. Leave out --draft, which has it "
+        "ranked; or, while a pull request of this task is open, comment `/benchmark` there, which does not rank"
+    )

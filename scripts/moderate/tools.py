@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scripts.github.access import connect, require_repository, require_token, server_url
+from scripts.github.contribute import explaining
 from scripts.github.pulls import Account, GitHubError
 from scripts.ledger.ledger import Ledger, LedgerError
 from scripts.ledger.moderation import Action, Moderation
@@ -107,7 +108,8 @@ def _desk(
     token, repository = require_token(_RIGHTS), require_repository(repo)
     url = f"{server_url()}/{repository}.git"
     with connect(repository, token) as github, LedgerBranch(url, token=token, wanted=wanted) as branch:
-        me = github.whoami().id if decides else 0
+        with explaining(repository):
+            me = github.whoami().id if decides else 0
         if decides and by not in (None, me):
             raise ModerationError(f"--by {by}: on GitHub the token says who decides, and it is account {me}'s")
         yield Desk(ledger=branch.ledger, by=me, branch=branch, github=github)

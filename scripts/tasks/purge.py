@@ -20,6 +20,7 @@ from harness.errors import TaskError
 from harness.faults import display
 from harness.task import Task, load_tasks
 from scripts.github.access import AccessError, connect, require_repository, require_token, server_url
+from scripts.github.contribute import explaining
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.names import either, these, under
 from scripts.repository import require_ledger
@@ -73,7 +74,7 @@ def _require_owner(repository: str, token: str) -> None:
     """Raises AccessError: whoever the token is of does not administer the repository."""
     from scripts.github.admin import Admin
 
-    with connect(repository, token) as github:
+    with connect(repository, token) as github, explaining(repository):
         if not Admin(github).is_admin:
             login = github.whoami().login
             raise AccessError(

@@ -44,6 +44,8 @@ def open_pull(call: Call) -> Answer:
         raise invalid(f"A pull request already exists for {body['head']}.")
     if not world.git.changes(f"refs/heads/{body['base']}", head):
         raise invalid(f"No commits between {body['base']} and {branch}")
+    if body.get("draft") and world.settings.get("no_drafts"):
+        raise Refusal(422, "Draft pull requests are not supported in this repository.")
     how = {"title": body["title"], "body": body.get("body") or "", "draft": body.get("draft", False)}
     pull = world.add_pull(call.token.user, head, branch=branch, **how)
     return Answer(201, shapes.pull(world, pull))
@@ -56,6 +58,9 @@ def graphql(call: Call) -> Answer:
     pull = next((one for one in call.world.pulls.values() if f"PR_{one.number}" == node), None)
     if pull is None or not _may_mark(call, pull) or call.world.settings.get("graphql_refuses"):
         return Answer(body={"data": None, "errors": [{"type": "FORBIDDEN", "message": "Resource not accessible"}]})
+    if "convertPullRequestToDraft" in query and call.world.settings.get("no_drafts"):
+        said = "Draft pull requests are not supported in this repository."
+        return Answer(body={"data": None, "errors": [{"type": "UNPROCESSABLE", "message": said}]})
     if "markPullRequestReadyForReview" in query and pull.draft:
         call.world.mark_ready(pull)
     elif "convertPullRequestToDraft" in query and not pull.draft:
