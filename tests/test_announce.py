@@ -773,6 +773,22 @@ def test_a_wait_that_is_too_long_is_not_waited_for(
     assert set(discord.titles()) == wanted and not any(told.doubtful for told in cup.told().values())
 
 
+def test_however_many_runs_fall_into_an_outage_nothing_is_given_up(
+    cup: Cup, discord: Discord, due_now: tuple[set[str], datetime]
+) -> None:
+    wanted, now = due_now
+    discord.limit, discord.per_s = 1, 3600
+    for minute in range(plan.MAX_REFUSALS + 1):
+        assert "the next run goes on" in cup.announce(now + timedelta(minutes=minute))[-1]
+    discord.limit, discord.threads = 100, set()
+    cup.addresses[DEFAULT_WEBHOOK] += "?thread_id=77"
+    for minute in range(plan.MAX_REFUSALS + 1):
+        assert "there is no such thread" in only(cup.announce(now + timedelta(minutes=30 + minute)))
+    discord.threads = None
+    cup.announce(now + timedelta(hours=1))
+    assert set(discord.titles()) == wanted and len(discord.messages) == len(wanted)
+
+
 def test_a_deleted_webhook_is_said_to_be_and_the_other_channel_hears(
     cup: Cup, discord: Discord, due_now: tuple[set[str], datetime]
 ) -> None:
@@ -806,6 +822,8 @@ def test_a_message_that_discord_refuses_holds_up_no_other_and_is_given_up(
     for hour in range(8):
         lines = cup.announce(now + timedelta(hours=hour))
         assert bool(lines) == (hour < plan.MAX_REFUSALS)
+        given_up = "given up after 5 times: tell it yourself" in "".join(lines)
+        assert given_up == (hour == plan.MAX_REFUSALS - 1)
     assert set(discord.titles()) == {title for title in wanted if "linus" not in title}
 
 

@@ -25,7 +25,7 @@ from scripts.announce.embeds import Look, title_of
 from scripts.announce.gather import gather
 from scripts.announce.milestones import newly_seen
 from scripts.announce.news import News, Result
-from scripts.announce.plan import Post, due
+from scripts.announce.plan import MAX_REFUSALS, Post, due
 from scripts.announce.webhook import InDoubt, MessageGone, Webhook, WebhookError, WebhookGone
 from scripts.competition import shown
 from scripts.ledger.announced import Announced, Edit, Intent, Outcome, Started, State, Told
@@ -167,8 +167,8 @@ class _Run:
             _Stop: it is in doubt.
             WebhookError: the channel cannot be reached; that the message is not there is in the folder.
         """
-        number = announced.told.get((webhook.name, post.key), Told()).next_attempt
-        intent = Intent(channel=webhook.name, key=post.key, number=number, at=self.doors.now)
+        told = announced.told.get((webhook.name, post.key), Told())
+        intent = Intent(channel=webhook.name, key=post.key, number=told.next_attempt, at=self.doors.now)
         payload = post.payload(self.doors.look)
         self.ledger.append_announced(intent)
         if intent.place not in self._commit(f"About to tell: {post.key}"):
@@ -180,10 +180,12 @@ class _Run:
             self._commit("Say what is in doubt")
             raise _Stop(_doubt(intent, str(doubt))) from None
         except WebhookError as error:
-            self._note(self._outcome(intent, State.REFUSED, news=post.news, reason=str(error)))
+            state = State.REFUSED if error.is_final else State.DELAYED
+            self._note(self._outcome(intent, state, news=post.news, reason=str(error)))
             if not error.is_final:
                 raise
-            return f"not announced: {post.key}: {error}"
+            given_up = f"; given up after {MAX_REFUSALS} times: tell it yourself"
+            return f"not announced: {post.key}: {error}{given_up if told.refusals + 1 == MAX_REFUSALS else ''}"
         self._note(self._outcome(intent, State.POSTED, news=post.news, message=message, title=title_of(payload)))
         return f"{webhook.name}: told {post.key}, message {message}"
 

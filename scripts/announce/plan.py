@@ -3,7 +3,8 @@
 told and still true          nothing
 told and changed             edit
 told and no news any more    withdraw, unless its board has begun anew since: then it was true in its time
-not told, and fresh          post, unless it may stand there already or Discord has refused it again and again
+not told, and fresh          post, unless it may stand there already or Discord has refused it again and again;
+                             an outage is no refusal
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from scripts.settings import Announcements
 from scripts.settings import Webhook as Channel
 
 MAX_REFUSALS = 5
-"""Posts of one message that Discord did not take, before it is given up."""
+"""So often Discord may refuse one message for what it is, before it is given up."""
 
 
 @dataclass(frozen=True, kw_only=True)

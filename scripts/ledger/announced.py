@@ -10,7 +10,7 @@ A channel is called by its secret's name.  An intent is committed before its mes
 it.  So an intent without an outcome is the trace of a crash in between: that message may stand on Discord or not.
 
 History of the formats
-    1   2026-11   first version
+    1   2026-11   first version; `delayed` came later that month, and counted as `refused` before
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ class State(StrEnum):
     """What became of a post."""
 
     POSTED = "posted"
-    REFUSED = "refused"  # not on Discord, and may be tried again
+    DELAYED = "delayed"  # Discord was away or busy: tried again as long as it is news
+    REFUSED = "refused"  # Discord does not take it as it stands: tried again a few times
     DOUBTFUL = "doubtful"  # nobody knows, so it is not posted again
 
 
