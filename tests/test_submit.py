@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -154,6 +155,21 @@ def test_ctrl_c_in_a_terminal_leaves_it_to_be_judged_and_says_how_to_pick_it_up(
     assert handing_in.end() == 130
     assert "the judging goes on; `pullrank watch 1` shows it" in handing_in.text
     assert "Traceback" not in handing_in.text and desk.pulls[0].state == "open"
+
+
+def test_ctrl_c_while_it_is_handed_in_says_that_it_may_be(desk: Desk) -> None:
+    desk.scene.server.fail("POST */pulls", Failure(way=Way.SILENCE, seconds=8, is_done=True))
+    words = ["submit", str(desk.file), "--task", "vectoradd", "--no-test", "--every", "0.1"]
+    at = {"columns": 120, "folder": ROOT, "environment": os.environ}
+    handing_in = Terminal([sys.executable, "-m", "scripts.cli", *words], **at)
+    until = time.monotonic() + 60
+    while not desk.pulls:
+        assert time.monotonic() < until, handing_in.text
+        time.sleep(0.05)
+    handing_in.press(CTRL_C)
+    assert handing_in.end() == 130
+    assert "it may have been handed in already; `pullrank watch` shows it" in handing_in.text
+    assert "nothing is left running" not in handing_in.text
 
 
 def without_event(facts: dict[str, Any]) -> dict[str, Any]:

@@ -109,7 +109,8 @@ def submit(
         if test and not _is_accepted(named, parcel, sandbox, voice, as_json=as_json):
             return ending.say(contributor.me.id, 1)
         title = f"{wanted.name}: {contributor.me.login}"
-        sent = contributor.send(parcel.path, parcel.source, branch=parcel.branch, title=title, draft=draft)
+        with _stopped_with(voice, "it may have been handed in already; `pullrank watch` shows it"):
+            sent = contributor.send(parcel.path, parcel.source, branch=parcel.branch, title=title, draft=draft)
         with _left_to_judge(voice, sent.number):
             then = "" if wait else f" `pullrank watch {sent.number}` follows it."
             voice.say("submitted", _sentence(sent) + then, **_facts(sent))
@@ -217,14 +218,22 @@ def _is_accepted(submission: Submission, parcel: Parcel, sandbox: str, voice: Vo
 def _left_to_judge(voice: Voice, number: int) -> Iterator[None]:
     """Ctrl-C and an outage end the watching alone, from the moment on at which the pull request is there."""
     then = f"the judging goes on; `pullrank watch {number}` shows it"
+    with _stopped_with(voice, then):
+        try:
+            yield
+        except GitHubError as error:
+            raise GitHubError(f"{error}. #{number} is there, and {then}", error.status) from None
+
+
+@contextmanager
+def _stopped_with(voice: Voice, sentence: str) -> Iterator[None]:
+    """What Ctrl-C says while GitHub has something of us."""
     try:
         yield
     except KeyboardInterrupt:
         voice.clear()
-        click.echo(f"pullrank: {then}", err=True)
+        click.echo(f"pullrank: {sentence}", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
-    except GitHubError as error:
-        raise GitHubError(f"{error}. #{number} is there, and {then}", error.status) from None
 
 
 def _sentence(sent: Sent) -> str:
