@@ -8,6 +8,7 @@ file ─► which task?   --task-dir; else --task, its directive, the folder tha
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,17 +28,13 @@ from harness.verdict import Verdict
 from scripts.claims import bound_share, claim_sentence, is_self_timed, is_unwalled
 from scripts.completion import gpu_names, task_names
 from scripts.profiles import WORD, kernel_table, parts_of, troubles_of
-from scripts.repository import choose_board, require_task
+from scripts.repository import choose_board, is_of_competition, require_task
 from scripts.terminal import Display, cell, console, say, table, verdict_text
 from scripts.text import format_error, format_percent, format_us, plain
 
 _LOG_LINES = 30
-_NEXT = {
-    Mode.TEST: "`pullrank benchmark {file}`",
-    Mode.BENCHMARK: "`pullrank submit {file} --draft`, to have the competition's own machines say so",
-    Mode.RANKED: "`pullrank submit {file}`",
-    Mode.PROFILE: "`pullrank benchmark {file}`, once you have changed it",
-}
+_NEXT_HERE = {Mode.TEST: "", Mode.PROFILE: ", once you have changed it"}
+"""What `pullrank benchmark` comes after, and what is said of it."""
 
 _PLACE: list[Callable[[Any], Any]] = [
     click.option(
@@ -148,11 +145,29 @@ def judge_file(
         click.echo(judgement.to_json(), nl=False)
     else:
         show(judgement, console())
-        if judgement.verdict is Verdict.ACCEPTED:
-            say(f"Next: {_NEXT[mode].format(file=file)}", style="dim")
+        given = {"--task": task, "--task-dir": task_dir, "--gpu": gpu, "--sandbox": sandbox.replace("auto", "")}
+        again = [word for name, value in given.items() if value for word in (name, str(value))]
+        then = _then_here(mode, file, again) if mode in _NEXT_HERE else _then_there(mode, file, submission, board.task)
+        if judgement.verdict is Verdict.ACCEPTED and then:
+            say(f"Next: {then}", style="dim")
     if out:
         out.write_text(judgement.to_json(), "utf-8")
     return exit_code_of(judgement.verdict)
+
+
+def _then_here(mode: Mode, file: Path, place: Sequence[str]) -> str:
+    return f"`{shlex.join(['pullrank', 'benchmark', str(file), *place])}`{_NEXT_HERE[mode]}"
+
+
+def _then_there(mode: Mode, file: Path, submission: Submission, task: Task) -> str:
+    """How to hand it in; empty for a task that the competition does not have."""
+    if not is_of_competition(task):
+        return ""
+    named = [] if task_of(file, submission) else ["--task", task.name]
+    command = ["pullrank", "submit", str(file), *named]
+    if mode is Mode.RANKED:
+        return f"`{shlex.join(command)}`"
+    return f"`{shlex.join([*command, '--draft'])}`, to have the competition's own machines say so"
 
 
 def judge_here(

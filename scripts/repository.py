@@ -27,6 +27,11 @@ def require_task(name: str, tasks: Path = TASKS) -> Task:
     raise TaskError(f"no task '{name}' in {tasks}{did_you_mean(name, known)}; there are: {', '.join(known) or 'none'}")
 
 
+def is_of_competition(task: Task) -> bool:
+    """Whether it is one of this repository's, known by its name and handed in for; not a folder anywhere else."""
+    return task.folder.resolve().parent == TASKS.resolve()
+
+
 def require_ledger(named: Path | None) -> Ledger:
     """The ledger that a call names, which must be there; else this repository's, which begins with its first fact."""
     if named and not named.is_dir():

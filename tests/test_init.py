@@ -2,6 +2,8 @@
 
 import json
 import re
+import shlex
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +17,7 @@ from scripts.bot.check_report import facts_as_text
 from scripts.cli import run
 from scripts.settings import SETTINGS, load_settings
 from scripts.submit.follow import BoardNews, Stage, read_result
-from tests.competition import ROOT, judgement_of
+from tests.competition import ROOT, SOURCE, judgement_of
 
 AGENTS = (ROOT / "AGENTS.md").read_text()
 
@@ -28,6 +30,50 @@ def test_a_folder_holds_all_that_is_needed_and_its_file_is_accepted(tmp_path: Pa
     assert {"submission.py", "AGENTS.md", "task/task.yml", "task/reference.py", "task/task.py"} <= found
     assert run(["test", "vectoradd/submission.py", "--sandbox", "none", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["verdict"] == "AC"
+
+
+def copy_of(task: str, folder: Path) -> Path:
+    return shutil.copytree(ROOT / "tasks" / task, folder / task, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
+    """The commands that the last one names."""
+    return [shlex.split(command)[1:] for command in re.findall(r"`(pullrank [^`]*)`", capsys.readouterr().out)]
+
+
+def test_of_a_task_anywhere_each_next_command_works_as_it_is_typed(tmp_path: Path, capsys) -> None:
+    """Through a folder whose name has a space in it; nothing is handed in for what the competition does not have."""
+    elsewhere = tmp_path / "my tasks"
+    copy_of("vectoradd", elsewhere)
+    unwalled = ["--sandbox", "none"]
+    assert run(["tasks", "--tasks", str(elsewhere)]) == 0
+    show, init = told(capsys)
+    assert run([word.replace("TASK", "vectoradd") for word in show]) == 0
+    assert f"pullrank task template '{elsewhere}/vectoradd'" in capsys.readouterr().out
+    out = ["--out", str(tmp_path / "work")]
+    assert run([*(word.replace("TASK", "vectoradd") for word in init), *out]) == 0
+    (test,) = told(capsys)
+    assert run([*test, *unwalled]) == 0
+    (benchmark,) = told(capsys)
+    assert benchmark[0] == "benchmark" and run(benchmark) == 0
+    assert told(capsys) == []
+    kernel = ["--out", str(tmp_path / "kernel.py")]
+    assert run(["task", "template", "vectoradd", "--tasks", str(elsewhere), *kernel]) == 0
+    (test,) = told(capsys)
+    assert run([*test, *unwalled]) == 0
+
+
+def test_of_a_task_of_the_competition_the_next_command_names_it_where_the_file_does_not(tmp_path: Path, capsys) -> None:
+    kernel = tmp_path / "kernel.py"
+    kernel.write_bytes(SOURCE)
+    place = ["--task", "vectoradd", "--gpu", "CPU", "--sandbox", "none"]
+    assert run(["test", str(kernel), *place]) == 0
+    assert told(capsys) == [["benchmark", str(kernel), *place]]
+    assert run(["benchmark", str(kernel), "--task-dir", str(ROOT / "tasks/vectoradd"), *place[2:]]) == 0
+    assert told(capsys) == [["submit", str(kernel), "--task", "vectoradd", "--draft"]]
+    kernel.write_bytes(b"#!POPCORN leaderboard vectoradd\n" + SOURCE)
+    assert run(["benchmark", str(kernel), *place[2:]]) == 0
+    assert told(capsys) == [["submit", str(kernel), "--draft"]]
 
 
 @pytest.mark.parametrize("task", [path.parent.name for path in sorted(ROOT.glob("tasks/*/task.yml"))])

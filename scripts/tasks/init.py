@@ -8,6 +8,7 @@ TASK/
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from harness.errors import TaskError
 from harness.submission import read_directives
 from harness.task import Task
 from scripts.completion import task_names
-from scripts.repository import ROOT, require_task
+from scripts.repository import ROOT, is_of_competition, require_task
 from scripts.tasks.show import files_of, in_tasks, template_of
 from scripts.terminal import say
 
@@ -35,7 +36,14 @@ def init(name: str, language: str | None, out: Path | None, folder: Path) -> Non
     task = require_task(name, folder)
     made = make_folder(task, out or Path(task.name), language)
     file = made / task.submission_name
-    say(f"{made}/ is ready. Edit {file}, then `pullrank test {file}`, and `pullrank submit {file}` to be ranked")
+    say(f"{made}/ is ready. Edit {file}, then {_what_then(file, task)}")
+
+
+def _what_then(file: Path, task: Task) -> str:
+    if is_of_competition(task):
+        name = shlex.quote(str(file))
+        return f"`pullrank test {name}`, and `pullrank submit {name}` to be ranked"
+    return f"`{shlex.join(['pullrank', 'test', str(file), '--task-dir', str(task.folder)])}`"
 
 
 def make_folder(task: Task, out: Path, language: str | None) -> Path:

@@ -7,6 +7,7 @@ files       every file of it, or the text of one
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from harness.errors import TaskError, did_you_mean
 from harness.task import Board, Case, Task
 from scripts.competition import find_machines, offered
 from scripts.completion import task_names
-from scripts.repository import TASKS, require_task
+from scripts.repository import TASKS, is_of_competition, require_task
 from scripts.terminal import cell, console, table
 
 in_tasks = click.option(
@@ -52,7 +53,7 @@ def show(name: str, folder: Path, as_json: bool) -> None:
         stdout.print(f"No machine here judges {', '.join(others)}.")
     stdout.print(f"Open: {closing(found)}. Ranked by: {found.ranking_by}.")
     stdout.print(f"Files beside yours: {', '.join(found.shared_files) or 'none'}.")
-    stdout.print(f"Templates: {', '.join(found.templates) or 'none'} (pullrank task template {found.name}).")
+    stdout.print(f"Templates: {', '.join(found.templates) or 'none'} (pullrank task template {_handle(found)}).")
 
 
 @click.command()
@@ -65,13 +66,20 @@ def template(name: str, language: str | None, out: Path | None, folder: Path) ->
 
     Example: pullrank task template vectoradd --out submission.py
     """
-    text = template_of(require_task(name, folder), language).read_text("utf-8")
+    task = require_task(name, folder)
+    text = template_of(task, language).read_text("utf-8")
     if out is None:
         click.echo(text, nl=False)
         return
     with out.open("x", encoding="utf-8") as file:
         file.write(text)
-    click.echo(f"{out}: try it with `pullrank test {out} --task {name}`")
+    place = ["--task", task.name] if is_of_competition(task) else ["--task-dir", str(task.folder)]
+    click.echo(f"{out}: try it with `{shlex.join(['pullrank', 'test', str(out), *place])}`")
+
+
+def _handle(task: Task) -> str:
+    """What names a task to another command about tasks."""
+    return task.name if is_of_competition(task) else shlex.quote(str(task.folder))
 
 
 def template_of(task: Task, language: str | None) -> Path:
@@ -101,7 +109,7 @@ def files(name: str, file: str | None, folder: Path, as_json: bool) -> None:
     listed = files_of(task)
     if file:
         if file not in listed:
-            near = did_you_mean(file, listed) or f"; see: pullrank task files {name}"
+            near = did_you_mean(file, listed) or f"; see: pullrank task files {_handle(task)}"
             raise TaskError(f"{task.name} has no file '{file}'{near}")
         click.echo(listed[file][1], nl=False)
     elif as_json:

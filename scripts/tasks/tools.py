@@ -14,6 +14,7 @@ archive                              archive      the end of a board
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +27,7 @@ from scripts.boards.facts import BoardName
 from scripts.boards.source import SiteSource
 from scripts.competition import find_machines, offered
 from scripts.kernelbot.importing import import_
+from scripts.repository import TASKS
 from scripts.tasks.archive import archive
 from scripts.tasks.check import check
 from scripts.tasks.diff import diff
@@ -53,7 +55,8 @@ def tasks(folder: Path, site: str | None, as_json: bool) -> None:
         click.echo(json.dumps([summary(task) for task in found], indent=1))
         return
     _print([(task.name, task.title, ", ".join(task.gpus) or "none yet", closing(task)) for task in found])
-    say("Next: `pullrank task show TASK`, or `pullrank init TASK` for a folder to work in")
+    where = "" if folder == TASKS else f" --tasks {shlex.quote(str(folder))}"
+    say(f"Next: `pullrank task show TASK{where}`, or `pullrank init TASK{where}` for a folder to work in")
 
 
 def _print(rows: Iterable[tuple[str, str, str, str]]) -> None:
