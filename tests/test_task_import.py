@@ -582,6 +582,13 @@ def test_an_old_file_that_says_too_little_is_refused(source, more, message, tmp_
     assert message in refused(capsys, tmp_path / "tasks", tmp_path / "reference_code.py", *more)
 
 
+@pytest.mark.parametrize("ending", [".yaml", ".yml"])
+def test_the_folder_of_a_set_names_the_file_that_lies_beside_it(ending, tmp_path, capsys):
+    problems = own_set(tmp_path)
+    file = (problems / "first.yaml").rename(problems / f"first{ending}")
+    assert f"is it a set? Name its file: {file}" in refused(capsys, tmp_path / "tasks", problems / "first")
+
+
 @pytest.mark.parametrize(
     ("path", "message"),
     [

@@ -113,8 +113,10 @@ def _find(path: Path, name: str | None, workshop: Path) -> Iterator[Found | Refu
 
 def _folder(folder: Path, name: str | None) -> Found:
     if not (folder / "task.yml").is_file():
-        sets = [file.name for file in sorted(folder.glob("*.y*ml"))]
-        hint = f"; is it a set? Name its file: {folder / sets[0]}" if sets else ""
+        # KernelBot's sets lie beside their folders: problems/pmpp.yaml and problems/pmpp/.
+        beside = [folder.with_name(folder.name + ending) for ending in (".yaml", ".yml") if folder.name]
+        sets = [*filter(Path.is_file, beside), *sorted(folder.glob("*.y*ml"))]
+        hint = f"; is it a set? Name its file: {sets[0]}" if sets else ""
         raise TaskError(f"{display(folder)}: no task.yml in it{hint}")
     folder = folder.resolve()
     # KernelBot's tasks lie in problems/<set>/<task>, and share files up there.
