@@ -599,6 +599,13 @@ def test_what_fails_for_good_is_given_up_after_four_times(calm, failure):
     assert github.requests_made == 4
 
 
+def test_an_address_of_storage_that_is_none_is_not_repeated(stage, github):
+    stage.world.settings["storage_url"] += "/a b?sig=secret123"
+    with pytest.raises(GitHubError, match="GitHub named no address") as caught:
+        github.download_artifact(stage.run.artifacts[0].id, 1000)
+    assert "secret123" not in str(caught.value)
+
+
 @pytest.mark.parametrize("call", sorted((READS | REPEATED_WRITES | ONCE).keys() - ANSWERED_BLINDLY))
 def test_an_answer_of_another_shape_is_our_error(calm, call):
     calm.server.fail("*", Failure(way=Way.NONSENSE), times=2)

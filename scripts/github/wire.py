@@ -35,6 +35,7 @@ MAX_PAGES = 10
 _REPEATABLE = frozenset({"GET", "PUT", "PATCH", "DELETE"})
 _ADDING = re.compile(r".*/check-runs/[0-9]+")
 """What a PATCH adds to, instead of replacing it."""
+_ADDRESS = re.compile(r"[!-~]+")
 _HINTS = {
     401: "the token is wrong or has expired",
     403: "the token's permissions do not allow it; see `permissions:` of the workflow",
@@ -88,7 +89,8 @@ class Wire:
         """What lies in GitHub's storage, where a path leads: another host, which must not see the token."""
         _, url = self._send("GET", self.root + path)
         scheme = urlsplit(url).scheme
-        if scheme != "https" and not (scheme == "http" and self._is_local):
+        # What is no address would be repeated by the error, with the signature that opens the storage.
+        if not _ADDRESS.fullmatch(url) or (scheme != "https" and not (scheme == "http" and self._is_local)):
             raise GitHubError(f"{what} cannot be downloaded: GitHub named no address for it")
         self.requests_made += 1
         try:
