@@ -97,8 +97,8 @@ def one_seed_for_all_calls(patch):
 def check_the_first_output_only(patch):
     calls = Table.calls
 
-    def check_one(self, params, seeds, deadline, *, checked=True, digested=False):
-        first = calls(self, params, seeds[:1], deadline, checked=checked, digested=digested)
+    def check_one(self, params, seeds, deadline, *, checked=True, **rest):
+        first = calls(self, params, seeds[:1], deadline, checked=checked, **rest)
         return first + calls(self, params, seeds[1:], deadline, checked=False)
 
     patch.setattr(Table, "calls", check_one)
