@@ -124,6 +124,7 @@ def test_a_pull_request_is_read_with_its_ids_and_hashes(stage, github):
         labels=(),
         merged=False,
         updated_at=pull.updated_at,
+        head_at=stage.pull.created_at,
     )
 
 

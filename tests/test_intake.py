@@ -78,7 +78,7 @@ def happened(action: PullAction = PullAction.OPENED, to: PullRequest | None = No
 
 
 def said(body: str, by: Account = ALICE, comment_id: int = 501) -> CommentEvent:
-    comment = Comment(id=comment_id, author=by, body=body, created_at=NOW, association="NONE")
+    comment = Comment(id=comment_id, author=by, body=body, created_at=NOW, updated_at=NOW, association="NONE")
     try:
         command = read_command(body)
     except SlashError as error:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from threading import Barrier
 from typing import Any
@@ -13,16 +14,18 @@ import pytest
 from harness.fields import Mode
 from harness.verdict import Verdict
 from scripts.bot.comment import MARKER, PullComment
-from scripts.bot.plan import Facts, plan
+from scripts.bot.plan import MAX_OFFERS, Facts, plan
 from scripts.bot.rematch import DueDuel
 from scripts.bot.sections import done_section, ended_section, queued_section
-from scripts.bot.steps import End, Step
+from scripts.bot.steps import End, Offer, Step
 from scripts.bot.tables import Place
 from scripts.github.pulls import ACTIONS_BOT, Account, PullRequest, WorkflowRun
+from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import RequestStatus
+from scripts.ledger.moderation import Action, Moderated, Moderation
 from scripts.ledger.request import Ending, EndState, Request, make_id
 from scripts.settings import Ban
-from tests.competition import FASTER, SOURCE, Scene, path_of
+from tests.competition import FASTER, SOURCE, Scene, of_its_board, path_of, the_board, two_boards
 from tests.github_server import Failure, Pull
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -32,17 +35,23 @@ ALICE = Account(id=7, login="alice")
 
 
 def asked(
-    state: EndState | None = None, mode: Mode = Mode.RANKED, at: datetime = OLD, attempt: int = 1, **changes: Any
+    state: EndState | None = None,
+    mode: Mode = Mode.RANKED,
+    at: datetime = OLD,
+    attempt: int = 1,
+    note: str = "",
+    **changes: Any,
 ) -> RequestStatus:
     head = changes.get("head_sha", HEAD)
     fields: dict[str, Any] = {
         "id": make_id(12, head, "CPU", mode, attempt), "user_id": 7, "login": "alice", "pull_request": 12,
         "head_sha": head, "blob_sha": "c" * 40, "task": "vectoradd", "gpu": "CPU", "mode": mode, "asked_at": at,
-        "asked_by": 7,
+        "asked_by": 7, "reason": "opened",
     }  # fmt: skip
     request = Request(**(fields | changes))
     verdict = Verdict.ACCEPTED if state is EndState.JUDGED else None
-    ending = Ending(request=request.id, state=state, verdict=verdict, at=at) if state else None
+    note = note or ("/cancel" if state is EndState.CANCELLED else "")
+    ending = Ending(request=request.id, state=state, verdict=verdict, at=at, note=note) if state else None
     return RequestStatus(request=request, ending=ending)
 
 
@@ -88,6 +97,13 @@ ROW, BEHIND = {asked().request.id: Place.ROW}, {asked().request.id: Place.BEHIND
 TEST = asked(mode=Mode.TEST)
 WAITING = asked(gpu="H100", id=make_id(12, HEAD, "H100", Mode.RANKED))
 TELLING_BOTH = {12: telling(asked())[12].with_board(queued_section(WAITING.request))}
+ON_H100 = {"gpu": "H100", "id": WAITING.request.id}
+BENCHMARKED = asked(JUDGED, mode=Mode.BENCHMARK, reason="opened")
+WAS_CLOSED = {"state": CANCELLED, "note": "the pull request was closed"}
+WAS_DRAFTED = asked(CANCELLED, note="the pull request became a draft")
+BANNED = Moderated.after(
+    [Moderation(id="ban-1", action=Action.BAN, user_id=7, login="alice", reason="Cheats.", by=1, at=OLD)]
+)
 THREE_DAYS, FOUR_DAYS, LONG_AGO = (NOW - timedelta(days=days) for days in (3, 4, 15))
 DUE = DueDuel(last=asked().request, opponent="bob", digest="d" * 64)
 WITH_ANOTHER = DueDuel(last=asked().request, opponent="carol", digest="e" * 64)
@@ -131,6 +147,7 @@ PLANS: list[tuple[str, Facts, list[str]]] = [
     ("withdrawn, and its run has ended", facts(asked(CANCELLED), runs=(ran(),), comments=telling(asked(), "ended")), []),
     ("judged, and its run merges still", facts(asked(JUDGED), runs=(ran("in_progress"),)), []),
     ("banned while it waits", facts(asked(), runs=(ran("queued"),), bans=(Ban(user_id=7, reason="Cheats."),)), ["End"]),
+    ("banned in the ledger while it waits", facts(asked(), runs=(ran("queued"),), moderated=BANNED), ["End"]),
     ("somebody else is banned", facts(asked(), bans=(Ban(login="bob", reason="Cheats."),)), ["Start"]),
     # Comments.
     ("judged, told as queued", facts(asked(JUDGED), runs=(ran(),), comments=telling(asked(), "queued")), ["Deliver"]),
@@ -139,28 +156,57 @@ PLANS: list[tuple[str, Facts, list[str]]] = [
     ("failed, told as queued", facts(asked(FAILED), comments=telling(asked(), "queued")), ["Tell"]),
     ("cancelled before anybody was told", facts(asked(CANCELLED), comments={}), []),
     ("just judged", facts(asked(JUDGED, at=LATE), comments=telling(asked(), "queued")), []),
+    ("judged, and the comments of then are too many to be listed",
+     facts(asked(JUDGED), runs=(ran(),), comments={}, comments_since=OLD), []),
+    ("judged since the oldest comment that is listed, and not told",
+     facts(asked(JUDGED), runs=(ran(),), comments={}, comments_since=OLD - timedelta(seconds=1)), ["Deliver"]),
+    ("runs for days, and was told when that began",
+     facts(asked(at=THREE_DAYS), runs=(ran("in_progress"),), comments={}, last_at=OLD), []),
     ("long ago", facts(asked(JUDGED, at=THREE_DAYS), comments={}, last_at=OLD), []),
     ("a newer request of the board is told of", facts(asked(JUDGED), asked(JUDGED, at=OLD, attempt=2)), []),
     # Lost events.
     ("a head without a request", facts(), ["Offer"]),
     ("pushed a moment ago", facts(pulls=(pull(updated_at=LATE),)), []),
     ("a head without one, long ago", facts(pulls=(pull(updated_at=LONG_AGO),)), []),
-    ("pushed three days ago", facts(pulls=(pull(updated_at=THREE_DAYS),), last_at=OLD), []),
-    ("pushed three days ago, in an outage of four", facts(pulls=(pull(updated_at=THREE_DAYS),), last_at=FOUR_DAYS),
-     ["Offer"]),
+    ("pushed three days ago, in an outage of four",
+     facts(pulls=(pull(updated_at=THREE_DAYS),), last_at=FOUR_DAYS), ["Offer"]),
     ("pushed three days ago, before we began", facts(pulls=(pull(updated_at=THREE_DAYS),)), ["Offer"]),
-    ("pushed before an outage of a month", facts(pulls=(pull(updated_at=LONG_AGO),), last_at=NOW - timedelta(days=30)),
-     []),
+    ("pushed before an outage of a month",
+     facts(pulls=(pull(updated_at=LONG_AGO),), last_at=NOW - timedelta(days=30)), []),
     ("a bot's", facts(pulls=(pull(author=Account(id=9, login="b", is_bot=True)),)), []),
     ("for another branch", facts(pulls=(pull(base_ref="release"),)), []),
     ("pushed, and not heard", facts(asked(JUDGED), pulls=(pull(head_sha=NEWER),)), ["Offer"]),
     ("superseded by a late event", facts(asked(EndState.SUPERSEDED), comments={}), ["Offer"]),
     ("cancelled by its author", facts(asked(CANCELLED), comments=telling(asked(), "ended")), []),
+    ("a draft that was benchmarked is ready", facts(BENCHMARKED), ["Offer"]),
+    ("a draft that was benchmarked", facts(BENCHMARKED, pulls=(pull(is_draft=True),)), []),
+    ("a draft that is ready, and tested by command",
+     facts(BENCHMARKED, asked(JUDGED, mode=Mode.TEST, reason="/test, comment 5")), ["Offer"]),
+    ("a draft that became ready after the deadline",
+     facts(BENCHMARKED, asked(JUDGED, mode=Mode.TEST, reason="ready_for_review")), []),
+    ("a draft again, judged before", facts(asked(JUDGED), pulls=(pull(is_draft=True),)), []),
+    ("a draft again, cancelled thereby",
+     facts(WAS_DRAFTED, pulls=(pull(is_draft=True),), comments=telling(asked(), "ended")), []),
+    ("a draft again, and then ready", facts(WAS_DRAFTED, comments=telling(asked(), "ended")), ["Offer"]),
+    ("closed, and open again", facts(asked(**WAS_CLOSED), comments=telling(asked(), "ended")), ["Offer"]),
+    ("a draft that was closed, and is open again",
+     facts(asked(**WAS_CLOSED, mode=Mode.BENCHMARK), pulls=(pull(is_draft=True),), comments={}), ["Offer"]),
+    ("closed, and open again, and asked for", facts(asked(**WAS_CLOSED), asked(JUDGED, attempt=2)), []),
+    ("judged on one board, closed, and open again", facts(asked(JUDGED), asked(**WAS_CLOSED, **ON_H100), comments=TELLING_BOTH),
+     ["Tell", "Offer"]),
+    ("cancelled by its author, closed, and open again", facts(asked(CANCELLED), comments=telling(asked(), "ended")), []),
+    ("a head without a request, of a banned author", facts(moderated=BANNED), []),
+    ("its author is banned no more", facts(asked(CANCELLED, note="the author was banned"), comments={}), ["Offer"]),
     # Merges.
     ("makes a row", facts(asked(JUDGED), places=ROW), ["Merge"]),
     ("made a row, and GitHub has refused for days", facts(asked(JUDGED, at=THREE_DAYS), places=ROW, last_at=OLD), []),
     ("made a row, and was released only now",
      facts(asked(JUDGED, at=THREE_DAYS), places=ROW, last_at=OLD, decided_at=OLD), ["Merge"]),
+    ("makes a row, and its author is banned", facts(asked(JUDGED), places=ROW, moderated=BANNED), []),
+    ("makes a row, and the settings ban its author",
+     facts(asked(JUDGED), places=ROW, bans=(Ban(user_id=7, reason="Cheats."),)), []),
+    ("makes a row, and another's event was lost",
+     facts(asked(JUDGED), places=ROW, pulls=(pull(number=13), pull()), published_at=None), ["Merge", "Publish", "Offer"]),
     ("makes a row, just now", facts(asked(JUDGED, at=LATE), places=ROW), []),
     ("makes a row, and a maintainer merges", facts(asked(JUDGED), places=ROW, merges=False), []),
     ("makes a row, and a machine is away",
@@ -194,6 +240,7 @@ PLANS: list[tuple[str, Facts, list[str]]] = [
     # Duels that are due.
     ("a duel with a former champion", facts(asked(JUDGED), duels=(DUE,)), ["Rematch"]),
     ("of a pull request that was merged", facts(asked(JUDGED), pulls=(), duels=(DUE,)), ["Rematch"]),
+    ("of a banned author", facts(asked(JUDGED), duels=(DUE,), moderated=BANNED), []),
     ("judged a moment ago", facts(asked(JUDGED, at=LATE), duels=(DUE,)), []),
     ("the duel is asked for", facts(asked(JUDGED), rematch(at=LATE), duels=(DUE,)), []),
     ("nobody has started it", facts(asked(JUDGED), rematch(), duels=(DUE,)), ["Start"]),
@@ -222,6 +269,31 @@ PLANS: list[tuple[str, Facts, list[str]]] = [
 @pytest.mark.parametrize(("known", "steps"), [row[1:] for row in PLANS], ids=[row[0] for row in PLANS])
 def test_the_plan(known: Facts, steps: list[str]) -> None:
     assert names(plan(known)) == steps
+
+
+def test_what_nothing_comes_of_is_read_less_and_less_often() -> None:
+    begin, quarter = NOW - timedelta(days=20), timedelta(minutes=15)
+    runs = [begin + quarter * count for count in range(1, 20 * 96)]
+    offered = []
+    for now in runs:
+        known = Facts(now=now, default_branch="main", pulls=(pull(updated_at=begin),), last_at=now - quarter)
+        offered += [now] if names(plan(known)) == ["Offer"] else []
+    assert offered[:5] == runs[:5]
+    assert {later - earlier for earlier, later in pairwise(offered[5:])} == {timedelta(hours=2)}
+    assert timedelta(days=13) < offered[-1] - begin <= timedelta(days=14)
+
+
+def test_after_an_outage_all_get_their_turn_a_few_at_a_time() -> None:
+    unheard = {number: pull(number=number, updated_at=THREE_DAYS) for number in range(1, 101)}
+    last_at = FOUR_DAYS
+    for now in (NOW + timedelta(minutes=15) * run for run in range(12)):
+        steps = plan(Facts(now=now, default_branch="main", pulls=tuple(unheard.values()), last_at=last_at))
+        assert len(steps) == MAX_OFFERS if last_at == FOUR_DAYS else len(steps) <= MAX_OFFERS
+        for step in steps:
+            assert isinstance(step, Offer)
+            del unheard[step.pull.number]
+        last_at = now
+    assert not unheard
 
 
 # The world.
@@ -259,6 +331,152 @@ def test_a_lost_event_is_made_up_for(scene: Scene, capsys: pytest.CaptureFixture
     assert "queued" in scene.comment(pull.number)
     scene.evaluate(scene.waiting()[0], scene.honest())
     assert pull.merged_at
+    assert "Nothing to do" in settle(scene, capsys)
+
+
+def test_a_draft_that_becomes_ready_is_ranked_though_the_event_is_lost(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pull = scene.submit(scene.alice, SOURCE, draft=True)
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    assert "Nothing to do" in settle(scene, capsys)
+    scene.world.mark_ready(pull)
+    scene.events.clear()
+    assert "asks for 1 of 1 boards, ranked" in settle(scene, capsys)
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    assert pull.merged_at and "rank 1 of 1" in scene.comment(pull.number)
+    assert "Nothing to do" in settle(scene, capsys)
+
+
+def test_where_no_event_is_ever_heard_a_draft_is_tried_and_then_ranked(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE}, draft=True)
+    assert "asks for 1 of 1 boards, benchmark" in settle(scene, capsys)
+    scene.world.mark_ready(pull)
+    assert "asks for 1 of 1 boards, ranked" in settle(scene, capsys)
+    (run,) = scene.waiting()
+    scene.evaluate(run, scene.honest())
+    assert pull.merged_at
+
+
+def test_what_is_opened_again_is_judged_though_the_event_is_lost(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pull = two_boards(scene)
+    scene.intake()
+    first, _ = scene.waiting()
+    scene.evaluate(first, of_its_board(scene))
+    scene.world.close(pull)
+    scene.intake()
+    assert not scene.waiting() and "Nothing to do" in settle(scene, capsys)
+    scene.world.reopen(pull)
+    scene.events.clear()
+    assert "asks for 1 of 2 boards, ranked" in settle(scene, capsys)
+    scene.evaluate(scene.waiting()[0], of_its_board(scene))
+    assert len(scene.judgements()) == 2
+    settle(scene, capsys)
+    assert pull.merged_at
+
+
+def test_what_somebody_cancelled_is_not_asked_for_again(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    pull = two_boards(scene)
+    scene.intake()
+    scene.world.add_comment(pull.number, scene.alice, "/cancel gpu=H100")
+    scene.intake()
+    assert "Nothing to do" in settle(scene, capsys)
+    scene.world.close(pull)
+    scene.world.reopen(pull)
+    scene.events.pop()
+    scene.intake()
+    assert "asks for 1 of 2 boards, ranked" in settle(scene, capsys)
+    (run,) = scene.waiting()
+    assert "CPU" in run.title
+
+
+def test_what_an_author_is_banned_for_is_merged_by_nobody(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    pull = two_boards(scene)
+    scene.intake()
+    first, second = scene.waiting()
+    scene.evaluate(first, of_its_board(scene))
+    assert scene.resolve(second) == 0
+    scene.judge(second, of_its_board(scene))
+    decide(scene, Action.BAN)
+    assert scene.report(second) == 0  # its row stands until it is disqualified
+    scene.world.finish_run(second, "success")
+    settle(scene, capsys)
+    assert len(scene.judgements()) == 2 and not pull.merged_at
+    decide(scene, Action.UNBAN)
+    settle(scene, capsys)
+    assert pull.merged_at
+
+
+def test_a_ban_that_comes_while_the_reconciler_is_at_work_is_heeded(scene: Scene) -> None:
+    import scripts.bot.reconcile as reconcile
+    from scripts.bot.ci import Workflow
+
+    pull = scene.submit(scene.alice, SOURCE)
+    scene.server.fail("PUT */merge", Failure(status=405))
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    scene.enter("reconcile.yml", "reconcile")
+    workflow = Workflow()
+    with workflow.github() as github:
+        doors = reconcile.Doors(intake=workflow.intake_doors(github), deliver=workflow.deliver_doors(github))
+        now = datetime.now(UTC) + SOON
+        steps = plan(reconcile.read(doors, now))
+        assert names(steps) == ["Merge"]
+        decide(scene, Action.BAN)
+        assert reconcile.do(steps[0], doors, now).endswith("its author is banned")
+    assert not pull.merged_at
+
+
+def decide(scene: Scene, action: Action) -> None:
+    """A maintainer's decision about alice."""
+    decision = Moderation(
+        id=f"{action}-1", action=action, user_id=scene.alice.id, login="alice", reason="Cheats.", by=1,
+        at=datetime.now(UTC),
+    )  # fmt: skip
+    with LedgerBranch(str(scene.world.git.path)) as branch:
+        branch.ledger.append_moderation(decision)
+        branch.commit(str(action))
+
+
+def test_a_push_in_time_is_ranked_though_its_event_is_lost_and_somebody_comments_after_the_deadline(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deadline = scene.world.clock() - timedelta(hours=1)
+    close_the_task(scene, deadline)
+    now, late = scene.world.clock, scene.world.add_user("late")
+    scene.world.clock = lambda: deadline - timedelta(minutes=5)
+    in_time = opened(scene)
+    scene.world.clock = now
+    scene.world.add_comment(in_time.number, scene.world.add_user("rival"), "Too late?")
+    scene.world.open_pull(late, {path_of("late"): FASTER})
+    scene.events.clear()
+    settle(scene, capsys)
+    asked = {one.request.login: one.request for one in scene.ledger().values()}
+    assert {login: request.mode for login, request in asked.items()} == {"alice": Mode.RANKED, "late": Mode.TEST}
+    run = next(run for run in scene.waiting() if run.inputs["request"] == asked["alice"].id)
+    scene.evaluate(run, scene.honest(edition=the_board(scene.root).edition))
+    assert "rank 1 of 1" in scene.comment(in_time.number)
+
+
+def close_the_task(scene: Scene, deadline: datetime) -> None:
+    scene.root = scene.copy_of_main()
+    task = scene.root / "tasks/vectoradd/task.yml"
+    task.write_text(f"deadline: {deadline.isoformat()}\n{task.read_text()}")
+
+
+def test_a_comment_that_stands_behind_a_thousand_others_is_not_taken_for_missing(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = scene.world.clock
+    scene.world.clock = lambda: now() - timedelta(minutes=1)
+    pull = scene.submit(scene.alice, SOURCE)
+    scene.evaluate(scene.waiting()[0], scene.honest(wrong="output[0] is 1, expected 2"))
+    scene.world.clock = lambda: now() + timedelta(minutes=1)
+    for number in range(1000):
+        scene.world.add_comment(pull.number, scene.alice, f"{number} is a number.")
     assert "Nothing to do" in settle(scene, capsys)
 
 

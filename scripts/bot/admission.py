@@ -91,10 +91,14 @@ def folder_of(author: Account, competition: Competition) -> str:
 
 def require_welcome(author: Account, competition: Competition) -> None:
     """Nobody who is banned."""
-    if ban := competition.settings.find_ban(author.id, author.login):
-        raise Refused(f"Pull requests of this account are not judged: {inline(ban.reason)}. Ask a maintainer.")
-    if decision := competition.moderated.banned.get(author.id):
-        raise Refused(f"Pull requests of this account are not judged: {inline(decision.reason)}. Ask a maintainer.")
+    if reason := why_banned(author.id, author.login, competition.settings, competition.moderated):
+        raise Refused(f"Pull requests of this account are not judged: {inline(reason)}. Ask a maintainer.")
+
+
+def why_banned(user_id: int, login: str, settings: Settings, moderated: Moderated) -> str:
+    """Why nothing of an account is judged or merged; empty if it is welcome."""
+    ban = settings.find_ban(user_id, login) or moderated.banned.get(user_id)
+    return ban.reason if ban else ""
 
 
 def find_entry(offer: Offer, competition: Competition) -> Entry | TaskChange | Contribution:

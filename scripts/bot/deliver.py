@@ -35,7 +35,7 @@ from scripts.github.checks import Check, CheckState
 from scripts.github.pulls import GitHubError, Job
 from scripts.github.starting import start_workflow
 from scripts.ledger.ledger import Ledger, RequestStatus
-from scripts.ledger.moderation import Action, Moderation
+from scripts.ledger.moderation import Action, Moderated, Moderation
 from scripts.ledger.names import Choice, boards, either, requests_of_author_of, under
 from scripts.ledger.request import LONGEST_JOB_S, Ending, EndState, Request, Spent, make_id
 from scripts.standings import Standings
@@ -150,6 +150,7 @@ def run(
         tables = Tables(branch.ledger, doors.root)
         section, check = _words(request, outcome, again, standing, board, tables)
         due = find_due(_of_pull(branch.ledger, request), request.head_sha, tables) if request.is_ranked else None
+        moderated = Moderated.after(branch.ledger.moderations())
     # Whoever tells it once more looks first at what stands there.
     short = tell(request, section, check, doors.github, known_check=None if status.ending else hints.check)
     if show and section.is_done:
@@ -159,7 +160,7 @@ def run(
     if again:
         evaluation.start(doors.github, again, doors.default_branch)
         said += f"; asked for again as {again.id}"
-    done = merge(due, doors.settings, doors.github, doors.open_fork, doors.default_branch) if due else ""
+    done = merge_judged(due, moderated, doors) if due else ""
     said += f"; {done}" if done else ""
     is_accepted = outcome.judgement is not None and outcome.judgement.verdict is Verdict.ACCEPTED
     if not kept and (done == MERGED or (request.is_ranked and is_accepted)):
@@ -176,6 +177,11 @@ def _of_pull(ledger: Ledger, request: Request) -> list[RequestStatus]:
 def _is_run_anew(request: Request, run_id: int, github: GitHub) -> bool:
     title = evaluation.run_title(request.id)
     return any(run.title == title and run.id > run_id for run in github.runs(evaluation.WORKFLOW))
+
+
+def merge_judged(due: Request, moderated: Moderated, doors: Doors) -> str:
+    """Merge a judged commit, if nothing speaks against it; says what was done."""
+    return merge(due, doors.settings, moderated, doors.github, doors.open_fork, doors.default_branch)
 
 
 # What the judge handed over.

@@ -80,7 +80,9 @@ def gather(event: Event, pull: PullRequest, doors: Doors, branch: LedgerBranch, 
         permission=permission,
         task_faults=task_faults,
         standings=boards,
-        happened_at=event.comment.created_at if isinstance(event, CommentEvent) else pull.updated_at,
+        happened_at=(
+            event.comment.created_at if isinstance(event, CommentEvent) else event.happened_at or pull.updated_at
+        ),
     )
 
 

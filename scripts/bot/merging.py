@@ -2,8 +2,8 @@
 
 A ranked file that makes its author's row is merged where the settings say `merge: auto`, once nothing of its pull
 request waits any more, or has waited for an hour (the reconciler sees to that; what waits is judged all the same);
-`merge: manual` leaves the button to a maintainer.  The row comes from the judgement, not from the merge: nothing on a
-board waits for this.
+`merge: manual` leaves the button to a maintainer, and so does a ban of the author, whenever it came.  The row comes
+from the judgement, not from the merge: nothing on a board waits for this.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from scripts.bot.admission import why_banned
 from scripts.bot.path_rule import Entry, classify
 from scripts.bot.tables import Place, Tables
 from scripts.bot.telling import remark
@@ -23,6 +24,7 @@ from scripts.text import inline
 if TYPE_CHECKING:
     from scripts.github.fork import Fork
     from scripts.github.gh import GitHub
+    from scripts.ledger.moderation import Moderated
     from scripts.settings import Settings
 
 MERGED = "merged"
@@ -43,10 +45,17 @@ def find_due(of_pull: Iterable[RequestStatus], head_sha: str, tables: Tables) ->
     return next((status.request for status in of_head if tables.place(status) is Place.ROW), None)
 
 
-def why_not_merged(request: Request, pull: PullRequest, settings: Settings, default_branch: str) -> str:
-    """Why a pull request is left as it is; empty if it is to be merged."""
+def why_left_to_people(request: Request, settings: Settings, moderated: Moderated) -> str:
+    """Why a request's pull request is left to people, whatever has become of it; empty as a rule."""
     if settings.merge is not Merge.AUTO:
         return "a maintainer merges here"
+    if why_banned(request.user_id, request.login, settings, moderated):
+        return "its author is banned"
+    return ""
+
+
+def why_not_merged(request: Request, pull: PullRequest, default_branch: str) -> str:
+    """Why a pull request is left as it is; empty if it is to be merged."""
     if not pull.is_open or pull.is_draft:
         return "not open and ready"
     if pull.head_sha != request.head_sha:
@@ -59,13 +68,18 @@ def why_not_merged(request: Request, pull: PullRequest, settings: Settings, defa
 
 
 def merge(
-    request: Request, settings: Settings, github: GitHub, open_fork: Callable[[], Fork], default_branch: str
+    request: Request,
+    settings: Settings,
+    moderated: Moderated,
+    github: GitHub,
+    open_fork: Callable[[], Fork],
+    default_branch: str,
 ) -> str:
     """Merge the commit of a request that `find_due` has found; says what was done."""
-    if settings.merge is not Merge.AUTO:
-        return "a maintainer merges here"
+    if reason := why_left_to_people(request, settings, moderated):
+        return reason
     pull = github.get_pull(request.pull_request)
-    if reason := why_not_merged(request, pull, settings, default_branch):
+    if reason := why_not_merged(request, pull, default_branch):
         return f"not merged: {reason}"
     with open_fork() as fork:
         change = classify(fork.changes(request.head_sha), request.login)

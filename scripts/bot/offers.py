@@ -82,10 +82,8 @@ def _after_offering(event: PullEvent, facts: Facts) -> Decision:
 
 def _ask_by_event(event: PullEvent, facts: Facts, admission: Admission, ended: Endings) -> Decision:
     mode, remark = mode_of(facts, admission)
-    again = {EndState.SUPERSEDED}
-    if event.action in (PullAction.REOPENED, PullAction.READIED):
-        again.add(EndState.CANCELLED)
-    wanted = [gpu for gpu in admission.gpus if _is_due(find_last(facts, gpu, mode), again)]
+    is_anew = event.action in (PullAction.REOPENED, PullAction.READIED)
+    wanted = [gpu for gpu in admission.gpus if _is_due(find_last(facts, gpu, mode), is_anew=is_anew)]
     replaced = end_open(facts, EndState.SUPERSEDED, f"{mode} instead", among=_tried_before(facts, wanted, mode))
     fitting, refusal = fit(facts, wanted, mode, ended + replaced)
     if wanted and not fitting:
@@ -105,9 +103,14 @@ def _ask_by_event(event: PullEvent, facts: Facts, admission: Admission, ended: E
     )
 
 
-def _is_due(last: RequestStatus | None, again: set[EndState]) -> bool:
-    """Whether an event asks: never twice for what waits or was judged, nor for what somebody has cancelled."""
-    return not last or bool(last.ending and last.ending.state in again)
+def _is_due(last: RequestStatus | None, *, is_anew: bool) -> bool:
+    """Whether an event asks: never twice for what waits or was judged; for what somebody has cancelled, only `is_anew`.
+
+    `is_anew`: by reopening the pull request, or by marking it as ready, its author asks for all of it once more.
+    """
+    if not last or not last.ending:
+        return not last
+    return last.ending.is_taken_back or (is_anew and last.ending.state is EndState.CANCELLED)
 
 
 def _tried_before(facts: Facts, gpus: Sequence[str], mode: Mode) -> list[RequestStatus]:

@@ -5,12 +5,14 @@ open, its run has ended        ──▶  Deliver    what the run left; without 
 open, wanted no more           ──▶  End        banned; or the event that should have ended it was lost
 withdrawn, and its run lives   ──▶  Stop       a machine is at work for nobody
 the comment is behind          ──▶  Tell       queued; Deliver or Tell again: how it ended
-a head that nothing judges     ──▶  Offer      as intake would have, had it heard
 its row's duel is due          ──▶  Rematch    judged once more, beside who is first now
 judged, it makes a row         ──▶  Merge
 judged, improves nothing       ──▶  Close      after two quiet weeks
 our comment stands there twice ──▶  Drop       the younger
 judged since the last build    ──▶  Publish
+an event of it was lost        ──▶  Offer      as intake would have, had it heard; last, for it may take long
+
+A banned author's pull requests are left to people, but for what waits of them: that ends.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
+from random import Random
 
 from harness.verdict import Verdict
 from scripts.bot import evaluation
@@ -26,31 +30,41 @@ from scripts.bot.comment import PullComment, State
 from scripts.bot.rematch import DueDuel
 from scripts.bot.steps import Close, Deliver, Drop, End, Merge, Offer, Publish, Rematch, Start, Step, Stop, Tell
 from scripts.bot.tables import Place
+from scripts.bot.unheard import is_unheard
 from scripts.github.pulls import PullRequest, WorkflowRun
 from scripts.ledger.ledger import RequestStatus
+from scripts.ledger.moderation import Moderated
 from scripts.ledger.request import WITHDRAWN, Ending, EndState, Request
 from scripts.settings import Ban
 
 PATIENCE = timedelta(minutes=5)
 """So long whoever is at work may need: younger things are left to them."""
 LOOK_BACK = timedelta(days=2)
-"""Older comments and pull requests are not looked at any more, but for those that came since we last got through."""
+"""What is older is not told or merged any more, but for what came since we last got through."""
 LONGEST_LOOK_BACK = timedelta(days=14)
-"""And no older ones than these, however long Actions were off."""
+"""And nothing older than this, however long Actions were off; nor are older pull requests read anew."""
 QUIET = timedelta(days=14)
 MERGE_WAIT = timedelta(hours=1)
 """So long a merge waits for the pull request's other boards, so that its author can mend what fails there."""
+MAX_OFFERS = 20
+"""So many pull requests are read anew each time, drawn by lot: each is a clone of the ledger and a few fetches."""
+OFTEN = timedelta(hours=1)
+"""For so long each run reads anew what nothing came of: it is refused, or no submission.  Then only now and again."""
+TURN = timedelta(minutes=15)
+TURNS = 8
+"""Of what is read now and again, so many runs, a `TURN` apart, each take a part."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
     """What the plan follows from.
 
-    `pulls` are open, `closed` those that are not, and of which something waits still; of what is in neither nobody
-    knows, and it is left alone.  `runs` are evaluate.yml's, `comments` ours by pull request, and `spare` ours beside
-    them, by id; `places` are those of judged requests by id, `duels` all that are due.  `published_at` is when the last
-    publish.yml began, `decided_at` when a maintainer last held or released something, and the like, and `last_at` when
-    the reconciler last began that got through.
+    `statuses` are the oldest first.  `pulls` are open, `closed` those that are not, and of which something waits still;
+    of what is in neither nobody knows, and it is left alone.  `runs` are evaluate.yml's.  `comments` are ours by pull
+    request, and `spare` ours beside them, by id: those that were written or edited since `comments_since`, if that is
+    not as far as we look back.  `places` are those of judged requests by id, `duels` all that are due.  `published_at`
+    is when the last publish.yml began, `decided_at` when a maintainer last held or released something, and the like,
+    and `last_at` when the reconciler last began that got through.
     """
 
     now: datetime
@@ -60,6 +74,7 @@ class Facts:
     closed: tuple[PullRequest, ...] = ()
     runs: tuple[WorkflowRun, ...] = ()
     comments: Mapping[int, PullComment] = field(default_factory=dict)
+    comments_since: datetime | None = None
     spare: Mapping[int, int] = field(default_factory=dict)
     places: Mapping[str, Place] = field(default_factory=dict)
     duels: tuple[DueDuel, ...] = ()
@@ -68,6 +83,10 @@ class Facts:
     last_at: datetime | None = None
     merges: bool = True
     bans: tuple[Ban, ...] = ()
+    moderated: Moderated = field(default_factory=Moderated)
+
+    def is_banned(self, user_id: int, login: str) -> bool:
+        return user_id in self.moderated.banned or any(ban.meets(user_id, login) for ban in self.bans)
 
     def is_settled(self, since: datetime) -> bool:
         """Whether it is so long ago that nobody is at work on it any more."""
@@ -75,6 +94,23 @@ class Facts:
 
     def is_recent(self, since: datetime) -> bool:
         return since >= look_back(self.now, self.last_at)
+
+    def knows_what_was_told(self, since: datetime) -> bool:
+        """Whether a comment that tells of it would be among `comments`."""
+        return self.is_recent(since) and (not self.comments_since or since > self.comments_since)
+
+    def is_turn_of(self, pull: PullRequest) -> bool:
+        """Whether this run reads anew a pull request of which nothing may come, as nothing did when others read it."""
+        is_new = not self.last_at or pull.updated_at >= self.last_at - OFTEN
+        return is_new or (pull.number + self.now.timestamp() // TURN.total_seconds()) % TURNS == 0
+
+    @cached_property
+    def of_pull(self) -> Mapping[int, list[RequestStatus]]:
+        """What was asked for in each pull request."""
+        found: dict[int, list[RequestStatus]] = defaultdict(list)
+        for status in self.statuses:
+            found[status.request.pull_request].append(status)
+        return found
 
     def runs_of(self, request: Request) -> list[WorkflowRun]:
         title = evaluation.run_title(request.id)
@@ -92,11 +128,11 @@ def plan(facts: Facts) -> tuple[Step, ...]:
     steps: list[Step] = list(_for_live_runs(facts))
     steps += [step for status in facts.statuses if (step := _for_request(status, facts))]
     steps += _for_duels(facts)
-    steps += _for_pulls(facts)
+    steps += [step for pull in _ours(facts) if not pull.is_draft for step in _for_judged(pull, facts)]
     steps += [Drop(number=number, comment_id=comment_id) for comment_id, number in facts.spare.items()]
     if not _is_published(facts):
         steps.append(Publish())
-    return tuple(steps)
+    return (*steps, *_offers(facts))
 
 
 def _for_live_runs(facts: Facts) -> Iterator[Step]:
@@ -125,7 +161,7 @@ def _for_request(status: RequestStatus, facts: Facts) -> Step | None:
 
 
 def _why_unwanted(request: Request, facts: Facts) -> End | None:
-    if any(ban.meets(request.user_id, request.login) for ban in facts.bans):
+    if facts.is_banned(request.user_id, request.login):
         return End(request=request, state=EndState.CANCELLED, note="its author is banned")
     if request.is_rematch:
         is_due = any(due.is_of(request) for due in facts.duels)
@@ -143,14 +179,13 @@ def _why_unwanted(request: Request, facts: Facts) -> End | None:
 
 
 def _after_end(request: Request, ending: Ending, facts: Facts) -> Step | None:
-    if not facts.is_settled(ending.at) or not facts.is_recent(ending.at):
-        return None
-    return _shown(request, ending, facts)
+    return _shown(request, ending, facts) if facts.is_settled(ending.at) else None
 
 
 def _shown(request: Request, ending: Ending | None, facts: Facts) -> Step | None:
     """Nothing, if the comment says how a request stands; of each board only the newest request counts."""
-    if _newest(request, facts) != request:
+    since = ending.at if ending else request.asked_at
+    if _newest(request, facts) != request or not facts.knows_what_was_told(since):
         return None
     comment = facts.comments.get(request.pull_request, PullComment())
     section = next((board for board in comment.boards if board.facts.gpu == request.gpu), None)
@@ -177,7 +212,7 @@ def _newest(request: Request, facts: Facts) -> Request:
 
 def _for_duels(facts: Facts) -> Iterator[Step]:
     """A row's file is judged once for each champion that its duel is due with, whatever comes of it."""
-    for due in facts.duels:
+    for due in (due for due in facts.duels if not facts.is_banned(due.last.user_id, due.last.login)):
         history = [one for one in facts.statuses if due.is_of(one.request)]
         # One that was superseded had no duel due any more: now there is one again.
         tried = [one for one in history if not one.ending or one.ending.state is not EndState.SUPERSEDED]
@@ -186,26 +221,16 @@ def _for_duels(facts: Facts) -> Iterator[Step]:
             yield Rematch(request=due.request(facts.now))
 
 
-def _for_pulls(facts: Facts) -> Iterator[Step]:
-    of_pull: dict[int, list[RequestStatus]] = defaultdict(list)
-    for status in facts.statuses:
-        of_pull[status.request.pull_request].append(status)
-    for pull in facts.pulls:
-        if pull.author.is_bot or pull.base_ref != facts.default_branch:
-            continue
-        of_head = [one for one in of_pull[pull.number] if one.request.head_sha == pull.head_sha]
-        # Superseded, all of them, though it is the head: an older event came late.
-        if all(one.ending and one.ending.state is EndState.SUPERSEDED for one in of_head):
-            if facts.is_settled(pull.updated_at) and facts.is_recent(pull.updated_at):
-                yield Offer(pull=pull)
-        elif not pull.is_draft:
-            waiting = [one for one in of_pull[pull.number] if one.is_open]
-            yield from _for_judged(pull, of_head, waiting, facts)
+def _ours(facts: Facts) -> tuple[PullRequest, ...]:
+    """The open pull requests for the default branch, of people who are welcome."""
+    people = (pull for pull in facts.pulls if not pull.author.is_bot and pull.base_ref == facts.default_branch)
+    return tuple(pull for pull in people if not facts.is_banned(pull.author.id, pull.author.login))
 
 
-def _for_judged(
-    pull: PullRequest, of_head: list[RequestStatus], waiting: list[RequestStatus], facts: Facts
-) -> Iterator[Step]:
+def _for_judged(pull: PullRequest, facts: Facts) -> Iterator[Step]:
+    of_pull = facts.of_pull[pull.number]
+    of_head = [one for one in of_pull if one.request.head_sha == pull.head_sha]
+    waiting = [one for one in of_pull if one.is_open]
     places = {one.request.id: place for one in of_head if (place := facts.places.get(one.request.id))}
     rows = [one for one in of_head if places.get(one.request.id) is Place.ROW]
     ends = [one.ending.at for one in of_head if one.ending]
@@ -226,6 +251,20 @@ def _may_rank(status: RequestStatus) -> bool:
     """Whether it was judged to be right, or could not be judged."""
     end = status.ending
     return bool(status.request.is_ranked and end and (end.state is EndState.FAILED or end.verdict is Verdict.ACCEPTED))
+
+
+def _offers(facts: Facts) -> list[Offer]:
+    missed = [
+        pull
+        for pull in _ours(facts)
+        if facts.is_settled(pull.updated_at)
+        and pull.updated_at >= facts.now - LONGEST_LOOK_BACK
+        and facts.is_turn_of(pull)
+        and is_unheard(pull, facts.of_pull[pull.number])
+    ]
+    # By lot: else those that nothing comes of would stand in the way of the others each time.
+    drawn = Random(facts.now.timestamp()).sample(missed, min(len(missed), MAX_OFFERS))  # noqa: S311  no secret
+    return [Offer(pull=pull) for pull in drawn]
 
 
 def _is_published(facts: Facts) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from harness.errors import PullRankError
 from scripts.bot import deliver, evaluation, intake
 from scripts.bot.comment import MARKER, PullComment, read_comment
-from scripts.bot.merging import MERGED, merge
+from scripts.bot.merging import MERGED
 from scripts.bot.plan import PATIENCE, Facts, look_back, plan
 from scripts.bot.rematch import find_due_rows
 from scripts.bot.sections import ended_section, queued_section
@@ -28,7 +28,9 @@ from scripts.github.checks import CheckState
 from scripts.github.events import PullAction, PullEvent
 from scripts.github.pulls import PER_PAGE, Comment, GitHubError, PullRequest, WorkflowRun
 from scripts.github.starting import NotStarted, start_workflow, why_unheard
+from scripts.github.wire import MAX_LISTED
 from scripts.ledger.ledger import RequestStatus
+from scripts.ledger.moderation import Moderated
 from scripts.ledger.names import (
     boards,
     boards_in,
@@ -80,18 +82,19 @@ def run(doors: Doors, now: datetime | None = None) -> Iterator[str]:
     """
     at = (now or datetime.now(UTC)).replace(microsecond=0)
     steps, trouble = list(plan(read(doors, at))), None
+    offers = sum(isinstance(step, Offer) for step in steps)  # the last ones
     for step in steps:
         if trouble and isinstance(step, Start):
             continue
         try:
             yield (said := do(step, doors, at))
             if isinstance(step, Merge) and said == f"{step.request.id}: {MERGED}" and Publish() not in steps:
-                steps.append(Publish())  # What is merged is provisional no more.
+                steps.insert(len(steps) - offers, Publish())  # What is merged is provisional no more.
         except NotStarted as error:
             trouble = error
         except PullRankError as error:
             yield f"{_name(step)}: not done: {error}"
-    if any(isinstance(step, Offer) for step in steps) and (reason := _why_unheard(doors.github)):
+    if offers and (reason := _why_unheard(doors.github)):
         yield reason
     if trouble:
         raise trouble
@@ -113,7 +116,8 @@ def read(doors: Doors, now: datetime) -> Facts:
         waiting = (one.request for one in statuses if one.is_open and not one.request.is_rematch)
         asked_in = {request.pull_request for request in waiting if request.asked_at <= now - PATIENCE}
         closed = tuple(_closed(github, asked_in - {pull.number for pull in pulls}))
-        decided_at = max((decision.at for decision in ledger.moderations()), default=None)
+        decisions = ledger.moderations().facts
+        moderated, decided_at = Moderated.after(decisions), max((one.at for one in decisions), default=None)
         of_heads = [one for one in statuses if (one.request.pull_request, one.request.head_sha) in is_open]
         lively = {(task, gpu) for task, gpu in _lively(branch, statuses, since) if gpu in settings.gpus}
         branch.check_out(boards(lively | {(one.request.task, one.request.gpu) for one in of_heads}))
@@ -124,7 +128,7 @@ def read(doors: Doors, now: datetime) -> Facts:
             of_rows = {row.pull_request for row in rows}
             branch.check_out(requests_of_pulls(of_rows))
             statuses = tuple(dict.fromkeys([*statuses, *ledger.requests(pulls=of_rows)]))
-    comments, spare = _comments(github, since - PATIENCE)
+    comments, spare, comments_since = _comments(github, since - PATIENCE)
     return Facts(
         now=now,
         default_branch=doors.deliver.default_branch,
@@ -133,6 +137,7 @@ def read(doors: Doors, now: datetime) -> Facts:
         closed=closed,
         runs=_runs(github, statuses),
         comments=comments,
+        comments_since=comments_since,
         spare=spare,
         places=places,
         duels=tuple(due for row in rows if (due := row.find_duel(statuses))),
@@ -141,6 +146,7 @@ def read(doors: Doors, now: datetime) -> Facts:
         last_at=last_at,
         merges=settings.merge is MergeSetting.AUTO,
         bans=settings.bans,
+        moderated=moderated,
     )
 
 
@@ -188,16 +194,22 @@ def _published(github: GitHub) -> Iterator[WorkflowRun]:
     return (run for run in runs if run.conclusion in (None, "", "success"))
 
 
-def _comments(github: GitHub, since: datetime) -> tuple[dict[int, PullComment], dict[int, int]]:
-    """Ours by pull request; and of those that stand beside an older one, by id, in which pull request."""
+def _comments(github: GitHub, since: datetime) -> tuple[dict[int, PullComment], dict[int, int], datetime | None]:
+    """Ours by pull request; of those that stand beside an older one, by id, in which pull request; and since when.
+
+    Since when: None if these are all, as a rule; else there were too many, and what is older is missing.
+    """
     ours: dict[int, list[Comment]] = defaultdict(list)
-    for number, comment in github.recent_comments(since):
+    recent = list(github.recent_comments(since))
+    for number, comment in recent:
         # What we quote in an answer may hold our marker, too.
         if comment.author.id == github.me.id and comment.body.startswith(MARKER):
             ours[number].append(comment)
     oldest = {number: min(found, key=lambda one: one.id) for number, found in ours.items()}
     spare = {one.id: number for number, found in ours.items() for one in found if one is not oldest[number]}
-    return {number: read_comment(comment.body) for number, comment in oldest.items()}, spare
+    is_cut = len(recent) >= MAX_LISTED
+    comments = {number: read_comment(comment.body) for number, comment in oldest.items()}
+    return comments, spare, recent[-1][1].updated_at if is_cut else None
 
 
 def _why_unheard(github: GitHub) -> str:
@@ -229,10 +241,11 @@ def do(step: Step, doors: Doors, now: datetime) -> str:
         case Rematch(request=request):
             return _ask(request, doors)
         case Offer(pull=pull):
-            event = PullEvent(action=PullAction.PUSHED, pull=pull, default_branch=branch)
+            # Not `updated_at`: by a comment after the deadline, anybody could make it late.
+            event = PullEvent(action=PullAction.PUSHED, pull=pull, default_branch=branch, happened_at=pull.head_at)
             return intake.follow(event, doors.intake, now)
         case Merge(request=request):
-            return f"{request.id}: {merge(request, doors.deliver.settings, github, doors.deliver.open_fork, branch)}"
+            return f"{request.id}: {_merge(request, doors.deliver)}"
         case Close(pull=pull):
             github.upsert_comment(pull.number, _CLOSED, _WHY_CLOSED)
             github.close_pull(pull.number)
@@ -254,6 +267,13 @@ def _ask(request: Request, doors: Doors) -> str:
     _tell(request, None, doors.github)
     evaluation.start(doors.github, request, doors.deliver.default_branch)
     return f"{request.id}: asked for, {request.reason}"
+
+
+def _merge(request: Request, doors: deliver.Doors) -> str:
+    # Read once more: a ban may have come since, and what is merged stays merged.
+    with doors.open_ledger(under("moderation")) as branch:
+        moderated = Moderated.after(branch.ledger.moderations())
+    return deliver.merge_judged(request, moderated, doors)
 
 
 def _end(step: End, doors: Doors, now: datetime) -> str:

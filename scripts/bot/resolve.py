@@ -26,7 +26,7 @@ from harness.stats import LONGEST_EXTENDED_DUEL_S
 from harness.submission import Champion
 from harness.task import Board, Task
 from harness.toolchain import Toolchain
-from scripts.bot.admission import Refused
+from scripts.bot.admission import Refused, why_banned
 from scripts.bot.champion import find_champion
 from scripts.bot.packing import pack
 from scripts.bot.path_rule import entry_path
@@ -131,17 +131,11 @@ def _admit(request: Request, fork: Fork, ledger: Ledger, settings: Settings, roo
         task=task,
         max_bytes=max_bytes,
         gpus=tuple(settings.gpus),
-        ban=_find_ban(request, ledger, settings),
+        ban=why_banned(request.user_id, request.login, settings, Moderated.after(ledger.moderations())),
     )
     if reason := why_refused(facts) or why_unreadable(source, request):
         raise Refused(reason)
     return task, source
-
-
-def _find_ban(request: Request, ledger: Ledger, settings: Settings) -> str:
-    banned = settings.find_ban(request.user_id, request.login)
-    decided = Moderated.after(ledger.moderations()).banned.get(request.user_id)
-    return banned.reason if banned else decided.reason if decided else ""
 
 
 def require_request(ledger: Ledger, request_id: str) -> RequestStatus:

@@ -11,6 +11,7 @@ command of a comment; every other text in it is passed over.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from scripts.bot.slash import Command, SlashError, read_command
@@ -28,11 +29,15 @@ class PullAction(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class PullEvent:
-    """Something happened to a pull request; `pull` is how it was then."""
+    """Something happened to a pull request; `pull` is how it was then.
+
+    `happened_at` is missing where GitHub tells by `pull.updated_at`.
+    """
 
     action: PullAction
     pull: PullRequest
     default_branch: str
+    happened_at: datetime | None = None
 
     @property
     def number(self) -> int:

@@ -96,7 +96,11 @@ ACTIONS_BOT = Account(id=41898282, login="github-actions[bot]", is_bot=True)
 
 @dataclass(frozen=True, kw_only=True)
 class PullRequest:
-    """`head_repo_id` is missing where the fork was deleted."""
+    """`head_repo_id` is missing where the fork was deleted.
+
+    `updated_at` moves with whatever anybody does, a comment or a label too; `head_at` only with what the author does:
+    its head was offered then or before, for nothing was pushed since into the repository that it comes from.
+    """
 
     number: int
     title: str
@@ -110,6 +114,7 @@ class PullRequest:
     labels: tuple[str, ...]
     merged: bool
     updated_at: datetime
+    head_at: datetime | None = None
 
     @classmethod
     def of(cls, payload: object) -> Self:
@@ -127,7 +132,14 @@ class PullRequest:
             # A list of pull requests has no `merged`.
             merged=find(payload, str, "merged_at") is not None,
             updated_at=require_time(payload, "updated_at"),
+            head_at=_head_at(payload),
         )
+
+
+def _head_at(payload: object) -> datetime:
+    updated_at, opened_at = require_time(payload, "updated_at"), require_time(payload, "created_at")
+    pushed_at = find_time(payload, "head", "repo", "pushed_at") or updated_at
+    return min(updated_at, max(opened_at, pushed_at))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +184,7 @@ class Comment:
     author: Account
     body: str
     created_at: datetime
+    updated_at: datetime
     association: str
 
     @classmethod
@@ -181,6 +194,7 @@ class Comment:
             author=Account.of(find(payload, dict, "user")),
             body=find(payload, str, "body") or "",
             created_at=require_time(payload, "created_at"),
+            updated_at=require_time(payload, "updated_at"),
             association=find(payload, str, "author_association") or "NONE",
         )
 

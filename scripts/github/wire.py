@@ -31,6 +31,8 @@ from scripts.text import plain, shorten
 API = "https://api.github.com"
 API_VERSION = "2022-11-28"
 MAX_PAGES = 10
+MAX_LISTED = MAX_PAGES * PER_PAGE
+"""As much as is ever read of a list."""
 
 _REPEATABLE = frozenset({"GET", "PUT", "PATCH", "DELETE"})
 _ADDING = re.compile(r".*/check-runs/[0-9]+")

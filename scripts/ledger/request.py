@@ -146,6 +146,8 @@ class EndState(StrEnum):
 
 WITHDRAWN = (EndState.SUPERSEDED, EndState.CANCELLED)
 """Ended because nobody wants it any more, whatever a machine may still be doing."""
+CANCEL = "/cancel"
+"""How the note of an ending begins that somebody has asked for."""
 
 
 class Ending(Fact):
@@ -161,6 +163,11 @@ class Ending(Fact):
     )
     at: AwareDatetime
     note: Line = ""
+
+    @property
+    def is_taken_back(self) -> bool:
+        """Whether it was ended by what had become of its pull request or its author, and by nobody's `/cancel`."""
+        return self.state in WITHDRAWN and not self.note.startswith(CANCEL)
 
     @model_validator(mode="after")
     def _has_a_verdict_exactly_if_judged(self) -> Self:

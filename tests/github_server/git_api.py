@@ -123,7 +123,13 @@ def add_ref(call: Call) -> Answer:
     if call.world.git.find_ref(call.ref(ref)):
         raise Refusal(422, "Reference already exists")
     call.world.git.set_ref(call.ref(ref), call.require(call.world.git.find_commit(call.body["sha"])))
+    _note_push(call)
     return Answer(201, _ref(call, ref))
+
+
+def _note_push(call: Call) -> None:
+    owner = call.world.users[call.fork] if call.fork else call.world.owner
+    owner.pushed_at = call.world.clock()
 
 
 @route("PATCH /git/refs/{ref}", "contents:write")
@@ -132,6 +138,7 @@ def move_ref(call: Call) -> Answer:
     if not call.body.get("force") and not git.is_ancestor(call.require(git.find_ref(call.ref(ref))), sha):
         raise Refusal(422, "Update is not a fast forward")
     git.set_ref(call.ref(ref), sha)
+    _note_push(call)
     call.world.follow_branch(call.fork or call.world.owner.login.lower(), ref.removeprefix("refs/heads/"), sha)
     return Answer(body=_ref(call, ref))
 

@@ -93,6 +93,9 @@ def list_all_comments(call: Call) -> Answer:
         for each in call.world.comments.values()
         if (shapes.time(each.updated_at) or "") >= call.query.get("since", "")
     ]
+    if sort := call.query.get("sort"):
+        when = {"created": lambda one: one.created_at, "updated": lambda one: one.updated_at}[sort]
+        comments.sort(key=when, reverse=call.query.get("direction") == "desc")
     return call.page(comments, lambda comment: shapes.comment(call.world, comment))
 
 

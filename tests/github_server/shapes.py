@@ -54,6 +54,7 @@ def repository(world: World) -> Json:
         "html_url": f"{world.web_url}/{world.repository}",
         "url": f"{world.api_url}/repos/{world.repository}",
         **BORN,
+        "pushed_at": time(world.owner.pushed_at),
         **world.settings.get("repository", {}),
     }
 
@@ -73,6 +74,7 @@ def fork_of(world: World, owner: User) -> Json:
         "full_name": f"{owner.login}/{name}",
         "owner": user(owner),
         "fork": True,
+        "pushed_at": time(owner.pushed_at),
     }
 
 

@@ -30,6 +30,8 @@ class User:
     login: str
     type: str = "User"
     permission: str = "read"
+    pushed_at: datetime | None = None
+    """When the account has last pushed into its repository: its fork, or for the owner this one."""
 
 
 @dataclass(eq=False)
@@ -246,6 +248,7 @@ class World:
         with self.lock:
             sha = self.git.commit(files, parent=self.git.find_commit(branch), message=message)
             self.git.set_ref(f"refs/heads/{branch}", sha)
+            self.owner.pushed_at = self.clock()
         self.emit("push", {"ref": f"refs/heads/{branch}", "after": sha}, self.owner)
         return sha
 
@@ -266,6 +269,7 @@ class World:
             assert base
             head = self.git.commit(files, parent=base, message=title, modes=modes)
             self.git.set_ref(f"refs/forks/{author.login.lower()}/{branch}", head)
+            author.pushed_at = self.clock()
         return self.add_pull(author, head, title=title, body=body, draft=draft, branch=branch)
 
     def add_pull(self, author: User, head: str, *, title: str, body: str, draft: bool, branch: str) -> Pull:
@@ -308,6 +312,8 @@ class World:
         with self.lock:
             before = pull.head_sha
             pull.head_sha = self.git.commit(files, parent=before, modes=modes)
+            if pull.author:
+                pull.author.pushed_at = self.clock()
             pull.base_sha = self.git.find_commit(pull.base_ref) or pull.base_sha
             self.git.set_ref(f"refs/pull/{pull.number}/head", pull.head_sha)
             self.touch(pull)
