@@ -94,11 +94,12 @@ def asked(gpu: str = "CPU", mode: Mode = Mode.RANKED, state: EndState | None = N
         "gpu": gpu, "mode": mode, "asked_at": NOW - timedelta(minutes=5), "asked_by": 7, "reason": "opened",
     }  # fmt: skip
     attempt = changes.pop("attempt", 1)
+    note = changes.pop("note", "/cancel" if state is EndState.CANCELLED else "")
     fields |= changes
     fields["id"] = make_id(fields["pull_request"], fields["head_sha"], gpu, mode, attempt)
     request = Request(**fields)
     verdict = Verdict.ACCEPTED if state is EndState.JUDGED else None
-    ending = Ending(request=request.id, state=state, verdict=verdict, at=NOW) if state else None
+    ending = Ending(request=request.id, state=state, verdict=verdict, at=NOW, note=note) if state else None
     return RequestStatus(request=request, ending=ending)
 
 
@@ -313,7 +314,9 @@ def test_a_login_that_was_somebody_elses_gives_no_right_to_the_folder() -> None:
         # A push supersedes; a push back asks again for what had not been judged.
         (PullAction.PUSHED, False, (asked(head_sha=OLD),), ["CPU ranked 1", "H100 ranked 1"], ["CPU ranked superseded"]),
         (PullAction.PUSHED, False, (asked(state=EndState.SUPERSEDED), asked("H100")), ["CPU ranked 2"], []),
-        # What was cancelled by hand stays so, until the state changes by hand.
+        # What was cancelled by hand stays so, until the state changes by hand; what was not, is asked for.
+        (PullAction.PUSHED, False, (asked(state=EndState.CANCELLED, note="the pull request was closed"), asked("H100")),
+         ["CPU ranked 2"], []),
         (PullAction.PUSHED, False, (asked(state=EndState.CANCELLED), asked("H100")), [], []),
         (PullAction.REOPENED, False, (asked(state=EndState.CANCELLED), asked("H100")), ["CPU ranked 2"], []),
         # Draft to ready.

@@ -26,9 +26,8 @@ from scripts.bot.tables import Tables
 from scripts.bot.telling import tell
 from scripts.github.checks import CheckState
 from scripts.github.events import PullAction, PullEvent
-from scripts.github.pulls import PER_PAGE, Comment, GitHubError, PullRequest, WorkflowRun
+from scripts.github.pulls import MAX_LISTED, PER_PAGE, Comment, GitHubError, PullRequest, WorkflowRun
 from scripts.github.starting import NotStarted, start_workflow, why_unheard
-from scripts.github.wire import MAX_LISTED
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.moderation import Moderated
 from scripts.ledger.names import (

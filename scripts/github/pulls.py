@@ -89,6 +89,8 @@ class Account:
 
 PER_PAGE = 100
 """As many of anything as GitHub lists in one answer."""
+MAX_LISTED = 1000
+"""As much of a list as we ever read."""
 
 ACTIONS_BOT = Account(id=41898282, login="github-actions[bot]", is_bot=True)
 """Who acts when a workflow's own token is used."""

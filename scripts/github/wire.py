@@ -25,14 +25,12 @@ from github.GithubRetry import GithubRetry
 from urllib3 import BaseHTTPResponse
 
 from scripts.github.access import checked_repository, checked_token
-from scripts.github.pulls import PER_PAGE, GitHubError, RateLimitError, items
+from scripts.github.pulls import MAX_LISTED, PER_PAGE, GitHubError, RateLimitError, items
 from scripts.text import plain, shorten
 
 API = "https://api.github.com"
 API_VERSION = "2022-11-28"
-MAX_PAGES = 10
-MAX_LISTED = MAX_PAGES * PER_PAGE
-"""As much as is ever read of a list."""
+MAX_PAGES = MAX_LISTED // PER_PAGE
 
 _REPEATABLE = frozenset({"GET", "PUT", "PATCH", "DELETE"})
 _ADDING = re.compile(r".*/check-runs/[0-9]+")
