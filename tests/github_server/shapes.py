@@ -54,7 +54,7 @@ def repository(world: World) -> Json:
         "html_url": f"{world.web_url}/{world.repository}",
         "url": f"{world.api_url}/repos/{world.repository}",
         **BORN,
-        "pushed_at": time(world.owner.pushed_at),
+        "pushed_at": time(world.owner.pushed_at) or BORN["created_at"],
         **world.settings.get("repository", {}),
     }
 
@@ -68,13 +68,13 @@ def fork(world: World, pull: Pull) -> Json | None:
 def fork_of(world: World, owner: User) -> Json:
     name = world.repository.split("/")[1]
     return {
-        **repository(world),
+        **(ours := repository(world)),
         "id": 800_000_000 + owner.id,
         "name": name,
         "full_name": f"{owner.login}/{name}",
         "owner": user(owner),
         "fork": True,
-        "pushed_at": time(owner.pushed_at),
+        "pushed_at": time(owner.pushed_at) or ours["pushed_at"],
     }
 
 
