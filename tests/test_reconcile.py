@@ -205,6 +205,8 @@ PLANS: list[tuple[str, Facts, list[str]]] = [
     ("makes a row, and its author is banned", facts(asked(JUDGED), places=ROW, moderated=BANNED), []),
     ("makes a row, and the settings ban its author",
      facts(asked(JUDGED), places=ROW, bans=(Ban(user_id=7, reason="Cheats."),)), []),
+    ("makes a row, and was opened again for another board",
+     facts(asked(JUDGED), asked(**WAS_CLOSED, **ON_H100), places=ROW, comments={}, runs=(ran(),)), ["Deliver", "Offer"]),
     ("makes a row, and another's event was lost",
      facts(asked(JUDGED), places=ROW, pulls=(pull(number=13), pull()), published_at=None), ["Merge", "Publish", "Offer"]),
     ("makes a row, just now", facts(asked(JUDGED, at=LATE), places=ROW), []),

@@ -125,14 +125,17 @@ def look_back(now: datetime, last_at: datetime | None) -> datetime:
 
 def plan(facts: Facts) -> tuple[Step, ...]:
     """What is to be done.  Pure."""
+    offers = _offers(facts)
+    offered = {offer.pull.number for offer in offers}  # A merge would come before what is still to be asked for.
+    ready = [pull for pull in _ours(facts) if not pull.is_draft and pull.number not in offered]
     steps: list[Step] = list(_for_live_runs(facts))
     steps += [step for status in facts.statuses if (step := _for_request(status, facts))]
     steps += _for_duels(facts)
-    steps += [step for pull in _ours(facts) if not pull.is_draft for step in _for_judged(pull, facts)]
+    steps += [step for pull in ready for step in _for_judged(pull, facts)]
     steps += [Drop(number=number, comment_id=comment_id) for comment_id, number in facts.spare.items()]
     if not _is_published(facts):
         steps.append(Publish())
-    return (*steps, *_offers(facts))
+    return (*steps, *offers)
 
 
 def _for_live_runs(facts: Facts) -> Iterator[Step]:
