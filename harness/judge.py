@@ -385,8 +385,9 @@ def _facts_of(gpu: Gpu, board: Board) -> GpuFacts:
     expected = board.toolchain.device
     if expected and not is_named(facts.name, expected):
         raise JudgeError(
-            f"the board {board.gpu} expects {expected}, and this machine has {facts.name}: a board never mixes "
-            f"devices. Take this machine's label away, or correct `device` of gpus.{board.gpu} in .github/pullrank.yml"
+            f"the board {board.gpu} expects {' or '.join(expected)}, and this machine has {facts.name}: a board never "
+            f"mixes devices. Take this machine's label away, or correct `device` of gpus.{board.gpu} in "
+            ".github/pullrank.yml"
         )
     return facts
 

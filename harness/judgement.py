@@ -24,7 +24,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, Self
@@ -144,14 +144,24 @@ class Machine(Model):
     quiet: bool
     note: Line = ""
 
-    def is_a(self, device: str) -> bool:
-        """Whether its device's name has these words, whole ones: an L40S is no L4."""
-        return is_named(self.device, device)
+    def is_a(self, devices: Iterable[str]) -> bool:
+        """Whether its device is known by one of these names."""
+        return is_named(self.device, devices)
 
 
-def is_named(name: str, words: str) -> bool:
-    """Whether a device's name has these words, as whole ones."""
-    return bool(re.search(rf"(?<![a-z0-9]){re.escape(words.casefold())}(?![a-z0-9])", name.casefold()))
+_MAKERS = re.compile(r"^((nvidia|tesla|geforce|amd|instinct) +)+")
+
+
+def is_named(name: str, devices: Iterable[str]) -> bool:
+    """Whether a driver's name of a device is one of these, with or without its maker's.
+
+    All of it must be: an H200 NVL is no H200, an RTX 4090 Laptop GPU no RTX 4090.
+    """
+    return _plain(name) in map(_plain, devices)
+
+
+def _plain(device: str) -> str:
+    return _MAKERS.sub("", " ".join(device.casefold().split()))
 
 
 class SandboxInfo(Model):

@@ -129,7 +129,7 @@ MacroValue = Annotated[
 class Toolchain(Model):
     """Which device the machines of one board have, and what they compile with beside their compilers."""
 
-    device: Line | None = None
+    device: tuple[Line, ...] = ()
     arch: Architecture | None = None
     include_dirs: dict[Library, Folder] = Field(default_factory=dict)
 

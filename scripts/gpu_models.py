@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from harness.errors import PullRankError
 from harness.faults import Faults
@@ -22,12 +22,24 @@ TABLE = Path(__file__).with_name("gpus.yml")
 Peak = Annotated[float, Field(strict=True, gt=0, le=1e9)]
 
 
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+Devices = Annotated[
+    tuple[Line, ...],
+    BeforeValidator(_listed),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+]
+"""The name under which drivers know a device, or a list of its spellings."""
+
+
 class GpuModel(BaseModel):
     """One kind of GPU.  Memory in GB, bandwidth in GB/s, peaks in TFLOPS without sparsity, caches in MiB."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    device: Line = Field(description="Whole words of the name that the driver reports.")
+    device: Devices = Field(min_length=1, description="The name that the driver reports, or its several spellings.")
     arch: Architecture = Field(description="What a compiler is told.")
     memory_gb: Peak = Field(description="Size of the device's memory, in GB.")
     bandwidth_gbs: Peak = Field(description="Peak bandwidth of the device's memory, in GB/s.")

@@ -34,7 +34,7 @@ from harness.task_values import Dtype, Flag, Line, distinct
 from harness.task_values import Gpu as GpuName
 from harness.toolchain import Architecture, Folder, Library, Toolchain
 from harness.yaml_file import read_yaml
-from scripts.gpu_models import Peak, find_model, gpu_models
+from scripts.gpu_models import Devices, Peak, find_model, gpu_models
 from scripts.ledger.request import MAX_GPU_NAME
 from scripts.runs_on import RunsOn, to_json
 
@@ -98,10 +98,10 @@ class Gpu(Section):
         description="What `pullrank gpus` calls this GPU, if not by the board's own name: device, peaks and arch that "
         "are not said here are taken from there.",
     )
-    device: Line | None = Field(
-        default=None,
-        description="Must occur in the device's name that the machine reports, in whole words, such as H100; else it "
-        "does not judge.",
+    device: Devices = Field(
+        default=(),
+        description="What the machine's driver calls the device, with or without its maker's name, such as H100 PCIe; "
+        "or a list of such names. A machine with another one does not judge.",
     )
     bandwidth_gbs: Peak | None = Field(default=None, description="Peak memory bandwidth, in GB/s; for % of roofline.")
     tflops: dict[Dtype, Peak] = Field(

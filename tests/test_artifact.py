@@ -106,13 +106,13 @@ def test_timed_cases_have_no_place_in_a_test() -> None:
 
 
 def test_another_device_than_the_settings_say_is_refused() -> None:
-    assert "another device than H100" in refusal(forged(), gpu=Gpu(runs_on="h", device="H100"))
+    assert "another device than H100" in refusal(forged(), gpu=Gpu(runs_on="h", device=("H100",)))
 
 
 def test_a_device_is_told_by_whole_words() -> None:
     machine = forged().machine.model_copy(update={"device": "NVIDIA L40S"})
-    assert "another device than L4" in refusal(forged(machine=machine), gpu=Gpu(runs_on="h", device="L4"))
-    assert refusal(forged(machine=machine), gpu=Gpu(runs_on="h", device="nvidia l40s")) == ""
+    assert "another device than L4" in refusal(forged(machine=machine), gpu=Gpu(runs_on="h", device=("L4",)))
+    assert refusal(forged(machine=machine), gpu=Gpu(runs_on="h", device=("nvidia l40s",))) == ""
 
 
 def test_a_judging_error_is_no_answer() -> None:

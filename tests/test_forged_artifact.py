@@ -97,7 +97,7 @@ def what_comes_of(fields: Json, honest: Honest) -> str:
     assert isinstance(handed, Judgement)
     true = honest.judgement
     window = Window(started_at=true.started_at, ended_at=true.finished_at)
-    gpu = Gpu(runs_on="x", device="CPU")
+    gpu = Gpu(runs_on="x", device=("CPU",))
     if why_not_the_answer(handed, honest.request, honest.board, gpu, true.harness.digest, window, URL):
         return REFUSED
     if handed.edition != honest.board.edition:

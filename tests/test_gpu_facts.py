@@ -16,7 +16,6 @@ from harness.errors import JudgeError
 from harness.fields import Mode
 from harness.gpu_facts import QUERY, GpuFacts, find_meter, read_gpu, read_rocminfo, read_smi
 from harness.gpu_nodes import Gpu
-from harness.judgement import is_named
 from harness.machine import read_machine
 from harness.submission import Submission
 from harness.task import load_task
@@ -205,7 +204,7 @@ def test_nvidia_smi_is_asked_where_the_library_is_not_installed() -> None:
 def test_another_gpu_than_the_board_expects_is_refused_in_words_for_the_runners_host() -> None:
     board = load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU")
 
-    def on(name: str, device: str | None) -> GpuFacts:
+    def on(name: str, *device: str) -> GpuFacts:
         return judge._facts_of(nvidia(ONE), replace(board, gpu=name, toolchain=Toolchain(device=device)))
 
     with pytest.raises(
@@ -216,8 +215,9 @@ def test_another_gpu_than_the_board_expects_is_refused_in_words_for_the_runners_
         JudgeError, match=r"the board H100 needs a GPU that says what it is: see that libnvidia-ml\.so\.1"
     ):
         judge._facts_of(nvidia(TWO), replace(board, gpu="H100"))
-    assert on("H100", "H100").name == on("any", None).name == "NVIDIA H100 80GB HBM3"
-    assert is_named("NVIDIA L40S", "L40S") and not is_named("NVIDIA L40S", "L4")
+    with pytest.raises(JudgeError, match="expects H100 PCIe or H100, and this machine has NVIDIA H100 80GB HBM3"):
+        on("H100", "H100 PCIe", "H100")
+    assert on("H100", "H100 80GB HBM3").name == on("any").name == "NVIDIA H100 80GB HBM3"
 
 
 def test_a_hot_gpu_ranks_nobody_and_still_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,18 @@ REPORTED = {
     "T4": "Tesla T4", "L4": "NVIDIA L4", "A10G": "NVIDIA A10G", "A100": "NVIDIA A100-SXM4-80GB",
     "A100-40GB": "NVIDIA A100-SXM4-40GB", "A100-PCIe": "NVIDIA A100 80GB PCIe", "A100-PCIe-40GB": "NVIDIA A100-PCIE-40GB",
     "H100": "NVIDIA H100 80GB HBM3", "H100-PCIe": "NVIDIA H100 PCIe", "H200": "NVIDIA H200", "B200": "NVIDIA B200",
-    "RTX4090": "NVIDIA GeForce RTX 4090", "RTX5090": "NVIDIA GeForce RTX 5090", "MI250": "AMD Instinct MI250",
+    "RTX4090": "NVIDIA GeForce RTX 4090", "RTX5090": "NVIDIA GeForce RTX 5090", "MI250": "AMD Instinct MI250X / MI250",
     "MI300X": "AMD Instinct MI300X", "MI355X": "AMD Instinct MI355X",
 }  # fmt: skip
-"""As the drivers name them; `NVIDIA L40S` and the like must not pass for one of them."""
+"""As the drivers name them."""
+STRANGERS = (
+    "NVIDIA L40S", "NVIDIA T400", "NVIDIA A10", "NVIDIA A100-PCIE-80GB MIG 1g.10gb", "NVIDIA H100", "NVIDIA H100 NVL",
+    "NVIDIA GH200 480GB", "NVIDIA H200 NVL", "NVIDIA GB200", "NVIDIA GeForce RTX 4090 D",
+    "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA GeForce RTX 5090 D", "NVIDIA GeForce RTX 5090 D v2",
+    "NVIDIA GeForce RTX 5090 Laptop GPU", "AMD Instinct MI250X", "AMD Instinct MI300A", "AMD Instinct MI300X VF",
+    "AMD Instinct MI325X", "NVIDIA", "",
+)  # fmt: skip
+"""Of one family with them, and slower, faster or a part of one: none may pass for one of them."""
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -32,8 +40,25 @@ def test_each_model_is_told_by_the_name_that_its_driver_reports_and_from_all_oth
     assert REPORTED.keys() == gpu_models().keys()
     for reported in REPORTED.items():
         assert [name for name, model in gpu_models().items() if is_named(reported[1], model.device)] == [reported[0]]
-    for stranger in ("NVIDIA L40S", "NVIDIA T400", "NVIDIA A10", "AMD Instinct MI300A", "AMD Instinct MI250X"):
-        assert not [name for name, model in gpu_models().items() if is_named(stranger, model.device)]
+
+
+@pytest.mark.parametrize("stranger", STRANGERS)
+def test_a_sibling_of_a_known_gpu_does_not_pass_for_it(stranger: str) -> None:
+    assert not [name for name, model in gpu_models().items() if is_named(stranger, model.device)]
+
+
+@pytest.mark.parametrize(
+    ("name", "reported"),
+    [
+        ("A100", "A100-SXM4-80GB"),  # drivers before 470 left their maker out
+        ("A100", "NVIDIA A100-SXM-80GB"),
+        ("T4", "NVIDIA T4"),
+        ("H100", "nvidia h100  80gb hbm3"),
+        ("MI250", "AMD Instinct MI250"),
+    ],
+)
+def test_one_device_is_known_by_all_its_spellings(name: str, reported: str) -> None:
+    assert is_named(reported, gpu_models()[name].device)
 
 
 def test_narrower_numbers_are_never_slower() -> None:

@@ -77,7 +77,7 @@ def test_what_is_commented_out_in_the_shipped_file_can_be_used_as_it_stands(tmp_
     # An example is what looks like YAML behind its `# `; prose does not.
     text = re.sub(r"(?m)^( *)# ( *)(?=[A-Za-z0-9_]+:( |$)|- \{)(?!auto:)", r"\1\2", SHIPPED.read_text())
     settings = load(tmp_path, text)
-    assert settings.gpus["H100"].device == "H100"
+    assert settings.gpus["H100"].device == ("H100 80GB HBM3",)
     assert settings.gpus["H100"].tflops["float16"] == 989
     assert settings.gpus["H100"].runs_on == ("self-hosted", "h100")
     assert settings.bans[0].login == "mallory"
@@ -100,7 +100,7 @@ title: "Kernels: fast ones"
 description: |
   Be *quick*.
 gpus:
-  H100: {runs_on: h100, device: H100, bandwidth_gbs: 3300, tflops: {float16: 900, float32: 6.7e1}, arch: sm_90}
+  H100: {runs_on: h100, device: [H100 PCIe, H100 NVL], bandwidth_gbs: 3300, tflops: {float16: 900, float32: 6.7e1}, arch: sm_90}
   B200: {runs_on: b200, model: B200, device: NVIDIA B200, include_dirs: {cutlass: /opt/cutlass/include, thunderkittens: /opt/TK/include}}
 limits: {file_kib: 64, pending: 2, judgings_per_day: 10, ranked_per_day: 5, minutes_per_day: 30}
 merge: manual
@@ -110,11 +110,11 @@ announcements: {records: false, webhooks: [{secret: DISCORD_WEBHOOK}, {secret: D
     )
     assert (settings.title, settings.description) == ("Kernels: fast ones", "Be *quick*.\n")
     h100 = settings.gpu("H100")
-    assert (h100.runs_on, h100.device, h100.bandwidth_gbs) == ("h100", "H100", 3300)
+    assert (h100.runs_on, h100.device, h100.bandwidth_gbs) == ("h100", ("H100 PCIe", "H100 NVL"), 3300)
     assert (h100.tflops["float16"], h100.tflops["float32"]) == (900, 67)
-    assert h100.toolchain == Toolchain(device="H100", arch="sm_90")
+    assert h100.toolchain == Toolchain(device=("H100 PCIe", "H100 NVL"), arch="sm_90")
     assert settings.gpu("B200").toolchain == Toolchain(
-        device="NVIDIA B200",
+        device=("NVIDIA B200",),
         arch="sm_100a",
         include_dirs={"cutlass": "/opt/cutlass/include", "thunderkittens": "/opt/TK/include"},
     )
@@ -152,8 +152,8 @@ def test_what_a_board_does_not_say_it_takes_from_the_table_by_its_name_or_its_mo
         "gpus: {h-100: {runs_on: a}, fast: {runs_on: b, model: MI300X, bandwidth_gbs: 5325}, own: {runs_on: c}}",
     )
     h100, fast = settings.gpu("h-100"), settings.gpu("fast")
-    assert (h100.device, h100.arch, h100.bandwidth_gbs) == ("H100 80GB HBM3", "sm_90a", 3350)
-    assert (fast.device, fast.arch, fast.bandwidth_gbs, fast.tflops["float32"]) == ("MI300X", "gfx942", 5325, 163.4)
+    assert (h100.device, h100.arch, h100.bandwidth_gbs) == (("H100 80GB HBM3",), "sm_90a", 3350)
+    assert (fast.device, fast.arch, fast.bandwidth_gbs, fast.tflops["float32"]) == (("MI300X",), "gfx942", 5325, 163.4)
     assert settings.gpu("own") == Gpu(runs_on="c")
 
 

@@ -155,7 +155,7 @@ def why_not_the_answer(
     if judgement.edition == board.edition and judgement.duel and not _is_duel_of(judgement.duel, board):
         return "its duel does not follow from what was played"
     if gpu.device and not judgement.machine.is_a(gpu.device):
-        return f"it was judged on another device than {gpu.device}"
+        return f"it was judged on another device than {' or '.join(gpu.device)}"
     if judgement.verdict is Verdict.JUDGING_ERROR:
         return "it is a judging error"
     if not window or not _is_within(judgement, window):

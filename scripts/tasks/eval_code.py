@@ -114,7 +114,7 @@ def _board_facts(board: Board, gpu: Gpu | None) -> dict[str, Any]:
         "gpu": board.gpu,
         "edition": board.edition,
         "runs_on": json.loads(to_json(gpu.runs_on)) if gpu else None,
-        "device": gpu and gpu.device,
+        "device": list(gpu.device) if gpu else None,
     }
 
 
@@ -127,4 +127,4 @@ def _where(gpu: Gpu) -> str:
             where = f"a runner with the label {label}"
         case labels:
             where = f"a runner with the labels {', '.join(labels)}"
-    return where + (f"; the device must be {gpu.device}" if gpu.device else "")
+    return where + (f"; the device must be {' or '.join(gpu.device)}" if gpu.device else "")
