@@ -57,7 +57,8 @@ _INSIDE = (
 
 _START_S = 60.0
 """How long the warm parent may take to import torch."""
-_MAX_PROCESSES = 512
+_MAX_PROCESSES, _PROCESSES_PER_CORE = 512, 8
+"""Threads count, too: for each core, libraries start pools of their own, and one spinner keeps it awake."""
 _STAGE = "pullrank-stage-"
 
 
@@ -181,6 +182,11 @@ class Sandbox:
     def has_core_of_its_own(self) -> bool:
         """Whether the referee may spin without taking the player's core."""
         return len(self.cores) > 1
+
+    @property
+    def max_processes(self) -> int:
+        """Of one player, with its threads."""
+        return _MAX_PROCESSES + _PROCESSES_PER_CORE * len(self.player_cores)
 
     @property
     def stop_kind(self) -> Literal["freezer", "signals"]:
@@ -342,7 +348,7 @@ class Sandbox:
             # CUDA reserves address space by the terabyte.
             memory_bytes=None if self.device.is_gpu else self.memory_bytes,
             # Unwalled, the limit would count what the user runs elsewhere.
-            max_processes=_MAX_PROCESSES if self.is_walled else None,
+            max_processes=self.max_processes if self.is_walled else None,
             program=program.command if program else (),
             environment=program.environment if program else {},
             is_watcher=program is not None and program.is_watcher,
@@ -370,6 +376,6 @@ class Sandbox:
 
     def freezer_for(self, keeper: int, player: int) -> freezer.Freezer:
         if self._cgroup:
-            limits = cgroup.Limits(memory_bytes=self.memory_bytes, processes=_MAX_PROCESSES)
+            limits = cgroup.Limits(memory_bytes=self.memory_bytes, processes=self.max_processes)
             return freezer.CgroupFreezer(self._cgroup.folder, player, limits)
         return freezer.SignalFreezer(keeper, player)

@@ -283,8 +283,20 @@ def test_a_fork_bomb_is_held_within_its_walls(sandbox):
             assert isinstance(answer := load(player), Failed)
             assert answer.error == "BlockingIOError"
         family = list(freezer.descendants(player._keeper))
-        assert len(family) < 600
+        assert len(family) <= sandbox.max_processes + 2  # bubblewrap, and the one that failed
     assert all(freezer.has_ended(pid) for pid in family)
+
+
+def test_a_player_may_have_more_threads_the_more_cores_it_has(sandbox):
+    limit = int(said(sandbox, "import resource\nprint(resource.getrlimit(resource.RLIMIT_NPROC)[0], flush=True)"))
+    assert limit == sandbox.max_processes == 512 + 8 * len(sandbox.player_cores)
+
+
+def test_on_many_cores_the_spinners_and_several_libraries_pools_leave_room():
+    host = Sandbox("none", memory_gib=1)
+    host.player_cores = set(range(1, 224))
+    spinners, torchs, xlas, blas = 223, 223, 2 * 223, 64
+    assert spinners + torchs + xlas + blas < host.max_processes
 
 
 def test_after_all_that_the_next_player_is_as_good_as_new(sandbox):
