@@ -33,6 +33,11 @@ ENVIRONMENT = {
     "TORCHINDUCTOR_CACHE_DIR": "/cache/inductor",
     "TRITON_CACHE_DIR": "/cache/triton",
     "NUMBA_CACHE_DIR": "/cache/numba",
+    "CUPY_CACHE_DIR": "/cache/cupy",
+    "JAX_COMPILATION_CACHE_DIR": "/cache/jax",
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",  # of its own accord it keeps what took a second
+    # Else JAX takes three quarters of the card with its first call, and the watchdog counts what is taken.
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     "XDG_CACHE_HOME": "/cache/xdg",
     "PULLRANK_BUILD": "/cache/build",
     # glibc gives freed memory back by thresholds that move with what was freed last: one and the same kernel took 1.4

@@ -133,6 +133,15 @@ def test_only_the_assigned_gpus_nodes_reach_the_player(tmp_path: Path) -> None:
     assert "TRITON_INTERPRET" not in words and "LD_LIBRARY_PATH" not in words
 
 
+def test_a_library_on_a_gpu_takes_the_memory_it_needs_and_keeps_what_it_compiles(tmp_path: Path) -> None:
+    root = nvidia(tmp_path)
+    environment = bubblewrap.environment_of(shown_of(find_gpus(root), root))
+    assert environment["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
+    caches = {name: place for name, place in environment.items() if "CACHE" in name and place.startswith("/")}
+    assert {"CUDA_CACHE_PATH", "CUPY_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR", "TRITON_CACHE_DIR"} <= caches.keys()
+    assert all(Path(place).is_relative_to("/cache") for place in caches.values())
+
+
 def test_on_a_cpu_board_triton_is_interpreted_and_no_gpu_is_to_be_seen(tmp_path: Path) -> None:
     line = " ".join(bubblewrap.command(tmp_path, ["true"]))
     assert "--setenv TRITON_INTERPRET 1" in line

@@ -7,12 +7,14 @@ elsewhere      `make check-gpu`, on a machine with a GPU
 """
 
 import ast
+import importlib.util
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -23,7 +25,7 @@ from harness.fields import Mode
 from harness.judge import judge, open_arena
 from harness.judgement import Judgement
 from harness.rehearsal import rehearse
-from harness.sandbox import find_faults
+from harness.sandbox import Entry, Sandbox, find_faults
 from harness.submission import read_directives
 from harness.task import load_task
 from harness.verdict import Verdict
@@ -89,6 +91,29 @@ def test_what_runs_on_a_cpu_is_right_there(example):
         pytest.skip(reason)
     judgement = judge(load_task(ROOT / "tasks" / "vectoradd").board("CPU"), example.submission, Mode.TEST)
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
+
+
+JITTED = """
+import os
+import jax
+
+jax.jit(lambda a: jax.numpy.tanh(a) @ a)(jax.numpy.ones((8, 8))).block_until_ready()
+print(len(os.listdir("/cache/jax")), flush=True)
+"""
+
+
+@needs_walls
+@pytest.mark.skipif(not importlib.util.find_spec("jax"), reason="jax is not on this machine")
+def test_what_jax_compiled_in_the_build_is_not_compiled_again():
+    entry = Entry(name="test", files={"submission.py": JITTED + "custom_kernel = print\n"})
+    kept = []
+    with Sandbox("bubblewrap", memory_gib=4) as sandbox:
+        for building in (True, False, False):
+            with sandbox.seat(entry, building=building) as player:
+                player.send({"do": "load"})
+                player.answer(time.monotonic() + 60, "It took too long.")
+            kept.append(int(player.log))
+    assert kept[0] > 0 and len(set(kept)) == 1
 
 
 @needs_walls
