@@ -1,4 +1,4 @@
-"""Which of a machine's GPUs is judged on, and what a player behind walls must see of it: pure, from folders alone.
+"""Which of a machine's GPUs is judged on, and what a player behind walls must see of it: from folders alone.
 
     NVIDIA   /dev/nvidia0  nvidiactl  nvidia-uvm       /proc/driver/nvidia/gpus/<bus>/information: minor, UUID
     AMD      /dev/kfd  /dev/dri/renderD128             /sys/class/kfd/kfd/topology/nodes/<n>/properties: minor, id
@@ -10,6 +10,7 @@ task for one GPU gets the first of them.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,15 @@ _FOUND_ANYWAY = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/l
 """Where the loader looks without being told."""
 _DRIVER_FOLDERS = ("usr/local/nvidia/lib64", "usr/local/nvidia/lib", "usr/lib/wsl/lib", "run/opengl-driver/lib")
 """Where containers, WSL and NixOS have the driver's libraries."""
+_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+_LOADED: Mapping[Vendor, str] = {"nvidia": "nvidia-modprobe -c 0 -u, as root", "amd": "modprobe amdgpu"}
+"""What makes a node that is missing."""
+_OPENED: Mapping[Vendor, str] = {
+    "nvidia": "give the module nvidia the option NVreg_DeviceFileMode=0666",
+    "amd": """write KERNEL=="kfd", MODE="0666" and SUBSYSTEM=="drm", KERNEL=="renderD*", MODE="0666" into """
+    "/etc/udev/rules.d/70-amdgpu.rules",
+}
+"""What opens the nodes to all users, and for good: a chmod is undone by the next start."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,11 +90,17 @@ def _amd(root: Path) -> Iterator[Gpu]:
 
 def assigned(gpus: list[Gpu], environment: Mapping[str, str]) -> list[Gpu]:
     """The GPUs that are judged on, in the order of the variable; as for CUDA, what it names in vain ends the list."""
-    for name in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
+    for name in _VARIABLES:
         if name in environment:
             named = (_named(wanted.strip(), gpus) for wanted in environment[name].split(","))
             return list(dict.fromkeys(gpu for gpu in takewhile(lambda gpu: gpu is not None, named) if gpu))
     return gpus
+
+
+def find_slice(environment: Mapping[str, str]) -> str:
+    """The slice of a GPU (MIG) that the variable names in the place of a whole one; "" if it names none."""
+    named = (wanted.strip() for name in _VARIABLES for wanted in environment.get(name, "").split(","))
+    return next((wanted for wanted in named if wanted.startswith("MIG-")), "")
 
 
 def _named(wanted: str, gpus: list[Gpu]) -> Gpu | None:
@@ -123,18 +139,33 @@ def find_driver_library(root: Path = Path("/")) -> str:
 
 def find_faults(gpus: Sequence[Gpu], root: Path = Path("/")) -> list[str]:
     """What keeps a player from using these GPUs, each with the way out; empty if nothing seen here does."""
-    faults = []
-    is_nvidia = gpus[0].vendor == "nvidia"
-    for node in shown_of(gpus, root).nodes:
-        path = root / node.lstrip("/")
-        if not path.exists():
-            remedy = "nvidia-modprobe -c 0 -u" if is_nvidia else "modprobe amdgpu"
-            faults.append(f"{node} is missing: {remedy}, or give the container this device")
-        elif path.stat().st_mode & 0o006 != 0o006:
-            faults.append(f"{node} is not open to all users, and players are started as nobody: chmod 666 {node}")
-    if is_nvidia and not find_driver_library(root):
+    vendor = gpus[0].vendor
+    faults = [_fault_of(node, root / node.lstrip("/"), vendor) for node in shown_of(gpus, root).nodes]
+    faults += [f"{gpu.node} is cut into slices: {WHOLE_GPU}" for gpu in gpus if _is_cut(gpu, root)]
+    if vendor == "nvidia" and not find_driver_library(root):
         faults.append("libcuda.so.1 is in no folder that is known here: install the driver's libraries below /usr/lib")
-    return faults
+    return [fault for fault in faults if fault]
+
+
+WHOLE_GPU = "MIG slices are not judged on; give the judge a whole GPU (nvidia-smi -i NUMBER -mig 0, as root)"
+
+
+def _fault_of(node: str, path: Path, vendor: Vendor) -> str:
+    """What keeps a player from opening this node; "" if nothing seen here does."""
+    if not path.exists():
+        return f"{node} is missing: {_LOADED[vendor]}, or give the container this device"
+    if os.geteuid() == 0 and path.stat().st_mode & 0o006 != 0o006:
+        what = "the players of a judge that root starts are nobody"
+        return f"{node} is not open to all users, and {what}: {_OPENED[vendor]}, or start the judge as who may use it"
+    # Any other judge's players have its groups.
+    if not os.access(path, os.R_OK | os.W_OK):
+        return f"{node} is not open to this user: add it to the group that `ls -l {node}` shows, or {_OPENED[vendor]}"
+    return ""
+
+
+def _is_cut(gpu: Gpu, root: Path) -> bool:
+    """Whether the driver has instances of it (MIG); by its minor, which is its node's number."""
+    return any((root / f"proc/driver/nvidia/capabilities/gpu{_number(gpu.node)}/mig").glob("gi*"))
 
 
 def _number(name: str) -> int:

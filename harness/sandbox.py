@@ -33,7 +33,7 @@ from harness.compile import Recipe
 from harness.devices.device import CPU, Device
 from harness.errors import JudgeError
 from harness.gpu_memory import Card, find_card
-from harness.gpu_nodes import Gpu, Shown, assigned, find_gpus, shown_of
+from harness.gpu_nodes import WHOLE_GPU, Gpu, Shown, assigned, find_gpus, find_slice, shown_of
 from harness.gpu_nodes import find_faults as find_gpu_faults
 from harness.health import Health
 from harness.seat import Player, receive_signed, socket_pair
@@ -114,6 +114,8 @@ def gpu_walls(device: Device, world_size: int = 1) -> Shown | None:
 
 def require_gpus(world_size: int = 1) -> list[Gpu]:
     """The GPUs of this machine that are judged on.  Raises JudgeError if there are not so many."""
+    if named := find_slice(os.environ):
+        raise JudgeError(f"the judge is told to use {named[:60]}: {WHOLE_GPU}")
     gpus = assigned(find_gpus(), os.environ)
     if not gpus:
         raise JudgeError(

@@ -238,10 +238,13 @@ def _compiler(name: str) -> Finding:
 
 def _gpus() -> Iterator[Finding]:
     """What of a GPU is here, from the nodes that players need to what torch makes of it."""
-    from harness.gpu_nodes import assigned, find_driver_library, find_faults, find_gpus
+    from harness.gpu_nodes import WHOLE_GPU, assigned, find_driver_library, find_faults, find_gpus, find_slice
 
     gpus = find_gpus()
     ours = assigned(gpus, os.environ)
+    if named := find_slice(os.environ):
+        yield Finding(name="GPU", state=State.LIMITED, detail=f"the judge is told to use {named}", remedy=WHOLE_GPU)
+        return
     if not ours:
         detail = f"none of {len(gpus)} is the one that CUDA_VISIBLE_DEVICES names" if gpus else "none found"
         yield Finding(name="GPU", state=State.OPTIONAL, detail=detail, remedy="CPU boards need none")

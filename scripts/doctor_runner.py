@@ -28,6 +28,7 @@ _SERVICES = ("pullrank-registrar.service", "pullrank-worker.path")
 def examine_runner(root: Path = Path("/")) -> list[Finding]:
     """All findings.  What needs root, or the machine itself, is left out elsewhere."""
     findings = [_users(root), _credential(root), _gate(root), _runner(root), _network(root), _cgroups(root)]
+    findings += _cuda_nodes(root)
     if root == Path("/"):
         findings += [_services(), *_tried_as_worker()]
     return findings
@@ -122,6 +123,19 @@ def _cgroups(root: Path) -> Finding:
         remedy="boot with systemd.unified_cgroup_hierarchy=1",
         bad=State.LIMITED,
     )
+
+
+def _cuda_nodes(root: Path) -> Iterator[Finding]:
+    """After a start nobody makes /dev/nvidia-uvm by himself: `job.sh` asks this program of the driver's for it."""
+    if (root / "proc/driver/nvidia").is_dir():
+        found = any((root / folder / "nvidia-modprobe").exists() for folder in ("usr/bin", "usr/sbin", "bin", "sbin"))
+        yield _finding(
+            "CUDA's nodes",
+            None if found else "no nvidia-modprobe: after a start /dev/nvidia-uvm is missing, and nothing is judged",
+            "nvidia-modprobe makes them before each job",
+            remedy="apt install nvidia-modprobe",
+            bad=State.LIMITED,
+        )
 
 
 def _services() -> Finding:

@@ -1,5 +1,9 @@
 """What a player sees of a GPU: from trees of folders as machines have them to bubblewrap's arguments."""
 
+import json
+import os
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +23,7 @@ Device Minor: \t {minor}
 GPU Excluded:\t No
 """
 UUIDS = [f"GPU-0a1b2c3d-0000-1111-2222-33333333333{n}" for n in range(3)]
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become others")
 NVIDIA = ("nvidiactl", "nvidia-uvm", "nvidia-modeset", "nvidia0", "nvidia1", "nvidia10")
 
 
@@ -179,10 +184,76 @@ def test_what_a_player_could_not_use_is_said_with_the_way_out(tmp_path: Path) ->
     root = nvidia(tmp_path, library="srv/elsewhere")
     gpus = find_gpus(root)[:1]
     (root / "dev/nvidia-uvm").unlink()
-    (root / "dev/nvidia1").chmod(0o660)
+    (root / "dev/nvidia1").chmod(0o060)
     faults = find_faults(gpus, root)
     assert [fault.split()[0] for fault in faults] == ["/dev/nvidia-uvm", "/dev/nvidia1", "libcuda.so.1"]
-    assert "nvidia-modprobe -c 0 -u" in faults[0] and "chmod 666" in faults[1]
+    assert "nvidia-modprobe -c 0 -u" in faults[0] and "NVreg_DeviceFileMode=0666" in faults[1]
+
+
+@needs_root
+def test_a_judge_of_root_has_players_without_groups_and_is_told_what_lasts(tmp_path: Path) -> None:
+    root = amd(tmp_path)
+    gpus = find_gpus(root)[:1]
+    for node in shown_of(gpus, root).nodes:
+        (root / node.lstrip("/")).chmod(0o660)
+    faults = find_faults(gpus, root)
+    assert [fault.split()[0] for fault in faults] == ["/dev/kfd", "/dev/dri/renderD129"]
+    assert all("nobody" in fault and "/etc/udev/rules.d/70-amdgpu.rules" in fault for fault in faults)
+
+
+@needs_root
+@pytest.mark.parametrize(("groups", "fault"), [([4242], None), ([], "/dev/kfd is not open to this user: add it to")])
+def test_a_judge_that_is_in_the_nodes_group_needs_no_more(groups: list[int], fault: str | None) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        root = amd(Path(folder))
+        gpus = find_gpus(root)[:1]
+        for node in shown_of(gpus, root).nodes:
+            path = root / node.lstrip("/")
+            os.chown(path, 0, 4242)
+            path.chmod(0o660)
+        faults = as_user(groups, lambda: find_faults(gpus, root))
+    assert len(faults) == (2 if fault else 0)
+    assert not fault or faults[0].startswith(fault)
+
+
+def as_user(groups: list[int], ask: Callable[[], list[str]]) -> list[str]:
+    """What a function returns in a process of a user that is in these groups alone."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups(groups)
+            os.setresgid(4711, 4711, 4711)
+            os.setresuid(4711, 4711, 4711)
+            os.write(writer, json.dumps(ask()).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with open(reader, encoding="utf-8") as answer:
+        said: list[str] = json.load(answer)
+    os.waitpid(child, 0)
+    return said
+
+
+def test_a_gpu_that_is_cut_into_slices_is_not_judged_on(tmp_path: Path) -> None:
+    root = nvidia(tmp_path)
+    tree(root, "proc/driver/nvidia/capabilities/gpu1/mig/gi7/access", "proc/driver/nvidia/capabilities/mig/config")
+    first, second, _ = find_gpus(root)
+    assert first.node == "/dev/nvidia1", "its minor, not its place on the bus"
+    assert [fault.partition(";")[0] for fault in find_faults([first], root)] == [
+        "/dev/nvidia1 is cut into slices: MIG slices are not judged on"
+    ]
+    assert not find_faults([second], root)
+
+
+@pytest.mark.parametrize("name", ["MIG-5b36b802-0ab0-5f37-af2d-ac23f40ef62d", f"MIG-{UUIDS[0]}/7/0"])
+def test_a_judge_that_is_given_a_slice_is_told_that_it_needs_a_whole_gpu(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", f"0, {name}")
+    with pytest.raises(JudgeError, match=rf"told to use {name}: MIG slices are not judged on; give the judge a whole"):
+        gpu_walls(CUDA)
 
 
 @pytest.mark.skipif(bool(find_gpus()), reason="there is a GPU here")

@@ -282,6 +282,15 @@ def test_a_job_gets_a_fresh_runner_its_registration_and_the_gate(machine, tmp_pa
     assert not (machine / "opt/pullrank/runner-1.2.3/called").exists(), "the installed runner is never written to"
 
 
+@pytest.mark.parametrize("ends", ["true", "false"])
+def test_cudas_nodes_are_made_before_a_job_and_a_failure_stops_none(machine, ends):
+    _write_program(machine / "bin/nvidia-modprobe", f'echo "$*" >> {machine}/modprobe.log; {ends}')
+    done = job(machine, "prepare")
+    assert (machine / "modprobe.log").read_text() == "-c 0 -u\n"
+    assert done.returncode == 0 and (machine / "var/lib/pullrank-runner/job/run.sh").exists()
+    assert ("nvidia-modprobe -c 0 -u failed" in done.stderr) is (ends == "false")
+
+
 def test_after_a_job_nothing_of_it_is_left(machine):
     job(machine, "prepare")
     for path in ("tmp/a/b", "dev/shm/c", "var/tmp/d", "var/lib/pullrank-runner/.nv/cache", "run/pullrank/jitconfig"):
@@ -795,6 +804,16 @@ def test_the_doctor_finds_an_installed_machine_well(box):
     found = examine_runner(box.root)
     assert {finding.name for finding in found} == {"users", "credential", "gate", "runner", "network", "cgroups"}
     assert [finding for finding in found if finding.state is not State.OK] == []
+
+
+def test_the_doctor_sees_that_nobody_would_make_cudas_nodes(box):
+    box.run()
+    (box.root / "proc/driver/nvidia").mkdir(parents=True)
+    found = [finding for finding in examine_runner(box.root) if finding.state is not State.OK]
+    assert [(finding.name, finding.remedy) for finding in found] == [("CUDA's nodes", "apt install nvidia-modprobe")]
+    (box.root / "usr/bin").mkdir(parents=True)
+    (box.root / "usr/bin/nvidia-modprobe").write_text("")
+    assert findings(box)["CUDA's nodes"] == "ok"
 
 
 def test_the_doctor_finds_a_bare_machine_wanting_and_says_what_to_do(box):

@@ -1,7 +1,7 @@
 #!/bin/bash
 # One job, from a fresh runner to a clean machine.  pullrank-worker.service calls it three times:
 #
-#   job.sh prepare    as root           a new copy of the runner in an empty home
+#   job.sh prepare    as root           CUDA's device nodes, and a new copy of the runner in an empty home
 #   job.sh run        as the worker     one job; the registration comes as systemd's credential `jitconfig`
 #   job.sh clean      as root           end all processes of the worker's user, and remove all files of theirs
 #
@@ -14,11 +14,19 @@ home=$root/var/lib/pullrank-runner
 runner=$root/opt/pullrank/runner
 
 prepare() {
+    make_gpu_nodes
     clean_home
     mkdir -p "$home/job"
     cp -a --reflink=auto "$runner/." "$home/job/"
     chown -R "$user:$user" "$home"
     chmod 0700 "$home"
+}
+
+# Without a display, /dev/nvidia-uvm is there once the first CUDA program has called nvidia-modprobe.  A job's could not:
+# it gains no rights by programs that are root's.
+make_gpu_nodes() {
+    command -v nvidia-modprobe > /dev/null || return 0
+    nvidia-modprobe -c 0 -u || echo 'job.sh: nvidia-modprobe -c 0 -u failed: the judge will say what is missing' >&2
 }
 
 run() {
