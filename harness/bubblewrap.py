@@ -58,8 +58,24 @@ def environment_of(gpu: Shown | None) -> dict[str, str]:
     return ENVIRONMENT | (dict(gpu.environment) if gpu else INTERPRETED)
 
 
+_MOUNT_POINTS = ("/proc/sys/fs/binfmt_misc", "/proc/fs/nfsd", "/proc/openprom", "/proc/xen")
+"""Folders of /proc that are there to be mounted on: they are empty, so nothing is covered."""
+
+
+def find_covers(mountinfo: str) -> list[str]:
+    """What is mounted over parts of /proc, by /proc/self/mountinfo; the latest first, as it can be unmounted.
+
+    Where anything is, no new user namespace may mount a /proc: it would uncover that (Linux, `mnt_already_visible`).
+    """
+    places = [line.split()[4] for line in mountinfo.splitlines()]
+    return [place for place in reversed(places) if place.startswith("/proc/") and place not in _MOUNT_POINTS]
+
+
 def remedy() -> str:
     """What most likely keeps user namespaces away on this machine."""
+    if covers := find_covers(Path("/proc/self/mountinfo").read_text()):
+        what = "parts of /proc are covered here, as container runtimes do, and then nobody may mount another"
+        return f"; {what}: as root, umount {' '.join(covers)}, or judge outside a container"
     with contextlib.suppress(OSError):
         if Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").read_text().strip() == "1":
             return "; allow user namespaces: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"

@@ -3,14 +3,17 @@
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import textwrap
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from harness import freezer
-from harness.bubblewrap import environment_of
+from harness.bubblewrap import environment_of, find_covers
 from harness.devices import cpu
 from harness.errors import JudgeError
 from harness.protocol import Failed, Laid, Loaded
@@ -329,6 +332,36 @@ def test_the_end_of_the_warm_parent_is_an_error_of_ours():
             with pytest.raises(JudgeError, match="warm parent has ended"), sandbox.seat(entry("")):
                 pass
         sandbox._health = None  # as after an error that ends a judging
+
+
+MOUNTED = """\
+22 27 0:21 / /proc rw,relatime - proc proc rw
+30 22 0:30 / /proc/sys/fs/binfmt_misc rw,relatime - autofs systemd-1 rw
+63 22 0:39 / /proc/driver/nvidia rw,nosuid - tmpfs tmpfs rw,mode=555
+64 63 0:21 /driver/nvidia/gpus/0000:01:00.0 /proc/driver/nvidia/gpus/0000:01:00.0 ro,nosuid - proc proc rw
+65 27 0:40 / /srv/proc/x rw - tmpfs tmpfs rw
+"""
+
+
+def test_what_covers_proc_is_told_in_the_order_in_which_it_can_be_unmounted():
+    assert find_covers(MOUNTED) == ["/proc/driver/nvidia/gpus/0000:01:00.0", "/proc/driver/nvidia"]
+    assert find_covers("22 27 0:21 / /proc rw,relatime - proc proc rw\n") == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount anything")
+def test_where_a_container_covers_parts_of_proc_the_walls_name_them_and_stand_without_them():
+    look = f"{sys.executable} -c 'from harness.sandbox import find_faults; print(find_faults())'"
+    cover = "mount -t tmpfs none /proc/driver && mkdir /proc/driver/x && mount -t tmpfs none /proc/driver/x"
+    script = f"{cover} || exit 9; {look}; umount /proc/driver/x /proc/driver; {look}"
+    done = subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
+        capture_output=True, text=True, check=False, cwd=Path(__file__).parent.parent,
+    )  # fmt: skip
+    if done.returncode == 9 or "unshare failed" in done.stderr:
+        pytest.skip(f"nothing can be mounted here: {done.stderr}")
+    covered, bare = done.stdout.splitlines()
+    assert "as root, umount /proc/driver/x /proc/driver, or judge outside a container" in covered
+    assert bare == "[]"
 
 
 def test_a_folder_of_ours_cannot_be_read_by_a_player_even_if_we_are_root(tmp_path, sandbox):
