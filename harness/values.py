@@ -95,15 +95,16 @@ def _take_apart(node: Any, result: Deal, depth: int = 0) -> Any:
 
 
 def _compact(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor in memory that holds nothing else: gaps between its elements would cross the border, too."""
-    tensor = tensor.detach() if tensor.is_cpu else tensor.detach().cpu()
+    """The tensor in memory of the host that holds nothing else: gaps between its elements would cross, too."""
+    tensor = tensor.detach()
     if tensor.dtype not in _NAMES or tensor.layout is not torch.strided or tensor.dim() > MAX_DIMENSIONS:
         what = f"a tensor of dtype {tensor.dtype}, layout {tensor.layout} and {tensor.dim()} dimensions"
         raise UnsupportedInput(what)
     if span_bytes(tensor) == tensor.numel() * tensor.element_size():
-        return tensor
+        return tensor.cpu()
     if 0 in tensor.stride():
-        return tensor.contiguous()
+        return tensor.cpu().contiguous()
+    # Not by `cpu`, which closes a device's gaps: a kernel must meet the same strides on every board.
     span = torch.zeros(span_bytes(tensor) // tensor.element_size(), dtype=tensor.dtype)
     return span.as_strided(tensor.shape, tensor.stride()).copy_(tensor)
 

@@ -1,0 +1,48 @@
+"""What of a task's tensors crosses the border: their numbers and strides, and nothing that lies between."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from harness.values import deal
+
+
+class OnAGpu(torch.Tensor):
+    """Like a GPU's tensor: what it copies to the host by `cpu` has lost its gaps."""
+
+    is_cpu = False  # type: ignore[assignment]
+
+    def cpu(self, *_: Any, **__: Any) -> torch.Tensor:
+        there = self.as_subclass(torch.Tensor)
+        return torch.empty_like(there).copy_(there)
+
+
+PADDED = torch.arange(128.0).view(8, 16)
+VIEWS = {
+    "whole": (PADDED, (16, 1)),
+    "transposed": (PADDED.t(), (1, 16)),
+    "rows with a gap": (PADDED[:, :10], (16, 1)),
+    "every other row": (PADDED[::2], (32, 1)),
+    "a column": (PADDED[:, 3], (16,)),
+    "one row for all": (PADDED[:1].expand(4, 16), (16, 1)),
+    "windows": (PADDED[0].unfold(0, 3, 1), (1, 1)),
+    "nothing": (PADDED[:, :0], (16, 1)),
+}
+
+
+@pytest.mark.parametrize(("view", "strides"), VIEWS.values(), ids=VIEWS)
+@pytest.mark.parametrize("device", [torch.Tensor, OnAGpu])
+def test_a_kernel_meets_the_same_strides_whatever_device_the_task_made_its_input_on(
+    device: type[torch.Tensor], view: torch.Tensor, strides: tuple[int, ...]
+) -> None:
+    dealt = deal(view.as_subclass(device))
+    (tensor,) = dealt.tensors
+    assert dealt.layout["tensors"] == [("float32", tuple(view.shape), strides)]
+    assert torch.equal(tensor.as_subclass(torch.Tensor), view)
+
+
+def test_what_lies_in_the_gaps_stays_here() -> None:
+    (tensor,) = deal(PADDED[:, :10]).tensors
+    memory = tensor.as_strided((7 * 16 + 10,), (1,))
+    assert sorted(set(memory.tolist()) - {0.0}) == sorted(set(PADDED[:, :10].flatten().tolist()) - {0.0})
