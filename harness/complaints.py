@@ -44,7 +44,9 @@ _REMEDIES = {
     "no hip gpus are available": "see that amdgpu is loaded, and that the container has /dev/kfd and /dev/dri",
     "no nvidia driver": "install NVIDIA's driver; `nvidia-smi` must show the GPU",
     "no kernel image": "this torch has no code for this GPU: install one that is built for it",
-    "all cuda-capable devices are busy": "see with `nvidia-smi` what else runs on it",
+    # All devices of older CUDAs, of newer ones "CUDA-capable device(s) is/are".
+    "busy or unavailable": "see with `nvidia-smi` what else runs on it, and set its compute mode to Default as root "
+    "(`nvidia-smi -c 0`): referee and player each need a context of their own",
     "out of memory": "see with `nvidia-smi` (or `amd-smi`) what else holds its memory",
     "ecc error": "its memory fails: reset it, and replace it if that comes back",
 }

@@ -252,6 +252,8 @@ def _gpus() -> Iterator[Finding]:
     library = f", driver in /{find_driver_library()}" if find_driver_library() else ""
     faults, gpu = find_faults(ours), ours[0]
     yield from map(_gpu_facts, ours)
+    for one in ours:
+        yield from _compute_mode(one)
     yield Finding(
         name="GPU",
         state=State.LIMITED if faults else State.OK,
@@ -285,6 +287,20 @@ def _gpu_facts(gpu: Gpu) -> Finding:
     detail = ", ".join(filter(None, (facts.name, f"driver {facts.driver}" if facts.driver else "", facts.state)))
     state = State.LIMITED if facts.trouble else State.OK
     return Finding(name="GPU's state", state=state, detail=detail, remedy=facts.trouble)
+
+
+def _compute_mode(gpu: Gpu) -> Iterator[Finding]:
+    """Whether several processes may compute on it, as referee and player must; nothing where nobody says."""
+    if gpu.vendor == "nvidia":
+        which = [f"--id={gpu.id}"] if gpu.id else []
+        said = _output(["nvidia-smi", "--query-gpu=compute_mode", "--format=csv,noheader", *which])
+        if mode := next(iter(said.splitlines()), "").strip():
+            yield Finding(
+                name="GPU's mode",
+                state=State.OK if mode == "Default" else State.LIMITED,
+                detail=f"compute mode {mode}",
+                remedy="" if mode == "Default" else "nvidia-smi -c 0, as root: referee and player compute side by side",
+            )
 
 
 def _cuda() -> Finding:

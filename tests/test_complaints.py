@@ -102,6 +102,8 @@ def test_what_a_player_says_of_the_gpus_health_blames_nobody_but_itself() -> Non
          "combination", "reboot after an update"),
         ("Error 804: forward compatibility was attempted on non supported HW", "cuda-compat"),
         ("Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU", "`nvidia-smi` must show"),
+        ("CUDA error: CUDA-capable device(s) is/are busy or unavailable" + ASIDE, "`nvidia-smi -c 0`"),
+        ("CUDA error: all CUDA-capable devices are busy or unavailable" + ASIDE, "referee and player each need a context"),
         ("No CUDA GPUs are available", "see that the driver is loaded"),
         ("CUDA error: no kernel image is available for execution on the device" + ASIDE, "has no code for this GPU"),
         ("CUDA error: uncorrectable ECC error encountered" + ASIDE, "its memory fails"),

@@ -1,13 +1,15 @@
 """What the doctor finds, and that nothing missing goes without a remedy."""
 
 import json
+import os
 
 import pytest
 
 from harness.freezer import find_cgroup
+from harness.gpu_nodes import Gpu
 from harness.sandbox import find_faults
 from scripts.cli import run
-from scripts.doctor import State, _freezer, _memory, examine
+from scripts.doctor import State, _compute_mode, _freezer, _gpus, _memory, examine
 
 
 def test_each_finding_that_is_not_good_says_what_to_do():
@@ -42,6 +44,31 @@ def test_the_way_to_a_limit_of_memory_depends_on_what_the_kernel_has(limited, co
     finding = _memory(limited=limited, could_be=could_be)
     assert finding.state is state
     assert remedy in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("Default", [(State.OK, "")]),
+        ("Exclusive_Process", [(State.LIMITED, "nvidia-smi -c 0, as root: referee and player compute side by side")]),
+        ("Prohibited", [(State.LIMITED, "nvidia-smi -c 0, as root: referee and player compute side by side")]),
+        ("", []),
+    ],
+)
+def test_a_gpu_for_one_process_alone_is_no_place_for_two(said, found, monkeypatch, tmp_path):
+    program = tmp_path / "nvidia-smi"
+    program.write_text(f'#!/bin/sh\ncase "$*" in *compute_mode*--id=GPU-1) echo {said};; *) exit 1;; esac\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.defpath}")
+    findings = _compute_mode(Gpu(vendor="nvidia", node="/dev/nvidia0", id="GPU-1"))
+    assert [(finding.state, finding.remedy) for finding in findings] == found
+
+
+def test_a_slice_of_a_gpu_is_no_gpu(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-5b36b802-0ab0-5f37-af2d-ac23f40ef62d")
+    (finding,) = [finding for finding in _gpus() if finding.name == "GPU"]
+    assert finding.state is State.LIMITED
+    assert "give the judge a whole GPU" in finding.remedy
 
 
 def test_without_a_freezer_it_says_what_that_costs_and_how_to_get_one():
