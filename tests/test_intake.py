@@ -495,6 +495,27 @@ def test_commands_are_refused(body: str, changes: dict[str, Any], words: str) ->
     assert words in refusal(decide(said(body), facts(**changes)))
 
 
+def test_cancel_spares_what_was_asked_for_after_it_was_said() -> None:
+    soon = timedelta(seconds=40)
+    newer = asked(head_sha=OLD, asked_at=NOW + soon)
+    words = "asked for after you said that"
+    assert words in refusal(decide(said("/cancel"), facts(history=(newer,))))
+    assert ends(decide(said("/cancel"), facts(history=(asked(), newer)))) == ["CPU ranked cancelled"]
+    # Asked for later, for what happened before.
+    slow = asked(asked_at=NOW + soon, first_asked_at=NOW - soon)
+    assert ends(decide(said("/cancel"), facts(now=NOW + 2 * soon, history=(slow,)))) == ["CPU ranked cancelled"]
+
+
+def test_cancel_is_obeyed_once() -> None:
+    first = decide(said("/cancel"), facts(history=(asked(),)))
+    done = [RequestStatus(request=request, ending=ending) for request, ending in first.endings]
+    again = decide(said("/cancel"), facts(history=(*done, asked("H100"))))
+    assert not again.endings and not again.answer and not again.reaction
+    assert ends(decide(said("/cancel", comment_id=502), facts(history=(*done, asked("H100"))))) == [
+        "H100 ranked cancelled"
+    ]
+
+
 def test_cancel_ends_what_waits_of_this_pull_request() -> None:
     history = (asked(), asked("H100"), asked("CPU", pull_request=13), asked("CPU", Mode.TEST, EndState.JUDGED))
     decision = decide(said("/cancel"), facts(history=history))
@@ -548,6 +569,16 @@ def test_only_a_maintainer_lets_a_task_run() -> None:
     assert "only those who may write" in refusal(decide(said("/check"), known))
     ill = replace(known, permission=Permission.WRITE, task_faults="ill")
     assert "would not load" in refusal(decide(said("/check"), ill))
+
+
+def test_what_changed_since_a_maintainer_looked_does_not_run() -> None:
+    moved = facts(
+        permission=Permission.WRITE,
+        offer=offer(files=TASK_FILES, pull=pull(head_sha=OLD, updated_at=NOW + timedelta(seconds=20))),
+    )
+    assert "`bbbbbbb`" in refusal(decide(said("/check", by=BOB), moved))
+    slow = replace(moved.offer, pull=pull(updated_at=NOW + timedelta(seconds=1)))
+    assert decide(said("/check", by=BOB), replace(moved, offer=slow)).checks_tasks
 
 
 # Payloads.
@@ -754,6 +785,9 @@ def test_what_happened_in_time_is_ranked_however_late_we_hear_of_it() -> None:
     assert [request.asked_at for request in decision.requests] == [LATER, LATER]
     assert boards(decide(happened(), closing(happened_at=LATER)))[0] == "CPU test 1"
     assert first_asked(decide(happened(), facts())) == [None, None]
+    assert first_asked(decide(happened(), facts(happened_at=NOW - timedelta(minutes=1))))[0] == NOW - timedelta(
+        minutes=1
+    )
 
 
 @pytest.mark.parametrize("command", ["/rerun gpu=CPU", "/rank gpu=CPU"])

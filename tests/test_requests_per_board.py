@@ -71,12 +71,12 @@ def test_each_of_the_eleven_has_its_reason(scene: Scene, meter: Meter) -> None:
         # report: when the job ran by GitHub's clock, and what it has left
         "GET /actions/runs/{run_id}/jobs",
         "GET /actions/artifacts/{artifact_id}/{archive_format}",
+        # still open, ready, and for the same branch?
+        "GET /pulls/{pull_number}",
         "PATCH /check-runs/{check_run_id}",
         # others write to the comment, too
         "GET /issues/{issue_number}/comments",
         "PATCH /issues/comments/{comment_id}",
-        # still open, and for the same branch?
-        "GET /pulls/{pull_number}",
         "PUT /pulls/{pull_number}/merge",
         "POST /actions/workflows/{workflow_id}/dispatches",
     ]
@@ -90,9 +90,16 @@ def test_a_draft_costs_eight(scene: Scene, meter: Meter) -> None:
     assert meter.of_first(scene.honest(), draft=True) == (2, 1, 5)
 
 
-def test_an_entry_that_improves_nothing_costs_nine(scene: Scene, meter: Meter) -> None:
+def test_an_entry_that_improves_nothing_costs_ten(scene: Scene, meter: Meter) -> None:
     meter.of_first(scene.honest(ratio=0.5))
-    assert meter.of_first(scene.honest(ratio=0.8), FASTER + b"# slower\n") == (2, 1, 6)
+    assert meter.of_first(scene.honest(ratio=0.8), FASTER + b"# slower\n") == (2, 1, 7)
+
+
+def test_an_event_that_is_heard_of_late_costs_one_more(scene: Scene, meter: Meter) -> None:
+    scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
+    opened = scene.events[-1].payload["pull_request"]
+    opened["updated_at"] = "2026-01-01T00:00:00Z"
+    assert meter.of(scene.intake) == 3
 
 
 def test_a_better_entry_costs_as_much_as_the_first(scene: Scene, meter: Meter) -> None:

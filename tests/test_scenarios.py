@@ -221,6 +221,82 @@ def test_an_event_that_comes_after_a_newer_one_ends_nothing(scene: Scene) -> Non
     assert len(scene.waiting()) == 1
 
 
+@pytest.mark.parametrize("what", ["close", "convert_to_draft"])
+def test_what_is_closed_or_drafted_before_its_opening_is_heard_of_gets_no_row(scene: Scene, what: str) -> None:
+    pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
+    getattr(scene.world, what)(pull)
+    scene.events.reverse()
+    scene.intake()
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    (status,) = scene.ledger().values()
+    assert status.ending and status.ending.state is EndState.CANCELLED
+    assert not scene.judgements() and not pull.merged_at and not scene.runs("publish.yml")
+    assert "cancelled; `/rerun` asks for it again" in scene.comment(pull.number)
+    assert scene.checks() == ["PullRank / CPU: cancelled"]
+
+
+def test_what_was_closed_and_is_open_again_is_judged_and_merged(scene: Scene) -> None:
+    pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
+    scene.world.close(pull)
+    scene.events.reverse()
+    scene.intake()
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    scene.world.reopen(pull)
+    scene.intake()
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    assert pull.merged_at and first_place(scene) == "alice"
+
+
+def test_an_opening_that_is_heard_of_late_asks_for_nothing_once_it_is_closed(scene: Scene) -> None:
+    pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
+    scene.world.close(pull)
+    (opened, _), scene.events[:] = scene.events, []
+    opened.payload["pull_request"]["updated_at"] = f"{pull.created_at - timedelta(minutes=2):%Y-%m-%dT%H:%M:%SZ}"
+    scene.hear(opened)
+    assert not scene.ledger() and not scene.waiting()
+
+
+def cancel(scene: Scene, pull: Pull, ago: timedelta) -> Event:
+    """`/cancel`, said some time ago, and not heard of yet."""
+    real = scene.world.clock
+    scene.world.clock = lambda: real() - ago
+    scene.world.add_comment(pull.number, scene.alice, "/cancel")
+    scene.world.clock = real
+    return scene.events.pop()
+
+
+def test_a_cancel_that_is_heard_of_after_a_push_spares_it(scene: Scene) -> None:
+    pull = scene.submit(scene.alice, SOURCE)
+    said = cancel(scene, pull, ago=timedelta(minutes=1))
+    scene.world.push(pull, {path_of("alice"): FASTER})
+    scene.intake()
+    scene.hear(said)
+    assert [one.state for one in (status.ending for status in scene.ledger().values()) if one] == [EndState.SUPERSEDED]
+    assert "asked for after you said that" in scene.world.comments_on(pull.number)[-1].body
+
+
+def test_a_cancel_ends_what_was_asked_for_late_for_an_earlier_event(scene: Scene) -> None:
+    real = scene.world.clock
+    scene.world.clock = lambda: real() - timedelta(seconds=50)
+    pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
+    scene.world.clock = real
+    said = cancel(scene, pull, ago=timedelta(seconds=30))
+    scene.intake()
+    scene.hear(said)
+    assert not any(status.is_open for status in scene.ledger().values())
+
+
+def test_a_cancel_that_is_heard_of_twice_is_obeyed_once(scene: Scene) -> None:
+    pull = scene.submit(scene.alice, SOURCE)
+    said = cancel(scene, pull, ago=timedelta())
+    scene.hear(said)
+    scene.world.push(pull, {path_of("alice"): FASTER})
+    scene.intake()
+    scene.hear(said)
+    assert len(scene.world.comments_on(pull.number)) == 2
+    assert [status.is_open for status in scene.ledger().values()].count(True) == 1
+
+
 # What nobody wants any more.
 
 
@@ -377,6 +453,47 @@ def test_after_the_deadline_a_push_is_tested_and_ranks_nothing(scene: Scene) -> 
     scene.intake()
     assert any("nothing is ranked any more" in one.body for one in scene.world.comments_on(late.number))
     assert not scene.waiting()
+
+
+def rank_on_the_last_moment(scene: Scene, pull: Pull) -> Event:
+    """`/rank`, a second before the deadline, and heard of after it."""
+    deadline = scene.world.clock().replace(microsecond=0) - timedelta(minutes=1)
+    scene.root = scene.copy_of_main()
+    task = scene.root / "tasks/vectoradd/task.yml"
+    task.write_text(f"deadline: {deadline:%Y-%m-%dT%H:%M:%SZ}\n{task.read_text()}")
+    real = scene.world.clock
+    scene.world.clock = lambda: deadline - timedelta(seconds=1)
+    scene.world.add_comment(pull.number, scene.alice, "/rank")
+    scene.world.clock = real
+    said, scene.events[:] = scene.events[-1], []
+    return said
+
+
+def test_what_was_said_in_time_is_ranked_however_late_it_is_heard(scene: Scene) -> None:
+    pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
+    scene.hear(rank_on_the_last_moment(scene, pull))
+    assert running(scene) == {"CPU-ranked"}
+
+
+def test_a_push_after_the_deadline_is_not_ranked_by_what_was_said_before(scene: Scene) -> None:
+    pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
+    said = rank_on_the_last_moment(scene, pull)
+    scene.world.push(pull, {path_of("alice"): FASTER})
+    scene.hear(said)
+    assert not scene.waiting()
+    assert "nothing is ranked any more" in scene.world.comments_on(pull.number)[-1].body
+
+
+def test_nobody_is_late_for_what_others_say_after_the_deadline(scene: Scene) -> None:
+    scene.world.clock, real = (lambda: real() - timedelta(minutes=3)), scene.world.clock
+    pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE}, draft=True)
+    scene.intake()
+    scene.world.clock = real
+    pull.draft = False
+    said = rank_on_the_last_moment(scene, pull)
+    scene.world.add_comment(pull.number, scene.world.add_user("rival"), "Late?")
+    scene.hear(said)
+    assert "CPU-ranked" in running(scene)
 
 
 def test_hostile_titles_branches_and_words_reach_nothing(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:

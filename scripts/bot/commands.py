@@ -17,6 +17,7 @@ from harness.fields import Mode
 from scripts.bot.admission import Admission, Refused, admit, find_entry, folder_of, require_gpus, require_welcome
 from scripts.bot.comment import Notice, Tone
 from scripts.bot.decision import (
+    SAME_MOMENT,
     Answer,
     Decision,
     Facts,
@@ -26,6 +27,7 @@ from scripts.bot.decision import (
     find_last,
     first_asked_at,
     fit,
+    has_changed_since,
     is_in_time,
     make_requests,
     mode_of,
@@ -37,7 +39,7 @@ from scripts.bot.quotas import uses
 from scripts.bot.replies import HELP, show
 from scripts.bot.slash import Command, SlashError, Verb
 from scripts.github.events import CommentEvent
-from scripts.github.pulls import Reaction
+from scripts.github.pulls import Comment, Reaction
 from scripts.ledger.request import EndState, Request
 from scripts.text import fence
 
@@ -70,12 +72,12 @@ def _obey(event: CommentEvent, facts: Facts) -> Decision:
     if command.verb is Verb.HELP:
         return _answer(event, HELP)
     if command.verb is Verb.CHECK:
-        return _check(facts)
+        return _check(event.comment, facts)
     if facts.pull.base_ref != event.default_branch:
         raise Refused(f"This pull request is not for `{event.default_branch}`, so nothing of it is judged.")
     require_welcome(facts.pull.author, facts.competition)
     if command.verb is Verb.CANCEL:
-        return _cancel(command.gpus, facts)
+        return _cancel(event.comment, command.gpus, facts)
     change = find_entry(facts.offer, facts.competition)
     if not isinstance(change, Entry):
         raise Refused(f"This pull request changes no submission, so there is nothing for `/{command.verb}` to do.")
@@ -105,19 +107,32 @@ def _show(entry: Entry, facts: Facts) -> str:
     return f"Where `{login}` stands in `{entry.task}`:\n\n{show(login, facts.standings, waiting, used, facts.now)}"
 
 
-def _check(facts: Facts) -> Decision:
+def _check(comment: Comment, facts: Facts) -> Decision:
     if not facts.permission.can_write:
         raise Refused("`/check` runs code on our machines, so only those who may write to this repository can say it.")
     if not isinstance(find_entry(facts.offer, facts.competition), TaskChange):
         raise Refused("`/check` runs a changed task, and this pull request changes none.")
+    if has_changed_since(facts.pull, comment.created_at):
+        head = facts.pull.head_sha[:7]
+        raise Refused(
+            f"This pull request has changed since you said that, and its newest commit is `{head}`, which you may not "
+            "have read. Read it, and say `/check` again."
+        )
     if facts.task_faults:
         raise Refused(f"The task would not load:\n\n{fence(facts.task_faults, 6000)}")
     return Decision(why="a maintainer lets the changed tasks run", checks_tasks=True, reaction=Reaction.ROCKET)
 
 
-def _cancel(gpus: Sequence[str], facts: Facts) -> Decision:
+def _cancel(comment: Comment, gpus: Sequence[str], facts: Facts) -> Decision:
+    """End what had been asked for when that was said; once, however often and late we hear of it."""
+    note = f"/cancel, comment {comment.id}"
+    if any(status.ending and status.ending.note == note for status in facts.of_pull):
+        return Decision(why="cancelled before, by the same comment")
     named = [status for status in facts.of_pull if not gpus or status.request.gpu in gpus]
-    ended = end_open(facts, EndState.CANCELLED, "/cancel", among=named)
+    known = [status for status in named if status.request.in_time_at <= comment.created_at + SAME_MOMENT]
+    ended = end_open(facts, EndState.CANCELLED, note, among=known)
+    if not ended and end_open(facts, EndState.CANCELLED, note, among=named):
+        raise Refused("What waits here was asked for after you said that. Say `/cancel` again, and it ends.")
     if not ended:
         raise Refused("Nothing waits to be judged here" + (" on that board." if gpus else "."))
     return Decision(why=f"cancels {len(ended)}", endings=ended, reaction=Reaction.THUMBS_UP)

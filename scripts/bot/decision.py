@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from harness.fields import Mode
 from scripts.bot.admission import Admission, Competition, Offer
@@ -25,6 +25,9 @@ from scripts.ledger.request import Ending, EndState, Request, make_id
 from scripts.standings import Standings
 
 Endings = tuple[tuple[Request, Ending], ...]
+
+SAME_MOMENT = timedelta(seconds=5)
+"""So far apart may be GitHub's times of one thing: of a comment, and of the pull request that it changes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +89,12 @@ class Decision:
     checks_tasks: bool = False
 
 
-# In which mode, and what of it is open.
+# When, in which mode, and what of it is open.
+
+
+def has_changed_since(pull: PullRequest, said_at: datetime) -> bool:
+    """Whether anything has happened to a pull request since somebody wrote below it: a push, or a comment only."""
+    return pull.updated_at > said_at + SAME_MOMENT
 
 
 def mode_of(facts: Facts, admission: Admission) -> tuple[Mode, str]:
@@ -167,8 +175,8 @@ def make_requests(
     for gpu in gpus:
         last = find_last(facts, gpu, mode)
         attempt = last.request.attempt + 1 if last else 1
-        # Said only where it decides: elsewhere it is the time of asking.
         is_late = mode is Mode.RANKED and not admission.task.is_open(facts.now)
+        since = (first_asked_at(facts, gpu) if is_late else None) or facts.in_time_at
         asked.append(
             Request(
                 id=make_id(pull.number, pull.head_sha, gpu, mode, attempt),
@@ -182,7 +190,7 @@ def make_requests(
                 mode=mode,
                 digest=admission.digest,
                 asked_at=facts.now,
-                first_asked_at=(first_asked_at(facts, gpu) or facts.in_time_at) if is_late else None,
+                first_asked_at=since if since < facts.now else None,
                 asked_by=by.id,
                 reason=reason,
             )

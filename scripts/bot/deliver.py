@@ -2,6 +2,7 @@
 
     artifact ─▶ read, held against the request ─▶ judged    judgement (ranked ones) and ending into the ledger
                                                   failed    ending; asked for again as a new attempt
+                                                  cancelled ending: closed, or a draft, and would have made a row
              ─▶ the board's check run ─▶ its section of the comment ─▶ merge, if due ─▶ publication
 
 The ledger comes first, the comment after the check: whatever is left undone, the reconciler sees and does.  Run twice,
@@ -32,12 +33,12 @@ from scripts.bot.sections import done_section, ended_section, queued_section, se
 from scripts.bot.tables import Tables, board_of
 from scripts.bot.telling import find_checks, tell, tell_comment
 from scripts.github.checks import Check, CheckState
-from scripts.github.pulls import GitHubError, Job
+from scripts.github.pulls import GitHubError, Job, PullRequest
 from scripts.github.starting import start_workflow
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Action, Moderated, Moderation
 from scripts.ledger.names import Choice, boards, either, requests_of_author_of, under
-from scripts.ledger.request import LONGEST_JOB_S, Ending, EndState, Request, Spent, make_id
+from scripts.ledger.request import LONGEST_JOB_S, RETRY, WITHDRAWN, Ending, EndState, Request, Spent, make_id
 from scripts.standings import Standings
 
 if TYPE_CHECKING:
@@ -89,18 +90,24 @@ class Hints:
 class Outcome:
     """What came of a judging: a judgement that answers the request, or why there is none, by no fault of the author's.
 
-    `is_hopeless` says that trying again would not help.
+    `is_hopeless` says that trying again would not help, `is_withdrawn` that nobody wants it any more.
     """
 
     judgement: Judgement | None = None
     trouble: str = ""
     seconds: float = 0.0
     is_hopeless: bool = False
+    is_withdrawn: bool = False
+
+    @property
+    def is_accepted(self) -> bool:
+        return self.judgement is not None and self.judgement.verdict is Verdict.ACCEPTED
 
     def ending(self, request: Request, at: datetime) -> Ending:
         seconds = min(self.seconds, LONGEST_JOB_S)
         if not self.judgement:
-            return Ending(request=request.id, state=EndState.FAILED, seconds=seconds, at=at, note=self.trouble[:500])
+            state = EndState.CANCELLED if self.is_withdrawn else EndState.FAILED
+            return Ending(request=request.id, state=state, seconds=seconds, at=at, note=self.trouble[:500])
         verdict = self.judgement.verdict
         return Ending(request=request.id, state=EndState.JUDGED, verdict=verdict, seconds=seconds, at=at)
 
@@ -141,6 +148,11 @@ def run(
         outcome = Outcome(judgement=kept)
         if not kept and run_id:
             outcome = fetch(request, board, run_id, judge_result, doors, hints)
+        pull = None
+        if not status.ending and _would_rank(request, outcome):
+            pull = doors.github.get_pull(request.pull_request)
+            if reason := _why_withdrawn(pull):
+                outcome = Outcome(trouble=reason, seconds=outcome.seconds, is_withdrawn=True)
         if status.ending and not outcome.judgement:
             return _tell_lost(request, status.ending, doors.github)
         again = None if status.ending else record(status, outcome, board, branch, doors, at)
@@ -155,15 +167,15 @@ def run(
     short = tell(request, section, check, doors.github, known_check=None if status.ending else hints.check)
     if show and section.is_done:
         show(section.report)
-    said = f"{request_id}: {outcome.judgement.verdict if outcome.judgement else f'failed ({outcome.trouble})'}"
+    came = outcome.judgement.verdict if outcome.judgement else f"{standing.state} ({outcome.trouble})"
+    said = f"{request_id}: {came}"
     said += f"; {short}" if short else ""
     if again:
         evaluation.start(doors.github, again, doors.default_branch)
         said += f"; asked for again as {again.id}"
-    done = merge_judged(due, moderated, doors) if due else ""
+    done = merge_judged(due, moderated, doors, pull) if due else ""
     said += f"; {done}" if done else ""
-    is_accepted = outcome.judgement is not None and outcome.judgement.verdict is Verdict.ACCEPTED
-    if not kept and (done == MERGED or (request.is_ranked and is_accepted)):
+    if not kept and (done == MERGED or (request.is_ranked and outcome.is_accepted)):
         start_workflow(doors.github, PUBLISH_WORKFLOW, {}, doors.default_branch)
     return said
 
@@ -179,9 +191,24 @@ def _is_run_anew(request: Request, run_id: int, github: GitHub) -> bool:
     return any(run.title == title and run.id > run_id for run in github.runs(evaluation.WORKFLOW))
 
 
-def merge_judged(due: Request, moderated: Moderated, doors: Doors) -> str:
+def merge_judged(due: Request, moderated: Moderated, doors: Doors, pull: PullRequest | None = None) -> str:
     """Merge a judged commit, if nothing speaks against it; says what was done."""
-    return merge(due, doors.settings, moderated, doors.github, doors.open_fork, doors.default_branch)
+    return merge(due, doors.settings, moderated, doors.github, doors.open_fork, doors.default_branch, pull)
+
+
+def _would_rank(request: Request, outcome: Outcome) -> bool:
+    """Whether a row may come of it that its pull request must still ask for; a rematch is the board's."""
+    return request.is_ranked and not request.is_rematch and outcome.is_accepted
+
+
+def _why_withdrawn(pull: PullRequest) -> str:
+    """Why a pull request is ranked no more, though nothing in the ledger says so; empty if it is.
+
+    What is closed before its opening is heard of ends nothing, for nothing was asked for yet.
+    """
+    if not (pull.is_open or pull.merged):
+        return "the pull request was closed"
+    return "the pull request became a draft" if pull.is_draft else ""
 
 
 # What the judge handed over.
@@ -256,12 +283,13 @@ def record(
         ledger.append(judgement, request.id)
         if reason := _why_held(judgement, board, ledger, doors):
             ledger.append_moderation(_hold(request, judgement, reason, at))
-    ledger.append_ending(request, outcome.ending(request, at))
-    is_hopeful = not judgement and not outcome.is_hopeless
+    ending = outcome.ending(request, at)
+    ledger.append_ending(request, ending)
+    is_hopeful = ending.state is EndState.FAILED and not outcome.is_hopeless
     again = next_attempt(request, ledger.requests(user_id=request.user_id), at) if is_hopeful else None
     if again:
         ledger.append_request(again)
-    standing = set(branch.commit(f"{request.id}: {judgement.verdict if judgement else 'failed'}"))
+    standing = set(branch.commit(f"{request.id}: {ending.verdict or ending.state}"))
     return again if again and again.place in standing else None
 
 
@@ -309,7 +337,7 @@ def next_attempt(request: Request, history: Iterable[RequestStatus], at: datetim
         return None
     new_id = make_id(request.pull_request, request.head_sha, request.gpu, request.mode, request.attempt + 1)
     again = {"id": new_id, "asked_at": at, "first_asked_at": request.in_time_at}
-    return request.model_copy(update={**again, "reason": "the judging before it failed"})
+    return request.model_copy(update={**again, "reason": RETRY})
 
 
 def _waited_in_vain(request: Request, ending: Ending) -> bool:
@@ -357,4 +385,5 @@ def _words(
         title = "failed by our fault; it is judged again"
         return queued_section(again), evaluation.check_of(again, CheckState.QUEUED, title)
     section = ended_section(request, ending)
-    return section, evaluation.check_of(request, CheckState.NEUTRAL, section.facts.summary)
+    state = CheckState.CANCELLED if ending.state in WITHDRAWN else CheckState.NEUTRAL
+    return section, evaluation.check_of(request, state, section.facts.summary)

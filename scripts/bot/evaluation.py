@@ -55,7 +55,7 @@ def show_running(github: GitHub, request: Request, run_url: str) -> int | None:
     title = f"{request.mode}: being judged, or waits for a machine"
     check = replace(check_of(request, CheckState.RUNNING, title), details_url=run_url)
     # After a failure of ours the check run still waits.  Else an older one keeps its result: GitHub shows the newest.
-    return github.upsert_check(check) if request.first_asked_at else github.create_check(check)
+    return github.upsert_check(check) if request.is_retry else github.create_check(check)
 
 
 def live_runs(github: GitHub) -> tuple[WorkflowRun, ...]:

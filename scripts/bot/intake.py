@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from scripts.ledger.names import Choice
     from scripts.settings import Settings
 
+LATE = timedelta(minutes=1)
+"""What is older may have been overtaken by an event that left nothing in the ledger, such as the closing of what nobody
+had asked for yet.  What is younger, and overtaken all the same, `report` gives no row."""
 MAX_PAYLOAD_BYTES = 32 * 1024 * 1024
 WORKFLOW = "intake.yml"
 CHECK_WORKFLOW = "check.yml"
@@ -131,11 +134,18 @@ def _write(event: Event, facts: Facts, branch: LedgerBranch, github: GitHub) -> 
 
 def _decide(event: Event, facts: Facts, github: GitHub) -> Decision:
     """What is to be done; nothing by an event that came late: what was asked for since must not end by it."""
-    if isinstance(event, PullEvent) and any(one.request.asked_at > event.pull.updated_at for one in facts.of_pull):
+    decision = decide(event, facts)
+    if isinstance(event, PullEvent) and _may_be_overtaken(event.pull, decision, facts):
         then, now = event.pull, github.get_pull(event.pull.number)
         if (then.head_sha, then.is_open, then.is_draft) != (now.head_sha, now.is_open, now.is_draft):
             return Decision(why="left to a newer event of the pull request")
-    return decide(event, facts)
+    return decision
+
+
+def _may_be_overtaken(pull: PullRequest, decision: Decision, facts: Facts) -> bool:
+    """Whether it pays to ask how the pull request is by now."""
+    is_late = facts.now - pull.updated_at > LATE and bool(decision.requests or decision.endings)
+    return is_late or any(one.request.asked_at > pull.updated_at for one in facts.of_pull)
 
 
 def _append(decision: Decision, ledger: Ledger) -> bool:

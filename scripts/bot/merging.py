@@ -74,11 +74,16 @@ def merge(
     github: GitHub,
     open_fork: Callable[[], Fork],
     default_branch: str,
+    pull: PullRequest | None = None,
 ) -> str:
-    """Merge the commit of a request that `find_due` has found; says what was done."""
+    """Merge the commit of a request that `find_due` has found; says what was done.
+
+    Args:
+        pull: as it has just been read; without, it is asked for.
+    """
     if reason := why_left_to_people(request, settings, moderated):
         return reason
-    pull = github.get_pull(request.pull_request)
+    pull = pull or github.get_pull(request.pull_request)
     if reason := why_not_merged(request, pull, default_branch):
         return f"not merged: {reason}"
     with open_fork() as fork:

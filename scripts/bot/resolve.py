@@ -7,8 +7,8 @@
 
 Intake has looked at all of this before.  It is looked at again (`recheck`), because between the two anything may have
 changed, and because a request can be dispatched by hand.  The pull request itself is not asked for: whatever happens to
-it ends the request in the ledger, and a merge looks once more.  A refusal ends the request, and its author is told:
-`scripts/bot/refuse.py`, in the job that may write.
+it ends the request in the ledger, and `report` looks once more before anything makes a row.  A refusal ends the
+request, and its author is told: `scripts/bot/refuse.py`, in the job that may write.
 """
 
 from __future__ import annotations

@@ -51,6 +51,10 @@ def make_id(pull_request: int, head_sha: str, gpu: str, mode: Mode, attempt: int
     return f"{pull_request}-{head_sha[:12]}-{gpu}-{mode}-{attempt}"
 
 
+RETRY = "the judging before it failed"
+"""The reason of what is asked for again after a failure of ours."""
+
+
 class Request(Fact):
     """That a judging was asked for: by whom, of what, when."""
 
@@ -69,7 +73,8 @@ class Request(Fact):
     asked_at: AwareDatetime
     first_asked_at: AwareDatetime | None = Field(
         default=None,
-        description="of a new attempt after a failure of ours, and of what we hear of late: when first asked for",
+        description="when what asks for it happened, or of a new attempt after a failure of ours, the first one's; "
+        "missing where that is `asked_at`",
     )
     asked_by: PositiveInt = Field(description="numeric id of whoever asked: the author, a maintainer, the bot")
     reason: Line = ""
@@ -85,7 +90,10 @@ class Request(Fact):
 
     @property
     def in_time_at(self) -> datetime:
-        """What a deadline is held against: nobody is late for a failure of ours."""
+        """When what asks for it happened: a deadline is held against that, and `/cancel` ends nothing that came later.
+
+        Nobody is late for a failure of ours.
+        """
         return self.first_asked_at or self.asked_at
 
     @property
@@ -109,6 +117,10 @@ class Request(Fact):
     @property
     def is_ranked(self) -> bool:
         return self.mode is Mode.RANKED
+
+    @property
+    def is_retry(self) -> bool:
+        return self.reason == RETRY
 
     @property
     def is_rematch(self) -> bool:
