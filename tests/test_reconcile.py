@@ -538,7 +538,7 @@ def test_a_report_that_github_does_not_take_as_a_comment_stands_in_the_check_and
     scene.evaluate(run, scene.honest())
     assert pull.merged_at and "it stands in the [check run](" in scene.comment(pull.number)
     assert "accepted (AC), rank 1 of 1" in scene.comment(pull.number)
-    assert "the comment has no reports" in (scene.folder / "summary").read_text()
+    assert "the comment lacks a report" in (scene.folder / "summary").read_text()
     (check,) = scene.world.checks.values()
     assert "Rank 1 of 1" in check.output["summary"]
     assert "Nothing to do" in settle(scene, capsys)

@@ -205,12 +205,26 @@ def test_a_comment_that_github_does_not_take_is_written_without_its_reports(
     stage.server.fail("PATCH */issues/comments/*", Failure(status=422))
     with GitHub(stage.world.repository, token, stage.server.api_url) as github:
         short = tell(one, section, evaluation.check_of(one, CheckState.SUCCESS, section.facts.summary), github)
-    assert short.startswith("the comment has no reports:") and "422" in short
+    assert short.startswith("the comment lacks a report:") and "422" in short
     told = read_comment(stage.comment.body)
     assert [board.facts.state for board in told.boards] == [State.DONE, State.QUEUED]
     assert "accepted (AC)" in stage.comment.body and "The times of CPU" not in stage.comment.body
     assert f"{stage.server.url}/{stage.world.repository}/pull/{one.pull_request}/checks" in stage.comment.body
     assert told.render() == stage.comment.body
+
+
+@pytest.mark.parametrize("refusals", [1, 2])
+def test_a_report_that_github_does_not_take_hides_no_others_unless_it_must(stage: Stage, refusals: int) -> None:
+    other, one = stage.requests
+    told_before = read_comment(stage.comment.body).with_board(done_section(other, Verdict.ACCEPTED, report_of(other)))
+    stage.comment.body = told_before.render()
+    stage.server.fail("PATCH */issues/comments/*", Failure(status=422), times=refusals)
+    section, token = done_section(one, Verdict.ACCEPTED, report_of(one)), stage.world.workflow_token(SCOPES).value
+    with GitHub(stage.world.repository, token, stage.server.api_url) as github:
+        tell(one, section, evaluation.check_of(one, CheckState.SUCCESS, section.facts.summary), github)
+    assert "GitHub did not take this report" in stage.comment.body and "The times of H100" not in stage.comment.body
+    assert ("The times of CPU" in stage.comment.body) is (refusals == 1)
+    assert [board.facts.state for board in read_comment(stage.comment.body).boards] == [State.DONE, State.DONE]
 
 
 def test_a_comment_that_is_not_taken_without_reports_either_is_an_error(stage: Stage) -> None:

@@ -16,7 +16,7 @@ open nor close a block.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated
@@ -143,10 +143,15 @@ class PullComment:
                 text = comment._render()
         return text
 
-    def briefly(self, checks_url: str) -> PullComment:
-        """The same without what was reported, for when GitHub does not take it."""
+    def briefly(self, checks_url: str, requests: Collection[str]) -> PullComment:
+        """The same without what was reported of some requests, for when GitHub does not take it."""
         why = f"GitHub did not take this report as a comment; it stands in the [check run]({checks_url})."
-        return replace(self, boards=tuple(replace(one, report=_brief(one, why)) for one in self.boards))
+        return replace(
+            self,
+            boards=tuple(
+                replace(one, report=_brief(one, why)) if one.facts.request in requests else one for one in self.boards
+            ),
+        )
 
     def _with_brief(self, board: BoardSection) -> PullComment:
         why = "This report is too long to stand here beside the others; it stands in the check run."

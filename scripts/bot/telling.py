@@ -7,8 +7,8 @@ GitHub cannot be asked to change a comment only if nobody else has, so that a st
 has just said.  Therefore the check comes first, and whoever has written the comment looks at the checks once more: a
 board that is done there, and not here, was lost, and is put back.  Whoever writes last sees all of them.
 
-A comment that GitHub does not take, for its length as GitHub counts it or for what stands in it, is written without its
-reports: those stand in the check runs.
+A comment that GitHub does not take, for its length as GitHub counts it or for what stands in it, is written without the
+writer's own report, the one that is new in it; if need be without any.  They stand in the check runs.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def write(
         ours: the ids of the requests that the writer itself tells of; of a commit's others, their checks know more.
     """
     for _ in range(MAX_ROUNDS):
-        known, refusal = _put(number, comment, known, github)
+        known, refusal = _put(number, comment, known, github, ours)
         mended = _mended(comment, github, head_sha, ours)
         if mended == comment:
             break
@@ -137,16 +137,22 @@ def write(
     return refusal
 
 
-def _put(number: int, comment: PullComment, known: Comment | None, github: GitHub) -> tuple[Comment, str]:
+def _put(
+    number: int, comment: PullComment, known: Comment | None, github: GitHub, ours: Collection[str]
+) -> tuple[Comment, str]:
     """The comment as it stands now, and why it is short; empty as a rule."""
-    text = comment.render()
-    try:
-        return _put_text(number, text, known, github), ""
-    except GitHubError as error:
-        brief = comment.briefly(f"{server_url()}/{github.repository}/pull/{number}/checks").render()
-        if error.status != 422 or brief == text:
-            raise
-        return _put_text(number, brief, known, github), f"the comment has no reports: {error}"
+    checks_url, refusal = f"{server_url()}/{github.repository}/pull/{number}/checks", ""
+    everybodys = {one.facts.request for one in comment.boards}
+    shorter = (comment.briefly(checks_url, requests) for requests in (ours, everybodys))
+    *longer, shortest = dict.fromkeys(one.render() for one in (comment, *shorter))
+    for text in longer:
+        try:
+            return _put_text(number, text, known, github), refusal
+        except GitHubError as error:
+            if error.status != 422:
+                raise
+            refusal = f"the comment lacks a report: {error}"
+    return _put_text(number, shortest, known, github), refusal
 
 
 def _put_text(number: int, text: str, known: Comment | None, github: GitHub) -> Comment:
