@@ -524,16 +524,15 @@ def test_cancel_ends_what_waits_of_this_pull_request() -> None:
 
 
 @pytest.mark.parametrize("body", ["/rank", "/cancel", "/help", "/check", "/rank\n/test"])
-def test_a_stranger_is_told_once_and_nothing_happens(body: str) -> None:
+def test_a_strangers_command_does_nothing_and_gets_no_answer(body: str) -> None:
     for permission in (Permission.NONE, Permission.READ):
         decision = decide(said(body, by=BOB), facts(permission=permission, history=(asked(),)))
-        assert "Only the author" in refusal(decision) and not decision.endings
-        assert decision.answer and decision.answer.key == "stranger 8"
+        assert decision == Decision(why="a stranger's command")
 
 
 def test_the_author_is_known_by_number_not_by_name() -> None:
     impostor = Account(id=8, login="alice")
-    assert "Only the author" in refusal(decide(said("/rank", by=impostor), facts()))
+    assert decide(said("/rank", by=impostor), facts()) == Decision(why="a stranger's command")
     assert decide(said("/rank", by=Account(id=7, login="renamed")), facts()).requests
 
 
@@ -720,15 +719,14 @@ def test_what_is_cancelled_is_ended_told_and_stopped(stage: Stage) -> None:
     assert stage.server.requests("POST */cancel")
 
 
-def test_a_stranger_gets_one_answer_however_often_they_ask(stage: Stage) -> None:
+def test_a_strangers_command_costs_two_requests_and_gets_no_answer(stage: Stage) -> None:
     pull = stage.world.open_pull(stage.world.add_user("alice"), {PATH: SOURCE})
     stage.intake()
-    mallory = stage.world.add_user("mallory")
-    for _ in range(3):
-        stage.world.add_comment(pull.number, mallory, "/cancel")
-        stage.intake()
-    answers = [body for body in stage.bodies(pull.number) if "Only the author" in body]
-    assert len(answers) == 1 and stage.requests()[0].is_open
+    comment = stage.world.add_comment(pull.number, stage.world.add_user("mallory"), "/cancel")
+    stage.server.log.clear()
+    assert stage.intake() == f"#{pull.number}: a stranger's command."
+    assert len(stage.server.rest_requests()) == 2
+    assert len(stage.bodies(pull.number)) == 2 and not comment.reactions and stage.requests()[0].is_open
 
 
 def test_a_task_of_a_fork_is_read_and_not_run(stage: Stage) -> None:

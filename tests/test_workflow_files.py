@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.actions.expressions import Expressions, Status
 from tests.actions.job import PINNED
 from tests.actions.node import HERE, find_node, require_node
 from tests.actions.uses import ACTIONS
@@ -74,6 +75,28 @@ def test_so_do_our_own_actions(path: Path) -> None:
     for step in read_steps(yaml.safe_load(path.read_bytes())["runs"]["steps"], str(path)):
         assert "${{" not in step.run
         assert not step.uses or pinned_action(step.uses) in ACTIONS
+
+
+@pytest.mark.skipif(find_node() is None, reason="Node's packages are missing: make setup")
+def test_intake_starts_for_those_who_may_be_obeyed_and_for_nobody_while_it_is_switched_off() -> None:
+    (job,) = WORKFLOWS["intake.yml"].jobs.values()
+
+    def starts(by: int, association: str, body: str = "/rank", *, on: object = 1, switch: str = "") -> bool:
+        comment = {"body": body, "user": {"id": by}, "author_association": association}
+        event = {"issue": {"user": {"id": 7}, "pull_request": on}, "comment": comment}
+        github = {"event_name": "issue_comment", "event": event}
+        variables = {"PULLRANK": switch} if switch else {}
+        return expressions.holds(job.condition, {"github": github, "vars": variables}, Status())
+
+    with Expressions() as expressions:
+        assert starts(7, "NONE") and starts(7, "FIRST_TIME_CONTRIBUTOR", "Please!\n/rank")
+        assert all(starts(8, word) for word in ("OWNER", "MEMBER", "COLLABORATOR", "CONTRIBUTOR"))
+        assert not any(starts(8, word) for word in ("NONE", "FIRST_TIMER", "FIRST_TIME_CONTRIBUTOR", "MANNEQUIN"))
+        assert not starts(7, "NONE", "Nice work!") and not starts(7, "NONE", on=None)
+        assert not starts(7, "NONE", switch="off") and starts(7, "NONE", switch="on")
+        pushed = {"event_name": "pull_request_target", "event": {}}
+        for variables, is_started in (({}, True), ({"PULLRANK": "off"}, False)):
+            assert expressions.holds(job.condition, {"github": pushed, "vars": variables}, Status()) is is_started
 
 
 STRANGERS = [pair for pair in JOBS if any("harness.pyz" in step.run for step in pair[1].steps)]

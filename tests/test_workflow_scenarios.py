@@ -571,12 +571,36 @@ def test_a_strangers_command_starts_nothing(contest: Contest) -> None:
     pull = contest.open(draft=True)
     before = contest.results("evaluate.yml")
     mallory = contest.world.add_user("mallory")
-    for text in ("/rank", "/cancel", "Nice work!"):
-        contest.world.add_comment(pull.number, mallory, text)
+    for author, text in ((mallory, "/rank"), (mallory, "/cancel"), (contest.alice, "Nice work!")):
+        contest.world.add_comment(pull.number, author, text)
     contest.hub.settle()
-    # What does not look like a command does not even get a machine.
-    assert contest.results("intake.yml") == ["intake: success"] * 3 + ["intake: skipped"]
+    # Nor does it get a machine, like what does not look like a command.
+    assert contest.results("intake.yml") == ["intake: success"] + ["intake: skipped"] * 3
     assert contest.results("evaluate.yml") == before and contest.endings() == [EndState.JUDGED]
+
+
+def test_of_others_only_those_are_obeyed_who_may_write(contest: Contest) -> None:
+    merged, pull = contest.open(author=contest.world.add_user("carol")), contest.open(draft=True)
+    assert merged.author and merged.merged_at
+    boss = contest.world.add_user("boss", permission="write")
+    before = len(contest.results("evaluate.yml"))
+    for author, runs in ((merged.author, 0), (boss, 1)):
+        contest.world.add_comment(pull.number, author, "/benchmark")
+        contest.hub.settle()
+        assert contest.results("intake.yml")[-1] == "intake: success"
+        assert len(contest.results("evaluate.yml")) == before + runs * len(GREEN)
+
+
+def test_a_variable_switches_all_of_it_off_and_what_was_missed_is_made_up_for(contest: Contest) -> None:
+    contest.world.variables["PULLRANK"] = "off"
+    pull = contest.open()
+    contest.world.add_comment(pull.number, contest.alice, "/rank")
+    contest.reconcile()
+    assert contest.results("intake.yml") == ["intake: skipped"] * 2
+    assert contest.results("reconcile.yml") == ["reconcile: skipped"] and not contest.results("evaluate.yml")
+    contest.world.variables.clear()
+    contest.reconcile()
+    assert pull.merged_at and contest.rows() == ["alice"]
 
 
 def test_a_renamed_account_keeps_its_folder_and_the_next_of_that_name_gets_none_of_it(contest: Contest) -> None:

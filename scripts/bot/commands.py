@@ -6,7 +6,7 @@
             /show /help                                are answered
             /check                                     is for maintainers, and for changed tasks
 
-A refusal answers the comment that it refuses; a stranger is told once in a pull request.
+A refusal answers the comment that it refuses; a stranger's gets none, for every answer costs requests.
 """
 
 from __future__ import annotations
@@ -47,22 +47,12 @@ from scripts.text import fence
 def decide_on_comment(event: CommentEvent, facts: Facts) -> Decision:
     author, commenter = facts.pull.author, event.comment.author
     if commenter.id != author.id and not facts.permission.can_write:
-        return Decision(
-            why="a stranger's command",
-            answer=Answer(key=f"stranger {commenter.id}", text=_STRANGER),
-            reaction=Reaction.CONFUSED,
-        )
+        return Decision(why="a stranger's command")
     try:
         return _obey(event, facts)
     except (Refused, SlashError) as refused:
         answer = Answer(key=f"comment {event.comment.id}", text=str(refused))
         return Decision(why="refused", answer=answer, reaction=Reaction.CONFUSED)
-
-
-_STRANGER = (
-    "Only the author of a pull request, and those who may write to this repository, give commands here. "
-    "Open a pull request of your own."
-)
 
 
 def _obey(event: CommentEvent, facts: Facts) -> Decision:

@@ -41,6 +41,7 @@ class Live:
     workflow: Workflow
     github: Json
     inputs: Json
+    variables: Json
     payload_text: str
     group: str = ""
     is_replaced: bool = False
@@ -62,7 +63,12 @@ class Live:
     def contexts(self, job: Job) -> Json:
         """What the expressions of a job itself may read."""
         needs = {name: {"result": self.done[name].result, "outputs": self.done[name].outputs} for name in job.needs}
-        return {"github": self.github | {"job": job.name}, "inputs": self.inputs, "needs": needs, "vars": {}}
+        return {
+            "github": self.github | {"job": job.name},
+            "inputs": self.inputs,
+            "needs": needs,
+            "vars": self.variables,
+        }
 
     def status(self, job: Job) -> Status:
         results = {self.done[name].result for name in job.needs}
@@ -160,8 +166,9 @@ class Hub:
         run = event.run or self.world.start_run(workflow.file, event.name, actor=event.actor)
         payload = json.dumps(event.payload)
         github = self._github(workflow, event, run)
-        live = Live(run=run, workflow=workflow, github=github, inputs=workflow.inputs(run.inputs), payload_text=payload)
-        contexts = {"github": github, "inputs": live.inputs, "vars": {}}
+        inputs, variables = workflow.inputs(run.inputs), dict(self.world.variables)
+        live = Live(run=run, workflow=workflow, github=github, inputs=inputs, variables=variables, payload_text=payload)
+        contexts = {"github": github, "inputs": inputs, "vars": variables}
         concurrency = self.expressions.fill(workflow.concurrency, contexts)
         if concurrency:
             live.group = as_text(concurrency["group"])

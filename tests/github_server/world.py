@@ -201,6 +201,8 @@ class World:
         self.labels: dict[str, Json] = {}
         self.runs: dict[int, Run] = {}
         self.disabled_workflows: set[str] = set()
+        self.variables: dict[str, str] = {}
+        """The repository's, which workflows read as `vars`."""
         self.settings: Json = {}
         """What `settings_api` keeps."""
         self.events: list[Event] = []
