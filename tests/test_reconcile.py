@@ -59,6 +59,7 @@ def pull(**changes: Any) -> PullRequest:
     fields: dict[str, Any] = {
         "number": 12, "title": "", "author": ALICE, "head_sha": HEAD, "head_repo_id": 2, "base_ref": "main",
         "base_sha": "0" * 40, "is_draft": False, "is_open": True, "labels": (), "merged": False, "updated_at": OLD,
+        "head_at": OLD,
     }  # fmt: skip
     return PullRequest(**(fields | changes))
 

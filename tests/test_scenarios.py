@@ -455,45 +455,34 @@ def test_after_the_deadline_a_push_is_tested_and_ranks_nothing(scene: Scene) -> 
     assert not scene.waiting()
 
 
-def rank_on_the_last_moment(scene: Scene, pull: Pull) -> Event:
-    """`/rank`, a second before the deadline, and heard of after it."""
-    deadline = scene.world.clock().replace(microsecond=0) - timedelta(minutes=1)
+def rank_in_the_last_second(scene: Scene) -> tuple[Pull, Event]:
+    """A pull request whose events are lost, and `/rank` below it, a second before the deadline and heard of after it."""
+    real = scene.world.clock
+    deadline = real() - timedelta(minutes=1)
     scene.root = scene.copy_of_main()
     task = scene.root / "tasks/vectoradd/task.yml"
     task.write_text(f"deadline: {deadline:%Y-%m-%dT%H:%M:%SZ}\n{task.read_text()}")
-    real = scene.world.clock
     scene.world.clock = lambda: deadline - timedelta(seconds=1)
+    pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
     scene.world.add_comment(pull.number, scene.alice, "/rank")
     scene.world.clock = real
-    said, scene.events[:] = scene.events[-1], []
-    return said
+    (_, said), scene.events[:] = scene.events, []
+    return pull, said
 
 
-def test_what_was_said_in_time_is_ranked_however_late_it_is_heard(scene: Scene) -> None:
-    pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
-    scene.hear(rank_on_the_last_moment(scene, pull))
+def test_what_was_said_in_time_is_ranked_whatever_others_say_before_it_is_heard(scene: Scene) -> None:
+    pull, said = rank_in_the_last_second(scene)
+    scene.world.add_comment(pull.number, scene.world.add_user("rival"), "Late?")
+    scene.hear(said)
     assert running(scene) == {"CPU-ranked"}
 
 
 def test_a_push_after_the_deadline_is_not_ranked_by_what_was_said_before(scene: Scene) -> None:
-    pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
-    said = rank_on_the_last_moment(scene, pull)
+    pull, said = rank_in_the_last_second(scene)
     scene.world.push(pull, {path_of("alice"): FASTER})
     scene.hear(said)
     assert not scene.waiting()
     assert "nothing is ranked any more" in scene.world.comments_on(pull.number)[-1].body
-
-
-def test_nobody_is_late_for_what_others_say_after_the_deadline(scene: Scene) -> None:
-    scene.world.clock, real = (lambda: real() - timedelta(minutes=3)), scene.world.clock
-    pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE}, draft=True)
-    scene.intake()
-    scene.world.clock = real
-    pull.draft = False
-    said = rank_on_the_last_moment(scene, pull)
-    scene.world.add_comment(pull.number, scene.world.add_user("rival"), "Late?")
-    scene.hear(said)
-    assert "CPU-ranked" in running(scene)
 
 
 def test_hostile_titles_branches_and_words_reach_nothing(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:

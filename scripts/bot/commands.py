@@ -17,7 +17,6 @@ from harness.fields import Mode
 from scripts.bot.admission import Admission, Refused, admit, find_entry, folder_of, require_gpus, require_welcome
 from scripts.bot.comment import Notice, Tone
 from scripts.bot.decision import (
-    SAME_MOMENT,
     Answer,
     Decision,
     Facts,
@@ -27,7 +26,6 @@ from scripts.bot.decision import (
     find_last,
     first_asked_at,
     fit,
-    has_changed_since,
     is_in_time,
     make_requests,
     mode_of,
@@ -102,12 +100,9 @@ def _check(comment: Comment, facts: Facts) -> Decision:
         raise Refused("`/check` runs code on our machines, so only those who may write to this repository can say it.")
     if not isinstance(find_entry(facts.offer, facts.competition), TaskChange):
         raise Refused("`/check` runs a changed task, and this pull request changes none.")
-    if has_changed_since(facts.pull, comment.created_at):
+    if facts.pull.head_at > comment.created_at:
         head = facts.pull.head_sha[:7]
-        raise Refused(
-            f"This pull request has changed since you said that, and its newest commit is `{head}`, which you may not "
-            "have read. Read it, and say `/check` again."
-        )
+        raise Refused(f"Something was pushed after you said that. Read `{head}`, the newest commit, and say it again.")
     if facts.task_faults:
         raise Refused(f"The task would not load:\n\n{fence(facts.task_faults, 6000)}")
     return Decision(why="a maintainer lets the changed tasks run", checks_tasks=True, reaction=Reaction.ROCKET)
@@ -119,7 +114,7 @@ def _cancel(comment: Comment, gpus: Sequence[str], facts: Facts) -> Decision:
     if any(status.ending and status.ending.note == note for status in facts.of_pull):
         return Decision(why="cancelled before, by the same comment")
     named = [status for status in facts.of_pull if not gpus or status.request.gpu in gpus]
-    known = [status for status in named if status.request.in_time_at <= comment.created_at + SAME_MOMENT]
+    known = [status for status in named if status.request.in_time_at <= comment.created_at]
     ended = end_open(facts, EndState.CANCELLED, note, among=known)
     if not ended and end_open(facts, EndState.CANCELLED, note, among=named):
         raise Refused("What waits here was asked for after you said that. Say `/cancel` again, and it ends.")

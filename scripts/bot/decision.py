@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from harness.fields import Mode
 from scripts.bot.admission import Admission, Competition, Offer
@@ -25,9 +25,6 @@ from scripts.ledger.request import Ending, EndState, Request, make_id
 from scripts.standings import Standings
 
 Endings = tuple[tuple[Request, Ending], ...]
-
-SAME_MOMENT = timedelta(seconds=5)
-"""So far apart may be GitHub's times of one thing: of a comment, and of the pull request that it changes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,12 +86,7 @@ class Decision:
     checks_tasks: bool = False
 
 
-# When, in which mode, and what of it is open.
-
-
-def has_changed_since(pull: PullRequest, said_at: datetime) -> bool:
-    """Whether anything has happened to a pull request since somebody wrote below it: a push, or a comment only."""
-    return pull.updated_at > said_at + SAME_MOMENT
+# In which mode, and what of it is open.
 
 
 def mode_of(facts: Facts, admission: Admission) -> tuple[Mode, str]:

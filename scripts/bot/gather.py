@@ -8,7 +8,6 @@ the checkout      settings, tasks, what others have merged
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -17,14 +16,13 @@ from typing import TYPE_CHECKING
 from harness.task import Task, load_task
 from scripts.bot.admission import Competition, Offer, Refused, find_entry
 from scripts.bot.clones import Original
-from scripts.bot.decision import Facts, has_changed_since
+from scripts.bot.decision import Facts
 from scripts.bot.path_rule import FOLDER, Entry, TaskChange
 from scripts.bot.slash import Command, Verb
 from scripts.competition import offered
 from scripts.github.events import CommentEvent, Event, PullAction, PullEvent
 from scripts.github.fork import Fork
 from scripts.github.pulls import Permission, PullRequest
-from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.moderation import Moderated
 from scripts.ledger.names import Choice, account_of, either, requests_of, under
 from scripts.standings import Standings, standings
@@ -74,30 +72,23 @@ def gather(event: Event, pull: PullRequest, doors: Doors, branch: LedgerBranch, 
             standings(board, moderated.counted(ledger.judgements(board.task.name, board.gpu).judgements))
             for board in offered(offer.task, doors.settings.gpus).boards
         )
-    history = ledger.requests(user_id=pull.author.id).facts
     return Facts(
         now=now,
         offer=offer,
         competition=competition,
-        history=history,
+        history=ledger.requests(user_id=pull.author.id).facts,
         permission=permission,
         task_faults=task_faults,
         standings=boards,
-        happened_at=_happened_at(event, pull, history),
+        happened_at=_happened_at(event, pull),
     )
 
 
-def _happened_at(event: Event, pull: PullRequest, history: Iterable[RequestStatus]) -> datetime:
-    """When it was asked for, by GitHub's clock: not before the commit was there that is judged for it.
-
-    A comment does not say below which commit it was written, nor GitHub when a commit was pushed.
-    """
+def _happened_at(event: Event, pull: PullRequest) -> datetime:
+    """When it was asked for, by GitHub's clock: a comment asks for no commit before that is there."""
     if isinstance(event, PullEvent):
         return event.happened_at or pull.updated_at
-    said_at = event.comment.created_at
-    of_head = (one.request for one in history if one.request.head_sha == pull.head_sha)
-    was_there = any(request.in_time_at <= said_at for request in of_head)
-    return pull.updated_at if has_changed_since(pull, said_at) and not was_there else said_at
+    return max(event.comment.created_at, pull.head_at)
 
 
 def renew(facts: Facts, ledger: Ledger) -> Facts:

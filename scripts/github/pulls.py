@@ -116,7 +116,7 @@ class PullRequest:
     labels: tuple[str, ...]
     merged: bool
     updated_at: datetime
-    head_at: datetime | None = None
+    head_at: datetime
 
     @classmethod
     def of(cls, payload: object) -> Self:

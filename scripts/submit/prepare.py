@@ -96,6 +96,7 @@ def _admit(entry: Entry, submission: Submission, task: Task, author: Account, se
 
 def _pull_to_be(author: Account) -> PullRequest:
     """As much of the pull request as is known before it is opened."""
+    now = datetime.now(UTC)
     return PullRequest(
         number=0,
         title="",
@@ -108,7 +109,8 @@ def _pull_to_be(author: Account) -> PullRequest:
         is_open=True,
         labels=(),
         merged=False,
-        updated_at=datetime.now(UTC),
+        updated_at=now,
+        head_at=now,
     )
 
 
