@@ -12,6 +12,7 @@ A refusal answers the comment that it refuses; a stranger's gets none, for every
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from harness.fields import Mode
 from scripts.bot.admission import Admission, Refused, admit, find_entry, folder_of, require_gpus, require_welcome
@@ -40,6 +41,9 @@ from scripts.github.events import CommentEvent
 from scripts.github.pulls import Comment, Reaction
 from scripts.ledger.request import EndState, Request
 from scripts.text import fence
+
+_SAME_MOMENT = timedelta(seconds=5)
+"""So far apart may be GitHub's times of a comment, and of the pull request that it changes."""
 
 
 def decide_on_comment(event: CommentEvent, facts: Facts) -> Decision:
@@ -100,9 +104,13 @@ def _check(comment: Comment, facts: Facts) -> Decision:
         raise Refused("`/check` runs code on our machines, so only those who may write to this repository can say it.")
     if not isinstance(find_entry(facts.offer, facts.competition), TaskChange):
         raise Refused("`/check` runs a changed task, and this pull request changes none.")
-    if facts.pull.head_at > comment.created_at:
+    # Whatever has happened since may have been a push: GitHub need not have told the fork's time yet.
+    if max(facts.pull.head_at, facts.pull.updated_at - _SAME_MOMENT) > comment.created_at:
         head = facts.pull.head_sha[:7]
-        raise Refused(f"Something was pushed after you said that. Read `{head}`, the newest commit, and say it again.")
+        raise Refused(
+            f"Something has happened here since you said that, a push perhaps. Read `{head}`, the newest commit, and "
+            "say it again."
+        )
     if facts.task_faults:
         raise Refused(f"The task would not load:\n\n{fence(facts.task_faults, 6000)}")
     return Decision(why="a maintainer lets the changed tasks run", checks_tasks=True, reaction=Reaction.ROCKET)
