@@ -465,6 +465,21 @@ def test_a_board_is_closed_from_its_deadline_on_whenever_it_was_last_judged(
     assert ("takes first place" in page_text(site, ".")) == (not is_closed)
 
 
+def test_boards_that_nobody_has_entered_share_a_line(tmp_path: Path) -> None:
+    gpus = ["CPU", "T4", "A100", "H100", "B200"]
+    folder = task_folder(tmp_path / "tasks", "vectoradd", re.sub("gpus: .*", f"gpus: [{', '.join(gpus)}]", TASK_YML))
+    task = load_task(folder)
+    for entered in (["H100"], ["H100", "CPU"], ["H100", "CPU", "B200"]):
+        ledger = [judged(task.board(gpu), "ada", 1.5) for gpu in entered]
+        site, _ = built(tmp_path / str(len(entered)), task, ledger)
+        shown, bare = page_text(site, "."), [gpu for gpu in gpus if gpu not in entered]
+        assert (f"No entries yet on {', '.join(bare)}. The first accepted one takes first place." in shown) == (
+            len(bare) > 2
+        )
+        assert shown.count("takes first place") == (1 if len(bare) > 2 else len(bare))
+        assert all(f'href="vectoradd/{gpu}/' in (site / "index.html").read_text() for gpu in gpus)
+
+
 def test_open_tasks_stand_before_closed_ones_and_those_without_a_machine(tmp_path: Path) -> None:
     tasks = {
         name: load_task(task_folder(tmp_path / "tasks", name, TASK_YML.replace("Vector addition", name) + rest))

@@ -17,23 +17,29 @@ from scripts.pages.summary import BoardSummary, Mark
 from scripts.pages.write import FORMAT
 
 LATEST_RECORDS = 20
+FEW = 2
+"""So many boards without entries have a line each in their task's card; more of them share one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """A task and its boards, those with entries first; `is_open` where one of them takes entries."""
+    """A task and its boards, those with entries first; `is_open` where one of them takes entries.
+
+    `rows` have a line each, `bare` share one: nobody has entered them yet.
+    """
 
     task: Task
     is_open: bool
-    boards: tuple[BoardSummary, ...]
+    rows: tuple[BoardSummary, ...]
+    bare: tuple[BoardSummary, ...]
 
     @property
     def boards_count(self) -> int:
-        return len(self.boards)
+        return len(self.rows) + len(self.bare)
 
     @property
     def entries(self) -> int:
-        return sum(len(board.places) for board in self.boards)
+        return sum(len(board.places) for board in self.rows)
 
 
 def landing_pages(
@@ -71,11 +77,16 @@ def _cards(site: Site, boards: Sequence[BoardSummary]) -> list[Card]:
 
 def _card(site: Site, boards: Sequence[BoardSummary]) -> Card:
     is_open = any(site.takes_entries(one.board) for one in boards)
-    return Card(task=boards[0].board.task, is_open=is_open, boards=_lively_first(boards))
-
-
-def _lively_first(boards: Sequence[BoardSummary]) -> tuple[BoardSummary, ...]:
-    return tuple(sorted(boards, key=lambda board: not board.places))
+    ordered = sorted(boards, key=lambda board: not board.places)
+    bare = [one for one in ordered if not one.places and site.takes_entries(one.board) == is_open]
+    if len(bare) <= FEW:
+        bare = []
+    return Card(
+        task=boards[0].board.task,
+        is_open=is_open,
+        rows=tuple(one for one in ordered if one not in bare),
+        bare=tuple(bare),
+    )
 
 
 def _facts(
