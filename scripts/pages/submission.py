@@ -23,7 +23,7 @@ from scripts.pages.paths import file_url, ledger_url, pull_url, raw_url, submiss
 from scripts.pages.render import data, page
 from scripts.pages.site import Site
 from scripts.pages.summary import BoardSummary, Mark, Place, case_facts
-from scripts.pages.words import case_labels
+from scripts.pages.words import case_costs, case_labels
 from scripts.standings import Record, Row, Standings
 from scripts.text import shorten
 
@@ -267,14 +267,8 @@ def _comparisons(
 
 def _worst_case(ours: Sequence[CaseTime], theirs: Sequence[CaseTime], ranking_by: Ranking) -> CaseTime | None:
     """The case that costs our score the most against theirs, as the board ranks; None where none costs any."""
-
-    def loss(pair: tuple[CaseTime, CaseTime]) -> float:
-        mine, other = (case.time_us.value for case in pair)
-        return mine - other if ranking_by is Ranking.MEAN else mine / other - 1
-
-    pairs = list(zip(ours, theirs, strict=True))
-    worst = max(pairs[-1:] if ranking_by is Ranking.LAST else pairs, key=loss)
-    return worst[0] if loss(worst) > 0 else None
+    costs = case_costs([case.time_us.value for case in ours], [case.time_us.value for case in theirs], ranking_by)
+    return ours[costs.index(max(costs))] if max(costs) > 0 else None
 
 
 def _changes(site: Site, rivals: Sequence[Rival], source: str | None) -> Iterator[Change]:

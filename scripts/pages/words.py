@@ -98,6 +98,18 @@ def px(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
+def case_costs(ours_us: Sequence[float], theirs_us: Sequence[float], ranking_by: Ranking) -> list[float]:
+    """What each case adds to the distance of our score from theirs, in a unit of its own for each way of ranking."""
+    pairs = list(zip(ours_us, theirs_us, strict=True))
+    match ranking_by:
+        case Ranking.LAST:
+            return [0.0] * (len(pairs) - 1) + [ours - theirs for ours, theirs in pairs[-1:]]
+        case Ranking.MEAN:
+            return [ours - theirs for ours, theirs in pairs]
+        case _:
+            return [math.log(ours / theirs) for ours, theirs in pairs]
+
+
 def heat(ours_us: Sequence[float], theirs_us: Sequence[float], ranking_by: Ranking) -> list[str]:
     """A class for each case of a row, by what it costs the row's score against another's, next to its other cases.
 
@@ -108,10 +120,7 @@ def heat(ours_us: Sequence[float], theirs_us: Sequence[float], ranking_by: Ranki
     kinds = ["faster" if ratio < 1 - TIE else "" for ratio in ratios]
     if ranking_by is Ranking.LAST or len(ratios) == 1 or max(ratios) < 1 + TIE:
         return kinds
-    if ranking_by is Ranking.MEAN:
-        costs = [ours - theirs for ours, theirs in zip(ours_us, theirs_us, strict=True)]
-    else:
-        costs = [math.log(ratio) for ratio in ratios]
+    costs = case_costs(ours_us, theirs_us, ranking_by)
     even, most = sum(cost for cost in costs if cost > 0) / len(costs), max(costs)
     for index, (cost, ratio) in enumerate(zip(costs, ratios, strict=True)):
         if ratio >= 1 + TIE:
