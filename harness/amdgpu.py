@@ -9,6 +9,7 @@ What a file does not tell is None.
 
 from __future__ import annotations
 
+import glob
 import re
 from pathlib import Path
 
@@ -63,7 +64,8 @@ class AmdGpu:
         """How many have a queue on it, as numbered outside of all containers."""
         if self._number is None or not (self._kfd / "proc").is_dir():
             return None
-        queues = (self._kfd / "proc").glob("*/queues/*/gpuid")
+        # Not `Path.glob`: it fails if a process leaves while it looks.
+        queues = map(Path, glob.iglob(f"{glob.escape(str(self._kfd))}/proc/*/queues/*/gpuid"))
         return len({queue.parts[-4] for queue in queues if _number(queue) == self._number})
 
     def _heats(self) -> list[tuple[float, float | None]]:

@@ -94,9 +94,13 @@ class GpuFacts:
         Who computes on it now is not asked: our own players may still be there.
         """
         now = replace(self, others=None)
-        if not now.hindrance and (throttled := (now.throttled_ms or 0) - (before.throttled_ms or 0)) > 0:
+        if now.hindrance:
+            return now.hindrance
+        # It counts from the driver's start: without both, nobody knows what came meanwhile.
+        if now.throttled_ms is not None and before.throttled_ms is not None and now.throttled_ms > before.throttled_ms:
+            throttled = now.throttled_ms - before.throttled_ms
             return f"it was held back by its temperature for {throttled:.0f} ms meanwhile; see to its cooling"
-        return now.hindrance
+        return ""
 
     @property
     def state(self) -> str:

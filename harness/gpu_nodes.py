@@ -30,8 +30,8 @@ _FOUND_ANYWAY = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/l
 _DRIVER_FOLDERS = ("usr/local/nvidia/lib64", "usr/local/nvidia/lib", "usr/lib/wsl/lib", "run/opengl-driver/lib")
 """Where containers, WSL and NixOS have the driver's libraries."""
 _VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
-_LOADED: Mapping[Vendor, str] = {"nvidia": "nvidia-modprobe -c 0 -u, as root", "amd": "modprobe amdgpu"}
-"""What makes a node that is missing."""
+_CONTROL = 255
+"""The minor of /dev/nvidiactl."""
 _OPENED: Mapping[Vendor, str] = {
     "nvidia": "give the module nvidia the option NVreg_DeviceFileMode=0666",
     "amd": """write KERNEL=="kfd", MODE="0666" and SUBSYSTEM=="drm", KERNEL=="renderD*", MODE="0666" into """
@@ -153,7 +153,7 @@ WHOLE_GPU = "MIG slices are not judged on; give the judge a whole GPU (nvidia-sm
 def _fault_of(node: str, path: Path, vendor: Vendor) -> str:
     """What keeps a player from opening this node; "" if nothing seen here does."""
     if not path.exists():
-        return f"{node} is missing: {_LOADED[vendor]}, or give the container this device"
+        return f"{node} is missing: {_maker_of(node, vendor)}, or give the container this device"
     if os.geteuid() == 0 and path.stat().st_mode & 0o006 != 0o006:
         what = "the players of a judge that root starts are nobody"
         return f"{node} is not open to all users, and {what}: {_OPENED[vendor]}, or start the judge as who may use it"
@@ -161,6 +161,15 @@ def _fault_of(node: str, path: Path, vendor: Vendor) -> str:
     if not os.access(path, os.R_OK | os.W_OK):
         return f"{node} is not open to this user: add it to the group that `ls -l {node}` shows, or {_OPENED[vendor]}"
     return ""
+
+
+def _maker_of(node: str, vendor: Vendor) -> str:
+    """What makes a node that is missing.  With -u, nvidia-modprobe makes those of unified memory and no others."""
+    if vendor == "amd":
+        return "modprobe amdgpu"
+    if "uvm" in node:
+        return "nvidia-modprobe -c 0 -u, as root"
+    return f"nvidia-modprobe -c {_number(node) if node[-1].isdigit() else _CONTROL}, as root"
 
 
 def _is_cut(gpu: Gpu, root: Path) -> bool:

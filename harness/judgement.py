@@ -145,10 +145,12 @@ class Machine(Model):
     note: Line = ""
 
     def is_a(self, devices: Iterable[str]) -> bool:
-        """Whether its device is known by one of these names."""
-        return is_named(self.device, devices)
+        """Whether its device, or each of several, is known by one of these names."""
+        return is_named(_SEVERAL.sub("", self.device), devices)
 
 
+_SEVERAL = re.compile(r"^\d+ x ")
+"""`4 x NVIDIA H200`, where a task is for several."""
 _MAKERS = re.compile(r"^((nvidia|tesla|geforce|amd|instinct) +)+")
 
 

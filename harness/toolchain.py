@@ -2,7 +2,7 @@
 
     task.yml       config: sources, defines, compile_flags       what is compiled, and how
                            include_dirs: [cutlass]               libraries, by name
-    pullrank.yml   gpus: H100: device: H100                      ┐
+    pullrank.yml   gpus: H100: device: H100 80GB HBM3            ┐
                                arch: sm_90a                      │ Toolchain: what the machines of one board have;
                                include_dirs: {cutlass: /opt/…}   ┘ it travels in the bundle, from `main`
 

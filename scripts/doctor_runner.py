@@ -131,7 +131,7 @@ def _cuda_nodes(root: Path) -> Iterator[Finding]:
         found = any((root / folder / "nvidia-modprobe").exists() for folder in ("usr/bin", "usr/sbin", "bin", "sbin"))
         yield _finding(
             "CUDA's nodes",
-            None if found else "no nvidia-modprobe: after a start /dev/nvidia-uvm is missing, and nothing is judged",
+            None if found else "no nvidia-modprobe: after a start CUDA's nodes are missing, and nothing is judged",
             "nvidia-modprobe makes them before each job",
             remedy="apt install nvidia-modprobe",
             bad=State.LIMITED,

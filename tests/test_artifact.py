@@ -115,6 +115,13 @@ def test_a_device_is_told_by_whole_words() -> None:
     assert refusal(forged(machine=machine), gpu=Gpu(runs_on="h", device=("nvidia l40s",))) == ""
 
 
+@pytest.mark.parametrize(("device", "is_right"), [("4 x NVIDIA H200", True), ("4 x NVIDIA H200 NVL", False)])
+def test_several_gpus_are_of_the_board_if_each_is(device: str, is_right: bool) -> None:
+    machine = forged().machine.model_copy(update={"device": device})
+    said = refusal(forged(machine=machine), gpu=Gpu(runs_on="h", device=("H200",)))
+    assert ("another device than H200" not in said) is is_right
+
+
 def test_a_judging_error_is_no_answer() -> None:
     build = forged().cases[0].model_copy(update={"verdict": Verdict.JUDGING_ERROR})
     assert "judging error" in refusal(forged(cases=(build,), verdict=Verdict.JUDGING_ERROR))

@@ -93,6 +93,7 @@ def test_what_is_held_back_or_shared_ranks_nobody() -> None:
     assert "power brake" in replace(quiet, held_back=("power brake",)).hindrance_since(quiet)
     assert "for 250 ms meanwhile" in replace(quiet, throttled_ms=262.0).hindrance_since(quiet)
     assert replace(quiet, throttled_ms=None).hindrance_since(quiet) == ""
+    assert quiet.hindrance_since(replace(quiet, throttled_ms=None)) == ""
 
 
 @pytest.fixture(scope="module")

@@ -188,6 +188,12 @@ def test_what_a_player_could_not_use_is_said_with_the_way_out(tmp_path: Path) ->
     faults = find_faults(gpus, root)
     assert [fault.split()[0] for fault in faults] == ["/dev/nvidia-uvm", "/dev/nvidia1", "libcuda.so.1"]
     assert "nvidia-modprobe -c 0 -u" in faults[0] and "NVreg_DeviceFileMode=0666" in faults[1]
+    for node in ("nvidia1", "nvidiactl"):
+        (root / "dev" / node).unlink()
+    faults = find_faults(gpus, root)
+    assert {fault.split()[0]: fault.split()[5] for fault in faults[:-1]} == {
+        "/dev/nvidia-uvm": "0", "/dev/nvidia1": "1,", "/dev/nvidiactl": "255,"
+    }  # fmt: skip
 
 
 @needs_root

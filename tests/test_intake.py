@@ -572,7 +572,7 @@ def test_only_a_maintainer_lets_a_task_run() -> None:
 
 
 def test_what_was_pushed_since_a_maintainer_looked_does_not_run() -> None:
-    later = NOW + timedelta(seconds=1)
+    later = NOW + timedelta(seconds=2)
 
     def check(**changes: Any) -> Decision:
         known = facts(permission=Permission.WRITE, offer=offer(files=TASK_FILES, pull=pull(**changes)))
@@ -581,7 +581,7 @@ def test_what_was_pushed_since_a_maintainer_looked_does_not_run() -> None:
     assert "`bbbbbbb`" in refusal(check(head_sha=OLD, head_at=later, updated_at=later))
     assert check(updated_at=later).checks_tasks  # By the comment itself.
     # The fork's time of a push may lag behind.
-    assert "`bbbbbbb`" in refusal(check(head_sha=OLD, updated_at=later + timedelta(seconds=10)))
+    assert "`bbbbbbb`" in refusal(check(head_sha=OLD, updated_at=later + timedelta(seconds=8)))
 
 
 # Payloads.
@@ -797,6 +797,12 @@ def test_with_what_we_failed_its_author_is_not_late(command: str) -> None:
     failed = asked(state=EndState.FAILED)
     decision = decide(said(command), closing(history=(failed,)))
     assert boards(decision) == ["CPU ranked 2"] and first_asked(decision) == [failed.request.asked_at]
+
+
+@pytest.mark.parametrize("state", [None, EndState.JUDGED])
+def test_after_the_deadline_no_test_takes_the_place_of_what_was_ranked_in_time(state: EndState | None) -> None:
+    decision = decide(happened(PullAction.PUSHED), closing(history=(asked(state=state),), happened_at=LATER))
+    assert boards(decision) == ["H100 test 1"] and not ends(decision)
 
 
 def test_what_was_judged_is_not_ranked_again_after_the_deadline() -> None:

@@ -196,6 +196,8 @@ PLANS: list[tuple[str, Facts, list[str]]] = [
     ("judged on one board, closed, and open again", facts(asked(JUDGED), asked(**WAS_CLOSED, **ON_H100), comments=TELLING_BOTH),
      ["Tell", "Offer"]),
     ("cancelled by its author, closed, and open again", facts(asked(CANCELLED), comments=telling(asked(), "ended")), []),
+    ("asked for by a command, closed, and open again",
+     facts(asked(JUDGED), asked(**WAS_CLOSED, **ON_H100, reason="/rank, comment 5"), comments=TELLING_BOTH), ["Tell"]),
     ("a head without a request, of a banned author", facts(moderated=BANNED), []),
     ("its author is banned no more", facts(asked(CANCELLED, note="the author was banned"), comments={}), ["Offer"]),
     # Merges.
@@ -272,6 +274,12 @@ PLANS: list[tuple[str, Facts, list[str]]] = [
 @pytest.mark.parametrize(("known", "steps"), [row[1:] for row in PLANS], ids=[row[0] for row in PLANS])
 def test_the_plan(known: Facts, steps: list[str]) -> None:
     assert names(plan(known)) == steps
+
+
+def test_a_lost_push_is_of_its_time_and_a_lost_opening_is_of_now() -> None:
+    (pushed,), (opened_again,) = plan(facts()), plan(facts(asked(**WAS_CLOSED), comments=telling(asked(), "ended")))
+    assert isinstance(pushed, Offer) and isinstance(opened_again, Offer)
+    assert (pushed.happened_at, opened_again.happened_at) == (OLD, NOW)
 
 
 def test_what_nothing_comes_of_is_read_less_and_less_often() -> None:

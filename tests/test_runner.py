@@ -285,8 +285,12 @@ def test_a_job_gets_a_fresh_runner_its_registration_and_the_gate(machine, tmp_pa
 @pytest.mark.parametrize("ends", ["true", "false"])
 def test_cudas_nodes_are_made_before_a_job_and_a_failure_stops_none(machine, ends):
     _write_program(machine / "bin/nvidia-modprobe", f'echo "$*" >> {machine}/modprobe.log; {ends}')
+    for minor in (0, 1):
+        folder = machine / f"proc/driver/nvidia/gpus/0000:0{minor}:00.0"
+        folder.mkdir(parents=True)
+        (folder / "information").write_text(f"Model: \t\t NVIDIA L4\nDevice Minor: \t {minor}\n")
     done = job(machine, "prepare")
-    assert (machine / "modprobe.log").read_text() == "-c 0 -u\n"
+    assert (machine / "modprobe.log").read_text() == "-c 255\n-c 0\n-c 1\n-c 0 -u\n"
     assert done.returncode == 0 and (machine / "var/lib/pullrank-runner/job/run.sh").exists()
     assert ("nvidia-modprobe -c 0 -u failed" in done.stderr) is (ends == "false")
 

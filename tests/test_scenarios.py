@@ -235,6 +235,19 @@ def test_what_is_closed_or_drafted_before_its_opening_is_heard_of_gets_no_row(sc
     assert scene.checks() == ["PullRank / CPU: cancelled"]
 
 
+def test_what_github_shows_no_more_gets_no_row_and_is_not_judged_again(scene: Scene) -> None:
+    pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
+    scene.intake()
+    (run,) = scene.waiting()
+    scene.resolve(run)
+    scene.judge(run, scene.honest())
+    del scene.world.pulls[pull.number]  # as GitHub does with those of an account that it has flagged
+    scene.report(run)
+    (status,) = scene.ledger().values()
+    assert status.ending and status.ending.state is EndState.CANCELLED and "not there" in status.ending.note
+    assert not scene.judgements() and len(scene.runs("evaluate.yml")) == 1
+
+
 def test_what_was_closed_and_is_open_again_is_judged_and_merged(scene: Scene) -> None:
     pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
     scene.world.close(pull)

@@ -22,11 +22,21 @@ prepare() {
     chmod 0700 "$home"
 }
 
-# Without a display, /dev/nvidia-uvm is there once the first CUDA program has called nvidia-modprobe.  A job's could not:
-# it gains no rights by programs that are root's.
+# Without a display, the nodes are there once the first CUDA program has called nvidia-modprobe.  A job's could not: it
+# gains no rights by programs that are root's.
 make_gpu_nodes() {
     command -v nvidia-modprobe > /dev/null || return 0
-    nvidia-modprobe -c 0 -u || echo 'job.sh: nvidia-modprobe -c 0 -u failed: the judge will say what is missing' >&2
+    local information
+    make_node -c 255  # /dev/nvidiactl; loads the driver, too
+    for information in "$root"/proc/driver/nvidia/gpus/*/information; do
+        [[ -e $information ]] || continue
+        make_node -c "$(sed -n 's/^Device Minor:[[:space:]]*//p' "$information")"
+    done
+    make_node -c 0 -u  # /dev/nvidia-uvm, and nothing else
+}
+
+make_node() {
+    nvidia-modprobe "$@" || echo "job.sh: nvidia-modprobe $* failed: the judge will say what is missing" >&2
 }
 
 run() {

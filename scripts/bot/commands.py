@@ -42,8 +42,8 @@ from scripts.github.pulls import Comment, Reaction
 from scripts.ledger.request import EndState, Request
 from scripts.text import fence
 
-_SAME_MOMENT = timedelta(seconds=5)
-"""So far apart may be GitHub's times of a comment, and of the pull request that it changes."""
+_SAME_MOMENT, _SOONEST_PUSH = timedelta(seconds=5), timedelta(seconds=1)
+"""So far apart may be GitHub's times of a comment, and of the pull request that it changes; nobody pushes sooner."""
 
 
 def decide_on_comment(event: CommentEvent, facts: Facts) -> Decision:
@@ -105,7 +105,7 @@ def _check(comment: Comment, facts: Facts) -> Decision:
     if not isinstance(find_entry(facts.offer, facts.competition), TaskChange):
         raise Refused("`/check` runs a changed task, and this pull request changes none.")
     # Whatever has happened since may have been a push: GitHub need not have told the fork's time yet.
-    if max(facts.pull.head_at, facts.pull.updated_at - _SAME_MOMENT) > comment.created_at:
+    if max(facts.pull.head_at - _SOONEST_PUSH, facts.pull.updated_at - _SAME_MOMENT) > comment.created_at:
         head = facts.pull.head_sha[:7]
         raise Refused(
             f"Something has happened here since you said that, a push perhaps. Read `{head}`, the newest commit, and "

@@ -150,7 +150,7 @@ def run(
             outcome = fetch(request, board, run_id, judge_result, doors, hints)
         pull = None
         if not status.ending and _would_rank(request, outcome):
-            pull = doors.github.get_pull(request.pull_request)
+            pull = _find_pull(request.pull_request, doors.github)
             if reason := _why_withdrawn(pull):
                 outcome = Outcome(trouble=reason, seconds=outcome.seconds, is_withdrawn=True)
         if status.ending and not outcome.judgement:
@@ -201,14 +201,26 @@ def _would_rank(request: Request, outcome: Outcome) -> bool:
     return request.is_ranked and not request.is_rematch and outcome.is_accepted
 
 
-def _why_withdrawn(pull: PullRequest) -> str:
+def _find_pull(number: int, github: GitHub) -> PullRequest | None:
+    """A pull request; None if GitHub shows it to nobody, as it does with those of accounts that it has flagged."""
+    try:
+        return github.get_pull(number)
+    except GitHubError as error:
+        if error.status in (404, 410):
+            return None
+        raise
+
+
+def _why_withdrawn(pull: PullRequest | None) -> str:
     """Why a pull request is ranked no more, though nothing in the ledger says so; empty if it is.
 
     What is closed before its opening is heard of ends nothing, for nothing was asked for yet.
     """
+    if not pull:
+        return "the pull request is not there any more"
     if not (pull.is_open or pull.merged):
         return "the pull request was closed"
-    return "the pull request became a draft" if pull.is_draft else ""
+    return "the pull request became a draft" if pull.is_open and pull.is_draft else ""
 
 
 # What the judge handed over.

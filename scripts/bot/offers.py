@@ -84,6 +84,8 @@ def _ask_by_event(event: PullEvent, facts: Facts, admission: Admission, ended: E
     mode, remark = mode_of(facts, admission)
     is_anew = event.action in (PullAction.REOPENED, PullAction.READIED)
     wanted = [gpu for gpu in admission.gpus if _is_due(find_last(facts, gpu, mode), is_anew=is_anew)]
+    if mode is Mode.TEST:
+        wanted = [gpu for gpu in wanted if not _holds(find_last(facts, gpu, Mode.RANKED))]
     replaced = end_open(facts, EndState.SUPERSEDED, f"{mode} instead", among=_tried_before(facts, wanted, mode))
     fitting, refusal = fit(facts, wanted, mode, ended + replaced)
     if wanted and not fitting:
@@ -111,6 +113,11 @@ def _is_due(last: RequestStatus | None, *, is_anew: bool) -> bool:
     if not last or not last.ending:
         return not last
     return last.ending.is_taken_back or (is_anew and last.ending.state is EndState.CANCELLED)
+
+
+def _holds(ranked: RequestStatus | None) -> bool:
+    """Whether a ranked judging waits, or was done: what was asked for in time is worth more than a test after it."""
+    return bool(ranked and (not ranked.ending or ranked.ending.state is EndState.JUDGED))
 
 
 def _tried_before(facts: Facts, gpus: Sequence[str], mode: Mode) -> list[RequestStatus]:

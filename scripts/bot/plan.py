@@ -176,7 +176,7 @@ def _why_unwanted(request: Request, facts: Facts) -> End | None:
         return End(request=request, state=EndState.CANCELLED, note="the pull request was closed")
     if pull.head_sha != request.head_sha:
         return End(request=request, state=EndState.SUPERSEDED, note="there is a newer commit")
-    if pull.is_draft and request.is_ranked:
+    if pull.is_open and pull.is_draft and request.is_ranked:
         return End(request=request, state=EndState.CANCELLED, note="the pull request became a draft")
     return None
 
@@ -267,7 +267,17 @@ def _offers(facts: Facts) -> list[Offer]:
     ]
     # By lot: else those that nothing comes of would stand in the way of the others each time.
     drawn = Random(facts.now.timestamp()).sample(missed, min(len(missed), MAX_OFFERS))  # noqa: S311  no secret
-    return [Offer(pull=pull) for pull in drawn]
+    return [Offer(pull=pull, happened_at=_offered_at(pull, facts)) for pull in drawn]
+
+
+def _offered_at(pull: PullRequest, facts: Facts) -> datetime:
+    """When what is made up for happened, at the latest: a push, if nothing was asked for since.
+
+    Not `updated_at`: by a comment after the deadline, anybody could make it late.  When it was opened again, or marked
+    as ready, nothing tells, so that is now.
+    """
+    is_known = any(one.request.head_sha == pull.head_sha for one in facts.of_pull[pull.number])
+    return facts.now if is_known else pull.head_at
 
 
 def _is_published(facts: Facts) -> bool:

@@ -239,9 +239,8 @@ def do(step: Step, doors: Doors, now: datetime) -> str:
             return f"{request.id}: the comment says how it stands"
         case Rematch(request=request):
             return _ask(request, doors)
-        case Offer(pull=pull):
-            # Not `updated_at`: by a comment after the deadline, anybody could make it late.
-            event = PullEvent(action=PullAction.PUSHED, pull=pull, default_branch=branch, happened_at=pull.head_at)
+        case Offer(pull=pull, happened_at=happened_at):
+            event = PullEvent(action=PullAction.PUSHED, pull=pull, default_branch=branch, happened_at=happened_at)
             return intake.follow(event, doors.intake, now)
         case Merge(request=request):
             return f"{request.id}: {_merge(request, doors.deliver)}"

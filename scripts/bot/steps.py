@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from scripts.github.pulls import PullRequest, WorkflowRun
 from scripts.ledger.request import Ending, EndState, Request
@@ -58,9 +59,10 @@ class Rematch:
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """A pull request whose head nobody has asked to judge."""
+    """A pull request whose head nobody has asked to judge; `happened_at` is what counts for a deadline."""
 
     pull: PullRequest
+    happened_at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,6 +34,11 @@ def _is_for_ready(request: Request) -> bool:
 
 
 def _was_taken_back(status: RequestStatus, pull: PullRequest) -> bool:
-    """Whether it was ended by what holds no more.  A draft's ranked judgings were ended by its being one."""
-    is_still_so = pull.is_draft and status.request.is_ranked
-    return bool(status.ending and status.ending.is_taken_back and not is_still_so)
+    """Whether an event's request was ended by what holds no more.  A draft's ranked ones were ended by its being one.
+
+    What a command had asked for, no event asks for again.
+    """
+    request, ending = status.request, status.ending
+    is_by_event = request.reason in _EVENTS or request.is_retry
+    is_still_so = pull.is_draft and request.is_ranked
+    return bool(ending and ending.is_taken_back and is_by_event and not is_still_so)
