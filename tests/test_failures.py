@@ -24,7 +24,7 @@ from tests.github_server import Failure, Pull, Run, Way
 REST, GIT, PUSH = "* /repos/*", "* */kernels.git/*", "POST */kernels.git/git-receive-pack"
 CALLS = 11
 """Of a first submission; see test_requests_per_board.py."""
-RECONCILING = 27
+RECONCILING = 28
 """Of one run of the reconciler, where it has to listen, deliver and end what was closed."""
 GIT_CALLS = 50
 ROUNDS = 4

@@ -84,7 +84,27 @@ def profiled() -> Honest:
     return Honest(judgement=made, request=request, board=board)
 
 
-HONEST = (by_the_referee(), by_its_own_program(), profiled())
+def sealed(fields: Json) -> Json:
+    """With the checksum that belongs to it."""
+    rest = {key: value for key, value in fields.items() if key != "checksum"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return rest | {"checksum": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def on_a_gpu() -> Honest:
+    """As by the referee; a driver told how its GPU was after each run."""
+    honest = by_the_referee()
+    fields = honest.fields
+    state = {"clock_mhz": 1980.0, "temperature_c": 61.0, "power_w": 640.0, "held_back": ["power cap"], "hindrance": ""}
+    timings = [case["timing"] for case in fields["cases"] if case.get("timing")]
+    for timing, runs in [(one, "submission") for one in timings] + [
+        (one, "challenger") for one in fields["duel"]["cases"]
+    ]:
+        timing["gpu"] = [state] * 2 * len(timing[runs])
+    return replace(honest, judgement=Judgement.from_json(json.dumps(sealed(fields)).encode()))
+
+
+HONEST = (by_the_referee(), by_its_own_program(), profiled(), on_a_gpu())
 
 REFUSED, JUDGED_AGAIN, NOT_RANKED, TAKEN = "refused", "judged again", "not ranked", "taken"
 
@@ -106,14 +126,7 @@ def what_comes_of(fields: Json, honest: Honest) -> str:
     return TAKEN if is_ranked or not honest.request.is_ranked else NOT_RANKED
 
 
-def sealed(fields: Json) -> Json:
-    """With the checksum that belongs to it."""
-    rest = {key: value for key, value in fields.items() if key != "checksum"}
-    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
-    return rest | {"checksum": hashlib.sha256(text.encode()).hexdigest()}
-
-
-@pytest.mark.parametrize("honest", HONEST, ids=["referee", "program", "profile"])
+@pytest.mark.parametrize("honest", HONEST, ids=["referee", "program", "profile", "gpu"])
 def test_an_honest_judgement_is_taken(honest: Honest) -> None:
     assert what_comes_of(honest.fields, honest) == TAKEN
     assert sealed(honest.fields) == honest.fields
@@ -324,6 +337,17 @@ FORGED: dict[str, tuple[Any, str]] = {
     "cases[].timing.steady": (False, TAKEN),
     "cases[].timing.note": (WORDS, TAKEN),
     "cases[].told.note": (WORDS, TAKEN),
+    **{
+        f"{place}.gpu[].{name}": (value, TAKEN)
+        for place in ("cases[].timing", "duel.cases[]")
+        for name, value in {
+            "clock_mhz": 1.0,
+            "temperature_c": 1.0,
+            "power_w": 1.0,
+            "held_back": [WORDS],
+            "hindrance": WORDS,
+        }.items()
+    },
     "cases[].digests.inputs": ("0" * 64, TAKEN),
     "cases[].digests.outputs": ("0" * 64, TAKEN),
     "cases[].told.runs[].order": (99, TAKEN),

@@ -97,7 +97,7 @@ def expressions() -> Iterator[Expressions]:
 def is_let_through(body: str | None, expressions: Expressions) -> bool:
     """Whether intake.yml starts for a comment."""
     event = {"issue": {"pull_request": {"url": "u"}}, "comment": {"body": body}}
-    return expressions.holds(FILTER, {"github": {"event_name": "issue_comment", "event": event}}, Status())
+    return expressions.holds(FILTER, {"github": {"event_name": "issue_comment", "event": event}, "vars": {}}, Status())
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
