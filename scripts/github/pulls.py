@@ -100,8 +100,10 @@ ACTIONS_BOT = Account(id=41898282, login="github-actions[bot]", is_bot=True)
 class PullRequest:
     """`head_repo_id` is missing where the fork was deleted.
 
-    `updated_at` moves with whatever anybody does, a comment or a label too; `head_at` only with what the author does:
-    its head was offered then or before, for nothing was pushed since into the repository that it comes from.
+    `updated_at` moves with whatever anybody does, a comment or a label too.  Its head was offered at `head_at` or
+    before, for nothing was pushed since into the repository that it comes from: a fork's moves with its author's
+    pushes alone.  That of the competition's own branches moves with every merge, and a deleted fork has none: there
+    `head_at` may be as late as `updated_at`.
     """
 
     number: int

@@ -77,16 +77,13 @@ def _cards(site: Site, boards: Sequence[BoardSummary]) -> list[Card]:
 
 def _card(site: Site, boards: Sequence[BoardSummary]) -> Card:
     is_open = any(site.takes_entries(one.board) for one in boards)
-    ordered = sorted(boards, key=lambda board: not board.places)
-    bare = [one for one in ordered if not one.places and site.takes_entries(one.board) == is_open]
+    entered = [one for one in boards if one.places]
+    # What no machine judges any more has a line of its own, which says so.
+    idle = [one for one in boards if not one.places and site.takes_entries(one.board) != is_open]
+    bare = [one for one in boards if not one.places and site.takes_entries(one.board) == is_open]
     if len(bare) <= FEW:
-        bare = []
-    return Card(
-        task=boards[0].board.task,
-        is_open=is_open,
-        rows=tuple(one for one in ordered if one not in bare),
-        bare=tuple(bare),
-    )
+        return Card(task=boards[0].board.task, is_open=is_open, rows=(*entered, *bare, *idle), bare=())
+    return Card(task=boards[0].board.task, is_open=is_open, rows=(*entered, *idle), bare=tuple(bare))
 
 
 def _facts(
