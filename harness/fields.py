@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Sha = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
@@ -19,6 +20,8 @@ Microseconds = Annotated[float, Field(ge=1e-6, lt=1e12)]
 """Far beyond anything real on both sides, and no ratio of two overflows."""
 Spread = Annotated[float, Field(ge=0, lt=1e12)]
 """A deviation, in microseconds."""
+Moment = Annotated[AwareDatetime, Field(ge=datetime(1970, 1, 1, tzinfo=UTC), lt=datetime(9999, 1, 1, tzinfo=UTC))]
+"""Far enough from both ends of the calendar that no other zone, and no sum with a few days, lies beyond them."""
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Param = bool | int | float | Line | tuple[int, ...]
 """A value of one of `generate_input`'s arguments."""

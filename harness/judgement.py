@@ -25,7 +25,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, Self
 
@@ -38,7 +37,7 @@ from pydantic import (
 )
 from pydantic_core import from_json, to_json
 
-from harness.fields import CaseKind, Digest, Line, Login, Mode, Model, Name, Param, Seed, Sha, Text
+from harness.fields import CaseKind, Digest, Line, Login, Mode, Model, Moment, Name, Param, Seed, Sha, Text
 from harness.profile import Profile
 from harness.timing import Duel, Run, Timing, ToldTiming
 from harness.verdict import Verdict, overall
@@ -196,8 +195,8 @@ class Judgement(Model):
     machine: Machine
     sandbox: SandboxInfo
     harness: HarnessInfo
-    started_at: datetime
-    finished_at: datetime
+    started_at: Moment
+    finished_at: Moment
     run_url: Line | None = None
     log: Text = Field(default="", description="the end of what the submission printed")
     checksum: str = ""
@@ -235,8 +234,6 @@ class Judgement(Model):
             raise ValueError("a profile is missing")
         if self.claim is not Claim.SELF_TIMED and any(case.told for case in self.cases):
             raise ValueError(f"a time that was told claims no more than {Claim.SELF_TIMED}")
-        if self.started_at.utcoffset() is None or self.finished_at.utcoffset() is None:
-            raise ValueError("times need a zone")
         if self.finished_at < self.started_at:
             raise ValueError("finished before it started")
         return self

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ params = st.dictionaries(
     case_params=params,
     message=st.text(max_size=100),
     log=st.text(max_size=100),
-    at=st.datetimes(timezones=st.just(UTC)),
+    at=st.datetimes(datetime(1970, 1, 1), datetime(9998, 12, 31), timezones=st.just(UTC)),  # noqa: DTZ001
     seconds=st.floats(0, 1e6),
     seed=st.none() | st.integers(0, 2**63 - 1),
 )
@@ -172,6 +172,9 @@ REFUSED: dict[str, Callable[[], object]] = {
     "a ranking without a benchmark": lambda: sample(cases=(BUILD, TEST)),
     "a verdict that is not its cases'": lambda: sample(verdict=Verdict.WRONG_ANSWER),
     "a time without a zone": lambda: sample(started_at=datetime(2026, 1, 1)),  # noqa: DTZ001
+    "a time that UTC has no name for": lambda: sample(
+        finished_at=datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-12)))
+    ),
     "an end before the start": lambda: sample(finished_at=EARLIER),
     "a login with a newline": lambda: SubmissionInfo(login="ada\n", digest="d" * 64, lines=1),
     "a login that is a path": lambda: SubmissionInfo(login="../ada", digest="d" * 64, lines=1),

@@ -12,7 +12,17 @@ from typing import Any
 import pytest
 
 from harness.fields import CaseKind, Mode
-from harness.judgement import MAX_BYTES, CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
+from harness.judgement import (
+    MAX_BYTES,
+    CaseResult,
+    Claim,
+    HarnessInfo,
+    Judgement,
+    Machine,
+    SandboxInfo,
+    SubmissionInfo,
+    _checksum,
+)
 from harness.verdict import Verdict
 from scripts.ledger.ledger import Ledger, LedgerError, RequestStatus
 from scripts.ledger.moderation import Action, KnownAccount, Moderation
@@ -192,6 +202,16 @@ def unranked(path: Path) -> None:
     path.write_text(judged("bob", mode=Mode.TEST).to_json())
 
 
+def finished_beyond_the_calendar(path: Path) -> None:
+    fields = json.loads(path.read_text()) | {"finished_at": "9999-12-31T23:59:59-12:00"}
+    path.write_text(json.dumps(fields | {"checksum": _checksum(fields)}))
+
+
+def started_before_it(path: Path) -> None:
+    fields = json.loads(path.read_text()) | {"started_at": "0001-01-01T00:00:00+14:00"}
+    path.write_text(json.dumps(fields | {"checksum": _checksum(fields)}))
+
+
 FAULTS: list[tuple[Callable[[Path], None], str]] = [
     (torn, "not JSON"),
     (edited, "edited"),
@@ -209,6 +229,8 @@ FAULTS: list[tuple[Callable[[Path], None], str]] = [
     (replaced_by_a_linked_folder, "not a plain file"),
     (replaced_by_a_pipe, "not a plain file"),
     (unranked, "only ranked"),
+    (finished_beyond_the_calendar, "finished_at: Input should be less than 9999-"),
+    (started_before_it, "started_at: Input should be greater than or equal to 1970-"),
 ]
 
 
@@ -426,6 +448,10 @@ def beside_a_note(ledger: Path, path: Path) -> None:
     (ledger / "requests/README.md").write_text("Hello.")
 
 
+def asked_beyond_the_calendar(ledger: Path, path: Path) -> None:
+    path.write_text(path.read_text().replace("2026-11-02T", "9999-12-31T").replace("Z", "-12:00"))
+
+
 REQUEST_FAULTS: list[tuple[Callable[[Path, Path], None], int, str]] = [
     (lambda ledger, path: path.write_bytes(path.read_bytes()[:-9]), 2, "2026-11-02/7-13-aaaaaaaaaaaa-CPU-ranked-1.json: not JSON"),
     (lambda ledger, path: os.truncate(path, 2**20), 2, "larger than 64 KiB"),
@@ -439,6 +465,7 @@ REQUEST_FAULTS: list[tuple[Callable[[Path, Path], None], int, str]] = [
     (ended_by_the_ending_of_another, 3, "7-13-aaaaaaaaaaaa-CPU-ranked-1.ended.json: speaks of 14-"),
     (with_the_cost_of_another, 3, "7-13-aaaaaaaaaaaa-CPU-ranked-1.spent.json: speaks of 14-"),
     (with_a_torn_ending, 3, "7-13-aaaaaaaaaaaa-CPU-ranked-1.ended.json: not JSON"),
+    (asked_beyond_the_calendar, 2, "asked_at: Input should be less than 9999-"),
     (beside_a_note, 3, "requests/README.md: not JSON"),
 ]  # fmt: skip
 

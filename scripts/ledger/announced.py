@@ -23,9 +23,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, PositiveInt, StringConstraints
+from pydantic import PositiveInt, StringConstraints
 
-from harness.fields import Digest, Name
+from harness.fields import Digest, Moment, Name
 from scripts.ledger.facts import Fact, LedgerFault, find_files, read_facts
 
 Channel = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
@@ -47,7 +47,7 @@ class Seen(Fact):
     task: Name
     gpu: Name
     edition: Digest
-    at: AwareDatetime
+    at: Moment
 
     @property
     def place(self) -> Path:
@@ -61,7 +61,7 @@ class Started(Fact):
     format: Literal["pullrank-channel"] = "pullrank-channel"
     version: Literal[1] = 1
     channel: Channel
-    at: AwareDatetime
+    at: Moment
 
     @property
     def place(self) -> Path:
@@ -76,7 +76,7 @@ class Intent(Fact):
     channel: Channel
     key: Key
     number: PositiveInt
-    at: AwareDatetime
+    at: Moment
 
     @property
     def place(self) -> Path:
@@ -111,7 +111,7 @@ class Outcome(Fact):
     gpu: Name | None = None
     edition: Digest | None = None
     reason: Reason = ""
-    at: AwareDatetime
+    at: Moment
 
     @property
     def place(self) -> Path:
@@ -131,7 +131,7 @@ class Edit(Fact):
     number: PositiveInt
     says: Digest | None = None
     is_gone: bool = False
-    at: AwareDatetime
+    at: Moment
 
     @property
     def place(self) -> Path:

@@ -17,9 +17,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AwareDatetime, Field, PositiveInt, StringConstraints, model_validator
+from pydantic import Field, PositiveInt, StringConstraints, model_validator
 
-from harness.fields import Digest, Login, Name
+from harness.fields import Digest, Login, Moment, Name
 from harness.judgement import Judgement
 from scripts.ledger.facts import Fact
 
@@ -31,7 +31,7 @@ class KnownAccount(Fact):
     version: Literal[1] = 1
     user_id: PositiveInt
     login: Login
-    first_seen: AwareDatetime
+    first_seen: Moment
 
     @property
     def place(self) -> Path:
@@ -67,7 +67,7 @@ class Moderation(Fact):
     judgement: Digest | None = None
     reason: Annotated[str, StringConstraints(min_length=1, max_length=500)]
     by: PositiveInt = Field(description="numeric id of the maintainer")
-    at: AwareDatetime
+    at: Moment
 
     @property
     def place(self) -> Path:

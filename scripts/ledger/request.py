@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    AwareDatetime,
     Field,
     PositiveInt,
     SerializerFunctionWrapHandler,
@@ -28,7 +27,7 @@ from pydantic import (
     model_validator,
 )
 
-from harness.fields import Digest, Line, Login, Mode, Name, Sha
+from harness.fields import Digest, Line, Login, Mode, Moment, Name, Sha
 from harness.verdict import Verdict
 from scripts.github.pulls import ACTIONS_BOT
 from scripts.ledger.facts import Fact
@@ -70,8 +69,8 @@ class Request(Fact):
     gpu: Name
     mode: Mode
     digest: Digest | None = Field(default=None, description="SHA-256 of the file, where it was read")
-    asked_at: AwareDatetime
-    first_asked_at: AwareDatetime | None = Field(
+    asked_at: Moment
+    first_asked_at: Moment | None = Field(
         default=None,
         description="when what asks for it happened, or of a new attempt after a failure of ours, the first one's; "
         "missing where that is `asked_at`",
@@ -173,7 +172,7 @@ class Ending(Fact):
     seconds: Seconds = Field(
         default=0.0, description="wall time that the judge's machine spent on it; counts for the quota"
     )
-    at: AwareDatetime
+    at: Moment
     note: Line = ""
 
     @property
@@ -196,4 +195,4 @@ class Spent(Fact):
     version: Literal[1] = 1
     request: Name
     seconds: Seconds = Field(description="wall time of the judge's machine; counts for the quota")
-    at: AwareDatetime
+    at: Moment
