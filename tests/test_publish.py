@@ -32,7 +32,9 @@ from harness.task import Board, Task, load_task
 from harness.task_file import Ranking
 from harness.timing import Duel, DuelCase, Run, Timing
 from harness.verdict import Verdict
+from scripts.cli import run
 from scripts.ledger.ledger import Ledger
+from scripts.ledger.moderation import Action, Moderation
 from scripts.pages import pool, submission
 from scripts.pages.author import LATEST_STEPS
 from scripts.pages.code import render_code, render_diff
@@ -621,6 +623,36 @@ def test_a_torn_judgement_is_named_in_the_report_and_on_the_landing_page(tmp_pat
     assert [fault.path.name for fault in report.faults] == [torn.name]
     assert torn.name in page_text(tmp_path / "_site", ".")
     assert report.rows == len(judgements) - 1
+
+
+def test_a_decision_or_an_account_that_cannot_be_read_is_the_first_thing_said(
+    tmp_path: Path, task: Task, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = judged(task.board("CPU"), "ada", 1.5)
+    out = Moderation(id="x", action=Action.DISQUALIFY, judgement="0" * 64, reason="Caches its answers.", by=1, at=START)
+    for folder, content in (("moderation", out.to_json()[:-9]), ("accounts", "[]")):
+        (tmp_path / "ledger" / folder).mkdir(parents=True)
+        (tmp_path / "ledger" / folder / "2026-11-02-x.json").write_text(content)
+    site, report = built(tmp_path, task, [one])
+    first, second = report.lines
+    assert first.startswith("left out: moderation/2026-11-02-x.json: not JSON")
+    assert first.endswith("what it decides does not hold") and "accounts/2026-11-02-x.json: not a pull" in second
+    assert "what it decides does not hold" in page_text(site, ".") and "ada" in page_text(site, "vectoradd/CPU")
+    for command in (["board", "vectoradd", "--tasks", str(tmp_path / "tasks")], ["moderate", "list"]):
+        assert run([*command, "--ledger", str(tmp_path / "ledger")]) == 0
+        assert first in capsys.readouterr().err
+
+
+def test_whatever_a_file_is_called_it_is_one_harmless_line(tmp_path: Path, task: Task) -> None:
+    folder = tmp_path / "ledger/judgements/vectoradd/CPU/ada"
+    folder.mkdir(parents=True)
+    (folder / os.fsdecode(b"\xff\n::error::\t\x1b[31m.json")).write_text("{}")
+    site, report = built(tmp_path, task, [])
+    (line,) = report.lines
+    assert line.startswith(r"left out: judgements/vectoradd/CPU/ada/\udcff\n::error::\t\x1b[31m.json: not a PullRank")
+    assert r"\udcff\n::error::" in page_text(site, ".")
+    (fault,) = json.loads((site / "index.json").read_text())["faults"]
+    assert fault["path"].isprintable() and fault["path"] in line and fault in report.facts["faults"]
 
 
 def test_judgements_of_a_board_that_no_task_has_are_counted_aloud(tmp_path: Path, task: Task) -> None:

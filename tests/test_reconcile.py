@@ -824,6 +824,15 @@ def test_where_nothing_can_be_started_it_is_said_once(scene: Scene, capsys: pyte
     assert all(pull.merged_at for pull in pulls)
 
 
+def test_a_decision_that_cannot_be_read_is_named(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    with LedgerBranch(str(scene.world.git.path)) as branch:
+        (branch.ledger.path / "moderation").mkdir()
+        (branch.ledger.path / "moderation/2026-11-02-x.json").write_text("{")
+        branch.commit("torn")
+    scene.reconcile()
+    assert "left out: moderation/2026-11-02-x.json: not JSON" in capsys.readouterr().out
+
+
 def test_with_nothing_to_do_it_takes_eight_requests(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     scene.reconcile()
     assert len(scene.server.rest_requests()) <= 8

@@ -49,10 +49,11 @@ class LedgerSource:
     def __init__(self, ledger: Ledger, tasks: Path, *, allow_unwalled: bool = False) -> None:
         self.place = str(ledger.path)
         self.option = f"--ledger {ledger.path}"
-        self.faults: list[LedgerFault] = []
+        decisions = ledger.moderations()
+        self.faults = [*decisions.faults]
         self._ledger, self._tasks, self._allow_unwalled = ledger, tasks, allow_unwalled
         self._machines = find_machines(tasks)
-        self._moderated = Moderated.after(ledger.moderations())
+        self._moderated = Moderated.after(decisions)
 
     def board(self, task: str, gpu: str | None) -> BoardFacts:
         return self._rank(choose_board(self._shown(require_task(task, self._tasks)), gpu))

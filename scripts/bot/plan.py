@@ -32,7 +32,7 @@ from scripts.bot.steps import Close, Deliver, Drop, End, Merge, Offer, Publish, 
 from scripts.bot.tables import Place
 from scripts.bot.unheard import is_unheard
 from scripts.github.pulls import PullRequest, WorkflowRun
-from scripts.ledger.ledger import RequestStatus
+from scripts.ledger.ledger import LedgerFault, RequestStatus
 from scripts.ledger.moderation import Moderated
 from scripts.ledger.request import WITHDRAWN, Ending, EndState, Request
 from scripts.settings import Ban
@@ -64,7 +64,7 @@ class Facts:
     request, and `spare` ours beside them, by id: those that were written or edited since `comments_since`, if that is
     not as far as we look back.  `places` are those of judged requests by id, `duels` all that are due.  `published_at`
     is when the last publish.yml began, `decided_at` when a maintainer last held or released something, and the like,
-    and `last_at` when the reconciler last began that got through.
+    and `last_at` when the reconciler last began that got through.  `faults` are the decisions that cannot be read.
     """
 
     now: datetime
@@ -84,6 +84,7 @@ class Facts:
     merges: bool = True
     bans: tuple[Ban, ...] = ()
     moderated: Moderated = field(default_factory=Moderated)
+    faults: tuple[LedgerFault, ...] = ()
 
     def is_banned(self, user_id: int, login: str) -> bool:
         return user_id in self.moderated.banned or any(ban.meets(user_id, login) for ban in self.bans)

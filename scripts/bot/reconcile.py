@@ -80,7 +80,9 @@ def run(doors: Doors, now: datetime | None = None) -> Iterator[str]:
         NotStarted: after all else is done, if the repository is not set up to start what was to be started.
     """
     at = (now or datetime.now(UTC)).replace(microsecond=0)
-    steps, trouble = list(plan(read(doors, at))), None
+    facts = read(doors, at)
+    yield from (f"left out: {fault}" for fault in facts.faults)
+    steps, trouble = list(plan(facts)), None
     offers = sum(isinstance(step, Offer) for step in steps)  # the last ones
     for step in steps:
         if trouble and isinstance(step, Start):
@@ -115,7 +117,7 @@ def read(doors: Doors, now: datetime) -> Facts:
         waiting = (one.request for one in statuses if one.is_open and not one.request.is_rematch)
         asked_in = {request.pull_request for request in waiting if request.asked_at <= now - PATIENCE}
         closed = tuple(_closed(github, asked_in - {pull.number for pull in pulls}))
-        decisions = ledger.moderations().facts
+        decisions = ledger.moderations()
         moderated, decided_at = Moderated.after(decisions), max((one.at for one in decisions), default=None)
         of_heads = [one for one in statuses if (one.request.pull_request, one.request.head_sha) in is_open]
         lively = {(task, gpu) for task, gpu in _lively(branch, statuses, since) if gpu in settings.gpus}
@@ -146,6 +148,7 @@ def read(doors: Doors, now: datetime) -> Facts:
         merges=settings.merge is MergeSetting.AUTO,
         bans=settings.bans,
         moderated=moderated,
+        faults=decisions.faults,
     )
 
 

@@ -24,11 +24,13 @@ from pydantic import ValidationError
 
 from harness.errors import PullRankError
 from harness.fields import Model
+from scripts.text import plain, shorten
 
 F = TypeVar("F", bound="Fact")
 
 MAX_BYTES = 64 * 1024
 """Of a fact; larger files are refused unread.  Judgements have a limit of their own."""
+_LONGEST_REASON = 500
 
 
 class LedgerError(PullRankError):
@@ -50,8 +52,17 @@ class LedgerFault:
     path: Path
     reason: str
 
+    @property
+    def facts(self) -> dict[str, str]:
+        """For logs, pages and scripts: each in one line of harmless text, whatever somebody has called a file."""
+        return {"path": _one_line(str(self.path)), "reason": shorten(_one_line(self.reason), _LONGEST_REASON)}
+
     def __str__(self) -> str:
-        return f"{self.path}: {self.reason}"
+        return ": ".join(self.facts.values())
+
+
+def _one_line(text: str) -> str:
+    return plain(text).replace("\n", r"\n").replace("\t", r"\t")
 
 
 class Fact(Model):

@@ -229,11 +229,12 @@ class Ledger:
         return self._add(decision.place, decision)
 
     def moderations(self) -> Found[Moderation]:
-        """All decisions, in the order in which they were taken."""
+        """All decisions, in the order in which they were taken; a fault says what is lost with it."""
         faults: list[LedgerFault] = []
         found = read_facts(self.path, find_files(self.path, "moderation", faults), Moderation, faults)
         decisions = sorted((decision for _, decision in found), key=lambda one: (one.at, one.id))
-        return Found(facts=tuple(decisions), faults=tuple(faults))
+        lost = tuple(replace(fault, reason=f"{fault.reason}; what it decides does not hold") for fault in faults)
+        return Found(facts=tuple(decisions), faults=lost)
 
     # Announcements.
 

@@ -210,6 +210,8 @@ def list_(folder: Path | None, repo: str | None, as_json: bool) -> None:
     """
     with _desk(folder, repo, None, under("moderation"), decides=False) as desk:
         found = list(in_force(desk.ledger))
+        for fault in desk.ledger.moderations().faults:
+            click.echo(f"left out: {fault}", err=True)
     if as_json:
         click.echo(json.dumps([one.model_dump(mode="json") for one in found], indent=1))
     elif not found:

@@ -100,7 +100,7 @@ def _facts(
         "as_of": as_of and as_of.isoformat(),
         "boards": [board_facts(site, board) for board in boards],
         "records": [mark.facts for mark in latest],
-        "faults": [{"path": str(fault.path), "reason": fault.reason} for fault in faults],
+        "faults": [fault.facts for fault in faults],
     }
 
 

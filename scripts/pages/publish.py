@@ -25,6 +25,7 @@ from datetime import datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from harness.task import Task
 from scripts.competition import shown
@@ -70,6 +71,17 @@ class SiteReport:
         """What a maintainer should look at: what was left out, and what is odd."""
         yield from (f"left out: {fault}" for fault in self.faults)
         yield from (f"odd: {note}" for note in self.notes)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """For scripts."""
+        return {
+            "pages": self.pages,
+            "rows": self.rows,
+            "faults": [fault.facts for fault in self.faults],
+            "notes": self.notes,
+            "seconds": self.seconds,
+        }
 
 
 def build_site(
@@ -125,10 +137,12 @@ def build_site(
     )
     with swapped_in(out) as folder:
         shutil.copytree(SITE / "assets", folder / "assets")
-        faults: list[LedgerFault] = []
+        decisions, accounts = ledger.moderations(), ledger.accounts()
+        # First of all: what somebody took out stands on its board again when the decision cannot be read.
+        faults = [*decisions.faults, *accounts.faults]
         files = boards_of(tasks, ledger, faults)
         processes = processes_for(sum(len(one.paths) for one in files))
-        moderated = Moderated.after(ledger.moderations())
+        moderated = Moderated.after(decisions)
         rank = partial(ranked, ledger=ledger, moderated=moderated, allow_unwalled=allow_unwalled, now=now)
         build = partial(_build_board, site, rank, folder)
         environment()
@@ -140,8 +154,7 @@ def build_site(
         readings = [reading for one in built for reading in one.readings]
         pages += _write(folder, _pages_of_all(site, boards, readings, faults))
         write_authors = partial(_write_authors, site, folder)
-        accounts = ledger.accounts() if moderated.banned or bans else ()
-        banned = dict(bans_by_login((*bans, *moderated.banned.values()), tuple(accounts)))
+        banned = dict(bans_by_login((*bans, *moderated.banned.values()), accounts.facts))
         former = [place for one in built for place in one.former]
         authors = authors_of(boards, former, banned)
         pages += chain.from_iterable(spread(write_authors, _shares(authors), processes))

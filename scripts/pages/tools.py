@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -58,7 +57,7 @@ def build(
     for line in (*merged.notes, *report.lines):
         click.echo(line, err=True)
     if as_json:
-        click.echo(json.dumps(asdict(report), default=str))
+        click.echo(json.dumps(report.facts))
     else:
         click.echo(f"{out}: {report.pages} pages, {report.rows} rows, in {report.seconds:.1f} s")
 
