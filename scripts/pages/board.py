@@ -92,8 +92,8 @@ def board_pages(
         columns=columns,
         marks=summary.marks[::-1],
         claims=claims(table),
-        broad=_staircase(site, summary, width=1080, height=280),
-        narrow=_staircase(site, summary, width=340, height=240),
+        broad=_staircase(summary, width=1080, height=280),
+        narrow=_staircase(summary, width=340, height=240),
         statement=render_markdown(task.description),
         reference=render_code(task.reference, "reference.py") if task.reference else None,
         templates=[*_templates(task)],
@@ -175,12 +175,12 @@ def _shared(task: Task) -> Iterator[File]:
         yield File(title=name, hint="lies beside your file when it runs", code=render_code(text, name))
 
 
-def _staircase(site: Site, summary: BoardSummary, *, width: int, height: int) -> Staircase | None:
+def _staircase(summary: BoardSummary, *, width: int, height: int) -> Staircase | None:
     if not summary.marks:
         return None
     bests = [
         Best(
-            at=min(mark.at, site.now), us=mark.score_us.value, name=mark.login, label=_label(mark),
+            at=mark.at, us=mark.score_us.value, name=mark.login, label=_label(mark),
             href=_href(summary.board, mark),
         )
         for mark in summary.marks

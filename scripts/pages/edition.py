@@ -59,21 +59,17 @@ class FormerPlace:
         }
 
 
-def editions_of(
-    table: Standings, judgements: Sequence[Judgement], *, allow_unwalled: bool, now: datetime
-) -> tuple[Edition, ...]:
+def editions_of(table: Standings, judgements: Sequence[Judgement], *, allow_unwalled: bool) -> tuple[Edition, ...]:
     """A board's earlier editions in which somebody was ranked, the newest first.
 
     Args:
         judgements: of this board, in ledger order.
     """
-    found = (_edition(table.board, one, judgements, allow_unwalled, now) for one in reversed(table.earlier_editions))
+    found = (_edition(table.board, one, judgements, allow_unwalled) for one in reversed(table.earlier_editions))
     return tuple(edition for edition in found if edition)
 
 
-def _edition(
-    board: Board, name: str, judgements: Sequence[Judgement], allow_unwalled: bool, now: datetime
-) -> Edition | None:
+def _edition(board: Board, name: str, judgements: Sequence[Judgement], allow_unwalled: bool) -> Edition | None:
     ours = [one for one in judgements if one.edition == name]
     played = next((one.benchmarks for one in ours if one.is_rankable or (allow_unwalled and one.benchmarks)), None)
     if not played:
@@ -85,8 +81,7 @@ def _edition(
     if not table.rows:
         return None
     path = f"_editions/{name[:12]}/index.html"
-    since, until = (min(one.finished_at, now) for one in (ours[0], ours[-1]))
-    return Edition(table=table, path=path, since=since, until=until)
+    return Edition(table=table, path=path, since=ours[0].finished_at, until=ours[-1].finished_at)
 
 
 def former_places(editions: Sequence[Edition]) -> Iterator[FormerPlace]:

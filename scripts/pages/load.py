@@ -40,12 +40,14 @@ class BoardFiles:
 class Ranked:
     """A board's standings, now and in earlier editions; what was taken out, what its machines did, what is odd.
 
-    `places` are the ledger's files, by the checksums of the judgements in them.
+    Nothing in it is of the future.  `places` are the ledger's files, by the checksums of the judgements in them;
+    `claimed` are the judgements that claimed to be of the future, as they stand there.
     """
 
     table: Standings
     editions: tuple[Edition, ...]
     places: Mapping[str, Path]
+    claimed: Mapping[str, Judgement]
     taken_out: tuple[TakenOut, ...]
     readings: list[Reading]
     faults: tuple[LedgerFault, ...]
@@ -84,17 +86,21 @@ def ranked(files: BoardFiles, ledger: Ledger, moderated: Moderated, *, allow_unw
         now: when this is: what claims to be from the future is noticed, and shown as if it were of now.
     """
     contents = ledger.read_judgements(files.paths)
-    shown = moderated.counted(contents.judgements)
+    claimed = {one.checksum: one for one in contents.judgements if one.finished_at > now}
+    judgements = [
+        one.model_copy(update={"finished_at": now}) if one.checksum in claimed else one for one in contents.judgements
+    ]
+    shown = moderated.counted(judgements)
     table = standings(files.board, shown, allow_unwalled=allow_unwalled)
-    editions = editions_of(table, shown, allow_unwalled=allow_unwalled, now=now)
     return Ranked(
         table=table,
-        editions=editions,
+        editions=editions_of(table, shown, allow_unwalled=allow_unwalled),
         places=contents.places,
-        taken_out=taken_out_of(contents.judgements, moderated),
-        readings=readings_of(table, shown, now),
+        claimed=claimed,
+        taken_out=taken_out_of(judgements, moderated),
+        readings=readings_of(table, shown),
         faults=contents.faults,
-        notes=tuple(_notes(shown, now)),
+        notes=tuple(_notes(shown, claimed)),
     )
 
 
@@ -107,13 +113,13 @@ def notes_of_all(tasks: Sequence[Task], files: Sequence[BoardFiles], faults: Seq
             yield f"{task.name} has no description; its pages show the reference alone"
 
 
-def _notes(judgements: Sequence[Judgement], now: datetime) -> Iterator[str]:
+def _notes(judgements: Sequence[Judgement], claimed: Mapping[str, Judgement]) -> Iterator[str]:
     """What is odd about judgements that count all the same."""
     for one in judgements:
         whose = f"{one.task} on {one.gpu}: {one.submission.login}'s judgement"
-        if one.finished_at > now:
-            at = f"{one.finished_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-            yield f"{whose} says that it was finished at {at}; was its machine's clock wrong?"
+        if one.checksum in claimed:
+            at = f"{claimed[one.checksum].finished_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+            yield f"{whose} says that it was finished at {at}, and is shown as of now; was its machine's clock wrong?"
         if len(one.cases) > MANY_CASES:
             yield f"{whose} has {len(one.cases):,} cases; its page lists the first {MOST_CASES}"
 

@@ -131,7 +131,7 @@ class Runner:
         }
 
 
-def readings_of(table: Standings, judgements: Sequence[Judgement], now: datetime) -> list[Reading]:
+def readings_of(table: Standings, judgements: Sequence[Judgement]) -> list[Reading]:
     """What this edition's judgements of a board say of their machines; none where no anchor runs."""
     names: dict[tuple[str, str, int], tuple[str, str, int]] = {}
     found = []
@@ -140,8 +140,8 @@ def readings_of(table: Standings, judgements: Sequence[Judgement], now: datetime
         if judgement.edition == table.board.edition and table.nominal_us and len(anchors) == len(table.nominal_us):
             name = _name_of(judgement.machine)
             logs = [math.log(us / usual) for us, usual in zip(anchors, table.nominal_us, strict=True)]
-            at, share = min(judgement.finished_at, now), math.exp(sum(logs) / len(logs))
-            found.append(_reading(judgement, at, names.setdefault(name, name), share))
+            share = math.exp(sum(logs) / len(logs))
+            found.append(_reading(judgement, names.setdefault(name, name), share))
     return found
 
 
@@ -149,9 +149,11 @@ def _name_of(machine: Machine) -> tuple[str, str, int]:
     return machine.device, machine.cpu, machine.cores
 
 
-def _reading(judgement: Judgement, at: datetime, name: tuple[str, str, int], share: float) -> Reading:
+def _reading(judgement: Judgement, name: tuple[str, str, int], share: float) -> Reading:
     machine = judgement.machine
-    return Reading(at, judgement.gpu, name, share, machine.clock_mhz, machine.temperature_c, machine.quiet)
+    return Reading(
+        judgement.finished_at, judgement.gpu, name, share, machine.clock_mhz, machine.temperature_c, machine.quiet
+    )
 
 
 def machine_pages(site: Site, readings: Sequence[Reading], as_of: datetime | None) -> Iterator[tuple[str, str]]:

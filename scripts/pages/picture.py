@@ -40,7 +40,7 @@ def _drawn(site: Site, summary: BoardSummary) -> bytes:
         _write(draw, 280, 50, f"{first.login}  {format_us(first.score_us.value)}", _INK, 34)
         records = count(len(summary.marks), "record", "records")
         _write(draw, 340, 28, f"{format_error(first.score_us)}, after {records}", _SOFT, 60)
-        draw.line(_stairs(site, summary), fill=_ACCENT, width=6, joint="curve")
+        draw.line(_stairs(summary), fill=_ACCENT, width=6, joint="curve")
     else:
         invites = "The first accepted entry takes first place."
         _write(draw, 300, 50, invites if site.takes_entries(board) else "Nobody stands here.", _SOFT, 44)
@@ -60,16 +60,15 @@ def _in_type(text: str) -> str:
     return "".join(one for one in letters if one.isascii() or one in "±…’").strip()
 
 
-def _stairs(site: Site, summary: BoardSummary) -> list[tuple[float, float]]:
+def _stairs(summary: BoardSummary) -> list[tuple[float, float]]:
     """The best time over the season, one step a record, down from the first."""
     marks = summary.marks
     times = [mark.score_us.value for mark in marks]
     y = Scale(*span_of(min(times), max(times)), _BOTTOM, _TOP)
-    moments = [min(mark.at, site.now) for mark in marks]
-    start = moments[0]
-    seconds = ((summary.as_of or moments[-1]) - start).total_seconds() or 1.0
+    start = marks[0].at
+    seconds = ((summary.as_of or marks[-1].at) - start).total_seconds() or 1.0
     points = [(float(_LEFT), y(times[0]))]
-    for at, us in list(zip(moments, times, strict=True))[1:]:
-        x = min(_LEFT + (_RIGHT - _LEFT) * (at - start).total_seconds() / seconds, _RIGHT)
+    for mark, us in list(zip(marks, times, strict=True))[1:]:
+        x = min(_LEFT + (_RIGHT - _LEFT) * (mark.at - start).total_seconds() / seconds, _RIGHT)
         points += [(x, points[-1][1]), (x, y(us))]
     return [*points, (float(_RIGHT), points[-1][1])]

@@ -207,7 +207,7 @@ def _pages_of_a_board(site: Site, found: Ranked, summary: BoardSummary) -> Itera
     yield from edition_pages(site, found.editions)
     yield from board_files(site, summary)
     yield from board_picture(site, summary)
-    yield from submission_pages(site, found.table, summary, found.places)
+    yield from submission_pages(site, found.table, summary, found.places, found.claimed)
 
 
 def _pages_of_all(

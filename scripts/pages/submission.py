@@ -111,12 +111,17 @@ class Change:
 
 
 def submission_pages(
-    site: Site, table: Standings, summary: BoardSummary, places: Mapping[str, Path]
+    site: Site,
+    table: Standings,
+    summary: BoardSummary,
+    places: Mapping[str, Path],
+    claimed: Mapping[str, Judgement],
 ) -> Iterator[tuple[str, str]]:
     """A page for every row and every former first, what it says as JSON, and their judgements.
 
     Args:
         places: the ledger's files, by the checksums of the judgements in them.
+        claimed: judgements as the ledger has them, where the page shows them as of another time.
     """
     columns = columns_of(site, table)
     for entry in _entries(site, table, summary, places):
@@ -125,7 +130,7 @@ def submission_pages(
         yield data(path("submission.json"), _facts(table.board, entry))
         if entry.keeps_judgements:
             for name, judgement in zip(entry.links, entry.judgements, strict=True):
-                yield path(name), judgement.model_dump_json() + "\n"
+                yield path(name), claimed.get(judgement.checksum, judgement).model_dump_json() + "\n"
 
 
 def _facts(board: Board, entry: Entry) -> dict[str, Any]:

@@ -128,7 +128,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class BoardSummary:
-    """`as_of` is when a row was last judged, at the latest now; None where there is no row."""
+    """`as_of` is when a row was last judged; None where there is no row."""
 
     board: Board
     places: tuple[Place, ...]
@@ -149,7 +149,7 @@ def summary_of(site: Site, table: Standings) -> BoardSummary:
         places=places_of(site, table),
         marks=marks,
         steps=tuple(_steps(table, marks)),
-        as_of=min(max(judged_at), site.now) if table.rows else None,
+        as_of=max(judged_at, default=None),
     )
 
 
