@@ -1,6 +1,7 @@
-"""What a judge that was killed has left behind, and how the next one tells it from what is in use.
+"""What was left behind by one that was killed, and how the next one tells it from what is in use.
 
-A judge claims the folders that it makes: it locks them, and the lock ends with the judge, however that ends.
+A judge, and whoever builds a site, claims the folders that it makes: it locks them, and the lock ends with its process,
+however that ends.
 """
 
 from __future__ import annotations

@@ -16,13 +16,13 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 TORCH_FREE = {
-    "bundle", "counters", "errors", "examples", "faults", "fields", "formula", "judgement", "profile", "protocol", "provenance", "python_file", "replay", "stats", "submission", "task", "task_file", "task_folder",
+    "bundle", "counters", "errors", "examples", "faults", "fields", "formula", "judgement", "leftovers", "profile", "protocol", "provenance", "python_file", "replay", "stats", "submission", "task", "task_file", "task_folder",
     "task_values", "timing", "toolchain", "verdict", "yaml_file",
 }  # fmt: skip
 """The half of the harness that hosted runners import."""
 
 OPEN_TO_SCRIPTS = {
-    "bundle", "counters", "errors", "examples", "faults", "fields", "formula", "judgement", "profile", "provenance", "python_file", "replay", "stats", "submission", "task", "task_file",
+    "bundle", "counters", "errors", "examples", "faults", "fields", "formula", "judgement", "leftovers", "profile", "provenance", "python_file", "replay", "stats", "submission", "task", "task_file",
     "task_values", "timing", "toolchain", "verdict", "yaml_file",
 }  # fmt: skip
 
@@ -98,7 +98,6 @@ LAYERS = (
         "machine",
         "devices.cpu",
         "devices.cuda",
-        "leftovers",
         "cgroup",
         "freezer",
         "memory",

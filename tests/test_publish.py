@@ -1,5 +1,6 @@
 """The site as files: every page, every link, and what hostile or missing data makes of them."""
 
+import contextlib
 import csv
 import hashlib
 import html
@@ -9,6 +10,8 @@ import os
 import random
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -43,6 +46,7 @@ from scripts.pages.pool import processes_for, spread
 from scripts.pages.publish import SiteReport, build_site, read_guides
 from scripts.pages.render import environment
 from scripts.pages.words import Unit, case_labels, duel_sentence, heat
+from scripts.pages.write import swapped_in, write_file
 from scripts.settings import Gpu
 from scripts.text import format_us, plain
 
@@ -681,7 +685,7 @@ def test_a_rebuild_replaces_the_whole_site(tmp_path: Path, task: Task) -> None:
     (site / "stale.html").write_text("old")
     build_site([task], Ledger(tmp_path / "ledger"), site, submissions=lambda _: None, title="Cup", now=NOW)
     assert not (site / "stale.html").exists()
-    assert not list(tmp_path.glob("._site-*"))
+    assert not list(tmp_path.glob("._site.*"))
 
 
 def test_a_build_that_fails_leaves_the_old_site_as_it_was(tmp_path: Path, task: Task) -> None:
@@ -694,7 +698,7 @@ def test_a_build_that_fails_leaves_the_old_site_as_it_was(tmp_path: Path, task: 
     with pytest.raises(OSError, match="disk on fire"):
         build_site([task], Ledger(tmp_path / "ledger"), site, submissions=lost, title="Cup", now=NOW)
     assert (site / "index.html").read_bytes() == before
-    assert not list(tmp_path.glob("._site-*"))
+    assert not list(tmp_path.glob("._site.*"))
 
 
 def test_what_strikes_between_the_two_renames_leaves_the_old_site_in_place(
@@ -713,7 +717,75 @@ def test_what_strikes_between_the_two_renames_leaves_the_old_site_in_place(
     with pytest.raises(KeyboardInterrupt):
         build_site([task], Ledger(tmp_path / "ledger"), site, submissions=lambda _: None, title="Cup", now=NOW)
     assert (site / "index.html").read_bytes() == before
-    assert not list(tmp_path.glob("._site-*"))
+    assert not list(tmp_path.glob("._site.*"))
+
+
+def fail_to_build(out: Path) -> None:
+    with swapped_in(out) as new:
+        (new / "index.html").symlink_to("/dev/full")
+        write_file(new / "index.html", "x")
+
+
+def test_what_a_killed_build_has_left_is_removed_and_the_site_that_it_had_moved_aside_comes_back(
+    tmp_path: Path,
+) -> None:
+    program = (
+        "import os, signal, sys; from pathlib import Path; from scripts.pages.write import swapped_in\n"
+        "with swapped_in(Path(sys.argv[1])) as new:\n"
+        "    (new / 'index.html').touch(); new.rename(new.parent / 'old'); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path / "_site")], check=False)
+    (left,) = tmp_path.iterdir()
+    with pytest.raises(PullRankError, match="there is no site there yet"):
+        fail_to_build(tmp_path / "_site")
+    assert left.exists(), "so young a one may belong to somebody who has not claimed it yet"
+    os.utime(left, (1e9, 1e9))
+    with pytest.raises(PullRankError, match="stands as it was"):
+        fail_to_build(tmp_path / "_site")
+    assert [path.name for path in tmp_path.rglob("*")] == ["_site", "index.html"]
+
+
+def test_two_builds_at_once_leave_each_other_alone(tmp_path: Path) -> None:
+    with swapped_in(tmp_path / "_site") as one:
+        os.utime(one.parent, (1e9, 1e9))
+        with swapped_in(tmp_path / "_site") as other:
+            write_file(other / "index.json", '{"format": "pullrank-site"}')
+        write_file(one / "index.html", "the later one")
+    assert [path.name for path in tmp_path.rglob("*")] == ["_site", "index.html"]
+
+
+def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path: Path, task: Task) -> None:
+    (tmp_path / "_site").symlink_to("published/site")
+    for _ in range(2):
+        build_site([task], Ledger(tmp_path), tmp_path / "_site", submissions=lambda _: None, title="Cup", now=NOW)
+    assert (tmp_path / "_site").is_symlink() and (tmp_path / "published/site/index.html").exists()
+    assert [path.name for path in (tmp_path / "published").iterdir()] == ["site"]
+
+
+def test_a_folder_that_cannot_be_replaced_is_refused_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with (
+        pytest.raises(PullRankError, match=r"^\. is replaced whole, and you stand in it; go elsewhere"),
+        swapped_in(Path()),
+    ):
+        pass
+    monkeypatch.setattr(os.path, "ismount", lambda path: str(path) == str(tmp_path / "_site"))
+    with pytest.raises(PullRankError, match="choose a folder in it: _site/site"), swapped_in(Path("_site")):
+        pass
+
+
+def test_a_full_disk_is_named_and_the_old_site_stands(tmp_path: Path) -> None:
+    with swapped_in(tmp_path / "_site") as new:
+        write_file(new / "index.json", '{"format": "pullrank-site"}')
+    with pytest.raises(PullRankError) as caught:
+        fail_to_build(tmp_path / "_site")
+    assert str(caught.value) == (
+        f"{tmp_path / '_site'}: the new site cannot be written beside it: No space left on device; "
+        "the site there stands as it was"
+    )
+    assert [path.name for path in tmp_path.rglob("*")] == ["_site", "index.json"]
 
 
 def test_a_folder_that_is_no_site_is_never_replaced(tmp_path: Path, task: Task) -> None:
@@ -1000,6 +1072,29 @@ def test_a_process_that_is_killed_ends_the_build_with_one_message(tmp_path: Path
 
     with pytest.raises(PullRankError, match="too little memory"):
         list(spread(killed, [1, 2], processes=2))
+
+
+def test_processes_end_with_the_build_however_that_ends(tmp_path: Path) -> None:
+    program = (
+        "import os, sys, time; from pathlib import Path; from scripts.pages.pool import spread\n"
+        "def work(name): (Path(sys.argv[1]) / str(os.getpid())).touch(); time.sleep(60)\n"
+        "list(spread(work, [1, 2], processes=2))"
+    )
+    with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)]) as build:
+        while len(begun := [int(path.name) for path in tmp_path.iterdir()]) < 2:
+            time.sleep(0.02)
+        build.kill()
+    ends_at = time.monotonic() + 10
+    while any(map(is_running, begun)):
+        assert time.monotonic() < ends_at
+        time.sleep(0.02)
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process, and it is no zombie that nobody has fetched."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
+    return False
 
 
 @forks_beside_threads

@@ -8,9 +8,12 @@ be sent to them.  Where they cannot be, everything is done in this one.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import multiprocessing
 import os
+import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -28,6 +31,8 @@ MOST = 8
 
 WORTH_FORKING = 300
 """Judgements.  With fewer, a second process costs more than it saves."""
+
+_PR_SET_PDEATHSIG = 1
 
 _work: list[Callable[[Any], Any]] = []
 """What forked processes do: they find it here."""
@@ -55,7 +60,8 @@ def spread(
         return
     _work.append(work)
     try:
-        with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("fork")) as pool:
+        forking = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(processes, forking, initializer=_begin, initargs=(os.getpid(),)) as pool:
             order = sorted(range(len(items)), key=lambda index: size(items[index]), reverse=True)
             found = dict(zip(order, pool.map(_do, [items[index] for index in order]), strict=True))
         yield from (found[index] for index in range(len(items)))
@@ -63,6 +69,16 @@ def spread(
         raise PullRankError("a process that built pages was ended from outside; was there too little memory?") from None
     finally:
         _work.pop()
+
+
+def _begin(parent: int) -> None:
+    """Let a forked process end when it is told to, and with its parent, however that ends."""
+    # The parent's own handler raises, and what is raised in a process of a pool is only handed on.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # It ended before the first line was reached.
+        os._exit(1)
 
 
 def _do(item: Any) -> Any:

@@ -17,7 +17,6 @@ is swapped in whole.
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -136,7 +135,7 @@ def build_site(
         base_path=f"/{base_path.strip('/')}/".replace("//", "/"),
     )
     with swapped_in(out) as folder:
-        shutil.copytree(SITE / "assets", folder / "assets")
+        _write(folder, ((f"assets/{path.name}", path.read_bytes()) for path in (SITE / "assets").iterdir()))
         decisions, accounts = ledger.moderations(), ledger.accounts()
         # First of all: what somebody took out stands on its board again when the decision cannot be read.
         faults = [*decisions.faults, *accounts.faults]

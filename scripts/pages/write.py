@@ -1,8 +1,18 @@
-"""A folder that takes another's place when it is finished, and vanishes when it fails."""
+"""A folder that takes another's place when it is finished, and vanishes when it fails.
+
+    ._site.build-x3k9q2ab/      the workshop, beside `_site`; claimed as long as its build lives
+      new/                      the site that is being built
+      old/                      the site before, from the moment of the swap
+
+What a killed build has left there, the next one removes, or puts back.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -10,34 +20,76 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.errors import PullRankError
+from harness.leftovers import abandoned, claim
 
 FORMAT = "pullrank-site"
 """Of `index.json`, by which a site of ours is known."""
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(content if isinstance(content, bytes) else content.encode("utf-8", "replace"))
+    try:
+        with open(path, "wb") as file:
+            file.write(content if isinstance(content, bytes) else content.encode("utf-8", "replace"))
+    except OSError as error:
+        # A disk that is full does not say where.
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 @contextmanager
 def swapped_in(out: Path) -> Iterator[Path]:
     """A new folder that takes the place of `out` when the block succeeds, and vanishes when it fails.
 
+    Where `out` is a link, the link stays, and what it leads to is replaced.
+
     Raises:
-        PullRankError: `out` holds something that is no site of ours.
+        PullRankError: `out` cannot be replaced, or the new folder cannot be written.
     """
-    if out.exists() and not _is_ours(out):
-        raise PullRankError(f"{out} holds files that are no PullRank site; remove them, or choose another folder")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    workshop = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    out = _require_replaceable(out)
+    workshops = out.parent / f".{out.name}.build-"
     try:
-        new = workshop / "new"
-        new.mkdir()
-        yield new
-        _swap(new, out, workshop / "old")
-    finally:
-        shutil.rmtree(workshop, ignore_errors=True)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        _clear_up(workshops, out)
+        with _workshop(workshops) as workshop:
+            new = workshop / "new"
+            new.mkdir()
+            yield new
+            _swap(new, out, workshop / "old")
+    except OSError as error:
+        if not str(error.filename).startswith(str(workshops)):
+            raise
+        stands = "the site there stands as it was" if out.exists() else "there is no site there yet"
+        raise PullRankError(f"{out}: the new site cannot be written beside it: {error.strerror}; {stands}") from None
+
+
+def _require_replaceable(out: Path) -> Path:
+    """The folder that `out` leads to."""
+    place = Path(os.path.realpath(out))
+    if place.exists() and not _is_ours(place):
+        raise PullRankError(f"{out} holds files that are no PullRank site; remove them, or choose another folder")
+    if Path.cwd().is_relative_to(place):
+        raise PullRankError(f"{out} is replaced whole, and you stand in it; go elsewhere, or choose another folder")
+    if os.path.ismount(place):
+        raise PullRankError(f"{out} is a mount point, which cannot be replaced; choose a folder in it: {out / 'site'}")
+    return place
+
+
+@contextmanager
+def _workshop(workshops: Path) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix=workshops.name, dir=workshops.parent))
+    with contextlib.ExitStack() as held:
+        held.callback(shutil.rmtree, folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # There are file systems without locks: nothing is cleared up there.
+            held.callback(os.close, claim(folder))
+        yield folder
+
+
+def _clear_up(workshops: Path, out: Path) -> None:
+    """Remove what killed builds have left, but for the site that one of them had moved aside when it was killed."""
+    for folder in abandoned(workshops.parent.glob(f"{glob.escape(workshops.name)}*")):
+        old = folder / "old"
+        if old.exists() and not out.exists():
+            old.rename(out)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _swap(new: Path, out: Path, old: Path) -> None:
