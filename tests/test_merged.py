@@ -160,6 +160,17 @@ def test_without_the_history_what_lies_there_is_found_and_that_is_said_once(
     assert capsys.readouterr().err.count("no whole git history") == 1
 
 
+def test_what_cannot_be_read_is_not_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / PATH).parent.mkdir(parents=True)
+    (tmp_path / PATH).write_text(A)
+
+    def refuse(path: Path) -> bytes:  # chmod would not keep root out
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert found(MergedFiles(tmp_path), A) == [False]
+
+
 def test_the_depth_that_publishing_checks_out_is_the_whole_history_of_one_branch(
     tmp_path: Path, repository: Repository
 ) -> None:

@@ -537,7 +537,7 @@ def test_an_author_who_left_with_their_file_keeps_row_and_pages(tmp_path: Path, 
     assert "grace" in page_text(site, "vectoradd/CPU") and "2" in page_text(site, "authors/grace")
     assert grace in page_text(site, f"vectoradd/CPU/grace/{grace[:12]}")
     assert [*report.lines] == [
-        "odd: vectoradd on CPU: no file is at hand for 1 row (grace); taken away, or not merged?"
+        "odd: vectoradd on CPU: no file is at hand for 1 row (grace); taken away, not merged, or not to be read?"
     ]
 
 
@@ -786,6 +786,23 @@ def test_a_full_disk_is_named_and_the_old_site_stands(tmp_path: Path) -> None:
         "the site there stands as it was"
     )
     assert [path.name for path in tmp_path.rglob("*")] == ["_site", "index.json"]
+
+
+def test_a_ledger_that_cannot_be_read_takes_no_site_away(
+    tmp_path: Path, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, _ = built(tmp_path, task, season(task.board("CPU")))
+    scandir = os.scandir
+
+    def refuse(path: Any) -> Any:  # chmod would not keep root out
+        if Path(path).name == "judgements":
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(PullRankError, match=r"ledger/judgements: cannot be read: Permission denied"):
+        built(tmp_path, task, [])
+    assert "barbara" in page_text(site, "vectoradd/CPU")
 
 
 def test_a_folder_that_is_no_site_is_never_replaced(tmp_path: Path, task: Task) -> None:

@@ -15,6 +15,7 @@ named and left out, and the rest is read as if it were not there.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -112,6 +113,19 @@ class Ledger:
         path = self.path / _folder_of(judgement) / f"{_prefix_of(judgement)}{request_id}.json"
         write_new(path, judgement.to_json().encode(), workshop=self.path)
         return path
+
+    def require_judgements(self) -> None:
+        """See that the folder of all judgements can be read; before the first one it need not be there.
+
+        Raises:
+            LedgerError: it cannot be, and who goes on would say that nobody was ever judged.
+        """
+        folder = self.path / "judgements"
+        try:
+            os.scandir(folder).close()
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError) or folder.is_symlink():
+                raise LedgerError(f"{folder}: cannot be read: {error.strerror}") from None
 
     def judgements(self, task: str | None = None, gpu: str | None = None) -> LedgerContents:
         """All judgements, or those of one task, one GPU, or both; and every file among them that is none."""

@@ -116,10 +116,12 @@ def build_site(
 
     Raises:
         TaskError: a task bears the name of one of the site's own folders.
-        PullRankError: `out` holds something that is not such a site.
+        LedgerError: its judgements cannot be read.
+        PullRankError: `out` holds something that is not such a site, or cannot be written.
     """
     started = time.perf_counter()
     require_free_names(tasks)
+    ledger.require_judgements()
     tasks = [shown(task, gpus, ledger) for task in tasks]
     site = Site(
         title=title,
@@ -198,7 +200,8 @@ def _files_gone(site: Site, table: Standings) -> Iterator[str]:
     if gone:
         named = ", ".join(gone[:MOST_NAMED]) + (", …" if len(gone) > MOST_NAMED else "")
         where = f"{table.board.task.name} on {table.board.gpu}"
-        yield f"{where}: no file is at hand for {count(len(gone), 'row', 'rows')} ({named}); taken away, or not merged?"
+        rows = count(len(gone), "row", "rows")
+        yield f"{where}: no file is at hand for {rows} ({named}); taken away, not merged, or not to be read?"
 
 
 def _pages_of_a_board(site: Site, found: Ranked, summary: BoardSummary) -> Iterator[tuple[str, str | bytes]]:
