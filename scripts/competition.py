@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.task import Task
 from scripts.ledger.ledger import Ledger
-from scripts.settings import SETTINGS, load_settings
+from scripts.settings import SETTINGS, Settings, load_settings
 
 Machines = Collection[str] | None
 """The GPUs of `.github/pullrank.yml`; None where there are no settings."""
@@ -30,11 +30,17 @@ def shown(task: Task, machines: Machines, ledger: Ledger) -> Task:
     return task if machines is None else task.on({*machines, *ledger.gpus_of(task.name)})
 
 
-def find_machines(tasks: Path) -> Machines:
-    """The machines of the repository that a folder of tasks is part of.
+def find_settings(tasks: Path) -> Settings | None:
+    """The settings of the repository that a folder of tasks is part of; None where there are none.
 
     Raises:
-        SettingsError: its settings are at fault.
+        SettingsError: they are at fault.
     """
     settings = tasks.resolve().parent / SETTINGS
-    return load_settings(settings).gpus if settings.is_file() else None
+    return load_settings(settings) if settings.is_file() else None
+
+
+def find_machines(tasks: Path) -> Machines:
+    """The machines that those settings name; raises as `find_settings` does."""
+    settings = find_settings(tasks)
+    return settings.gpus if settings else None

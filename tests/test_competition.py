@@ -128,6 +128,32 @@ def test_the_commands_tell_of_the_boards_that_are_there(
     assert all(one in text for one in said) and not any(one in text for one in unsaid), text
 
 
+def test_a_site_that_is_built_by_hand_is_what_the_settings_describe(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def build(*words: str) -> tuple[str, set[str]]:
+        places = ["--ledger", str(repository / "ledger"), "--tasks", str(repository / "tasks")]
+        printed(capsys, "site", "build", *places, "--out", str(repository / "_site"), *words)
+        boards = json.loads((repository / "_site/index.json").read_text())["boards"]
+        return page_text(repository / "_site", "."), {board["gpu"] for board in boards}
+
+    settings = repository / ".github/pullrank.yml"
+    text = (
+        "title: Fork Cup\ndescription: Kernels for all.\nbans: [{login: ada, reason: Caches.}]\n" + settings.read_text()
+    )
+    settings.write_text(text)
+    page, gpus = build()
+    assert "Fork Cup" in page and "Kernels for all." in page and gpus == {"CPU", "H100"}
+    assert "Caches." in page_text(repository / "_site", "authors/ada")
+    assert "My Cup" in build("--title", "My Cup")[0]
+    other = settings.rename(repository / "other.yml")
+    assert build()[1] == {"CPU", "T4", "L4", "H100", "MI300X"}
+    assert build("--settings", str(other)) == (page, gpus)
+    other.write_text("gpus: []\n")
+    places = ["--ledger", str(repository / "ledger"), "--settings", str(other)]
+    assert "other.yml:1: gpus" in printed(capsys, "site", "build", *places, code=2)
+
+
 def test_a_board_without_a_machine_is_no_board(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     places = ["--ledger", str(repository / "ledger"), "--tasks", str(repository / "tasks")]
     assert "Its boards: CPU, H100\n" in printed(capsys, "board", "vectoradd", "--gpu", "T4", *places, code=2)

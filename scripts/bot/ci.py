@@ -247,7 +247,7 @@ def publish_command(out: Path) -> None:
     """
     from harness.task import load_tasks
     from scripts.merged import MergedFiles
-    from scripts.pages.publish import build_site
+    from scripts.pages.publish import build_site, described_by
 
     workflow = Workflow()
     merged = MergedFiles(workflow.root)
@@ -257,12 +257,9 @@ def publish_command(out: Path) -> None:
             branch.ledger,
             out,
             submissions=merged.source_of,
-            title=workflow.settings.title,
-            description=workflow.settings.description,
+            **described_by(workflow.settings),
             repository=f"{workflow.server_url}/{workflow.repository}",
             address=pages_address(workflow.repository),
-            gpus=workflow.settings.gpus,
-            bans=workflow.settings.bans,
             marks_unmerged=merged.is_whole,
             base_path=base_path(workflow.repository),
             now=datetime.now(UTC),

@@ -24,7 +24,7 @@ from datetime import datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from harness.task import Task
 from scripts.competition import shown
@@ -45,10 +45,11 @@ from scripts.pages.submission import submission_pages
 from scripts.pages.summary import BoardSummary, summary_of
 from scripts.pages.words import count
 from scripts.pages.write import swapped_in, write_file
-from scripts.settings import Ban, Gpu
+from scripts.repository import TITLE
+from scripts.settings import Ban, Gpu, Settings
 from scripts.standings import Standings
 
-__all__ = ["Guide", "SiteReport", "Sources", "build_site", "read_guides"]
+__all__ = ["Guide", "SiteReport", "Sources", "build_site", "described_by", "read_guides"]
 
 
 AUTHORS_AT_ONCE = 64
@@ -81,6 +82,27 @@ class SiteReport:
             "notes": self.notes,
             "seconds": self.seconds,
         }
+
+
+class Description(TypedDict):
+    """Those arguments of `build_site` that a competition's settings tell."""
+
+    title: str
+    description: str
+    gpus: Mapping[str, Gpu] | None
+    bans: Sequence[Ban]
+
+
+def described_by(settings: Settings | None, title: str | None = None) -> Description:
+    """What the settings tell of a competition, or little, where there are none; `title` comes before theirs."""
+    if not settings:
+        return {"title": title or TITLE, "description": "", "gpus": None, "bans": ()}
+    return {
+        "title": title or settings.title,
+        "description": settings.description,
+        "gpus": settings.gpus,
+        "bans": settings.bans,
+    }
 
 
 def build_site(

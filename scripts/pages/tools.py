@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from scripts.repository import ROOT, SITE, TASKS, TITLE, require_ledger
+from scripts.repository import ROOT, SITE, TASKS, require_ledger
 
 
 @click.group()
@@ -30,27 +30,42 @@ def site() -> None:
     help="Folder that holds submissions/. Default: here.",
 )
 @click.option("--out", type=click.Path(path_type=Path), default=SITE, help="Where to put the site. Default: _site/.")
-@click.option("--title", default=TITLE, show_default=True, help="Name of the competition.")
+@click.option(
+    "--settings",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Settings of the competition. Default: .github/pullrank.yml beside the tasks, if it is there.",
+)
+@click.option("--title", help="Name of the competition. Default: what the settings say.")
 @click.option("--allow-unwalled", is_flag=True, help="Rank what was judged without walls, too, and say so.")
 @click.option("--json", "as_json", is_flag=True, help="Print the build's report as JSON.")
 def build(
-    ledger: Path | None, tasks: Path, submissions: Path, out: Path, title: str, allow_unwalled: bool, as_json: bool
+    ledger: Path | None,
+    tasks: Path,
+    submissions: Path,
+    out: Path,
+    settings: Path | None,
+    title: str | None,
+    allow_unwalled: bool,
+    as_json: bool,
 ) -> None:
-    """Build the site from tasks and ledger; what was there is replaced whole, or not at all.
+    """Build the site from tasks, settings and ledger; what was there is replaced whole, or not at all.
 
     Example: pullrank site build --ledger demo/ledger --out _site
     """
     from harness.task import load_tasks
+    from scripts.competition import find_settings
     from scripts.merged import MergedFiles
-    from scripts.pages.publish import build_site
+    from scripts.pages.publish import build_site, described_by
+    from scripts.settings import load_settings
 
+    found = load_settings(settings) if settings else find_settings(tasks)
     merged = MergedFiles(submissions)
     report = build_site(
         load_tasks(tasks),
         require_ledger(ledger),
         out,
         submissions=merged.source_of,
-        title=title,
+        **described_by(found, title),
         allow_unwalled=allow_unwalled,
         now=datetime.now(UTC),
     )
@@ -72,7 +87,7 @@ def season(folder: Path, judgements: int, authors: int, seed: int) -> None:
 
     Example: pullrank site season /tmp/season && pullrank site serve /tmp/season/_site
     """
-    from scripts.pages.publish import build_site
+    from scripts.pages.publish import build_site, described_by
     from scripts.season.season import END, NOTICE, Size, make_season
 
     made = make_season(folder, Size(judgements=judgements, authors=authors), seed)
@@ -81,10 +96,8 @@ def season(folder: Path, judgements: int, authors: int, seed: int) -> None:
         made.ledger,
         folder / "_site",
         submissions=made.source_of,
-        title=made.settings.title,
-        description=made.settings.description,
+        **described_by(made.settings),
         notice=NOTICE,
-        gpus=made.settings.gpus,
         now=END,
     )
     click.echo(f"{folder / '_site'}: {report.pages} pages, {report.rows} rows, in {report.seconds:.1f} s")
