@@ -263,6 +263,18 @@ def test_a_phone_shows_second_and_third_place_and_every_column(page: "sync_api.P
     assert {"limit", "language", "lines", "date", "pull"} <= set(shown)
 
 
+def test_no_number_is_parted_from_its_unit_where_a_line_ends(page: "sync_api.Page", site: Path, url: str) -> None:
+    parted = """() => {
+        const main = document.querySelector("main").cloneNode(true);
+        for (const one of main.querySelectorAll("code, pre, .code, svg")) one.remove();
+        return main.textContent.match(/.{9}[0-9] (%|[nµm]?s\\b|[GM]iB|MHz|°C)/g);
+    }"""
+    for kind, path in looked_at(site).items():
+        page.goto(url + path)
+        show_all(page, kind)
+        assert page.evaluate(parted) is None, kind
+
+
 def test_a_phone_shows_the_latest_three_records_before_the_boards_and_all_when_asked(
     page: "sync_api.Page", url: str
 ) -> None:

@@ -19,6 +19,7 @@ from markupsafe import Markup
 from pygments.lexers import CudaLexer, PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType, is_token_subtype
 
+from scripts.pages.words import unbroken
 from scripts.text import plain
 
 MAX_HIGHLIGHTED = 64 * 1024
@@ -65,6 +66,9 @@ def _render(tokens: Sequence[Token], top_level: int) -> Markup:
             token.tag = f"h{min(int(token.tag[1]) + top_level - 1, 6)}"
         elif token.type in ("th_open", "td_open"):
             _dress_cell(token)
+        for piece in token.children or ():
+            if piece.type == "text":
+                piece.content = unbroken(piece.content)
     html = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {})
     # A table or a block of code that is too wide scrolls by itself, also by keyboard.
     html = html.replace("<table>", '<div class="scroll" role="group" aria-label="Table" tabindex="0"><table>')

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -43,8 +44,12 @@ def _shown(value: object) -> str:
     return escape(plain(value)) if _NEEDS_CARE.search(value) else value
 
 
-_NEEDS_CARE = re.compile(r"[^\n\t !#-%(-;=?-~µ±×−–]")
+_NEEDS_CARE = re.compile(r"[^\n\t !#-%(-;=?-~µ±×−–\u00a0]")
 """Whatever is not plainly visible, or means something in HTML."""
+
+
+def _unbroken(number: Callable[[Any], str]) -> Callable[[Any], str]:
+    return lambda value: words.unbroken(number(value))
 
 
 class _Environment(Environment):
@@ -68,11 +73,16 @@ def environment() -> Environment:
     )
     env.filters |= {
         "board_path": paths.board_path, "submission_path": paths.submission_path, "author_path": paths.author_path,
-        "us": format_us, "error": format_error, "gap": format_gap, "percent": format_percent,
         "claim_sentence": claim_sentence, "ranking": words.RANKINGS.__getitem__,
     }  # fmt: skip
-    names = "bound count day duel_sentence gain hue initials iso limit lost minute number ordinal params"
-    env.filters |= {name: getattr(words, name) for name in f"{names} px seconds sentence speedup".split()}
+    names = "count day hue initials iso minute number ordinal params px sentence speedup unbroken"
+    env.filters |= {name: getattr(words, name) for name in names.split()}
+    numbers: dict[str, Callable[[Any], str]] = {
+        "us": format_us, "error": format_error, "gap": format_gap, "percent": format_percent, "gain": words.gain,
+        "limit": words.limit, "lost": words.lost, "seconds": words.seconds, "bound": words.bound,
+        "duel_sentence": words.duel_sentence,
+    }  # fmt: skip
+    env.filters |= {name: _unbroken(number) for name, number in numbers.items()}
     env.tests["unwalled"] = is_unwalled
     env.tests["self_timed"] = is_self_timed
     env.globals["macros"] = env.get_template("macros.html").module

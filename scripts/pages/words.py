@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from scripts.text import format_percent, format_us
 RANKINGS = {"geom": "geometric mean", "mean": "mean", "last": "last"}
 _HEAT_STEPS = ((1.5, "heat3"), (1.2, "heat2"), (1.05, "heat1"))
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_BEFORE_A_UNIT = re.compile(r"(?<=\d) (?=%|[mµn]?s\b|[KMG]i?B\b)")
 _UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"), (1e-3, "ns"))
 
 
@@ -65,7 +67,7 @@ def lost(ratio: float) -> str:
     if abs(ratio - 1) < 0.0005:
         return "as fast"
     if ratio >= 2:
-        return f"{ratio:.1f}× as long"
+        return f"{ratio:.1f}× as\u00a0long"
     return f"{format_percent(abs(ratio - 1))} {'slower' if ratio > 1 else 'faster'}"
 
 
@@ -92,6 +94,11 @@ def count(n: int, one: str, many: str) -> str:
 def ordinal(n: int) -> str:
     suffix = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
     return f"{n}{suffix}"
+
+
+def unbroken(text: str) -> str:
+    """The same words, no number of which is parted from its unit where a line ends."""
+    return _BEFORE_A_UNIT.sub("\u00a0", text)
 
 
 def px(value: float) -> str:

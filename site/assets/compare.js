@@ -92,12 +92,12 @@
   function time(us) {
     const [scale, unit] = us >= 1e6 ? [1e6, "s"] : us >= 1e3 ? [1e3, "ms"] : us >= 1 ? [1, "µs"] : [1e-3, "ns"];
     const value = us / scale;
-    return `${value.toFixed(value < 10 ? 3 : value < 100 ? 2 : 1)} ${unit}`;
+    return `${value.toFixed(value < 10 ? 3 : value < 100 ? 2 : 1)}\u00a0${unit}`;
   }
 
   function lost(ratio) {
     if (Math.abs(ratio - 1) < 0.0005) return "as fast";
-    if (ratio >= 2) return `${ratio.toFixed(1)}× as long`;
+    if (ratio >= 2) return `${ratio.toFixed(1)}× as\u00a0long`;
     return `${(Math.abs(ratio - 1) * 100).toFixed(1)}\u00a0% ${ratio > 1 ? "slower" : "faster"}`;
   }
 
