@@ -443,7 +443,7 @@ def test_a_judgement_a_century_ahead_moves_no_other_date_and_closes_nothing(tmp_
     feed = ElementTree.parse(site / "records.atom").getroot()
     assert feed.findtext("{*}updated") == "2026-12-12T09:00:00+00:00"
     drawn = re.findall(r'<circle class="step" cx="([0-9.]+)"', (site / "vectoradd/CPU/index.html").read_text())
-    assert [float(x) for x in drawn[:4]] == pytest.approx([62, 62 + 1010 * 6 / 40, 62 + 1010 * 21 / 40, 1072], abs=0.1)
+    assert [float(x) for x in drawn[:4]] == pytest.approx([62, 62 + 970 * 6 / 40, 62 + 970 * 21 / 40, 1032], abs=0.1)
     with Image.open(site / "vectoradd/CPU/og.png") as picture:
         grey = picture.convert("L")
     heights = [next(y for y in range(385, 570) if grey.getpixel((x, y)) > 100) for x in (150, 400, 900)]

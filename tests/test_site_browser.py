@@ -275,6 +275,15 @@ def test_no_number_is_parted_from_its_unit_where_a_line_ends(page: "sync_api.Pag
         assert page.evaluate(parted) is None, kind
 
 
+def test_a_staircases_text_is_as_large_as_the_pages_at_every_width(page: "sync_api.Page", url: str) -> None:
+    page.goto(url + "matmul/H100/index.html")
+    size = "svg => 12 * svg.getScreenCTM().a * 16 / parseFloat(getComputedStyle(document.documentElement).fontSize)"
+    for width in (360, 430, 703, 704, 767, 768, 800, 1023, 1024, 1440, 1920):
+        page.set_viewport_size({"width": width, "height": 800})
+        (shown,) = [one for one in page.locator(".staircase").all() if one.is_visible()]
+        assert 11 <= shown.evaluate(size) <= 14, width
+
+
 def test_a_phone_shows_the_latest_three_records_before_the_boards_and_all_when_asked(
     page: "sync_api.Page", url: str
 ) -> None:

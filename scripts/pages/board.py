@@ -27,6 +27,9 @@ from scripts.text import format_us
 FOLDS_FROM = 25
 """A board of so many rows shows its first fifteen (`style.css` counts them) until all are asked for."""
 
+_STAIRCASES = {"broad": (1040, 280), "medium": (700, 260), "narrow": (340, 240)}
+"""A staircase is drawn in several sizes, of which `style.css` shows the one whose text then is of a page's size."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
@@ -92,8 +95,7 @@ def board_pages(
         columns=columns,
         marks=summary.marks[::-1],
         claims=claims(table),
-        broad=_staircase(summary, width=1080, height=280),
-        narrow=_staircase(summary, width=340, height=240),
+        staircases={name: _staircase(summary, *size) for name, size in _STAIRCASES.items()},
         statement=render_markdown(task.description),
         reference=render_code(task.reference, "reference.py") if task.reference else None,
         templates=[*_templates(task)],
@@ -175,7 +177,7 @@ def _shared(task: Task) -> Iterator[File]:
         yield File(title=name, hint="lies beside your file when it runs", code=render_code(text, name))
 
 
-def _staircase(summary: BoardSummary, *, width: int, height: int) -> Staircase | None:
+def _staircase(summary: BoardSummary, width: int, height: int) -> Staircase | None:
     if not summary.marks:
         return None
     bests = [
