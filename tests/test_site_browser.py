@@ -263,6 +263,23 @@ def test_a_phone_shows_second_and_third_place_and_every_column(page: "sync_api.P
     assert {"limit", "language", "lines", "date", "pull"} <= set(shown)
 
 
+@pytest.mark.parametrize("width", [360, 768, 1440])
+def test_no_name_however_long_pushes_a_time_or_what_changed_out_of_sight(
+    page: "sync_api.Page", url: str, width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(url + "hostile/CPU/index.html")
+    end = "cells => Math.max(...cells.map(cell => cell.getBoundingClientRect().right))"
+    wanted = ["#ranks td[data-v]:not(.soft)", ".records td:nth-child(-n+5)"]
+    for cells in wanted if width < 1440 else ["#ranks td", ".records td"]:
+        assert page.locator(cells).evaluate_all(end) < width
+    long = page.locator("#ranks .login").nth(5)
+    assert long.get_attribute("title") == long.text_content() == "m" * 39
+    assert long.evaluate("name => name.scrollWidth > name.clientWidth")
+    page.goto(url)
+    assert page.locator(".three").evaluate_all("all => all.every(one => one.scrollWidth <= one.clientWidth)")
+
+
 def test_no_number_is_parted_from_its_unit_where_a_line_ends(page: "sync_api.Page", site: Path, url: str) -> None:
     parted = """() => {
         const main = document.querySelector("main").cloneNode(true);
@@ -314,6 +331,41 @@ def test_a_phone_shows_at_once_where_a_submission_loses_against_the_first_place(
 
 
 @pytest.mark.parametrize("width", [360, 1440])
+def test_no_button_covers_the_code_that_it_copies(page: "sync_api.Page", site: Path, url: str, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(url + one_of_each(site)["hostile submission"])
+    show_all(page, "hostile submission")
+    for button in page.locator("button.copy").all():
+        code = button.locator("~ .code")
+        code.evaluate("code => code.scrollTo({ left: code.scrollWidth, behavior: 'instant' })")
+        first, over = code.locator(".l").first.bounding_box(), button.bounding_box()
+        assert first
+        assert over
+        assert first["y"] >= over["y"] + over["height"] or first["x"] + first["width"] <= over["x"]
+
+
+def test_where_a_reader_forces_their_colours_lines_say_what_ours_said(browser: "sync_api.Browser", url: str) -> None:
+    with browser.new_context(forced_colors="active", color_scheme="dark") as context:
+        page = context.new_page()
+
+        def look(selector: str, name: str, pseudo: str = "") -> str:
+            return page.locator(selector).first.evaluate(
+                "(one, [name, pseudo]) => getComputedStyle(one, pseudo)[name]", [name, pseudo]
+            )
+
+        page.goto(url)
+        canvas = look("body", "backgroundColor")
+        assert look(".act a", "backgroundColor") != canvas
+        page.goto(url + "hostile/CPU/index.html")
+        page.get_by_label("Your login").fill("grace")
+        assert look("#ranks tr.mine", "outlineStyle") == look("#heat tr.mine", "outlineStyle") == "solid"
+        assert look("#ranks tr.tied .rank", "borderLeftWidth", "::before") == "3px"
+        assert look(".tabs [aria-current]", "borderBottomColor") != canvas
+        assert look(".tabs a:not([aria-current])", "borderBottomColor") == canvas
+        assert len({look(kind, "backgroundColor") for kind in (".key.best", ".key.heat2", "#heat td")}) == 3
+
+
+@pytest.mark.parametrize("width", [360, 1440])
 def test_a_guides_table_breaks_no_word(page: "sync_api.Page", url: str, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     page.goto(url + "guides/judging/index.html")
@@ -332,6 +384,9 @@ def test_paper_is_white_after_the_switch_and_no_line_of_code_is_cut(
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(253, 253, 252)"
     assert page.locator(".code").evaluate_all("all => all.every(code => code.scrollWidth <= code.clientWidth)")
     assert page.locator(".code").count()
+    for path in ("index.html", "matmul/H100/index.html"):
+        page.goto(url + path)
+        assert not page.locator(":is(.act, .case, .hint .js-only):visible").count()
 
 
 def heat_rows(page: "sync_api.Page") -> list[tuple[str, list[float]]]:
@@ -452,8 +507,12 @@ def test_a_long_board_shows_its_first_rows_and_ones_own_until_all_are_asked_for(
     assert ranks_shown(page, table) == [*range(1, 16)]
     page.get_by_label("Your login").fill(page.locator("#ranks tbody tr").nth(40).get_attribute("data-login"))
     assert ranks_shown(page, table) == [*range(1, 16), 40, 41, 42]
+    # Nothing of what is shown is hidden in a pane of its own: only all rows are.
+    pane = page.locator(f"{section} .scroll")
+    assert pane.evaluate("pane => pane.scrollHeight <= pane.clientHeight")
     page.locator(section).get_by_label("Show all 60 rows").check()
     assert ranks_shown(page, table) == [*range(1, 61)]
+    assert pane.evaluate("pane => pane.clientHeight < innerHeight && pane.scrollHeight > pane.clientHeight")
 
 
 def test_a_long_board_shows_every_row_on_paper_and_when_asked_without_javascript(
@@ -483,6 +542,15 @@ def test_the_heads_of_columns_stay_in_sight_of_every_row(
     assert head
     assert below
     assert 0 <= head["y"] < head["y"] + head["height"] <= below["y"] < 800
+    # The keyboard reaches no link below the head.
+    row.locator("a").first.focus()
+    for _ in range(40):
+        page.keyboard.press("Shift+Tab")
+    reached = page.evaluate(
+        "document.activeElement.closest('tbody') && document.activeElement.getBoundingClientRect().top"
+    )
+    assert reached
+    assert reached >= head["y"] + head["height"]
 
 
 def test_a_submission_is_held_against_any_other_and_the_address_keeps_whom(
