@@ -1,5 +1,6 @@
 """Where the marks of the charts stand."""
 
+import math
 import re
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate, combinations, pairwise
@@ -34,8 +35,9 @@ def dots(path: str) -> list[float]:
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
     [
-        (10.2, 14.9, [12, 14]),
+        (10.2, 14.9, [11, 12, 13, 14]),
         (98, 122, [100, 110, 120]),
+        (15, 290, [20, 50, 100, 200]),
         (0.5, 60_000, [1, 100, 10_000]),
         (150, 320, [200, 250, 300, 150]),
         (99.989, 100.011, [99.99, 100, 100.01]),
@@ -43,6 +45,26 @@ def dots(path: str) -> list[float]:
 )
 def test_ticks_stand_at_round_values_inside_the_axis(low: float, high: float, expected: list[float]) -> None:
     assert sorted(round_values(low, high, 4)) == pytest.approx(sorted(expected))
+
+
+def test_each_axis_of_a_strip_has_two_ticks_or_three_whose_numbers_differ_and_do_not_touch() -> None:
+    for percent in range(1, 2400, 23):
+        for slowest in range(100, 1000, 37):
+            low, high = slowest / (1 + percent / 100), slowest
+            (group,) = strip("", [Side(label="a", runs=[run(low, *[math.sqrt(low * high)] * 2, high)])]).groups
+            ends = [(tick.at - PLACED[tick.align] * 6.8 * len(tick.label), tick) for tick in group.ticks]
+            assert 2 <= len({tick.label for _, tick in ends}) == len(ends) <= 3
+            assert all(left + 6.8 * len(tick.label) < after for (left, tick), (after, _) in pairwise(ends))
+
+
+PLACED = {"start": 0, "middle": 0.5, "end": 1}
+
+
+def test_the_axis_holds_an_interval_that_lies_beside_the_samples() -> None:
+    runs = [run(100.0, 101.0, 102.0)]
+    (group,) = strip("", [Side(label="a", runs=runs, interval=Interval(value=96, low=95, high=97))]).groups
+    assert group.band
+    assert 6 < group.band[0] < group.band[1] < dots(group.dots)[0] < group.median_x
 
 
 def test_a_stall_is_drawn_at_the_edge_and_counted_instead_of_stretching_the_axis() -> None:

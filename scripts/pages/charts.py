@@ -35,6 +35,8 @@ times the median: they are drawn at the edge, and counted."""
 MIN_SPAN = 1.06
 """An axis never magnifies less than this ratio: noise should look like noise."""
 
+_STEPS_BECOME_FACTORS, _FACTORS_BECOME_DECADES = 5, 100
+"""An axis whose end is so many times its start holds at least two of 1, 2, 5, 10; or at least two powers of ten."""
 
 _STEPS = tuple(f"m{step / 10:g} 0h0" for step in range(10 * STRIP_WIDTH))
 """From one dot to the next, by tenths of a pixel."""
@@ -110,7 +112,10 @@ class Strip:
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """One side of a strip: its name, its runs, and the interval to shade, if there is one."""
+    """One side of a strip: its name, its runs, and the interval to shade, if there is one.
+
+    It need not be of these samples: that of a ratio to the other side is, times the other side.  Its axis holds both.
+    """
 
     label: str
     runs: Sequence[Run]
@@ -119,6 +124,18 @@ class Side:
     @cached_property
     def samples(self) -> list[float]:
         return sorted(chain.from_iterable(run.samples_us for run in self.runs))
+
+    @property
+    def low(self) -> float:
+        return min(self.samples[0], self.interval.low) if self.interval else self.samples[0]
+
+    @property
+    def high(self) -> float:
+        """Of the samples, up to Tukey's far fence."""
+        samples = self.samples
+        lower, upper = samples[len(samples) // 4], samples[3 * len(samples) // 4]
+        fence = min(samples[-1], upper + FENCE * (upper - lower))
+        return max(fence, self.interval.high) if self.interval else fence
 
 
 @dataclass(frozen=True)
@@ -150,8 +167,8 @@ class Scale:
 
 def strip(title: str, sides: Sequence[Side], *, one_axis: bool = False) -> Strip:
     """Samples of both sides at one magnification: on one axis, or each from its own fastest sample on."""
-    lows = [side.samples[0] for side in sides]
-    highs = [_fence(side.samples) for side in sides]
+    lows = [side.low for side in sides]
+    highs = [side.high for side in sides]
     if one_axis:
         lows, highs = [min(lows)] * len(sides), [max(highs)] * len(sides)
     ratio = max(high / low for low, high in zip(lows, highs, strict=True))
@@ -202,14 +219,23 @@ def _describe(side: Side, scale: Scale) -> str:
 
 
 def round_values(low: float, high: float, count: int) -> list[float]:
-    """At most `count` round values in [low, high], or about that many: 1-2-5 steps, or decades where they are many."""
-    if high / low > 20:
-        decades = [10.0**power for power in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
-        return decades[:: math.ceil(len(decades) / count)]
-    rough = (high - low) / count
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
-    return [step * index for index in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    """Round values in [low, high], at least two of them and at most `count`, three or more.
+
+    The axis is logarithmic: even steps serve where its end is a few times its start; beyond that 1, 2, 5, 10, and at
+    last decades; of these, where they are too many, every second, third and so on.
+    """
+    if high / low >= _STEPS_BECOME_FACTORS:
+        digits = (1,) if high / low >= _FACTORS_BECOME_DECADES else (1, 2, 5)
+        powers = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
+        values = [value for power in powers for digit in digits if low <= (value := digit * 10.0**power) <= high]
+        return values[:: math.ceil(len(values) / count)]
+    span = high - low
+    power = 10.0 ** math.floor(math.log10(span / count))
+    for factor in (1, 2, 2.5, 5, 10):  # Each at most twice the one before: with `count` values too many, two at least.
+        first, last = math.ceil(low / (power * factor)), math.floor(high / (power * factor))
+        if last - first < count:
+            break
+    return [power * factor * index for index in range(first, last + 1)]
 
 
 def tick_at(value: float, scale: Scale) -> Tick:
@@ -223,12 +249,6 @@ def tick_at(value: float, scale: Scale) -> Tick:
 def span_of(low: float, high: float, margin: float = 1.01) -> tuple[float, float]:
     widen = max(margin, math.sqrt(MIN_SPAN / (high / low)))
     return low / widen, high * widen
-
-
-def _fence(samples: Sequence[float]) -> float:
-    """Where the axis of sorted samples ends: at the slowest, or at Tukey's far fence before it."""
-    lower, upper = samples[len(samples) // 4], samples[3 * len(samples) // 4]
-    return min(samples[-1], upper + FENCE * (upper - lower))
 
 
 def _thinned(samples: Sequence[float]) -> Sequence[float]:
