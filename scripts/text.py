@@ -85,7 +85,7 @@ def format_us(us: float) -> str:
     scale, unit = next((pair for pair in reversed(_UNITS) if us >= pair[0]), _UNITS[0])
     value = us / scale
     digits = 3 if value < 10 else 2 if value < 100 else 1 if value < 1000 else 0
-    return f"{value:.{digits}f} {unit}"
+    return f"{value:.{digits}f} {unit}" if value >= 0.1 else f"{value:.3g} {unit}"
 
 
 def format_error(interval: Interval) -> str:

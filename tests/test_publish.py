@@ -837,19 +837,50 @@ def test_code_that_is_not_at_hand_is_named_by_its_digest(tmp_path: Path, task: T
 
 
 @pytest.mark.parametrize(
-    ("cases", "labels"),
+    ("cases", "texts"),
     [
-        ([{"size": 1, "seed": 3}, {"size": 2, "seed": 4}], ["size: 1", "size: 2"]),
-        ([{"n": 8, "size": 1, "seed": 3}, {"n": 8, "size": 2, "seed": 3}], ["size: 1", "size: 2"]),
-        ([{"size": 1, "seed": 3}, {"size": 1, "seed": 4}], ["seed: 3", "seed: 4"]),
-        ([{"size": 1, "seed": 3}], ["size: 1, seed: 3"]),
-        ([{"size": 1}, {"size": 1}], ["size: 1", "size: 1"]),
-        ([{"size": 1}, {}], ["size: 1", "no arguments"]),
+        ([{"size": 1, "seed": 3}, {"size": 2, "seed": 4}], ["size 1", "size 2"]),
+        ([{"n": 8, "size": 1, "seed": 3}, {"n": 8, "size": 2, "seed": 3}], ["size 1", "size 2"]),
+        ([{"size": 1, "seed": 3}, {"size": 1, "seed": 4}], ["seed 3", "seed 4"]),
+        ([{"size": 1, "seed": 3}], ["size 1"]),
+        ([{"seed": 3}], ["seed 3"]),
+        ([{"size": 1}, {"size": 1}], ["size 1", "size 1"]),
+        ([{"size": 1}, {}], ["size 1", "no arguments"]),
+        ([{"size": 2**24, "hot": 0.0}, {"size": 2**26, "hot": 0.9}], ["size 2²⁴, hot 0.0", "size 2²⁶, hot 0.9"]),
+        ([{"size": 8}, {"size": 4096}, {"size": 2**20}], ["size 8", "size 2¹²", "size 2²⁰"]),
+        ([{"size": 4096}, {"size": 65536}], ["size 4096", "size 65 536"]),
+        ([{"size": 2**20}, {"size": -(2**20)}], ["size 1 048 576", "size -1 048 576"]),
+        ([{"size": 2**20}, {"size": 100_000_007}], ["size 1 048 576", "size 100 000 007"]),
+        ([{"wide": True}, {"wide": False}], ["wide True", "wide False"]),
         ([], []),
     ],
 )
-def test_a_case_is_named_by_what_tells_it_apart(cases: list[dict[str, Any]], labels: list[str]) -> None:
-    assert case_labels(cases) == labels
+def test_a_case_is_named_by_what_tells_it_apart(cases: list[dict[str, Any]], texts: list[str]) -> None:
+    assert [" ".join(label.text.split()) for label in case_labels(cases)] == texts
+
+
+def test_where_one_parameter_tells_the_cases_apart_it_is_said_once_and_its_exact_value_stays_at_hand(
+    tmp_path: Path, task: Task
+) -> None:
+    assert [(one.head, one.cell, one.exact) for one in case_labels([{"n": 2**20, "m": 1}, {"n": 2**24, "m": 1}])] == [
+        ("n", "2²⁰", "n: 1048576"), ("n", "2²⁴", "n: 16777216"),
+    ]  # fmt: skip
+    several = case_labels([{"n": 1, "m": 1}, {"n": 2, "m": 2}])
+    assert {(one.head, one.cell == one.text) for one in several} == {("Case", True)}
+    site, _ = built(tmp_path, task, season(task.board("CPU")))
+    linus = next((site / "vectoradd/CPU/linus").glob("*/index.html")).read_text()
+    assert '<th scope="col">size</th>' in linus and '<th scope="row" title="size: 1048576">2²⁰</th>' in linus
+    assert 'title="size: 1048576"' in (site / "vectoradd/CPU/index.html").read_text()
+
+
+@pytest.mark.parametrize(("speeds", "said"), [((4, 4, 4), True), ((4000, 4, 4), False)])
+def test_a_map_of_cases_says_its_unit_once_where_all_have_the_same(
+    tmp_path: Path, task: Task, speeds: tuple[float, float, float], said: bool
+) -> None:
+    board = task.board("CPU")
+    site, _ = built(tmp_path, task, [judged(board, "ada", 2.0), judged(board, "linus", speeds)])
+    text = page_text(site, "vectoradd/CPU")
+    assert ("Each benchmark’s time in µs, and" in text) is said is not ("size 2²⁰, µs" in text)
 
 
 def test_a_guide_is_named_by_its_first_heading(tmp_path: Path) -> None:
@@ -926,16 +957,16 @@ def test_a_submission_says_where_the_most_is_lost_against_the_first_place(tmp_pa
         for ours, theirs in zip(rows["grace"]["cases"], rows["edsger"]["cases"], strict=True)
     ]
     worst = f"{max(ratios) - 1:.1%}".replace("%", " %")
-    size = (4096, 65536, 1048576)[ratios.index(max(ratios))]
-    assert f"Most is lost at size: {size} : {worst} slower than edsger’s" in text.replace(f"{size}:", f"{size} :")
+    size = ("2¹²", "2¹⁶", "2²⁰")[ratios.index(max(ratios))]
+    assert f"Most is lost at size {size}: {worst} slower than edsger’s" in text
 
 
 @pytest.mark.parametrize(
     ("ranking_by", "said"),
     [
-        ("geom", r"Most is lost at size: 4096: 2\.\d× as long as ada’s\."),
-        ("mean", r"Most is lost at size: 65536: 13\d\.\d µs, 6\d\.\d % slower than ada’s\."),
-        ("last", r"The last benchmark alone ranks here, size: 1048576: 5\.\d % slower than ada’s\."),
+        ("geom", r"Most is lost at size 2¹²: 2\.\d× as long as ada’s\."),
+        ("mean", r"Most is lost at size 2¹⁶: 13\d\.\d µs, 6\d\.\d % slower than ada’s\."),
+        ("last", r"The last benchmark alone ranks here, size 2²⁰: 5\.\d % slower than ada’s\."),
     ],
 )
 def test_most_is_lost_where_the_boards_own_ranking_loses_it(tmp_path: Path, ranking_by: str, said: str) -> None:
@@ -982,10 +1013,10 @@ def test_a_row_is_held_against_the_first_place_and_its_predecessor(tmp_path: Pat
         head = page[page.index('<table class="against">') : page.index("Best here")]
         return " ".join(Tags(head.replace("</th>", " | ")).text.split())
 
-    first = "Case | Time | edsger, the first place |"
+    first = "size | Time | edsger, the first place |"
     assert heads("linus") == f"{first} donald, the place before |"
     assert heads("grace") == f"{first} ada, the record before |"
-    assert heads("edsger") == "Case | Time | grace, the record before |"
+    assert heads("edsger") == "size | Time | grace, the record before |"
     assert heads("barbara") == first  # The place before is the first.
 
 
@@ -1028,6 +1059,11 @@ def test_times_of_a_column_share_a_unit_in_which_the_best_has_four_digits() -> N
     assert [Unit.fitting(9.8765)(us) for us in (9.8765, 98.765, 9876.5)] == ["9.877", "98.765", "9,876.500"]
     assert (Unit.fitting(1234.5).name, Unit.fitting(1234.5)(1234.5)) == ("ms", "1.234")
     assert (Unit.fitting(0.04).name, Unit.fitting(0.04)(0.04)) == ("ns", "40.00")
+
+
+def test_no_time_reads_as_none_however_far_it_is_below_the_others_of_its_column() -> None:
+    found = [Unit.fitting(best)(us) for best, us in ((412.3, 0.01), (412.3, 1e-8), (9.876, 0.0123), (1e-8, 1e-8))]
+    assert found == ["0.01", "1e-08", "0.012", "1e-05"]
 
 
 @pytest.mark.parametrize(

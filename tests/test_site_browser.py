@@ -435,6 +435,15 @@ def test_what_if_names_who_would_lead_as_they_write_themselves(page: "sync_api.P
     assert leader != leader.lower() and page.locator(".what-if").inner_text() == f"{leader} would lead."
 
 
+def test_what_if_shows_no_time_as_none(page: "sync_api.Page", long_board: str) -> None:
+    page.goto(long_board)
+    page.locator("#heat tbody td[data-v]").first.evaluate("cell => { cell.dataset.v = 1e-8 }")
+    page.locator("select.by").select_option("mean")
+    for index in (1, 2):
+        page.locator("input.case").nth(index).uncheck()
+    assert page.locator("#heat .total:not(th)").first.inner_text() == "1e-11"  # ms
+
+
 @pytest.mark.parametrize("query", ["cases=9,x", "cases=%3Cscript%3E", "by=constructor", "sort=__proto__", "sort=-"])
 def test_an_address_of_nonsense_shows_the_board_as_it_is(page: "sync_api.Page", url: str, query: str) -> None:
     errors: list[str] = []
@@ -568,6 +577,9 @@ def test_a_submission_is_held_against_any_other_and_the_address_keeps_whom(
     ]
     told = [f"{abs(ratio - 1):.1%} {'slower' if ratio > 1 else 'faster'}".replace("%", "\u00a0%") for ratio in ratios]
     assert table.locator("td:last-child").all_inner_texts() == told
+    cases = "all => all.map(one => one.outerHTML)"
+    assert table.locator("tbody th").evaluate_all(cases) == page.locator(".against tbody th").evaluate_all(cases)
+    assert table.locator("th").first.inner_text() == page.locator(".against th").first.inner_text()
     assert page.url.endswith(f"?with={theirs['login']}%2F{theirs['digest'][:12]}")
     page.reload()
     table.wait_for()

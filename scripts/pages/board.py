@@ -20,7 +20,7 @@ from scripts.pages.staircase import Best, Staircase, staircase
 from scripts.pages.summary import BoardSummary, Mark, Place
 from scripts.pages.taken_out import TakenOut
 from scripts.pages.whiskers import Whisker, whiskers
-from scripts.pages.words import Unit, case_labels, claims, heat
+from scripts.pages.words import CaseLabel, Unit, case_labels, claims, heat
 from scripts.standings import Row, Standings
 from scripts.text import format_us
 
@@ -35,7 +35,7 @@ _STAIRCASES = {"broad": (1040, 280), "medium": (700, 260), "narrow": (340, 240)}
 class Column:
     """One benchmark in the heat map.  `floor_us` is what the hardware itself needs, where that is known."""
 
-    label: str
+    label: CaseLabel
     unit: Unit
     best_us: float
     floor_us: float | None
@@ -93,6 +93,7 @@ def board_pages(
         unit=Unit.fitting(table.rows[0].score_us.value) if table.rows else None,
         lines=_lines(site, table, summary, columns),
         columns=columns,
+        one_unit=len({column.unit.name for column in columns}) == 1,
         marks=summary.marks[::-1],
         claims=claims(table),
         staircases={name: _staircase(summary, *size) for name, size in _STAIRCASES.items()},

@@ -44,7 +44,7 @@ def _shown(value: object) -> str:
     return escape(plain(value)) if _NEEDS_CARE.search(value) else value
 
 
-_NEEDS_CARE = re.compile(r"[^\n\t !#-%(-;=?-~µ±×−–\u00a0]")
+_NEEDS_CARE = re.compile(r"[^\n\t !#-%(-;=?-~\u00a0\u202f²³¹⁰-⁹µ±×−–]")
 """Whatever is not plainly visible, or means something in HTML."""
 
 

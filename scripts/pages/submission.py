@@ -287,10 +287,10 @@ def _changes(site: Site, rivals: Sequence[Rival], source: str | None) -> Iterato
 
 def _sample_charts(judgement: Judgement) -> list[Strip]:
     timings = [case.timing for case in judgement.benchmarks if case.timing]
-    titles = case_labels([case.params for case in judgement.benchmarks if case.timing])
+    labels = case_labels([case.params for case in judgement.benchmarks if case.timing])
     return [
         strip(
-            title,
+            label.text,
             [
                 Side(
                     label="this file, as measured",
@@ -300,7 +300,7 @@ def _sample_charts(judgement: Judgement) -> list[Strip]:
                 Side(label="anchor, as measured", runs=timing.anchor),
             ],
         )
-        for title, timing in zip(titles, timings, strict=True)
+        for label, timing in zip(labels, timings, strict=True)
     ]
 
 
@@ -321,12 +321,12 @@ def _duel_charts(judgement: Judgement) -> list[Strip]:
     cases = duel.cases[:MOST_DUEL_CHARTS]
     return [
         strip(
-            title,
+            label.text,
             [
                 Side(label=judgement.submission.login, runs=case.challenger),
                 Side(label=f"{duel.opponent}, then first", runs=case.champion),
             ],
             one_axis=True,
         )
-        for title, case in zip(case_labels([case.params for case in cases]), cases, strict=True)
+        for label, case in zip(case_labels([case.params for case in cases]), cases, strict=True)
     ]

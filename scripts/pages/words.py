@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
@@ -22,6 +22,7 @@ RANKINGS = {"geom": "geometric mean", "mean": "mean", "last": "last"}
 _HEAT_STEPS = ((1.5, "heat3"), (1.2, "heat2"), (1.05, "heat1"))
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _BEFORE_A_UNIT = re.compile(r"(?<=\d) (?=%|[mµn]?s\b|[KMG]i?B\b)")
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"), (1e-3, "ns"))
 
 
@@ -43,7 +44,9 @@ class Unit:
         return cls(name=name, us=us, digits=max(0, 3 - math.floor(math.log10(max(best_us / us, 1)))))
 
     def __call__(self, time_us: float) -> str:
-        return f"{time_us / self.us:,.{self.digits}f}"
+        """As many decimals as the others of the column; of what is far below them its first three digits instead."""
+        amount = time_us / self.us
+        return f"{amount:,.{self.digits}f}" if amount >= 10 ** (1 - self.digits) else f"{amount:.3g}"
 
 
 def limit(share: float) -> str:
@@ -199,11 +202,62 @@ def claims(standings: Standings) -> str:
     return " ".join(sorted({claim_sentence(one) for one in judgements if not is_bounded(one)}))
 
 
-def case_labels(cases: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A name for each case, by what tells them apart; by the seed only if nothing else does: ranked ones are fresh."""
-    telling = [name for name in dict.fromkeys(chain(*cases)) if len({str(case.get(name)) for case in cases}) > 1]
-    for names in ([name for name in telling if name != "seed"], telling):
-        short = [params({name: case[name] for name in names if name in case}) for case in cases]
-        if len(set(short)) == len(cases) > 1:
-            return short
-    return [params(case) for case in cases]
+# Cases.
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseLabel:
+    """What a case is called: `text` wherever it stands alone, `cell` in a column of cases whose head is `head`.
+
+    `exact` has its numbers as the task's file has them, to be found and copied.
+    """
+
+    text: str
+    head: str
+    cell: str
+    exact: str
+
+
+def case_labels(cases: Sequence[Mapping[str, Any]]) -> list[CaseLabel]:
+    """A name for each case, by what tells them apart; where that is one parameter, it stands in the head."""
+    found = _telling(cases)
+    names = list(dict.fromkeys(chain(*found)))
+    write = {name: _writer([one[name] for one in found if name in one]) for name in names}
+    is_one = len(names) == 1 and all(found)
+    labels = []
+    for one in found:
+        text = ", ".join(f"{name}\u00a0{write[name](value)}" for name, value in one.items()) or "no arguments"
+        head, cell = (names[0], write[names[0]](one[names[0]])) if is_one else ("Case", text)
+        labels.append(CaseLabel(text=text, head=head, cell=cell, exact=params(one)))
+    return labels
+
+
+def _telling(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What differs of each case, or all of it where that tells them not apart; the seed last: ranked ones are fresh."""
+    every = list(dict.fromkeys(chain(*cases)))
+    telling = [name for name in every if len({str(case.get(name)) for case in cases}) > 1]
+    unseeded = [name for name in every if name != "seed"] or every
+    for names in ([name for name in telling if name != "seed"], telling, unseeded):
+        found = [{name: case[name] for name in names if name in case} for case in cases]
+        if len(set(map(params, found))) == len(cases) > 1:
+            return found
+    return found
+
+
+def _writer(values: Sequence[Any]) -> Callable[[Any], str]:
+    """How all cases' values of one parameter are written: powers of two as such, where the large ones are no others."""
+    large = [value for value in values if _is_large(value)]
+    are_powers = all(value > 0 and value.bit_count() == 1 for value in large)
+    return _power_of_two if are_powers and max(large, default=0) >= 100_000 else _in_thousands
+
+
+def _is_large(value: Any) -> bool:
+    return isinstance(value, int) and abs(value) >= 1000
+
+
+def _power_of_two(value: Any) -> str:
+    return "2" + str(value.bit_length() - 1).translate(_RAISED) if _is_large(value) else str(value)
+
+
+def _in_thousands(value: Any) -> str:
+    return f"{value:,}".replace(",", "\u202f") if _is_large(value) and abs(value) >= 10_000 else str(value)

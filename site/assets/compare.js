@@ -65,22 +65,20 @@
   }
 
   function table(mine, theirs) {
-    const labels = all(".against tbody th").map((cell) => cell.textContent);
+    const labels = all(".against tbody th");
     const scroll = element("div", "scroll"), result = element("table", "beside"), body = result.createTBody();
     scroll.tabIndex = 0;
     scroll.setAttribute("role", "group");
     scroll.setAttribute("aria-label", `Times beside ${theirs.login}’s`);
     const head = result.createTHead().insertRow();
-    for (const [text, kind] of [["Case", ""], ["This", "num"], [theirs.login, "num"], ["This is", "num"]]) {
+    for (const [text, kind] of [[one(".against th").textContent, ""], ["This", "num"], [theirs.login, "num"], ["This is", "num"]]) {
       const cell = element("th", kind, text);
       cell.scope = "col";
       head.append(cell);
     }
     mine.cases.forEach((ours, index) => {
       const us = ours.time_us.value, other = theirs.cases[index].time_us.value, row = body.insertRow();
-      const label = element("th", "", labels[index]);
-      label.scope = "row";
-      row.append(label, element("td", "num", time(us)), element("td", "num", time(other)),
+      row.append(labels[index].cloneNode(true), element("td", "num", time(us)), element("td", "num", time(other)),
         element("td", `num ${us > other * 1.01 ? "bad" : us < other * 0.99 ? "good" : ""}`, lost(us / other)));
     });
     scroll.append(result);
@@ -92,7 +90,7 @@
   function time(us) {
     const [scale, unit] = us >= 1e6 ? [1e6, "s"] : us >= 1e3 ? [1e3, "ms"] : us >= 1 ? [1, "µs"] : [1e-3, "ns"];
     const value = us / scale;
-    return `${value.toFixed(value < 10 ? 3 : value < 100 ? 2 : 1)}\u00a0${unit}`;
+    return `${value < 0.1 ? Number(value.toPrecision(3)) : value.toFixed(value < 10 ? 3 : value < 100 ? 2 : 1)}\u00a0${unit}`;
   }
 
   function lost(ratio) {

@@ -156,6 +156,9 @@ if (heat) {
     mean: (times) => times.reduce((sum, time) => sum + time, 0) / times.length,
     last: (times) => times[times.length - 1],
   };
+  // As the pages write it: of what is far below the others of its column, the first three digits.
+  const written = (amount, digits) => (amount < 10 ** (1 - digits) ? String(Number(amount.toPrecision(3)))
+    : amount.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
   const isOfficial = () => by.value === by.dataset.official && boxes.every((box) => box.checked);
   function rankAgain() {
     rows ??= read();
@@ -166,7 +169,7 @@ if (heat) {
     if (!official) scored.sort((a, b) => a.score - b.score);
     scored.forEach(({ total, place, score, official: text, rank }, index) => {
       const scale = Number(total.dataset.us), digits = Number(total.dataset.digits);
-      total.textContent = official ? text : (score / scale).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+      total.textContent = official ? text : written(score / scale, digits);
       place.textContent = official ? rank : index + 1;
     });
     body.append(...scored.map(({ row }) => row));
