@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate, combinations, pairwise
 
@@ -99,7 +100,7 @@ def test_a_staircase_descends_with_each_record_and_runs_until_the_last_judgement
     heights = [step.y for step in chart.steps]
     assert heights == sorted(heights)
     assert chart.path.endswith(f"H{chart.right:.1f}")
-    assert [tick.label for tick in chart.x_ticks] == ["02 Nov", "11 Nov"]
+    assert [tick.label for tick in chart.x_ticks] == ["2 Nov", "11 Nov"]
 
 
 @pytest.mark.parametrize("width", [340, 1080])
@@ -109,7 +110,7 @@ def test_a_staircase_names_the_months_between_its_dates_as_far_as_there_is_room(
         for days in (120, 500)
     }
     between = ["Dec", "2027", "Feb"] if width > 340 else ["2027"]
-    assert [tick.label for tick in days[120]] == ["02 Nov", *between, "02 Mar"]
+    assert [tick.label for tick in days[120]] == ["2 Nov", *between, "2 Mar"]
     assert len(days[500]) <= width / 72 + 1
     for ticks in days.values():
         assert min(after.at - before.at for before, after in pairwise(ticks)) > 50
@@ -121,9 +122,26 @@ def test_a_staircase_names_its_last_and_largest_steps_and_no_two_names_touch() -
     for width in (340, 1080):
         steps = staircase("Best", bests(*times), START + timedelta(days=20), width=width, height=280).steps
         names = [step.name for step in steps if step.name]
-        assert {steps[-1].name, steps[11].name} <= set(names) and len(names) <= width / 150
+        assert {steps[-1].name, steps[11].name} <= set(names) and len(names) <= width / 110
         assert not any(one.touches(other) for one, other in combinations(names, 2))
         assert all(name.left >= 62 and name.x <= width for name in names)
+
+
+@pytest.mark.parametrize("width", [340, 1080])
+def test_a_staircase_names_each_holder_where_they_took_first_place_and_not_at_each_gain(width: int) -> None:
+    holders = ["ada"] * 5 + ["grace"] * 9 + ["ada"] * 4
+    times = [replace(best, name=name) for best, name in zip(bests(*range(300, 282, -1)), holders, strict=True)]
+    steps = staircase("Best", times, START + timedelta(days=20), width=width, height=280).steps
+    assert [(index, step.name.text) for index, step in enumerate(steps) if step.name] == [
+        (0, "ada"), (5, "grace"), (14, "ada"),
+    ]  # fmt: skip
+
+
+def test_who_takes_first_place_at_the_edge_is_named_below_the_stairs_and_left_of_the_step() -> None:
+    steps = staircase("Best", bests(300, 200, 100, 99), START + timedelta(days=3), width=340, height=200).steps
+    name = steps[-1].name
+    assert name
+    assert name.align == "end" and name.x < steps[-1].x and name.y > steps[-1].y
 
 
 @pytest.mark.parametrize(("floor_us", "is_drawn"), [(90, True), (60, True), (20, False), (200, False), (None, False)])
@@ -131,6 +149,7 @@ def test_the_hardwares_limit_is_drawn_below_the_steps_where_it_is_near(floor_us:
     chart = staircase("Best", bests(300, 100), START + timedelta(days=9), width=340, height=200, floor_us=floor_us)
     assert bool(chart.floor) is is_drawn and ("limit" in chart.description) is is_drawn
     if chart.floor:
+        assert f"{floor_us}.00 µs" in chart.floor.text
         assert chart.steps[-1].y < chart.floor.y + 6 <= chart.bottom
 
 

@@ -330,6 +330,19 @@ def test_a_phone_shows_at_once_where_a_submission_loses_against_the_first_place(
         assert place["x"] + place["width"] <= 340
 
 
+@pytest.mark.parametrize("width", [360, 768])
+def test_a_machines_past_and_its_present_are_in_sight_at_once(page: "sync_api.Page", url: str, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(url + "machines/index.html")
+    texts = page.locator(".timeline").first.locator("text")
+    sides = texts.evaluate_all(
+        "all => all.map(text => text.getBoundingClientRect()).map(({left, right}) => [left, right])"
+    )
+    assert len(sides) > 3 and min(left for left, _ in sides) >= 0
+    assert width - 40 < max(right for _, right in sides) <= width
+    assert texts.first.evaluate("text => getComputedStyle(text).fontSize") == "12px"
+
+
 @pytest.mark.parametrize("width", [360, 1440])
 def test_no_button_covers_the_code_that_it_copies(page: "sync_api.Page", site: Path, url: str, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})

@@ -20,7 +20,7 @@ from scripts.pages.staircase import Best, Staircase, staircase
 from scripts.pages.summary import BoardSummary, Mark, Place
 from scripts.pages.taken_out import TakenOut
 from scripts.pages.whiskers import Whisker, whiskers
-from scripts.pages.words import CaseLabel, Unit, case_labels, claims, heat
+from scripts.pages.words import CaseLabel, Unit, case_labels, claims, day, heat
 from scripts.standings import Row, Standings
 from scripts.text import format_us
 
@@ -196,7 +196,7 @@ def _staircase(summary: BoardSummary, width: int, height: int) -> Staircase | No
 
 
 def _label(mark: Mark) -> str:
-    return f"{mark.login}: {format_us(mark.score_us.value)}, {mark.at:%Y-%m-%d}"
+    return f"{mark.login}: {format_us(mark.score_us.value)}, {day(mark.at)}"
 
 
 def _href(board: Board, mark: Mark) -> str:

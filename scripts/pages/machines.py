@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
 from operator import attrgetter
@@ -23,6 +23,7 @@ from harness.stats import median
 from scripts.pages.charts import Scale, Tick
 from scripts.pages.render import data, page
 from scripts.pages.site import Site
+from scripts.pages.words import day
 from scripts.standings import Standings
 
 PATH = "machines/index.html"
@@ -33,7 +34,7 @@ HELD_BACK = 0.9
 FEWEST_FOR_DRIFT = 20
 
 _MOST_DOTS, _STRETCHES = 400, 24
-_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 1080, 190, 62.0, 12.0, 162.0
+_WIDTH, _TOP, _BOTTOM = 1000, 8.0, 158.0
 
 
 class Reading(NamedTuple):
@@ -50,17 +51,16 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Timeline:
-    """A chart of readings: `dots` and the `path` of their medians, over the time that all machines share."""
+    """A chart of readings: `dots` and the `path` of their medians, from the first of its `dates` to the last.
+
+    Across it is drawn in thousandths of its width, down in pixels: it fits every screen, and its letters stay as large.
+    """
 
     description: str
     dots: str
     path: str
-    y_ticks: tuple[Tick, ...]
-    x_ticks: tuple[Tick, ...]
-    width: int = _WIDTH
-    height: int = _HEIGHT
-    left: float = _LEFT
-    right: float = _WIDTH - 8.0
+    ticks: tuple[Tick, ...]
+    dates: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,16 +184,15 @@ def _timeline(runner: Runner) -> Timeline:
     start, seconds = readings[0].at, (readings[-1].at - readings[0].at).total_seconds() or 1.0
 
     def x(at: datetime) -> float:
-        return _LEFT + 4 + (_WIDTH - _LEFT - 16) * (at - start).total_seconds() / seconds
+        return _WIDTH * (at - start).total_seconds() / seconds
 
     dots = (f"M{x(one.at):.0f} {y(one.share):.0f}h0" for one in readings[:: math.ceil(len(readings) / _MOST_DOTS)])
-    ends = (Tick(at=x(one.at), label=f"{one.at.astimezone(UTC):%-d %b %Y}") for one in (readings[0], readings[-1]))
     return Timeline(
         description=f"{len(readings)} judgings; the anchor took {shares[0]:.2f} to {shares[-1]:.2f} of its usual time.",
         dots="".join(dict.fromkeys(dots)),
         path="M" + "L".join(f"{x(at):.1f} {y(share):.1f}" for at, share in _medians(readings)),
-        y_ticks=tuple(Tick(at=y(share), label=_label(share)) for share in _round_shares(low, high)),
-        x_ticks=tuple(ends)[: 1 if seconds == 1.0 else 2],
+        ticks=tuple(Tick(at=y(share), label=_label(share)) for share in _round_shares(low, high)),
+        dates=tuple(dict.fromkeys(day(one.at) for one in (readings[0], readings[-1]))),
     )
 
 

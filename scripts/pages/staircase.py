@@ -1,7 +1,7 @@
 """A board's best time over the months, one step per record; `site/templates/macros.html` draws it.
 
-Pure geometry, in the units of an SVG's view box.  Above the stairs, to the right of a step, there is always room for a
-name, and below them at the edge.  The last step is named, and the largest ones, as far as names do not touch.
+Pure geometry, in the units of an SVG's view box.  Above the stairs to the right of a step there is room for a name, and
+below them to its left.  Who took first place is named where they did, as far as names do not touch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from scripts.text import format_us, shorten
 FURTHEST_LIMIT = 3.0
 """The hardware's limit is drawn where the best time is at most so many times as long: else it flattens the steps."""
 
-_NAME_EVERY = 150
+_LEFT = 62.0
+_NAME_EVERY = 110
 _LONGEST_NAME = 20
 _LINE = 15.0
 _BETWEEN_DATES = 72.0
@@ -84,7 +85,7 @@ def staircase(
     title: str, bests: Sequence[Best], until: datetime, *, width: int, height: int, floor_us: float | None = None
 ) -> Staircase:
     """The best time from the first record until the board's last judgement, above the hardware's limit."""
-    left, right, top, bottom = 62.0, width - 8.0, 14.0, height - 28.0
+    left, right, top, bottom = _LEFT, width - 8.0, 14.0, height - 28.0
     fastest = min(best.us for best in bests)
     if floor_us and not fastest / FURTHEST_LIMIT <= floor_us <= fastest:
         floor_us = None
@@ -97,7 +98,7 @@ def staircase(
         return left + (right - left) * (at - start).total_seconds() / seconds
 
     steps = [Step(x=x(best.at), y=y(best.us), label=best.label, href=best.href) for best in bests]
-    floor = Name("the hardware’s limit", left + 6, y(floor_us) - 6, "start") if floor_us else None
+    floor = Name(f"hardware’s limit, {format_us(floor_us)}", left + 6, y(floor_us) - 6, "start") if floor_us else None
     first, *later = steps
     path = f"M{first.x:.1f} {first.y:.1f}" + "".join(f"H{step.x:.1f}V{step.y:.1f}" for step in later) + f"H{right:.1f}"
     return Staircase(
@@ -118,22 +119,27 @@ def staircase(
 
 
 def _named(steps: Sequence[Step], bests: Sequence[Best], floor: Name | None, right: float) -> Iterator[Step]:
-    """The steps, with the names of the last one and of the largest, where there is room."""
-    gains = [0.0, *(math.log(before.us / after.us) for before, after in pairwise(bests))]
-    gains[-1] = math.inf
+    """The steps, with names where the holder changed: of who holds it now, then of the largest, where there is room."""
+    pairs = list(pairwise(bests))
+    gains = {0: 0.0} | {n: math.log(old.us / new.us) for n, (old, new) in enumerate(pairs, 1) if new.name != old.name}
+    gains[max(gains)] = math.inf
     taken = [floor] if floor else []
     names: dict[int, Name] = {}
-    for index in sorted(range(len(steps)), key=lambda index: -gains[index]):
-        name = _name(steps[index], shorten(bests[index].name, _LONGEST_NAME), right)
-        if len(names) < right // _NAME_EVERY and not any(name.touches(other) for other in taken):
+    for index in sorted(gains, key=lambda index: -gains[index]):
+        places = _places(steps[index], shorten(bests[index].name, _LONGEST_NAME), right)
+        name = next((one for one in places if not any(one.touches(other) for other in taken)), None)
+        if name and len(names) < right // _NAME_EVERY:
             names[index] = name
             taken.append(name)
     return (replace(step, name=names.get(index)) for index, step in enumerate(steps))
 
 
-def _name(step: Step, text: str, right: float) -> Name:
-    fits = step.x + 9 + _width(text) <= right
-    return Name(text, step.x + 9, step.y - 6, "start") if fits else Name(text, right, step.y + 16, "end")
+def _places(step: Step, text: str, right: float) -> Iterator[Name]:
+    """Where the name of a step fits: above it to its right, or below it to its left; no step is ever there."""
+    if step.x + 9 + _width(text) <= right:
+        yield Name(text, step.x + 9, step.y - 6, "start")
+    if step.x - 7 - _width(text) >= _LEFT:
+        yield Name(text, step.x - 7, step.y + 14, "end")
 
 
 def _width(text: str) -> float:
@@ -144,7 +150,7 @@ def _width(text: str) -> float:
 def _date_ticks(start: datetime, end: datetime, left: float, right: float) -> Iterator[Tick]:
     """The first and the last date, and the months between them, as far as they are apart."""
     hours = (end - start).total_seconds() / 3600
-    pattern = "%H:%M:%S" if hours < 1 else "%H:%M" if hours < 36 else "%d %b" if hours < 24 * 300 else "%b %Y"
+    pattern = "%H:%M:%S" if hours < 1 else "%H:%M" if hours < 36 else "%-d %b" if hours < 24 * 300 else "%b %Y"
     first, last = start.strftime(pattern), end.strftime(pattern)
     yield Tick(at=left, label=first, align="start")
     latest = left
