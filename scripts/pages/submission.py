@@ -171,7 +171,7 @@ def _page(
         comparisons=_comparisons(entry, rivals, columns, board.ranking_by),
         cases=[(case, shorten(case.message, MOST_OF_A_MESSAGE)) for case in newest.cases[:MOST_CASES]],
         more_cases=max(0, len(newest.cases) - MOST_CASES),
-        samples=_sample_charts(newest),
+        samples=_sample_charts(newest, columns),
         unsteady=[case.timing.note for case in newest.benchmarks if case.timing and not case.timing.steady]
         + [case.told.note for case in newest.benchmarks if case.told and case.told.note],
         dueled=dueled,
@@ -285,9 +285,9 @@ def _changes(site: Site, rivals: Sequence[Rival], source: str | None) -> Iterato
             yield Change(title=rival.title, href=rival.href, lines=render_diff(old, new))
 
 
-def _sample_charts(judgement: Judgement) -> list[Strip]:
-    timings = [case.timing for case in judgement.benchmarks if case.timing]
-    labels = case_labels([case.params for case in judgement.benchmarks if case.timing])
+def _sample_charts(judgement: Judgement, columns: Sequence[Column]) -> list[Strip]:
+    pairs = zip(columns, judgement.benchmarks, strict=True)
+    timings = [(column.label, case.timing) for column, case in pairs if case.timing]
     return [
         strip(
             label.text,
@@ -300,7 +300,7 @@ def _sample_charts(judgement: Judgement) -> list[Strip]:
                 Side(label="anchor, as measured", runs=timing.anchor),
             ],
         )
-        for label, timing in zip(labels, timings, strict=True)
+        for label, timing in timings
     ]
 
 
