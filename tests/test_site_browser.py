@@ -29,6 +29,8 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 AXE = Path(__file__).parent / "actions" / "node_modules" / "axe-core" / "axe.min.js"
 ROWS = "#ranks tbody tr"
+LINES = "cell => { const text = document.createRange(); text.selectNodeContents(cell); return text.getClientRects().length }"
+DIGITS = ("3d-printer", "42", "1e5-fan", "0x-hex")
 
 
 @pytest.fixture(scope="module")
@@ -383,8 +385,7 @@ def test_a_guides_table_breaks_no_word(page: "sync_api.Page", url: str, width: i
     page.set_viewport_size({"width": width, "height": 800})
     page.goto(url + "guides/judging/index.html")
     names = page.locator("#verdicts ~ .scroll tbody td:first-child")
-    lines = "cell => { const text = document.createRange(); text.selectNodeContents(cell); return text.getClientRects().length }"
-    assert names.count() == len(Verdict) and {name.evaluate(lines) for name in names.all()} == {1}
+    assert names.count() == len(Verdict) and {name.evaluate(LINES) for name in names.all()} == {1}
 
 
 def test_paper_is_white_after_the_switch_and_no_line_of_code_is_cut(
@@ -581,8 +582,7 @@ def test_a_submission_is_held_against_any_other_and_the_address_keeps_whom(
     board = json.loads((site / "matmul/H100/board.json").read_text())["rows"]
     ours, theirs = board[4], board[2]
     page.goto(f"{url}{ours['page']}")
-    page.get_by_label("Compare with").fill(theirs["login"].upper())
-    page.keyboard.press("Enter")
+    hold_against(page, theirs["login"].upper())
     table = page.locator("table.beside")
     table.wait_for()
     ratios = [
@@ -600,6 +600,93 @@ def test_a_submission_is_held_against_any_other_and_the_address_keeps_whom(
     diff = page.locator(".comparison .code .l").all_text_contents()
     assert f"+# {theirs['login']}: a made-up submission that only looks like a kernel." in diff
     assert f"-# {ours['login']}: a made-up submission that only looks like a kernel." in diff
+
+
+def hold_against(page: "sync_api.Page", login: str) -> None:
+    page.get_by_label("Compare with").fill(login)
+    page.keyboard.press("Enter")
+
+
+def test_of_two_comparisons_the_one_asked_for_last_is_shown_even_if_it_comes_first(
+    page: "sync_api.Page", site: Path, url: str
+) -> None:
+    rows = json.loads((site / "matmul/H100/board.json").read_text())["rows"]
+    slow, quick = rows[1]["login"], rows[2]["login"]
+    held: list[sync_api.Route] = []
+    page.route(f"**/{slow}/*/submission.json", lambda route: held.append(route) or None)
+    page.goto(f"{url}{rows[4]['page']}")
+    hold_against(page, slow)
+    while not held:
+        page.wait_for_timeout(10)
+    hold_against(page, quick)
+    page.locator("table.beside").wait_for()
+    with page.expect_response(f"**/{slow}/*/submission.json"):
+        held[0].continue_()
+    page.wait_for_timeout(50)
+    assert page.locator(".comparison h3").inner_text() == f"Beside {quick}’s"
+    assert page.get_by_label("Compare with").input_value() == quick and f"?with={quick}%2F" in page.url
+
+
+def test_long_files_are_held_against_each_other_where_little_differs_and_else_both_are_linked_to(
+    page: "sync_api.Page", site: Path, url: str
+) -> None:
+    rows = json.loads((site / "matmul/H100/board.json").read_text())["rows"]
+    ours, near, far = ([f"line {step * number}" for number in range(4000)] for step in (1, 1, 2))
+    near[2000] = "another"
+    page.goto(f"{url}{rows[4]['page']}")
+    page.locator("#source").evaluate(f"source => source.innerHTML = {source_of(ours)!r}")
+    for row, code in ((rows[1], near), (rows[2], far)):
+        answer_with(page, row["page"], f'<div id="source">{source_of(code)}</div>')
+        hold_against(page, row["login"])
+        page.get_by_role("heading", name=f"Beside {row['login']}’s").wait_for()
+        if code is near:
+            assert page.locator(".comparison .code .l").all_text_contents() == [
+                " line 1997", " line 1998", " line 1999", "-line 2000", "+another", " line 2001", " line 2002", " line 2003",
+            ]  # fmt: skip
+    links = page.locator(".comparison p a").evaluate_all("links => links.map(link => link.getAttribute('href'))")
+    assert links == ["#code", f"../../{rows[2]['login']}/{rows[2]['digest'][:12]}/index.html#code"]
+
+
+def answer_with(page: "sync_api.Page", path: str, body: str) -> None:
+    page.route(f"**/{path}", lambda route: route.fulfill(body=body))
+
+
+def source_of(lines: list[str]) -> str:
+    return "".join(f'<span class="l">{line}</span>' for line in lines)
+
+
+def test_a_comparison_with_the_first_place_leads_to_what_stands_on_the_page(
+    page: "sync_api.Page", site: Path, url: str
+) -> None:
+    first, *_, ours = json.loads((site / "matmul/H100/board.json").read_text())["rows"][:5]
+    page.goto(f"{url}{ours['page']}")
+    hold_against(page, first["login"])
+    page.get_by_role("link", name="what changed").click()
+    assert page.locator("#changes details[open] a[href*='../']").first.is_visible()
+    assert not page.locator("table.beside").count() and f"?with={first['login']}" in page.url
+
+
+def test_a_phone_breaks_what_a_comparison_says_of_a_case_into_two_lines_at_most(
+    page: "sync_api.Page", site: Path, url: str
+) -> None:
+    theirs, ours = json.loads((site / "matmul/H100/board.json").read_text())["rows"][1:5:3]
+    for case in theirs["cases"]:
+        case["time_us"]["value"] /= 10
+    answer_with(page, theirs["page"].replace("index.html", "submission.json"), json.dumps(theirs))
+    page.set_viewport_size({"width": 360, "height": 640})
+    page.goto(f"{url}{ours['page']}?with={theirs['login']}")
+    told = page.locator("table.beside td:last-child")
+    told.first.wait_for()
+    assert {one.inner_text().replace("\xa0", " ")[-9:] for one in told.all()} == {"× as long"}
+    assert {one.evaluate(LINES) for one in told.all()} <= {1, 2}
+
+
+def test_a_comparison_that_fails_says_what_to_do(page: "sync_api.Page", site: Path, url: str) -> None:
+    path = one_of_each(site)["submission of a GPU"]
+    page.route("**/rows.json", lambda route: route.abort())
+    for base, words in ((url, "could not be fetched; try again."), (f"{site.as_uri()}/", "pullrank site serve.")):
+        page.goto(f"{base}{path}?with=ada")
+        page.get_by_text(words).wait_for()
 
 
 @pytest.mark.parametrize("query", ["nobody", "../../..", "%3Cscript%3Ealert(1)%3C/script%3E", "__proto__", "edsger/"])

@@ -5,7 +5,9 @@
   const input = one("input.other"), shown = one(".comparison"), told = one(".compared");
   if (!input) return;
   const near = 3, mostLines = 1500;
-  let others = null;
+  const failed = `The other submission could not be ${location.protocol === "file:"
+    ? "read. From a disk, browsers read no second page: pullrank site serve." : "fetched; try again."}`;
+  let others = null, asks = 0;
 
   // What there is on this board: rows, and records that were broken since.
   async function load() {
@@ -33,35 +35,56 @@
       || names.find((name) => name.toLowerCase().split("/")[0] === wanted);
   }
 
+  // Whoever was asked for last is shown, whichever answer comes last.
   async function compare(text) {
+    const ask = asks += 1;
     shown.hidden = true;
     told.textContent = "";
     if (!text.trim()) { address.set({ with: "" }); return; }
     try {
       if (!others) await load();
+      if (ask !== asks) return;
       const name = find(text);
       if (!name) { told.textContent = "Nobody of that name has another entry here."; return; }
-      const path = `../../${name}/`;
-      const [facts, mine, page] = await Promise.all([
-        fetch(`${path}submission.json`).then((answer) => answer.json()),
-        fetch("submission.json").then((answer) => answer.json()),
-        fetch(`${path}index.html`).then((answer) => answer.text()),
-      ]);
-      const code = new DOMParser().parseFromString(page, "text/html");
-      shown.replaceChildren(heading(facts.login, path), table(mine, facts), ...changes(lines(document), lines(code), facts.login));
+      const path = `../../${name}/`, login = name.split("/")[0];
+      const parts = alreadyHere(path) ?? await sideBySide(login, path);
+      if (ask !== asks) return;
+      shown.replaceChildren(heading(login, path), ...parts);
       shown.hidden = false;
-      input.value = find(facts.login) === name ? facts.login : name;
+      input.value = find(login) === name ? login : name;
       address.set({ with: name });
     } catch {
-      told.textContent = "The other submission could not be read. From a disk, browsers read no second page: pullrank site serve.";
+      if (ask === asks) told.textContent = failed;
     }
   }
 
   function heading(login, path) {
-    const title = element("h3", "", "Beside "), link = element("a", "", `${login}’s`);
-    link.href = `${path}index.html`;
-    title.append(link);
+    const title = element("h3", "", "Beside ");
+    title.append(link(`${login}’s`, `${path}index.html`));
     return title;
+  }
+
+  // The first place and the one before stand on the page without being asked for.
+  function alreadyHere(path) {
+    const isTheirs = (link) => link.getAttribute("href") === `${path}index.html`;
+    if (!all(".against thead a").some(isTheirs)) return null;
+    const words = element("p", "hint", "Their times stand in the table above"), change = all("#changes a").find(isTheirs);
+    if (change) {
+      change.closest("details").open = true;
+      words.append(", ", link("what changed", "#changes"), " below");
+    }
+    words.append(".");
+    return [words];
+  }
+
+  async function sideBySide(login, path) {
+    const [mine, theirs, page] = await Promise.all([
+      fetch("submission.json").then((answer) => answer.json()),
+      fetch(`${path}submission.json`).then((answer) => answer.json()),
+      fetch(`${path}index.html`).then((answer) => answer.text()),
+    ]);
+    const code = new DOMParser().parseFromString(page, "text/html");
+    return [table(mine, theirs), ...changes(lines(document), lines(code), login, path)];
   }
 
   function table(mine, theirs) {
@@ -103,10 +126,14 @@
 
   const lines = (page) => all("#source .l", page).map((line) => line.textContent);
 
-  function changes(ours, theirs, login) {
+  function changes(ours, theirs, login, path) {
     if (!ours.length || !theirs.length) return [element("p", "soft more", "One of the two files is not at hand.")];
-    if (Math.max(ours.length, theirs.length) > mostLines) return [element("p", "soft more", "The files are too long to be compared here.")];
-    const found = inContext(diff(ours, theirs));
+    const found = diff(ours, theirs);
+    if (!found) {
+      const words = element("p", "soft more", `The files differ in more than ${mostLines.toLocaleString("en")} lines, too many to compare here. Each whole: `);
+      words.append(link("this one", "#code"), ", ", link(`${login}’s`, `${path}index.html#code`), ".");
+      return [words];
+    }
     if (!found.length) return [element("p", "soft more", "The files are the same.")];
     const code = element("div", "code");
     code.tabIndex = 0;
@@ -118,12 +145,14 @@
     return [element("p", "hint more", `From this file to ${login}’s`), code];
   }
 
-  // The longest common subsequence of lines, from its table of lengths; the ends that agree are left out of it.
+  // The longest common subsequence of lines, from its table of lengths; the ends that agree are left out of it.  Null
+  // where too many are left.
   function diff(a, b) {
     let start = 0, end = 0;
     while (start < a.length && start < b.length && a[start] === b[start]) start += 1;
     while (end < Math.min(a.length, b.length) - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end += 1;
     const n = a.length - start - end, m = b.length - start - end, width = m + 1;
+    if (Math.max(n, m) > mostLines) return null;
     const length = new Uint16Array((n + 1) * width);
     for (let i = n - 1; i >= 0; i -= 1) {
       for (let j = m - 1; j >= 0; j -= 1) {
@@ -137,7 +166,7 @@
       else if (j === m || (i < n && length[(i + 1) * width + j] >= length[i * width + j + 1])) { found.push(["-", a[start + i]]); i += 1; }
       else { found.push(["+", b[start + j]]); j += 1; }
     }
-    return found.concat(a.slice(a.length - end).map((line) => [" ", line]));
+    return inContext(found.concat(a.slice(a.length - end).map((line) => [" ", line])));
   }
 
   // Only what changed, with a few lines around it; `@` stands where lines are left out.
@@ -159,6 +188,12 @@
     const made = document.createElement(tag);
     made.className = kind;
     made.textContent = text;
+    return made;
+  }
+
+  function link(text, href) {
+    const made = element("a", "", text);
+    made.href = href;
     return made;
   }
 
