@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from difflib import unified_diff
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -1041,9 +1042,39 @@ def test_machines_have_a_page_before_one_has_judged(tmp_path: Path, task: Task) 
     assert "No machine has judged" in page_text(site, "machines")
 
 
-def test_files_of_very_many_lines_are_not_compared() -> None:
-    assert render_diff("x\n" * 10, "x\n" * 10 + "y\n") is not None
-    assert render_diff("x\n" * 10, "\n".join(map(str, range(5000)))) is None
+def test_files_that_differ_in_very_many_lines_are_not_compared_and_long_ones_that_differ_in_few_are() -> None:
+    lines = [str(number) for number in range(5000)]
+    assert render_diff("x\n" * 10, "\n".join(lines)) is None
+    assert render_diff("\n".join(lines), "\n".join(lines)) == ""
+    changed = "\n".join([*lines[:4000], "x", *lines[4001:]])
+    shown = Tags(str(render_diff("\n".join(lines), changed))).text.splitlines()
+    assert shown == [
+        "@@ -3998,7 +3998,7 @@", " 3997", " 3998", " 3999", "-4000", "+x", " 4001", " 4002", " 4003",
+    ]  # fmt: skip
+    for shorter, longer in (("x\n" * 10, "x\n" * 12), ("", "x\n"), ("a\nb\n", "a\n")):
+        for old, new in ((shorter, longer), (longer, shorter)):
+            whole = [*unified_diff(old.splitlines(), new.splitlines(), lineterm="")][2:]
+            assert Tags(str(render_diff(old, new))).text.splitlines() == whole
+
+
+@pytest.mark.parametrize(
+    ("source", "first", "is_exact"),
+    [
+        ("\ufeffx = 1\n", "x = 1", True),
+        ("x = '\\u202e ü'\n", "x = '\\u202e ü'", True),
+        ("x = 1\f\n", "x = 1\\x0c", False),
+        ("x = 1\r\ny = 2\r\n", "x = 1", False),
+    ],
+)
+def test_a_page_says_where_the_code_that_it_shows_is_not_the_file_to_the_letter(
+    tmp_path: Path, task: Task, source: str, first: str, *, is_exact: bool
+) -> None:
+    site, _ = built(tmp_path, task, [judged(task.board("CPU"), "ada", 1.0)], submissions=lambda _: source)
+    page = next((site / "vectoradd/CPU/ada").glob("*/index.html")).read_text()
+    line = re.search('id="L1">(.*)</span>', page)
+    assert line
+    assert Tags(line[1]).text == first
+    assert ("What is invisible in the file is written out" not in page) is is_exact
 
 
 def test_coloured_code_holds_every_character_of_the_file_and_no_tag_of_its_own() -> None:

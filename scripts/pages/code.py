@@ -26,7 +26,11 @@ MAX_HIGHLIGHTED = 64 * 1024
 """Characters of code.  Longer files are shown uncoloured: lexers are slow on hostile input."""
 
 MAX_DIFFED = 1500
-"""Lines.  Longer files are not compared: the time would grow with the square of their length."""
+"""Lines.  Where more lie between the first and the last change, files are not compared: the time would grow with the
+square of their number."""
+
+_NEAR = 3
+"""Lines around a change that are shown with it."""
 
 _COLOURS = (
     (Comment, "c"), (String, "s"), (Number, "m"), (Keyword, "k"), (Operator.Word, "k"),
@@ -34,6 +38,7 @@ _COLOURS = (
 )  # fmt: skip
 
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+_HUNK = re.compile(r"([-+])(\d+)")
 _PAGE_LINK = re.compile(r"([a-z-]+)\.md((?:#[\w-]+)?)")
 
 
@@ -88,12 +93,25 @@ def _dress_cell(token: Token) -> None:
 @lru_cache(1024)
 def render_code(source: str, name: str, *, anchors: bool = False) -> Markup:
     """Code with a class for each colour, one element a line; `anchors`, once a page, lets lines be linked to."""
-    lines = _highlighted(plain(source), name).split("\n")
+    lines = _highlighted(_shown(source), name).split("\n")
     if lines and not lines[-1]:
         lines.pop()
     ids = (f' id="L{number}"' if anchors else "" for number in range(1, len(lines) + 1))
     made = (f'<span class="l"{name}>{line}</span>\n' for name, line in zip(ids, lines, strict=True))
     return Markup("".join(made))  # noqa: S704 (every piece was escaped)
+
+
+def is_exact(source: str) -> bool:
+    """Whether `render_code` shows the file as it is; else what is invisible is written out, lines end in newlines."""
+    return _shown(source) == _without_mark(source)
+
+
+def _shown(source: str) -> str:
+    return plain(_without_mark(source))
+
+
+def _without_mark(source: str) -> str:
+    return source.removeprefix("\ufeff")  # An editor's byte order mark says nothing about the code.
 
 
 def _highlighted(text: str, name: str) -> str:
@@ -116,15 +134,28 @@ def _coloured(value: str, colour: str) -> str:
 
 
 def render_diff(old: str, new: str) -> Markup | None:
-    """What changed between two files; None where they are too long to say."""
-    before, after = plain(old).splitlines(), plain(new).splitlines()
+    """What changed between two files; None where too much did to say."""
+    before, after = _shown(old).splitlines(), _shown(new).splitlines()
+    start = max(0, _agreeing(before, after) - _NEAR)
+    before, after = before[start:], after[start:]
+    end = max(0, _agreeing(before[::-1], after[::-1]) - _NEAR)
+    before, after = before[: len(before) - end], after[: len(after) - end]
     if max(len(before), len(after)) > MAX_DIFFED:
         return None
-    return Markup("").join(_diff_lines(difflib.unified_diff(before, after, lineterm="", n=3)))
+    return Markup("").join(_diff_lines(difflib.unified_diff(before, after, lineterm="", n=_NEAR), start))
 
 
-def _diff_lines(lines: Iterator[str]) -> Iterator[Markup]:
+def _agreeing(ours: Sequence[str], theirs: Sequence[str]) -> int:
+    """How many lines at their beginning are the same."""
+    pairs = zip(ours, theirs, strict=False)
+    return next((index for index, (one, other) in enumerate(pairs) if one != other), min(len(ours), len(theirs)))
+
+
+def _diff_lines(lines: Iterator[str], left_out: int) -> Iterator[Markup]:
+    """A unified diff as HTML; `left_out` lines stand before both its sides."""
     kinds = {"+": "add", "-": "del", "@": "at"}
     for index, line in enumerate(lines):
+        if line.startswith("@"):
+            line = _HUNK.sub(lambda found: f"{found[1]}{int(found[2]) + left_out}", line)
         if index >= 2:  # Two lines name the files; the page does so itself.
             yield Markup(f'<span class="l {kinds.get(line[:1], "same")}">{escape(line)}</span>\n')  # noqa: S704 (escaped)

@@ -18,7 +18,7 @@ from harness.task_file import Ranking
 from scripts.case_times import CaseTime, case_times
 from scripts.pages.board import Column, columns_of
 from scripts.pages.charts import Side, Strip, strip
-from scripts.pages.code import render_code, render_diff
+from scripts.pages.code import is_exact, render_code, render_diff
 from scripts.pages.paths import file_url, ledger_url, pull_url, raw_url, submission_path
 from scripts.pages.render import data, page
 from scripts.pages.site import Site
@@ -103,7 +103,7 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """What changed between another file and this one.  `lines` is None where they are too long to be compared."""
+    """What changed between another file and this one.  `lines` is None where too much did to be compared."""
 
     title: str
     href: str
@@ -178,6 +178,7 @@ def _page(
         crowned=crowning is not None,
         duels=_duel_charts(dueled) if dueled else [],
         code=None if source is None else render_code(source, board.task.submission_name, anchors=True),
+        is_exact=source is None or is_exact(source),
         file_url=file_url(site.repository, board, newest),
         ledger_url=ledger_url(site.repository, newest),
         pull_url=pull_url(site.repository, newest),
