@@ -533,6 +533,11 @@ def test_a_long_board_shows_its_first_rows_and_ones_own_until_all_are_asked_for(
     # Nothing of what is shown is hidden in a pane of its own: only all rows are.
     pane = page.locator(f"{section} .scroll")
     assert pane.evaluate("pane => pane.scrollHeight <= pane.clientHeight")
+    page.get_by_label("Your login").fill("")
+    page.get_by_role("button", name="#").dblclick()
+    page.locator("input.case").first.uncheck()
+    assert ranks_shown(page, table) == ([*range(60, 45, -1)] if table == "#ranks" else [*range(1, 16)])
+    page.get_by_role("button", name="#").click()
     page.locator(section).get_by_label("Show all 60 rows").check()
     assert ranks_shown(page, table) == [*range(1, 61)]
     assert pane.evaluate("pane => pane.clientHeight < innerHeight && pane.scrollHeight > pane.clientHeight")
@@ -548,6 +553,39 @@ def test_a_long_board_shows_every_row_on_paper_and_when_asked_without_javascript
         assert [len(ranks_shown(page, table)) for table in ("#ranks", "#heat")] == [15, 60]
         page.emulate_media(media="print")
         assert [len(ranks_shown(page, table)) for table in ("#ranks", "#heat")] == [60, 60]
+
+
+@pytest.mark.parametrize("with_scripts", [True, False])
+def test_a_search_in_the_page_finds_a_row_of_a_long_board_that_was_out_of_sight(
+    browser: "sync_api.Browser", long_board: str, *, with_scripts: bool
+) -> None:
+    """A link to a text finds it as Ctrl+F does, which no script can press."""
+    with browser.new_context(java_script_enabled=with_scripts) as context:
+        page = context.new_page()
+        page.goto(long_board)
+        row = page.locator(ROWS).last
+        assert row.is_hidden()
+        login = row.locator("a.login").text_content()
+        page.goto("about:blank")
+        page.goto(f"{long_board}#:~:text={login}".replace("-", "%2D"))
+        sync_api.expect(row.locator("a.login")).to_be_in_viewport()
+        assert len(ranks_shown(page, "#ranks")) == (60 if with_scripts else 16)
+        assert page.locator("#standings .all-rows input").is_checked() is with_scripts
+
+
+def test_a_browser_that_would_find_no_folded_row_folds_none(page: "sync_api.Page", long_board: str) -> None:
+    page.add_init_script("delete HTMLElement.prototype.onbeforematch")
+    page.goto(long_board)
+    assert [len(ranks_shown(page, table)) for table in ("#ranks", "#heat")] == [60, 60]
+
+
+@pytest.mark.parametrize("script", ["site.js", "compare.js"])
+def test_a_page_whose_script_does_not_arrive_shows_no_control_without_a_use(
+    page: "sync_api.Page", site: Path, url: str, script: str
+) -> None:
+    page.route(f"**/{script}", lambda route: route.abort())
+    page.goto(url + one_of_each(site)["submission of a GPU"])
+    assert page.locator(".js-only").count() and not page.locator(".js-only:visible").count()
 
 
 @pytest.mark.parametrize("width", [360, 1440])

@@ -24,8 +24,8 @@ from scripts.pages.words import CaseLabel, Unit, case_labels, claims, day, heat
 from scripts.standings import Row, Standings
 from scripts.text import format_us
 
-FOLDS_FROM = 25
-"""A board of so many rows shows its first fifteen (`style.css` counts them) until all are asked for."""
+FOLDS_FROM, UNFOLDED = 25, 15
+"""A board of so many rows shows the first ones alone, until all are asked for or a search in the page finds another."""
 
 _STAIRCASES = {"broad": (1040, 280), "medium": (700, 260), "narrow": (340, 240)}
 """A staircase is drawn in several sizes, of which `style.css` shows the one whose text then is of a page's size."""
@@ -90,6 +90,7 @@ def board_pages(
         editions=editions,
         taken_out=taken_out,
         folds_from=FOLDS_FROM,
+        unfolded=UNFOLDED,
         unit=Unit.fitting(table.rows[0].score_us.value) if table.rows else None,
         lines=_lines(site, table, summary, columns),
         columns=columns,

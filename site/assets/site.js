@@ -101,6 +101,24 @@ if (me) {
   if (me.value) markMe();
 }
 
+// A folded table: a search in the page that finds a row out of sight shows all; so does a browser that would find none.
+
+for (const section of all(".folds")) {
+  const unfold = () => { one(".all-rows input", section).checked = true; };
+  if ("onbeforematch" in section) section.addEventListener("beforematch", unfold);
+  else unfold();
+}
+
+// In another order, as many rows as before are in sight.
+function reorder(body, rows) {
+  const inSight = all("tr:not([hidden])", body).length;
+  body.append(...rows);
+  rows.forEach((row, index) => {
+    if (index < inSight) row.removeAttribute("hidden");
+    else row.setAttribute("hidden", "until-found");
+  });
+}
+
 // Order of the standings.
 
 const ranks = one("#ranks");
@@ -120,7 +138,7 @@ if (ranks) {
       if (typeof a !== typeof b) return typeof a === "number" ? 1 : -1;  // Blanks first: the first place has no gap.
       return sign * (a < b ? -1 : a > b ? 1 : 0);
     }).map(([, row]) => row);
-    body.append(...rows);
+    reorder(body, rows);
     for (const head of heads) head.removeAttribute("aria-sort");
     if (index >= 0) heads[index].setAttribute("aria-sort", descending ? "descending" : "ascending");
     ranks.classList.toggle("sorted", index >= 0 && key !== "rank");
@@ -172,7 +190,7 @@ if (heat) {
       total.textContent = official ? text : written(score / scale, digits);
       place.textContent = official ? rank : index + 1;
     });
-    body.append(...scored.map(({ row }) => row));
+    reorder(body, scored.map(({ row }) => row));
     back.hidden = isOfficial();
     heat.classList.toggle("asked", !official);
     told.textContent = !chosen.length ? "Choose at least one benchmark; this is how it is ranked here."
