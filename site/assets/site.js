@@ -123,26 +123,26 @@ function reorder(body, rows) {
 
 const ranks = one("#ranks");
 if (ranks) {
-  const body = one("tbody", ranks), official = [...body.rows], reset = one("button.reset");
+  const body = one("tbody", ranks), official = [...body.rows], reset = one("button.reset"), told = one(".ordered");
   const heads = all("thead th", ranks);
   const value = (row, index) => {
     const cell = row.cells[index], raw = cell.dataset.v ?? cell.textContent.trim();
-    const number = parseFloat(raw);
-    return Number.isNaN(number) ? raw.toLowerCase() : number;
+    if (heads[index].dataset.key === "author") return row.dataset.login;  // Its cell holds initials and remarks, too.
+    return heads[index].matches(".num, .rank") ? parseFloat(raw) : raw.toLowerCase();
   };
   function order(key, descending) {
     const index = heads.findIndex((head) => head.dataset.key === key);
     if (index < 0) { key = ""; descending = false; }
     const sign = descending ? -1 : 1;
     const rows = index < 0 ? official : official.map((row) => [value(row, index), row]).sort(([a], [b]) => {
-      if (typeof a !== typeof b) return typeof a === "number" ? 1 : -1;  // Blanks first: the first place has no gap.
-      return sign * (a < b ? -1 : a > b ? 1 : 0);
+      return Number.isNaN(a) - Number.isNaN(b) || sign * (a < b ? -1 : a > b ? 1 : 0);  // Blanks last, either way.
     }).map(([, row]) => row);
     reorder(body, rows);
     for (const head of heads) head.removeAttribute("aria-sort");
     if (index >= 0) heads[index].setAttribute("aria-sort", descending ? "descending" : "ascending");
     ranks.classList.toggle("sorted", index >= 0 && key !== "rank");
     reset.hidden = index < 0;
+    told.textContent = `Ordered by ${key || "rank"}${descending ? ", descending" : ""}.`;
     address.set({ sort: key && (descending ? `-${key}` : key) });
   }
   for (const head of heads.filter((head) => head.dataset.key)) {
@@ -152,7 +152,10 @@ if (ranks) {
     head.append(button);
     button.addEventListener("click", () => order(head.dataset.key, head.getAttribute("aria-sort") === "ascending"));
   }
-  reset.addEventListener("click", () => order("", false));
+  reset.addEventListener("click", () => {
+    order("", false);
+    one("[data-key=rank] button", ranks).focus();  // This one is gone.
+  });
   const asked = address.get("sort");
   if (asked) order(asked.replace(/^-/, ""), asked.startsWith("-"));
 }
@@ -178,6 +181,7 @@ if (heat) {
   const written = (amount, digits) => (amount < 10 ** (1 - digits) ? String(Number(amount.toPrecision(3)))
     : amount.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
   const isOfficial = () => by.value === by.dataset.official && boxes.every((box) => box.checked);
+  const mean = (chosen) => `${by.selectedOptions[0].text} of ${chosen.length < boxes.length ? `${chosen.length} of ` : "all "}${boxes.length} benchmarks`;
   function rankAgain() {
     rows ??= read();
     const chosen = boxes.flatMap((box, index) => (box.checked ? [index] : []));
@@ -194,7 +198,7 @@ if (heat) {
     back.hidden = isOfficial();
     heat.classList.toggle("asked", !official);
     told.textContent = !chosen.length ? "Choose at least one benchmark; this is how it is ranked here."
-      : official ? "" : `${one("th a", scored[0].row).textContent} would lead.`;
+      : official ? "This is how it is ranked here." : `${one("th a", scored[0].row).textContent} would lead by the ${mean(chosen)}.`;
     address.set({
       cases: official || chosen.length === boxes.length ? "" : chosen.map((index) => index + 1).join(","),
       by: official || by.value === by.dataset.official ? "" : by.value,
@@ -209,6 +213,7 @@ if (heat) {
     by.value = by.dataset.official;
     for (const box of boxes) box.checked = true;
     rankAgain();
+    by.focus();  // This one is gone.
   });
   if (!isOfficial()) rankAgain();
 }
