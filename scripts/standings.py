@@ -103,12 +103,16 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class Improvement:
-    """An author's first file, or one that beat the best of theirs before it; `score_us` is as of now."""
+    """An author's first file, or one that beat the best of theirs before it; `score_us` is as of now.
+
+    `judgement` is the file's first.
+    """
 
     at: datetime
     login: str
     score_us: Interval
     digest: str
+    judgement: Judgement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,7 +290,10 @@ class _Author:
             if not best or beats(file.score_us, best.score_us):
                 best = file
                 login = file.newest.submission.login
-                yield Improvement(at=file.first_at, login=login, score_us=file.score_us, digest=file.digest)
+                yield Improvement(
+                    at=file.first_at, login=login, score_us=file.score_us, digest=file.digest,
+                    judgement=file.judgements[0],
+                )  # fmt: skip
 
     def crown(self, file: _File) -> None:
         self._crowned = file

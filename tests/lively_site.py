@@ -8,7 +8,7 @@ from scripts.season.season import Size, make_season
 from tests.test_publish import NOW, SCRIPT, judged, season, task_folder
 
 
-def build_lively_site(folder: Path) -> Path:
+def build_lively_site(folder: Path, address: str = "") -> Path:
     """Build it below a sub-path, as GitHub Pages serves a project's site; returns where it lies."""
     made = make_season(folder / "season", Size(tasks=3, gpus=2, authors=24, judgements=110))
     tasks = [load_task(task_folder(folder / "tasks", name)) for name in ("hostile", "untouched")]
@@ -27,6 +27,7 @@ def build_lively_site(folder: Path) -> Path:
         now=NOW,
         notice="For a test.",
         repository="https://github.com/kernels/cup",
+        address=address,
         gpus=made.settings.gpus,
         base_path="cup",
     )

@@ -11,7 +11,7 @@ from typing import Any
 from harness.stats import Interval
 from harness.task import Board
 from scripts.case_times import CaseTime
-from scripts.pages.paths import changes_url, submission_path
+from scripts.pages.paths import changes_url, pull_url, submission_path
 from scripts.pages.site import Site
 from scripts.pages.words import remarks
 from scripts.roofline import floor_score_us
@@ -91,7 +91,8 @@ class Mark:
 class Step:
     """An author's new best on a board, or a `record` that they set with an older file.
 
-    `before_us` is what their step before took, None for their first.
+    `before_us` is what their step before took, None for their first.  Only rows and former firsts have a page: of the
+    others' files `pull` is the address of the pull request, empty off GitHub.
     """
 
     board: Board
@@ -101,10 +102,9 @@ class Step:
     score_us: float
     digest: str
     record: Mark | None
-
-    @property
-    def page(self) -> str:
-        return submission_path(self.board, self.login, self.digest)
+    page: str | None
+    pull_request: int | None
+    pull: str
 
     @property
     def gain(self) -> float | None:
@@ -122,6 +122,7 @@ class Step:
             "gain": self.gain,
             "record": self.record is not None,
             "digest": self.digest,
+            "pull_request": self.pull_request,
             "page": self.page,
         }
 
@@ -148,7 +149,7 @@ def summary_of(site: Site, table: Standings) -> BoardSummary:
         board=table.board,
         places=places_of(site, table),
         marks=marks,
-        steps=tuple(_steps(table, marks)),
+        steps=tuple(_steps(site, table, marks)),
         as_of=max(judged_at, default=None),
     )
 
@@ -240,14 +241,18 @@ def _has_diff(site: Site, former: Record, record: Record) -> bool:
     return all(site.sources(one.judgement) is not None for one in (former, record))
 
 
-def _steps(table: Standings, marks: Sequence[Mark]) -> Iterator[Step]:
+def _steps(site: Site, table: Standings, marks: Sequence[Mark]) -> Iterator[Step]:
     """Everybody's improvements and records, oldest first; what was both is one step."""
-    improved = {(one.at, one.login, one.digest): one.score_us.value for one in table.improvements}
-    records = {(mark.at, mark.login, mark.digest): mark for mark in marks}
+    improved = {(one.at, one.login, one.digest): one for one in table.improvements}
+    records = {(one.at, one.login, one.digest): (one, mark) for one, mark in zip(table.records, marks, strict=True)}
+    shown = {(row.login, row.digest) for row in table.rows} | {(one.login, one.digest) for one in table.records}
     former: dict[str, float] = {}
     for key in sorted(improved.keys() | records.keys()):
         at, login, digest = key
-        score_us = improved[key] if key in improved else records[key].score_us.value
+        record, mark = records.get(key, (None, None))
+        found = improved.get(key) or record
+        assert found
+        score_us = found.score_us.value
         yield Step(
             board=table.board,
             at=at,
@@ -255,6 +260,9 @@ def _steps(table: Standings, marks: Sequence[Mark]) -> Iterator[Step]:
             before_us=former.get(login.lower()),
             score_us=score_us,
             digest=digest,
-            record=records.get(key),
+            record=mark,
+            page=submission_path(table.board, login, digest) if (login, digest) in shown else None,
+            pull_request=found.judgement.submission.pull_request,
+            pull=pull_url(site.repository, found.judgement),
         )
         former[login.lower()] = score_us
