@@ -117,12 +117,16 @@ class Improvement:
 
 @dataclass(frozen=True, kw_only=True)
 class Standings:
-    """`unranked` counts this edition's judgements that don't rank; `earlier_editions` are oldest first."""
+    """`unranked` counts this edition's judgements that don't rank; `earlier_editions` are oldest first.
+
+    `scores_us` are of every judgement that ranks, by its checksum: its own, where rows pool those of a file.
+    """
 
     board: Board
     rows: tuple[Row, ...]
     records: tuple[Record, ...]
     improvements: tuple[Improvement, ...]
+    scores_us: Mapping[str, Interval]
     nominal_us: tuple[float, ...]
     unranked: int
     earlier_editions: tuple[str, ...]
@@ -160,6 +164,7 @@ def standings(
         rows=_rows(season),
         records=tuple(season.records),
         improvements=tuple(chain.from_iterable(author.improvements for author in season.authors.values())),
+        scores_us={one.checksum: score_us for file in season.files for one, score_us in file.scores_us},
         nominal_us=season.nominal_us,
         unranked=len(current) - len(counted),
         earlier_editions=tuple(dict.fromkeys(one.edition for one in ours if one.edition != board.edition)),
@@ -249,7 +254,19 @@ class _File:
 
     @cached_property
     def score_us(self) -> Interval:
-        return score([case.time_us for case in self.cases], self._ranking_by)
+        return self._score(self.cases)
+
+    @property
+    def scores_us(self) -> Iterator[tuple[Judgement, Interval]]:
+        """Each judgement, and its score by itself."""
+        if len(self.judgements) == 1:
+            yield self.newest, self.score_us
+            return
+        for one in self.judgements:
+            yield one, self._score(case_times([one], self._nominal_us))
+
+    def _score(self, cases: Sequence[CaseTime]) -> Interval:
+        return score([case.time_us for case in cases], self._ranking_by)
 
 
 class _Author:
@@ -314,6 +331,10 @@ class _Season:
         self.authors: dict[str, _Author] = {}
         self.champion: _Author | None = None
         self.records: list[Record] = []
+
+    @property
+    def files(self) -> Iterator[_File]:
+        return (file for author in self.authors.values() for file in author.files.values())
 
     def add(self, judgement: Judgement) -> None:
         author = self.authors.setdefault(_author_key(judgement.submission.login), _Author())

@@ -9,12 +9,16 @@ from typing import Any
 
 import pytest
 
+from harness.fields import CaseKind
+from harness.judgement import CaseResult, Judgement
 from harness.task import Task, load_task
+from harness.verdict import Verdict
 from scripts.ledger.ledger import Ledger
+from scripts.ledger.moderation import Action, Moderation
 from scripts.pages.publish import build_site
 from scripts.settings import Gpu
 from tests.actions.node import HERE, find_node
-from tests.test_publish import NOW, built, judged, season, task_folder
+from tests.test_publish import NOW, built, judged, ledger_of, season, task_folder
 
 needs_reader = pytest.mark.skipif(
     not (find_node() and (HERE / "node_modules/hyparquet").is_dir()), reason="hyparquet is not installed: make setup"
@@ -28,6 +32,17 @@ TYPES = {
 CASE_TYPES = {
     "task": "STRING", "gpu": "STRING", "login": "STRING", "case": "INT64", "params": "STRING", "time_us": "DOUBLE",
     "low_us": "DOUBLE", "high_us": "DOUBLE", "ratio": "DOUBLE",
+}  # fmt: skip
+RECORD_TYPES = {
+    "task": "STRING", "gpu": "STRING", "edition": "STRING", "at": "TIMESTAMP", "login": "STRING", "score_us": "DOUBLE",
+    "low_us": "DOUBLE", "high_us": "DOUBLE", "gain": "DOUBLE", "over": "STRING", "by_duel": "BOOLEAN",
+    "language": "STRING", "digest": "STRING", "pull_request": "INT64",
+}  # fmt: skip
+JUDGEMENT_TYPES = {
+    "task": "STRING", "gpu": "STRING", "edition": "STRING", "finished_at": "TIMESTAMP", "login": "STRING",
+    "verdict": "STRING", "counts": "BOOLEAN", "taken_out": "STRING", "score_us": "DOUBLE", "low_us": "DOUBLE",
+    "high_us": "DOUBLE", "language": "STRING", "lines": "INT64", "claim": "STRING", "digest": "STRING",
+    "pull_request": "INT64", "path": "STRING",
 }  # fmt: skip
 
 
@@ -96,6 +111,67 @@ def test_cases_are_a_table_of_their_own_in_csv_and_parquet(tmp_path: Path) -> No
     ]
 
 
+def csv_rows(site: Path, name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader((site / f"{name}.csv").read_text().splitlines()))
+
+
+@needs_reader
+def test_every_ranked_judgement_is_a_line_with_its_own_time_and_its_place_in_the_ledger(tmp_path: Path) -> None:
+    task = load_task(task_folder(tmp_path / "tasks"))
+    board = task.board("CPU")
+    twice = [judged(board, "ada", 1.4, source="one", day=day) for day in (0, 1)]
+    better = judged(board, "ada", 2.8, source="two", day=2)
+    none = CaseResult(kind=CaseKind.BUILD, params={}, verdict=Verdict.WRONG_ANSWER, seconds=0.1)
+    wrong = judged(board, "bob", 1.0, day=3, verdict=none.verdict, cases=(none,))
+    old = [judged(board, "cy", 1.2, day=-9, edition="e" * 64), judged(board, "di", 1.1, day=-8, edition="e" * 64)]
+    gone = judged(board, "eve", 9.0, day=4)
+    ledger = ledger_of(tmp_path, [*twice, better, wrong, *old, gone])
+    held = next(one for one in ledger.judgements().judgements if one.submission.login == "eve")
+    ledger.append_moderation(
+        Moderation(id="m1", action=Action.HOLD, judgement=held.checksum, reason="too fast", by=7, at=NOW)
+    )
+    build_site([task], ledger, tmp_path / "_site", submissions=lambda _: None, title="Kernel Cup", now=NOW)
+    types, rows = parquet(tmp_path / "_site", "judgements")
+    assert types == JUDGEMENT_TYPES
+    assert [(row["login"], row["verdict"], row["counts"], row["taken_out"], bool(row["score_us"])) for row in rows] == [
+        ("cy", "AC", False, "", True), ("di", "AC", False, "", True),
+        ("ada", "AC", True, "", True), ("ada", "AC", True, "", True), ("ada", "AC", True, "", True),
+        ("bob", "WA", False, "", False), ("eve", "AC", False, "hold", False),
+    ]  # fmt: skip
+    first, second, third = rows[2:5]
+    assert first["score_us"] != second["score_us"] and first["digest"] == second["digest"] != third["digest"]
+    assert third["score_us"] == json.loads((tmp_path / "_site/vectoradd/CPU/board.json").read_text())["rows"][0][
+        "score_us"
+    ]["value"]  # fmt: skip
+    for row in rows:
+        stored = Judgement.from_json((tmp_path / "ledger" / row["path"]).read_bytes())
+        assert stored.submission.digest == row["digest"] and stored.edition == row["edition"]
+        assert stored.finished_at == datetime.fromisoformat(row["finished_at"])
+    told = csv_rows(tmp_path / "_site", "judgements")
+    assert [list(row) for row in told] == [list(JUDGEMENT_TYPES)] * len(rows)
+    assert [(one["path"], one["score_us"]) for one in told] == [
+        (row["path"], "" if row["score_us"] is None else repr(row["score_us"])) for row in rows
+    ]
+
+
+@needs_reader
+def test_records_are_a_table_that_holds_those_of_earlier_editions(tmp_path: Path, task: Task) -> None:
+    board = task.board("CPU")
+    site, _ = built(tmp_path, task, [*season(board), judged(board, "cy", 1.2, day=-9, edition="e" * 64)])
+    types, rows = parquet(site, "records")
+    assert types == RECORD_TYPES
+    assert [(row["login"], row["over"], row["by_duel"], row["edition"] == board.edition) for row in rows] == [
+        ("cy", "", False, False), ("ada", "", False, True), ("grace", "ada", True, True),
+        ("edsger", "grace", True, True),
+    ]  # fmt: skip
+    assert [row["gain"] for row in rows] == [None, None, pytest.approx(0.34), pytest.approx(0.28)]
+    told = csv_rows(site, "records")
+    assert [list(row) for row in told] == [list(RECORD_TYPES)] * len(rows)
+    assert [(one["digest"], one["by_duel"]) for one in told] == [
+        (row["digest"], str(row["by_duel"]).lower()) for row in rows
+    ]
+
+
 @needs_reader
 def test_the_csv_of_all_boards_says_the_same(tmp_path: Path, task: Task) -> None:
     site, _ = built(tmp_path, task, [*season(task.board("CPU")), judged(task.board("H100"), "ada", 1.5, day=3)])
@@ -113,7 +189,7 @@ def test_a_site_without_rows_has_tables_without_rows(tmp_path: Path) -> None:
     build_site(
         [], Ledger(tmp_path / "none"), tmp_path / "_site", submissions=lambda _: None, title="Kernel Cup", now=NOW
     )
-    assert parquet(tmp_path / "_site") == (TYPES, [])
-    assert (tmp_path / "_site/results.csv").read_text().splitlines() == [",".join(TYPES)]
-    assert parquet(tmp_path / "_site", "cases") == (CASE_TYPES, [])
-    assert (tmp_path / "_site/cases.csv").read_text().splitlines() == [",".join(CASE_TYPES)]
+    tables = {"results": TYPES, "cases": CASE_TYPES, "records": RECORD_TYPES, "judgements": JUDGEMENT_TYPES}
+    for name, types in tables.items():
+        assert parquet(tmp_path / "_site", name) == (types, [])
+        assert (tmp_path / f"_site/{name}.csv").read_text().splitlines() == [",".join(types)]

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from scripts.pages.paths import board_path
 from scripts.pages.render import data
-from scripts.pages.results import board_csv, results
+from scripts.pages.results import board_csv
 from scripts.pages.site import Site
 from scripts.pages.summary import BoardSummary, Mark
 from scripts.pages.words import gain, iso
@@ -33,9 +33,8 @@ def board_files(site: Site, summary: BoardSummary) -> Iterator[tuple[str, str]]:
         yield _feed(site, board_path(board, "records.atom"), title, board_path(board), summary.marks)
 
 
-def site_files(site: Site, boards: Sequence[BoardSummary]) -> Iterator[tuple[str, str | bytes]]:
-    """All rows as CSV and Parquet, and the feed of all records."""
-    yield from results(boards)
+def feed_of_all(site: Site, boards: Sequence[BoardSummary]) -> Iterator[tuple[str, str]]:
+    """The feed of all records."""
     if site.address:
         marks = sorted((mark for board in boards for mark in board.marks), key=lambda mark: mark.at)
         yield _feed(site, "records.atom", f"{site.title}: records", "index.html", marks)

@@ -18,6 +18,7 @@ from scripts.ledger.ledger import Ledger, LedgerContents, LedgerFault
 from scripts.ledger.moderation import Moderated
 from scripts.pages.edition import Edition, editions_of
 from scripts.pages.machines import Reading, readings_of
+from scripts.pages.results import JudgedPart, judged_part
 from scripts.pages.submission import MOST_CASES
 from scripts.pages.taken_out import TakenOut, taken_out_of
 from scripts.pages.words import count
@@ -38,7 +39,8 @@ class BoardFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class Ranked:
-    """A board's standings, now and in earlier editions; what was taken out, what its machines did, what is odd.
+    """A board's standings, now and in earlier editions, all that was judged, what was taken out, what its machines did,
+    what is odd.
 
     Nothing in it is of the future.  `places` are the ledger's files, by the checksums of the judgements in them;
     `claimed` are the judgements that claimed to be of the future, as they stand there.
@@ -48,6 +50,7 @@ class Ranked:
     editions: tuple[Edition, ...]
     places: Mapping[str, Path]
     claimed: Mapping[str, Judgement]
+    judged: JudgedPart
     taken_out: tuple[TakenOut, ...]
     readings: list[Reading]
     faults: tuple[LedgerFault, ...]
@@ -92,12 +95,15 @@ def ranked(files: BoardFiles, ledger: Ledger, moderated: Moderated, *, allow_unw
     ]
     shown = moderated.counted(judgements)
     table = standings(files.board, shown, allow_unwalled=allow_unwalled)
+    taken_out = taken_out_of(judgements, moderated)
+    editions = editions_of(table, shown, allow_unwalled=allow_unwalled)
     return Ranked(
         table=table,
-        editions=editions_of(table, shown, allow_unwalled=allow_unwalled),
+        editions=editions,
         places=contents.places,
         claimed=claimed,
-        taken_out=taken_out_of(judgements, moderated),
+        judged=judged_part(judgements, [table, *(one.table for one in editions)], contents.places, taken_out),
+        taken_out=taken_out,
         readings=readings_of(table, shown),
         faults=contents.faults,
         notes=tuple(_notes(shown, claimed)),

@@ -8,6 +8,7 @@
     machines/                               how steadily the machines ran their anchors
     guides/<name>/                          each Markdown file of site/pages
     results.*, cases.*                      all rows of all boards, and their cases, as CSV and Parquet
+    records.*, judgements.*                 every record, and every ranked judgement, in earlier editions, too
 
 Beside every page stands its JSON; beside a board also CSV, a badge and a feed.  All links are relative, so the site
 works under any path and from a disk; nothing is loaded from elsewhere.  What a page shows is in `scripts/pages/`;
@@ -33,16 +34,17 @@ from scripts.ledger.moderation import Moderated
 from scripts.pages.author import Author, author_pages, authors_of, bans_by_login
 from scripts.pages.board import board_pages
 from scripts.pages.edition import FormerPlace, edition_pages, former_places
-from scripts.pages.feeds import board_files, site_files, sitemap
+from scripts.pages.feeds import board_files, feed_of_all, sitemap
 from scripts.pages.landing import landing_pages
 from scripts.pages.load import BoardFiles, Ranked, boards_of, in_order, notes_of_all, ranked, require_free_names
 from scripts.pages.machines import Reading, machine_pages
 from scripts.pages.picture import board_picture
 from scripts.pages.pool import processes_for, spread, uncollected
 from scripts.pages.render import SITE, data, environment, page
+from scripts.pages.results import JudgedPart, results
 from scripts.pages.site import Guide, Site, Sources, read_guides
 from scripts.pages.submission import submission_pages
-from scripts.pages.summary import BoardSummary, summary_of
+from scripts.pages.summary import BoardSummary, Mark, marks_of, summary_of
 from scripts.pages.words import count
 from scripts.pages.write import swapped_in, write_file
 from scripts.repository import TITLE
@@ -175,7 +177,8 @@ def build_site(
         boards = sorted((one.summary for one in built), key=lambda one: order[one.board.task.name, one.board.gpu])
         pages = [page for one in built for page in one.pages]
         readings = [reading for one in built for reading in one.readings]
-        pages += _write(folder, _pages_of_all(site, boards, readings, faults))
+        tables = results(boards, [mark for one in built for mark in one.former_marks], [one.judged for one in built])
+        pages += _write(folder, chain(_pages_of_all(site, boards, readings, faults), tables))
         write_authors = partial(_write_authors, site, folder)
         banned = dict(bans_by_login((*bans, *moderated.banned.values()), accounts.facts))
         former = [place for one in built for place in one.former]
@@ -194,6 +197,8 @@ class _BuiltBoard:
 
     summary: BoardSummary
     former: tuple[FormerPlace, ...]
+    former_marks: tuple[Mark, ...]
+    judged: JudgedPart
     readings: list[Reading]
     pages: list[str]
     faults: tuple[LedgerFault, ...]
@@ -204,11 +209,14 @@ def _build_board(site: Site, rank: Callable[[BoardFiles], Ranked], folder: Path,
     with uncollected():
         found = rank(files)
     summary = summary_of(site, found.table)
+    former_marks = [marks_of(site, edition.table) for edition in found.editions]
     pages = _write(folder, _pages_of_a_board(site, found, summary))
     notes = (*found.notes, *_files_gone(site, found.table))
     return _BuiltBoard(
         summary=summary,
         former=tuple(former_places(found.editions)),
+        former_marks=tuple(chain.from_iterable(former_marks)),
+        judged=found.judged,
         readings=found.readings,
         pages=pages,
         faults=found.faults,
@@ -239,7 +247,7 @@ def _pages_of_all(
 ) -> Iterator[tuple[str, str | bytes]]:
     as_of = max((board.as_of for board in boards if board.as_of), default=None)
     yield from landing_pages(site, boards, faults, as_of)
-    yield from site_files(site, boards)
+    yield from feed_of_all(site, boards)
     yield from machine_pages(site, readings, as_of)
     for guide in site.guides:
         yield page("guide.html", guide.path, site=site, guide=guide, as_of=as_of)

@@ -66,6 +66,7 @@ class Mark:
     over: str
     by_duel: bool
     language: str
+    pull_request: int | None
     changes: str
     has_diff: bool
 
@@ -229,6 +230,7 @@ def _mark(site: Site, board: Board, former: Record | None, record: Record) -> Ma
         over=former.login if former else "",
         by_duel=bool(former and record.judgement.duel and former.login.lower() != record.login.lower()),
         language=record.judgement.submission.language,
+        pull_request=record.judgement.submission.pull_request,
         changes=changes_url(site.repository, record.judgement),
         has_diff=bool(former and _has_diff(site, former, record)),
     )

@@ -20,6 +20,10 @@ class TakenOut:
     at: datetime
 
     @property
+    def action(self) -> Action:
+        return Action.HOLD if self.held else Action.DISQUALIFY
+
+    @property
     def facts(self) -> dict[str, object]:
         submission = self.judgement.submission
         return {
@@ -28,7 +32,7 @@ class TakenOut:
             "pull_request": submission.pull_request,
             "judged_at": self.judgement.finished_at.isoformat(),
             "checksum": self.judgement.checksum,
-            "action": Action.HOLD if self.held else Action.DISQUALIFY,
+            "action": self.action,
             "reason": self.reason,
             "at": self.at.isoformat(),
         }
