@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from harness.task import load_task
+from scripts.ledger.moderation import Action, Moderation
 from scripts.pages.publish import build_site
 from scripts.season.season import Size, make_season
 from tests.test_publish import NOW, SCRIPT, judged, season, task_folder
@@ -16,6 +17,14 @@ def build_lively_site(folder: Path, address: str = "") -> Path:
     mallory = judged(tasks[0].board("CPU"), "m" * 39, 0.7, day=32, machine={"device": SCRIPT}, **hostile)
     for index, judgement in enumerate([*season(tasks[0].board("CPU")), mallory]):
         made.ledger.append(judgement, f"r{index}")
+    held = judged(tasks[0].board("CPU"), "zoe", 9.0, day=33)
+    made.ledger.append(held, "held")
+    checksum = next(
+        one for one in made.ledger.judgements("hostile").judgements if one.submission.login == "zoe"
+    ).checksum
+    made.ledger.append_moderation(
+        Moderation(id="held", action=Action.HOLD, judgement=checksum, reason="Too fast.", by=1, at=NOW)
+    )
     code = f"x = 1  # {SCRIPT}\n" + "y = " + "1 + " * 200 + "1\n"
     site = folder / "pages" / "cup"
     build_site(

@@ -1,12 +1,15 @@
 """What the site gives to programs, on a lively season: it leads somewhere, and the guide tells all of it."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scripts.pages.render import SITE
+from scripts.text import format_us
 from tests.lively_site import build_lively_site
 from tests.test_publish import Tags, assert_links_lead_somewhere, links
 
@@ -52,3 +55,126 @@ def test_a_file_without_a_page_leads_to_its_pull_request(site: Path) -> None:
     path, step = next((path, step) for path, step in steps if not step["page"] and step["pull_request"])
     page = Tags(path.with_name("index.html").read_text())
     assert f"https://github.com/kernels/cup/pull/{step['pull_request']}" in set(links(page))
+
+
+GUIDE = (SITE / "pages" / "programs.md").read_text()
+HOLES = {
+    "TASK": "[^/]+", "GPU": "[^/]+", "LOGIN": "[^/]+", "NAME": "[^/]+", "DIGEST": "[0-9a-f]{12}",
+    "EDITION": "[0-9a-f]{12}",
+}  # fmt: skip
+
+
+def section(title: str) -> str:
+    """The text of the guide below a heading."""
+    found = re.search(rf"^(#+) {re.escape(title)}\n(.*?)(?=^##|\Z)", GUIDE, re.MULTILINE | re.DOTALL)
+    assert found, title
+    return found[2]
+
+
+def told(title: str) -> set[str]:
+    """The names that the table below a heading explains."""
+    cells = re.findall(r"^\| ([^|]*`[^|]*) \|", section(title), re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+
+
+def keys_of(site: Path, name: str, *way: str) -> set[str]:
+    """The keys in all files of a name, or in what lies on a way below: `*` is each of a list."""
+    found = [facts for path, facts in json_files(site) if path.name == name]
+    for step in way:
+        found = [one for facts in found for one in (facts if step == "*" else [facts[step]]) if one is not None]
+    assert found, (name, way)
+    return {key for facts in found for key in facts}
+
+
+def test_the_guide_names_every_kind_of_file_and_no_other(site: Path) -> None:
+    table = re.findall(r"`([^`]+)`", " ".join(re.findall(r"^\| (.*?) \|", section("The files"), re.MULTILINE)))
+    kinds = {name: re.sub("|".join(HOLES), lambda hole: HOLES[hole[0]], name) for name in table}
+    built = [path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()]
+    data = [path for path in built if not path.endswith(".html") and not path.startswith("assets/")]
+    assert [name for name, kind in kinds.items() if not any(re.fullmatch(kind, path) for path in data)] == []
+    plain = [re.sub(r"judgement-\d+\.json$", "judgement.json", path) for path in data]
+    assert [path for path in plain if not any(re.fullmatch(kind, path) for kind in kinds.values())] == []
+
+
+def test_the_guide_explains_every_field_of_every_file_and_no_other(site: Path) -> None:
+    every, row = {"format", "version"}, told("A row")
+    board = told("A board")
+    assert keys_of(site, "index.json", "boards", "*") == board
+    assert keys_of(site, "board.json") == told("board.json") | board | every
+    assert keys_of(site, "submission.json") == row | told("submission.json") | every
+    for name in ("index.json", "rows.json", "edition.json", "author.json", "guide.json"):
+        assert keys_of(site, name) == told(name) | every, name
+    for name, rows in (("board.json", row), ("author.json", row), ("edition.json", row | {"judgement"})):
+        assert keys_of(site, name, "rows", "*") == rows
+    for name in ("index.json", "board.json", "edition.json", "author.json"):
+        assert keys_of(site, name, "records", "*") == told("A record")
+    assert keys_of(site, "submission.json", "record") == told("A record")
+    assert keys_of(site, "board.json", "taken_out", "*") == told("Taken out")
+    assert keys_of(site, "author.json", "history", "*") == told("An improvement")
+    assert keys_of(site, "machines.json") == {"machines"} | every
+    assert keys_of(site, "machines.json", "machines", "*") == told("machines.json")
+    inner = [
+        ("index.json", "totals"), ("index.json", "guides", "*"), ("author.json", "medals"),
+        ("author.json", "earlier_editions", "*"), ("board.json", "first"), ("board.json", "rows", "*", "cases", "*"),
+        ("machines.json", "machines", "*", "readings", "*"), ("rows.json", "rows", "*"), ("rows.json", "records", "*"),
+    ]  # fmt: skip
+    for name, *way in inner:
+        assert all(f"`{key}`" in GUIDE for key in keys_of(site, name, *way)), (name, way)
+
+
+def test_every_json_says_what_it_is_but_the_badge_of_which_shields_takes_nothing_more(site: Path) -> None:
+    for path, facts in json_files(site):
+        if path.name == "badge.json":
+            assert set(facts) == {"schemaVersion", "label", "message", "color"}
+        else:
+            kind = {"index": "site"}.get(path.stem, re.sub(r"-\d+$", "", path.stem))
+            assert (facts["format"], facts["version"]) == (f"pullrank-{kind}", 1), path
+
+
+@pytest.mark.parametrize("table", ["results", "cases", "records", "judgements"])
+def test_the_guide_explains_every_column_and_no_other(site: Path, table: str) -> None:
+    head = (site / f"{table}.csv").read_text().partition("\n")[0].split(",")
+    assert set(head) == told(table)
+    if table == "results":
+        for board in site.glob("*/*/board.csv"):
+            assert board.read_text().partition("\n")[0].split(",") == head[2:]
+
+
+def test_a_former_first_says_of_itself_what_a_row_says(site: Path) -> None:
+    facts = [facts for path, facts in json_files(site) if path.name == "submission.json"]
+    former = [one for one in facts if one["rank"] is None]
+    assert former and {tuple(one) for one in facts} == {tuple(former[0])}
+    for one in former:
+        assert one["record"]["page"] == one["page"] and one["gap"] > 0 and one["pull_request"] and one["language"]
+
+
+def test_the_index_counts_all_and_names_everybody_who_has_a_page(site: Path) -> None:
+    index = json.loads((site / "index.json").read_text())
+    boards = [facts for path, facts in json_files(site) if path.name == "board.json"]
+    assert index["totals"] == {
+        "boards": len(boards),
+        "authors": len({row["login"].lower() for board in boards for row in board["rows"]}),
+        "entries": sum(len(board["rows"]) for board in boards),
+        "records": sum(len(board["records"]) for board in boards),
+    }
+    assert {login.lower() for login in index["authors"]} == {path.name for path in (site / "authors").iterdir()}
+
+
+def test_an_earlier_edition_shows_its_cases_and_records_and_leads_to_its_judgements(site: Path) -> None:
+    path = next(site.glob("softmax/H100/_editions/*/edition.json"))
+    facts, page = json.loads(path.read_text()), Tags(path.with_name("index.html").read_text())
+    assert facts["records"] and len(facts["rows"][0]["cases"]) == len(facts["benchmarks"])
+    text = " ".join(page.text.split())
+    for row in facts["rows"]:
+        assert row["judgement"].startswith("https://raw.githubusercontent.com/kernels/cup/ledger/judgements/softmax/")
+        assert {row["judgement"], f"https://github.com/kernels/cup/pull/{row['pull_request']}"} <= set(links(page))
+        assert all(format_us(case["time_us"]["value"]) in text for case in row["cases"])
+    history = text.partition("Record history")[2]
+    assert all(format_us(one["score_us"]["value"]) in history for one in facts["records"])
+    assert "https://github.com/kernels/cup/tree/ledger/judgements/softmax/H100" in set(links(page))
+
+
+def test_a_board_shows_its_badges_line_where_the_site_knows_its_address(site: Path) -> None:
+    text = Tags((site / "matmul/H100/index.html").read_text()).text
+    badge = "https://img.shields.io/endpoint?url=https%3A//kernels.github.io/cup/matmul/H100/badge.json"
+    assert f"({badge})]({ADDRESS}matmul/H100/index.html)" in text

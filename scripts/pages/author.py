@@ -57,6 +57,7 @@ def author_pages(site: Site, authors: Sequence[Author]) -> Iterator[tuple[str, s
         yield page("author.html", author_path(author.login), site=site, author=author, latest=LATEST_STEPS, as_of=None)
         facts = {
             "login": author.login,
+            "medals": dict(zip(("first", "second", "third"), author.medals, strict=True)),
             "rows": [place.facts for place in author.places],
             "earlier_editions": [place.facts for place in author.former],
             "records": [mark.facts for mark in author.records],

@@ -6,20 +6,22 @@ lies in `_editions`, which can be nobody's login.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from harness.fields import CaseKind
 from harness.judgement import Judgement
 from harness.stats import Interval
 from harness.task import Board, Case
-from scripts.pages.paths import board_path
+from scripts.case_times import CaseTime
+from scripts.pages.paths import board_path, pull_url, raw_url
 from scripts.pages.render import data, page
 from scripts.pages.site import Site
-from scripts.pages.summary import places_of
-from scripts.pages.words import Unit
+from scripts.pages.summary import Mark, Place, places_of
+from scripts.pages.words import Unit, case_labels
 from scripts.standings import Standings, standings
 
 
@@ -59,6 +61,17 @@ class FormerPlace:
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A row as it is shown.  `judgement`, its newest, and `pull`, its pull request, are empty off GitHub."""
+
+    place: Place
+    cases: tuple[CaseTime, ...]
+    judgement: str
+    pull_request: int | None
+    pull: str
+
+
 def editions_of(table: Standings, judgements: Sequence[Judgement], *, allow_unwalled: bool) -> tuple[Edition, ...]:
     """A board's earlier editions in which somebody was ranked, the newest first.
 
@@ -95,21 +108,53 @@ def former_places(editions: Sequence[Edition]) -> Iterator[FormerPlace]:
             )  # fmt: skip
 
 
-def edition_pages(site: Site, editions: Sequence[Edition]) -> Iterator[tuple[str, str]]:
-    """A page and its JSON for each earlier edition."""
-    for edition in editions:
-        board, rows = edition.table.board, edition.table.rows
-        unit = Unit.fitting(rows[0].score_us.value)
+def edition_pages(
+    site: Site, editions: Sequence[Edition], records: Sequence[Sequence[Mark]], places: Mapping[str, Path]
+) -> Iterator[tuple[str, str]]:
+    """A page and its JSON for each earlier edition.
+
+    Args:
+        records: of each, oldest first.
+        places: the ledger's files, by the checksums of the judgements in them.
+    """
+    for edition, marks in zip(editions, records, strict=True):
+        board = edition.table.board
         path = board_path(board, edition.path)
-        places = places_of(site, edition.table)
+        lines = _lines(site, edition.table, places)
         yield page(
-            "edition.html", path, site=site, as_of=edition.until, edition=edition, board=board, unit=unit, places=places
+            "edition.html",
+            path,
+            site=site,
+            as_of=edition.until,
+            edition=edition,
+            board=board,
+            unit=Unit.fitting(edition.table.rows[0].score_us.value),
+            lines=lines,
+            labels=case_labels([case.params for case in board.benchmarks]),
+            marks=marks[::-1],
         )
         facts = {
             "task": board.task.name,
             "gpu": board.gpu,
             "edition": board.edition,
+            "since": edition.since.isoformat(),
+            "until": edition.until.isoformat(),
             "benchmarks": [dict(case.params) for case in board.benchmarks],
-            "rows": [row.facts for row in rows],
+            # No submission of it has a page of its own.
+            "rows": [line.place.facts | {"page": None, "judgement": line.judgement or None} for line in lines],
+            "records": [mark.facts | {"page": None, "diff": None} for mark in marks],
         }
         yield data(board_path(board, edition.path.replace("index.html", "edition.json")), facts)
+
+
+def _lines(site: Site, table: Standings, places: Mapping[str, Path]) -> list[Line]:
+    return [
+        Line(
+            place=place,
+            cases=row.cases,
+            judgement=raw_url(site.repository, places[row.judgements[-1].checksum]),
+            pull_request=row.judgements[-1].submission.pull_request,
+            pull=pull_url(site.repository, row.judgements[-1]),
+        )
+        for place, row in zip(places_of(site, table), table.rows, strict=True)
+    ]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from scripts.pages.paths import board_path
-from scripts.pages.render import data
+from scripts.pages.render import json_text
 from scripts.pages.results import board_csv
 from scripts.pages.site import Site
 from scripts.pages.summary import BoardSummary, Mark
@@ -27,7 +27,7 @@ def board_files(site: Site, summary: BoardSummary) -> Iterator[tuple[str, str]]:
     """A board's CSV, its badge, and its feed."""
     board = summary.board
     yield board_path(board, "board.csv"), board_csv(summary)
-    yield data(board_path(board, "badge.json"), _badge(summary))
+    yield board_path(board, "badge.json"), json_text(_badge(summary))
     if site.address:
         title = f"{board.task.title} on {board.gpu}: records"
         yield _feed(site, board_path(board, "records.atom"), title, board_path(board), summary.marks)
@@ -52,7 +52,7 @@ def sitemap(site: Site, pages: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _badge(summary: BoardSummary) -> dict[str, object]:
-    """What shields.io asks of an endpoint: https://shields.io/badges/endpoint-badge"""
+    """What shields.io asks of an endpoint, and nothing else, which it refuses: https://shields.io/badges/endpoint-badge"""
     first, board = summary.champion, summary.board
     message = f"{first.login} {format_us(first.score_us.value)}" if first else "no entries"
     label = f"{board.task.name} {board.gpu}"

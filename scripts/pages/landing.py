@@ -13,7 +13,7 @@ from scripts.pages.code import render_markdown
 from scripts.pages.paths import board_path
 from scripts.pages.render import data, page
 from scripts.pages.site import Site
-from scripts.pages.summary import BoardSummary, Mark
+from scripts.pages.summary import BoardSummary
 from scripts.pages.write import FORMAT
 
 LATEST_RECORDS = 20
@@ -34,20 +34,30 @@ class Card:
     bare: tuple[BoardSummary, ...]
 
     @property
-    def boards_count(self) -> int:
-        return len(self.rows) + len(self.bare)
-
-    @property
     def entries(self) -> int:
         return sum(len(board.places) for board in self.rows)
 
 
 def landing_pages(
-    site: Site, boards: Sequence[BoardSummary], faults: Sequence[LedgerFault], as_of: datetime | None
+    site: Site,
+    boards: Sequence[BoardSummary],
+    faults: Sequence[LedgerFault],
+    as_of: datetime | None,
+    logins: Sequence[str] = (),
 ) -> Iterator[tuple[str, str]]:
-    """The landing page and its JSON."""
+    """The landing page and its JSON.
+
+    Args:
+        logins: of all who have a page.
+    """
     marks = sorted((mark for board in boards for mark in board.marks), key=lambda mark: mark.at, reverse=True)
     latest = marks[:LATEST_RECORDS]
+    totals = {
+        "boards": len(boards),
+        "authors": len({place.login.lower() for board in boards for place in board.places}),
+        "entries": sum(len(board.places) for board in boards),
+        "records": len(marks),
+    }
     yield page(
         "index.html",
         "index.html",
@@ -58,12 +68,21 @@ def landing_pages(
         marks=latest,
         limits=any(board.champion and board.champion.limit for board in boards),
         self_timed=any(board.champion and board.champion.self_timed for board in boards),
-        authors=len({place.login.lower() for board in boards for place in board.places}),
-        entries=sum(len(board.places) for board in boards),
-        records=len(marks),
+        totals=totals,
         faults=faults,
     )
-    yield data("index.json", _facts(site, boards, latest, faults, as_of))
+    facts = {
+        "format": FORMAT,
+        "title": site.title,
+        "as_of": as_of and as_of.isoformat(),
+        "totals": totals,
+        "boards": [board_facts(site, board) for board in boards],
+        "records": [mark.facts for mark in latest],
+        "authors": logins,
+        "guides": [{"title": guide.title, "page": guide.path} for guide in site.guides],
+        "faults": [fault.facts for fault in faults],
+    }
+    yield data("index.json", facts)
 
 
 def _cards(site: Site, boards: Sequence[BoardSummary]) -> list[Card]:
@@ -84,24 +103,6 @@ def _card(site: Site, boards: Sequence[BoardSummary]) -> Card:
     if len(bare) <= FEW:
         return Card(task=boards[0].board.task, is_open=is_open, rows=(*entered, *bare, *idle), bare=())
     return Card(task=boards[0].board.task, is_open=is_open, rows=(*entered, *idle), bare=tuple(bare))
-
-
-def _facts(
-    site: Site,
-    boards: Sequence[BoardSummary],
-    latest: Sequence[Mark],
-    faults: Sequence[LedgerFault],
-    as_of: datetime | None,
-) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "version": 1,
-        "title": site.title,
-        "as_of": as_of and as_of.isoformat(),
-        "boards": [board_facts(site, board) for board in boards],
-        "records": [mark.facts for mark in latest],
-        "faults": [fault.facts for fault in faults],
-    }
 
 
 def board_facts(site: Site, summary: BoardSummary) -> dict[str, Any]:

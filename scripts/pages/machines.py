@@ -33,7 +33,10 @@ HELD_BACK = 0.9
 """A clock below this share of the highest that was seen is held back: by heat, by power, or by a setting."""
 FEWEST_FOR_DRIFT = 20
 
-_MOST_DOTS, _STRETCHES = 400, 24
+MOST_READINGS = 400
+"""So many of a machine are drawn, and are in the JSON."""
+
+_STRETCHES = 24
 _WIDTH, _TOP, _BOTTOM = 1000, 8.0, 158.0
 
 
@@ -47,6 +50,16 @@ class Reading(NamedTuple):
     clock_mhz: float | None
     temperature_c: float | None
     quiet: bool
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {
+            "at": self.at.isoformat(),
+            "share": self.share,
+            "clock_mhz": self.clock_mhz,
+            "temperature_c": self.temperature_c,
+            "quiet": self.quiet,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +127,11 @@ class Runner:
         return [one.temperature_c for one in self.readings if one.temperature_c is not None]
 
     @property
+    def drawn(self) -> tuple[Reading, ...]:
+        """Readings at even steps, at most `MOST_READINGS` of them."""
+        return self.readings[:: math.ceil(len(self.readings) / MOST_READINGS)]
+
+    @property
     def facts(self) -> dict[str, Any]:
         return {
             "gpu": self.gpu,
@@ -128,6 +146,9 @@ class Runner:
             "slow": self.slow,
             "busy": self.busy,
             "held_back": self.held_back,
+            "clock_mhz": _range(self.clocks),
+            "temperature_c": _range(self.temperatures),
+            "readings": [one.facts for one in self.drawn],
         }
 
 
@@ -186,7 +207,7 @@ def _timeline(runner: Runner) -> Timeline:
     def x(at: datetime) -> float:
         return _WIDTH * (at - start).total_seconds() / seconds
 
-    dots = (f"M{x(one.at):.0f} {y(one.share):.0f}h0" for one in readings[:: math.ceil(len(readings) / _MOST_DOTS)])
+    dots = (f"M{x(one.at):.0f} {y(one.share):.0f}h0" for one in runner.drawn)
     return Timeline(
         description=f"{len(readings)} judgings; the anchor took {shares[0]:.2f} to {shares[-1]:.2f} of its usual time.",
         dots="".join(dict.fromkeys(dots)),
@@ -213,6 +234,10 @@ def _round_shares(low: float, high: float) -> list[float]:
     return [
         1 + k * step / 100 for k in range(math.ceil((low - 1) * 100 / step), math.floor((high - 1) * 100 / step) + 1)
     ]
+
+
+def _range(values: Sequence[float]) -> dict[str, float] | None:
+    return {"low": min(values), "high": max(values)} if values else None
 
 
 def _share(found: Iterator[bool]) -> float:

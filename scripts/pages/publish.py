@@ -177,12 +177,12 @@ def build_site(
         boards = sorted((one.summary for one in built), key=lambda one: order[one.board.task.name, one.board.gpu])
         pages = [page for one in built for page in one.pages]
         readings = [reading for one in built for reading in one.readings]
-        tables = results(boards, [mark for one in built for mark in one.former_marks], [one.judged for one in built])
-        pages += _write(folder, chain(_pages_of_all(site, boards, readings, faults), tables))
         write_authors = partial(_write_authors, site, folder)
         banned = dict(bans_by_login((*bans, *moderated.banned.values()), accounts.facts))
         former = [place for one in built for place in one.former]
         authors = authors_of(boards, former, banned)
+        tables = results(boards, [mark for one in built for mark in one.former_marks], [one.judged for one in built])
+        pages += _write(folder, chain(_pages_of_all(site, boards, authors, readings, faults), tables))
         pages += chain.from_iterable(spread(write_authors, _shares(authors), processes))
         _write(folder, sitemap(site, pages))
     rows = sum(len(board.places) for board in boards)
@@ -210,7 +210,7 @@ def _build_board(site: Site, rank: Callable[[BoardFiles], Ranked], folder: Path,
         found = rank(files)
     summary = summary_of(site, found.table)
     former_marks = [marks_of(site, edition.table) for edition in found.editions]
-    pages = _write(folder, _pages_of_a_board(site, found, summary))
+    pages = _write(folder, _pages_of_a_board(site, found, summary, former_marks))
     notes = (*found.notes, *_files_gone(site, found.table))
     return _BuiltBoard(
         summary=summary,
@@ -234,19 +234,25 @@ def _files_gone(site: Site, table: Standings) -> Iterator[str]:
         yield f"{where}: no file is at hand for {rows} ({named}); taken away, not merged, or not to be read?"
 
 
-def _pages_of_a_board(site: Site, found: Ranked, summary: BoardSummary) -> Iterator[tuple[str, str | bytes]]:
+def _pages_of_a_board(
+    site: Site, found: Ranked, summary: BoardSummary, former_marks: Sequence[Sequence[Mark]]
+) -> Iterator[tuple[str, str | bytes]]:
     yield from board_pages(site, found.table, summary, found.editions, found.taken_out)
-    yield from edition_pages(site, found.editions)
+    yield from edition_pages(site, found.editions, former_marks, found.places)
     yield from board_files(site, summary)
     yield from board_picture(site, summary)
     yield from submission_pages(site, found.table, summary, found.places, found.claimed)
 
 
 def _pages_of_all(
-    site: Site, boards: Sequence[BoardSummary], readings: Sequence[Reading], faults: Sequence[LedgerFault]
+    site: Site,
+    boards: Sequence[BoardSummary],
+    authors: Sequence[Author],
+    readings: Sequence[Reading],
+    faults: Sequence[LedgerFault],
 ) -> Iterator[tuple[str, str | bytes]]:
     as_of = max((board.as_of for board in boards if board.as_of), default=None)
-    yield from landing_pages(site, boards, faults, as_of)
+    yield from landing_pages(site, boards, faults, as_of, [author.login for author in authors])
     yield from feed_of_all(site, boards)
     yield from machine_pages(site, readings, as_of)
     for guide in site.guides:

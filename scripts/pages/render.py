@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,9 @@ from markupsafe import Markup, escape
 from scripts.claims import claim_sentence, is_self_timed, is_unwalled
 from scripts.pages import paths, words
 from scripts.text import format_error, format_gap, format_percent, format_us, plain
+
+VERSION = 1
+"""Of the JSON beside the pages: it grows when a field goes or changes its meaning, not when one comes."""
 
 SITE = Path(__file__).resolve().parent.parent.parent / "site"
 
@@ -97,6 +100,11 @@ def page(template: str, path: str, **context: Any) -> tuple[str, str]:
     return path, environment().get_template(template).render(context)
 
 
-def data(path: str, facts: Any) -> tuple[str, str]:
-    """A JSON file's path and its text."""
-    return path, json.dumps(facts, ensure_ascii=True, allow_nan=False) + "\n"
+def data(path: str, facts: Mapping[str, Any]) -> tuple[str, str]:
+    """A JSON file's path and its text, which begins with what it is: `pullrank-board` is the format of `board.json`."""
+    kind = path.rpartition("/")[2].removesuffix(".json")
+    return path, json_text({"format": f"pullrank-{kind}", "version": VERSION, **facts})
+
+
+def json_text(facts: Any) -> str:
+    return json.dumps(facts, ensure_ascii=True, allow_nan=False) + "\n"

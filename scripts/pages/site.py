@@ -15,7 +15,7 @@ from scripts.pages.code import render_guide
 from scripts.roofline import find_floors_us
 from scripts.settings import Gpu
 
-GUIDES = ("participants", "judging", "organisers", "runner-hosts")
+GUIDES = ("participants", "judging", "organisers", "runner-hosts", "programs")
 """The order of the guides in the header, by whom most visitors are; any others come after these."""
 
 Sources = Callable[[Judgement], str | None]

@@ -16,6 +16,7 @@ from harness.stats import Interval
 from harness.task import Board
 from harness.task_file import Ranking
 from scripts.case_times import CaseTime, case_times
+from scripts.claims import is_unwalled
 from scripts.pages.board import Column, columns_of
 from scripts.pages.charts import Side, Strip, strip
 from scripts.pages.code import is_exact, render_code, render_diff
@@ -127,26 +128,44 @@ def submission_pages(
     for entry in _entries(site, table, summary, places):
         path = partial(submission_path, table.board, entry.login, entry.digest)
         yield _page(site, table, summary, entry, columns)
-        yield data(path("submission.json"), _facts(table.board, entry))
+        yield data(path("submission.json"), _facts(site, table.board, entry, summary.places[0]))
         if entry.keeps_judgements:
             for name, judgement in zip(entry.links, entry.judgements, strict=True):
                 yield path(name), claimed.get(judgement.checksum, judgement).model_dump_json() + "\n"
 
 
-def _facts(board: Board, entry: Entry) -> dict[str, Any]:
+def _facts(site: Site, board: Board, entry: Entry, first: Place) -> dict[str, Any]:
     """A submission for scripts; `judgement` leads to the newest, and is None where there is no way to it."""
-    judgement = entry.links[-1] if entry.links else None
-    if entry.place:
-        return entry.place.facts | {"judgement": judgement}
+    facts = entry.place.facts if entry.place else _facts_of_a_former_first(site, board, entry, first)
+    record = entry.mark and entry.mark.facts
+    return facts | {"record": record, "judgement": entry.links[-1] if entry.links else None}
+
+
+def _facts_of_a_former_first(site: Site, board: Board, entry: Entry, first: Place) -> dict[str, Any]:
+    """What is said of a row, too; it has no rank, and its gap is to the first place of now."""
+    newest, gap = entry.judgements[-1], entry.score_us.value / first.score_us.value
     return {
         "task": board.task.name,
         "gpu": board.gpu,
         "rank": None,
+        "band": None,
         "login": entry.login,
         "score_us": entry.score_us.model_dump(),
+        "gap": gap - 1,
         "digest": entry.digest,
+        "language": newest.submission.language,
+        "lines": newest.submission.lines,
+        "first_at": entry.judgements[0].finished_at.isoformat(),
+        "judgements": len(entry.judgements),
+        "champion": False,
+        "unwalled": is_unwalled(newest),
+        "claim": newest.claim,
+        "note": "",
+        "limit": first.limit and first.limit / gap,
+        "provisional": site.is_provisional(newest),
+        "pull_request": newest.submission.pull_request,
+        "page": submission_path(board, entry.login, entry.digest),
         "cases": [case_facts(case) for case in entry.cases],
-        "judgement": judgement,
     }
 
 

@@ -83,7 +83,13 @@ class Mark:
             "login": self.login,
             "score_us": self.score_us.model_dump(),
             "gain": self.gain,
+            "over": self.over or None,
+            "by_duel": self.by_duel,
+            "language": self.language,
             "digest": self.digest,
+            "pull_request": self.pull_request,
+            "changes": self.changes or None,
+            "diff": f"{self.page}#changes" if self.has_diff else None,
             "page": self.page,
         }
 
@@ -168,6 +174,7 @@ def places_of(site: Site, table: Standings) -> tuple[Place, ...]:
 
 
 def _place(site: Site, table: Standings, row: Row, floor: float | None, *, tied: bool, ends_band: bool) -> Place:
+    limit = floor / row.score_us.value if floor else None
     return Place(
         board=table.board,
         rank=row.rank,
@@ -177,7 +184,7 @@ def _place(site: Site, table: Standings, row: Row, floor: float | None, *, tied:
         login=row.login,
         score_us=row.score_us,
         gap=row.gap,
-        limit=floor / row.score_us.value if floor else None,
+        limit=limit,
         digest=row.digest,
         language=row.language,
         lines=row.lines,
@@ -187,16 +194,17 @@ def _place(site: Site, table: Standings, row: Row, floor: float | None, *, tied:
         self_timed=row.self_timed,
         provisional=site.is_provisional(row.judgements[-1]),
         remarks=tuple(remarks(row, table)),
-        facts=facts_of(site, table.board, row),
+        facts=_facts(site, table.board, row, limit),
     )
 
 
-def facts_of(site: Site, board: Board, row: Row) -> dict[str, Any]:
+def _facts(site: Site, board: Board, row: Row, limit: float | None) -> dict[str, Any]:
     """A row for scripts."""
     return {
         "task": board.task.name,
         "gpu": board.gpu,
         **row.facts,
+        "limit": limit,
         "provisional": site.is_provisional(row.judgements[-1]),
         "pull_request": row.judgements[-1].submission.pull_request,
         "page": submission_path(board, row.login, row.digest),
