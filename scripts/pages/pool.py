@@ -48,7 +48,7 @@ def processes_for(judgements: int) -> int:
 
 
 def spread(
-    work: Callable[[T], R], items: Sequence[T], processes: int, size: Callable[[T], int] = lambda _: 1
+    work: Callable[[T], R], items: Sequence[T], processes: int, size: Callable[[T], Any] = lambda _: 1
 ) -> Iterator[R]:
     """What `work` makes of each item; the largest are begun first, so that no process is left alone with one.
 

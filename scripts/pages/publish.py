@@ -19,6 +19,7 @@ is swapped in whole.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -171,7 +172,7 @@ def build_site(
         rank = partial(ranked, ledger=ledger, moderated=moderated, allow_unwalled=allow_unwalled, now=now)
         build = partial(_build_board, site, rank, folder)
         environment()
-        built = list(spread(build, files, processes, size=lambda one: len(one.paths)))
+        built = list(spread(build, files, processes, size=_size_by_task(files)))
         faults += [fault for one in built for fault in one.faults]
         order = in_order(tasks)
         boards = sorted((one.summary for one in built), key=lambda one: order[one.board.task.name, one.board.gpu])
@@ -189,6 +190,14 @@ def build_site(
     notes = (*notes_of_all(tasks, files, faults), *(note for one in built for note in one.notes))
     seconds = time.perf_counter() - started
     return SiteReport(pages=len(pages), rows=rows, faults=tuple(faults), notes=notes, seconds=seconds)
+
+
+def _size_by_task(files: Sequence[BoardFiles]) -> Callable[[BoardFiles], tuple[int, str, int]]:
+    """The largest task's boards first, one after the other: a file is judged on several, its colours at hand."""
+    of_task: Counter[str] = Counter()
+    for one in files:
+        of_task[one.board.task.name] += len(one.paths)
+    return lambda one: (of_task[one.board.task.name], one.board.task.name, len(one.paths))
 
 
 @dataclass(frozen=True, kw_only=True)
