@@ -137,6 +137,7 @@ def test_help_is_quick_and_loads_no_command():
         (["test", "{kernel}", "--task", "matmul", "--task-dir", "{folder}"], 2, "say one of them"),
         (["board", "vectoradd", "--ledger", "nowhere"], 2, "--ledger nowhere: there is no such folder"),
         (["site", "build", "--ledger", "nowhere"], 2, "--ledger nowhere: there is no such folder"),
+        (["site", "build", "--address", "kernels.example"], 2, "an address begins with https://"),
         (["demo", "--out", "{folder}"], 2, "it must be a new or empty folder"),
         (["schema", "tax"], 2, "'tax' is not one of"),
     ],

@@ -146,6 +146,10 @@ def test_a_site_that_is_built_by_hand_is_what_the_settings_describe(
     assert "Fork Cup" in page and "Kernels for all." in page and gpus == {"CPU", "H100"}
     assert "Caches." in page_text(repository / "_site", "authors/ada")
     assert "My Cup" in build("--title", "My Cup")[0]
+    build("--address", "https://kernels.example/cup", "--repository", "https://github.com/kernels/cup")
+    assert "https://kernels.example/cup/vectoradd/CPU/" in (repository / "_site/sitemap.xml").read_text()
+    assert 'href="/cup/assets/style.css"' in (repository / "_site/404.html").read_text()
+    assert "https://github.com/kernels/cup/pull/" in (repository / "_site/vectoradd/CPU/index.html").read_text()
     other = settings.rename(repository / "other.yml")
     assert build()[1] == {"CPU", "T4", "L4", "H100", "MI300X"}
     assert build("--settings", str(other)) == (page, gpus)

@@ -90,7 +90,8 @@ def _paints(site: Path) -> str:
 def _build(folder: Path) -> Built:
     named = {"--ledger": "ledger", "--tasks": "tasks", "--submissions": ".", "--out": "_site"}
     places = [part for option, name in named.items() for part in (option, str(folder / name))]
-    command = [sys.executable, "-m", "scripts.cli", "site", "build", *places, "--json"]
+    public = ("--address", "https://kernels.example/cup/", "--repository", "https://github.com/kernels/cup")
+    command = [sys.executable, "-m", "scripts.cli", "site", "build", *places, *public, "--json"]
     started = time.perf_counter()
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout

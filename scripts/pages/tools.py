@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 
 from scripts.repository import ROOT, SITE, TASKS, require_ledger
+
+
+def _require_address(_context: click.Context, _option: click.Parameter, value: str) -> str:
+    """What links can be made of, or nothing."""
+    if value and not re.fullmatch(r"https?://[A-Za-z0-9.:-]+(/[^?#\s]*)?", value):
+        raise click.BadParameter("an address begins with https:// and a host, and has no ?, # or blank")
+    return value
 
 
 @click.group()
@@ -36,6 +45,13 @@ def site() -> None:
     help="Settings of the competition. Default: .github/pullrank.yml beside the tasks, if it is there.",
 )
 @click.option("--title", help="Name of the competition. Default: what the settings say.")
+@click.option(
+    "--address",
+    default="",
+    callback=_require_address,
+    help="Where the site will be found: with it there are feeds, a sitemap and pictures of boards.",
+)
+@click.option("--repository", default="", callback=_require_address, help="Where its files and pull requests are.")
 @click.option("--allow-unwalled", is_flag=True, help="Rank what was judged without walls, too, and say so.")
 @click.option("--json", "as_json", is_flag=True, help="Print the build's report as JSON.")
 def build(
@@ -45,6 +61,8 @@ def build(
     out: Path,
     settings: Path | None,
     title: str | None,
+    address: str,
+    repository: str,
     allow_unwalled: bool,
     as_json: bool,
 ) -> None:
@@ -66,6 +84,9 @@ def build(
         out,
         submissions=merged.source_of,
         **described_by(found, title),
+        address=address,
+        repository=repository,
+        base_path=urlsplit(address).path,
         allow_unwalled=allow_unwalled,
         now=datetime.now(UTC),
     )
