@@ -192,6 +192,9 @@ def test_the_theme_that_was_chosen_stands_before_the_first_paint_of_the_next_pag
     page.goto(url + "matmul/H100/index.html")
     assert page.evaluate("window.at") == "dark"
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(14, 17, 22)"
+    # What says that there is more aside is lighter than the page: nothing darker would be seen.
+    shade = r"pane => Number(getComputedStyle(pane).backgroundImage.match(/rgba\((\d+), \d+, \d+, 0\.\d+\)/)[1])"
+    assert page.locator(".scroll").first.evaluate(shade) > 100
     page.get_by_role("button", name="Use the light theme").click()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(253, 253, 252)"
 
