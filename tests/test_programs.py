@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from scripts.pages.render import SITE
+from scripts.pages.words import case_labels
 from scripts.text import format_us
 from tests.lively_site import build_lively_site
 from tests.test_publish import Tags, assert_links_lead_somewhere, links
@@ -165,6 +166,7 @@ def test_an_earlier_edition_shows_its_cases_and_records_and_leads_to_its_judgeme
     facts, page = json.loads(path.read_text()), Tags(path.with_name("index.html").read_text())
     assert facts["records"] and len(facts["rows"][0]["cases"]) == len(facts["benchmarks"])
     text = " ".join(page.text.split())
+    assert all(" ".join(label.text.split()) in text for label in case_labels(facts["benchmarks"]))
     for row in facts["rows"]:
         assert row["judgement"].startswith("https://raw.githubusercontent.com/kernels/cup/ledger/judgements/softmax/")
         assert {row["judgement"], f"https://github.com/kernels/cup/pull/{row['pull_request']}"} <= set(links(page))

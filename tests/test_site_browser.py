@@ -113,6 +113,12 @@ def test_a_phones_header_has_two_lines_and_its_last_link_comes_into_sight_by_key
     assert place
     assert place["x"] >= 0
     assert place["x"] + place["width"] <= 360
+    for width in (360, 768, 1024, 1440):
+        page.set_viewport_size({"width": width, "height": 640})
+        brand, switch = page.locator(".brand").bounding_box(), page.locator("button.theme").bounding_box()
+        assert brand
+        assert switch
+        assert brand["y"] < switch["y"] + switch["height"] / 2 < brand["y"] + brand["height"]
 
 
 @pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not installed: make setup")
