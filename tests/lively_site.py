@@ -15,7 +15,8 @@ def build_lively_site(folder: Path, address: str = "") -> Path:
     tasks = [load_task(task_folder(folder / "tasks", name)) for name in ("hostile", "untouched")]
     hostile = {"message": SCRIPT, "log": SCRIPT * 40, "note": SCRIPT, "steady": False, "run_url": "javascript:alert(1)"}
     mallory = judged(tasks[0].board("CPU"), "m" * 39, 0.7, day=32, machine={"device": SCRIPT}, **hostile)
-    for index, judgement in enumerate([*season(tasks[0].board("CPU")), mallory]):
+    again = judged(tasks[0].board("CPU"), "donald", 1.402, day=34)
+    for index, judgement in enumerate([*season(tasks[0].board("CPU")), mallory, again]):
         made.ledger.append(judgement, f"r{index}")
     held = judged(tasks[0].board("CPU"), "zoe", 9.0, day=33)
     made.ledger.append(held, "held")
