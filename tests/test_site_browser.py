@@ -404,6 +404,11 @@ def test_a_guides_table_breaks_no_word(page: "sync_api.Page", url: str, width: i
     page.goto(url + "guides/judging/index.html")
     names = page.locator("#verdicts ~ .scroll tbody td:first-child")
     assert names.count() == len(Verdict) and {name.evaluate(LINES) for name in names.all()} == {1}
+    page.goto(url + "guides/programs/index.html")
+    names = page.locator("tbody td:first-child code")
+    assert names.count() > 100 and {name.evaluate("name => name.getClientRects().length") for name in names.all()} == {
+        1
+    }
 
 
 def test_paper_is_white_after_the_switch_and_no_line_of_code_is_cut(
