@@ -37,7 +37,8 @@ class Row:
     """An author's place: `rank` counts rows from 1, `band` counts groups of ties from 1.
 
     `gap` is the score over the first's, less 1; negative where a row looks faster but has not won first place.
-    `note` says so in words.  `judgements` are those of this file, oldest first.
+    `note` says so in words.  `unproven`: it looks faster beyond a tie.  It stands in the first's band, for it has not
+    won their duel, but is tied with nobody there.  `judgements` are those of this file, oldest first.
     """
 
     rank: int
@@ -54,6 +55,7 @@ class Row:
     note: str
     unwalled: bool
     champion: bool
+    unproven: bool
 
     @property
     def claim(self) -> Claim:
@@ -80,6 +82,7 @@ class Row:
             "first_at": self.first_at.isoformat(),
             "judgements": len(self.judgements),
             "champion": self.champion,
+            "unproven": self.unproven,
             "unwalled": self.unwalled,
             "claim": self.claim,
             "note": self.note,
@@ -448,6 +451,8 @@ def _row(season: _Season, champion: _Author, author: _Author, *, rank: int, band
         note=_note(season, file, champion, has_lost=has_lost) if season.has_duels and author is not champion else "",
         unwalled=any(map(is_unwalled, file.judgements)),
         champion=author is champion,
+        # The same bytes are not faster than themselves, whatever was measured.
+        unproven=file.digest != first.digest and beats(file.score_us, first.score_us),
     )
 
 

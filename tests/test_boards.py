@@ -7,19 +7,25 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
+from io import StringIO
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from scripts.boards.facts import BoardFacts, facts_of
 from scripts.boards.source import LedgerSource, SiteSource
+from scripts.boards.tables import standings_table
 from scripts.boards.web import SiteError, site_address
 from scripts.cli import run
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, Moderation
 from scripts.pages.publish import build_site
 from scripts.season.season import END, Size, make_season
+from tests.test_standings import Event, board
+from tests.test_standings import season as played
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +120,24 @@ def test_mine_names_whom_to_beat(season, capsys) -> None:
     assert found["of"] == len(board.rows) and found["ahead"]["rank"] < found["rank"]
     behind = last.score_us.value / board.find_row(found["ahead"]["login"]).score_us.value - 1  # type: ignore[union-attr]
     assert found["ahead"]["gap"] == pytest.approx(behind)
+
+
+def test_who_looks_faster_without_a_duel_won_is_called_tied_with_nobody() -> None:
+    def facts(*events: Event) -> BoardFacts:
+        on = board()
+        vars(on.task).update(title="Vector addition", deadline=None)
+        return facts_of(played(list(events), on))
+
+    events = [Event("ada", "a", 0.5), Event("bob", "b", 0.4), Event("cy", "c", 0.502)]
+    table = facts(*events)
+    ada, bob, cy = table.rows
+    assert [table.is_tied(row) for row in table.rows] == [True, False, True]
+    assert ada.is_tied_with(cy) and not ada.is_tied_with(bob)
+    alone = facts(*events[:2])
+    assert not any(map(alone.is_tied, alone.rows))
+    said = StringIO()
+    Console(width=80, file=said).print(standings_table(alone))
+    assert "= tied" not in said.getvalue() and "looks faster" in said.getvalue()
 
 
 def test_history_of_one_author_leaves_out_the_others(season, capsys) -> None:

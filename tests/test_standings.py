@@ -490,6 +490,17 @@ def test_improvements_are_each_authors_first_file_and_whatever_beat_their_best()
     assert told == [("ada", digest("a"), 0, 50), ("bob", digest("b"), 1, 90), ("Bob", digest("b2"), 3, 70)]
 
 
+def test_who_looks_faster_beyond_a_tie_is_unproven_until_the_duel_is_won() -> None:
+    first = [Event("ada", "a", 0.5), Event("near", "n", 0.497), Event("same", "a", 0.4), Event("slow", "s", 0.504)]
+    faster = [Event("due", "d", 0.4), Event("lost", "l", 0.45, duel=("ada", "a", 1.02))]
+    table = season(first + faster)
+    assert {row.band for row in table.rows} == {1}
+    assert [row.login for row in table.rows if row.unproven] == ["due", "lost"]
+    assert [row.login for row in table.rows if row.facts["unproven"]] == ["due", "lost"]
+    won = season([*first, *faster, Event("won", "w", 0.45, duel=("ada", "a", 0.9))])
+    assert won.rows[0].login == "won" and [row.login for row in won.rows if row.unproven] == ["same", "due"]
+
+
 def test_rows_are_found_by_login_in_any_letters() -> None:
     table = season([Event("Ada", "a", 0.5), Event("bob", "b", 0.502)])
     row = table.find_row("BOB")

@@ -44,7 +44,10 @@ class CaseFacts(Facts):
 
 
 class RowFacts(Facts):
-    """A row.  `gap` is the score over the first's, less 1; rows of one `band` are tied."""
+    """A row.  `gap` is the score over the first's, less 1; rows of one `band` are tied but for those `unproven`.
+
+    These look faster than the first beyond a tie, and have not won their duel; a site may be too old to say so.
+    """
 
     task: Name
     gpu: Name
@@ -59,10 +62,14 @@ class RowFacts(Facts):
     first_at: AwareDatetime
     judgements: PositiveInt
     champion: bool
+    unproven: bool = False
     unwalled: bool
     claim: Claim
     note: Line
     cases: tuple[CaseFacts, ...] = Field(max_length=1000)
+
+    def is_tied_with(self, other: RowFacts) -> bool:
+        return self.band == other.band and not (self.unproven or other.unproven)
 
 
 class RecordFacts(Facts):
@@ -128,7 +135,7 @@ class BoardFacts(Facts):
         return next((other for other in reversed(self.rows) if other.band < row.band), None)
 
     def is_tied(self, row: RowFacts) -> bool:
-        return sum(other.band == row.band for other in self.rows) > 1
+        return any(row.is_tied_with(other) for other in self.rows if other.band == row.band and other is not row)
 
 
 class IndexFacts(Facts):

@@ -48,7 +48,8 @@ def _rank(board: BoardFacts, row: RowFacts) -> str:
 
 
 def _remarks(rows: Sequence[RowFacts]) -> Iterator[str]:
-    if len({row.band for row in rows}) < len(rows):
+    bands = [row.band for row in rows if not row.unproven]
+    if len(set(bands)) < len(bands):
         yield "= tied: the difference is below 1 % or the noise"
     yield from (f"{row.login}: {plain(row.note)}" for row in rows if row.note)
     if self_timed := [row.login for row in rows if row.claim is Claim.SELF_TIMED and not row.unwalled]:
@@ -97,7 +98,7 @@ def compare_table(board: BoardFacts, one: RowFacts, other: RowFacts) -> Group:
     for mine, theirs in zip(one.cases, other.cases, strict=False):
         is_tied = tied(mine.time_us, theirs.time_us)
         made.add_row(cell(_name(mine)), *_compared(mine.time_us, theirs.time_us, is_tied=is_tied))
-    made.add_row(Text("score", "bold"), *_compared(one.score_us, other.score_us, is_tied=one.band == other.band))
+    made.add_row(Text("score", "bold"), *_compared(one.score_us, other.score_us, is_tied=one.is_tied_with(other)))
     return Group(made, Text(_verdict(one, other), "dim"))
 
 
@@ -114,4 +115,4 @@ def _name(case: CaseFacts) -> str:
 def _verdict(one: RowFacts, other: RowFacts) -> str:
     first, second = sorted((one, other), key=lambda row: row.rank)
     ranks = f"{first.login} stands {first.rank}, {second.login} {second.rank}"
-    return f"{ranks}; tied, and within a band the earlier stands first" if one.band == other.band else ranks
+    return f"{ranks}; tied, and within a band the earlier stands first" if one.is_tied_with(other) else ranks

@@ -208,7 +208,7 @@ def _comparison(board: BoardFacts, one: RowFacts, other: RowFacts) -> dict[str, 
         "edition": board.edition,
         "rows": [row.model_dump(mode="json") for row in (one, other)],
         "ratio": one.score_us.value / other.score_us.value,
-        "tied": one.band == other.band,
+        "tied": one.is_tied_with(other),
     }
 
 

@@ -22,13 +22,14 @@ from scripts.standings import Record, Row, Standings
 class Place:
     """A row without its judgements.  `limit` is the share of the hardware's limit; None where that is not known.
 
-    `tied`: its band holds others, too; `ends_band`: it is the last of its band.
+    `tied`: with others of its band; `unproven`: looks faster than the first; `ends_band`: it is the last of its band.
     """
 
     board: Board
     rank: int
     of: int
     tied: bool
+    unproven: bool
     ends_band: bool
     login: str
     score_us: Interval
@@ -165,10 +166,10 @@ def places_of(site: Site, table: Standings) -> tuple[Place, ...]:
     """All rows, best first."""
     floors = site.floors_us(table.board)
     floor = floor_score_us(floors, table.board.ranking_by) if floors else None
-    sizes = Counter(row.band for row in table.rows)
+    sizes = Counter(row.band for row in table.rows if not row.unproven)
     below = [*(row.band for row in table.rows[1:]), 0]
     return tuple(
-        _place(site, table, row, floor, tied=sizes[row.band] > 1, ends_band=row.band != following)
+        _place(site, table, row, floor, tied=sizes[row.band] > 1 and not row.unproven, ends_band=row.band != following)
         for row, following in zip(table.rows, below, strict=False)
     )
 
@@ -180,6 +181,7 @@ def _place(site: Site, table: Standings, row: Row, floor: float | None, *, tied:
         rank=row.rank,
         of=len(table.rows),
         tied=tied,
+        unproven=row.unproven,
         ends_band=ends_band,
         login=row.login,
         score_us=row.score_us,

@@ -183,7 +183,7 @@ def duel_sentence(duel: Duel) -> str:
 def remarks(row: Row, standings: Standings) -> list[str]:
     """What a reader should know about a row, in words."""
     leader = standings.leader_of(row)
-    tie = [] if leader is row or row.note else [f"tied with {leader.login}"]
+    tie = [] if leader is row or row.unproven else [f"tied with {leader.login}"]
     return tie + ([row.note + _lost_by(row, standings.rows[0])] if row.note else [])
 
 
