@@ -46,7 +46,7 @@ from scripts.pages.paths import raw_url
 from scripts.pages.pool import processes_for, spread
 from scripts.pages.publish import SiteReport, build_site, read_guides
 from scripts.pages.render import environment
-from scripts.pages.words import Unit, case_labels, duel_sentence, heat
+from scripts.pages.words import Unit, case_labels, day, duel_sentence, heat
 from scripts.pages.write import swapped_in, write_file
 from scripts.settings import Gpu
 from scripts.text import format_us, plain
@@ -393,7 +393,7 @@ def test_pooled_judgements_all_lie_beside_their_page(tmp_path: Path, task: Task)
 
 def test_an_empty_ledger_gives_pages_that_say_how_to_begin(tmp_path: Path, task: Task) -> None:
     site, report = built(tmp_path, task, [])
-    assert "No entries yet" in page_text(site, ".")
+    assert "every first place is free" in page_text(site, ".")
     assert "Nobody stands here yet" in page_text(site, "vectoradd/CPU")
     assert (report.pages, report.rows) == (len(list(site.rglob("*.html"))), 0)
     assert [*report.lines] == ["odd: the ledger holds no judgements; nobody stands anywhere yet"]
@@ -1023,7 +1023,7 @@ def test_a_row_is_held_against_the_first_place_and_its_predecessor(tmp_path: Pat
     first = "size | Time | edsger, the first place |"
     assert heads("linus") == f"{first} donald, the place before |"
     assert heads("grace") == f"{first} ada, the record before |"
-    assert heads("edsger") == "size | Time | grace, the record before |"
+    assert heads("edsger") == "size | Time | barbara, the second place | grace, the record before |"
     assert heads("barbara") == first  # The place before is the first.
 
 
@@ -1312,3 +1312,64 @@ def test_a_language_that_looks_like_a_formula_is_text_in_a_spreadsheet(tmp_path:
     site, _ = built(tmp_path, task, [judged(task.board("CPU"), "mallory", 1.5, submission=info)])
     row = next(csv.DictReader((site / "vectoradd/CPU/board.csv").read_text().splitlines()))
     assert row["language"] == '\'=HYPERLINK("http://evil")\\x1b'
+
+
+def reign(board: Board, second: float) -> list[Judgement]:
+    """Ada is first, Cy is as fast as asked, Bob wins the duel with Ada, and becomes faster."""
+    ada = judged(board, "ada", 1.4)
+    won = judged(board, "bob", 2.5, day=5, duel=duel_with(board, ada, 0.56))
+    return [ada, judged(board, "cy", second, day=1), won, judged(board, "bob", 2.8, day=9)]
+
+
+@pytest.mark.parametrize(
+    ("second", "said", "on_the_landing_page"),
+    [
+        (2.0, r"Ahead of cy by40\.\d % ±", "cy +40 %"),
+        (1.2, r"Ahead of ada by2\.0× ±", "ada 2.0× , cy 2.3×"),
+        (2.801, "Tied withcy", "cy tied"),
+        (4.0, r"cy looks faster by30\.\d % duel not won", "bob , cy , ada 2.0×"),
+    ],
+)
+def test_who_leads_is_said_with_how_far_and_since_when(
+    tmp_path: Path, task: Task, second: float, said: str, on_the_landing_page: str
+) -> None:
+    board = task.board("CPU")
+    site, _ = built(tmp_path, task, reign(board, second))
+    text, since = page_text(site, "vectoradd/CPU"), page_text(site, ".")
+    assert re.search(said, text), text
+    assert f"Firstbob since {day(START + timedelta(days=5))}" in text  # Not since they became faster.
+    assert on_the_landing_page.replace(" ,", ",") in since.replace(" ,", ","), since
+
+
+def test_the_first_place_is_held_against_the_second_and_says_how_it_was_won(tmp_path: Path, task: Task) -> None:
+    board = task.board("CPU")
+    *_, won, now = reign(board, 2.0)
+    site, _ = built(tmp_path, task, reign(board, 2.0))
+    text = page_text(site, f"vectoradd/CPU/bob/{now.submission.digest[:12]}")
+    assert f"First since {day(won.finished_at)}, by the duel that an earlier file won with ada." in text
+    assert "Against the second place Nowhere slower than cy’s." in text and "Ahead of cy by" in text
+    assert "To the second place, cy’s" in text and "From the record before, their own other file" in text
+    page = Tags((site / f"vectoradd/CPU/bob/{now.submission.digest[:12]}/index.html").read_text())
+    assert f"../../../../vectoradd/CPU/bob/{won.submission.digest[:12]}/index.html#duel" in set(links(page))
+    former = page_text(site, f"vectoradd/CPU/bob/{won.submission.digest[:12]}")
+    assert "bob is 1st now, with another file." in former and "slower than their own other file." in former
+    site, _ = built(tmp_path / "at once", task, [*reign(board, 2.0)[:3]])
+    text = page_text(site, f"vectoradd/CPU/bob/{won.submission.digest[:12]}")
+    assert "by the duel won with ada." in text and "The duel that made it first" in text
+
+
+def test_before_the_first_entry_the_landing_page_says_it_once_and_how_to_begin(tmp_path: Path, task: Task) -> None:
+    later = replace(
+        task, name="later", title="Later", description="# Later\nSum *all* of `x`. And more.", deadline=None
+    )
+    over = replace(task, name="over", title="Over", description="", deadline=NOW)
+    site = tmp_path / "_site"
+    tasks, none = [replace(task, deadline=None), later, over], Ledger(tmp_path / "none")
+    build_site(tasks, none, site, submissions=lambda _: None, title="Kernel Cup", now=NOW)
+    text, page = page_text(site, "."), (site / "index.html").read_text()
+    assert text.count("takes it") == text.count("every first place is free") == 1 and "No entries" not in text
+    assert text.index("Pick a board") < text.index("Boards Vector addition")
+    assert "Later Sum all of x. CPU, H100 · No deadline" in text and "Over CPU, H100 · Closed on" in text
+    assert page.count('id="part"') == 1 and '<a class="plain" href="later/CPU/index.html">Later</a>' in page
+    build_site([over], none, site, submissions=lambda _: None, title="Kernel Cup", now=NOW)
+    assert "Nobody has entered, and no board takes entries now." in page_text(site, ".")

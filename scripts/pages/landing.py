@@ -34,6 +34,10 @@ class Card:
     bare: tuple[BoardSummary, ...]
 
     @property
+    def boards(self) -> tuple[BoardSummary, ...]:
+        return self.rows + self.bare
+
+    @property
     def entries(self) -> int:
         return sum(len(board.places) for board in self.rows)
 
@@ -52,6 +56,7 @@ def landing_pages(
     """
     marks = sorted((mark for board in boards for mark in board.marks), key=lambda mark: mark.at, reverse=True)
     latest = marks[:LATEST_RECORDS]
+    cards = _cards(site, boards)
     totals = {
         "boards": len(boards),
         "authors": len({place.login.lower() for board in boards for place in board.places}),
@@ -64,7 +69,8 @@ def landing_pages(
         site=site,
         as_of=as_of,
         description=render_markdown(site.description) if site.description else None,
-        cards=_cards(site, boards),
+        cards=cards,
+        is_open=any(card.is_open for card in cards),
         marks=latest,
         limits=any(board.champion and board.champion.limit for board in boards),
         self_timed=any(board.champion and board.champion.self_timed for board in boards),

@@ -78,12 +78,12 @@ def environment() -> Environment:
         "board_path": paths.board_path, "submission_path": paths.submission_path, "author_path": paths.author_path,
         "claim_sentence": claim_sentence, "ranking": words.RANKINGS.__getitem__,
     }  # fmt: skip
-    names = "count day hue initials iso minute number ordinal params px sentence speedup unbroken"
+    names = "count day first_sentence hue initials iso minute number ordinal over params px sentence speedup unbroken"
     env.filters |= {name: getattr(words, name) for name in names.split()}
     numbers: dict[str, Callable[[Any], str]] = {
         "us": format_us, "error": format_error, "gap": format_gap, "percent": format_percent, "gain": words.gain,
         "limit": words.limit, "lost": words.lost, "seconds": words.seconds, "bound": words.bound,
-        "duel_sentence": words.duel_sentence,
+        "duel_sentence": words.duel_sentence, "behind": words.behind,
     }  # fmt: skip
     env.filters |= {name: _unbroken(number) for name, number in numbers.items()}
     env.tests["unwalled"] = is_unwalled

@@ -64,14 +64,18 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Rival:
-    """Another submission that this one is held against.  `title` begins a sentence about how one became the other."""
+    """Another submission that this one is held against.
+
+    `title` begins a sentence about how one became the other; `came_before`: it is what this one began from.
+    """
 
     title: str
     name: str
     login: str
+    whose: str
     cases: tuple[CaseTime, ...]
     judgement: Judgement
-    is_newer: bool
+    came_before: bool
 
     @property
     def href(self) -> str:
@@ -185,6 +189,8 @@ def _page(
         as_of=summary.as_of,
         board=board,
         entry=entry,
+        summary=summary,
+        standing=table.find_row(entry.login),
         judgement=newest,
         rivals=rivals,
         comparisons=_comparisons(entry, rivals, columns, board.ranking_by),
@@ -247,33 +253,42 @@ def _links(site: Site, places: Mapping[str, Path], judgements: Sequence[Judgemen
 
 
 def _rivals(table: Standings, summary: BoardSummary, entry: Entry) -> list[Rival]:
-    """The first place, and the predecessor: whose record this file broke, else the row before it."""
+    """The first place, or the second for the first itself; and whose record this file broke, else the row before it."""
     first = table.rows[0]
     rivals = []
     if first.digest != entry.digest or first.login != entry.login:
-        rivals.append(_row_as_rival(first, "To the first place", "the first place"))
+        rivals.append(_row_as_rival(entry, first, "first place"))
+    elif len(table.rows) > 1:
+        rivals.append(_row_as_rival(entry, table.rows[1], "second place"))
     former = _record_before(table, summary, entry)
     if former:
+        whose = _whose(entry, former.login)
         rivals.append(
             Rival(
-                title=f"From the record before, {former.login}’s",
+                title=f"From the record before, {whose}",
                 name="the record before",
                 login=former.login,
+                whose=whose,
                 cases=case_times([former.judgement], table.nominal_us),
                 judgement=former.judgement,
-                is_newer=False,
+                came_before=True,
             )
         )
     elif entry.place and entry.place.rank > 2:
-        rivals.append(_row_as_rival(table.rows[entry.place.rank - 2], "To the place before", "the place before"))
+        rivals.append(_row_as_rival(entry, table.rows[entry.place.rank - 2], "place before"))
     return rivals
 
 
-def _row_as_rival(row: Row, title: str, name: str) -> Rival:
+def _row_as_rival(entry: Entry, row: Row, name: str) -> Rival:
+    whose = _whose(entry, row.login)
     return Rival(
-        title=f"{title}, {row.login}’s", name=name, login=row.login, cases=row.cases,
-        judgement=row.judgements[-1], is_newer=True,
+        title=f"To the {name}, {whose}", name=f"the {name}", login=row.login, whose=whose, cases=row.cases,
+        judgement=row.judgements[-1], came_before=False,
     )  # fmt: skip
+
+
+def _whose(entry: Entry, login: str) -> str:
+    return "their own other file" if login.lower() == entry.login.lower() else f"{login}’s"
 
 
 def _record_before(table: Standings, summary: BoardSummary, entry: Entry) -> Record | None:
@@ -297,11 +312,11 @@ def _worst_case(ours: Sequence[CaseTime], theirs: Sequence[CaseTime], ranking_by
 
 
 def _changes(site: Site, rivals: Sequence[Rival], source: str | None) -> Iterator[Change]:
-    """From the predecessor's file to this one, and from this one to the better ones; where the files are at hand."""
-    for rival in sorted(rivals, key=lambda one: one.is_newer):
+    """From the predecessor's file to this one, and from this one to other places'; where they are at hand."""
+    for rival in sorted(rivals, key=lambda one: not one.came_before):
         theirs = site.sources(rival.judgement)
         if source is not None and theirs is not None:
-            old, new = (source, theirs) if rival.is_newer else (theirs, source)
+            old, new = (theirs, source) if rival.came_before else (source, theirs)
             yield Change(title=rival.title, href=rival.href, lines=render_diff(old, new))
 
 

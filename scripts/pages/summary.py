@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 from typing import Any
 
 from harness.stats import Interval
@@ -148,6 +149,12 @@ class BoardSummary:
     @property
     def champion(self) -> Place | None:
         return self.places[0] if self.places else None
+
+    @property
+    def crowning(self) -> Mark | None:
+        """The record by which the champion came first; later ones are their own improvements."""
+        theirs = takewhile(lambda mark: mark.login.lower() == self.marks[-1].login.lower(), reversed(self.marks))
+        return next(iter([*theirs][-1:]), None)
 
 
 def summary_of(site: Site, table: Standings) -> BoardSummary:

@@ -11,12 +11,12 @@ from itertools import chain
 from typing import Any
 
 from harness.judgement import Judgement
-from harness.stats import TIE
+from harness.stats import TIE, Interval
 from harness.task_file import Ranking
 from harness.timing import Duel
 from scripts.claims import bound_share, claim_sentence, duel_margin, duel_result, is_bounded, why_lost, worst_bound
 from scripts.standings import Row, Standings
-from scripts.text import format_percent, format_us
+from scripts.text import format_gap, format_percent, format_us, shorten
 
 RANKINGS = {"geom": "geometric mean", "mean": "mean", "last": "last"}
 _HEAT_STEPS = ((1.5, "heat3"), (1.2, "heat2"), (1.05, "heat1"))
@@ -72,6 +72,17 @@ def lost(ratio: float) -> str:
     if ratio >= 2:
         return f"{ratio:.1f}× as\u00a0long"
     return f"{format_percent(abs(ratio - 1))} {'slower' if ratio > 1 else 'faster'}"
+
+
+def over(time: Interval, other: Interval) -> Interval:
+    """A time over another, with the errors of both."""
+    ratio, width = time.value / other.value, math.exp(math.hypot(time.log_half_width, other.log_half_width))
+    return Interval(value=ratio, low=ratio / width, high=ratio * width)
+
+
+def behind(gap: float) -> str:
+    """A gap between neighbours' names: `+3.1 %`, `+13 %`, `2.5×`."""
+    return f"+{gap:.0%}".replace("%", " %") if 0.0995 <= gap < 0.995 else format_gap(gap)
 
 
 def gain(share: float | None) -> str:
@@ -165,6 +176,14 @@ def params(values: Mapping[str, Any]) -> str:
 
 def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}".rstrip(".") + "." if text else ""
+
+
+def first_sentence(markdown: str) -> str:
+    """What a statement begins with, as plain text of one line."""
+    lines = (line for line in markdown.strip().split("\n") if not line.startswith("#"))
+    paragraph = " ".join("\n".join(lines).strip().split("\n\n")[0].split())
+    found = re.match(r".+?[.!?](?=\s|$)", paragraph)
+    return shorten(re.sub(r"[`*]|\[([^]]*)\]\([^)]*\)", r"\1", found[0] if found else paragraph), 160)
 
 
 def bound(judgement: Judgement) -> str:
