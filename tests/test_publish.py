@@ -1351,6 +1351,11 @@ def test_the_first_place_is_held_against_the_second_and_says_how_it_was_won(tmp_
     assert "To the second place, cy’s" in text and "From the record before, their own other file" in text
     page = Tags((site / f"vectoradd/CPU/bob/{now.submission.digest[:12]}/index.html").read_text())
     assert f"../../../../vectoradd/CPU/bob/{won.submission.digest[:12]}/index.html#duel" in set(links(page))
+    assert "Next up" not in text
+    cy = next((site / "vectoradd/CPU/cy").iterdir()).name
+    assert "Next up is 1st place, bob’s, in 28.6 % less time: how to submit." in page_text(
+        site, f"vectoradd/CPU/cy/{cy}"
+    )
     former = page_text(site, f"vectoradd/CPU/bob/{won.submission.digest[:12]}")
     assert "bob is 1st now, with another file." in former and "slower than their own other file." in former
     site, _ = built(tmp_path / "at once", task, [*reign(board, 2.0)[:3]])

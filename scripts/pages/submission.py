@@ -162,6 +162,7 @@ def _facts_of_a_former_first(site: Site, board: Board, entry: Entry, first: Plac
         "first_at": entry.judgements[0].finished_at.isoformat(),
         "judgements": len(entry.judgements),
         "champion": False,
+        "unproven": False,
         "unwalled": is_unwalled(newest),
         "claim": newest.claim,
         "note": "",
@@ -191,6 +192,7 @@ def _page(
         entry=entry,
         summary=summary,
         standing=table.find_row(entry.login),
+        ahead=_ahead(table, entry.place) if entry.place and site.takes_entries(board) else None,
         judgement=newest,
         rivals=rivals,
         comparisons=_comparisons(entry, rivals, columns, board.ranking_by),
@@ -210,6 +212,12 @@ def _page(
         replayed=entry.links and urljoin(site.address and f"{site.address}{path}", entry.links[-1]),
         changes=list(_changes(site, rivals, source)),
     )
+
+
+def _ahead(table: Standings, place: Place) -> Row | None:
+    """The next row of a better band: what must be beaten to get further; None for who shares first place."""
+    leader = table.leader_of(table.rows[place.rank - 1])
+    return table.rows[leader.rank - 2] if leader.rank > 1 else None
 
 
 def _entries(site: Site, table: Standings, summary: BoardSummary, places: Mapping[str, Path]) -> list[Entry]:
