@@ -8,8 +8,9 @@ from __future__ import annotations
 import io
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageColor, ImageDraw, ImageFont
 
 from scripts.pages.charts import Scale, span_of
 from scripts.pages.paths import board_path
@@ -20,6 +21,7 @@ from scripts.text import format_error, format_us, plain, shorten
 
 SIZE = (1200, 630)
 _PAGE, _INK, _SOFT, _LINE, _ACCENT = "#0e1116", "#e8ebef", "#98a2b0", "#262c36", "#8fb0ff"
+_SHADES = 8
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 1128, 392, 560
 
 
@@ -46,8 +48,25 @@ def _drawn(site: Site, summary: BoardSummary) -> bytes:
         _write(draw, 300, 50, invites if site.takes_entries(board) else "Nobody stands here.", _SOFT, 44)
     draw.line((_LEFT, _BOTTOM + 14, _RIGHT, _BOTTOM + 14), fill=_LINE, width=3)
     out = io.BytesIO()
-    image.quantize(32, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(out, "PNG")
+    image.quantize(palette=_palette(), dither=Image.Dither.NONE).save(out, "PNG")
     return out.getvalue()
+
+
+@cache
+def _palette() -> Image.Image:
+    """Shades from the page's colour to each of the others, as letters have them at their edges."""
+    page, *others = map(ImageColor.getrgb, (_PAGE, _INK, _SOFT, _LINE, _ACCENT))
+    shares = [step / (_SHADES - 1) for step in range(_SHADES)]
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(
+        [
+            round(start + (end - start) * share)
+            for colour in others
+            for share in shares
+            for start, end in zip(page, colour, strict=True)
+        ]
+    )
+    return palette
 
 
 def _write(draw: ImageDraw.ImageDraw, y: int, size: int, text: str, colour: str, most: int) -> None:
