@@ -117,5 +117,5 @@ lock:  ## write requirements.lock anew (needs uv)
 	  --output-file tests/actions/node.lock
 
 clean:  ## remove what was built; .venv stays
-	rm -rf _site .season announcements.html build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf _site ._site.build-* .season announcements.html build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find harness scripts tests -name __pycache__ -prune -exec rm -rf {} +

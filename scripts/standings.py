@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from itertools import chain, islice
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from harness.fields import Mode
 from harness.judgement import Claim, Judgement
@@ -116,6 +116,27 @@ class Improvement:
     score_us: Interval
     digest: str
     judgement: Judgement
+
+
+class Ranked(Protocol):
+    """What stands in a band, and may be `unproven`: a row here, or one that a site tells of."""
+
+    @property
+    def band(self) -> int: ...
+
+    @property
+    def unproven(self) -> bool: ...
+
+
+R = TypeVar("R", bound=Ranked)
+
+
+def ahead_of(row: Ranked, rows: Sequence[R]) -> R | None:
+    """The next of a better band: what must be beaten to get further; None for who shares first place.
+
+    Not one that only looks faster than the first: it stands ahead by a duel that it has yet to win.
+    """
+    return next((other for other in reversed(rows) if other.band < row.band and not other.unproven), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -354,9 +375,11 @@ class _Season:
 
     def _crown_the_best(self, champion: _Author) -> None:
         """Without duels, who beats the first place takes it; also when pooling has moved the times."""
-        best = min(self.authors.values(), key=lambda one: one.standing.score_us.value)
-        if best is not champion and beats(best.standing.score_us, champion.standing.score_us):
-            gain = 1 - best.standing.score_us.value / champion.standing.score_us.value
+        first = champion.standing.score_us
+        better = [one for one in self.authors.values() if beats(one.standing.score_us, first)]
+        if better:
+            best = min(better, key=lambda one: one.standing.score_us.value)
+            gain = 1 - best.standing.score_us.value / first.value
             self._crown(best, best.standing, gain)
 
     def is_with_champion(self, duel: Duel) -> bool:
@@ -452,7 +475,7 @@ def _row(season: _Season, champion: _Author, author: _Author, *, rank: int, band
         unwalled=any(map(is_unwalled, file.judgements)),
         champion=author is champion,
         # The same bytes are not faster than themselves, whatever was measured.
-        unproven=file.digest != first.digest and beats(file.score_us, first.score_us),
+        unproven=season.has_duels and file.digest != first.digest and beats(file.score_us, first.score_us),
     )
 
 

@@ -137,7 +137,12 @@ def test_who_looks_faster_without_a_duel_won_is_called_tied_with_nobody() -> Non
     assert not any(map(alone.is_tied, alone.rows))
     said = StringIO()
     Console(width=80, file=said).print(standings_table(alone))
-    assert "= tied" not in said.getvalue() and "looks faster" in said.getvalue()
+    assert "= tied" not in said.getvalue() and "2~" in said.getvalue()
+    assert "~ looks faster than the first, but has not won that duel" in said.getvalue()
+    behind = facts(*events, Event("dan", "d", 0.7))
+    assert behind.ahead_of(behind.rows[-1]) == behind.rows[2]
+    last = facts(*events[:2], Event("dan", "d", 0.7))
+    assert last.ahead_of(last.rows[-1]) == last.rows[0]
 
 
 def test_history_of_one_author_leaves_out_the_others(season, capsys) -> None:

@@ -653,8 +653,8 @@ def test_a_decision_or_an_account_that_cannot_be_read_is_the_first_thing_said(
         (tmp_path / "ledger" / folder / "2026-11-02-x.json").write_text(content)
     site, report = built(tmp_path, task, [one])
     first, second = report.lines
-    assert first.startswith("left out: moderation/2026-11-02-x.json: not JSON")
-    assert first.endswith("what it decides does not hold") and "accounts/2026-11-02-x.json: not a pull" in second
+    assert first.startswith("left out: moderation/2026-11-02-x.json: what it decides does not hold: not JSON")
+    assert "accounts/2026-11-02-x.json: not a pull" in second
     assert "what it decides does not hold" in page_text(site, ".") and "ada" in page_text(site, "vectoradd/CPU")
     for command in (["board", "vectoradd", "--tasks", str(tmp_path / "tasks")], ["moderate", "list"]):
         assert run([*command, "--ledger", str(tmp_path / "ledger")]) == 0
@@ -752,6 +752,35 @@ def test_what_a_killed_build_has_left_is_removed_and_the_site_that_it_had_moved_
     assert [path.name for path in tmp_path.rglob("*")] == ["_site", "index.html"]
 
 
+def test_what_no_build_has_made_is_left_where_it_is(tmp_path: Path) -> None:
+    notes = tmp_path / "._site.build-notes"
+    notes.mkdir()
+    (notes / "precious.txt").touch()
+    os.utime(notes, (1e9, 1e9))
+    with swapped_in(tmp_path / "_site"):
+        pass
+    assert (notes / "precious.txt").exists()
+
+
+def test_a_site_that_may_not_be_moved_stands_and_the_way_out_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with swapped_in(tmp_path / "_site") as new:
+        write_file(new / "index.json", '{"format": "pullrank-site"}')
+
+    def refuse(path: Path, target: Path) -> Path:
+        raise PermissionError(1, "Operation not permitted", str(path), None, str(target))
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    said = "Operation not permitted; the site there stands as it was; make room and rights there, or choose"
+    with pytest.raises(PullRankError, match=said), swapped_in(tmp_path / "_site"):
+        pass
+    assert [path.name for path in tmp_path.rglob("*")] == ["_site", "index.json"]
+    (tmp_path / "file").touch()
+    with pytest.raises(PullRankError, match="there is no site there yet"), swapped_in(tmp_path / "file/_site"):
+        pass
+
+
 def test_two_builds_at_once_leave_each_other_alone(tmp_path: Path) -> None:
     with swapped_in(tmp_path / "_site") as one:
         os.utime(one.parent, (1e9, 1e9))
@@ -789,8 +818,8 @@ def test_a_full_disk_is_named_and_the_old_site_stands(tmp_path: Path) -> None:
     with pytest.raises(PullRankError) as caught:
         fail_to_build(tmp_path / "_site")
     assert str(caught.value) == (
-        f"{tmp_path / '_site'}: the new site cannot be written beside it: No space left on device; "
-        "the site there stands as it was"
+        f"{tmp_path / '_site'}: the new site cannot be put there: No space left on device; "
+        "the site there stands as it was; make room and rights there, or choose another folder"
     )
     assert [path.name for path in tmp_path.rglob("*")] == ["_site", "index.json"]
 
@@ -1171,10 +1200,11 @@ def test_processes_end_with_the_build_however_that_ends(tmp_path: Path) -> None:
         "list(spread(work, [1, 2], processes=2))"
     )
     with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)]) as build:
+        ends_at = time.monotonic() + 30
         while len(begun := [int(path.name) for path in tmp_path.iterdir()]) < 2:
+            assert time.monotonic() < ends_at
             time.sleep(0.02)
         build.kill()
-    ends_at = time.monotonic() + 10
     while any(map(is_running, begun)):
         assert time.monotonic() < ends_at
         time.sleep(0.02)
@@ -1356,6 +1386,14 @@ def test_the_first_place_is_held_against_the_second_and_says_how_it_was_won(tmp_
     assert "Next up is 1st place, bob’s, in 28.6 % less time: how to submit." in page_text(
         site, f"vectoradd/CPU/cy/{cy}"
     )
+    waiting, _ = built(
+        tmp_path / "waiting", task, reign(board, 4.0)
+    )  # Cy looks faster: no place of theirs is to be beaten.
+    ada = next((waiting / "vectoradd/CPU/ada").iterdir()).name
+    assert "Next up is 1st place, bob’s, in 50.0 % less time" in page_text(waiting, f"vectoradd/CPU/ada/{ada}")
+    page = Tags((waiting / "vectoradd/CPU/index.html").read_text())
+    rows = [attributes.get("class", "").split() for tag, attributes in page.tags if "data-login" in attributes]
+    assert rows[:3] == [["champion"], ["unproven", "ends"], ["ends"]]
     former = page_text(site, f"vectoradd/CPU/bob/{won.submission.digest[:12]}")
     assert "bob is 1st now, with another file." in former and "slower than their own other file." in former
     site, _ = built(tmp_path / "at once", task, [*reign(board, 2.0)[:3]])

@@ -134,9 +134,9 @@ def test_every_ranked_judgement_is_a_line_with_its_own_time_and_its_place_in_the
     types, rows = parquet(tmp_path / "_site", "judgements")
     assert types == JUDGEMENT_TYPES
     assert [(row["login"], row["verdict"], row["counts"], row["taken_out"], bool(row["score_us"])) for row in rows] == [
-        ("cy", "AC", False, "", True), ("di", "AC", False, "", True),
-        ("ada", "AC", True, "", True), ("ada", "AC", True, "", True), ("ada", "AC", True, "", True),
-        ("bob", "WA", False, "", False), ("eve", "AC", False, "hold", False),
+        ("cy", "AC", False, None, True), ("di", "AC", False, None, True),
+        ("ada", "AC", True, None, True), ("ada", "AC", True, None, True), ("ada", "AC", True, None, True),
+        ("bob", "WA", False, None, False), ("eve", "AC", False, "hold", False),
     ]  # fmt: skip
     first, second, third = rows[2:5]
     assert first["score_us"] != second["score_us"] and first["digest"] == second["digest"] != third["digest"]
@@ -161,7 +161,7 @@ def test_records_are_a_table_that_holds_those_of_earlier_editions(tmp_path: Path
     types, rows = parquet(site, "records")
     assert types == RECORD_TYPES
     assert [(row["login"], row["over"], row["by_duel"], row["edition"] == board.edition) for row in rows] == [
-        ("cy", "", False, False), ("ada", "", False, True), ("grace", "ada", True, True),
+        ("cy", None, False, False), ("ada", None, False, True), ("grace", "ada", True, True),
         ("edsger", "grace", True, True),
     ]  # fmt: skip
     assert [row["gain"] for row in rows] == [None, None, pytest.approx(0.34), pytest.approx(0.28)]

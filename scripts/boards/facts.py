@@ -22,7 +22,7 @@ from harness.fields import Digest, Login, Name
 from harness.judgement import Claim
 from harness.stats import Interval
 from scripts.pages.taken_out import TakenOut
-from scripts.standings import Record, Row, Standings
+from scripts.standings import Record, Row, Standings, ahead_of
 
 MAX_ROWS = 20_000
 """Of a board; more than that is no board."""
@@ -131,8 +131,7 @@ class BoardFacts(Facts):
         return next((row for row in self.rows if row.login.lower() == login.lower()), None)
 
     def ahead_of(self, row: RowFacts) -> RowFacts | None:
-        """The next row of a better band: what must be beaten to get further; None for who shares first place."""
-        return next((other for other in reversed(self.rows) if other.band < row.band), None)
+        return ahead_of(row, self.rows)
 
     def is_tied(self, row: RowFacts) -> bool:
         return any(row.is_tied_with(other) for other in self.rows if other.band == row.band and other is not row)

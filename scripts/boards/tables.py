@@ -44,13 +44,15 @@ def lines_below(board: BoardFacts) -> Iterator[str]:
 
 
 def _rank(board: BoardFacts, row: RowFacts) -> str:
-    return f"{row.rank}{'=' if board.is_tied(row) else ' '}"
+    return f"{row.rank}{'=' if board.is_tied(row) else '~' if row.unproven else ' '}"
 
 
 def _remarks(rows: Sequence[RowFacts]) -> Iterator[str]:
     bands = [row.band for row in rows if not row.unproven]
     if len(set(bands)) < len(bands):
         yield "= tied: the difference is below 1 % or the noise"
+    if any(row.unproven for row in rows):
+        yield "~ looks faster than the first, but has not won that duel"
     yield from (f"{row.login}: {plain(row.note)}" for row in rows if row.note)
     if self_timed := [row.login for row in rows if row.claim is Claim.SELF_TIMED and not row.unwalled]:
         yield f"self-timed, so no more than their word: {', '.join(self_timed)}"

@@ -247,7 +247,7 @@ class Ledger:
         faults: list[LedgerFault] = []
         found = read_facts(self.path, find_files(self.path, "moderation", faults), Moderation, faults)
         decisions = sorted((decision for _, decision in found), key=lambda one: (one.at, one.id))
-        lost = tuple(replace(fault, reason=f"{fault.reason}; what it decides does not hold") for fault in faults)
+        lost = tuple(replace(fault, reason=f"what it decides does not hold: {fault.reason}") for fault in faults)
         return Found(facts=tuple(decisions), faults=lost)
 
     # Announcements.

@@ -42,7 +42,7 @@ class Ranked:
     """A board's standings, now and in earlier editions, all that was judged, what was taken out, what its machines did,
     what is odd.
 
-    Nothing in it is of the future.  `places` are the ledger's files, by the checksums of the judgements in them;
+    No judgement in it is of the future.  `places` are the ledger's files, by the checksums of the judgements in them;
     `claimed` are the judgements that claimed to be of the future, as they stand there.
     """
 

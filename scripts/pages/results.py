@@ -57,7 +57,7 @@ class _Judged(NamedTuple):
     judgement: Judgement
     score_us: Interval | None
     counts: bool
-    taken_out: str
+    taken_out: str | None
     path: str
 
 
@@ -115,7 +115,7 @@ _RECORDS: tuple[_Column[Mark], ...] = (
     _Column("low_us", _REAL, lambda mark: mark.score_us.low),
     _Column("high_us", _REAL, lambda mark: mark.score_us.high),
     _Column("gain", _REAL, lambda mark: mark.gain),
-    _Column("over", _TEXT, lambda mark: mark.over),
+    _Column("over", _TEXT, lambda mark: mark.over or None),
     _Column("by_duel", _FLAG, lambda mark: mark.by_duel),
     _Column("language", _TEXT, lambda mark: plain(mark.language)),
     _Column("digest", _TEXT, lambda mark: mark.digest),
@@ -166,7 +166,7 @@ def judged_part(
             one,
             scores.get(one.checksum),
             one.checksum in today,
-            actions.get(one.checksum, ""),
+            actions.get(one.checksum),
             places[one.checksum].as_posix(),
         )
         for one in judgements
@@ -214,7 +214,7 @@ def _lines(columns: Sequence[_Column[T]], rows: Iterable[T]) -> str:
 def _told(kind: DataType, value: Any) -> Any:
     """A value as a spreadsheet should read it: what begins like a formula gets an apostrophe before it."""
     if kind is _TEXT:
-        return f"'{value}" if value[:1] in _LIKE_A_FORMULA else value
+        return f"'{value}" if value and value[0] in _LIKE_A_FORMULA else value
     if kind is _TIME:
         return iso(value)
     if kind is _FLAG:

@@ -25,7 +25,7 @@ from scripts.pages.render import data, page
 from scripts.pages.site import Site
 from scripts.pages.summary import BoardSummary, Mark, Place, case_facts
 from scripts.pages.words import case_costs, case_labels
-from scripts.standings import Record, Row, Standings
+from scripts.standings import Record, Row, Standings, ahead_of
 from scripts.text import shorten
 
 JUDGEMENTS_BESIDE = 50
@@ -192,7 +192,9 @@ def _page(
         entry=entry,
         summary=summary,
         standing=table.find_row(entry.login),
-        ahead=_ahead(table, entry.place) if entry.place and site.takes_entries(board) else None,
+        ahead=ahead_of(table.rows[entry.place.rank - 1], table.rows)
+        if entry.place and site.takes_entries(board)
+        else None,
         judgement=newest,
         rivals=rivals,
         comparisons=_comparisons(entry, rivals, columns, board.ranking_by),
@@ -212,12 +214,6 @@ def _page(
         replayed=entry.links and urljoin(site.address and f"{site.address}{path}", entry.links[-1]),
         changes=list(_changes(site, rivals, source)),
     )
-
-
-def _ahead(table: Standings, place: Place) -> Row | None:
-    """The next row of a better band: what must be beaten to get further; None for who shares first place."""
-    leader = table.leader_of(table.rows[place.rank - 1])
-    return table.rows[leader.rank - 2] if leader.rank > 1 else None
 
 
 def _entries(site: Site, table: Standings, summary: BoardSummary, places: Mapping[str, Path]) -> list[Entry]:

@@ -86,6 +86,7 @@ def build(
         **described_by(found, title),
         address=address,
         repository=repository,
+        marks_unmerged=bool(repository) and merged.is_whole,
         base_path=urlsplit(address).path,
         allow_unwalled=allow_unwalled,
         now=datetime.now(UTC),

@@ -44,48 +44,51 @@ def swapped_in(out: Path) -> Iterator[Path]:
     Raises:
         PullRankError: `out` cannot be replaced, or the new folder cannot be written.
     """
-    out = _require_replaceable(out)
-    workshops = out.parent / f".{out.name}.build-"
+    place = Path(os.path.realpath(out))
+    workshops = place.parent / f".{place.name}.build-"
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        _clear_up(workshops, out)
+        _require_replaceable(place, out)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _clear_up(workshops, place)
         with _workshop(workshops) as workshop:
             new = workshop / "new"
             new.mkdir()
             yield new
-            _swap(new, out, workshop / "old")
+            _swap(new, place, workshop / "old")
     except OSError as error:
-        if not str(error.filename).startswith(str(workshops)):
+        named = str(error.filename)
+        if Path(named) not in (place, *place.parents) and not named.startswith(str(workshops)):
             raise
-        stands = "the site there stands as it was" if out.exists() else "there is no site there yet"
-        raise PullRankError(f"{out}: the new site cannot be written beside it: {error.strerror}; {stands}") from None
+        stands = "the site there stands as it was" if os.path.lexists(place) else "there is no site there yet"
+        way_out = "make room and rights there, or choose another folder"
+        raise PullRankError(f"{out}: the new site cannot be put there: {error.strerror}; {stands}; {way_out}") from None
 
 
-def _require_replaceable(out: Path) -> Path:
-    """The folder that `out` leads to."""
-    place = Path(os.path.realpath(out))
+def _require_replaceable(place: Path, out: Path) -> None:
+    """See that the folder that `out` leads to is a site of ours, or none, and can be moved."""
     if place.exists() and not _is_ours(place):
         raise PullRankError(f"{out} holds files that are no PullRank site; remove them, or choose another folder")
     if Path.cwd().is_relative_to(place):
         raise PullRankError(f"{out} is replaced whole, and you stand in it; go elsewhere, or choose another folder")
     if os.path.ismount(place):
         raise PullRankError(f"{out} is a mount point, which cannot be replaced; choose a folder in it: {out / 'site'}")
-    return place
 
 
 @contextmanager
 def _workshop(workshops: Path) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix=workshops.name, dir=workshops.parent))
     with contextlib.ExitStack() as held:
-        held.callback(shutil.rmtree, folder, ignore_errors=True)
         with contextlib.suppress(OSError):  # There are file systems without locks: nothing is cleared up there.
             held.callback(os.close, claim(folder))
+        held.callback(shutil.rmtree, folder, ignore_errors=True)  # Before it is let go of.
         yield folder
 
 
 def _clear_up(workshops: Path, out: Path) -> None:
     """Remove what killed builds have left, but for the site that one of them had moved aside when it was killed."""
     for folder in abandoned(workshops.parent.glob(f"{glob.escape(workshops.name)}*")):
+        if not {path.name for path in folder.iterdir()} <= {"new", "old"}:
+            continue  # Whatever it is, no build has made it.
         old = folder / "old"
         if old.exists() and not out.exists():
             old.rename(out)

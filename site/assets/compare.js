@@ -124,10 +124,10 @@
 
   // The code.
 
-  const lines = (page) => all("#source .l", page).map((line) => line.textContent);
+  const lines = (page) => one("#source", page) && all("#source .l", page).map((line) => line.textContent);  // Null where it is not at hand.
 
   function changes(ours, theirs, login, path) {
-    if (!ours.length || !theirs.length) return [element("p", "soft more", "One of the two files is not at hand.")];
+    if (!ours || !theirs) return [element("p", "soft more", "One of the two files is not at hand.")];
     const found = diff(ours, theirs);
     if (!found) {
       const words = element("p", "soft more", `The files differ in more than ${mostLines.toLocaleString("en")} lines, too many to compare here. Each whole: `);

@@ -55,8 +55,9 @@ function countDown() {
   for (const label of all(".until")) {
     const minutes = Math.ceil((new Date(label.dataset.until) - Date.now()) / 60000);
     const hours = Math.floor(minutes / 60), days = Math.floor(hours / 24);
-    const left = days > 1 ? `${days} days` : hours > 1 ? `${hours} hours` : minutes > 1 ? `${minutes} minutes` : "1 minute";
+    const left = days > 1 ? `${days}\u00a0days` : hours > 1 ? `${hours}\u00a0hours` : minutes > 1 ? `${minutes}\u00a0minutes` : "1\u00a0minute";
     label.textContent = minutes <= 0 ? "Closed on" : `Closes in ${left},`;
+    label.classList.add("told");
   }
 }
 countDown();
