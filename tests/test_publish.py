@@ -1050,10 +1050,10 @@ def test_a_row_is_held_against_the_first_place_and_its_predecessor(tmp_path: Pat
         return " ".join(Tags(head.replace("</th>", " | ")).text.split())
 
     first = "size | Time | edsger, the first place |"
-    assert heads("linus") == f"{first} donald, the place before |"
+    assert heads("linus") == f"{first} donald, the next to beat |"
     assert heads("grace") == f"{first} ada, the record before |"
     assert heads("edsger") == "size | Time | barbara, the second place | grace, the record before |"
-    assert heads("barbara") == first  # The place before is the first.
+    assert heads("barbara") == first  # Next to beat is the first.
 
 
 def test_a_machine_that_grows_slow_is_seen_to_drift(
@@ -1354,8 +1354,8 @@ def reign(board: Board, second: float) -> list[Judgement]:
 @pytest.mark.parametrize(
     ("second", "said", "on_the_landing_page"),
     [
-        (2.0, r"Ahead of cy by40\.\d % ±", "cy +40 %"),
-        (1.2, r"Ahead of ada by2\.0× ±", "ada 2.0× , cy "),
+        (2.0, r"Gap to cy\+40\.\d % ", "cy +40 %"),
+        (1.2, r"Gap to ada2\.0× ", "ada 2.0× , cy "),
         (2.801, "Tied withcy", "cy tied"),
         (4.0, r"cy looks faster by30\.\d % duel not won", "bob , cy , ada "),
     ],
@@ -1376,21 +1376,21 @@ def test_the_first_place_is_held_against_the_second_and_says_how_it_was_won(tmp_
     *_, won, now = reign(board, 2.0)
     site, _ = built(tmp_path, task, reign(board, 2.0))
     text = page_text(site, f"vectoradd/CPU/bob/{now.submission.digest[:12]}")
-    assert f"First since {day(won.finished_at)}, by the duel that an earlier file won with ada." in text
-    assert "Against the second place Nowhere slower than cy’s." in text and "Ahead of cy by" in text
+    assert f"First since {day(won.finished_at)}, by the duel that an earlier file won against ada." in text
+    assert "Against the second place Nowhere slower than cy’s." in text and "Gap to cy+40" in text
     assert "To the second place, cy’s" in text and "From the record before, their own other file" in text
     page = Tags((site / f"vectoradd/CPU/bob/{now.submission.digest[:12]}/index.html").read_text())
     assert f"../../../../vectoradd/CPU/bob/{won.submission.digest[:12]}/index.html#duel" in set(links(page))
-    assert "Next up" not in text
+    assert "Next to beat" not in text
     cy = next((site / "vectoradd/CPU/cy").iterdir()).name
-    assert "Next up is 1st place, bob’s, in 28.6 % less time: how to submit." in page_text(
+    assert "Next to beat: bob’s, 1st, which takes 28.6 % less time. How to submit." in page_text(
         site, f"vectoradd/CPU/cy/{cy}"
     )
     waiting, _ = built(
         tmp_path / "waiting", task, reign(board, 4.0)
     )  # Cy looks faster: no place of theirs is to be beaten.
     ada = next((waiting / "vectoradd/CPU/ada").iterdir()).name
-    assert "Next up is 1st place, bob’s, in 50.0 % less time" in page_text(waiting, f"vectoradd/CPU/ada/{ada}")
+    assert "Next to beat: bob’s, 1st, which takes 50.0 % less time" in page_text(waiting, f"vectoradd/CPU/ada/{ada}")
     page = Tags((waiting / "vectoradd/CPU/index.html").read_text())
     rows = [attributes.get("class", "").split() for tag, attributes in page.tags if "data-login" in attributes]
     assert rows[:3] == [["champion"], ["unproven", "ends"], ["ends"]]
@@ -1398,7 +1398,7 @@ def test_the_first_place_is_held_against_the_second_and_says_how_it_was_won(tmp_
     assert "bob is 1st now, with another file." in former and "slower than their own other file." in former
     site, _ = built(tmp_path / "at once", task, [*reign(board, 2.0)[:3]])
     text = page_text(site, f"vectoradd/CPU/bob/{won.submission.digest[:12]}")
-    assert "by the duel won with ada." in text and "The duel that made it first" in text
+    assert "by the duel won against ada." in text and "The duel that made it first" in text
 
 
 def test_before_the_first_entry_the_landing_page_says_it_once_and_how_to_begin(tmp_path: Path, task: Task) -> None:

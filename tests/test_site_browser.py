@@ -276,8 +276,10 @@ def test_a_phone_shows_second_and_third_place_and_every_column(page: "sync_api.P
     page.goto(url)
     rows = json.loads((site / "matmul/H100/board.json").read_text())["rows"]
     card = page.locator(".cards .board").filter(has=page.locator("a[href='matmul/H100/index.html']"))
-    second, third = card.locator(".others").inner_text().splitlines()
-    assert re.fullmatch(rf"{rows[1]['login']} \+\d.*(%|×)", second) and third == rows[2]["login"]
+    second, gap, third = card.locator(".others").inner_text().splitlines()
+    assert (second, third) == (rows[1]["login"], rows[2]["login"]) and re.fullmatch(r"\+\d.*(%|×)", gap)
+    name, beside = card.locator(".next").first.bounding_box(), card.locator(".next small").bounding_box()
+    assert name and beside and beside["x"] > name["x"] + 40, "a gap stands beside its name"
     assert card.locator(".near").inner_text().endswith("of limit")
     page.goto(url + "matmul/H100/index.html")
     keys = "heads => heads.filter(head => head.offsetWidth).map(head => head.dataset.key)"
@@ -656,7 +658,7 @@ def test_a_submission_is_held_against_any_other_and_the_address_keeps_whom(
     page: "sync_api.Page", site: Path, url: str
 ) -> None:
     board = json.loads((site / "matmul/H100/board.json").read_text())["rows"]
-    ours, theirs = board[4], board[2]
+    ours, theirs = board[4], board[3]
     page.goto(f"{url}{ours['page']}")
     hold_against(page, theirs["login"].upper())
     table = page.locator("table.beside")
@@ -687,7 +689,7 @@ def test_of_two_comparisons_the_one_asked_for_last_is_shown_even_if_it_comes_fir
     page: "sync_api.Page", site: Path, url: str
 ) -> None:
     rows = json.loads((site / "matmul/H100/board.json").read_text())["rows"]
-    slow, quick = rows[1]["login"], rows[2]["login"]
+    slow, quick = rows[1]["login"], rows[3]["login"]
     held: list[sync_api.Route] = []
     page.route(f"**/{slow}/*/submission.json", lambda route: held.append(route) or None)
     page.goto(f"{url}{rows[4]['page']}")
@@ -711,7 +713,7 @@ def test_long_files_are_held_against_each_other_where_little_differs_and_else_bo
     near[2000] = "another"
     page.goto(f"{url}{rows[4]['page']}")
     page.locator("#source").evaluate(f"source => source.innerHTML = {source_of(ours)!r}")
-    for row, code in ((rows[1], near), (rows[2], far)):
+    for row, code in ((rows[1], near), (rows[3], far)):
         answer_with(page, row["page"], f'<div id="source">{source_of(code)}</div>')
         hold_against(page, row["login"])
         page.get_by_role("heading", name=f"Beside {row['login']}’s").wait_for()
@@ -720,7 +722,7 @@ def test_long_files_are_held_against_each_other_where_little_differs_and_else_bo
                 " line 1997", " line 1998", " line 1999", "-line 2000", "+another", " line 2001", " line 2002", " line 2003",
             ]  # fmt: skip
     links = page.locator(".comparison p a").evaluate_all("links => links.map(link => link.getAttribute('href'))")
-    assert links == ["#code", f"../../{rows[2]['login']}/{rows[2]['digest'][:12]}/index.html#code"]
+    assert links == ["#code", f"../../{rows[3]['login']}/{rows[3]['digest'][:12]}/index.html#code"]
 
 
 def answer_with(page: "sync_api.Page", path: str, body: str) -> None:
@@ -794,7 +796,7 @@ def test_times_are_told_in_the_readers_zone_with_utc_in_the_title(browser: "sync
         page.goto(url + "hostile/CPU/index.html")
         told = page.locator("footer time")
         assert (
-            told.inner_text().startswith("4 Dec 2026, 22:00") and told.get_attribute("title") == "4 Dec 2026, 09:00 UTC"
+            told.inner_text().startswith("6 Dec 2026, 22:00") and told.get_attribute("title") == "6 Dec 2026, 09:00 UTC"
         )
 
 
@@ -802,8 +804,8 @@ def test_a_deadline_counts_down_and_closes(browser: "sync_api.Browser", url: str
     with browser.new_context() as context:
         page = context.new_page()
         for now, words in (
-            ("2027-02-19T00:00:00Z", "Closes in 10 days,"),
-            ("2027-02-28T23:59:10Z", "Closes in 1 minute,"),
+            ("2027-02-19T00:00:00Z", "Closes in 10\u00a0days,"),
+            ("2027-02-28T23:59:10Z", "Closes in 1\u00a0minute,"),
             ("2027-03-01T00:00:00Z", "Closed on"),
         ):
             page.clock.set_fixed_time(now)

@@ -78,7 +78,7 @@ def environment() -> Environment:
         "board_path": paths.board_path, "submission_path": paths.submission_path, "author_path": paths.author_path,
         "claim_sentence": claim_sentence, "ranking": words.RANKINGS.__getitem__,
     }  # fmt: skip
-    names = "count day first_sentence hue initials iso minute number ordinal over params px sentence speedup unbroken"
+    names = "count day first_sentence hue initials iso minute number ordinal params px sentence speedup unbroken"
     env.filters |= {name: getattr(words, name) for name in names.split()}
     numbers: dict[str, Callable[[Any], str]] = {
         "us": format_us, "error": format_error, "gap": format_gap, "percent": format_percent, "gain": words.gain,

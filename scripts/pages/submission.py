@@ -179,7 +179,8 @@ def _page(
 ) -> tuple[str, str]:
     board, newest = table.board, entry.judgements[-1]
     source = site.sources(newest)
-    rivals = _rivals(table, summary, entry)
+    ahead = ahead_of(table.rows[entry.place.rank - 1], table.rows) if entry.place else None
+    rivals = _rivals(table, summary, entry, ahead)
     crowning = _crowning(table, summary, entry)
     dueled = crowning or _newest_dueled(entry)
     path = submission_path(board, entry.login, entry.digest)
@@ -192,9 +193,7 @@ def _page(
         entry=entry,
         summary=summary,
         standing=table.find_row(entry.login),
-        ahead=ahead_of(table.rows[entry.place.rank - 1], table.rows)
-        if entry.place and site.takes_entries(board)
-        else None,
+        ahead=ahead,
         judgement=newest,
         rivals=rivals,
         comparisons=_comparisons(entry, rivals, columns, board.ranking_by),
@@ -256,8 +255,8 @@ def _links(site: Site, places: Mapping[str, Path], judgements: Sequence[Judgemen
     return tuple(raw_url(site.repository, places[one.checksum]) for one in judgements) if site.repository else ()
 
 
-def _rivals(table: Standings, summary: BoardSummary, entry: Entry) -> list[Rival]:
-    """The first place, or the second for the first itself; and whose record this file broke, else the row before it."""
+def _rivals(table: Standings, summary: BoardSummary, entry: Entry, ahead: Row | None) -> list[Rival]:
+    """The first place, or for it the second; and whose record this file broke, else who is next to beat."""
     first = table.rows[0]
     rivals = []
     if first.digest != entry.digest or first.login != entry.login:
@@ -278,8 +277,8 @@ def _rivals(table: Standings, summary: BoardSummary, entry: Entry) -> list[Rival
                 came_before=True,
             )
         )
-    elif entry.place and entry.place.rank > 2:
-        rivals.append(_row_as_rival(entry, table.rows[entry.place.rank - 2], "place before"))
+    elif ahead and ahead is not first:
+        rivals.append(_row_as_rival(entry, ahead, "next to beat"))
     return rivals
 
 

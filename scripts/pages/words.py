@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from harness.judgement import Judgement
-from harness.stats import TIE, Interval
+from harness.stats import TIE
 from harness.task_file import Ranking
 from harness.timing import Duel
 from scripts.claims import bound_share, claim_sentence, duel_margin, duel_result, is_bounded, why_lost, worst_bound
@@ -72,12 +72,6 @@ def lost(ratio: float) -> str:
     if ratio >= 2:
         return f"{ratio:.1f}× as\u00a0long"
     return f"{format_percent(abs(ratio - 1))} {'slower' if ratio > 1 else 'faster'}"
-
-
-def over(time: Interval, other: Interval) -> Interval:
-    """A time over another, with the errors of both."""
-    ratio, width = time.value / other.value, math.exp(math.hypot(time.log_half_width, other.log_half_width))
-    return Interval(value=ratio, low=ratio / width, high=ratio * width)
 
 
 def behind(gap: float) -> str:

@@ -45,7 +45,7 @@
       if (!others) await load();
       if (ask !== asks) return;
       const name = find(text);
-      if (!name) { told.textContent = "Nobody of that name has another entry here."; return; }
+      if (!name) { address.set({ with: "" }); told.textContent = "Nobody of that name has another entry here."; return; }
       const path = `../../${name}/`, login = name.split("/")[0];
       const parts = alreadyHere(path) ?? await sideBySide(login, path);
       if (ask !== asks) return;

@@ -94,7 +94,8 @@ function place(row) {
   link.textContent = "where is the time lost?";
   const rows = all("#ranks tbody tr").length;
   const gap = one("td[data-v]:not(.score)", row).textContent;
-  return [`${parseInt(one(".rank", row).textContent, 10)} of ${rows}${gap && `, ${gap}`}: `, link];
+  const rank = `${parseInt(one(".rank", row).textContent, 10)} of ${rows}`;
+  return gap ? [`${rank}, ${gap}: `, link] : [rank];
 }
 if (me) {
   me.value = kept.get("login");
