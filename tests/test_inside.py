@@ -293,7 +293,10 @@ def test_a_device_that_is_left_at_work_while_the_player_is_stopped_gives_it_away
     busy = BusyGpu(name="cpu", is_staged=True, work=tmp_path / "work")
     leaves = f"import os\ndef custom_kernel(data):\n    open({str(busy.work)!r}, 'w').write(str(os.getpid()))\n"
     with Sitting(BOARD, device=busy, sandbox="none") as sitting:
-        caught = sitting.judge(submission(f"{leaves}    return data + 1\n"), Mode.BENCHMARK)
+        for _ in range(3):  # On a machine that hangs at times, the referee's clock may tell first.
+            caught = sitting.judge(submission(f"{leaves}    return data + 1\n"), Mode.BENCHMARK)
+            if "By the referee's clock" not in caught.message:
+                break
         honest = sitting.judge(submission(GOOD), Mode.BENCHMARK, pairs=2)
     assert caught.verdict is Verdict.SECURITY_VIOLATION
     assert "the referee's own work there took 2000.0 µs; beside an idle process, 40.0 µs at most" in caught.message

@@ -95,7 +95,7 @@ def test_a_file_that_its_author_replaced_has_its_code_and_diff_and_is_not_provis
         page = page_of(site, gpu, login, source)
         assert ("not at hand" not in page) == is_shown and ("not merged yet" not in page) == is_shown
     assert diffs(site, "H100") == [f"ada/{sha256(B.encode())[:12]}/index.html#changes"] and diffs(site, "CPU") == []
-    assert "From the record before, ada’s" in page_of(site, "H100", "ada", B)
+    assert "From the record before, their own other file" in page_of(site, "H100", "ada", B)
 
 
 def test_a_record_whose_predecessor_is_not_at_hand_has_no_link_to_a_diff(tmp_path: Path, task: Task) -> None:
@@ -223,7 +223,7 @@ def test_a_page_tells_the_duel_that_made_it_first_not_one_that_was_lost_later(tm
     again = judged(board, "grace", 2.1, day=3, source=B, duel=duel_with(board, edsger, 1.4))
     site, _ = built(tmp_path, task, [ada, grace, edsger, again])
     page = page_of(site, "CPU", "grace", B)
-    assert "The duel that made it first" in page and "With ada, then first." in page
+    assert "The duel that made it first" in page and "Against ada, then first." in page
     site, _ = built(tmp_path / "never", task, [ada, edsger.model_copy(update={"duel": duel_with(board, ada, 1.2)})])
     assert "Duel with ada" in page_of(site, "CPU", "edsger", C)
 
