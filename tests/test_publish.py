@@ -46,7 +46,7 @@ from scripts.pages.paths import raw_url
 from scripts.pages.pool import processes_for, spread
 from scripts.pages.publish import SiteReport, build_site, read_guides
 from scripts.pages.render import environment
-from scripts.pages.words import Unit, case_labels, day, duel_sentence, heat
+from scripts.pages.words import Unit, case_labels, day, duel_sentence, first_sentence, heat
 from scripts.pages.write import swapped_in, write_file
 from scripts.settings import Gpu
 from scripts.text import format_us, plain
@@ -1349,6 +1349,19 @@ def reign(board: Board, second: float) -> list[Judgement]:
     ada = judged(board, "ada", 1.4)
     won = judged(board, "bob", 2.5, day=5, duel=duel_with(board, ada, 0.56))
     return [ada, judged(board, "cy", second, day=1), won, judged(board, "bob", 2.8, day=9)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("# Sum\n\nSum x, e.g. of `floats`. Then more.\n\nMuch more.", "Sum x, e.g. of floats."),
+        ("| a | b |\n|---|---|\n\nSort [keys](x.md)!", "Sort keys!"),
+        ("```python\nx = 1.\n```", ""),
+        ("", ""),
+    ],
+)
+def test_a_statement_is_told_by_its_first_sentence(statement: str, said: str) -> None:
+    assert first_sentence(statement) == said
 
 
 @pytest.mark.parametrize(

@@ -175,8 +175,9 @@ def sentence(text: str) -> str:
 def first_sentence(markdown: str) -> str:
     """What a statement begins with, as plain text of one line."""
     lines = (line for line in markdown.strip().split("\n") if not line.startswith("#"))
-    paragraph = " ".join("\n".join(lines).strip().split("\n\n")[0].split())
-    found = re.match(r".+?[.!?](?=\s|$)", paragraph)
+    blocks = "\n".join(lines).strip().split("\n\n")
+    paragraph = " ".join(next((block for block in blocks if not block.lstrip().startswith(("|", "```"))), "").split())
+    found = re.match(r".+?[.!?](?=\s+[^a-z\s]|$)", paragraph)  # Not the stop of an "e.g.".
     return shorten(re.sub(r"[`*]|\[([^]]*)\]\([^)]*\)", r"\1", found[0] if found else paragraph), 160)
 
 
