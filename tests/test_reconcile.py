@@ -830,7 +830,7 @@ def test_a_decision_that_cannot_be_read_is_named(scene: Scene, capsys: pytest.Ca
         (branch.ledger.path / "moderation/2026-11-02-x.json").write_text("{")
         branch.commit("torn")
     scene.reconcile()
-    assert "left out: moderation/2026-11-02-x.json: not JSON" in capsys.readouterr().out
+    assert "left out: moderation/2026-11-02-x.json: what it decides does not hold: not JSON" in capsys.readouterr().out
 
 
 def test_with_nothing_to_do_it_takes_eight_requests(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
