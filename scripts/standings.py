@@ -118,7 +118,7 @@ class Improvement:
     judgement: Judgement
 
 
-class Ranked(Protocol):
+class Banded(Protocol):
     """What stands in a band, and may be `unproven`: a row here, or one that a site tells of."""
 
     @property
@@ -128,10 +128,10 @@ class Ranked(Protocol):
     def unproven(self) -> bool: ...
 
 
-R = TypeVar("R", bound=Ranked)
+B = TypeVar("B", bound=Banded)
 
 
-def ahead_of(row: Ranked, rows: Sequence[R]) -> R | None:
+def ahead_of(row: Banded, rows: Sequence[B]) -> B | None:
     """The next of a better band: what must be beaten to get further; None for who shares first place.
 
     Not one that only looks faster than the first: it stands ahead by a duel that it has yet to win.

@@ -1050,7 +1050,7 @@ def test_a_row_is_held_against_the_first_place_and_its_predecessor(tmp_path: Pat
         return " ".join(Tags(head.replace("</th>", " | ")).text.split())
 
     first = "size | Time | edsger, the first place |"
-    assert heads("linus") == f"{first} donald, the next to beat |"
+    assert heads("linus") == f"{first} donald, the one to beat next |"
     assert heads("grace") == f"{first} ada, the record before |"
     assert heads("edsger") == "size | Time | barbara, the second place | grace, the record before |"
     assert heads("barbara") == first  # Next to beat is the first.

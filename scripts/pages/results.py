@@ -71,6 +71,12 @@ class JudgedPart(NamedTuple):
 _WHOLE, _REAL, _TEXT, _TIME = DataType.int64(), DataType.float64(), DataType.utf8(), DataType.timestamp("us", tz="UTC")
 _FLAG = DataType.bool()
 _LIKE_A_FORMULA = frozenset("=+-@\t")
+_SCORE: tuple[_Column[Any], ...] = (
+    _Column("score_us", _REAL, lambda one: one.score_us and one.score_us.value),
+    _Column("low_us", _REAL, lambda one: one.score_us and one.score_us.low),
+    _Column("high_us", _REAL, lambda one: one.score_us and one.score_us.high),
+)
+"""Of whatever has a score, or may have one."""
 _BOARD: tuple[_Column[Place], ...] = (
     _Column("task", _TEXT, lambda place: place.board.task.name),
     _Column("gpu", _TEXT, lambda place: place.board.gpu),
@@ -78,9 +84,7 @@ _BOARD: tuple[_Column[Place], ...] = (
 _PLACE: tuple[_Column[Place], ...] = (
     _Column("rank", _WHOLE, lambda place: place.rank),
     _Column("login", _TEXT, lambda place: place.login),
-    _Column("score_us", _REAL, lambda place: place.score_us.value),
-    _Column("low_us", _REAL, lambda place: place.score_us.low),
-    _Column("high_us", _REAL, lambda place: place.score_us.high),
+    *_SCORE,
     _Column("gap", _REAL, lambda place: place.gap),
     _Column("limit", _REAL, lambda place: place.limit),
     _Column("language", _TEXT, lambda place: plain(place.language)),
@@ -111,9 +115,7 @@ _RECORDS: tuple[_Column[Mark], ...] = (
     _Column("edition", _TEXT, lambda mark: mark.board.edition),
     _Column("at", _TIME, lambda mark: mark.at),
     _Column("login", _TEXT, lambda mark: mark.login),
-    _Column("score_us", _REAL, lambda mark: mark.score_us.value),
-    _Column("low_us", _REAL, lambda mark: mark.score_us.low),
-    _Column("high_us", _REAL, lambda mark: mark.score_us.high),
+    *_SCORE,
     _Column("gain", _REAL, lambda mark: mark.gain),
     _Column("over", _TEXT, lambda mark: mark.over or None),
     _Column("by_duel", _FLAG, lambda mark: mark.by_duel),
@@ -130,9 +132,7 @@ _JUDGEMENTS: tuple[_Column[_Judged], ...] = (
     _Column("verdict", _TEXT, lambda one: str(one.judgement.verdict)),
     _Column("counts", _FLAG, lambda one: one.counts),
     _Column("taken_out", _TEXT, lambda one: one.taken_out),
-    _Column("score_us", _REAL, lambda one: one.score_us and one.score_us.value),
-    _Column("low_us", _REAL, lambda one: one.score_us and one.score_us.low),
-    _Column("high_us", _REAL, lambda one: one.score_us and one.score_us.high),
+    *_SCORE,
     _Column("language", _TEXT, lambda one: plain(one.judgement.submission.language)),
     _Column("lines", _WHOLE, lambda one: one.judgement.submission.lines),
     _Column("claim", _TEXT, lambda one: str(one.judgement.claim)),

@@ -278,7 +278,7 @@ def _rivals(table: Standings, summary: BoardSummary, entry: Entry, ahead: Row | 
             )
         )
     elif ahead and ahead is not first:
-        rivals.append(_row_as_rival(entry, ahead, "next to beat"))
+        rivals.append(_row_as_rival(entry, ahead, "one to beat next"))
     return rivals
 
 
