@@ -64,7 +64,7 @@
     return title;
   }
 
-  // The first place and the one before stand on the page without being asked for.
+  // The first place and the one to beat next stand on the page without being asked for, or the record before.
   function alreadyHere(path) {
     const isTheirs = (link) => link.getAttribute("href") === `${path}index.html`;
     if (!all(".against thead a").some(isTheirs)) return null;
