@@ -225,6 +225,12 @@ class GitRepository:
         tree = self.find_tree(ref)
         return [entry.path for entry in self.entries(tree, recursive=True) if entry.kind == "blob"] if tree else []
 
+    def contents(self, ref: str) -> dict[str, bytes]:
+        """All files at a ref, by their paths; none where there is no such ref."""
+        tree = self.find_tree(ref)
+        files = self._paths(tree) if tree else {}
+        return {path: self._content(sha, "blob") for path, (_, sha) in files.items()}
+
     def _paths(self, tree: str, folder: str = "") -> Paths:
         """All files of a tree."""
         found: Paths = {}
