@@ -292,16 +292,18 @@ class GitRepository:
 
     def _head(self, commit: str) -> list[list[str]]:
         """The lines of a commit above its message, in words."""
-        return [line.split() for line in self._content(commit, "commit").decode(errors="replace").partition("\n\n")[0].split("\n")]
+        text = self._content(commit, "commit").decode(errors="replace")
+        return [line.split() for line in text.partition("\n\n")[0].split("\n")]
 
     def _tree_of(self, commit: str) -> str:
         return self._head(commit)[0][1]
 
     def message(self, commit: str) -> str:
-        return self._content(commit, "commit").decode(errors="replace").partition("\n\n")[2].strip()
+        text = self._content(self._require_commit(commit), "commit").decode(errors="replace")
+        return text.partition("\n\n")[2].strip()
 
     def parents(self, commit: str) -> list[str]:
-        return [words[1] for words in self._head(commit) if words[0] == "parent"]
+        return [words[1] for words in self._head(self._require_commit(commit)) if words[0] == "parent"]
 
     def _history(self, commit: str) -> set[str]:
         """A commit and all before it."""
