@@ -1,12 +1,29 @@
 """A small site that holds everything: a made-up season, a board that is hostile, and one that nobody has entered."""
 
+import fcntl
+import os
 from pathlib import Path
+
+import pytest
 
 from harness.task import load_task
 from scripts.ledger.moderation import Action, Moderation
 from scripts.pages.publish import build_site
 from scripts.season.season import Size, make_season
 from tests.test_publish import NOW, SCRIPT, judged, season, task_folder
+
+
+def lively_site(folders: pytest.TempPathFactory) -> Path:
+    """Where it lies, built once for all processes that run tests; nobody may change it."""
+    root = folders.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent
+    with (root / "lively.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = root / "lively.done"
+        if not done.exists():
+            done.write_text(str(build_lively_site(folders.mktemp("lively"))))
+        return Path(done.read_text())
 
 
 def build_lively_site(folder: Path, address: str = "") -> Path:
