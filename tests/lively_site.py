@@ -12,6 +12,8 @@ from scripts.pages.publish import build_site
 from scripts.season.season import Size, make_season
 from tests.test_publish import NOW, SCRIPT, judged, season, task_folder
 
+ADDRESS = "https://kernels.github.io/cup/"
+
 
 def lively_site(folders: pytest.TempPathFactory) -> Path:
     """Where it lies, built once for all processes that run tests; nobody may change it."""
@@ -26,7 +28,7 @@ def lively_site(folders: pytest.TempPathFactory) -> Path:
         return Path(done.read_text())
 
 
-def build_lively_site(folder: Path, address: str = "") -> Path:
+def build_lively_site(folder: Path) -> Path:
     """Build it below a sub-path, as GitHub Pages serves a project's site; returns where it lies."""
     made = make_season(folder / "season", Size(tasks=3, gpus=2, authors=24, judgements=110))
     tasks = [load_task(task_folder(folder / "tasks", name)) for name in ("hostile", "untouched")]
@@ -54,7 +56,7 @@ def build_lively_site(folder: Path, address: str = "") -> Path:
         now=NOW,
         notice="For a test.",
         repository="https://github.com/kernels/cup",
-        address=address,
+        address=ADDRESS,
         gpus=made.settings.gpus,
         base_path="cup",
     )

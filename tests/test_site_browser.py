@@ -53,7 +53,7 @@ def browser() -> Iterator["sync_api.Browser"]:
 @pytest.fixture(scope="module")
 def url(site: Path) -> Iterator[str]:
     with site_server(site.parent) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield url_of(server) + "cup/"
         server.shutdown()
 
