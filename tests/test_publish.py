@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from difflib import unified_diff
+from functools import cached_property
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -218,14 +219,18 @@ class Tags(HTMLParser):
     def __init__(self, page: str) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict[str, str]]] = []
-        self.text = ""
+        self._texts: list[str] = []
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, {name: value or "" for name, value in attrs}))
 
     def handle_data(self, data: str) -> None:
-        self.text += data
+        self._texts.append(data)
+
+    @cached_property
+    def text(self) -> str:
+        return "".join(self._texts)
 
 
 def html_pages(site: Path) -> Iterator[tuple[Path, Tags]]:
