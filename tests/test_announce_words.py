@@ -55,7 +55,7 @@ def test_no_word_begins_a_heading_a_quote_or_a_list(text: str) -> None:
     assert escape(text).startswith("\\") or re.match(r"\d\\\.", escape(text))
 
 
-@given(st.text(max_size=200), st.integers(0, 60))
+@given(st.text(max_size=90), st.integers(0, 60))
 def test_a_cut_keeps_to_its_length_and_leaves_no_backslash_that_takes_what_follows(text: str, limit: int) -> None:
     cut = clip(text, limit)
     assert length(cut) <= limit
