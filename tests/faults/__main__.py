@@ -21,9 +21,9 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import click
@@ -185,14 +185,10 @@ class Workshop:
 def _kill(process: subprocess.Popen[str]) -> None:
     """The tests clean up after an interrupt; after ten seconds the whole session is killed."""
     process.send_signal(signal.SIGINT)
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(10)
-    except subprocess.TimeoutExpired:
-        pass
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
 
 
@@ -212,7 +208,8 @@ def check(faults: Sequence[Fault], root: Path, jobs: int, say=click.echo) -> boo
                 if ended.by or ended.trouble:
                     say(f"not green without a fault: {test}: {ended.by or ended.trouble}")
             results = pool.map(lambda fault: _try(fault, workshop, alone), faults)
-            return all([_say(fault, ended, say) for fault, ended in zip(faults, results, strict=True)])
+            caught = [_say(fault, ended, say) for fault, ended in zip(faults, results, strict=True)]
+            return all(caught)
         finally:
             workshop.close()
             pool.shutdown(cancel_futures=True)
@@ -247,7 +244,9 @@ def _say(fault: Fault, ended: Ended, say) -> bool:
 @click.option("--sample", "count", type=click.IntRange(min=1), help="So many faults; which ones, the date says.")
 @click.option("--area", help="The faults of one list.")
 @click.option("--only", help="The faults whose sentence or file holds this.")
-@click.option("--jobs", type=click.IntRange(min=1), default=os.cpu_count(), help="Copies at a time. Default: one a core.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=os.cpu_count(), help="Copies at a time. Default: one a core."
+)
 def main(count: int | None, area: str | None, only: str | None, jobs: int) -> None:
     """Put faults into copies of the repository, one at a time, and say which test notices each."""
     faults = read_faults()
@@ -258,7 +257,7 @@ def main(count: int | None, area: str | None, only: str | None, jobs: int) -> No
     if not faults:
         raise FaultsError("there is no such fault")
     if count:
-        faults = sample(faults, count, date.today())
+        faults = sample(faults, count, datetime.now(UTC).date())
     if not check(faults, ROOT, jobs):
         sys.exit(1)
 
