@@ -224,3 +224,5 @@ def test_a_later_decision_lifts_an_earlier_one_and_no_other() -> None:
     assert now.banned[8].reason == "because"
     assert set(now.disqualified) == {"1" * 64}
     assert set(now.held) == {"2" * 64}
+    again = Moderated.after([*decisions, decided(9, Action.BAN, **ada)])
+    assert set(again.banned) == {7, 8}

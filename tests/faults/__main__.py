@@ -258,6 +258,7 @@ def main(count: int | None, area: str | None, only: str | None, jobs: int) -> No
         raise FaultsError("there is no such fault")
     if count:
         faults = sample(faults, count, datetime.now(UTC).date())
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C does, it leaves nothing behind
     if not check(faults, ROOT, jobs):
         sys.exit(1)
 
