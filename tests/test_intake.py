@@ -576,7 +576,8 @@ def test_what_was_pushed_since_a_maintainer_looked_does_not_run() -> None:
 
     def check(**changes: Any) -> Decision:
         known = facts(permission=Permission.WRITE, offer=offer(files=TASK_FILES, pull=pull(**changes)))
-        return decide(said("/check", by=BOB), known)
+        heard_late = replace(known, now=NOW + timedelta(minutes=5))
+        return decide(said("/check", by=BOB), heard_late)
 
     assert "`bbbbbbb`" in refusal(check(head_sha=OLD, head_at=later, updated_at=later))
     assert check(updated_at=later).checks_tasks  # By the comment itself.

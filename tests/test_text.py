@@ -81,6 +81,11 @@ def test_a_fence_is_one_block_of_code_and_nothing_else(text: str) -> None:
     assert [token.type for token in tokens if not token.type.startswith("paragraph")] == ["inline", "fence", "inline"]
 
 
+def test_a_fence_outlasts_the_fences_in_its_text() -> None:
+    text = "before\n```\n@everyone\n````\nafter"
+    assert fence(text) == f"`````text\n{text}\n`````"
+
+
 def test_long_text_is_cut_after_it_was_written_out() -> None:
     assert len(inline("\u202e" * 1000, 100)) == 102
     assert shorten("abcdef", 4) == "abc…"
