@@ -2,7 +2,10 @@
 
 import fcntl
 import functools
+import os
 import re
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -31,6 +34,30 @@ def pytest_addoption(parser):
         help="how the exploits' players are stopped: as well as this machine can, or by signals",
     )
     parser.addoption("--pulls", type=int, default=4, help="how many pull requests come at once in the workflows' test")
+
+
+# ---------------------------------------------------------------------- where files are written
+
+MEMORY_FOLDER = Path("/dev/shm")
+MEMORY_GIB = 4
+"""What must be free there.  Tests write less than 1 GiB at a time; git and sites are several times quicker than on a disk."""
+
+
+def pytest_configure(config):
+    """Keep temporary files in memory where there is room, unless `TMPDIR` says where to keep them."""
+    config.memory_folder = None
+    if "TMPDIR" in os.environ or not MEMORY_FOLDER.is_dir():
+        return
+    if shutil.disk_usage(MEMORY_FOLDER).free >= MEMORY_GIB << 30:
+        config.memory_folder = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="pullrank-tests-", dir=MEMORY_FOLDER)
+        os.chmod(config.memory_folder, 0o1777)  # as /tmp: the sandbox's user writes there, too
+        tempfile.tempdir = None
+
+
+def pytest_unconfigure(config):
+    if config.memory_folder:
+        shutil.rmtree(config.memory_folder, ignore_errors=True)
+        del os.environ["TMPDIR"]
 
 
 # ---------------------------------------------------------------------- which tests, in which process, in which order

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from harness.stats import Interval
 from scripts.announce import limits
@@ -20,6 +18,7 @@ from scripts.announce.words import clip, escape, first_words, length
 from scripts.pages.serve import site_server, url_of
 from tests.discord_page import markdown, page
 from tests.discord_server import TOKEN, faults_of
+from tests.properties import HealthCheck, given, settings, st
 from tests.test_publish import START
 
 HOSTILE = (

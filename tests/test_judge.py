@@ -12,15 +12,13 @@ from harness.errors import TaskError
 from harness.fields import CaseKind, Mode
 from harness.judge import Champion, judge
 from harness.judgement import Judgement
-from harness.sandbox import find_faults
 from harness.stats import Interval
 from harness.submission import Submission
 from harness.task import load_task
 from harness.verdict import Verdict
 
 TINY = Path(__file__).parent / "tasks" / "tiny"
-FAULTS = find_faults()
-pytestmark = [pytest.mark.alone, pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))]
+pytestmark = [pytest.mark.alone, pytest.mark.walls]
 
 GOOD = "import torch\ndef custom_kernel(data):\n    return data + 1\n"
 AROUND = "import torch, os, time\ndef custom_kernel(data):\n    {}\n"

@@ -20,9 +20,7 @@ from harness.protocol import Failed, Laid, Loaded
 from harness.sandbox import Entry, Sandbox, find_faults
 from harness.verdict import Foul, Verdict
 
-FAULTS = find_faults()
-needs_walls = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
-pytestmark = [pytest.mark.alone, needs_walls]
+pytestmark = [pytest.mark.alone, pytest.mark.walls]
 
 
 @pytest.fixture(scope="module", params=["freezer", "signals"])

@@ -9,8 +9,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from harness.fields import CaseKind, Mode
 from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
@@ -21,6 +19,7 @@ from harness.verdict import Verdict
 from scripts.bot.rematch import find_due_rows
 from scripts.case_times import MAX_POOLED
 from scripts.standings import Standings, standings
+from tests.properties import given, settings, st
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
 SPREAD = (-1.0, -0.6, -0.2, 0.2, 0.6, 1.0)

@@ -3,12 +3,11 @@
 import re
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from harness.stats import Interval
 from scripts.text import fence, format_gap, format_interval, format_percent, format_us, inline, plain, shorten
+from tests.properties import given, settings, st
 
 calmly = settings(deadline=None, derandomize=True, database=None)
 hostile = st.text(
