@@ -146,7 +146,6 @@ def custom_kernel(data):
 
 
 @pytest.mark.walls
-@pytest.mark.alone
 def test_where_rocm_ends_the_process_its_last_words_are_the_message() -> None:
     with Sitting(BOARD, device=REHEARSAL) as sitting:
         judgement = sitting.judge(Submission(login="ada", source=ABORTS, name="submission.py"), Mode.TEST)
@@ -180,7 +179,6 @@ BOARD = load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU")
 
 
 @pytest.mark.walls
-@pytest.mark.alone
 def test_a_gpu_that_does_not_compute_after_a_player_makes_the_judging_void_whatever_the_player_got() -> None:
     gpu = FailingGpu(name="cpu", is_staged=True, trouble=[""])
     crash = Submission(login="ada", source=b"def custom_kernel(data): raise ValueError('odd')\n", name="submission.py")
@@ -194,7 +192,6 @@ def test_a_gpu_that_does_not_compute_after_a_player_makes_the_judging_void_whate
 
 
 @pytest.mark.walls
-@pytest.mark.alone
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_a_player_that_does_not_get_hold_of_the_gpu_is_our_fault_and_its_file_is_not_read() -> None:
     absent = FailingGpu(name="cuda", is_staged=True, trouble=[""])
@@ -208,7 +205,6 @@ def test_a_player_that_does_not_get_hold_of_the_gpu_is_our_fault_and_its_file_is
 
 
 @pytest.mark.walls
-@pytest.mark.alone
 def test_a_package_that_is_missing_is_a_compile_error_with_its_line() -> None:
     file = Submission(login="ada", source=b"import no_such_thing\n" + GOOD, name="submission.py")
     with Sitting(BOARD, device=REHEARSAL) as sitting:

@@ -37,7 +37,7 @@ from harness.task import load_task
 from harness.verdict import Verdict
 
 HERE = Path(__file__).parent
-pytestmark = [pytest.mark.alone, pytest.mark.exploit, pytest.mark.walls]
+pytestmark = [pytest.mark.exploit, pytest.mark.walls]
 
 FASTER = 0.6
 """Time is gained if an attack's ratio to the anchor is below this; on a busy machine its interval may be wide."""

@@ -14,8 +14,6 @@ from harness.errors import JudgeError
 from harness.health import Health
 from harness.sandbox import Entry, Sandbox
 
-pytestmark = pytest.mark.alone
-
 
 @pytest.fixture
 def sandbox():

@@ -24,7 +24,7 @@ from harness.task import load_task
 from harness.verdict import Verdict
 from scripts.claims import claim_sentence
 
-pytestmark = [pytest.mark.alone, pytest.mark.walls]
+pytestmark = pytest.mark.walls
 
 BOARD = load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU")
 GOOD = "def custom_kernel(data):\n    return data + 1\n"

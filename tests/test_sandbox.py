@@ -20,7 +20,7 @@ from harness.protocol import Failed, Laid, Loaded
 from harness.sandbox import Entry, Sandbox, find_faults
 from harness.verdict import Foul, Verdict
 
-pytestmark = [pytest.mark.alone, pytest.mark.walls]
+pytestmark = pytest.mark.walls
 
 
 @pytest.fixture(scope="module", params=["freezer", "signals"])
