@@ -12,9 +12,11 @@ import hashlib
 import io
 import json
 import shutil
+import tempfile
 import zipfile
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +33,7 @@ from harness.task import Board, load_task
 from harness.timing import Duel, DuelCase, Run, Timing, duel_ratio
 from harness.verdict import Verdict
 from scripts import cli
-from scripts.ledger.branch import LedgerBranch
-from scripts.ledger.ledger import RequestStatus
+from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.request import Request
 from tests.github_server import Event, GitHubServer, Pull, User, World, shapes
 from tests.github_server import Run as WorkflowRun
@@ -41,6 +42,13 @@ ROOT = Path(__file__).parent.parent
 SOURCE = b"def custom_kernel(data):\n    return data[0] + data[1]\n"
 FASTER = b"def custom_kernel(data):\n    a, b = data\n    return a + b\n"
 Make = Callable[[Request, WorkflowRun], Judgement | bytes | None]
+
+
+@cache
+def jobs_of(workflow: str) -> dict[str, Any]:
+    """A shipped workflow's jobs."""
+    jobs: dict[str, Any] = yaml.safe_load((ROOT / ".github/workflows" / workflow).read_text())["jobs"]
+    return jobs
 
 
 def path_of(login: str) -> str:
@@ -159,7 +167,7 @@ class Scene:
 
     def enter(self, workflow: str, job: str, **environment: str) -> None:
         """The environment of a job, with a token of just its permissions."""
-        permissions = yaml.safe_load((ROOT / ".github/workflows" / workflow).read_text())["jobs"][job]["permissions"]
+        permissions = jobs_of(workflow)[job]["permissions"]
         (self.folder / "outputs").write_text("")
         (self.folder / "dispatch.json").write_text(json.dumps({"repository": shapes.repository(self.world)}))
         values = {
@@ -270,12 +278,18 @@ class Scene:
         return [run for run in self.runs() if run.status != "completed"]
 
     def ledger(self) -> dict[str, RequestStatus]:
-        with LedgerBranch(str(self.world.git.path)) as branch:
-            return {status.request.id: status for status in branch.ledger.requests()}
+        return {status.request.id: status for status in self.copy_of_ledger().requests()}
+
+    def copy_of_ledger(self) -> Ledger:
+        """The ledger as it stands on GitHub now."""
+        folder = Path(tempfile.mkdtemp(dir=self.folder, prefix="ledger-"))
+        for path, content in self.world.git.contents("ledger").items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(content)
+        return Ledger(folder)
 
     def judgements(self) -> tuple[Judgement, ...]:
-        with LedgerBranch(str(self.world.git.path)) as branch:
-            return branch.ledger.judgements().judgements
+        return self.copy_of_ledger().judgements().judgements
 
     def request(self, request_id: str) -> Request:
         return self.ledger()[request_id].request

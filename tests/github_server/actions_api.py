@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import yaml
@@ -41,6 +42,11 @@ def dispatch(call: Call) -> Answer:
 
 def _workflow(call: Call, name: str, ref: str) -> Json:
     content = call.require(call.world.git.read(ref, f".github/workflows/{name}"))
+    return _parsed(content)
+
+
+@cache
+def _parsed(content: bytes) -> Json:
     workflow: dict[Any, Any] = yaml.safe_load(content)
     # YAML reads the key `on` as true.
     return {"on" if key is True else key: value for key, value in workflow.items()}

@@ -1,28 +1,59 @@
-"""The repository's git half: a real bare repository in a folder, written to and read by git itself.
+"""The repository's git half: a real bare repository in a folder, which git itself serves to its clients.
 
 Forks share its objects, as they do on GitHub: a pull request's head is `refs/pull/<number>/head`.
+
+Most of what a `World` asks of it is done here, on git's own files (`objects.py`), because a process of git for each
+would be most of what a test costs.  Where anything is out of the ordinary (packs, renames, merges of the same files),
+git is asked; a test holds both ways against each other.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import subprocess
+import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+from tests.github_server.objects import (
+    EMPTY_TREE,
+    FOLDER,
+    SHA,
+    Node,
+    Objects,
+    is_plain_ref,
+    read_ref,
+    read_tree,
+    write_ref,
+    write_tree,
+)
+
+AUTHOR = "Somebody <somebody@users.noreply.github.com>"
+COMMITTER = "GitHub <noreply@github.com>"
 IDENTITY = {
-    "GIT_AUTHOR_NAME": "Somebody",
-    "GIT_AUTHOR_EMAIL": "somebody@users.noreply.github.com",
-    "GIT_COMMITTER_NAME": "GitHub",
-    "GIT_COMMITTER_EMAIL": "noreply@github.com",
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_SYSTEM": os.devnull,
 }
-EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+SETTINGS = {
+    "http.receivepack": "true",
+    "uploadpack.allowFilter": "true",
+    "uploadpack.allowAnySHA1InWant": "true",
+    "gc.auto": "0",
+    "receive.autogc": "false",
+    # What is pushed stays loose, however much it is.
+    "receive.unpackLimit": "1000000",
+}
 
 Content = bytes | str | None
 """Of a file; None deletes it."""
+
+Paths = dict[str, Node]
+"""The files of a tree, by their paths from its root."""
 
 
 class GitError(Exception):
@@ -50,90 +81,167 @@ class Change:
     sha: str
 
 
+@cache
+def _template(branch: str) -> Path:
+    """A repository as git makes it, to be copied."""
+    folder = tempfile.mkdtemp(prefix="github-server-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder, "template.git")
+    options = ("--quiet", "--bare", "--template=", f"--initial-branch={branch}")
+    subprocess.run(["git", "init", *options, str(path)], env=os.environ | IDENTITY, check=True)
+    for name, value in SETTINGS.items():
+        subprocess.run(["git", "config", "--file", str(path / "config"), name, value], check=True)
+    return path
+
+
 class GitRepository:
     """A bare repository with an empty first commit on its default branch."""
 
     def __init__(self, path: Path, branch: str = "main") -> None:
         self.path = path
-        path.mkdir(parents=True)
-        self.git("init", "--quiet", "--bare", f"--initial-branch={branch}")
-        for setting in ("http.receivepack", "uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
-            self.git("config", setting, "true")
-        self.git("config", "gc.auto", "0")
-        self.set_ref(f"refs/heads/{branch}", self.commit_tree(self.line("mktree", stdin=b""), [], "Begin"))
+        shutil.copytree(_template(branch), path)
+        self._objects = Objects(path)
+        self.set_ref(f"refs/heads/{branch}", self.commit_tree(self._objects.add("tree", b""), [], "Begin"))
 
-    def git(self, *arguments: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> bytes:
+    def git(self, *arguments: str, stdin: bytes | None = None) -> bytes:
         done = subprocess.run(
             ["git", "-c", "core.quotePath=false", *arguments],
             cwd=self.path,
             input=stdin or b"",
             capture_output=True,
-            env={**os.environ, **IDENTITY, "GIT_DIR": str(self.path), **(env or {})},
+            env={**os.environ, **IDENTITY, "GIT_DIR": str(self.path)},
             check=False,
         )
         if done.returncode:
             raise GitError(done.stderr.decode(errors="replace").strip() or f"git {arguments[0]} failed")
         return done.stdout
 
-    def line(self, *arguments: str, stdin: bytes | None = None) -> str:
-        return self.git(*arguments, stdin=stdin).decode().strip()
+    def line(self, *arguments: str) -> str:
+        return self.git(*arguments).decode().strip()
+
+    # Names
 
     def find_commit(self, name: str) -> str | None:
         """The commit that a name (branch, tag, hash) stands for."""
-        return self._find(f"{name}^{{commit}}")
+        return self._find(name, "commit")
 
     def find_tree(self, name: str) -> str | None:
         """The tree of a commit, of `commit:folder`, or of a tree."""
-        return self._find(name if ":" in name else f"{name}^{{tree}}", "tree")
+        commit, colon, path = name.partition(":")
+        sha = self._find(commit, "tree")
+        if not (colon and sha):
+            return sha
+        node = self._node(sha, path.strip("/")) if path.strip("/") else (FOLDER, sha)
+        return node[1] if node and node[0] == FOLDER else None
 
-    def _find(self, name: str, kind: str = "commit") -> str | None:
-        try:
-            sha = self.line("rev-parse", "--verify", "--quiet", "--end-of-options", name)
-            return sha if self.line("cat-file", "-t", sha) == kind else None
-        except GitError:
-            return None
+    def _find(self, name: str, kind: str) -> str | None:
+        sha = self._resolve(name)
+        found = self._read(sha) if sha else None
+        if sha and found and kind == "tree" and found[0] == "commit":
+            return self._tree_of(sha)
+        if found and found[0] == "tag":
+            return self._find(found[1].split(b"\n", 1)[0].split()[1].decode(), kind)
+        return sha if found and found[0] == kind else None
+
+    def _resolve(self, name: str) -> str | None:
+        """The hash that a name stands for; git knows more names than these."""
+        if SHA.fullmatch(name):
+            return name
+        places = ("", "refs/", "refs/tags/", "refs/heads/") if name.startswith("refs/") else ("refs/tags/", "refs/heads/")
+        found = (read_ref(self.path, place + name) for place in places)
+        return next((sha for sha in found if sha), None) or self._ask_for(name)
 
     def find_ref(self, ref: str) -> str | None:
+        return self._resolve(ref)
+
+    def _ask_for(self, name: str) -> str | None:
         try:
-            return self.line("rev-parse", "--verify", "--quiet", "--end-of-options", ref)
+            return self.line("rev-parse", "--verify", "--quiet", "--end-of-options", name)
         except GitError:
             return None
 
     def set_ref(self, ref: str, sha: str) -> None:
-        self.git("update-ref", ref, sha)
+        is_usual = is_plain_ref(ref) and SHA.fullmatch(sha) and self._read(sha)
+        if not is_usual or not write_ref(self.path, ref, sha):
+            self.git("update-ref", ref, sha)
 
     def delete_ref(self, ref: str) -> None:
         self.git("update-ref", "-d", ref)
 
-    def blob(self, sha: str) -> bytes | None:
-        try:
-            return self.git("cat-file", "blob", sha)
-        except GitError:
+    # Objects
+
+    def _read(self, sha: str) -> tuple[str, bytes] | None:
+        """The kind and the content of an object."""
+        found = self._objects.find(sha)
+        if found or not self._objects.has_packs():
+            return found
+        head, _, rest = self.git("cat-file", "--batch", stdin=f"{sha}\n".encode()).partition(b"\n")
+        if head.endswith(b"missing"):
             return None
+        self._objects.keep(sha, head.split()[1].decode(), rest[:-1])
+        return self._objects.find(sha)
+
+    def _content(self, sha: str, kind: str) -> bytes:
+        found = self._read(sha)
+        if not found or found[0] != kind:
+            raise GitError(f"{sha} is no {kind}")
+        return found[1]
+
+    def blob(self, sha: str) -> bytes | None:
+        found = self._read(sha)
+        return found[1] if found and found[0] == "blob" else None
 
     def add_blob(self, content: bytes) -> str:
-        return self.line("hash-object", "-w", "--stdin", stdin=content)
+        return self._objects.add("blob", content)
+
+    def _node(self, tree: str, path: str) -> Node | None:
+        """What lies at a path of a tree."""
+        node: Node | None = (FOLDER, tree)
+        for part in path.split("/"):
+            if node is None or node[0] != FOLDER:
+                return None
+            node = read_tree(self._content(node[1], "tree")).get(part)
+        return node
 
     def entries(self, tree: str, *, recursive: bool = False) -> list[Entry]:
-        options = ["-r", "-t"] if recursive else []
-        lines = self.git("ls-tree", "-z", "-l", *options, tree).decode(errors="surrogateescape").split("\0")[:-1]
         found = []
-        for line in lines:
-            facts, path = line.split("\t", 1)
-            mode, kind, sha, size = facts.split()
-            found.append(Entry(path, mode, kind, sha, None if size == "-" else int(size)))
+        for path, (mode, sha) in read_tree(self._content(tree, "tree")).items():
+            content = self._read(sha)
+            kind = content[0] if content else "commit"
+            size = len(content[1]) if content and kind == "blob" else None
+            found.append(Entry(path, mode.rjust(6, "0"), kind, sha, size))
+            if recursive and kind == "tree":
+                inside = self.entries(sha, recursive=True)
+                found += (Entry(f"{path}/{one.path}", one.mode, one.kind, one.sha, one.size) for one in inside)
         return found
 
     def read(self, ref: str, path: str) -> bytes | None:
         """A file as it stands at a ref."""
-        try:
-            return self.git("cat-file", "blob", f"{ref}:{path}")
-        except GitError:
-            return None
+        tree = self.find_tree(ref)
+        node = self._node(tree, path) if tree else None
+        return self.blob(node[1]) if node else None
 
     def files(self, ref: str) -> list[str]:
         tree = self.find_tree(ref)
         return [entry.path for entry in self.entries(tree, recursive=True) if entry.kind == "blob"] if tree else []
+
+    def contents(self, ref: str) -> dict[str, bytes]:
+        """All files at a ref, by their paths; none where there is no such ref."""
+        tree = self.find_tree(ref)
+        files = self._paths(tree) if tree else {}
+        return {path: self._content(sha, "blob") for path, (_, sha) in files.items()}
+
+    def _paths(self, tree: str, folder: str = "") -> Paths:
+        """All files of a tree."""
+        found: Paths = {}
+        for name, node in read_tree(self._content(tree, "tree")).items():
+            if node[0] == FOLDER:
+                found |= self._paths(node[1], f"{folder}{name}/")
+            else:
+                found[folder + name] = node
+        return found
+
+    # Commits
 
     def commit(
         self,
@@ -144,45 +252,100 @@ class GitRepository:
         modes: Mapping[str, str] | None = None,
     ) -> str:
         """A commit that changes these files of its parent; no branch moves.  A mode of 120000 makes a link."""
-        index = {"GIT_INDEX_FILE": str(self.path / f"index-{os.urandom(4).hex()}")}
-        try:
-            self.git("read-tree", *([parent] if parent else ["--empty"]), env=index)
-            for path, content in files.items():
-                self._stage(path, content, (modes or {}).get(path, "100644"), index)
-            tree = self.git("write-tree", env=index).decode().strip()
-        finally:
-            Path(index["GIT_INDEX_FILE"]).unlink(missing_ok=True)
-        return self.commit_tree(tree, [parent] if parent else [], message)
+        changes: dict[str, Node | None] = {}
+        for path, content in files.items():
+            if any(part.lower() in ("", ".", "..", ".git") for part in path.split("/")):
+                raise GitError(f"invalid path '{path}'")
+            data = content.encode() if isinstance(content, str) else content
+            changes[path] = None if data is None else ((modes or {}).get(path, "100644"), self.add_blob(data))
+        tree = self._changed(self._tree_of(parent) if parent else EMPTY_TREE, changes)
+        return self.commit_tree(tree or self._objects.add("tree", b""), [parent] if parent else [], message)
 
-    def _stage(self, path: str, content: Content, mode: str, index: Mapping[str, str]) -> None:
-        if content is None:
-            line = f"0 {'0' * 40}\t{path}\0"
-        else:
-            sha = self.add_blob(content.encode() if isinstance(content, str) else content)
-            line = f"{mode} {sha}\t{path}\0"
-        self.git("update-index", "-z", "--add", "--index-info", stdin=line.encode(), env=index)
+    def _changed(self, tree: str, changes: Mapping[str, Node | None]) -> str | None:
+        """A tree with some of its files changed; None, if nothing is left in it."""
+        nodes = read_tree(self._content(tree, "tree"))
+        inside: dict[str, dict[str, Node | None]] = {}
+        for path, node in changes.items():
+            name, slash, rest = path.partition("/")
+            if slash:
+                inside.setdefault(name, {})[rest] = node
+            elif node is None:
+                nodes.pop(name, None)
+            else:
+                nodes[name] = node
+        for name, below in inside.items():
+            mode, sha = nodes.get(name, (FOLDER, EMPTY_TREE))
+            made = self._changed(sha if mode == FOLDER else EMPTY_TREE, below)
+            nodes.pop(name, None)
+            if made:
+                nodes[name] = (FOLDER, made)
+        return self._objects.add("tree", write_tree(nodes)) if nodes else None
 
     def commit_tree(self, tree: str, parents: list[str], message: str) -> str:
-        return self.line("commit-tree", tree, *(f"-p{parent}" for parent in parents), "-F", "-", stdin=message.encode())
+        self._content(tree, "tree")
+        for parent in parents:
+            self._content(parent, "commit")
+        now = f"{int(time.time())} +0000"
+        lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents)]
+        lines += [f"author {AUTHOR} {now}", f"committer {COMMITTER} {now}", "", message.removesuffix("\n"), ""]
+        return self._objects.add("commit", "\n".join(lines).encode())
+
+    def _head(self, commit: str) -> list[list[str]]:
+        """The lines of a commit above its message, in words."""
+        return [line.split() for line in self._content(commit, "commit").decode(errors="replace").partition("\n\n")[0].split("\n")]
+
+    def _tree_of(self, commit: str) -> str:
+        return self._head(commit)[0][1]
 
     def message(self, commit: str) -> str:
-        return self.line("log", "-1", "--format=%B", commit)
+        return self._content(commit, "commit").decode(errors="replace").partition("\n\n")[2].strip()
 
     def parents(self, commit: str) -> list[str]:
-        return self.line("log", "-1", "--format=%P", commit).split()
+        return [words[1] for words in self._head(commit) if words[0] == "parent"]
+
+    def _history(self, commit: str) -> set[str]:
+        """A commit and all before it."""
+        found, ahead = {commit}, [commit]
+        while ahead:
+            new = set(self.parents(ahead.pop())) - found
+            found |= new
+            ahead += new
+        return found
+
+    def _require_commit(self, name: str) -> str:
+        commit = self.find_commit(name)
+        if commit is None:
+            raise GitError(f"{name} is no commit")
+        return commit
 
     def merge_base(self, one: str, other: str) -> str | None:
-        try:
-            return self.line("merge-base", one, other)
-        except GitError:
-            return None
+        one, other = self._require_commit(one), self._require_commit(other)
+        common = self._history(one) & self._history(other)
+        best = common - {parent for commit in common for parent in self.parents(commit)}
+        # Where branches were merged to and fro there are several, and git knows which it takes.
+        return min(best, default=None) if len(best) < 2 else self.line("merge-base", one, other)
 
     def count_between(self, base: str, head: str) -> int:
-        return int(self.line("rev-list", "--count", f"{base}..{head}"))
+        return len(self._history(self._require_commit(head)) - self._history(self._require_commit(base)))
 
     def changes(self, base: str, head: str) -> list[Change]:
         """What the head changed since it parted from the base, as GitHub shows a pull request."""
-        start = self.merge_base(base, head) or EMPTY_TREE
+        start, head = self.merge_base(base, head), self._require_commit(head)
+        before = self._paths(self._tree_of(start)) if start else {}
+        after = self._paths(self._tree_of(head))
+        changed = _changed_paths(before, after)
+        if any(path not in after for path in changed) and any(path not in before for path in changed):
+            return self._changes_with_renames(start or EMPTY_TREE, head)
+        found = []
+        for path in sorted(changed, key=os.fsencode):
+            old, new = before.get(path), after.get(path)
+            is_same_kind = old and new and old[0][:2] == new[0][:2]
+            status = "added" if not old else "removed" if not new else "modified" if is_same_kind else "changed"
+            found.append(Change(path, status, None, new[1] if new else "0" * 40))
+        return found
+
+    def _changes_with_renames(self, start: str, head: str) -> list[Change]:
+        """As git tells them: what was removed and what was added may be alike."""
         parts = iter(self.git("diff-tree", "-r", "-z", "-M", start, head).decode(errors="surrogateescape").split("\0"))
         found = []
         for line in parts:
@@ -194,6 +357,13 @@ class GitRepository:
 
     def merge_trees(self, base: str, head: str) -> str | None:
         """The tree of both merged; None on a conflict."""
+        base, head = self._require_commit(base), self._require_commit(head)
+        start = self.merge_base(base, head)
+        if start:
+            before, ours, theirs = (self._paths(self._tree_of(commit)) for commit in (start, base, head))
+            changed = _changed_paths(before, theirs)
+            if _are_apart(before, ours, theirs, changed):
+                return self._changed(self._tree_of(base), {path: theirs[path] for path in changed})
         try:
             return self.line("merge-tree", "--write-tree", base, head).splitlines()[0]
         except GitError:
@@ -204,3 +374,22 @@ class GitRepository:
 
 
 _STATUS = {"A": "added", "M": "modified", "D": "removed", "R": "renamed", "C": "copied", "T": "changed"}
+
+
+def _changed_paths(before: Paths, after: Paths) -> set[str]:
+    return {path for path, _ in before.items() ^ after.items()}
+
+
+def _are_apart(before: Paths, ours: Paths, theirs: Paths, changed: set[str]) -> bool:
+    """Whether what they changed can be put into ours: nobody removed a file, and nobody else touched these."""
+    if before.keys() - ours.keys() or before.keys() - theirs.keys():
+        return False
+    if any(before.get(path) != ours.get(path) for path in changed):
+        return False
+    folders = {folder for path in ours for folder in _folders(path)}
+    return not any(path in folders or any(folder in ours for folder in _folders(path)) for path in changed)
+
+
+def _folders(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:end]) for end in range(1, len(parts))]

@@ -1,7 +1,7 @@
 """GitHub on loopback: HTTP around a `World`.
 
     http://127.0.0.1:PORT/api/v3/…          REST, judged by GitHub's own description
-    http://127.0.0.1:PORT/owner/name.git    git, through `git http-backend`
+    http://127.0.0.1:PORT/owner/name.git    git, through its own `upload-pack` and `receive-pack`
     http://localhost:PORT/artifacts/…       storage, another host, where no token belongs
 
 Every request is logged, and may be made to fail.  What either side says and GitHub's description does not allow is
@@ -16,7 +16,6 @@ import json
 import os
 import socket
 import struct
-import subprocess
 import threading
 import time
 import traceback
@@ -30,6 +29,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 # Each adds its routes.
 from tests.github_server import actions_api, actions_settings_api, forks_api, git_api, pulls_api, settings_api, shapes  # noqa: F401
+from tests.github_server import git_http
 from tests.github_server.contract import contract
 from tests.github_server.failures import Failure, Failures, Way
 from tests.github_server.routes import Answer, Call, Refusal, find_route
@@ -260,35 +260,14 @@ class _Handler(BaseHTTPRequestHandler):
                 return Answer(401, b"", {"WWW-Authenticate": 'Basic realm="GitHub"'})
             if not token.allows("contents", "write"):
                 return Answer(403, b"Write access to repository not granted.")
-        return self._run_git(path, query, token)
+        return self._run_git(path, query)
 
-    def _run_git(self, path: str, query: str, token: Token | None) -> Answer:
-        environment = {
-            "PATH": os.environ["PATH"],
-            "GIT_PROJECT_ROOT": str(self.server.github.world.git_root),
-            "GIT_HTTP_EXPORT_ALL": "1",
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_CONFIG_SYSTEM": os.devnull,
-            "PATH_INFO": path,
-            "QUERY_STRING": query,
-            "REQUEST_METHOD": self.command,
-            "CONTENT_TYPE": self.headers.get("Content-Type", ""),
-            "CONTENT_LENGTH": str(len(self.content)),
-            "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
-            "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
-            "REMOTE_USER": token.user.login if token else "",
-            "REMOTE_ADDR": "127.0.0.1",
-        }
-        # It fails where it has told a client that there is no such commit, too.
-        done = subprocess.run(
-            ["git", "http-backend"], env=environment, input=self.content, capture_output=True, check=False
-        )
-        head, _, body = done.stdout.partition(b"\r\n\r\n")
-        if not head:
-            raise RuntimeError(done.stderr.decode(errors="replace"))
-        headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
-        self.server.github.git_bytes += len(body)
-        return Answer(int(headers.pop("Status", "200").split()[0]), body, headers)
+    def _run_git(self, path: str, query: str) -> Answer:
+        repository, headers = self.server.github.world.git.path, self.headers
+        how = headers.get("Content-Encoding", ""), headers.get("Git-Protocol", "")
+        answer = git_http.answer(repository, self.command, path, query, self.content, *how)
+        self.server.github.git_bytes += len(answer.body)
+        return answer
 
     # The wire
 
