@@ -149,6 +149,7 @@ PLANS: list[tuple[str, Facts, list[str]]] = [
     ("judged, and its run merges still", facts(asked(JUDGED), runs=(ran("in_progress"),)), []),
     ("banned while it waits", facts(asked(), runs=(ran("queued"),), bans=(Ban(user_id=7, reason="Cheats."),)), ["End"]),
     ("banned in the ledger while it waits", facts(asked(), runs=(ran("queued"),), moderated=BANNED), ["End"]),
+    ("banned by login", facts(asked(), runs=(ran("queued"),), bans=(Ban(login="Alice", reason="Cheats."),)), ["End"]),
     ("somebody else is banned", facts(asked(), bans=(Ban(login="bob", reason="Cheats."),)), ["Start"]),
     # Comments.
     ("judged, told as queued", facts(asked(JUDGED), runs=(ran(),), comments=telling(asked(), "queued")), ["Deliver"]),
