@@ -14,7 +14,7 @@ import pytest
 from harness.fields import Mode
 from harness.verdict import Verdict
 from scripts.bot.comment import MARKER, PullComment
-from scripts.bot.plan import MAX_OFFERS, Facts, plan
+from scripts.bot.plan import MAX_OFFERS, Facts, look_back, plan
 from scripts.bot.rematch import DueDuel
 from scripts.bot.sections import done_section, ended_section, queued_section
 from scripts.bot.steps import End, Offer, Step
@@ -275,6 +275,19 @@ PLANS: list[tuple[str, Facts, list[str]]] = [
 @pytest.mark.parametrize(("known", "steps"), [row[1:] for row in PLANS], ids=[row[0] for row in PLANS])
 def test_the_plan(known: Facts, steps: list[str]) -> None:
     assert names(plan(known)) == steps
+
+
+@pytest.mark.parametrize(
+    ("last", "back"),
+    [
+        (timedelta(minutes=1), timedelta(days=2)),
+        (timedelta(days=3), timedelta(days=3, minutes=5)),
+        (timedelta(days=30), timedelta(days=14)),
+        (None, timedelta(days=14)),
+    ],
+)
+def test_after_an_outage_it_looks_back_as_far_as_that_lasted(last: timedelta | None, back: timedelta) -> None:
+    assert look_back(NOW, last and NOW - last) == NOW - back
 
 
 def test_a_lost_push_is_of_its_time_and_a_lost_opening_is_of_now() -> None:
