@@ -42,7 +42,7 @@ from scripts.ledger.moderation import Action, Moderation
 from scripts.pages import pool, submission
 from scripts.pages.author import LATEST_STEPS
 from scripts.pages.code import render_code, render_diff
-from scripts.pages.paths import raw_url
+from scripts.pages.paths import author_path, raw_url
 from scripts.pages.pool import processes_for, spread
 from scripts.pages.publish import SiteReport, build_site, read_guides
 from scripts.pages.render import environment
@@ -369,6 +369,10 @@ def test_off_github_a_page_leads_to_no_judgement_that_does_not_lie_beside_it(
     assert "pullrank rank" in text and "pullrank verify" not in text and "in the ledger" in text
     first = f"vectoradd/CPU/edsger/{judgements[3].submission.digest[:12]}"
     assert f"pullrank verify https://kernels.dev/cup/{first}/judgement.json" in page_text(site, first)
+
+
+def test_an_authors_page_is_the_same_however_their_login_is_written() -> None:
+    assert author_path("Ada") == author_path("ada") == "authors/ada/index.html"
 
 
 def test_the_ledgers_files_lie_on_the_host_that_holds_them() -> None:
@@ -1119,6 +1123,13 @@ def test_coloured_code_holds_every_character_of_the_file_and_no_tag_of_its_own()
     assert page.text == source + "\n"
     assert {tag for tag, _ in page.tags} == {"span", "i"}
     assert [a["id"] for tag, a in page.tags if tag == "span"] == [f"L{n}" for n in range(1, 9)]
+
+
+@pytest.mark.parametrize("name", ["submission.py", "submission.cu"])
+def test_a_tag_in_code_outside_of_its_strings_is_text(name: str) -> None:
+    html = str(render_code("x = a <script> b & c\n", name))
+    assert "<script" not in html and "&lt;" in html and "&amp;" in html
+    assert Tags(html).text == "x = a <script> b & c\n"
 
 
 def test_times_of_a_column_share_a_unit_in_which_the_best_has_four_digits() -> None:
