@@ -20,7 +20,8 @@ from datetime import UTC, datetime, timedelta
 from difflib import unified_diff
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from xml.etree import ElementTree
 
 import pytest
@@ -42,10 +43,12 @@ from scripts.ledger.moderation import Action, Moderation
 from scripts.pages import pool, submission
 from scripts.pages.author import LATEST_STEPS
 from scripts.pages.code import render_code, render_diff
+from scripts.pages.feeds import feed_of_all
 from scripts.pages.paths import author_path, raw_url
 from scripts.pages.pool import processes_for, spread
 from scripts.pages.publish import SiteReport, build_site, read_guides
 from scripts.pages.render import environment
+from scripts.pages.site import Site
 from scripts.pages.words import Unit, case_labels, day, duel_sentence, first_sentence, heat
 from scripts.pages.write import swapped_in, write_file
 from scripts.settings import Gpu
@@ -1341,6 +1344,20 @@ def test_a_board_has_a_picture_of_who_leads_that_links_to_it_show(tmp_path: Path
             assert image.size == (1200, 630) and picture.stat().st_size < 60_000
             pictures[gpu] = image.convert("RGB").tobytes()
     assert pictures["CPU"] != pictures["H100"]  # Nobody has entered there.
+
+
+def test_a_feed_holds_the_latest_records_the_newest_first() -> None:
+    board = SimpleNamespace(task=SimpleNamespace(title="Sort"), gpu="CPU")
+    marks = [
+        SimpleNamespace(
+            board=board, at=START + timedelta(days=day), login=f"ada{day}", gain=None, page="sort/",
+            score_us=Interval(value=1.0, low=1.0, high=1.0),
+        )
+        for day in range(60)
+    ]  # fmt: skip
+    site = SimpleNamespace(address="https://cup.example/", title="Cup")
+    ((_, feed),) = feed_of_all(cast(Site, site), cast(Any, [SimpleNamespace(marks=marks)]))
+    assert re.findall(r"<name>(\w+)</name>", feed) == [f"ada{day}" for day in range(59, 9, -1)]
 
 
 def test_without_an_address_there_is_no_feed_and_no_link_to_one(tmp_path: Path, task: Task) -> None:
