@@ -191,3 +191,9 @@ def test_a_picture_is_linked_where_the_site_has_one_and_only_there(tmp_path: Pat
         assert find("sort", "CPU") is None and find("gemm", "CPU") is None
         server.shutdown()
     assert find("gemm", "H100") is None and finder("file:///")("sort", "H100") is None
+
+
+def test_no_word_about_a_webhook_holds_its_token() -> None:
+    webhook = Webhook.at(f"https://discord.com/api/webhooks/123/{TOKEN}", "DISCORD_WEBHOOK")
+    assert TOKEN not in repr(webhook)
+    assert webhook._brief(OSError(f"no route to /api/webhooks/123/{TOKEN}")) == "no route to /api/webhooks/123/…"

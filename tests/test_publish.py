@@ -21,7 +21,8 @@ from difflib import unified_diff
 from functools import cached_property
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from xml.etree import ElementTree
 
 import pytest
@@ -43,10 +44,12 @@ from scripts.ledger.moderation import Action, Moderation
 from scripts.pages import pool, submission
 from scripts.pages.author import LATEST_STEPS
 from scripts.pages.code import render_code, render_diff
-from scripts.pages.paths import raw_url
+from scripts.pages.feeds import feed_of_all
+from scripts.pages.paths import author_path, raw_url
 from scripts.pages.pool import processes_for, spread
 from scripts.pages.publish import SiteReport, build_site, read_guides
 from scripts.pages.render import environment
+from scripts.pages.site import Site
 from scripts.pages.words import Unit, case_labels, day, duel_sentence, first_sentence, heat
 from scripts.pages.write import swapped_in, write_file
 from scripts.settings import Gpu
@@ -384,6 +387,10 @@ def test_off_github_a_page_leads_to_no_judgement_that_does_not_lie_beside_it(
     assert "pullrank rank" in text and "pullrank verify" not in text and "in the ledger" in text
     first = f"vectoradd/CPU/edsger/{judgements[3].submission.digest[:12]}"
     assert f"pullrank verify https://kernels.dev/cup/{first}/judgement.json" in page_text(site, first)
+
+
+def test_an_authors_page_is_the_same_however_their_login_is_written() -> None:
+    assert author_path("Ada") == author_path("ada") == "authors/ada/index.html"
 
 
 def test_the_ledgers_files_lie_on_the_host_that_holds_them() -> None:
@@ -1137,6 +1144,13 @@ def test_coloured_code_holds_every_character_of_the_file_and_no_tag_of_its_own()
     assert [a["id"] for tag, a in page.tags if tag == "span"] == [f"L{n}" for n in range(1, 9)]
 
 
+@pytest.mark.parametrize("name", ["submission.py", "submission.cu"])
+def test_a_tag_in_code_outside_of_its_strings_is_text(name: str) -> None:
+    html = str(render_code("x = a <script> b & c\n", name))
+    assert "<script" not in html and "&lt;" in html and "&amp;" in html
+    assert Tags(html).text == "x = a <script> b & c\n"
+
+
 def test_times_of_a_column_share_a_unit_in_which_the_best_has_four_digits() -> None:
     assert [Unit.fitting(9.8765)(us) for us in (9.8765, 98.765, 9876.5)] == ["9.877", "98.765", "9,876.500"]
     assert (Unit.fitting(1234.5).name, Unit.fitting(1234.5)(1234.5)) == ("ms", "1.234")
@@ -1348,6 +1362,20 @@ def test_a_board_has_a_picture_of_who_leads_that_links_to_it_show(tmp_path: Path
             assert image.size == (1200, 630) and picture.stat().st_size < 60_000
             pictures[gpu] = image.convert("RGB").tobytes()
     assert pictures["CPU"] != pictures["H100"]  # Nobody has entered there.
+
+
+def test_a_feed_holds_the_latest_records_the_newest_first() -> None:
+    board = SimpleNamespace(task=SimpleNamespace(title="Sort"), gpu="CPU")
+    marks = [
+        SimpleNamespace(
+            board=board, at=START + timedelta(days=day), login=f"ada{day}", gain=None, page="sort/",
+            score_us=Interval(value=1.0, low=1.0, high=1.0),
+        )
+        for day in range(60)
+    ]  # fmt: skip
+    site = SimpleNamespace(address="https://cup.example/", title="Cup")
+    ((_, feed),) = feed_of_all(cast(Site, site), cast(Any, [SimpleNamespace(marks=marks)]))
+    assert re.findall(r"<name>(\w+)</name>", feed) == [f"ada{day}" for day in range(59, 9, -1)]
 
 
 def test_without_an_address_there_is_no_feed_and_no_link_to_one(seasons_site: tuple[Path, SiteReport]) -> None:

@@ -1,17 +1,19 @@
 """Rules of the game that need no player: who is dueled, on which seeds, in which order, and for how long."""
 
+import math
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from harness.arena import Arena
-from harness.clock import SAMPLES, WARMUPS, Blocks, Play, Windows, play_until_decided
+from harness.clock import SAMPLES, WARMUPS, Blocks, Play, Windows, is_steady, play_until_decided
 from harness.fields import CaseKind, Mode
 from harness.game import Game
 from harness.stats import Interval
 from harness.submission import Champion, Submission
 from harness.task import Case
+from harness.verdict import Verdict, overall
 
 CHAMPION = Champion(
     submission=Submission(login="ada", source=b"hers"),
@@ -46,6 +48,24 @@ def test_nobody_is_dueled_with_themselves_nor_with_the_same_file_nor_when_it_doe
 def test_only_who_tries_is_tested_on_the_seeds_of_the_task(mode: Mode, seed: int) -> None:
     arena = cast(Arena, SimpleNamespace(mode=mode, replay=None, seed=lambda: 99))
     assert Arena._test_seed(arena, Case(kind=CaseKind.TEST, params={"size": 7, "seed": 13}), 0) == seed
+
+
+def test_warm_ups_are_no_samples() -> None:
+    windows_us = tuple(range(100, 100 + WARMUPS + SAMPLES))
+    run = Windows(windows_us=windows_us, seeds=windows_us).as_run(0, 10.0)
+    assert run.warmups_us == tuple(range(90, 90 + WARMUPS))
+    assert run.samples_us == tuple(range(90 + WARMUPS, 90 + WARMUPS + SAMPLES))
+
+
+def test_a_benchmark_is_steady_within_one_percent() -> None:
+    assert is_steady(Interval(value=1.0, low=math.exp(-0.0099), high=math.exp(0.0099)))
+    assert not is_steady(Interval(value=1.0, low=math.exp(-0.0101), high=math.exp(0.0101)))
+
+
+def test_the_first_failure_is_the_verdict_of_all() -> None:
+    first, second = Verdict.WRONG_ANSWER, Verdict.TIME_LIMIT_EXCEEDED
+    assert overall([Verdict.ACCEPTED, first, Verdict.ACCEPTED, second]) is first
+    assert overall([Verdict.ACCEPTED]) is Verdict.ACCEPTED
 
 
 def plays(side: str, order: list[str], noise: float = 0.0) -> Play:
