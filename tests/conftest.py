@@ -1,19 +1,26 @@
-"""What all tests share: hypothesis without surprises on a slow machine, who runs alone, how exploits are stopped, a Discord."""
+"""What all tests share: which file runs when and where, which tests run alone, how failures read, a Discord."""
 
 import fcntl
+import functools
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
-from tests.discord_server import Discord
-
-settings.register_profile("pullrank", deadline=None, derandomize=True)
-settings.load_profile("pullrank")
+HERE = Path(__file__).parent
+SLOWEST_FIRST = ("test_exploits", "test_site_browser", "test_controls")
+"""So that all processes end at about the same time.  All other files follow in the order of their names."""
 
 
 @pytest.fixture
 def discord():
     """A Discord on loopback."""
+    from tests.discord_server import Discord
+
     made = Discord()
     yield made
     made.close()
@@ -29,14 +36,90 @@ def pytest_addoption(parser):
     parser.addoption("--pulls", type=int, default=4, help="how many pull requests come at once in the workflows' test")
 
 
+# ---------------------------------------------------------------------- where files are written
+
+MEMORY_FOLDER = Path("/dev/shm")
+MEMORY_GIB = 4
+"""What must be free there.  Tests write less than 1 GiB at a time; git and sites are several times quicker than on a disk."""
+
+
+def pytest_configure(config):
+    """Keep temporary files in memory where there is room, unless `TMPDIR` says where to keep them."""
+    config.memory_folder = None
+    if "TMPDIR" in os.environ or not MEMORY_FOLDER.is_dir():
+        return
+    if shutil.disk_usage(MEMORY_FOLDER).free >= MEMORY_GIB << 30:
+        config.memory_folder = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="pullrank-tests-", dir=MEMORY_FOLDER)
+        os.chmod(config.memory_folder, 0o1777)  # as /tmp: the sandbox's user writes there, too
+        tempfile.tempdir = None
+
+
+def pytest_unconfigure(config):
+    if config.memory_folder:
+        shutil.rmtree(config.memory_folder, ignore_errors=True)
+        del os.environ["TMPDIR"]
+
+
+# ---------------------------------------------------------------------- which tests, in which process, in which order
+
+
+def pytest_xdist_auto_num_workers(config):
+    """With `-k`, one process: for a few tests it is quicker than starting several."""
+    return 0 if config.option.keyword else None
+
+
+def pytest_xdist_make_scheduler(config, log):
+    """Run all tests of a file in one process, so that they share what is costly, and begin with the slowest files."""
+    config.option.loadscopereorder = False
+    return LoadFileScheduling(config, log)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """With `-k`, import only the test files that mention one of its words; a file that is named is always imported."""
+    is_searched = collection_path.name.startswith("test_") and not _is_named(collection_path, config)
+    return True if is_searched and not _mentions(collection_path, config.option.keyword) else None
+
+
+def pytest_report_header(config):
+    if words := _words(config.option.keyword):
+        return f"-k: collects test files that mention {' or '.join(words)}; name a file to search it in any case"
+    return None
+
+
+def _is_named(path, config):
+    return any(path == (config.invocation_params.dir / arg.split("::")[0]).resolve() for arg in config.args)
+
+
+def _mentions(path, expression):
+    """Whether tests of such a name may be in the file, or be named after the files of the folder beside it."""
+    words = _words(expression)
+    beside = HERE / path.stem.removeprefix("test_")
+    names = " ".join([path.name, *(file.name for file in beside.glob("*"))])
+    text = f"{names} {path.read_text(encoding='utf-8')}".lower()
+    return not words or any(word in text for word in words)
+
+
+def _words(expression):
+    """What to look for; nothing where tests without a word are wanted, too."""
+    words = [word.lower() for word in re.findall(r"[^\s()]+", expression)]
+    return [] if "not" in words else [word for word in words if word not in ("and", "or")]
+
+
 def pytest_collection_modifyitems(items):
-    """Tests that run alone come last: by then the other processes have little left to do."""
-    items.sort(key=_is_alone)
+    items.sort(key=lambda item: (_is_alone(item), _place(item)))
+
+
+def _place(item):
+    name = item.path.stem
+    return SLOWEST_FIRST.index(name) if name in SLOWEST_FIRST else len(SLOWEST_FIRST)
+
+
+# ---------------------------------------------------------------------- what a test needs
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Whoever runs alone waits until the other processes' tests are over, and they wait for it."""
+    """A test that runs alone waits until the other processes' tests are over, and they wait for it."""
     with open(__file__, "rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX if _is_alone(item) else fcntl.LOCK_SH)
         try:
@@ -47,3 +130,46 @@ def pytest_runtest_protocol(item):
 
 def _is_alone(item):
     return item.get_closest_marker("alone") is not None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("walls") and (faults := _sandbox_faults()):
+        pytest.skip(f"the sandbox does not work here: {'; '.join(faults)}")
+
+
+@functools.cache
+def _sandbox_faults():
+    from harness.sandbox import find_faults
+
+    return find_faults()
+
+
+# ---------------------------------------------------------------------- how a failure reads
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    """Head a failure with the sentence that is the test's name."""
+    report = yield
+    if report.failed:
+        file, line, name = report.location
+        function, bracket, case = name.partition("[")
+        sentence = function.removeprefix("test_").replace("_", " ")
+        report.location = file, line, sentence[:1].upper() + sentence[1:] + bracket + case
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_assertrepr_compare(op, left, right):
+    """Say of two values that differ which was expected: in our tests the right one."""
+    explanations = yield
+    if op == "==" and explanations:
+        summary, *details = explanations[0]
+        explanations[0] = [summary, f"came:     {_short(left)}", f"expected: {_short(right)}", *details]
+    return explanations
+
+
+def _short(value):
+    text = repr(value)
+    return text if len(text) <= 300 else f"{text[:300]} …"

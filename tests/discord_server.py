@@ -27,7 +27,6 @@ Json = dict[str, Any]
 
 TOKEN = "tOkEn-of_a-webhook-that-nobody-may-read-0123456789abcdefghijklmnopqrstuv"
 _PATH = re.compile(r"/api(?:/v\d+)?/webhooks/(\d+)/([\w-]+)(?:/messages/(\d+))?/?")
-_ASKED_TO_WAIT_S = 0.05
 
 FAULTS = (
     "429", "429 global", "429 html", "500 before", "500 after", "502 before", "502 after", "503", "drop before",
@@ -57,18 +56,22 @@ class Call:
     query: Json
     body: Json | None
     fault: str
+    at: float
+    """On the monotonic clock, in seconds."""
 
 
 @dataclass
 class Discord:
     """`limit` posts in `per_s` seconds may be made to one webhook; `hang_s` is how long a hanging call takes.
 
+    `asks_to_wait_s` is what a fault of 429 asks for.
     `threads` are those that exist; None: all do.
     """
 
     limit: int = 1000
     per_s: float = 2.0
     hang_s: float = 1.0
+    asks_to_wait_s: float = 0.05
     threads: set[str] | None = None
     faults: list[str] = field(default_factory=list)
     webhooks: dict[str, str] = field(default_factory=dict)
@@ -218,7 +221,7 @@ class _Handler(BaseHTTPRequestHandler):
         is_json = self.headers.get("Content-Type") == "application/json"
         fault = discord.faults.pop(0) if discord.faults else ""
         body = json.loads(content) if content and is_json else None
-        call = Call(self.command, url.path, parse_qs(url.query), body, fault)
+        call = Call(self.command, url.path, parse_qs(url.query), body, fault, time.monotonic())
         discord.calls.append(call)
         if "python-urllib" in self.headers.get("User-Agent", "").lower():
             return self._reply(403, "error code: 1010")
@@ -228,13 +231,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _fail(self, call: Call) -> None:
         name, _, when = call.fault.partition(" ")
+        asks_s = self.server.discord.asks_to_wait_s
         if when == "after":
             self.server.discord.answer(call)
         match name:
             case "429" if when == "html":
-                self._reply(429, "<html>1015</html>", {"Retry-After": str(_ASKED_TO_WAIT_S)})
+                self._reply(429, "<html>1015</html>", {"Retry-After": str(asks_s)})
             case "429":
-                said = {"message": "You are being rate limited.", "retry_after": _ASKED_TO_WAIT_S, "global": bool(when)}
+                said = {"message": "You are being rate limited.", "retry_after": asks_s, "global": bool(when)}
                 self._reply(429, said, {"Retry-After": "1", "X-RateLimit-Remaining": "0", "Via": "1.1 google"})
             case "500":
                 self._reply(500, {"message": f"500: Internal Server Error {TOKEN}", "code": 0})

@@ -1,6 +1,10 @@
 """A small site that holds everything: a made-up season, a board that is hostile, and one that nobody has entered."""
 
+import fcntl
+import os
 from pathlib import Path
+
+import pytest
 
 from harness.task import load_task
 from scripts.ledger.moderation import Action, Moderation
@@ -8,8 +12,23 @@ from scripts.pages.publish import build_site
 from scripts.season.season import Size, make_season
 from tests.test_publish import NOW, SCRIPT, judged, season, task_folder
 
+ADDRESS = "https://kernels.github.io/cup/"
 
-def build_lively_site(folder: Path, address: str = "") -> Path:
+
+def lively_site(folders: pytest.TempPathFactory) -> Path:
+    """Where it lies, built once for all processes that run tests; nobody may change it."""
+    root = folders.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent
+    with (root / "lively.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = root / "lively.done"
+        if not done.exists():
+            done.write_text(str(build_lively_site(folders.mktemp("lively"))))
+        return Path(done.read_text())
+
+
+def build_lively_site(folder: Path) -> Path:
     """Build it below a sub-path, as GitHub Pages serves a project's site; returns where it lies."""
     made = make_season(folder / "season", Size(tasks=3, gpus=2, authors=24, judgements=110))
     tasks = [load_task(task_folder(folder / "tasks", name)) for name in ("hostile", "untouched")]
@@ -37,7 +56,7 @@ def build_lively_site(folder: Path, address: str = "") -> Path:
         now=NOW,
         notice="For a test.",
         repository="https://github.com/kernels/cup",
-        address=address,
+        address=ADDRESS,
         gpus=made.settings.gpus,
         base_path="cup",
     )

@@ -21,7 +21,11 @@ import pytest
 CAUSES = {
     "walls up and down": ["harness.sandbox:Sandbox.__enter__", "harness.sandbox:Sandbox.__exit__"],
     "warm parents import torch": ["harness.sandbox:Sandbox.await_warmth"],
-    "players start and end": ["harness.seat:Player.__init__", "harness.seat:Player.await_ready", "harness.seat:Player.close"],
+    "players start and end": [
+        "harness.seat:Player.__init__",
+        "harness.seat:Player.await_ready",
+        "harness.seat:Player.close",
+    ],
     "players compute": ["harness.seat:Player.receive"],
     "the judge's own work": ["harness.judge:judge", "harness.judge:duel", "harness.judge:Sitting.judge"],
     "sites built": ["scripts.pages.publish:build_site"],
@@ -131,5 +135,8 @@ def pytest_terminal_summary(terminalreporter, config):
     terminalreporter.line(f"| file | all | {' | '.join(names)} |")
     terminalreporter.line("|---|" + "---:|" * (1 + len(names)))
     for file, seconds in [("all", causes), *sorted(files.items(), key=lambda one: -sum(one[1].values()))]:
-        cells = [f"{sum(seconds.values()):.0f}", *(f"{seconds[name]:.0f}" if seconds[name] >= 0.5 else "" for name in names)]
+        cells = [
+            f"{sum(seconds.values()):.0f}",
+            *(f"{seconds[name]:.0f}" if seconds[name] >= 0.5 else "" for name in names),
+        ]
         terminalreporter.line(f"| {Path(file).stem} | {' | '.join(cells)} |")

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from harness.stats import Interval
 from scripts.announce import limits
@@ -20,6 +18,7 @@ from scripts.announce.words import clip, escape, first_words, length
 from scripts.pages.serve import site_server, url_of
 from tests.discord_page import markdown, page
 from tests.discord_server import TOKEN, faults_of
+from tests.properties import HealthCheck, given, settings, st
 from tests.test_publish import START
 
 HOSTILE = (
@@ -55,7 +54,7 @@ def test_no_word_begins_a_heading_a_quote_or_a_list(text: str) -> None:
     assert escape(text).startswith("\\") or re.match(r"\d\\\.", escape(text))
 
 
-@given(st.text(max_size=200), st.integers(0, 60))
+@given(st.text(max_size=90), st.integers(0, 60))
 def test_a_cut_keeps_to_its_length_and_leaves_no_backslash_that_takes_what_follows(text: str, limit: int) -> None:
     cut = clip(text, limit)
     assert length(cut) <= limit
@@ -192,3 +191,9 @@ def test_a_picture_is_linked_where_the_site_has_one_and_only_there(tmp_path: Pat
         assert find("sort", "CPU") is None and find("gemm", "CPU") is None
         server.shutdown()
     assert find("gemm", "H100") is None and finder("file:///")("sort", "H100") is None
+
+
+def test_no_word_about_a_webhook_holds_its_token() -> None:
+    webhook = Webhook.at(f"https://discord.com/api/webhooks/123/{TOKEN}", "DISCORD_WEBHOOK")
+    assert TOKEN not in repr(webhook)
+    assert webhook._brief(OSError(f"no route to /api/webhooks/123/{TOKEN}")) == "no route to /api/webhooks/123/…"

@@ -3,6 +3,7 @@
 import io
 import json
 import random
+import tracemalloc
 import zipfile
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -200,11 +201,22 @@ def test_whatever_bytes_are_broken_nothing_but_a_refusal_comes_out() -> None:
     assert said and "\n" not in said
 
 
+def test_of_a_member_no_more_is_unpacked_than_it_may_have() -> None:
+    packed = zipped(b"0" * (64 << 20), "error.json")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ArtifactError, match="is larger than"):
+            read_artifact(packed)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
 # The floor.
 
 
-def floored(board: Board) -> str:
-    gpu = Gpu(runs_on="h", bandwidth_gbs=1000.0)
+def floored(board: Board, bandwidth_gbs: float = 1000.0) -> str:
+    gpu = Gpu(runs_on="h", bandwidth_gbs=bandwidth_gbs)
     return why_below_the_floor(forged(), board, gpu)
 
 
@@ -215,4 +227,10 @@ def test_a_time_below_the_hardwares_floor_is_held_and_a_cached_one_is_not() -> N
     assert timing(0.5).submission_us == 50.0
     assert "50.0 µs is below the hardware's floor of 1000000.0 µs" in floored(working("1000000000000"))
     assert floored(working("1000")) == ""
+    # 50 µs and the bound of a microsecond, beside floors of 51.2 and 50.8 µs.
+    assert timing(0.5).bound_us == 1.0
+    assert "the hardware's floor of 51.2 µs" in floored(working("512000000"), 10_000.0)
+    assert floored(working("508000000"), 10_000.0) == ""
+    # A hundred megabytes may lie in a cache, which is faster than the memory whose floor is 100 µs.
+    assert floored(working("100000000")) == ""
     assert floored(replace(BOARD, task=replace(BOARD.task, work=None))) == ""

@@ -9,8 +9,6 @@ from rich.console import Console
 from scripts.bench.timing import Raw
 from scripts.bench.timing_tables import tables_of, wilson
 
-pytestmark = pytest.mark.alone
-
 DUEL = {"ratio": {"value": 0.9, "low": 0.88, "high": 0.92}, "blocks_us": [[90.0, 100.0]] * 8, "seconds": 3.0}
 LOST = {**DUEL, "ratio": {"value": 1.1, "low": 1.05, "high": 1.2}}
 JUDGING = {"ratio": {"value": 0.9, "low": 0.88, "high": 0.92}, "median_us": 90.0, "bound_us": 9.0, "seconds": 8.0}

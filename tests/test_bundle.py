@@ -19,7 +19,6 @@ from harness.errors import TaskError
 from harness.fields import Mode
 from harness.judge import harness_digest
 from harness.judgement import Judgement
-from harness.sandbox import find_faults
 from harness.stats import Interval
 from harness.submission import Champion, Submission
 from harness.task import Task, load_task
@@ -33,8 +32,6 @@ GOOD = (VECTORADD / "examples/accepted/in_float32.py").read_bytes()
 BROKEN = b"def custom_kernel(data:\n"
 PYZ = b"a harness"
 TOOLCHAIN = Toolchain(arch="sm_90a", include_dirs={"cutlass": "/opt/cutlass/include"})
-
-needs_walls = pytest.mark.skipif(bool(find_faults()), reason="no walls on this machine")
 
 
 def sha256(content: bytes) -> str:
@@ -333,7 +330,7 @@ def test_the_same_harness_is_the_same_file(pyz, tmp_path):
     assert build_pyz(tmp_path) == pyz
 
 
-@needs_walls
+@pytest.mark.walls
 def test_harness_pyz_judges_a_bundle_in_an_empty_folder(pyz, tmp_path):
     judge = machine(tmp_path, pyz)
     done = judge.judge("--run-url", "https://github.com/o/r/actions/runs/1")
@@ -428,7 +425,7 @@ def test_a_wrong_call_exits_with_2(pyz, tmp_path, options):
     assert judge.judge(*options).returncode == 2
 
 
-@needs_walls
+@pytest.mark.walls
 def test_a_cancelled_judging_leaves_nothing_running(pyz, tmp_path):
     sleeper = b"import time\ntime.sleep(1000)\ndef custom_kernel(data): ...\n"
     judge = machine(tmp_path, pyz, sleeper)

@@ -9,8 +9,6 @@ import pytest
 
 from harness import cgroup, freezer, leftovers
 
-pytestmark = pytest.mark.alone
-
 EVENTS = b"low 0\nhigh 0\nmax 803\noom 46\noom_kill 2\noom_group_kill 1\n"
 
 

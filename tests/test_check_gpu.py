@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.sandbox import find_faults
 from scripts.bench.gpu import CHECKS, Check, main
 from scripts.cli import run
 
-FAULTS = find_faults()
-pytestmark = [pytest.mark.alone, pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))]
+pytestmark = pytest.mark.walls
 
 
 def test_a_rehearsal_judges_for_real_and_prints_a_row(capsys: pytest.CaptureFixture[str]) -> None:

@@ -93,6 +93,7 @@ WRONG = {
     "numpy": (tensor(1).numpy(), tensor(1), "custom_kernel returned a ndarray; the task expects a tensor"),
     "a tensor for a tuple": (tensor(1), (tensor(1),), "the task expects a tuple of length 1"),
     "too few items": ((tensor(1),), (tensor(1), 2), "output has length 1; the task expects 2"),
+    "too many items": ((tensor(1), 2), (tensor(1),), "output has length 2; the task expects 1"),
     "other keys": ({"a": 1}, {"b": 1}, "output has the keys 'a'; the task expects 'b'"),
     "None inside": ((1, None), (1, tensor(1)), "output[1] is None; the task expects a tensor"),
     "a shape that broadcasts": (tensor(1), torch.ones(2, 1), "output has shape (1,), expected (2, 1)"),
@@ -130,6 +131,11 @@ def test_what_is_wrong_is_said_with_place_and_numbers(output: Any, expected: Any
     right, said = compare(output, expected, rtol=1e-3, atol=0)
     assert not right
     assert message in said
+
+
+def test_the_relative_tolerance_is_of_the_expected_value() -> None:
+    assert compare(tensor(1.4), tensor(1.0), rtol=0.35, atol=0)[0] is False
+    assert compare(tensor(1.0), tensor(1.4), rtol=0.35, atol=0)[0] is True
 
 
 def test_a_tolerance_is_one_number():

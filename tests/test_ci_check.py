@@ -28,7 +28,6 @@ from harness.examples import (
     read_results,
     read_tasks,
 )
-from harness.sandbox import find_faults
 from harness.task import load_task
 from harness.verdict import Verdict
 from scripts.bot.packing import zip_of
@@ -50,8 +49,6 @@ TINY = ROOT / "tests/tasks/tiny"
 HEAD = "a" * 40
 RUN_URL = "https://github.com/acme/kernels/actions/runs/7"
 HOSTILE = "</td> @everyone <!-- pullrank tasks --> ![x](http://e.vil/) | a | `b`\n::error::c\u202e\x1b[31m ``` #1"
-
-needs_walls = pytest.mark.skipif(bool(find_faults()), reason="no walls on this machine")
 
 
 def files_of(name: str = "tiny", **changes: str | None) -> dict[str, str]:
@@ -433,7 +430,7 @@ def zipped_folder(folder: Path) -> bytes:
     return made.getvalue()
 
 
-@needs_walls
+@pytest.mark.walls
 def test_a_changed_task_is_judged_behind_walls_and_told(scene: Scene) -> None:
     pull, run = ask(scene, files_of("tiny"))
     outputs = prepare(scene, run)
@@ -518,7 +515,7 @@ def test_the_marker_in_somebodys_quoted_words_is_not_our_comment(scene: Scene) -
     assert quoting.body.startswith("You wrote") and len(comments(scene, pull)) == 1
 
 
-@needs_walls
+@pytest.mark.walls
 @pytest.mark.skipif(find_node() is None, reason="Node's packages are missing: make setup")
 def test_through_the_shipped_workflows_a_check_ends_with_a_comment(tmp_path: Path) -> None:
     with Expressions() as expressions:
@@ -594,7 +591,7 @@ def packed(tmp_path: Path, files: Mapping[str, str], name: str) -> tuple[Path, s
     return bundle, digest_of(tasks)
 
 
-@needs_walls
+@pytest.mark.walls
 def test_a_tasks_own_code_finds_nothing_behind_the_walls(tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -614,7 +611,7 @@ def test_a_tasks_own_code_finds_nothing_behind_the_walls(tmp_path: Path) -> None
     assert seen["processes"] < 20
 
 
-@needs_walls
+@pytest.mark.walls
 @pytest.mark.parametrize("name", ["rowsum", "rowsum_cu"])
 def test_a_task_with_a_program_of_its_own_is_judged_behind_both_walls(tmp_path: Path, name: str) -> None:
     assert run(["task", "import", str(ROOT / "tests/kernelbot/own.yaml"), "--out", str(tmp_path / "made")]) == 0
@@ -653,7 +650,7 @@ def forged(tmp_path: Path, lines: bytes) -> Answer:
     return read_answer(zipped_folder(run_check(bundle, digest)[1]))
 
 
-@needs_walls
+@pytest.mark.walls
 def test_what_a_tasks_code_forges_is_of_that_task_alone(tmp_path: Path) -> None:
     strays = (
         result("accepted/plain.py", Verdict.WRONG_ANSWER, task="vectoradd"),
@@ -666,7 +663,7 @@ def test_what_a_tasks_code_forges_is_of_that_task_alone(tmp_path: Path) -> None:
     assert outcome(results=answer.results, probed=()).comment() == outcome().comment()
 
 
-@needs_walls
+@pytest.mark.walls
 def test_a_check_that_accepts_everything_is_found_by_the_probes_behind_the_walls(tmp_path: Path) -> None:
     reference = files_of()["tasks/tiny/reference.py"].partition("def check_implementation")[0]
     loose = reference + "def check_implementation(data, output):\n    return True, ''\n"
@@ -683,13 +680,13 @@ def test_a_check_that_accepts_everything_is_found_by_the_probes_behind_the_walls
     assert "**skipped** | `needs no_such_package: not on this machine`" in body
 
 
-@needs_walls
+@pytest.mark.walls
 def test_rubbish_that_a_tasks_code_prints_is_no_answer(tmp_path: Path) -> None:
     answer = forged(tmp_path, b"::error::x\n")
     assert not answer.results and "no result" in answer.trouble
 
 
-@needs_walls
+@pytest.mark.walls
 def test_a_task_that_never_ends_is_ended(tmp_path: Path) -> None:
     endless = files_of()["tasks/tiny/reference.py"] + "\nwhile True:\n    pass\n"
     bundle, digest = packed(tmp_path, files_of("tiny", reference_py=endless), "tiny")

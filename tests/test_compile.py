@@ -6,6 +6,7 @@ tests/tasks/axpy_cuda    device code: compiled and loaded wherever there is nvcc
 
 import ctypes
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +17,9 @@ from harness.compile import explain, ran_out_of_memory, recipe_of
 from harness.devices.device import REHEARSAL
 from harness.errors import JudgeError, SubmissionError, TaskError
 from harness.fields import Mode
-from harness.judge import judge, open_arena
-from harness.judgement import CaseResult, Judgement
+from harness.judge import Sitting, judge, open_arena
+from harness.judgement import CaseResult
 from harness.library import load_kernel
-from harness.sandbox import find_faults
 from harness.submission import Submission, read_submission
 from harness.task import Board, Example, Limits, ScriptConfig, load_task
 from harness.toolchain import Toolchain, host_flags
@@ -36,9 +36,6 @@ H100 = replace(CUDA.board("H100"), toolchain=HOPPER)
 BUILD = 'extern "C" void axpy(float a, const float *x, float *y, long size)'
 RIGHT = f"{BUILD} {{ for (long i = 0; i < size; ++i) y[i] += a * x[i]; }}\n"
 
-pytestmark = pytest.mark.alone
-
-needs_walls = pytest.mark.skipif(bool(find_faults()), reason="no walls on this machine")
 needs_gxx = pytest.mark.skipif(not shutil.which("g++"), reason="g++ is not on this machine")
 
 
@@ -61,18 +58,31 @@ def submission(source: str) -> Submission:
     return Submission(login="ada", source=source.encode(), name="submission.cu")
 
 
-def judged(source: str, **limits: float) -> Judgement:
-    board = replace(CPU, limits=replace(CPU.limits, **limits))
-    return judge(board, submission(source), Mode.TEST)
+@pytest.fixture(scope="module")
+def sitting() -> Iterator[Sitting]:
+    """Walls that stand for all files that the host's compiler compiles."""
+    with Sitting(CPU) as made:
+        yield made
 
 
-def build(board: Board, source: str | Path) -> tuple[CaseResult, str]:
+@pytest.fixture(scope="module")
+def impatient() -> Iterator[Sitting]:
+    """The same with little time and memory for the compiler."""
+    with Sitting(replace(CPU, limits=replace(CPU.limits, compile_timeout_s=8, memory_gib=1))) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def hopper() -> Iterator[Arena]:
+    """Walls that stand for all files that nvcc compiles."""
+    with open_arena(replace(H100, limits=Limits()), Mode.TEST, "bubblewrap", device=REHEARSAL) as arena:
+        yield arena
+
+
+def build(arena: Arena, path: Path) -> tuple[CaseResult, str]:
     """What the build of a file came to, without a call of it, and what was printed."""
-    file = read_submission(source, login="ada") if isinstance(source, Path) else submission(source)
-    with open_arena(board, Mode.TEST, "bubblewrap", device=REHEARSAL) as arena:
-        assert isinstance(arena, Arena)
-        entry = arena.entry("submission", file)
-        return arena.build(entry, []), arena.logs.get("submission", "")
+    entry = arena.entry(str(path.stem), read_submission(path, login="ada"))
+    return arena.build(entry, []), arena.logs.get(entry.name, "")
 
 
 # The command
@@ -209,44 +219,46 @@ def test_a_function_that_is_missing_is_named() -> None:
 # Judged for real
 
 
-@needs_walls
+@pytest.mark.walls
 @needs_gxx
 @pytest.mark.parametrize("example", AXPY.examples, ids=lambda example: f"{example.verdict.folder}/{example.path.stem}")
-def test_examples_of_a_compiled_task_get_the_verdicts_of_their_folders(example: Example) -> None:
-    judgement = judge(CPU, read_submission(example.path, login="ada"), Mode.TEST)
+def test_examples_of_a_compiled_task_get_the_verdicts_of_their_folders(example: Example, sitting: Sitting) -> None:
+    judgement = sitting.judge(read_submission(example.path, login="ada"), Mode.TEST)
     assert judgement.verdict is example.verdict, judgement.message
 
 
-@needs_walls
+@pytest.mark.walls
 @needs_gxx
-def test_a_compiled_submission_is_timed_beside_a_compiled_anchor() -> None:
-    judgement = judge(CPU, submission(RIGHT), Mode.BENCHMARK)
+def test_a_compiled_submission_is_timed_beside_a_compiled_anchor(sitting: Sitting) -> None:
+    judgement = sitting.judge(submission(RIGHT), Mode.BENCHMARK)
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
     [benchmark] = judgement.benchmarks
     assert benchmark.timing and benchmark.timing.anchor_us > 0
     assert judgement.submission.language == "C++"
 
 
-@needs_walls
+@pytest.mark.walls
 @needs_gxx
-def test_the_line_at_fault_begins_the_message_and_the_log_has_all_of_it() -> None:
-    judgement = judged(f"{BUILD} {{\n  y[0] = z;\n}}\n")
+def test_the_line_at_fault_begins_the_message_and_the_log_has_all_of_it(sitting: Sitting) -> None:
+    judgement = sitting.judge(submission(f"{BUILD} {{\n  y[0] = z;\n}}\n"), Mode.TEST)
     assert judgement.verdict is Verdict.COMPILE_ERROR
     assert judgement.message == "submission.cu:2: 'z' was not declared in this scope"
     assert "y[0] = z;" in judgement.log
 
 
-@needs_walls
+@pytest.mark.walls
 @needs_gxx
-def test_what_a_submission_prints_before_it_crashes_is_kept() -> None:
-    judgement = judged(f'#include <cstdio>\n#include <cstdlib>\n{BUILD} {{ printf("so far\\n"); abort(); }}\n')
+def test_what_a_submission_prints_before_it_crashes_is_kept(sitting: Sitting) -> None:
+    judgement = sitting.judge(
+        submission(f'#include <cstdio>\n#include <cstdlib>\n{BUILD} {{ printf("so far\\n"); abort(); }}\n'), Mode.TEST
+    )
     assert judgement.verdict is Verdict.RUN_TIME_ERROR
     assert "so far" in judgement.log
 
 
-@needs_walls
+@pytest.mark.walls
 @needs_gxx
-def test_what_is_played_is_what_was_compiled() -> None:
+def test_what_is_played_is_what_was_compiled(sitting: Sitting) -> None:
     """A library that replaces itself while it is tried out changes nothing for the players that follow."""
     replaces = """
 #include <cstdio>
@@ -256,12 +268,12 @@ __attribute__((constructor)) static void replace() {
     puts("tried");
 }
 """
-    judgement = judged(replaces + RIGHT)
+    judgement = sitting.judge(submission(replaces + RIGHT), Mode.TEST)
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
     assert "tried" in judgement.log
 
 
-@needs_walls
+@pytest.mark.walls
 @needs_gxx
 @pytest.mark.parametrize(
     ("source", "verdicts"),
@@ -280,8 +292,10 @@ __attribute__((constructor)) static void replace() {
     ],
     ids=["templates", "data", "an endless file", "endless words", "itself", "the reference"],
 )  # fmt: skip
-def test_what_no_compiler_can_swallow_is_the_submission_s_fault(source: str, verdicts: set[Verdict]) -> None:
-    judgement = judged(source + RIGHT, compile_timeout_s=8, memory_gib=1)
+def test_what_no_compiler_can_swallow_is_the_submission_s_fault(
+    source: str, verdicts: set[Verdict], impatient: Sitting
+) -> None:
+    judgement = impatient.judge(submission(source + RIGHT), Mode.TEST)
     assert judgement.verdict in verdicts, judgement.message
 
 
@@ -294,20 +308,21 @@ def test_a_file_of_another_language_is_refused() -> None:
 # Device code
 
 
-@needs_walls
+@pytest.mark.walls
 @needs_nvcc
 def test_a_new_task_for_a_gpu_has_a_template_that_compiles(tmp_path: Path) -> None:
     assert run(["task", "new", "square", "--lang", "cu", "--gpu", "H100", "--tasks", str(tmp_path)]) == 0
     board = replace(load_task(tmp_path / "square").board("H100"), toolchain=HOPPER)
-    built, _ = build(board, tmp_path / "square" / "template.cu")
+    with open_arena(board, Mode.TEST, "bubblewrap", device=REHEARSAL) as arena:
+        built, _ = build(arena, tmp_path / "square" / "template.cu")
     assert built.verdict is Verdict.ACCEPTED, built.message
 
 
-@needs_walls
+@pytest.mark.walls
 @needs_nvcc
 @pytest.mark.parametrize("example", CUDA.examples, ids=lambda example: f"{example.verdict.folder}/{example.path.stem}")
-def test_device_code_is_compiled_and_loaded_without_a_gpu(example: Example) -> None:
-    built, printed = build(replace(H100, limits=Limits()), example.path)
+def test_device_code_is_compiled_and_loaded_without_a_gpu(example: Example, hopper: Arena) -> None:
+    built, printed = build(hopper, example.path)
     if example.verdict is Verdict.COMPILE_ERROR:
         assert (built.verdict, built.message) == (example.verdict, 'submission.cu:6: identifier "z" is undefined')
     else:

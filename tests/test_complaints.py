@@ -19,13 +19,10 @@ from harness.fields import Mode
 from harness.judge import Sitting
 from harness.protocol import Failed
 from harness.referee import Table, _raised
-from harness.sandbox import Entry, Sandbox, find_faults
+from harness.sandbox import Entry, Sandbox
 from harness.submission import Submission
 from harness.task import load_task
 from harness.verdict import Foul, Verdict
-
-FAULTS = find_faults()
-needs_walls = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
 
 ASIDE = """
 Search for `cudaErrorIllegalAddress' in https://docs.nvidia.com/cuda/ for more information.
@@ -148,8 +145,7 @@ def custom_kernel(data):
 """
 
 
-@needs_walls
-@pytest.mark.alone
+@pytest.mark.walls
 def test_where_rocm_ends_the_process_its_last_words_are_the_message() -> None:
     with Sitting(BOARD, device=REHEARSAL) as sitting:
         judgement = sitting.judge(Submission(login="ada", source=ABORTS, name="submission.py"), Mode.TEST)
@@ -182,8 +178,7 @@ GOOD = b"def custom_kernel(data): return data + 1\n"
 BOARD = load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU")
 
 
-@needs_walls
-@pytest.mark.alone
+@pytest.mark.walls
 def test_a_gpu_that_does_not_compute_after_a_player_makes_the_judging_void_whatever_the_player_got() -> None:
     gpu = FailingGpu(name="cpu", is_staged=True, trouble=[""])
     crash = Submission(login="ada", source=b"def custom_kernel(data): raise ValueError('odd')\n", name="submission.py")
@@ -196,8 +191,7 @@ def test_a_gpu_that_does_not_compute_after_a_player_makes_the_judging_void_whate
         assert sitting.judge(crash, Mode.TEST).verdict is Verdict.RUN_TIME_ERROR
 
 
-@needs_walls
-@pytest.mark.alone
+@pytest.mark.walls
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_a_player_that_does_not_get_hold_of_the_gpu_is_our_fault_and_its_file_is_not_read() -> None:
     absent = FailingGpu(name="cuda", is_staged=True, trouble=[""])
@@ -210,8 +204,7 @@ def test_a_player_that_does_not_get_hold_of_the_gpu_is_our_fault_and_its_file_is
         Table(player, cast(Any, None), absent).load(10.0)
 
 
-@needs_walls
-@pytest.mark.alone
+@pytest.mark.walls
 def test_a_package_that_is_missing_is_a_compile_error_with_its_line() -> None:
     file = Submission(login="ada", source=b"import no_such_thing\n" + GOOD, name="submission.py")
     with Sitting(BOARD, device=REHEARSAL) as sitting:

@@ -24,19 +24,16 @@ import torch
 
 from harness.bubblewrap import ENVIRONMENT
 from harness.fields import Mode
-from harness.judge import judge
 from harness.player import _failure, describe
 from harness.protocol import MAX_DEPTH, MAX_DIMENSIONS, MAX_LEAVES, MAX_MESSAGE, Failed, TooComplex, read_answer, write
-from harness.sandbox import find_faults
 from harness.submission import Submission
 from harness.task import load_task
 from harness.values import UnsupportedInput, deal
 from harness.verdict import Verdict
+from tests.sittings import Sittings
 
 FOLDER = Path(__file__).parent / "controls"
 TASKS = {"sort": FOLDER.parent / "exploits" / "task", "blend": FOLDER / "task"}
-FAULTS = find_faults()
-needs_walls = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
 
 
 class Control:
@@ -51,7 +48,8 @@ class Control:
         self.needs = fields["Needs"].split(", ") if "Needs" in fields else []
 
 
-CONTROLS = [Control(path) for path in sorted(FOLDER.glob("*.py"))]
+CONTROLS = sorted(map(Control, sorted(FOLDER.glob("*.py"))), key=lambda control: control.task)
+"""By task: those of one are judged in one sitting."""
 
 
 @pytest.fixture(scope="module")
@@ -62,16 +60,23 @@ def boards():
     return {name: replace(board, limits=replace(board.limits, **times)) for name, board in boards.items()}
 
 
-def judged(board, source, mode=Mode.TEST):
-    return judge(board, Submission(login="honest", source=source, name="submission.py"), mode)
+@pytest.fixture(scope="module")
+def judged(boards):
+    sittings = Sittings()
+
+    def judged(task, source, mode=Mode.TEST):
+        return sittings.judge(boards[task], Submission(login="honest", source=source, name="submission.py"), mode)
+
+    yield judged
+    sittings.close()
 
 
-@needs_walls
+@pytest.mark.walls
 @pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.name)
-def test_an_honest_submission_is_accepted(control, boards):
+def test_an_honest_submission_is_accepted(control, judged):
     if missing := [tool for tool in control.needs if not shutil.which(tool, path=ENVIRONMENT["PATH"])]:
         pytest.skip(f"players find no {' and no '.join(missing)} here")
-    judgement = judged(boards[control.task], control.source, control.mode)
+    judgement = judged(control.task, control.source, control.mode)
     verdicts = {case.verdict for case in judgement.cases}
     assert Verdict.SECURITY_VIOLATION not in verdicts, f"falsely accused: {judgement.message}"
     assert verdicts == {judgement.verdict} == {Verdict.ACCEPTED}, f"{judgement.message}\n{judgement.log}"
@@ -153,11 +158,9 @@ def test_whatever_a_kernel_raises_is_no_forgery(error):
     assert answer.error == type(error).__name__
 
 
-@needs_walls
-def test_an_import_that_fails_at_length_is_a_compile_error(boards):
-    judgement = judged(
-        boards["sort"], b'raise RuntimeError("\xf0\x9f\x94\xa5" * 10_000)\ndef custom_kernel(data): ...\n'
-    )
+@pytest.mark.walls
+def test_an_import_that_fails_at_length_is_a_compile_error(judged):
+    judgement = judged("sort", b'raise RuntimeError("\xf0\x9f\x94\xa5" * 10_000)\ndef custom_kernel(data): ...\n')
     assert judgement.verdict is Verdict.COMPILE_ERROR
     assert "RuntimeError: 🔥🔥🔥" in judgement.message
 

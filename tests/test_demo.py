@@ -1,16 +1,17 @@
 """The demo: its cast, and a small competition held for real from beginning to end."""
 
+import contextlib
+import re
 import shutil
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from harness.task import load_task
 from harness.verdict import Verdict
 from scripts.demo import ENTRIES, Competition, Entry, tasks_of
-from scripts.terminal import Display
 
 TINY = Path(__file__).parent / "tasks" / "tiny"
 
@@ -40,22 +41,29 @@ def test_somebody_submits_twice_and_somebody_challenges_the_first():
 
 @pytest.fixture(scope="module")
 def held(tmp_path_factory):
+    """A competition that has been held, whose third entry cannot be judged; and what was said meanwhile."""
+    tiny = load_task(TINY)
+    tasks = {"tiny": tiny, "lost": replace(tiny, name="lost", anchor=None)}
     entries = [
         Entry(login="ada-sample", task="tiny", example="accepted/plain.py"),
         Entry(login="ben-sample", task="tiny", example="wrong_answer/identity.py"),
+        Entry(login="cleo-sample", task="lost", example="accepted/plain.py"),
         Entry(login="ben-sample", task="tiny", example="accepted/plain.py"),
     ]
-    held = Competition(tmp_path_factory.mktemp("demo"), {"tiny": load_task(TINY)}, faults="no bubblewrap here")
-    assert held.hold(entries) == 0
-    return held
+    held = Competition(tmp_path_factory.mktemp("demo"), tasks, faults="no bubblewrap here")
+    with contextlib.redirect_stdout(StringIO()) as said:
+        assert held.hold(entries) == 2, "the exit code of what kept one from being judged"
+    del tasks["lost"]
+    return held, said.getvalue()
 
 
 @pytest.fixture
 def competition(held, tmp_path):
     """The same competition for each test, in a folder of its own."""
-    shutil.copytree(held.folder, tmp_path / "demo")
-    again = Competition(tmp_path / "demo", held.tasks, faults=held.faults)
-    again._files.update(held._files)
+    first, _ = held
+    shutil.copytree(first.folder, tmp_path / "demo")
+    again = Competition(tmp_path / "demo", first.tasks, faults=first.faults)
+    again._files.update(first._files)
     return again
 
 
@@ -83,26 +91,22 @@ def test_the_site_says_that_it_is_a_demo_and_marks_every_unwalled_row(competitio
     assert page.count(">unwalled<") == 2
 
 
-def test_a_pull_request_is_told_its_verdict_and_its_place(competition, capsys):
-    entry = Entry(login="cleo-sample", task="tiny", example="accepted/plain.py")
-    with Display(Console(stderr=True), [1]) as display:
-        display.begin(entry.name)
-        comment = competition.judge(entry, 4, display)
-    assert "accepted (AC)" in comment
-    assert "of 3" in comment
+def comments(said):
+    """What each pull request was told, by its number."""
+    _, *parts = re.split(r"^.*#(\d) ", said, flags=re.MULTILINE)
+    return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-def test_an_error_in_one_entry_is_told_and_the_others_are_judged(competition, capsys):
-    lost = replace(competition.tasks["tiny"], anchor=None)
-    competition.tasks["lost"] = replace(lost, name="lost")
-    entries = [
-        Entry(login="cleo-sample", task="lost", example="accepted/plain.py"),
-        Entry(login="cleo-sample", task="tiny", example="wrong_answer/identity.py"),
-    ]
-    assert competition.hold(entries) == 2
-    said = capsys.readouterr().out
-    assert "judging error (JE): lost: no anchor" in said
-    assert "wrong answer (WA)" in said
+def test_a_pull_request_is_told_its_verdict_and_its_place(held):
+    told = comments(held[1])
+    assert "accepted (AC)" in told["1"] and "of 1" in told["1"]
+    assert "accepted (AC)" in told["4"] and "of 2" in told["4"]
+
+
+def test_an_error_in_one_entry_is_told_and_the_others_are_judged(held):
+    told = comments(held[1])
+    assert "wrong answer (WA)" in told["2"]
+    assert "judging error (JE): lost: no anchor" in told["3"]
 
 
 def test_the_files_lie_where_a_repository_has_them(competition):

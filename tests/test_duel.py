@@ -23,8 +23,6 @@ from harness.task import load_task
 from harness.verdict import Foul, Verdict
 from scripts.duel import decision, facts, show
 
-pytestmark = pytest.mark.alone
-
 TINY = Path(__file__).parent / "tasks" / "tiny"
 GOOD = "def custom_kernel(data):\n    return data + 1\n"
 SLOW = "import time\ndef custom_kernel(data):\n    time.sleep(0.01)\n    return data + 1\n"

@@ -235,3 +235,20 @@ def test_a_hot_gpu_ranks_nobody_and_still_tests(tmp_path: Path, monkeypatch: pyt
         judge.judge(board, nothing, Mode.RANKED, sandbox="none", device=CUDA)
     tested = judge.judge(board, nothing, Mode.TEST, sandbox="none", device=CUDA)
     assert tested.verdict is Verdict.COMPILE_ERROR and not tested.machine.quiet
+
+
+def test_a_gpu_that_grew_hot_while_it_was_ranked_ranks_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hot = H100.replace("0x0000000000000001", "0x0000000000000040")
+    program = tmp_path / "nvidia-smi"
+    program.write_text(
+        f'#!/bin/sh\ncase "$1" in --query-gpu={",".join(QUERY)})\n'
+        f"if mkdir {tmp_path}/asked 2>/dev/null; then printf '{H100}'; else printf '{hot}'; fi;; esac\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(gpu_facts, "_PATH", {"PATH": f"{tmp_path}:{os.defpath}"})
+    monkeypatch.setattr(judge, "require_gpus", lambda world_size: [nvidia(ONE)] * world_size)
+    board = replace(load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU"), gpu="H100")
+    nothing = Submission(login="ada", source=b"x = 1\n")
+    with pytest.raises(JudgeError, match="ranks nobody now: it is held back: hardware thermal"):
+        judge.judge(board, nothing, Mode.RANKED, sandbox="none", device=CUDA)
+    assert (tmp_path / "asked").is_dir()

@@ -28,8 +28,6 @@ from harness.verdict import Verdict
 from tests import nvidia_driver
 from tests.nvidia_driver import UUID, tell
 
-pytestmark = pytest.mark.alone
-
 BOARD = load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU")
 GPU = Gpu(vendor="nvidia", node="/dev/nvidia0", id=UUID)
 QUIET = {"clock": 1980, "temperature": 50, "power": 400_000, "reasons": 0, "heat_ns": 7, "others": 1}

@@ -12,12 +12,7 @@ import pytest
 from harness import freezer, health
 from harness.errors import JudgeError
 from harness.health import Health
-from harness.sandbox import Entry, Sandbox, find_faults
-
-pytestmark = pytest.mark.alone
-
-FAULTS = find_faults()
-needs_walls = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
+from harness.sandbox import Entry, Sandbox
 
 
 @pytest.fixture
@@ -71,7 +66,7 @@ def a_process_of_the_players_user(sandbox):
         escaped.kill()
 
 
-@needs_walls
+@pytest.mark.walls
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -89,7 +84,7 @@ def test_what_has_changed_is_named(sandbox, damage, message):
         state.check_thoroughly()
 
 
-@needs_walls
+@pytest.mark.walls
 def test_damage_makes_the_judging_void_when_the_next_player_ends(sandbox):
     seat = contextlib.ExitStack()
     seat.enter_context(sandbox.seat(Entry(name="next", files={})))
@@ -97,7 +92,7 @@ def test_damage_makes_the_judging_void_when_the_next_player_ends(sandbox):
         seat.close()
 
 
-@needs_walls
+@pytest.mark.walls
 def test_damage_makes_the_judging_void_when_the_sandbox_is_closed():
     stack = contextlib.ExitStack()
     sandbox = stack.enter_context(Sandbox("bubblewrap", memory_gib=1, warm=False))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.actions.node import HERE, find_node
-from tests.lively_site import build_lively_site, one_of_each
+from tests.lively_site import lively_site, one_of_each
 
 VALIDATOR = HERE / "node_modules/html-validate/bin/html-validate.mjs"
 RULES = Path(__file__).parent / "html-validate.json"
@@ -24,8 +24,8 @@ def faults(paths: list[Path]) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_every_kind_of_page_is_valid_html(tmp_path: Path) -> None:
-    site = build_lively_site(tmp_path)
+def test_every_kind_of_page_is_valid_html(tmp_path_factory: pytest.TempPathFactory) -> None:
+    site = lively_site(tmp_path_factory)
     pages = {*one_of_each(site).values(), *(str(path.relative_to(site)) for path in site.glob("guides/*/index.html"))}
     found = faults([site / path for path in sorted(pages)])
     assert not found, "\n".join(found)

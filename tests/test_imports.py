@@ -5,6 +5,7 @@ process sees neither.
 """
 
 import ast
+import functools
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -136,6 +137,7 @@ class Import:
         return f"{self.module.replace('.', '/')}.py:{self.line} imports {self.target}"
 
 
+@functools.cache
 def modules(zone: str) -> dict[str, ast.Module]:
     names = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in (ROOT / zone).rglob("*.py")}
     return {name.removesuffix(".__init__"): ast.parse(path.read_text()) for path, name in names.items()}
@@ -159,6 +161,7 @@ def imports_of(module: str, tree: ast.AST, *, is_lazy: bool = False) -> Iterator
             yield from imports_of(module, node, is_lazy=is_lazy or inside)
 
 
+@functools.cache
 def imports(zone: str) -> list[Import]:
     return list(dict.fromkeys(found for module, tree in modules(zone).items() for found in imports_of(module, tree)))
 

@@ -12,9 +12,12 @@ import pytest
 
 from harness.fields import Mode
 from harness.judgement import Judgement
+from harness.submission import Submission
+from harness.task import load_task
 from harness.verdict import Verdict
 from scripts.bot.check_report import facts_as_text
 from scripts.cli import run
+from scripts.local import _then_there
 from scripts.settings import SETTINGS, load_settings
 from scripts.submit.follow import BoardNews, Stage, read_result
 from tests.competition import ROOT, SOURCE, judgement_of
@@ -33,7 +36,12 @@ def test_a_folder_holds_all_that_is_needed_and_its_file_is_accepted(tmp_path: Pa
 
 
 def copy_of(task: str, folder: Path) -> Path:
-    return shutil.copytree(ROOT / "tasks" / task, folder / task, ignore=shutil.ignore_patterns("__pycache__"))
+    """A task of the competition with small cases, and on the CPU with one benchmark, so that it is judged quickly."""
+    copy = shutil.copytree(ROOT / "tasks" / task, folder / task, ignore=shutil.ignore_patterns("__pycache__"))
+    path = copy / "task.yml"
+    text = re.sub(r"size: \d\d+", "size: 16", path.read_text())
+    path.write_text(text.replace("      - {size: 16, scale: 1.0, seed: 6256}\n", ""))
+    return copy
 
 
 def told(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
@@ -56,11 +64,12 @@ def test_of_a_task_anywhere_each_next_command_works_as_it_is_typed(tmp_path: Pat
     assert run([*test, *unwalled]) == 0
     (benchmark,) = told(capsys)
     assert benchmark[0] == "benchmark" and run(benchmark) == 0
-    assert told(capsys) == []
-    kernel = ["--out", str(tmp_path / "kernel.py")]
-    assert run(["task", "template", "vectoradd", "--tasks", str(elsewhere), *kernel]) == 0
-    (test,) = told(capsys)
-    assert run([*test, *unwalled]) == 0
+    shown = capsys.readouterr().out
+    assert "Against it" in shown and "`pullrank" not in shown
+    kernel = tmp_path / "kernel.py"
+    assert run(["task", "template", "vectoradd", "--tasks", str(elsewhere), "--out", str(kernel)]) == 0
+    assert kernel.is_file()
+    assert told(capsys) == [["test", str(kernel), *test[2:]]], "the command that has just worked"
 
 
 def test_of_a_task_of_the_competition_the_next_command_names_it_where_the_file_does_not(tmp_path: Path, capsys) -> None:
@@ -69,11 +78,31 @@ def test_of_a_task_of_the_competition_the_next_command_names_it_where_the_file_d
     place = ["--task", "vectoradd", "--gpu", "CPU", "--sandbox", "none"]
     assert run(["test", str(kernel), *place]) == 0
     assert told(capsys) == [["benchmark", str(kernel), *place]]
-    assert run(["benchmark", str(kernel), "--task-dir", str(ROOT / "tasks/vectoradd"), *place[2:]]) == 0
+
+
+def test_after_a_benchmark_of_a_task_of_the_competition_the_file_is_handed_in(
+    tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel, folder = tmp_path / "kernel.py", copy_of("vectoradd", tmp_path / "tasks")
+    kernel.write_bytes(SOURCE)
+    monkeypatch.setattr("scripts.repository.TASKS", tmp_path / "tasks")
+    assert run(["benchmark", str(kernel), "--task-dir", str(folder), "--gpu", "CPU", "--sandbox", "none"]) == 0
     assert told(capsys) == [["submit", str(kernel), "--task", "vectoradd", "--draft"]]
-    kernel.write_bytes(b"#!POPCORN leaderboard vectoradd\n" + SOURCE)
-    assert run(["benchmark", str(kernel), *place[2:]]) == 0
-    assert told(capsys) == [["submit", str(kernel), "--draft"]]
+
+
+@pytest.mark.parametrize(
+    ("mode", "source", "words"),
+    [
+        (Mode.BENCHMARK, SOURCE, ["--task", "vectoradd", "--draft"]),
+        (Mode.BENCHMARK, b"#!POPCORN leaderboard vectoradd\n" + SOURCE, ["--draft"]),
+        (Mode.RANKED, SOURCE, ["--task", "vectoradd"]),
+        (Mode.RANKED, b"#!POPCORN leaderboard vectoradd\n" + SOURCE, []),
+    ],
+)
+def test_how_a_file_is_handed_in_says_no_more_than_is_needed(mode: Mode, source: bytes, words: list[str]) -> None:
+    file, task = Path("kernel.py"), load_task(ROOT / "tasks" / "vectoradd")
+    said = _then_there(mode, file, Submission(login="", source=source), task)
+    assert shlex.split(said.partition("`")[2].partition("`")[0]) == ["pullrank", "submit", "kernel.py", *words]
 
 
 @pytest.mark.parametrize("task", [path.parent.name for path in sorted(ROOT.glob("tasks/*/task.yml"))])

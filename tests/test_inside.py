@@ -19,14 +19,12 @@ from harness.inside import CudaClock, Staging
 from harness.judge import Sitting, judge
 from harness.judgement import Claim, Judgement
 from harness.protocol import Filled, ProtocolError, Timed, read_answer
-from harness.sandbox import find_faults
 from harness.submission import Submission
 from harness.task import load_task
 from harness.verdict import Verdict
 from scripts.claims import claim_sentence
 
-FAULTS = find_faults()
-pytestmark = [pytest.mark.alone, pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))]
+pytestmark = pytest.mark.walls
 
 BOARD = load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU")
 GOOD = "def custom_kernel(data):\n    return data + 1\n"

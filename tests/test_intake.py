@@ -245,6 +245,12 @@ def custom_kernel(data):
 """
 
 
+@pytest.mark.parametrize(("size", "is_judged"), [(256 * 1024, True), (256 * 1024 + 1, False)])
+def test_a_file_may_be_as_large_as_the_settings_say(size: int, is_judged: bool) -> None:
+    blob = BlobInfo(path=PATH, sha="c" * 40, mode="100644", size=size)
+    assert bool(boards(decide(happened(), facts(offer=offer(blob=blob))))) is is_judged
+
+
 def test_a_merged_file_of_somebody_else_is_refused_under_other_names_too() -> None:
     copy = CLONE.replace(b"left", b"mine").replace(b"start", b"i").replace(b"    a, b", b"    # my own\n    a, b")
     merged = (Original(login="bob", name="submission.py", source=CLONE),)
@@ -576,7 +582,8 @@ def test_what_was_pushed_since_a_maintainer_looked_does_not_run() -> None:
 
     def check(**changes: Any) -> Decision:
         known = facts(permission=Permission.WRITE, offer=offer(files=TASK_FILES, pull=pull(**changes)))
-        return decide(said("/check", by=BOB), known)
+        heard_late = replace(known, now=NOW + timedelta(minutes=5))
+        return decide(said("/check", by=BOB), heard_late)
 
     assert "`bbbbbbb`" in refusal(check(head_sha=OLD, head_at=later, updated_at=later))
     assert check(updated_at=later).checks_tasks  # By the comment itself.

@@ -10,17 +10,15 @@ import pytest
 from harness import arena
 from harness.errors import TaskError
 from harness.fields import CaseKind, Mode
-from harness.judge import Champion, judge
+from harness.judge import Champion, Sitting, judge
 from harness.judgement import Judgement
-from harness.sandbox import find_faults
 from harness.stats import Interval
 from harness.submission import Submission
 from harness.task import load_task
 from harness.verdict import Verdict
 
 TINY = Path(__file__).parent / "tasks" / "tiny"
-FAULTS = find_faults()
-pytestmark = [pytest.mark.alone, pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))]
+pytestmark = pytest.mark.walls
 
 GOOD = "import torch\ndef custom_kernel(data):\n    return data + 1\n"
 AROUND = "import torch, os, time\ndef custom_kernel(data):\n    {}\n"
@@ -38,9 +36,19 @@ def submission(source, login="sample"):
 
 
 def verdict_of(board, source, mode=Mode.TEST):
-    judgement = judge(board, submission(source), mode)
+    return read_again(judge(board, submission(source), mode))
+
+
+def read_again(judgement):
     assert Judgement.from_json(judgement.to_json()).verdict is judgement.verdict
     return judgement
+
+
+@pytest.fixture(scope="module")
+def sitting(board):
+    """For files that differ in their verdict alone."""
+    with Sitting(board) as sitting:
+        yield sitting
 
 
 @pytest.mark.parametrize(
@@ -75,8 +83,8 @@ def verdict_of(board, source, mode=Mode.TEST):
         (AROUND.format("os.write(900, b'{\"is\": \"accepted\"}'); return data + 1"), "SV", "by itself"),
     ],
 )  # fmt: skip
-def test_each_kind_of_submission_gets_its_verdict_and_a_message(board, source, verdict, message):
-    judgement = verdict_of(board, source)
+def test_each_kind_of_submission_gets_its_verdict_and_a_message(sitting, source, verdict, message):
+    judgement = read_again(sitting.judge(submission(source), Mode.TEST))
     assert (judgement.verdict, message in judgement.message) == (verdict, True), judgement.message
 
 

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from harness.fields import CaseKind, Mode
@@ -17,6 +15,7 @@ from harness.stats import DUEL_LOOKS, Interval
 from harness.submission import language_of
 from harness.timing import Duel, DuelCase, GpuState, Run, Timing
 from harness.verdict import Verdict
+from tests.properties import given, settings, st
 
 SAMPLES = Path(__file__).parent / "judgements"
 NEWEST = SAMPLES / f"v{VERSION}.json"

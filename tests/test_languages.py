@@ -22,10 +22,10 @@ import pytest
 from harness.compile import recipe_of
 from harness.devices.device import REHEARSAL
 from harness.fields import Mode
-from harness.judge import judge, open_arena
+from harness.judge import Sitting, open_arena
 from harness.judgement import Judgement
 from harness.rehearsal import rehearse
-from harness.sandbox import Entry, Sandbox, find_faults
+from harness.sandbox import Entry, Sandbox
 from harness.submission import read_directives
 from harness.task import load_task
 from harness.verdict import Verdict
@@ -38,10 +38,7 @@ EXAMPLES = {example.name: example for example in guides_examples()}
 PYTHON = [example for example in EXAMPLES.values() if not example.is_compiled]
 COMPILED = [example for example in EXAMPLES.values() if example.is_compiled]
 ON_A_CPU = [example for example in EXAMPLES.values() if not example.needs_gpu]
-FAULTS = find_faults()
-needs_walls = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
 needs_nvcc = pytest.mark.skipif(not shutil.which("nvcc"), reason="nvcc is not on this machine")
-pytestmark = pytest.mark.alone
 
 
 def test_there_is_one_for_each_language():
@@ -84,12 +81,19 @@ def test_whatever_it_imports_that_is_not_everywhere_it_says(example):
         assert needs == ("nvcc", "g++", "ninja")
 
 
-@needs_walls
+@pytest.fixture(scope="module")
+def sitting():
+    """Walls that stand for all files that are judged on a CPU."""
+    with Sitting(load_task(ROOT / "tasks" / "vectoradd").board("CPU")) as made:
+        yield made
+
+
+@pytest.mark.walls
 @pytest.mark.parametrize("example", ON_A_CPU, ids=lambda example: example.name)
-def test_what_runs_on_a_cpu_is_right_there(example):
+def test_what_runs_on_a_cpu_is_right_there(example, sitting):
     if reason := example.why_skipped():
         pytest.skip(reason)
-    judgement = judge(load_task(ROOT / "tasks" / "vectoradd").board("CPU"), example.submission, Mode.TEST)
+    judgement = sitting.judge(example.submission, Mode.TEST)
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
 
 
@@ -102,7 +106,7 @@ print(len(os.listdir("/cache/jax")), flush=True)
 """
 
 
-@needs_walls
+@pytest.mark.walls
 @pytest.mark.skipif(not importlib.util.find_spec("jax"), reason="jax is not on this machine")
 def test_what_jax_compiled_in_the_build_is_not_compiled_again():
     entry = Entry(name="test", files={"submission.py": JITTED + "custom_kernel = print\n"})
@@ -116,7 +120,7 @@ def test_what_jax_compiled_in_the_build_is_not_compiled_again():
     assert kept[0] > 0 and len(set(kept)) == 1
 
 
-@needs_walls
+@pytest.mark.walls
 @pytest.mark.parametrize("example", COMPILED, ids=lambda example: example.name)
 def test_what_stands_in_cuda_is_compiled_for_a_gpu(example):
     if reason := example.why_skipped():
@@ -152,9 +156,9 @@ def test_what_stands_in_cuda_within_python_is_compiled_for_a_gpu(name, tmp_path)
     assert done.returncode == 0, done.stderr
 
 
-@needs_walls
+@pytest.mark.walls
 @pytest.mark.skipif(not (shutil.which("g++") and shutil.which("ninja")), reason="g++ or ninja is not on this machine")
-def test_the_extension_s_operator_is_compiled_and_called_with_the_host_s_sum_behind_it(tmp_path):
+def test_the_extension_s_operator_is_compiled_and_called_with_the_host_s_sum_behind_it(sitting):
     """All of it but the kernel: torch's headers, the operator's registration, and the call from Python."""
     text = EXAMPLES["A torch extension"].submission.text
     sum_on_the_host = """
@@ -167,11 +171,7 @@ void launch_add(void *a, const void *b, int64_t count) {
     assert kernel
     text = text.replace(kernel[1], sum_on_the_host).replace("OPERATOR, KERNEL, is", "[OPERATOR, KERNEL], is")
     example = EXAMPLES["A torch extension"].submission
-    judgement = judge(
-        load_task(ROOT / "tasks" / "vectoradd").board("CPU"),
-        type(example)(login="guide", source=text.encode()),
-        Mode.TEST,
-    )
+    judgement = sitting.judge(type(example)(login="guide", source=text.encode()), Mode.TEST)
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
 
 
@@ -218,7 +218,7 @@ def test_what_nvcc_compiles_for_is_known_by_the_device_s_name():
     assert arch_of("Abacus 9000") is None
 
 
-@needs_walls
+@pytest.mark.walls
 def test_check_gpu_judges_them_and_says_what_it_skips(capsys, monkeypatch):
     monkeypatch.setattr("harness.needs._is_here", lambda need: need != "jax")
     assert run(["--rehearse", "--only", "J"], main) == 0

@@ -13,13 +13,11 @@ from harness.errors import JudgeError
 from harness.freezer import SignalFreezer
 from harness.memory import LimitedMemory, Meminfo, WatchedMemory
 from harness.protocol import Loaded
-from harness.sandbox import Entry, Sandbox, find_faults
+from harness.sandbox import Entry, Sandbox
 from harness.verdict import Foul, Verdict
 
 pytestmark = pytest.mark.alone
 
-FAULTS = find_faults()
-needs_walls = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
 
 MEMINFO = b"""MemTotal:       24683756 kB
 MemFree:        22630040 kB
@@ -109,7 +107,7 @@ HOARDS = {
 }
 
 
-@needs_walls
+@pytest.mark.walls
 @pytest.mark.parametrize("hoard", HOARDS)
 def test_what_can_be_proved_to_be_a_players_ends_it(sandbox, hoard):
     foul = end_of(sandbox, HOARDS[hoard])
@@ -130,7 +128,7 @@ HIDDEN = """
 """1.5 GiB in segments that it has not mapped any more."""
 
 
-@needs_walls
+@pytest.mark.walls
 def test_what_is_hidden_is_let_be_until_the_machine_runs_out_and_then_proved_by_the_players_end(sandbox):
     with sandbox.seat(entry(HIDDEN)) as player:
         assert isinstance(load(player), Loaded)
@@ -142,7 +140,7 @@ def test_what_is_hidden_is_let_be_until_the_machine_runs_out_and_then_proved_by_
     assert caught.value.message == "Used all the memory of the machine; 0.5 GiB are allowed."
 
 
-@needs_walls
+@pytest.mark.walls
 def test_a_player_that_was_ended_for_what_others_use_makes_the_judging_void(sandbox):
     with contextlib.ExitStack() as stack:
         player = stack.enter_context(sandbox.seat(entry("")))
@@ -155,7 +153,7 @@ def test_a_player_that_was_ended_for_what_others_use_makes_the_judging_void(sand
         seat.close()
 
 
-@needs_walls
+@pytest.mark.walls
 def test_what_others_use_is_not_the_players(sandbox):
     with sandbox.seat(entry("")) as player:
         assert isinstance(load(player), Loaded)
@@ -164,7 +162,7 @@ def test_what_others_use_is_not_the_players(sandbox):
             player._memory.sources[0]._look()
 
 
-@needs_walls
+@pytest.mark.walls
 def test_the_kernel_would_end_a_player_before_anybody_else(sandbox):
     with sandbox.seat(entry("")) as player, open(f"/proc/{player.pid}/oom_score_adj") as file:
         assert file.read() == "1000\n"

@@ -3,16 +3,17 @@
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from harness.judgement import Judgement
 from harness.task import load_task
 from scripts.cli import run
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import Ledger
-from scripts.ledger.moderation import Action, Moderation
+from scripts.ledger.moderation import Action, Moderated, Moderation
 from scripts.pages.publish import build_site
 from scripts.settings import Ban
 from tests.competition import ROOT, SOURCE, Scene
@@ -157,6 +158,16 @@ def test_a_judgement_is_meant_by_its_row_its_checksum_or_its_file(ledger, capsys
         assert logins(ledger, capsys) == ["bob"], what
         moderate("release", ROW, *there(ledger))
         assert logins(ledger, capsys) == ["alice", "bob"], what
+
+
+def test_a_file_goes_with_all_of_its_judgements(ledger, capsys) -> None:
+    path = next(ledger.path.glob("judgements/vectoradd/CPU/alice/*.json"))
+    judgement = Judgement.from_json(path.read_text())
+    later = judgement.model_copy(update={"finished_at": judgement.finished_at + timedelta(minutes=1)})
+    ledger.append(Judgement.from_json(later.to_json()), "again")
+    moderate("disqualify", ROW, *there(ledger))
+    assert logins(ledger, capsys) == ["bob"]
+    assert len(Moderated.after(ledger.moderations()).disqualified) == 2
 
 
 def test_what_was_taken_out_is_on_the_page_and_in_the_json_with_its_reason(ledger, tmp_path) -> None:

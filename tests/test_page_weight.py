@@ -2,6 +2,7 @@
 
 import gzip
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -20,7 +21,7 @@ from scripts.pages.summary import summary_of
 from scripts.season.cast import logins
 from scripts.season.season import END, Size, make_season
 from scripts.standings import standings
-from tests.test_publish import PEAKS, WORK, Tags, judged, task_folder
+from tests.test_publish import PEAKS, WORK, judged, task_folder
 
 LANDING_KB, BOARD_KB, NAMES_KB, ROWS = 100, 400, 40, 2000
 SHARED = Site(
@@ -35,9 +36,7 @@ SHARED = Site(
 
 def weight_kb(page: str) -> float:
     """Of a page, and of every asset that it names, each by itself."""
-    named = {
-        link.rpartition("/")[2] for _, tag in Tags(page).tags for link in (tag.get("src"), tag.get("href")) if link
-    }
+    named = {link.rpartition("/")[2] for link in re.findall(r' (?:src|href)="([^"]*)"', page)}
     assets = [path for path in (SITE / "assets").iterdir() if path.name in named]
     assert {"style.css", "site.js"} <= {path.name for path in assets}
     files = [page.encode(), *(path.read_bytes() for path in assets)]

@@ -14,10 +14,9 @@ from harness.judge import judge
 from harness.judgement import CaseResult, Judgement
 from harness.profile import Operation, Profile
 from harness.protocol import Profiled, ProtocolError, read_answer
-from harness.sandbox import find_faults
 from harness.submission import Submission
 from harness.task import Evaluator, load_task
-from harness.verdict import Verdict
+from harness.verdict import Verdict, overall
 from scripts.bot.artifact import _are_cases_of
 from scripts.bot.check_report import facts_as_text
 from scripts.bot.markdown import NBSP
@@ -25,10 +24,9 @@ from scripts.bot.report import render
 from scripts.local import show
 from scripts.profiles import parts_of
 from scripts.terminal import console
+from tests.seated import Seated
 from tests.test_request import request
 
-FAULTS = find_faults()
-walled = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
 BOARD = load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU")
 
 SORTED = "import torch\ndef custom_kernel(data):\n    data.sort()\n    return data + 1\n"
@@ -59,7 +57,7 @@ def profiled(source, **how):
     return judgement
 
 
-@walled
+@pytest.mark.walls
 @pytest.mark.parametrize("device", [None, REHEARSAL], ids=["cpu", "staged"])
 def test_a_profile_says_what_every_benchmark_is_made_of(device):
     judgement = profiled(SORTED, device=device)
@@ -73,14 +71,20 @@ def test_a_profile_says_what_every_benchmark_is_made_of(device):
     assert _are_cases_of(judgement, BOARD)
 
 
-@walled
-def test_an_answer_that_is_wrong_only_when_it_is_watched_is_wrong():
-    judgement = profiled(SHY)
-    assert judgement.verdict is Verdict.WRONG_ANSWER
-    assert judgement.profiles and not any(case.profile for case in judgement.profiles)
+@pytest.fixture(scope="module")
+def seated():
+    with Seated(BOARD, Mode.PROFILE) as made:
+        yield made
 
 
-@walled
+@pytest.mark.walls
+def test_an_answer_that_is_wrong_only_when_it_is_watched_is_wrong(seated):
+    cases = seated.play(SHY)
+    assert overall(case.verdict for case in cases) is Verdict.WRONG_ANSWER
+    assert cases[-1].kind is CaseKind.PROFILE and not any(case.profile for case in cases)
+
+
+@pytest.mark.walls
 @pytest.mark.parametrize(
     ("call_us", "rows", "verdict"),
     [
@@ -89,10 +93,9 @@ def test_an_answer_that_is_wrong_only_when_it_is_watched_is_wrong():
         ("1.0", "[['x', False, 0, 1.0]]", Verdict.SECURITY_VIOLATION),
     ],
 )
-def test_a_liar_deceives_nobody_but_himself(call_us, rows, verdict):
-    judgement = profiled(LIAR % (call_us, rows))
-    assert judgement.verdict is verdict, judgement.message
-    assert not judgement.is_rankable
+def test_a_liar_deceives_nobody_but_himself(call_us, rows, verdict, seated):
+    cases = seated.play(LIAR % (call_us, rows))
+    assert overall(case.verdict for case in cases) is verdict, cases[-1].message
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,13 @@ import pytest
 from scripts.pages.render import SITE
 from scripts.pages.words import case_labels
 from scripts.text import format_us
-from tests.lively_site import build_lively_site
+from tests.lively_site import ADDRESS, lively_site
 from tests.test_publish import Tags, assert_links_lead_somewhere, links
-
-ADDRESS = "https://kernels.github.io/cup/"
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_lively_site(tmp_path_factory.mktemp("site"), address=ADDRESS)
+    return lively_site(tmp_path_factory)
 
 
 def json_files(site: Path) -> Iterator[tuple[Path, Any]]:

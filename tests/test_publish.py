@@ -18,9 +18,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from difflib import unified_diff
+from functools import cached_property
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from xml.etree import ElementTree
 
 import pytest
@@ -42,10 +44,12 @@ from scripts.ledger.moderation import Action, Moderation
 from scripts.pages import pool, submission
 from scripts.pages.author import LATEST_STEPS
 from scripts.pages.code import render_code, render_diff
-from scripts.pages.paths import raw_url
+from scripts.pages.feeds import feed_of_all
+from scripts.pages.paths import author_path, raw_url
 from scripts.pages.pool import processes_for, spread
 from scripts.pages.publish import SiteReport, build_site, read_guides
 from scripts.pages.render import environment
+from scripts.pages.site import Site
 from scripts.pages.words import Unit, case_labels, day, duel_sentence, first_sentence, heat
 from scripts.pages.write import swapped_in, write_file
 from scripts.settings import Gpu
@@ -204,20 +208,32 @@ def task(tmp_path: Path) -> Task:
     return load_task(task_folder(tmp_path / "tasks"))
 
 
+@pytest.fixture(scope="module")
+def seasons_site(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SiteReport]:
+    """The site of `season`, for those who only read in it, and the report of its build."""
+    folder = tmp_path_factory.mktemp("season")
+    task = load_task(task_folder(folder / "tasks"))
+    return built(folder, task, season(task.board("CPU")))
+
+
 class Tags(HTMLParser):
     """Every tag of a page with its attributes, and all its text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict[str, str]]] = []
-        self.text = ""
+        self._texts: list[str] = []
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, {name: value or "" for name, value in attrs}))
 
     def handle_data(self, data: str) -> None:
-        self.text += data
+        self._texts.append(data)
+
+    @cached_property
+    def text(self) -> str:
+        return "".join(self._texts)
 
 
 def html_pages(site: Path) -> Iterator[tuple[Path, Tags]]:
@@ -235,28 +251,30 @@ def page_text(site: Path, path: str) -> str:
 
 
 def assert_links_lead_somewhere(site: Path) -> None:
-    ids = {path: {attributes.get("id") for _, attributes in page.tags} for path, page in html_pages(site)}
-    for path, page in html_pages(site):
-        if path.name == "404.html":
+    pages = {str(path): page for path, page in html_pages(site)}
+    ids = {path: {attributes.get("id") for _, attributes in page.tags} for path, page in pages.items()}
+    files = {str(path) for path in site.rglob("*") if path.is_file()}
+    assert ids.keys() <= files
+    for path, page in pages.items():
+        if path.endswith("/404.html"):
             continue
-        for link in links(page):
+        for link in set(links(page)):
             if link.startswith("https://"):
                 continue
             target, _, fragment = link.partition("#")
-            found = (path.parent / target).resolve() if target else path
-            assert found.is_file(), f"{path}: {link}"
+            found = os.path.normpath(os.path.join(os.path.dirname(path), target)) if target else path
+            assert found in files, f"{path}: {link}"
             assert not fragment or fragment in ids[found], f"{path}: {link}"
 
 
-def test_every_relative_link_leads_to_a_file_and_every_fragment_to_an_id(tmp_path: Path, task: Task) -> None:
-    site, _ = built(tmp_path, task, season(task.board("CPU")))
+def test_every_relative_link_leads_to_a_file_and_every_fragment_to_an_id(seasons_site: tuple[Path, SiteReport]) -> None:
+    site, _ = seasons_site
     assert_links_lead_somewhere(site)
 
 
-def test_every_page_stands_where_it_should_with_its_json_beside_it(tmp_path: Path, task: Task) -> None:
-    judgements = season(task.board("CPU"))
-    site, report = built(tmp_path, task, judgements)
-    ada = judgements[0].submission.digest[:12]
+def test_every_page_stands_where_it_should_with_its_json_beside_it(seasons_site: tuple[Path, SiteReport]) -> None:
+    site, report = seasons_site
+    ada = next((site / "vectoradd/CPU/ada").iterdir()).name
     boards = ("vectoradd/CPU/board.json", "vectoradd/H100/board.json")
     for path in ("index.json", *boards, "authors/ada/author.json", "guides/judging/guide.json"):
         assert json.loads((site / path).read_text())
@@ -268,8 +286,8 @@ def test_every_page_stands_where_it_should_with_its_json_beside_it(tmp_path: Pat
     assert not report.faults
 
 
-def test_the_board_says_who_leads_who_is_tied_and_who_lost_a_duel(tmp_path: Path, task: Task) -> None:
-    site, _ = built(tmp_path, task, season(task.board("CPU")))
+def test_the_board_says_who_leads_who_is_tied_and_who_lost_a_duel(seasons_site: tuple[Path, SiteReport]) -> None:
+    site, _ = seasons_site
     text = page_text(site, "vectoradd/CPU")
     assert "6 entries, ranked by the geometric mean of 3 benchmarks" in text
     assert "tied with ada" in text
@@ -278,8 +296,8 @@ def test_the_board_says_who_leads_who_is_tied_and_who_lost_a_duel(tmp_path: Path
     assert [row["login"] for row in rows] == ["edsger", "barbara", "grace", "ada", "donald", "linus"]
 
 
-def test_a_lost_duel_says_by_how_much_and_what_first_place_takes(tmp_path: Path, task: Task) -> None:
-    site, _ = built(tmp_path, task, season(task.board("CPU")))
+def test_a_lost_duel_says_by_how_much_and_what_first_place_takes(seasons_site: tuple[Path, SiteReport]) -> None:
+    site, _ = seasons_site
     takes = "0.5 % faster, ±1.0 %; first place takes a gain of at least 1 %, and more than the noise"
     assert f"looks faster, but lost its duel with edsger: {takes}" in page_text(site, "vectoradd/CPU")
     barbara = next((site / "vectoradd/CPU/barbara").iterdir()).name
@@ -369,6 +387,10 @@ def test_off_github_a_page_leads_to_no_judgement_that_does_not_lie_beside_it(
     assert "pullrank rank" in text and "pullrank verify" not in text and "in the ledger" in text
     first = f"vectoradd/CPU/edsger/{judgements[3].submission.digest[:12]}"
     assert f"pullrank verify https://kernels.dev/cup/{first}/judgement.json" in page_text(site, first)
+
+
+def test_an_authors_page_is_the_same_however_their_login_is_written() -> None:
+    assert author_path("Ada") == author_path("ada") == "authors/ada/index.html"
 
 
 def test_the_ledgers_files_lie_on_the_host_that_holds_them() -> None:
@@ -590,8 +612,8 @@ def assert_inert(path: Path, page: Tags) -> None:
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x1b]", page.text), path
 
 
-def test_every_page_loads_from_itself_alone(tmp_path: Path, task: Task) -> None:
-    site, _ = built(tmp_path, task, season(task.board("CPU")))
+def test_every_page_loads_from_itself_alone(seasons_site: tuple[Path, SiteReport]) -> None:
+    site, _ = seasons_site
     for path, page in html_pages(site):
         policies = [a["content"] for _, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"]
         assert policies and policies[0].startswith("default-src 'self'"), path
@@ -896,14 +918,14 @@ def test_a_case_is_named_by_what_tells_it_apart(cases: list[dict[str, Any]], tex
 
 
 def test_where_one_parameter_tells_the_cases_apart_it_is_said_once_and_its_exact_value_stays_at_hand(
-    tmp_path: Path, task: Task
+    seasons_site: tuple[Path, SiteReport],
 ) -> None:
     assert [(one.head, one.cell, one.exact) for one in case_labels([{"n": 2**20, "m": 1}, {"n": 2**24, "m": 1}])] == [
         ("n", "2²⁰", "n: 1048576"), ("n", "2²⁴", "n: 16777216"),
     ]  # fmt: skip
     several = case_labels([{"n": 1, "m": 1}, {"n": 2, "m": 2}])
     assert {(one.head, one.cell == one.text) for one in several} == {("Case", True)}
-    site, _ = built(tmp_path, task, season(task.board("CPU")))
+    site, _ = seasons_site
     linus = next((site / "vectoradd/CPU/linus").glob("*/index.html")).read_text()
     assert '<th scope="col">size</th>' in linus and '<th scope="row" title="size: 1048576">2²⁰</th>' in linus
     assert 'title="size: 1048576"' in (site / "vectoradd/CPU/index.html").read_text()
@@ -970,21 +992,23 @@ def test_a_row_whose_file_is_not_merged_is_provisional_where_that_is_known(tmp_p
     assert "provisional" not in page_text(site, "vectoradd/CPU")
 
 
-def test_what_is_said_of_a_place_stands_apart_sentence_by_sentence(tmp_path: Path, task: Task) -> None:
-    site, _ = built(tmp_path, task, season(task.board("CPU")))
+def test_what_is_said_of_a_place_stands_apart_sentence_by_sentence(seasons_site: tuple[Path, SiteReport]) -> None:
+    site, _ = seasons_site
     donald = next((site / "vectoradd/CPU/donald").iterdir()).name
     assert "5th of 6 on Vector addition, CPU. Tied with ada." in page_text(site, f"vectoradd/CPU/donald/{donald}")
 
 
-def test_samples_are_told_apart_from_the_times_that_rank(tmp_path: Path, task: Task) -> None:
-    site, _ = built(tmp_path, task, season(task.board("CPU")))
+def test_samples_are_told_apart_from_the_times_that_rank(seasons_site: tuple[Path, SiteReport]) -> None:
+    site, _ = seasons_site
     linus = next((site / "vectoradd/CPU/linus").iterdir()).name
     text = page_text(site, f"vectoradd/CPU/linus/{linus}")
     assert "this file, as measured" in text and "those of the table above are corrected" in text
 
 
-def test_a_submission_says_where_the_most_is_lost_against_the_first_place(tmp_path: Path, task: Task) -> None:
-    site, _ = built(tmp_path, task, season(task.board("CPU")))
+def test_a_submission_says_where_the_most_is_lost_against_the_first_place(
+    seasons_site: tuple[Path, SiteReport],
+) -> None:
+    site, _ = seasons_site
     grace = next((site / "vectoradd/CPU/grace").iterdir()).name
     text = page_text(site, f"vectoradd/CPU/grace/{grace}")
     rows = {row["login"]: row for row in json.loads((site / "vectoradd/CPU/board.json").read_text())["rows"]}
@@ -1039,9 +1063,8 @@ def test_a_record_shows_what_it_changed_and_what_the_first_place_changed_since(t
     assert f"grace/{grace}/index.html#changes" in board
 
 
-def test_a_row_is_held_against_the_first_place_and_its_predecessor(tmp_path: Path, task: Task) -> None:
-    judgements = season(task.board("CPU"))
-    site, _ = built(tmp_path, task, judgements)
+def test_a_row_is_held_against_the_first_place_and_its_predecessor(seasons_site: tuple[Path, SiteReport]) -> None:
+    site, _ = seasons_site
 
     def heads(login: str) -> str:
         folder = next((site / "vectoradd/CPU" / login).iterdir())
@@ -1119,6 +1142,13 @@ def test_coloured_code_holds_every_character_of_the_file_and_no_tag_of_its_own()
     assert page.text == source + "\n"
     assert {tag for tag, _ in page.tags} == {"span", "i"}
     assert [a["id"] for tag, a in page.tags if tag == "span"] == [f"L{n}" for n in range(1, 9)]
+
+
+@pytest.mark.parametrize("name", ["submission.py", "submission.cu"])
+def test_a_tag_in_code_outside_of_its_strings_is_text(name: str) -> None:
+    html = str(render_code("x = a <script> b & c\n", name))
+    assert "<script" not in html and "&lt;" in html and "&amp;" in html
+    assert Tags(html).text == "x = a <script> b & c\n"
 
 
 def test_times_of_a_column_share_a_unit_in_which_the_best_has_four_digits() -> None:
@@ -1283,8 +1313,10 @@ def test_an_earlier_edition_shows_ties_duels_that_were_never_held_and_leads_to_i
     assert (former["rank"], former["of"], former["edition"], former["page"]) == (2, 4, "e" * 64, path)
 
 
-def test_an_authors_rows_say_whom_they_are_tied_with_and_which_duel_they_lost(tmp_path: Path, task: Task) -> None:
-    site, _ = built(tmp_path, task, season(task.board("CPU")))
+def test_an_authors_rows_say_whom_they_are_tied_with_and_which_duel_they_lost(
+    seasons_site: tuple[Path, SiteReport],
+) -> None:
+    site, _ = seasons_site
     assert "tied with ada" in page_text(site, "authors/donald")
     assert "looks faster, but lost its duel with edsger" in page_text(site, "authors/barbara")
 
@@ -1332,8 +1364,22 @@ def test_a_board_has_a_picture_of_who_leads_that_links_to_it_show(tmp_path: Path
     assert pictures["CPU"] != pictures["H100"]  # Nobody has entered there.
 
 
-def test_without_an_address_there_is_no_feed_and_no_link_to_one(tmp_path: Path, task: Task) -> None:
-    site, _ = built(tmp_path, task, season(task.board("CPU")))
+def test_a_feed_holds_the_latest_records_the_newest_first() -> None:
+    board = SimpleNamespace(task=SimpleNamespace(title="Sort"), gpu="CPU")
+    marks = [
+        SimpleNamespace(
+            board=board, at=START + timedelta(days=day), login=f"ada{day}", gain=None, page="sort/",
+            score_us=Interval(value=1.0, low=1.0, high=1.0),
+        )
+        for day in range(60)
+    ]  # fmt: skip
+    site = SimpleNamespace(address="https://cup.example/", title="Cup")
+    ((_, feed),) = feed_of_all(cast(Site, site), cast(Any, [SimpleNamespace(marks=marks)]))
+    assert re.findall(r"<name>(\w+)</name>", feed) == [f"ada{day}" for day in range(59, 9, -1)]
+
+
+def test_without_an_address_there_is_no_feed_and_no_link_to_one(seasons_site: tuple[Path, SiteReport]) -> None:
+    site, _ = seasons_site
     assert not list(site.rglob("*.atom")) and not list(site.rglob("og.png")) and not (site / "sitemap.xml").exists()
 
 

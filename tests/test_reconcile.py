@@ -2,29 +2,34 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from threading import Barrier
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from harness.fields import Mode
 from harness.verdict import Verdict
 from scripts.bot.comment import MARKER, PullComment
-from scripts.bot.plan import MAX_OFFERS, Facts, plan
+from scripts.bot.merging import merge, why_not_merged
+from scripts.bot.plan import MAX_OFFERS, Facts, look_back, plan
 from scripts.bot.rematch import DueDuel
 from scripts.bot.sections import done_section, ended_section, queued_section
 from scripts.bot.steps import End, Offer, Step
 from scripts.bot.tables import Place
-from scripts.github.pulls import ACTIONS_BOT, Account, PullRequest, WorkflowRun
+from scripts.github.fork import Fork
+from scripts.github.gh import GitHub
+from scripts.github.pulls import ACTIONS_BOT, Account, ChangedFile, PullRequest, WorkflowRun
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.moderation import Action, Moderated, Moderation
 from scripts.ledger.request import Ending, EndState, Request, make_id
-from scripts.settings import Ban
+from scripts.settings import Ban, Gpu, Settings
 from tests.competition import FASTER, SOURCE, Scene, of_its_board, path_of, the_board, two_boards
 from tests.github_server import Failure, Pull
 
@@ -149,6 +154,7 @@ PLANS: list[tuple[str, Facts, list[str]]] = [
     ("judged, and its run merges still", facts(asked(JUDGED), runs=(ran("in_progress"),)), []),
     ("banned while it waits", facts(asked(), runs=(ran("queued"),), bans=(Ban(user_id=7, reason="Cheats."),)), ["End"]),
     ("banned in the ledger while it waits", facts(asked(), runs=(ran("queued"),), moderated=BANNED), ["End"]),
+    ("banned by login", facts(asked(), runs=(ran("queued"),), bans=(Ban(login="Alice", reason="Cheats."),)), ["End"]),
     ("somebody else is banned", facts(asked(), bans=(Ban(login="bob", reason="Cheats."),)), ["Start"]),
     # Comments.
     ("judged, told as queued", facts(asked(JUDGED), runs=(ran(),), comments=telling(asked(), "queued")), ["Deliver"]),
@@ -274,6 +280,45 @@ PLANS: list[tuple[str, Facts, list[str]]] = [
 @pytest.mark.parametrize(("known", "steps"), [row[1:] for row in PLANS], ids=[row[0] for row in PLANS])
 def test_the_plan(known: Facts, steps: list[str]) -> None:
     assert names(plan(known)) == steps
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, ""),
+        ({"is_open": False}, "not open and ready"),
+        ({"is_draft": True}, "not open and ready"),
+        ({"head_sha": NEWER}, "the head has moved since it was judged"),
+        ({"base_ref": "old"}, "it is not for the default branch any more"),
+        ({"author": replace(ALICE, id=8)}, "its author is another one"),
+    ],
+)
+def test_only_what_was_judged_is_merged(changes: dict[str, Any], why: str) -> None:
+    assert why_not_merged(asked(JUDGED).request, pull(**changes), "main") == why
+
+
+@pytest.mark.parametrize("path", ["README.md", "submissions/sort/alice/submission.py"])
+def test_a_commit_that_changes_something_else_than_the_judged_file_is_not_merged(path: str) -> None:
+    fork = SimpleNamespace(changes=lambda _: (ChangedFile(path=path, status="modified"),))
+    settings = Settings(gpus={"CPU": Gpu(runs_on="cpu")})
+    said = merge(
+        asked(JUDGED).request, settings, Moderated(), cast(GitHub, None), lambda: cast(Fork, nullcontext(fork)), "main",
+        pull(),
+    )  # fmt: skip
+    assert said == "not merged: it changes something else than the judged file"
+
+
+@pytest.mark.parametrize(
+    ("last", "back"),
+    [
+        (timedelta(minutes=1), timedelta(days=2)),
+        (timedelta(days=3), timedelta(days=3, minutes=5)),
+        (timedelta(days=30), timedelta(days=14)),
+        (None, timedelta(days=14)),
+    ],
+)
+def test_after_an_outage_it_looks_back_as_far_as_that_lasted(last: timedelta | None, back: timedelta) -> None:
+    assert look_back(NOW, last and NOW - last) == NOW - back
 
 
 def test_a_lost_push_is_of_its_time_and_a_lost_opening_is_of_now() -> None:

@@ -1,6 +1,7 @@
 """A task's own examples behind one set of walls: what each gets, what is played once only, and what is skipped."""
 
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,12 @@ from harness.judge import Sitting
 from harness.needs import missing_for, why_skipped
 from harness.reference import Reference
 from harness.rehearsal import Rehearsed, rehearse
-from harness.sandbox import Sandbox, find_faults
+from harness.sandbox import Sandbox
 from harness.submission import Submission
 from harness.task import Board, load_task
 from harness.verdict import Verdict
 
 TINY = Path(__file__).parent / "tasks" / "tiny"
-FAULTS = find_faults()
-needs_walls = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
 
 GOOD = "import torch\ndef custom_kernel(data):\n    return data + 1\n"
 
@@ -41,27 +40,63 @@ def named(rehearsed: list[Rehearsed]) -> dict[str, Rehearsed]:
     return {one.example.path.name: one for one in rehearsed}
 
 
-@needs_walls
-def test_the_walls_go_up_once_and_the_anchor_is_timed_beside_another_example(tmp_path, monkeypatch):
-    opened = []
-    start = Sandbox._start
-    monkeypatch.setattr(Sandbox, "_start", lambda self: (opened.append(self._warm), start(self))[1])
-    crash = "import os\ndef custom_kernel(data):\n    os._exit(3)\n"
-    done = named(list(rehearse(board_with(tmp_path, accepted__quick=GOOD, run_time_error__crash=crash))))
-    assert {name: one.got for name, one in done.items()} == {
+CRASH = "import os\ndef custom_kernel(data):\n    os._exit(3)\n"
+LATE = "def custom_kernel(data):\n    return data + (data.numel() < 1000)\n"
+"""Right in the tests, and wrong in the benchmark."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A rehearsal of some examples: what each got, how often walls went up, and which cases the reference tried."""
+
+    board: Board
+    done: dict[str, Rehearsed]
+    warm_parents: int
+    tried: list[str]
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory):
+    opened, tried = [], []
+    start, probe = Sandbox._start, Reference.probe
+    board = board_with(
+        tmp_path_factory.mktemp("rehearsed"), accepted__quick=GOOD, run_time_error__crash=CRASH, wrong_answer__late=LATE
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Sandbox, "_start", lambda self: (opened.append(self._warm), start(self))[1])
+        patch.setattr(Reference, "probe", lambda self, params: (tried.append(str(params)), probe(self, params))[1])
+        done = named(list(rehearse(board)))
+    return Seen(board, done, opened.count(True), tried)
+
+
+@pytest.mark.walls
+def test_the_walls_go_up_once_and_the_anchor_is_timed_beside_another_example(seen):
+    assert {name: one.got for name, one in seen.done.items()} == {
         "quick.py": Verdict.ACCEPTED,
         "identity.py": Verdict.WRONG_ANSWER,
+        "late.py": Verdict.WRONG_ANSWER,
         "crash.py": Verdict.RUN_TIME_ERROR,
         "plain.py": Verdict.ACCEPTED,
     }
-    assert list(done)[-1] == "plain.py"
-    assert opened.count(True) == 1
-    timing = done["quick.py"].judgement.benchmarks[0].timing
+    assert list(seen.done)[-1] == "plain.py"
+    assert seen.warm_parents == 1
+    timing = seen.done["quick.py"].judgement.benchmarks[0].timing
     assert len(timing.submission) == len(timing.anchor) == 2, "it ranks nobody"
-    assert done["plain.py"].judgement.mode is Mode.TEST
+    assert seen.done["plain.py"].judgement.mode is Mode.TEST
 
 
-@needs_walls
+@pytest.mark.walls
+def test_benchmarks_are_played_where_the_tests_do_not_settle_it(seen):
+    modes = {name: seen.done[name].judgement.mode for name in ("late.py", "identity.py")}
+    assert modes == {"late.py": Mode.BENCHMARK, "identity.py": Mode.TEST}
+
+
+@pytest.mark.walls
+def test_a_case_is_tried_with_the_reference_once_for_all_examples(seen):
+    assert len(seen.tried) == len(set(seen.tried)) == len(seen.board.tests) + len(seen.board.benchmarks)
+
+
+@pytest.mark.walls
 def test_an_anchor_beside_which_nothing_else_was_accepted_is_timed_itself(tmp_path):
     done = named(list(rehearse(board_with(tmp_path, accepted__wrong="def custom_kernel(data):\n    return data\n"))))
     assert done["wrong.py"].got is Verdict.WRONG_ANSWER
@@ -86,7 +121,7 @@ benchmarks: [{size: 1}]
 """  # fmt: skip
 
 
-@needs_walls
+@pytest.mark.walls
 def test_a_tasks_own_program_times_the_anchor_as_it_times_any_other(tmp_path):
     folder = tmp_path / "own"
     for name in ("task.yml", "eval.py", "examples/accepted/plain.py", "examples/accepted/other.py"):
@@ -99,43 +134,28 @@ def test_a_tasks_own_program_times_the_anchor_as_it_times_any_other(tmp_path):
     assert done["plain.py"].judgement.benchmarks[0].told
 
 
-@needs_walls
-def test_benchmarks_are_played_where_the_tests_do_not_settle_it(tmp_path):
-    late = "def custom_kernel(data):\n    return data + (data.numel() < 1000)\n"
-    done = named(list(rehearse(board_with(tmp_path, wrong_answer__late=late))))
-    assert done["late.py"].got is done["identity.py"].got is Verdict.WRONG_ANSWER
-    modes = {name: done[name].judgement.mode for name in ("late.py", "identity.py")}
-    assert modes == {"late.py": Mode.BENCHMARK, "identity.py": Mode.TEST}
+@pytest.fixture(scope="module")
+def sitting():
+    with Sitting(load_task(TINY).board("CPU")) as made:
+        yield made
 
 
-@needs_walls
-def test_a_case_is_tried_with_the_reference_once_for_all_examples(tmp_path, monkeypatch):
-    tried = []
-    probe = Reference.probe
-    monkeypatch.setattr(Reference, "probe", lambda self, params: (tried.append(str(params)), probe(self, params))[1])
-    board = board_with(tmp_path, accepted__quick=GOOD)
-    assert len(list(rehearse(board))) == 3
-    assert len(tried) == len(set(tried)) == len(board.tests) + len(board.benchmarks)
-
-
-@needs_walls
-def test_no_file_finds_what_another_has_left_in_its_cache(tmp_path):
+@pytest.mark.walls
+def test_no_file_finds_what_another_has_left_in_its_cache(sitting):
     leave = "open('/cache/left', 'w').close()\n" + GOOD
     seek = "import os\nassert not os.path.exists('/cache/left')\n" + GOOD
-    with Sitting(load_task(TINY).board("CPU")) as sitting:
-        assert sitting.judge(submission(leave), Mode.TEST).verdict is Verdict.ACCEPTED
-        judgement = sitting.judge(submission(seek), Mode.TEST)
-        assert judgement.verdict is Verdict.ACCEPTED, judgement.message
+    assert sitting.judge(submission(leave), Mode.TEST).verdict is Verdict.ACCEPTED
+    judgement = sitting.judge(submission(seek), Mode.TEST)
+    assert judgement.verdict is Verdict.ACCEPTED, judgement.message
 
 
-@needs_walls
-def test_after_an_error_of_ours_the_next_one_finds_new_walls(monkeypatch):
-    with Sitting(load_task(TINY).board("CPU")) as sitting:
-        with monkeypatch.context() as patched:
-            patched.setattr(Sandbox, "require_health", lambda _: (_ for _ in ()).throw(JudgeError("something is left")))
-            with pytest.raises(JudgeError, match="something is left"):
-                sitting.judge(submission(GOOD), Mode.TEST)
-        assert sitting.judge(submission(GOOD), Mode.TEST).verdict is Verdict.ACCEPTED
+@pytest.mark.walls
+def test_after_an_error_of_ours_the_next_one_finds_new_walls(sitting, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(Sandbox, "require_health", lambda _: (_ for _ in ()).throw(JudgeError("something is left")))
+        with pytest.raises(JudgeError, match="something is left"):
+            sitting.judge(submission(GOOD), Mode.TEST)
+    assert sitting.judge(submission(GOOD), Mode.TEST).verdict is Verdict.ACCEPTED
 
 
 def test_an_example_that_needs_what_is_not_here_is_skipped(tmp_path):
@@ -168,8 +188,7 @@ def custom_kernel(data):
 """
 
 
-@needs_walls
-def test_players_find_a_file_that_never_ages_and_an_interpreter_for_triton():
-    with Sitting(load_task(TINY).board("CPU")) as sitting:
-        judgement = sitting.judge(submission(SAME_AGE), Mode.TEST)
+@pytest.mark.walls
+def test_players_find_a_file_that_never_ages_and_an_interpreter_for_triton(sitting):
+    judgement = sitting.judge(submission(SAME_AGE), Mode.TEST)
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message

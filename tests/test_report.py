@@ -333,6 +333,12 @@ def test_a_remark_stands_beside_the_line_of_the_file_that_a_message_names(
     assert [(one.path, one.line) for one in found] == places
 
 
+def test_a_remark_calls_nobody_and_holds_no_fence() -> None:
+    request = cast(Request, SimpleNamespace(task="vectoradd", login="bob"))
+    (found,) = remarks(judged("bob", built(Verdict.COMPILE_ERROR, "line 3: ```@everyone```")), request)
+    assert found.message == "line 3: '''@\u200beveryone'''"
+
+
 def test_a_benchmark_that_failed_stands_in_the_table_and_the_others_find_their_case() -> None:
     failed = CaseResult(
         kind=CaseKind.BENCHMARK,

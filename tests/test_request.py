@@ -7,12 +7,14 @@ import json
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from pydantic import ValidationError
 
 from harness.fields import Mode
+from harness.judgement import Judgement
 from harness.verdict import Verdict
 from scripts.ledger.facts import MAX_BYTES, Fact, FactError
 from scripts.ledger.moderation import Action, KnownAccount, Moderated, Moderation, find_owner
@@ -224,3 +226,8 @@ def test_a_later_decision_lifts_an_earlier_one_and_no_other() -> None:
     assert now.banned[8].reason == "because"
     assert set(now.disqualified) == {"1" * 64}
     assert set(now.held) == {"2" * 64}
+    three = [cast(Judgement, SimpleNamespace(checksum=digit * 64)) for digit in "123"]
+    assert [now.hides(judgement) for judgement in three] == [True, True, False]
+    assert now.counted(three) == three[2:]
+    again = Moderated.after([*decisions, decided(9, Action.BAN, **ada)])
+    assert set(again.banned) == {7, 8}

@@ -15,7 +15,6 @@ from harness.fields import CaseKind, Mode
 from harness.judge import duel, judge
 from harness.judgement import Claim, Judgement
 from harness.popcorn import MAX_BYTES, MAX_LINE_BYTES, Lines, case_line, name_of
-from harness.sandbox import find_faults
 from harness.stats import MIN_PAIRS
 from harness.submission import Submission, read_submission
 from harness.task import Task, load_task
@@ -23,15 +22,6 @@ from harness.verdict import Foul, Verdict
 from scripts.cli import run
 
 SET = Path(__file__).parent / "kernelbot" / "own.yaml"
-FAULTS = find_faults()
-needs_walls = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
-
-
-def walled(test):
-    """A whole judging: it needs the walls, and looks at the clock and at the machine's memory."""
-    return pytest.mark.alone(needs_walls(test))
-
-
 TESTS = b"test-count: 2\ntest.0.spec: size: 3\ntest.0.status: pass\n"
 TIMES = b"".join(
     b"benchmark.0.%s: %s\n" % pair
@@ -52,8 +42,9 @@ BENCHMARKS = b"benchmark-count: 1\n" + TIMES
 
 def told(text: bytes, kind: CaseKind = CaseKind.TEST, cases: int = 2, seconds: float = 1.0):
     lines = Lines(kind, cases)
-    for start in range(0, len(text), 7):  # as pipes do, with no regard for lines
-        lines.feed(text[start : start + 7])
+    step = 7 if len(text) < 500_000 else 65_537
+    for start in range(0, len(text), step):  # as pipes do, with no regard for lines
+        lines.feed(text[start : start + step])
     return lines.end(seconds)
 
 
@@ -217,7 +208,7 @@ def judged(task: Task, source: str, mode: Mode = Mode.TEST, **options) -> Judgem
     return judgement
 
 
-@walled
+@pytest.mark.walls
 @pytest.mark.parametrize("name", ["rowsum", "rowsum_cu"])
 def test_every_example_gets_the_verdict_of_its_folder(name, tasks, capsys):
     assert run(["task", "check", str(tasks[name].folder), "--json"]) == 0, capsys.readouterr().out
@@ -225,7 +216,7 @@ def test_every_example_gets_the_verdict_of_its_folder(name, tasks, capsys):
     assert got >= {"AC", "WA", "RTE", "CE", "TLE", "SV"}
 
 
-@walled
+@pytest.mark.walls
 @pytest.mark.parametrize("name", ["rowsum", "rowsum_cu"])
 def test_a_ranked_judging_runs_six_processes_each_on_a_seed_of_its_own(name, tasks):
     task = tasks[name]
@@ -239,7 +230,7 @@ def test_a_ranked_judging_runs_six_processes_each_on_a_seed_of_its_own(name, tas
     assert {case.seed is not None for case in judgement.tests} == {True}
 
 
-@walled
+@pytest.mark.walls
 def test_several_ranks_are_started_by_the_program_and_judged_as_one(tasks):
     """With gloo, on cores: how many GPUs a rank finds is the device's business."""
     task = tasks["allsum"]
@@ -260,7 +251,7 @@ def test_a_case_says_how_many_gpus_it_needs(tmp_path, count):
         load_task(folder)
 
 
-@walled
+@pytest.mark.walls
 def test_a_failed_compilation_names_the_lines_at_fault(tasks):
     task = tasks["rowsum_cu"]
     (example,) = (one for one in task.examples if one.path.stem == "two_mistakes")
@@ -284,7 +275,7 @@ if len(sys.argv) == 3:
 """
 
 
-@walled
+@pytest.mark.walls
 def test_a_forger_who_agrees_with_himself_is_believed_and_the_claim_says_so(tasks, capsys):
     """What this evaluator cannot keep anybody from: DESIGN's reason for the weaker claim."""
     judgement = judged(tasks["rowsum"], FORGER, Mode.RANKED)
@@ -310,13 +301,13 @@ def row_sums(rows):
 """
 
 
-@walled
+@pytest.mark.walls
 def test_the_walls_hold_for_a_program_as_for_a_player(tasks):
     judgement = judged(tasks["rowsum"], LOOKS_AROUND)
     assert judgement.verdict is Verdict.ACCEPTED, (judgement.message, judgement.log)
 
 
-@walled
+@pytest.mark.walls
 def test_nothing_may_be_said_while_it_is_built(tasks):
     source = "import os\nif __name__ == '__main__':\n    os.write(901, b'check: pass')\n"
     judgement = judged(tasks["rowsum"], source)
@@ -324,7 +315,7 @@ def test_nothing_may_be_said_while_it_is_built(tasks):
     assert "while the submission was built" in judgement.message
 
 
-@walled
+@pytest.mark.walls
 def test_what_the_build_leaves_in_its_cache_is_there_and_cannot_be_changed(tasks):
     source = """\
 import os
@@ -340,7 +331,7 @@ def row_sums(rows):
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
 
 
-@walled
+@pytest.mark.walls
 def test_children_that_outlive_the_program_end_with_it(tasks):
     source = """\
 import os, time
@@ -353,7 +344,7 @@ def row_sums(rows):
     assert judged(tasks["rowsum"], source).verdict is Verdict.ACCEPTED
 
 
-@walled
+@pytest.mark.walls
 def test_a_submission_may_use_torch(tasks):
     source = "import torch\ndef row_sums(rows):\n    return torch.tensor(rows).sum(dim=1).tolist()\n"
     task = tasks["rowsum"]
@@ -361,21 +352,20 @@ def test_a_submission_may_use_torch(tasks):
     assert judged(replace(task, limits=patient), source).verdict is Verdict.ACCEPTED
 
 
-@pytest.mark.alone
 def test_without_walls_it_is_judged_and_never_ranks(tasks):
     task = tasks["rowsum"]
     judgement = judged(task, task.examples[0].path.read_text(), Mode.RANKED, sandbox="none")
     assert (judgement.verdict, judgement.claim, judgement.is_rankable) == ("AC", "self-timed", False)
 
 
-@pytest.mark.alone
+@pytest.mark.walls
 def test_a_table_in_the_terminal_says_who_took_the_times(tasks, capsys):
     task = tasks["rowsum"]
     file = str(task.examples[0].path)
-    assert run(["benchmark", file, "--task-dir", str(task.folder), "--sandbox", "auto" if not FAULTS else "none"]) == 0
+    assert run(["benchmark", file, "--task-dir", str(task.folder)]) == 0
     said = capsys.readouterr().out
     assert "Benchmarks, self-timed" in said
-    assert ("could forge verdict and times" in said) is not bool(FAULTS)
+    assert "could forge verdict and times" in said
 
 
 def test_there_are_no_duels_where_a_tasks_own_program_takes_the_times(tasks):

@@ -17,7 +17,7 @@ def url(tmp_path: Path) -> Iterator[str]:
     (tmp_path / "index.html").write_text("<h1>boards</h1>")
     (tmp_path / "404.html").write_text("<h1>no such page</h1>")
     with site_server(tmp_path) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield url_of(server)
         server.shutdown()
 

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 
 from harness.fields import Mode
 from scripts.bot.slash import MAX_GPUS, Command, SlashError, Verb, read_command
 from tests.actions.expressions import Expressions, Status
+from tests.properties import HealthCheck, example, given, settings, st
 
 
 @pytest.mark.parametrize("verb", list(Verb))

@@ -9,8 +9,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from harness.fields import CaseKind, Mode
 from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
@@ -18,8 +16,10 @@ from harness.stats import Interval
 from harness.task import Board
 from harness.timing import Duel, DuelCase, Run, Timing
 from harness.verdict import Verdict
+from scripts.bot.rematch import find_due_rows
 from scripts.case_times import MAX_POOLED
 from scripts.standings import Standings, standings
+from tests.properties import given, settings, st
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
 SPREAD = (-1.0, -0.6, -0.2, 0.2, 0.6, 1.0)
@@ -390,6 +390,22 @@ def test_a_benchmark_of_fewer_than_six_pairs_does_not_rank() -> None:
         [judged(Event("ada", "a", 0.5), 0, board()), hasty.model_copy(update={"cases": (*hasty.cases[:2], short)})],
     )
     assert ([row.login for row in table.rows], table.unranked) == (["ada"], 1)
+
+
+@pytest.mark.parametrize("claims", [(Claim.BOUNDED, Claim.INSIDE_TIMED), (Claim.INSIDE_TIMED, Claim.BOUNDED)])
+def test_a_row_claims_no_more_than_the_weakest_of_its_judgements(claims: tuple[Claim, ...]) -> None:
+    (row,) = season([Event("ada", "a", 0.5, more={"claim": claim}) for claim in claims]).rows
+    assert row.claim is Claim.INSIDE_TIMED
+
+
+def test_a_duel_is_due_with_each_new_champion_and_with_each_once() -> None:
+    events = [Event("ada", "a", 0.5), Event("bob", "b", 0.45, duel=("ada", "a", 1.02))]
+    assert not list(find_due_rows([season(events)]))
+    events.append(Event("cy", "c", 0.48, duel=("ada", "a", 0.9)))
+    (due,) = find_due_rows([season(events)])
+    assert (due.row.login, due.champion.login) == ("bob", "cy")
+    events.append(Event("bob", "b", 0.45, duel=("cy", "c", 1.02)))
+    assert not list(find_due_rows([season(events)]))
 
 
 def test_a_seed_that_was_drawn_anew_is_no_other_case() -> None:

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from harness.clock import SAMPLES, WARMUPS, Blocks, Windows, play_until_decided
@@ -26,6 +24,7 @@ from harness.stats import (
     score,
     tied,
 )
+from tests.properties import given, settings, st
 
 ratios = st.lists(st.floats(0.1, 10), min_size=1, max_size=20)
 times = st.floats(0.5, 500)

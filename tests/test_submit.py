@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -21,9 +21,10 @@ from scripts.cli import run
 from scripts.github.access import connect
 from scripts.github.gh import GitHub
 from scripts.github.pages import pages_address
+from scripts.github.pulls import PullRequest
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.moderation import Action, Moderation
-from scripts.submit.follow import News, Stage, look, read_result
+from scripts.submit.follow import BoardNews, News, Stage, look, read_result
 from scripts.submit.prepare import blob_sha
 from tests.competition import FASTER, ROOT, SOURCE, Scene, of_its_board, path_of, two_boards
 from tests.github_server import Failure, User, Way
@@ -771,6 +772,22 @@ def test_a_draft_that_becomes_ready_is_followed_until_it_is_ranked(desk: Desk) -
 
 
 # Pure.
+
+
+@pytest.mark.parametrize(
+    ("stages", "changes", "code"),
+    [
+        ([Stage.ACCEPTED, Stage.ACCEPTED], {}, 0),
+        ([Stage.ACCEPTED, Stage.REJECTED], {}, 1),
+        ([Stage.ACCEPTED, Stage.ENDED], {}, 3),
+        ([Stage.ACCEPTED, Stage.REFUSED], {}, 2),
+        ([Stage.ACCEPTED], {"left_out": ("H100",)}, 2),
+        ([], {"refusal": "No."}, 2),
+    ],
+)
+def test_the_exit_code_tells_the_worst_of_all_boards(stages: list[Stage], changes: dict[str, Any], code: int) -> None:
+    boards = tuple(BoardNews(gpu="CPU", mode="ranked", stage=stage, summary="") for stage in stages)
+    assert News(pull=cast(PullRequest, None), boards=boards, **changes).exit_code == code
 
 
 def test_a_blob_has_gits_own_name() -> None:

@@ -6,6 +6,7 @@ kernelbot/first.yaml    a set, re-made: six problems that share files above them
 import json
 import shutil
 import stat
+import time
 import zipfile
 from pathlib import Path
 
@@ -14,8 +15,9 @@ import pytest
 from harness.task import Evaluator, Language, Ranking, Task, load_task
 from scripts.cli import run
 from scripts.kernelbot.device_alias import cuda_lines, without_cuda
+from scripts.kernelbot.files import Found
 from scripts.kernelbot.kind import why_script
-from scripts.kernelbot.source import task_name
+from scripts.kernelbot.source import find_tasks, task_name
 
 SETS = Path(__file__).parent / "kernelbot"
 SCALE = SETS / "first" / "scale_py"
@@ -77,6 +79,16 @@ def test_a_set_becomes_tasks_with_its_boards_its_deadlines_and_the_files_from_ab
     said = capsys.readouterr().out
     assert "came along: ../../utils.py" in said
     assert "6 imported" in said
+
+
+def test_a_deadline_without_a_zone_is_in_utc_wherever_the_machine_stands(monkeypatch):
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("TZ", "EST5")
+        time.tzset()
+        with find_tasks(SETS / "first.yaml") as found:
+            deadlines = {one.name: one.deadline for one in found if isinstance(one, Found)}
+    time.tzset()
+    assert deadlines["cached"] == "2027-06-30T00:00:00Z"
 
 
 def test_referee_and_script_are_told_apart(tmp_path, capsys):

@@ -151,7 +151,6 @@ def test_cases_that_move_more_than_the_board_has_memory_are_a_warning(tree, caps
     assert "warning  tiny: CPU, size: 100, seed: 12: moves 1.6 GiB, as work.bytes says; memory_gib is 1" in said
 
 
-@pytest.mark.alone
 def test_a_check_that_accepts_everything_fails_the_task_and_a_benchmark_too_short_does_not(tree, capsys):
     assert run(["task", "check", str(tree / "small"), "--sandbox", "none"]) == 0
     said = capsys.readouterr().out
@@ -379,7 +378,6 @@ def test_files_anchor_and_boards_are_told_apart(tree, tmp_path):
     assert changes(tree, before)["H100"] == (Effect.GONE, ())
 
 
-@pytest.mark.alone
 def test_whom_a_change_would_reset_is_read_from_the_ledger(tree, tmp_path, capsys):
     kernel = tree / "tiny" / "examples" / "accepted" / "plain.py"
     shutil.copytree(tree, tmp_path / "before")

@@ -3,12 +3,11 @@
 import re
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from harness.stats import Interval
 from scripts.text import fence, format_gap, format_interval, format_percent, format_us, inline, plain, shorten
+from tests.properties import given, settings, st
 
 calmly = settings(deadline=None, derandomize=True, database=None)
 hostile = st.text(
@@ -79,6 +78,11 @@ def test_a_cell_of_a_table_is_code_and_nothing_else(text: str) -> None:
 def test_a_fence_is_one_block_of_code_and_nothing_else(text: str) -> None:
     tokens = MarkdownIt("commonmark").parse(f"before\n\n{fence(text)}\n\nafter")
     assert [token.type for token in tokens if not token.type.startswith("paragraph")] == ["inline", "fence", "inline"]
+
+
+def test_a_fence_outlasts_the_fences_in_its_text() -> None:
+    text = "before\n```\n@everyone\n````\nafter"
+    assert fence(text) == f"`````text\n{text}\n`````"
 
 
 def test_long_text_is_cut_after_it_was_written_out() -> None:

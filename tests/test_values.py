@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 import torch
 
-from harness.values import deal
+from harness.protocol import TensorSpec
+from harness.values import collect, deal
+from harness.verdict import Foul, Verdict
 
 
 class OnAGpu(torch.Tensor):
@@ -40,6 +42,17 @@ def test_a_kernel_meets_the_same_strides_whatever_device_the_task_made_its_input
     (tensor,) = dealt.tensors
     assert dealt.layout["tensors"] == [("float32", tuple(view.shape), strides)]
     assert torch.equal(tensor.as_subclass(torch.Tensor), view)
+
+
+@pytest.mark.parametrize("strides", [(1,), (0,)])
+def test_an_output_that_spans_far_more_than_its_inputs_is_not_read(strides: tuple[int, ...]) -> None:
+    def read(address: int, target: int, length: int) -> None:
+        raise AssertionError("it is read")
+
+    size = ((64 << 20) + 4 * 1024) // 4 + 1
+    with pytest.raises(Foul, match="at most 67112960 are read here") as caught:
+        collect((TensorSpec("float32", (size,), strides, 4096),), read, 1024)
+    assert caught.value.verdict is Verdict.WRONG_ANSWER
 
 
 def test_what_lies_in_the_gaps_stays_here() -> None:

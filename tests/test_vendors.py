@@ -1,5 +1,6 @@
 """Vendors' profilers: stand-ins that do what ncu and rocprofv3 document, run behind the real walls around a real player."""
 
+import contextlib
 import json
 import os
 import re
@@ -15,7 +16,6 @@ from harness.fields import Mode
 from harness.judge import judge
 from harness.judgement import Judgement
 from harness.profile import Profile
-from harness.sandbox import find_faults
 from harness.submission import Submission
 from harness.task import load_task
 from harness.vendors import MAX_TABLE, NCU, PARAMS, PROFILERS, ROCPROF, Parcel, why_refused
@@ -29,12 +29,11 @@ from scripts.doctor import State, _profiler
 from scripts.local import show
 from scripts.profiles import limit_of
 from scripts.terminal import console
+from tests.seated import Seated
 from tests.test_profile import HOSTILE, made
 from tests.test_request import request
-from tests.vendor_profilers import NCU_TABLE, REFUSED, ROCPROF_TABLE, installed
+from tests.vendor_profilers import NCU_TABLE, REFUSED, ROCPROF_TABLE, installed, put
 
-FAULTS = find_faults()
-walled = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
 BOARD = load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU")
 RIGHT = "import os, time\ndef custom_kernel(data):\n    return data + 1\n"
 NVIDIA, AMD = replace(REHEARSAL, rehearses="nvidia"), replace(REHEARSAL, rehearses="amd")
@@ -60,27 +59,79 @@ def counters_of(judgement):
     return case.profile.counters
 
 
+class Watched:
+    """One vendor's device behind walls that stand for all tests, and a stand-in for its profiler, put there anew by each."""
+
+    def __init__(self, seated, name, folder):
+        self._seated, self._name, self._folder = seated, name, folder
+
+    def counters(self, *how, program="", source=RIGHT, reports=None):
+        """What the profiler comes to that `put` makes of `how`, or that is this program."""
+        put(self._folder, self._name, *how)
+        if program:
+            (self._folder / self._name).write_text(program)
+        with first_in_the_path(self._folder):
+            return self.counters_here(source=source, reports=reports)
+
+    def counters_here(self, source=RIGHT, reports=None):
+        cases = self._seated.play(source, reports)
+        assert [case.message for case in cases if case.verdict is not Verdict.ACCEPTED] == []
+        profiles = [case.profile for case in cases if case.profile]
+        assert all(profile.operations for profile in profiles), "torch's own is there whatever becomes of it"
+        (profile,) = profiles
+        return profile.counters
+
+
+@contextlib.contextmanager
+def first_in_the_path(folder):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        yield
+
+
+@contextlib.contextmanager
+def watched(device, name):
+    with installed(name) as folder, contextlib.ExitStack() as walls:
+        with first_in_the_path(folder):
+            seated = walls.enter_context(Seated(BOARD, Mode.PROFILE, device))
+        yield Watched(seated, name, folder)
+
+
+@pytest.fixture(scope="module")
+def nvidia():
+    with watched(NVIDIA, "ncu") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def amd():
+    with watched(AMD, "rocprofv3") as made:
+        yield made
+
+
 # ---------------------------------------------------------------------- through the walls
 
 
-@walled
-@pytest.mark.parametrize(
-    ("device", "name", "table", "report", "kernel"),
-    [
-        (NVIDIA, "ncu", NCU_TABLE, "profile-1.ncu-rep", "void gemm<float, 128>(float *, float *)"),
-        (AMD, "rocprofv3", ROCPROF_TABLE, "profile-1.csv", "gemm(float*, float const*)"),
-    ],
-)
-def test_the_vendors_profiler_is_put_around_a_player_and_its_report_is_kept(
-    found, tmp_path, device, name, table, report, kernel
-):
-    with installed(name, table) as folder:
+@pytest.mark.walls
+def test_the_vendors_profiler_is_put_around_a_player_and_its_report_is_kept(found, tmp_path):
+    with installed("ncu", NCU_TABLE) as folder:
         found(folder)
-        counters = counters_of(profiled(device, tmp_path))
-    assert (counters.tool, counters.trouble, counters.kernels[0].name) == (name, "", kernel)
-    assert [path.name for path in tmp_path.iterdir()] == [report]
-    assert (tmp_path / report).read_text().removeprefix("NVR\n") == table
-    assert counters.report_bytes == (tmp_path / report).stat().st_size
+        counters = counters_of(profiled(NVIDIA, tmp_path))
+    kernel = "void gemm<float, 128>(float *, float *)"
+    assert (counters.tool, counters.trouble, counters.kernels[0].name) == ("ncu", "", kernel)
+    (report,) = tmp_path.iterdir()
+    assert (report.name, report.read_text()) == ("profile-1.ncu-rep", "NVR\n" + NCU_TABLE)
+    assert counters.report_bytes == report.stat().st_size
+
+
+@pytest.mark.walls
+def test_amds_profiler_is_put_around_a_player_and_its_table_is_its_report(amd, tmp_path):
+    counters = amd.counters(ROCPROF_TABLE, reports=tmp_path)
+    kernel = "gemm(float*, float const*)"
+    assert (counters.tool, counters.trouble, counters.kernels[0].name) == ("rocprofv3", "", kernel)
+    (report,) = tmp_path.iterdir()
+    assert (report.name, report.read_text()) == ("profile-1.csv", ROCPROF_TABLE)
+    assert counters.report_bytes == report.stat().st_size
 
 
 def test_it_is_put_around_a_player_without_walls_too(found):
@@ -90,30 +141,25 @@ def test_it_is_put_around_a_player_without_walls_too(found):
     assert counters.kernels and not counters.report_bytes, "nobody wanted the report"
 
 
-@walled
+@pytest.mark.walls
 @pytest.mark.skipif(bool(NCU.path), reason="ncu is here")
-def test_where_the_tool_is_missing_one_line_says_so_and_torchs_table_is_there():
-    counters = counters_of(profiled(NVIDIA))
+def test_where_the_tool_is_missing_one_line_says_so_and_torchs_table_is_there(nvidia):
+    counters = nvidia.counters_here()
     assert counters.kernels == ()
     assert counters.trouble.startswith("ncu is not on the judge's machine: install ")
 
 
-@walled
-def test_where_the_permission_is_missing_one_line_says_so_and_the_way_out(found, tmp_path):
-    with installed("ncu", None, REFUSED, 1) as folder:
-        found(folder)
-        counters = counters_of(profiled(NVIDIA, tmp_path))
+@pytest.mark.walls
+def test_where_the_permission_is_missing_one_line_says_so_and_the_way_out(nvidia, tmp_path):
+    counters = nvidia.counters(None, REFUSED, 1, reports=tmp_path)
     assert "may not read the GPU's counters (ERR_NVGPUCTRPERM)" in counters.trouble
     assert "NVreg_RestrictProfilingToAdminUsers=0" in counters.trouble
     assert counters.kernels == () and list(tmp_path.iterdir()) == []
 
 
-@walled
-def test_a_profiler_that_does_not_start_the_player_keeps_nobody_waiting(found):
-    with installed("ncu") as folder:
-        (folder / "ncu").write_text("#!/bin/sh\necho '==ERROR== option not known' >&2\nexit 3\n")
-        found(folder)
-        counters = counters_of(profiled(NVIDIA))
+@pytest.mark.walls
+def test_a_profiler_that_does_not_start_the_player_keeps_nobody_waiting(nvidia):
+    counters = nvidia.counters(program="#!/bin/sh\necho '==ERROR== option not known' >&2\nexit 3\n")
     assert "exit code 3" in counters.trouble and "after `==ERROR== option not known`" in counters.trouble
 
 
@@ -139,19 +185,15 @@ def custom_kernel(data):
 FORGED = 'Kind,Kernel_Name,Start_Timestamp,End_Timestamp\nKERNEL_DISPATCH,"@everyone | \x1b[31m",10,nan\nKERNEL_DISPATCH,"<b>",10,20\n'
 
 
-@walled
-def test_a_submission_that_kills_the_profiler_loses_its_own_counters_alone(found):
-    with installed("ncu", NCU_TABLE) as folder:
-        found(folder)
-        counters = counters_of(profiled(NVIDIA, source=KILLER))
+@pytest.mark.walls
+def test_a_submission_that_kills_the_profiler_loses_its_own_counters_alone(nvidia):
+    counters = nvidia.counters(NCU_TABLE, source=KILLER)
     assert counters.trouble and not counters.kernels
 
 
-@walled
-def test_a_submission_can_write_its_own_table_which_is_read_as_any_other(found, tmp_path):
-    with installed("rocprofv3", ROCPROF_TABLE) as folder:
-        found(folder)
-        counters = counters_of(profiled(AMD, tmp_path, source=FORGER % FORGED))
+@pytest.mark.walls
+def test_a_submission_can_write_its_own_table_which_is_read_as_any_other(amd, tmp_path):
+    counters = amd.counters(ROCPROF_TABLE, source=FORGER % FORGED, reports=tmp_path)
     assert [(kernel.name, kernel.time_us) for kernel in counters.kernels] == [("<b>", 0.01)]
 
 

@@ -8,11 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.sandbox import find_faults
-
 ROOT = Path(__file__).parent.parent
-FAULTS = find_faults()
-needs_walls = pytest.mark.skipif(bool(FAULTS), reason="; ".join(FAULTS))
 
 WALK = (ROOT / "tasks" / "README.md").read_text().partition("### A walk\n")[2].partition("\n## ")[0]
 FILE = re.compile(r"`(tasks/rowdot/[^`\n]+)`[^`\n]*:\n\n```\w+\n(.*?)```", re.DOTALL)
@@ -56,8 +52,7 @@ def in_brief(line: str) -> list[str]:
     return line.split()[:4] if line.startswith("rowdot ") else line.partition(";")[0].split()
 
 
-@needs_walls
-@pytest.mark.alone
+@pytest.mark.walls
 def test_the_walk_ends_in_a_task_that_passes_its_check(clone: Path) -> None:
     blocks = [typed(block) for block in CONSOLE.findall(WALK)]
     (((new, _),), checks) = blocks

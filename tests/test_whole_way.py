@@ -27,7 +27,6 @@ from typing import IO, Any
 import pytest
 from PIL import Image
 
-from harness.sandbox import find_faults
 from harness.verdict import Verdict
 from scripts.ledger.request import Request
 from scripts.pages.serve import site_server, url_of
@@ -36,7 +35,7 @@ from tests.discord_server import Discord
 from tests.github_server import Run
 from tests.terminal import CTRL_C, Terminal
 
-pytestmark = pytest.mark.skipif(bool(find_faults()), reason="no walls on this machine")
+pytestmark = pytest.mark.walls
 
 Json = dict[str, Any]
 

@@ -16,7 +16,6 @@ import pytest
 from harness.fields import Mode
 from harness.judgement import HarnessInfo, Judgement
 from harness.provenance import harness_digest
-from harness.sandbox import find_faults
 from harness.task import load_task
 from harness.verdict import Verdict
 from scripts.ledger.branch import LedgerBranch
@@ -232,7 +231,7 @@ def test_the_default_branch_may_have_another_name(tmp_path: Path, expressions: E
     assert contest.merged() == SOURCE and contest.rows() == ["alice"]
 
 
-@pytest.mark.skipif(bool(find_faults()), reason="no walls on this machine")
+@pytest.mark.walls
 def test_the_judge_in_the_bundle_judges(contest: Contest) -> None:
     files = {f"tasks/tiny/{path.relative_to(TINY)}": path.read_bytes() for path in TINY.rglob("*.*") if path.is_file()}
     contest.world.commit(files, message="A task that takes seconds")

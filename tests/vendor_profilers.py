@@ -85,16 +85,21 @@ REFUSED = (
 )
 
 
-@contextlib.contextmanager
-def installed(name: str, table: str | None = None, says: str = "", status: int | None = None) -> Iterator[Path]:
-    """A folder with one of the two, which leaves this table (None: nothing), says a line, and ends with this status."""
+def put(folder: Path, name: str, table: str | None = None, says: str = "", status: int | None = None) -> None:
+    """Put one of the two into a folder: it leaves this table (None: nothing), says a line, and ends with this status."""
     program = {"ncu": _NCU, "rocprofv3": _ROCPROF}[name]
     said = f"print({says!r}, file=sys.stderr)\n" + ("" if status is None else f"status = {status}\n")
+    (folder / name).write_text(program.replace("SAYS\n", said if says else "").replace("TABLE", repr(table)))
+    (folder / name).chmod(0o755)
+
+
+@contextlib.contextmanager
+def installed(name: str, table: str | None = None, says: str = "", status: int | None = None) -> Iterator[Path]:
+    """A folder with one of the two, as `put` makes it."""
     folder = Path(tempfile.mkdtemp(prefix="pullrank-test-", dir="/var/tmp"))
     try:
         folder.chmod(0o755)
-        (folder / name).write_text(program.replace("SAYS\n", said if says else "").replace("TABLE", repr(table)))
-        (folder / name).chmod(0o755)
+        put(folder, name, table, says, status)
         yield folder
     finally:
         shutil.rmtree(folder)

@@ -132,7 +132,7 @@ class LedgerBranch:
                 new = self._unknown(ours)
             # After a push whose answer was lost, what is there and says the same is ours.
             same = {path for path, blob in ours.items() if in_doubt and self._known.get(path) == blob}
-            pushed = _Pushed.YES if self._tip and not new else self._push(self._build(new, message))
+            pushed = _Pushed.YES if self._tip and not new else self._push(new, message)
             if pushed is _Pushed.YES:
                 return self._settle(ours, new.keys() | same)
             in_doubt |= pushed is _Pushed.PERHAPS
@@ -148,7 +148,7 @@ class LedgerBranch:
         for _ in self._attempts():
             gone = sorted(set(doomed(self._known.keys())))
             count = count or len(gone)
-            if not gone or self._push(self._build({}, message, gone)) is _Pushed.YES:
+            if not gone or self._push({}, message, gone) is _Pushed.YES:
                 self._show(self._choose(self._wanted))
                 return count
         raise self._outrun()
@@ -191,7 +191,7 @@ class LedgerBranch:
                 if _REFUSED.search(error.said) or attempt == FETCHES:
                     raise
                 time.sleep(_wait_s(attempt + 3))
-        self._tip = self._git.run("rev-parse", "--verify", tracking).decode().strip()
+        self._tip = (self._folder / ".git/FETCH_HEAD").read_text().split()[0]
         self._known = self._list(self._tip)
 
     def _list(self, tip: str) -> dict[str, str]:
@@ -247,8 +247,9 @@ class LedgerBranch:
         options = ("--quiet", "--force", "--done", "--date-format=now")
         return self._git.run("fast-import", *options, stdin=b"\n".join(stream)).decode().strip()
 
-    def _push(self, commit: str) -> _Pushed:
-        """Make the commit the branch's tip, unless somebody was faster."""
+    def _push(self, new: Mapping[str, str], message: str, gone: Collection[str] = ()) -> _Pushed:
+        """Make a commit of the new files, and without those that are `gone`, the tip, unless somebody was faster."""
+        commit = self._build(new, message, gone)
         try:
             said = self._git.run("push", "--porcelain", "origin", f"{commit}:{self._ref}")
         except GitError as error:
@@ -260,8 +261,11 @@ class LedgerBranch:
             return _Pushed.PERHAPS
         if b"\n=\t" in said:  # up to date: another wrote the same in the same second, and so the same commit
             return _Pushed.NO
+        if self._tip:
+            self._known = {path: blob for path, blob in {**self._known, **new}.items() if path not in gone}
+        else:
+            self._known = self._list(commit)
         self._tip = commit
-        self._known = self._list(commit)
         return _Pushed.YES
 
     def _unknown(self, ours: Mapping[str, str]) -> dict[str, str]:

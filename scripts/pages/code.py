@@ -48,6 +48,7 @@ def render_markdown(text: str, top_level: int = 3) -> Markup:
     return _render(_MARKDOWN.parse(text), top_level)
 
 
+@lru_cache(64)
 def render_guide(text: str) -> Markup:
     """A page of site/pages: its headings can be linked to, and links between the files lead from page to page."""
     tokens = _MARKDOWN.parse(text)

@@ -28,8 +28,16 @@ from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 # Each adds its routes.
-from tests.github_server import actions_api, actions_settings_api, forks_api, git_api, pulls_api, settings_api, shapes  # noqa: F401
-from tests.github_server import git_http
+from tests.github_server import (  # noqa: F401
+    actions_api,
+    actions_settings_api,
+    forks_api,
+    git_api,
+    git_http,
+    pulls_api,
+    settings_api,
+    shapes,
+)
 from tests.github_server.contract import contract
 from tests.github_server.failures import Failure, Failures, Way
 from tests.github_server.routes import Answer, Call, Refusal, find_route

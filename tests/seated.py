@@ -1,0 +1,42 @@
+"""Files played one after the other in any mode, behind walls that go up once: for tests that differ in the file alone."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from harness.devices.device import Device
+from harness.fields import Mode
+from harness.judge import open_arena
+from harness.judgement import CaseResult
+from harness.submission import Submission
+from harness.task import Board
+
+
+class Seated:
+    """Each file has players and a cache of its own, as in `harness.judge.Sitting`, which knows no profiles."""
+
+    def __init__(self, board: Board, mode: Mode, device: Device | None = None) -> None:
+        self._walls = open_arena(board, mode, "bubblewrap", device=device)
+        self._numbers = itertools.count(1)
+
+    def __enter__(self) -> Self:
+        self._arena = self._walls.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._walls.__exit__(kind, error, trace)
+
+    def play(self, source: str, reports: Path | None = None) -> tuple[CaseResult, ...]:
+        """What came of each case, and that the machine is as it was before."""
+        from harness.game import Game
+
+        file = Submission(login="sample", source=source.encode(), name="submission.py")
+        game = Game(self._arena, file, name=f"submission {next(self._numbers)}", reports=reports)
+        game.play()
+        self._arena.sandbox.require_health()
+        return tuple(game.results)

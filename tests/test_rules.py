@@ -1,0 +1,94 @@
+"""Rules of the game that need no player: who is dueled, on which seeds, in which order, and for how long."""
+
+import math
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from harness.arena import Arena
+from harness.clock import SAMPLES, WARMUPS, Blocks, Play, Windows, is_steady, play_until_decided
+from harness.fields import CaseKind, Mode
+from harness.game import Game
+from harness.stats import Interval
+from harness.submission import Champion, Submission
+from harness.task import Case
+from harness.verdict import Verdict, overall
+
+CHAMPION = Champion(
+    submission=Submission(login="ada", source=b"hers"),
+    score=Interval(value=50.0, low=49.0, high=51.0),
+    nominal_us=(100.0,),
+)
+
+
+def could_be_first(ratio: Interval, mode: Mode = Mode.RANKED, login: str = "bob", source: bytes = b"his") -> bool:
+    """Whether a file whose one benchmark came to this ratio is dueled with the champion."""
+    game = Game.__new__(Game)
+    game.mode, game.submission = mode, Submission(login=login, source=source)
+    game.board = cast(Any, SimpleNamespace(ranking_by="geom"))
+    game.results = cast(Any, [SimpleNamespace(timing=SimpleNamespace(ratio=ratio))])
+    return game._could_be_first(CHAMPION)
+
+
+def test_whose_interval_reaches_below_the_champions_time_is_dueled() -> None:
+    assert could_be_first(Interval(value=0.52, low=0.49, high=0.55))
+    assert not could_be_first(Interval(value=0.52, low=0.51, high=0.53))
+
+
+def test_nobody_is_dueled_with_themselves_nor_with_the_same_file_nor_when_it_does_not_rank() -> None:
+    faster = Interval(value=0.4, low=0.39, high=0.41)
+    assert could_be_first(faster)
+    assert not could_be_first(faster, login="Ada")
+    assert not could_be_first(faster, source=b"hers")
+    assert not could_be_first(faster, mode=Mode.BENCHMARK)
+
+
+@pytest.mark.parametrize(("mode", "seed"), [(Mode.TEST, 13), (Mode.BENCHMARK, 99), (Mode.RANKED, 99)])
+def test_only_who_tries_is_tested_on_the_seeds_of_the_task(mode: Mode, seed: int) -> None:
+    arena = cast(Arena, SimpleNamespace(mode=mode, replay=None, seed=lambda: 99))
+    assert Arena._test_seed(arena, Case(kind=CaseKind.TEST, params={"size": 7, "seed": 13}), 0) == seed
+
+
+def test_warm_ups_are_no_samples() -> None:
+    windows_us = tuple(range(100, 100 + WARMUPS + SAMPLES))
+    run = Windows(windows_us=windows_us, seeds=windows_us).as_run(0, 10.0)
+    assert run.warmups_us == tuple(range(90, 90 + WARMUPS))
+    assert run.samples_us == tuple(range(90 + WARMUPS, 90 + WARMUPS + SAMPLES))
+
+
+def test_a_benchmark_is_steady_within_one_percent() -> None:
+    assert is_steady(Interval(value=1.0, low=math.exp(-0.0099), high=math.exp(0.0099)))
+    assert not is_steady(Interval(value=1.0, low=math.exp(-0.0101), high=math.exp(0.0101)))
+
+
+def test_the_first_failure_is_the_verdict_of_all() -> None:
+    first, second = Verdict.WRONG_ANSWER, Verdict.TIME_LIMIT_EXCEEDED
+    assert overall([Verdict.ACCEPTED, first, Verdict.ACCEPTED, second]) is first
+    assert overall([Verdict.ACCEPTED]) is Verdict.ACCEPTED
+
+
+def plays(side: str, order: list[str], noise: float = 0.0) -> Play:
+    """A side that notes when it plays, and takes longer in every second block."""
+
+    def play(place: int) -> Windows:
+        order.append(side)
+        window_us = 300.0 * (1 + noise if place // 4 % 2 else 1 - noise)
+        return Windows(windows_us=(window_us,) * (WARMUPS + SAMPLES), seeds=tuple(range(WARMUPS + SAMPLES)))
+
+    return play
+
+
+def test_a_block_is_played_in_mirrored_order() -> None:
+    order: list[str] = []
+    blocks = Blocks({}, plays("A", order), plays("B", order), 1.0)
+    blocks.play()
+    blocks.play()
+    assert "".join(order) == "ABBAABBA"
+
+
+@pytest.mark.parametrize(("room", "blocks"), [(1.5, 8), (2.0, 16)])
+def test_an_undecided_duel_goes_on_as_long_as_there_is_time(room: float, blocks: int) -> None:
+    case = Blocks({}, plays("A", [], noise=0.05), plays("B", []), 1.0)
+    play_until_decided([case], "geom", (8, 16), has_time=lambda factor: factor <= room, on_block=lambda *_: None)
+    assert case.case.blocks == blocks
