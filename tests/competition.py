@@ -56,7 +56,12 @@ def path_of(login: str) -> str:
 
 
 def the_board(root: Path = ROOT) -> Board:
-    return load_task(root / "tasks" / "vectoradd").board("CPU")
+    return _shipped_board() if root == ROOT else load_task(root / "tasks" / "vectoradd").board("CPU")
+
+
+@cache
+def _shipped_board() -> Board:
+    return load_task(ROOT / "tasks" / "vectoradd").board("CPU")
 
 
 def timing(ratio: float) -> Timing:

@@ -30,6 +30,7 @@ EVERYWHERE = frozenset({"401", "403", "404", "409", "422", "429", "500", "502", 
 """Answers that GitHub gives to any request, whether the description lists them or not."""
 
 _ANY = {"string": "", "integer": 0, "number": 0, "boolean": False}
+_ANYTHING: Json = {}
 _FORMATS = {"date-time": "2026-01-01T00:00:00Z", "uri": "https://github.com/"}
 
 
@@ -66,7 +67,10 @@ class Contract:
         self._schemas: Json = description["schemas"]
         resource = Resource.from_contents(description, default_specification=DRAFT202012)
         self._registry: Registry[Any] = Registry().with_resource("urn:github", resource)
+        # By identity: the description lives as long as this does, and a hash of it would cost more than it saves.
         self._validators: dict[int, Any] = {}
+        self._all_variants: dict[int, list[Json]] = {}
+        self._all_fitting: dict[tuple[int, str], list[Json]] = {}
 
     def faults_of_request(self, name: str, query: dict[str, str], body: Any) -> list[str]:
         operation = self.operations[name]
@@ -98,10 +102,9 @@ class Contract:
 
     def _faults(self, schema: Json, value: Any, place: str) -> list[str]:
         wrong = [f"{place}{error.json_path[1:]}: {error.message[:200]}" for error in self._errors(schema, value)]
-        return wrong + list(self._strays(schema, value, place))
+        return wrong + list(self._strays([schema], value, place))
 
     def _errors(self, schema: Json, value: Any) -> Iterator[Any]:
-        # By identity: the description lives as long as this does, and a hash of it would cost more than it saves.
         validator = self._validators.get(id(schema))
         if validator is None:
             located = json.loads(json.dumps(schema).replace('"#/schemas/', '"urn:github#/schemas/'))
@@ -109,28 +112,30 @@ class Contract:
             self._validators[id(schema)] = validator
         yield from validator.iter_errors(value)
 
-    def _strays(self, schema: Json, value: Any, place: str) -> Iterator[str]:
-        """Fields that the description does not know."""
-        variants = self._variants(schema)
+    def _strays(self, schemas: list[Json], value: Any, place: str) -> Iterator[str]:
+        """Fields that none of the schemas knows."""
+        variants = [variant for schema in schemas for variant in self._variants(schema)]
         if isinstance(value, list):
-            inner = {"anyOf": [variant["items"] for variant in variants if "items" in variant]}
-            for index, member in enumerate(value if inner["anyOf"] else ()):
+            inner = [variant["items"] for variant in variants if "items" in variant]
+            for index, member in enumerate(value if inner else ()):
                 yield from self._strays(inner, member, f"{place}[{index}]")
         if not isinstance(value, dict) or any(_is_open(variant) for variant in variants):
             return
         for key, member in value.items():
             known = [variant["properties"][key] for variant in variants if key in variant.get("properties", ())]
             if known:
-                yield from self._strays({"anyOf": known}, member, f"{place}.{key}")
+                yield from self._strays(known, member, f"{place}.{key}")
             else:
                 yield f"{place}.{key}: unknown"
 
     def _variants(self, schema: Json) -> list[Json]:
-        """The plain schemas that a schema is made of, whichever way it combines them."""
-        schema = self._followed(schema)
-        parts = [part for key in ("allOf", "anyOf", "oneOf") for part in schema.get(key, ())]
-        own = [] if parts and "properties" not in schema and "items" not in schema else [schema]
-        return own + [variant for part in parts for variant in self._variants(part)]
+        """The plain schemas that a schema of the description is made of, whichever way it combines them."""
+        if id(schema) not in self._all_variants:
+            whole = self._followed(schema)
+            parts = [part for key in ("allOf", "anyOf", "oneOf") for part in whole.get(key, ())]
+            own = [] if parts and "properties" not in whole and "items" not in whole else [whole]
+            self._all_variants[id(schema)] = own + [variant for part in parts for variant in self._variants(part)]
+        return self._all_variants[id(schema)]
 
     def _followed(self, schema: Json) -> Json:
         while "$ref" in schema:
@@ -158,22 +163,27 @@ class Contract:
         for variant in self._fitting(schema, value):
             properties = variant.get("properties", {})
             if isinstance(value, dict):
-                value = {key: self.complete(properties.get(key, {}), member) for key, member in value.items()}
+                value = {key: self.complete(properties.get(key, _ANYTHING), member) for key, member in value.items()}
                 missing = [key for key in variant.get("required", ()) if key not in value]
                 if is_said and (unsaid := fields_that_are_read().intersection(missing)):
                     raise Unsaid(f"{', '.join(sorted(unsaid))}: read by our code, and not said beside {sorted(value)}")
-                value |= {key: self._dullest(properties.get(key, {})) for key in missing}
+                value |= {key: self._dullest(properties.get(key, _ANYTHING)) for key in missing}
             elif isinstance(value, list) and "items" in variant:
                 value = [self.complete(variant["items"], member) for member in value]
         return value
 
     def _fitting(self, schema: Json, value: Any) -> list[Json]:
         """The plain schemas that a value of this kind should fulfil: all of `allOf`, the first of `anyOf`."""
-        schema = self._followed(schema)
+        kind = "object" if isinstance(value, dict) else "array" if isinstance(value, list) else ""
+        key = id(schema), kind
+        if key not in self._all_fitting:
+            self._all_fitting[key] = self._find_fitting(self._followed(schema), kind, value)
+        return self._all_fitting[key]
+
+    def _find_fitting(self, schema: Json, kind: str, value: Any) -> list[Json]:
         fitting = [schema]
         for part in schema.get("allOf", ()):
             fitting += self._fitting(part, value)
-        kind = "object" if isinstance(value, dict) else "array" if isinstance(value, list) else ""
         for part in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
             if kind and kind in str(self._followed(part).get("type", kind)):
                 return fitting + self._fitting(part, value)

@@ -147,7 +147,9 @@ class GitRepository:
         """The hash that a name stands for; git knows more names than these."""
         if SHA.fullmatch(name):
             return name
-        places = ("", "refs/", "refs/tags/", "refs/heads/") if name.startswith("refs/") else ("refs/tags/", "refs/heads/")
+        places = (
+            ("", "refs/", "refs/tags/", "refs/heads/") if name.startswith("refs/") else ("refs/tags/", "refs/heads/")
+        )
         found = (read_ref(self.path, place + name) for place in places)
         return next((sha for sha in found if sha), None) or self._ask_for(name)
 

@@ -1,7 +1,7 @@
 """Git's smart HTTP: what `git http-backend` does around `git upload-pack` and `git receive-pack`, without its processes.
 
-    GET  /info/refs?service=git-upload-pack      what the server can do, and for a push which refs it has
-    POST /git-upload-pack, /git-receive-pack     the exchange itself, one process for each
+GET  /info/refs?service=git-upload-pack      what the server can do, and for a push which refs it has
+POST /git-upload-pack, /git-receive-pack     the exchange itself, one process for each
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ _capabilities: dict[bytes, bytes] = {}
 """Of the protocol's second version, by a repository's settings: nothing else makes a difference."""
 
 
-def answer(repository: Path, method: str, path: str, query: str, content: bytes, encoding: str, protocol: str) -> Answer:
+def answer(
+    repository: Path, method: str, path: str, query: str, content: bytes, encoding: str, protocol: str
+) -> Answer:
     """What a request for a repository is answered; `protocol` is its header `Git-Protocol`."""
     if method == "GET" and path.endswith("/info/refs"):
         (service,) = parse_qs(query).get("service", [""])
