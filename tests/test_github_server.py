@@ -3,6 +3,8 @@
 import base64
 import json
 import os
+import random
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,8 @@ from scripts.github.gh import GitHub
 from scripts.github.pulls import GitHubError
 from tests.github_server import Event, GitHubServer, Token, World
 from tests.github_server.contract import Unsaid, contract, fields_that_are_read
+from tests.github_server.git import GitError, GitRepository
+from tests.github_server.objects import EMPTY_TREE
 from tests.github_server.reduce_openapi import TARGET
 from tests.github_server.routes import ROUTES
 
@@ -272,3 +276,84 @@ def test_what_setup_writes_is_read_back(world, server):
 def test_settings_are_closed_to_a_workflows_token(world, server, scopes):
     with pytest.raises(GitHubError, match="not accessible"):
         ask(server, world.workflow_token(scopes), "PUT", "/actions/permissions/workflow", {})
+
+
+# What it does with git's files itself, beside what git makes of them
+
+
+def a_commit(repository: GitRepository, dice: random.Random, parents: list[str]) -> str:
+    """A commit that adds, changes and removes some files of its first parent's."""
+    there = repository.files(parents[0]) if parents else []
+    new = [f"{dice.choice(['', 'a/', 'a/b/', 'a-b/', 'a.b/'])}{dice.choice('cdefg')}.py" for _ in range(3)]
+    files: dict[str, bytes | None] = {path: dice.randbytes(40).hex().encode() for path in new}
+    files |= dict.fromkeys(dice.sample(there, min(len(there), dice.choice([0, 0, 1]))))
+    if there:
+        files[dice.choice(there)] = b"changed\n"
+    modes = {dice.choice(new): dice.choice(["100755", "120000"])}
+    made = repository.commit(files, parent=parents[0] if parents else None, message=f"Ä {dice.random()}", modes=modes)
+    tree = repository.find_tree(made)
+    return repository.commit_tree(tree or "", parents, "Merged\n\nTwice.") if len(parents) > 1 else made
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_read_and_written_without_git_is_what_git_reads_and_writes(tmp_path, seed):
+    repository, dice = GitRepository(tmp_path / "r.git"), random.Random(seed)
+    commits = [a_commit(repository, dice, [])]
+    for number in range(12):
+        parents = dice.sample(commits, min(len(commits), 1 + (number % 4 == 3)))
+        commits.append(a_commit(repository, dice, parents))
+        repository.set_ref(f"refs/heads/b{number}", commits[-1])
+    repository.git("fsck", "--strict", "--full")
+    for commit in commits:
+        listed = repository.git("ls-tree", "-r", "-t", "-l", commit).decode().splitlines()
+        assert listed == [
+            f"{one.mode} {one.kind} {one.sha} {'-' if one.size is None else one.size:>7}\t{one.path}"
+            for one in repository.entries(repository.find_tree(commit), recursive=True)
+        ]
+        assert repository.message(commit) == repository.line("log", "-1", "--format=%B", commit)
+        assert repository.parents(commit) == repository.line("log", "-1", "--format=%P", commit).split()
+    assert repository.find_commit("b3") == repository.line("rev-parse", "b3")
+    for one, other in [dice.sample(commits, 2) for _ in range(12)]:
+        same_as_git(repository, one, other)
+
+
+def same_as_git(repository: GitRepository, one: str, other: str) -> None:
+    counted = repository.line("rev-list", "--count", f"{one}..{other}")
+    assert repository.count_between(one, other) == int(counted)
+    bases = git(repository.path, "merge-base", "--all", one, other)
+    base = repository.merge_base(one, other)
+    assert (base in bases.stdout.split()) if base else not bases.stdout
+    merged = git(repository.path, "merge-tree", "--write-tree", one, other)
+    assert repository.merge_trees(one, other) == (merged.stdout.split()[0] if merged.returncode == 0 else None)
+    told = repository.line("diff-tree", "-r", "-M", "--name-status", base or EMPTY_TREE, other).splitlines()
+    letters = {"added": "A", "modified": "M", "removed": "D", "changed": "T", "renamed": "R"}
+    found = [(letters[one.status], one.previous_path or one.path, one.path) for one in repository.changes(one, other)]
+    assert found == [(words[0][0], words[1], words[-1]) for words in (line.split("\t") for line in told)]
+
+
+def test_what_lies_in_a_pack_is_read_too(tmp_path):
+    repository = GitRepository(tmp_path / "r.git")
+    commit = repository.commit({"a/b.py": b"1\n"}, parent=None)
+    repository.set_ref("refs/heads/one", commit)
+    repository.git("repack", "-a", "-d", "-q")
+    repository.git("pack-refs", "--all", "--prune")
+    again = GitRepository(tmp_path / "other.git")
+    shutil.rmtree(again.path)
+    shutil.copytree(repository.path, again.path)
+    assert again.find_commit("one") == commit and again.read("one", "a/b.py") == b"1\n"
+    again.set_ref("refs/heads/one", again.commit({"c": b"2\n"}, parent=commit))
+    assert again.line("ls-tree", "-r", "--name-only", "one").split() == ["a/b.py", "c"]
+
+
+@pytest.mark.parametrize(
+    "ref", ["refs/heads/a..b", "refs/heads/.a", "refs/heads/a.lock", "refs/heads/a b", "refs/heads/"]
+)
+def test_a_name_that_git_refuses_is_refused(world, ref):
+    with pytest.raises(GitError):
+        world.git.set_ref(ref, world.git.find_commit("main"))
+
+
+def test_a_ref_of_nothing_or_in_the_way_of_another_is_refused(world):
+    for ref, sha in [("refs/heads/new", "a" * 40), ("refs/heads/main/more", world.git.find_commit("main"))]:
+        with pytest.raises(GitError):
+            world.git.set_ref(ref, sha)
