@@ -158,7 +158,7 @@ def test_of_two_first_entries_at_once_the_faster_gets_its_duel_even_after_the_de
     assert "Nothing to do" in settle(scene, capsys)
 
 
-# Fifty at once.
+# Many at once.
 
 
 def hear_at_once(scene: Scene) -> list[str]:
@@ -184,8 +184,8 @@ def hear_at_once(scene: Scene) -> list[str]:
         return list(runners.map(hear, enumerate(events)))
 
 
-def test_fifty_pull_requests_at_once_all_get_in(scene: Scene) -> None:
-    for number in range(50):
+def test_two_dozen_pull_requests_at_once_all_get_in(scene: Scene) -> None:
+    for number in range(24):
         source = SOURCE + f"x = {number}\n".encode()
         scene.world.open_pull(scene.world.add_user(f"user{number}"), {path_of(f"user{number}"): source})
     said = hear_at_once(scene)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from jsonschema.validators import extend  # type: ignore[import-untyped]
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
@@ -58,6 +59,22 @@ def fields_that_are_read() -> frozenset[str]:
     )
 
 
+def _judge_of_refs() -> Any:
+    """A validator that judges no value twice by the same named schema: an account stands in nearly every answer."""
+    judge_by_ref = Draft202012Validator.VALIDATORS["$ref"]
+    blameless: set[tuple[str, str]] = set()
+
+    def judge(validator: Any, ref: str, value: Any, schema: Json) -> Iterator[Any]:
+        seen = ref, json.dumps(value)
+        if seen not in blameless:
+            errors = list(judge_by_ref(validator, ref, value, schema))
+            yield from errors
+            if not errors:
+                blameless.add(seen)
+
+    return extend(Draft202012Validator, {"$ref": judge})
+
+
 class Contract:
     """The description, ready to be asked."""
 
@@ -66,6 +83,7 @@ class Contract:
         self.webhooks: Json = description["webhooks"]
         self._schemas: Json = description["schemas"]
         resource = Resource.from_contents(description, default_specification=DRAFT202012)
+        self._judge = _judge_of_refs()
         self._registry: Registry[Any] = Registry().with_resource("urn:github", resource)
         # By identity: the description lives as long as this does, and a hash of it would cost more than it saves.
         self._validators: dict[int, Any] = {}
@@ -108,7 +126,7 @@ class Contract:
         validator = self._validators.get(id(schema))
         if validator is None:
             located = json.loads(json.dumps(schema).replace('"#/schemas/', '"urn:github#/schemas/'))
-            validator = Draft202012Validator(located, registry=self._registry)
+            validator = self._judge(located, registry=self._registry)
             self._validators[id(schema)] = validator
         yield from validator.iter_errors(value)
 

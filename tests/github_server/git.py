@@ -44,6 +44,7 @@ SETTINGS = {
     "uploadpack.allowFilter": "true",
     "uploadpack.allowAnySHA1InWant": "true",
     "gc.auto": "0",
+    "pack.threads": "1",
     "receive.autogc": "false",
     # What is pushed stays loose, however much it is.
     "receive.unpackLimit": "1000000",

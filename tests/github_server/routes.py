@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, TypeVar
 
 from tests.github_server.world import Token, World
@@ -119,8 +120,14 @@ def _part(name: str) -> str:
     return f"(?P<{name}>{'.+' if may_hold_slashes else '[^/]+'})"
 
 
+@cache
+def _by_method(method: str) -> list[Route]:
+    """The routes of a method, those with the fewest places for anything first; called when all are there."""
+    return sorted((each for each in ROUTES if each.method == method), key=lambda each: each.name.count("{"))
+
+
 def find_route(method: str, path: str) -> tuple[Route, dict[str, str]] | None:
-    for each in sorted(ROUTES, key=lambda each: each.name.count("{")):
-        if each.method == method and (match := each.pattern.fullmatch(path)):
+    for each in _by_method(method):
+        if match := each.pattern.fullmatch(path):
             return each, match.groupdict()
     return None

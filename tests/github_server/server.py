@@ -82,7 +82,8 @@ class GitHubServer:
         """When the tokens' limits begin anew, as GitHub tells it."""
         self._http = _Http(("127.0.0.1", 0), _Handler)
         self._http.github = self
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
+        self._is_over = False
+        self._thread = threading.Thread(target=self._listen, daemon=True)
         port = self._http.server_address[1]
         self.url = f"http://127.0.0.1:{port}"
         self.api_url = f"{self.url}{API}"
@@ -97,11 +98,17 @@ class GitHubServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._http.shutdown()
-        self._http.server_close()
+        self._is_over = True
+        # It waits for a connection, and not for seconds: this is the last one.
+        socket.create_connection(self._http.server_address[:2]).close()
         self._thread.join()
+        self._http.server_close()
         if error is None:
             assert not self.faults, "\n".join(self.faults[:20])
+
+    def _listen(self) -> None:
+        while not self._is_over:
+            self._http.handle_request()
 
     def fail(self, pattern: str, failure: Failure, *, nth: int = 1, times: int = 1) -> None:
         """Let the `nth` request that matches `METHOD /path` fail: `fail("POST */comments", Failure(status=500))`."""
