@@ -17,7 +17,7 @@ NODE := tests/actions/node_modules/.ready
 LANGUAGES := $(VENV)/.languages
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test announcements exploits season lint bench-judge check-gpu bench-gpu bench-timing bench-github
+.PHONY: help setup demo test test-minutes faults announcements exploits season lint bench-judge check-gpu bench-gpu bench-timing bench-github
 .PHONY: bench-site bench-lighthouse lock clean languages check
 
 help:  ## say what can be made
@@ -32,6 +32,12 @@ demo: $(READY)  ## run a whole competition on this machine, and show its site
 
 test: $(READY) $(NODE)  ## run all tests
 	$(BIN)/python -m pytest --numprocesses auto $(ARGS)
+
+test-minutes: $(READY) $(NODE)  ## run all tests, and print where their minutes go, by file and by cause
+	$(BIN)/python -m pytest --numprocesses auto -p tests.minutes $(ARGS)
+
+faults: $(READY) $(NODE)  ## put a fault into each important rule, and see that a test notices it (ARGS='--sample 12')
+	$(BIN)/python -m tests.faults $(ARGS)
 
 season: $(READY)  ## make up a lively season in .season, build its site, and show it
 	rm -rf .season
