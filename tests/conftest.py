@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
+from tests import cores
+
 HERE = Path(__file__).parent
-ALL_CORES = os.sched_getaffinity(0)
+FILE = pytest.StashKey[Path]()
+"""Of the test before."""
 SLOWEST_FIRST = ("test_exploits", "test_site_browser", "test_controls")
 """So that all processes end at about the same time.  All other files follow in the order of their names."""
 
@@ -120,20 +123,21 @@ def _place(item):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """A test that runs alone has all cores, and waits until the other processes' tests are over; they wait for it."""
+    """A test that runs alone waits until the other processes' tests are over, and they wait for it."""
     with open(__file__, "rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX if _is_alone(item) else fcntl.LOCK_SH)
-        os.sched_setaffinity(0, ALL_CORES if _is_alone(item) else _own_core())
+        _take_cores(item)
         try:
             return (yield)
         finally:
             fcntl.flock(lock, fcntl.LOCK_UN)  # a child that a test has left would hold it on
 
 
-def _own_core():
-    """One core for each of several processes: a judge that has two takes both, and keeps them busy while it waits."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
-    return {sorted(ALL_CORES)[int(worker[2:]) % len(ALL_CORES)]} if worker else ALL_CORES
+def _take_cores(item):
+    """At a file's first test; later ones may be behind walls that a module's fixture has pinned to their cores."""
+    if item.config.stash.get(FILE, None) != item.path:
+        item.config.stash[FILE] = item.path
+        os.sched_setaffinity(0, cores.ALL if _is_alone(item) else cores.own())
 
 
 def _is_alone(item):

@@ -1,13 +1,15 @@
 """Judge many submissions behind walls that go up once: a warm parent imports torch for several seconds."""
 
 import contextlib
+import os
 
 from harness.fields import Mode
 from harness.judge import Sitting
+from tests import cores
 
 
 class Sittings:
-    """The sitting of the board that is asked for.  Only one is open at a time: each takes all cores.
+    """The sitting of the board that is asked for, on these cores; only one is open at a time.
 
     `about` is whatever else a sitting depends on, such as how its players are stopped.
     """
@@ -17,10 +19,12 @@ class Sittings:
         self._open = contextlib.ExitStack()
         self._sitting, self._key = None, None
 
-    def judge(self, board, submission, mode=Mode.TEST, *, about=None):
-        key = id(board), about
+    def judge(self, board, submission, mode=Mode.TEST, *, on=None, about=None):
+        on = on or cores.own()
+        key = id(board), frozenset(on), about
         if self._key != key:
             self.close()
+            os.sched_setaffinity(0, on)
             self._sitting, self._key = self._open.enter_context(Sitting(board, **self._options)), key
         return self._sitting.judge(submission, mode)
 

@@ -19,6 +19,7 @@ from harness.errors import JudgeError
 from harness.protocol import Failed, Laid, Loaded
 from harness.sandbox import Entry, Sandbox, find_faults
 from harness.verdict import Foul, Verdict
+from tests import cores
 
 pytestmark = pytest.mark.walls
 
@@ -313,7 +314,7 @@ def test_after_all_that_the_next_player_is_as_good_as_new(sandbox):
 def all_cores():
     """Those of the machine, as an earlier sandbox may have pinned this process; in the end it has its own again."""
     ours = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, range(os.cpu_count() or 1))  # the kernel takes those that there are
+    os.sched_setaffinity(0, cores.ALL)
     yield os.sched_getaffinity(0)
     os.sched_setaffinity(0, ours)
 
