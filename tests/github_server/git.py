@@ -104,13 +104,13 @@ class GitRepository:
         self._objects = Objects(path)
         self.set_ref(f"refs/heads/{branch}", self.commit_tree(self._objects.add("tree", b""), [], "Begin"))
 
-    def git(self, *arguments: str, stdin: bytes | None = None) -> bytes:
+    def git(self, *arguments: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> bytes:
         done = subprocess.run(
             ["git", "-c", "core.quotePath=false", *arguments],
             cwd=self.path,
             input=stdin or b"",
             capture_output=True,
-            env={**os.environ, **IDENTITY, "GIT_DIR": str(self.path)},
+            env={**os.environ, **IDENTITY, "GIT_DIR": str(self.path), **(env or {})},
             check=False,
         )
         if done.returncode:
