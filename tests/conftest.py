@@ -53,7 +53,7 @@ def pytest_configure(config):
     if "TMPDIR" in os.environ or not MEMORY_FOLDER.is_dir():
         return
     if shutil.disk_usage(MEMORY_FOLDER).free >= MEMORY_GIB << 30:
-        config.memory_folder = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="pullrank-tests-", dir=MEMORY_FOLDER)
+        config.memory_folder = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="tests-", dir=MEMORY_FOLDER)
         os.chmod(config.memory_folder, 0o1777)  # as /tmp: the sandbox's user writes there, too
         tempfile.tempdir = None
 

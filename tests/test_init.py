@@ -49,8 +49,9 @@ def told(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
     return [shlex.split(command)[1:] for command in re.findall(r"`(pullrank [^`]*)`", capsys.readouterr().out)]
 
 
-def test_of_a_task_anywhere_each_next_command_works_as_it_is_typed(tmp_path: Path, capsys) -> None:
+def test_of_a_task_anywhere_each_next_command_works_as_it_is_typed(tmp_path: Path, monkeypatch, capsys) -> None:
     """Through a folder whose name has a space in it; nothing is handed in for what the competition does not have."""
+    monkeypatch.setenv("COLUMNS", "300")  # a long name of a temporary folder would be broken in two lines
     elsewhere = tmp_path / "my tasks"
     copy_of("vectoradd", elsewhere)
     unwalled = ["--sandbox", "none"]
