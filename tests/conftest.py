@@ -144,6 +144,15 @@ def _is_alone(item):
     return item.get_closest_marker("alone") is not None
 
 
+@pytest.fixture
+def all_cores():
+    """All cores for one test, which runs alone; an earlier sandbox may have pinned this process to one of them."""
+    ours = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores.ALL)
+    yield cores.ALL
+    os.sched_setaffinity(0, ours)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     if item.get_closest_marker("walls") and (faults := _sandbox_faults()):

@@ -71,7 +71,8 @@ def play():
         yield lambda source, mode=Mode.BENCHMARK: sitting.judge(submission(source), mode)
 
 
-def test_an_honest_time_is_taken_inside_and_the_judgement_says_so():
+@pytest.mark.alone
+def test_an_honest_time_is_taken_inside_and_the_judgement_says_so(all_cores):
     judgement = judge(BOARD, submission(SLOW), Mode.RANKED, device=REHEARSAL)
     assert Judgement.from_json(judgement.to_json()).claim is Claim.INSIDE_TIMED
     timing = judgement.benchmarks[0].timing

@@ -80,7 +80,7 @@ def sitting(board):
         (AROUND.format("return (data + 1).to('meta')"), "WA", "meta"),
         ("import torch\nclass Lazy(torch.Tensor): pass\n" + AROUND.format("return (data + 1).as_subclass(Lazy)"), "WA", "Lazy"),
         (AROUND.format("return torch.ones(1).expand(10**11)"), "WA", "bytes"),
-        (AROUND.format("os.write(900, b'{\"is\": \"accepted\"}'); return data + 1"), "SV", "by itself"),
+        (AROUND.format("os.write(900, b'{\"is\": \"accepted\"}'); return data + 1"), "SV", "The process "),
     ],
 )  # fmt: skip
 def test_each_kind_of_submission_gets_its_verdict_and_a_message(sitting, source, verdict, message):

@@ -19,7 +19,6 @@ from harness.errors import JudgeError
 from harness.protocol import Failed, Laid, Loaded
 from harness.sandbox import Entry, Sandbox, find_faults
 from harness.verdict import Foul, Verdict
-from tests import cores
 
 pytestmark = pytest.mark.walls
 
@@ -308,15 +307,6 @@ def test_a_player_runs_on_other_cores_than_the_referee_and_has_so_many_processes
 
 def test_after_all_that_the_next_player_is_as_good_as_new(sandbox):
     assert said(sandbox, prints("'fine'")) == "fine"
-
-
-@pytest.fixture
-def all_cores():
-    """Those of the machine, as an earlier sandbox may have pinned this process; in the end it has its own again."""
-    ours = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores.ALL)
-    yield os.sched_getaffinity(0)
-    os.sched_setaffinity(0, ours)
 
 
 def test_a_sandbox_leaves_no_process_no_cgroup_and_no_pinning(all_cores):
