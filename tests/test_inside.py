@@ -240,6 +240,7 @@ def gpu(monkeypatch):
     gpu = Gpu()
     monkeypatch.setattr(inside.torch.cuda, "Event", gpu.event)
     monkeypatch.setattr(inside.torch.cuda, "synchronize", gpu.synchronize)
+    monkeypatch.setattr(inside, "time", SimpleNamespace(perf_counter_ns=lambda: round(gpu.now * 1e3)))
     monkeypatch.setattr(inside, "Sweep", lambda: SimpleNamespace(buffer=None))
     monkeypatch.setattr(inside, "Delay", lambda _: SimpleNamespace(launch=lambda: gpu.launch(200.0)))
     return gpu

@@ -100,7 +100,8 @@ class GitHubServer:
     ) -> None:
         self._is_over = True
         # It waits for a connection, and not for seconds: this is the last one.
-        socket.create_connection(self._http.server_address[:2]).close()
+        host, port = self._http.server_address[:2]
+        socket.create_connection((str(host), port)).close()
         self._thread.join()
         self._http.server_close()
         if error is None:
