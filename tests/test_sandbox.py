@@ -19,12 +19,15 @@ from harness.errors import JudgeError
 from harness.protocol import Failed, Laid, Loaded
 from harness.sandbox import Entry, Sandbox, find_faults
 from harness.verdict import Foul, Verdict
+from tests import cores
 
 pytestmark = pytest.mark.walls
 
 
 @pytest.fixture(scope="module", params=["freezer", "signals"])
 def sandbox(request):
+    """On all cores, of which the referee takes one."""
+    os.sched_setaffinity(0, cores.ALL)
     with Sandbox("bubblewrap", memory_gib=1, use_cgroup=request.param == "freezer") as sandbox:
         if sandbox.stop_kind != request.param:
             pytest.skip("no cgroup v2 folder that we may write to on this machine")
