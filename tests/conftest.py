@@ -86,7 +86,7 @@ def pytest_ignore_collect(collection_path, config):
 
 def pytest_report_header(config):
     if words := _words(config.option.keyword):
-        return f"-k: collects test files that mention {' or '.join(words)}; name a file to search it in any case"
+        return f"-k: collects test files that mention {' or '.join(words)}; a file that you name is always collected"
     return None
 
 
@@ -95,7 +95,7 @@ def _is_named(path, config):
 
 
 def _mentions(path, expression):
-    """Whether tests of such a name may be in the file, or be named after the files of the folder beside it."""
+    """Whether the file, its name, or the names of its data files contain one of the words."""
     words = _words(expression)
     beside = HERE / path.stem.removeprefix("test_")
     names = " ".join([path.name, *(file.name for file in beside.glob("*"))])

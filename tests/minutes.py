@@ -10,6 +10,7 @@ import functools
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -94,7 +95,8 @@ FOLDER = "PULLRANK_TEST_MINUTES"
 
 
 def pytest_configure(config):
-    os.environ.setdefault(FOLDER, tempfile.mkdtemp(prefix="minutes-"))
+    if FOLDER not in os.environ:  # the first process; workers inherit it
+        os.environ[FOLDER] = tempfile.mkdtemp(prefix="minutes-")
     minutes = config.minutes = Minutes()
     for cause, functions in CAUSES.items():
         for function in functions:
@@ -129,6 +131,7 @@ def pytest_terminal_summary(terminalreporter, config):
     for path in Path(os.environ[FOLDER]).glob("*.json"):
         for file, seconds in json.loads(path.read_text()).items():
             files[file].update(seconds)
+    shutil.rmtree(os.environ.pop(FOLDER))
     causes = sum(files.values(), collections.Counter())
     terminalreporter.section("minutes")
     names = [cause for cause, _ in causes.most_common()]

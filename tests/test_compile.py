@@ -60,7 +60,7 @@ def submission(source: str) -> Submission:
 
 @pytest.fixture(scope="module")
 def sitting() -> Iterator[Sitting]:
-    """Walls that stand for all files that the host's compiler compiles."""
+    """One sandbox for all files that the host's compiler compiles."""
     with Sitting(CPU) as made:
         yield made
 
@@ -74,7 +74,7 @@ def impatient() -> Iterator[Sitting]:
 
 @pytest.fixture(scope="module")
 def hopper() -> Iterator[Arena]:
-    """Walls that stand for all files that nvcc compiles."""
+    """One sandbox for all files that nvcc compiles."""
     with open_arena(replace(H100, limits=Limits()), Mode.TEST, "bubblewrap", device=REHEARSAL) as arena:
         yield arena
 

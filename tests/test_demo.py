@@ -92,7 +92,7 @@ def test_the_site_says_that_it_is_a_demo_and_marks_every_unwalled_row(competitio
 
 
 def comments(said):
-    """What each pull request was told, by its number."""
+    """The comments of each pull request, by its number."""
     _, *parts = re.split(r"^.*#(\d) ", said, flags=re.MULTILINE)
     return dict(zip(parts[::2], parts[1::2], strict=True))
 

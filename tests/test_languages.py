@@ -83,7 +83,7 @@ def test_whatever_it_imports_that_is_not_everywhere_it_says(example):
 
 @pytest.fixture(scope="module")
 def sitting():
-    """Walls that stand for all files that are judged on a CPU."""
+    """One sandbox for all files that are judged on a CPU."""
     with Sitting(load_task(ROOT / "tasks" / "vectoradd").board("CPU")) as made:
         yield made
 

@@ -60,7 +60,7 @@ def counters_of(judgement):
 
 
 class Watched:
-    """One vendor's device behind walls that stand for all tests, and a stand-in for its profiler, put there anew by each."""
+    """One sandbox with one vendor's device for all tests; each test installs its own stand-in for the profiler."""
 
     def __init__(self, seated, name, folder):
         self._seated, self._name, self._folder = seated, name, folder

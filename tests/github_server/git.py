@@ -145,7 +145,7 @@ class GitRepository:
         return sha if found and found[0] == kind else None
 
     def _resolve(self, name: str) -> str | None:
-        """The hash that a name stands for; git knows more names than these."""
+        """Resolve a name to a hash.  Other names are left to git."""
         if SHA.fullmatch(name):
             return name
         places = (

@@ -54,7 +54,7 @@ def _advertised(repository: Path, service: str, protocol: str) -> bytes:
 
 
 def _served(repository: Path, service: str, protocol: str, *options: str, content: bytes = b"") -> bytes:
-    # It fails where it has told a client that there is no such commit, too.
+    # It also exits with an error after telling a client that a commit does not exist.
     done = subprocess.run(
         ["git", service.removeprefix("git-"), "--stateless-rpc", *options, str(repository)],
         env={"PATH": os.environ["PATH"], "GIT_PROTOCOL": protocol, **IDENTITY},

@@ -91,7 +91,7 @@ def write_tree(nodes: Mapping[str, Node]) -> bytes:
 
 
 def read_ref(folder: Path, ref: str) -> str | None:
-    """The hash that a loose ref stands for."""
+    """The hash in a loose ref."""
     if not is_plain_ref(ref):
         return None
     try:
@@ -120,6 +120,6 @@ def write_ref(folder: Path, ref: str, sha: str) -> bool:
 
 
 def is_plain_ref(ref: str) -> bool:
-    """Whether a ref's name needs none of git's rules to be told from a bad one."""
+    """Whether a ref's name is valid by a simple pattern; all others are checked by git."""
     is_plain = _PLAIN_REF.fullmatch(ref) is not None and ".." not in ref
     return is_plain and not any(part.endswith((".lock", ".")) for part in ref.split("/"))
