@@ -110,7 +110,9 @@ def test_a_way_that_fails_is_left_out_with_its_last_words():
     assert seen.skipped["kernelbot"].startswith("it failed: ValueError: output")
 
 
+@pytest.mark.alone
 @pytest.mark.walls
+@pytest.mark.usefixtures("all_cores")
 def test_a_rehearsal_times_in_all_ways_that_there_are_and_prints_tables(tmp_path, capsys):
     raw = tmp_path / "raw.json"
     arguments = ["--rehearse", "--repetitions", "2", "--only", "600 thousand", "--raw", str(raw)]
@@ -118,8 +120,8 @@ def test_a_rehearsal_times_in_all_ways_that_there_are_and_prints_tables(tmp_path
     shown = capsys.readouterr().out
     kept = json.loads(raw.read_text())
     assert {way: len(seconds) for way, seconds in kept["seconds"].items()} == {OURS: 2, "replay": 2, "kernelbot": 2}
-    # What spins until a clock says so is the one kernel whose time is known; on a busy machine it takes longer.
-    assert all(290 < one["us"] < 100_000 for one in kept["taken"])
+    # What spins until a clock says so is the one kernel whose time is known.
+    assert all(290 < one["us"] < 2000 for one in kept["taken"])
     assert "| spin, 600 thousand |" in shown
     assert "Left out: do_bench, for " in shown and "Left out: CUPTI, for it times GPUs only" in shown
     assert len([line for line in shown.splitlines() if line.endswith(("| holds |", "| does not hold |"))]) == 3

@@ -1,6 +1,7 @@
 """Whole judgings, for real: a submission in, a judgement out, and the next one judged as if nothing had happened."""
 
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from harness.stats import Interval
 from harness.submission import Submission
 from harness.task import load_task
 from harness.verdict import Verdict
+from tests import cores
 
 TINY = Path(__file__).parent / "tasks" / "tiny"
 pytestmark = pytest.mark.walls
@@ -46,7 +48,8 @@ def read_again(judgement):
 
 @pytest.fixture(scope="module")
 def sitting(board):
-    """For files that differ in their verdict alone."""
+    """For files that differ in their verdict alone; on all cores, of which the referee takes one."""
+    os.sched_setaffinity(0, cores.ALL)
     with Sitting(board) as sitting:
         yield sitting
 
@@ -80,7 +83,11 @@ def sitting(board):
         (AROUND.format("return (data + 1).to('meta')"), "WA", "meta"),
         ("import torch\nclass Lazy(torch.Tensor): pass\n" + AROUND.format("return (data + 1).as_subclass(Lazy)"), "WA", "Lazy"),
         (AROUND.format("return torch.ones(1).expand(10**11)"), "WA", "bytes"),
-        (AROUND.format("os.write(900, b'{\"is\": \"accepted\"}'); return data + 1"), "SV", "The process "),
+        # On all cores, and alone: else the honest answer behind it may arrive before the player is stopped.
+        pytest.param(
+            AROUND.format("os.write(900, b'{\"is\": \"accepted\"}'); return data + 1"), "SV", "by itself",
+            marks=pytest.mark.alone,
+        ),
     ],
 )  # fmt: skip
 def test_each_kind_of_submission_gets_its_verdict_and_a_message(sitting, source, verdict, message):
