@@ -30,6 +30,8 @@ TEARDOWN_S = 60.0
 """How long killed processes may take to end: gigabytes are to be freed, hundreds of processes to be buried.
 
 Less would let a player that makes its own end slow turn its verdict into an error of ours."""
+_PF_EXITING = 0x4
+"""The flag in `/proc/PID/stat` of a process that ends."""
 _LISTING_BYTES = 1 << 16
 """Enough for more processes than a player may have."""
 
@@ -55,9 +57,15 @@ class Freezer(Protocol):
 
 
 class CgroupFreezer:
-    """The freezer of a cgroup of its own, below `parent`, which has those `limits` that it can have."""
+    """The freezer of a cgroup of its own, below `parent`, which has those `limits` that it can have.
 
-    def __init__(self, parent: Path, pid: int, limits: cgroup.Limits | None = None) -> None:
+    Where referee and player share a core, `stop` makes way: a player has to run to be frozen.
+    """
+
+    def __init__(
+        self, parent: Path, pid: int, limits: cgroup.Limits | None = None, *, shares_core: bool = False
+    ) -> None:
+        self._shares_core = shares_core
         self.folder = parent / f"player-{pid}"
         self.folder.mkdir()
         self.limits_memory = limits is not None and cgroup.set_limits(self.folder, limits)
@@ -72,6 +80,8 @@ class CgroupFreezer:
         while b"frozen 1" not in os.pread(self._events, 256, 0):
             if time.monotonic() > give_up:
                 raise _unstoppable()
+            if self._shares_core:
+                os.sched_yield()
 
     def resume(self) -> None:
         os.pwrite(self._freeze, b"0", 0)
@@ -199,6 +209,12 @@ def has_ended(pid: int) -> bool:
     return _state(f"/proc/{pid}/stat") in "ZX"
 
 
+def is_ending(pid: int) -> bool:
+    """Whether the kernel is ending a process, or has: its connections are closed by then."""
+    fields = _stat(f"/proc/{pid}/stat")
+    return not fields or bool(int(fields[6]) & _PF_EXITING)
+
+
 def _is_stopped(pid: int) -> bool:
     """Whether every thread is stopped, or the process is a zombie."""
     try:
@@ -209,13 +225,19 @@ def _is_stopped(pid: int) -> bool:
 
 
 def _state(path: str) -> str:
+    fields = _stat(path)
+    return fields[0].decode() if fields else "X"
+
+
+def _stat(path: str) -> list[bytes]:
+    """The numbers that follow a process's or a thread's name, its state first; none if it is gone."""
     try:
         with open(path, "rb", buffering=0) as file:
             stat = file.read(256)
         # The name in brackets is the player's to choose, and may contain brackets.
-        return chr(stat[stat.rindex(b")") + 2])
+        return stat[stat.rindex(b")") + 2 :].split()
     except (OSError, ValueError):
-        return "X"
+        return []
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -379,5 +379,6 @@ class Sandbox:
     def freezer_for(self, keeper: int, player: int) -> freezer.Freezer:
         if self._cgroup:
             limits = cgroup.Limits(memory_bytes=self.memory_bytes, processes=self.max_processes)
-            return freezer.CgroupFreezer(self._cgroup.folder, player, limits)
+            shares_core = not self.has_core_of_its_own
+            return freezer.CgroupFreezer(self._cgroup.folder, player, limits, shares_core=shares_core)
         return freezer.SignalFreezer(keeper, player)
