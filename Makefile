@@ -11,6 +11,9 @@ TORCH_ARGS ?=
 UV ?= uv
 ARGS ?=
 
+# Images of containers often set it.  What Python compiles is kept here: tests start Python thousands of times.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 NODE := tests/actions/node_modules/.ready

@@ -289,6 +289,7 @@ class Arena:
 
     def calibrate(self, case: Case, phase: Phase) -> float:
         """What a window costs with this case's inputs when nothing is computed, in microseconds."""
+        self.sandbox.keep_awake()
         return clock.calibrate(self.runs_of(self.idler, case, phase))
 
     def runs_of(self, entry: Entry, case: Case, phase: Phase) -> clock.Play:

@@ -49,10 +49,14 @@ class Health:
         self._shown = stage / "player" if not walled else stage
         self._caches = Path(f"/proc/{warm_parent}/root{walls.CACHES}")
         self._seals: dict[str, object] = {}
-        self._processes = set(descendants(root))
+        self.include_processes()
         self._limits = self._read_limits()
         self._files = _digest(self._shown)
         self._unowned = Meminfo.read().unowned
+
+    def include_processes(self) -> None:
+        """Take those that the sandbox has now for its own: no player may be there."""
+        self._processes = set(descendants(self._root))
 
     def seal(self, cache: str) -> None:
         """From here on nobody may change this cache: its build is over."""

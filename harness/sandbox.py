@@ -167,6 +167,7 @@ class Sandbox:
         self._warm = warm
         self._use_cgroup = use_cgroup
         self._health: Health | None = None
+        self._is_awake = False
         self.memory_bytes = int(memory_gib * 2**30)
         self.gpu_memory_bytes = None if gpu_memory_gib is None else int(gpu_memory_gib * 2**30)
         self.cards: list[Card] = []
@@ -242,7 +243,6 @@ class Sandbox:
             "fd": theirs.fileno(),
             "walled": walled,
             "warm": self._warm,
-            "awake": self._warm and self.has_core_of_its_own,
             "cores": sorted(self.player_cores),
             "threads": len(self.player_cores),
             "libraries": bubblewrap.places_aside(),
@@ -372,9 +372,29 @@ class Sandbox:
     def order(self, control: socket.socket, *descriptors: int) -> None:
         """Have the warm parent fork a player; the descriptors are its room, its log, and where its results go."""
         try:
-            socket.send_fds(self._orders, [b"!"], [control.fileno(), *descriptors])
+            socket.send_fds(self._orders, [zygote.PLAYER], [control.fileno(), *descriptors])
         except OSError as error:
-            raise JudgeError(f"the player's warm parent has ended ({error}): {self._last_error()}") from None
+            raise self._warm_parent_ended(error) from None
+
+    def _warm_parent_ended(self, why: object) -> JudgeError:
+        return JudgeError(f"the player's warm parent has ended ({why}): {self._last_error()}")
+
+    def keep_awake(self) -> None:
+        """Let the players' cores not halt from here on: for times.  Only where the referee has a core of its own."""
+        health = self.await_warmth()
+        if self._is_awake or not self.has_core_of_its_own:
+            return
+        health.check()
+        self._orders.settimeout(_START_S)
+        try:
+            self._orders.send(zygote.KEEP_AWAKE)
+            answer = self._orders.recv(len(zygote.AWAKE))
+        except OSError as error:
+            raise self._warm_parent_ended(error) from None
+        if answer != zygote.AWAKE:
+            raise self._warm_parent_ended("it said nothing")
+        health.include_processes()
+        self._is_awake = True
 
     def freezer_for(self, keeper: int, player: int) -> freezer.Freezer:
         if self._cgroup:

@@ -8,9 +8,9 @@ behind walls of its own.  That makes a fresh player cost milliseconds instead of
           └ keeper (pid 1)          mounts the room, keeps the end of what the player prints, reports how it ended
               └ player (pid 2)      locked up for good; runs the submission
 
-An order is one packet on the zygote's socket: a byte, with three descriptors (the player's control socket,
-the room as JSON in a memfd, the log in a memfd), and a fourth where the player becomes a program of the task's: the
-pipe that it writes its results to.
+An order is one packet on the zygote's socket: a byte, `PLAYER` or `KEEP_AWAKE`.  The first brings three descriptors
+(the player's control socket, the room as JSON in a memfd, the log in a memfd), and a fourth where the player becomes a
+program of the task's: the pipe that it writes its results to.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ from harness import awake, walls
 from harness.protocol import LOG_BYTES, LOG_HEADER, MAX_MESSAGE, write
 
 _CHUNKS = 16
+PLAYER, KEEP_AWAKE = b"p", b"k"
+AWAKE = b"awake"
+"""The answer to `KEEP_AWAKE`, once the spinners are there."""
 CONTROL = 900
 """The player's end of the control socket: a number that no program writes to by accident."""
 RESULTS = 901
@@ -40,14 +43,12 @@ RESULTS = 901
 class Options:
     """How the referee wants its players.
 
-    `awake` keeps their cores from halting.  `threads` are torch's.  `libraries` says where folders of libraries lie
-    that a player's own /tmp would hide.  Not `warm` is for trying the walls alone, without torch.  `device` is what
-    inputs are copied to, if they are.
+    `threads` are torch's.  `libraries` says where folders of libraries lie that a player's own /tmp would hide.  Not
+    `warm` is for trying the walls alone, without torch.  `device` is what inputs are copied to, if they are.
     """
 
     walled: bool
     warm: bool
-    awake: bool
     cores: tuple[int, ...]
     threads: int
     libraries: dict[str, str]
@@ -55,14 +56,12 @@ class Options:
 
 
 def main(orders: socket.socket, options: Options) -> None:
-    """Fork a player for each order, until the referee hangs up."""
+    """Obey orders, until the referee hangs up."""
     os.sched_setaffinity(0, options.cores)
     if options.walled:
         walls.prepare()
     else:
         walls.adopt_orphans()
-    if options.awake:
-        awake.keep_awake(options.cores)
     if options.warm:
         _warm_up()
     orders.send(b"warm")
@@ -72,6 +71,10 @@ def main(orders: socket.socket, options: Options) -> None:
             if not options.walled:
                 _end_session()
             return
+        if packet == KEEP_AWAKE:
+            awake.keep_awake(options.cores)
+            orders.send(AWAKE)
+            continue
         room = _read_room(descriptors[1])
         if options.walled:
             walls.prepare_cache(room.cache)

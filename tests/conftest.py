@@ -124,8 +124,12 @@ def _place(item):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
     """A test that runs alone waits until the other processes' tests are over, and they wait for it."""
-    with open(__file__, "rb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX if _is_alone(item) else fcntl.LOCK_SH)
+    kind = fcntl.LOCK_EX if _is_alone(item) else fcntl.LOCK_SH
+    with open(__file__, "rb") as lock, open(cores.__file__, "rb") as door:
+        # While a test that runs alone waits, it holds the door, and no other test begins.
+        fcntl.flock(door, kind)
+        fcntl.flock(lock, kind)
+        fcntl.flock(door, fcntl.LOCK_UN)
         _take_cores(item)
         try:
             return (yield)

@@ -21,6 +21,7 @@ from harness.sandbox import Entry, Sandbox
 
 endless = "import os\\nos.fork()\\nwhile True: pass"
 with Sandbox(sys.argv[1], memory_gib=1, use_cgroup=sys.argv[2] == "freezer") as sandbox:
+    sandbox.keep_awake()
     with sandbox.seat(Entry(name="endless", files={"submission.py": endless})) as player:
         player.send({"do": "load"})
         while len([*freezer.descendants(player._keeper)]) < 2:

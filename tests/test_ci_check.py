@@ -39,7 +39,7 @@ from scripts.check.static_check import TaskTree
 from scripts.cli import run
 from scripts.github.checks import CheckState
 from scripts.github.pulls import ChangedFile
-from tests.actions import Expressions
+from tests.actions import Expressions, WarmPython
 from tests.actions.node import find_node
 from tests.competition import ROOT, Scene, digest_of, zipped
 from tests.github_server import Pull, Run
@@ -518,8 +518,8 @@ def test_the_marker_in_somebodys_quoted_words_is_not_our_comment(scene: Scene) -
 @pytest.mark.walls
 @pytest.mark.skipif(find_node() is None, reason="Node's packages are missing: make setup")
 def test_through_the_shipped_workflows_a_check_ends_with_a_comment(tmp_path: Path) -> None:
-    with Expressions() as expressions:
-        contest = Contest(tmp_path, expressions, tmp_path / "machines")
+    with Expressions() as expressions, WarmPython() as warm:
+        contest = Contest(tmp_path, expressions, warm, tmp_path / "machines")
         with contest.server:
             pull = contest.world.open_pull(contest.alice, files_of("tiny"))
             contest.hub.settle()

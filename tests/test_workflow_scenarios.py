@@ -22,7 +22,7 @@ from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.request import Ending, EndState, Request, make_id
-from tests.actions import Expressions, Hub, Play, StepFailed
+from tests.actions import Expressions, Hub, Play, StepFailed, WarmPython
 from tests.actions.node import find_node
 from tests.competition import (
     FASTER,
@@ -52,13 +52,15 @@ Make = Callable[[Request, WorkflowRun], Judgement | bytes | None]
 class Contest:
     """A repository as it ships, on a GitHub that runs its workflows; and what has come of it."""
 
-    def __init__(self, folder: Path, expressions: Expressions, machines: Path, default_branch: str = "main") -> None:
+    def __init__(
+        self, folder: Path, expressions: Expressions, warm: WarmPython, machines: Path, default_branch: str = "main"
+    ) -> None:
         self.world = World(folder / "github", default_branch=default_branch)
         self.server = GitHubServer(self.world)
         # It would run all tests, this one too.
         self.world.disabled_workflows.add("ci.yml")
         self._ship(folder / "index")
-        self.hub = Hub(self.server, expressions, folder, machines)
+        self.hub = Hub(self.server, expressions, warm, folder, machines)
         self.hub.may_fail.add("judge")  # A wrong answer makes it red.
         self.alice = self.world.add_user("alice")
         self.judges(self.honest())
@@ -177,13 +179,19 @@ def expressions() -> Iterator[Expressions]:
 
 
 @pytest.fixture(scope="module")
+def warm() -> Iterator[WarmPython]:
+    with WarmPython() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("machines")
 
 
 @pytest.fixture
-def contest(tmp_path: Path, expressions: Expressions, machines: Path) -> Iterator[Contest]:
-    made = Contest(tmp_path, expressions, machines)
+def contest(tmp_path: Path, expressions: Expressions, warm: WarmPython, machines: Path) -> Iterator[Contest]:
+    made = Contest(tmp_path, expressions, warm, machines)
     with made.server:
         yield made
 
@@ -223,8 +231,10 @@ def test_what_maintainers_push_and_every_day_is_published(contest: Contest) -> N
     assert contest.rows() == []
 
 
-def test_the_default_branch_may_have_another_name(tmp_path: Path, expressions: Expressions, machines: Path) -> None:
-    contest = Contest(tmp_path, expressions, machines, default_branch="trunk")
+def test_the_default_branch_may_have_another_name(
+    tmp_path: Path, expressions: Expressions, warm: WarmPython, machines: Path
+) -> None:
+    contest = Contest(tmp_path, expressions, warm, machines, default_branch="trunk")
     with contest.server:
         assert contest.open().merged_at
         contest.reconcile()

@@ -1,7 +1,7 @@
 """GitHub Actions in small: the shipped workflows, played as they stand against the GitHub of `tests/github_server`.
 
-    with Expressions() as expressions, GitHubServer(world) as server:
-        hub = Hub(server, expressions, tmp_path, machines)
+    with Expressions() as expressions, WarmPython() as warm, GitHubServer(world) as server:
+        hub = Hub(server, expressions, warm, tmp_path, machines)
         world.open_pull(…)
         hub.settle()            until no job is left
         hub.pages               what is on GitHub Pages now
@@ -14,5 +14,6 @@ from tests.actions.expressions import Expressions
 from tests.actions.hub import Hub
 from tests.actions.job import Play, Played
 from tests.actions.shell import StepFailed, Told
+from tests.actions.warm import WarmPython
 
-__all__ = ["Expressions", "Hub", "Play", "Played", "StepFailed", "Told"]
+__all__ = ["Expressions", "Hub", "Play", "Played", "StepFailed", "Told", "WarmPython"]

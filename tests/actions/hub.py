@@ -24,6 +24,7 @@ from typing import Any
 from tests.actions.expressions import Expressions, Status, as_text
 from tests.actions.job import Play, Played
 from tests.actions.shell import Told, write_stand_ins
+from tests.actions.warm import WarmPython
 from tests.actions.workflow import Job, Workflow, read_workflow
 from tests.github_server import Event, GitHubServer, Run
 from tests.github_server.shapes import repository
@@ -92,11 +93,13 @@ class Hub:
     each time, so that Python finds what it has compiled before.
     """
 
-    def __init__(self, server: GitHubServer, expressions: Expressions, folder: Path, machines: Path) -> None:
+    def __init__(
+        self, server: GitHubServer, expressions: Expressions, warm: WarmPython, folder: Path, machines: Path
+    ) -> None:
         self.server, self.world, self.expressions = server, server.world, expressions
         self.machines, self.compiled = machines, machines / "compiled"
         self.pages, self.stand_ins = folder / "pages", folder / "stand-ins"
-        write_stand_ins(self.stand_ins)
+        write_stand_ins(self.stand_ins, warm)
         self.heard: list[Event] = []
         self.runs: list[Live] = []
         self.played: list[Played] = []

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-LATER = Path(__file__).parent / "later"
 PINNED = re.compile(r"(?P<name>[\w-]+/[\w-]+)@[0-9a-f]{40}")
 
 
@@ -187,7 +186,7 @@ class Play:
             "GITHUB_WORKSPACE": str(self.workspace),
             # The tests' own: what is compiled once, and how late it is.
             "PYTHONPYCACHEPREFIX": str(self.hub.compiled),
-            **({"PYTHONPATH": str(LATER), "LATER_S": str(self.hub.ahead.total_seconds())} if self.hub.ahead else {}),
+            **({"LATER_S": str(self.hub.ahead.total_seconds())} if self.hub.ahead else {}),
             **github,
             **runner,
             **env,

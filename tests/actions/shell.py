@@ -1,6 +1,7 @@
 """The shell of a step: bash as GitHub calls it, files for what a step tells the next ones, and stand-ins in PATH.
 
-    python, python3    ours, which has all that is locked; `-m venv` makes a folder of the same, `-m pip` is noted
+    python, python3    ours, which has all that is locked: `-m venv` makes a folder of the same, `-m pip` is noted,
+                       our own modules run in a fork of the warm Python, all else in a new one
     pip, sudo          noted
 
 What they were called with stands in the file `noted`, a line each.
@@ -14,17 +15,24 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.actions.warm import WarmPython
+
 TIMEOUT_S = 180
 # Without `shell:`, GitHub gives bash no pipefail.
 _CALLS = {"": ["bash", "-e"], "bash": ["bash", "--noprofile", "--norc", "-eo", "pipefail"]}
 _FILES = {"GITHUB_ENV": "env", "GITHUB_OUTPUT": "output", "GITHUB_PATH": "path", "GITHUB_STEP_SUMMARY": "summary"}
 
-_PYTHON = f"""#!/bin/bash
-here=$(cd "$(dirname "$(realpath "${{BASH_SOURCE[0]}}")")" && pwd)
+_PYTHON = """#!/bin/bash
+here=$(cd "$(dirname "$(realpath "${BASH_SOURCE[0]}")")" && pwd)
 case "$1 $2" in
     "-m pip") echo "$*" >> "$here/noted" ;;
-    "-m venv") mkdir -p "$3/bin" && ln -s "$here"/{{pip,python,python3}} "$3/bin/" ;;
-    *) exec {sys.executable} "$@" ;;
+    "-m venv") mkdir -p "$3/bin" && ln -s "$here"/{pip,python,python3} "$3/bin/" ;;
+    "-m scripts."*)
+        exec 9<>/dev/tcp/127.0.0.1/PORT
+        (echo "$$" >&9) # a subshell: the warm Python takes over this shell's own files
+        read -r -u 9 code
+        exit "$code" ;;
+    *) exec EXECUTABLE "$@" ;;
 esac
 """
 _NOTED = """#!/bin/bash
@@ -47,10 +55,11 @@ class Told:
     summary: str = ""
 
 
-def write_stand_ins(folder: Path) -> None:
+def write_stand_ins(folder: Path, warm: WarmPython) -> None:
     """Put them into a folder that goes first in PATH."""
     folder.mkdir(parents=True)
-    for names, text in {("python", "python3"): _PYTHON, ("pip", "sudo"): _NOTED}.items():
+    python = _PYTHON.replace("PORT", str(warm.port)).replace("EXECUTABLE", sys.executable)
+    for names, text in {("python", "python3"): python, ("pip", "sudo"): _NOTED}.items():
         for name in names:
             (folder / name).write_text(text)
             (folder / name).chmod(0o755)

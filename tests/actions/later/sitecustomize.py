@@ -7,7 +7,6 @@ import datetime
 import os
 
 _real = datetime.datetime
-_ahead = datetime.timedelta(seconds=float(os.environ["LATER_S"]))
 
 
 class _Kind(type):
@@ -20,7 +19,7 @@ class _Kind(type):
 class Later(_real, metaclass=_Kind):
     @classmethod
     def now(cls, tz: datetime.tzinfo | None = None) -> datetime.datetime:  # type: ignore[override]
-        return _real.now(tz) + _ahead
+        return _real.now(tz) + datetime.timedelta(seconds=float(os.environ.get("LATER_S", "0")))
 
 
 datetime.datetime = Later  # type: ignore[misc]
