@@ -16,8 +16,20 @@ from tests import cores
 HERE = Path(__file__).parent
 FILE = pytest.StashKey[Path]()
 """Of the test before."""
-SLOWEST_FIRST = ("test_exploits", "test_site_browser", "test_controls")
+SLOWEST_FIRST = (
+    "test_exploits",
+    "test_controls",
+    "test_judge",
+    "test_ci_check",
+    "test_languages",
+    "test_workflow_scenarios",
+    "test_site_browser",
+    "test_failures",
+    "test_reconcile",
+)
 """So that all processes end at about the same time.  All other files follow in the order of their names."""
+JUDGES = re.compile(r"mark\.walls|Sitting|Sandbox\(|from harness\.judge import .*\b(judge|duel)\b")
+"""What a test file contains that judges."""
 
 
 @pytest.fixture
@@ -68,14 +80,41 @@ def pytest_unconfigure(config):
 
 
 def pytest_xdist_auto_num_workers(config):
-    """With `-k`, one process: for a few tests it is quicker than starting several."""
-    return 0 if config.option.keyword else None
+    """Twice as many as there are cores: tests often wait.  With `-k`, one: for a few tests that is quicker."""
+    return 0 if config.option.keyword else 2 * len(cores.ALL)
+
+
+class Schedule(LoadFileScheduling):
+    """All tests of a file go to one process, so that they share what is costly.
+
+    There is a process for each core that takes the files in their order; the others take only files that do not judge:
+    what is judged has a core of its own, as far as judges are concerned.
+    """
+
+    def _assign_work_unit(self, node):
+        if not cores.is_for_judges(node.gateway.id):
+            self.workqueue.move_to_end(self._find_without_judge(), last=False)
+        super()._assign_work_unit(node)
+
+    def _reschedule(self, node):
+        if cores.is_for_judges(node.gateway.id) or self._find_without_judge():
+            super()._reschedule(node)
+        else:
+            node.shutdown()
+
+    def _find_without_judge(self):
+        return next((file for file in self.workqueue if not _judges(HERE.parent / file)), None)
+
+
+@functools.cache
+def _judges(path):
+    return JUDGES.search(path.read_text(encoding="utf-8")) is not None
 
 
 def pytest_xdist_make_scheduler(config, log):
-    """Run all tests of a file in one process, so that they share what is costly, and begin with the slowest files."""
+    """Begin with the slowest files."""
     config.option.loadscopereorder = False
-    return LoadFileScheduling(config, log)
+    return Schedule(config, log)
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -141,7 +180,8 @@ def _take_cores(item):
     """At a file's first test; later ones may be behind walls that a module's fixture has pinned to their cores."""
     if item.config.stash.get(FILE, None) != item.path:
         item.config.stash[FILE] = item.path
-        os.sched_setaffinity(0, cores.ALL if _is_alone(item) else cores.own())
+        has_one = _judges(item.path) and not _is_alone(item)
+        os.sched_setaffinity(0, cores.own() if has_one else cores.ALL)
 
 
 def _is_alone(item):

@@ -43,7 +43,7 @@ from tests.actions import Expressions, WarmPython
 from tests.actions.node import find_node
 from tests.competition import ROOT, Scene, digest_of, zipped
 from tests.github_server import Pull, Run
-from tests.test_workflow_scenarios import Contest
+from tests.test_workflow_scenarios import GREEN, JUDGE, Contest
 
 TINY = ROOT / "tests/tasks/tiny"
 HEAD = "a" * 40
@@ -533,6 +533,24 @@ def test_through_the_shipped_workflows_a_check_ends_with_a_comment(tmp_path: Pat
     assert machine.token and not machine.token.scopes
     told = [environment.values() for environment in machine.environments]
     assert told and not any(machine.token.value in values for values in told)
+
+
+@pytest.mark.walls
+@pytest.mark.skipif(find_node() is None, reason="Node's packages are missing: make setup")
+def test_through_the_shipped_workflows_the_judge_in_the_bundle_judges(tmp_path: Path) -> None:
+    with Expressions() as expressions, WarmPython() as warm:
+        contest = Contest(tmp_path, expressions, warm, tmp_path / "machines")
+        with contest.server:
+            contest.world.commit(files_of("tiny"), message="A task that takes seconds")
+            contest.lose_events()
+            del contest.hub.instead[JUDGE]
+            source = next((TINY / "examples/accepted").glob("*.py")).read_bytes()
+            contest.world.open_pull(contest.alice, {"submissions/tiny/alice/submission.py": source})
+            contest.hub.settle()
+            (judgement,) = contest.judgements()
+    assert contest.results("evaluate.yml") == GREEN
+    assert (judgement.task, judgement.verdict, judgement.sandbox.kind) == ("tiny", Verdict.ACCEPTED, "bubblewrap")
+    assert contest.rows("tiny/CPU") == ["alice"]
 
 
 # The walls.

@@ -44,7 +44,6 @@ pytestmark = pytest.mark.skipif(find_node() is None, reason="Node's packages are
 SHIPPED = (".github", "harness", "scripts", "site", "submissions", "tasks", "requirements.lock", "pyproject.toml")
 JUDGE = "python3 -I bundle/harness.pyz judge"
 SOON = timedelta(minutes=10)
-TINY = ROOT / "tests/tasks/tiny"
 
 Make = Callable[[Request, WorkflowRun], Judgement | bytes | None]
 
@@ -239,21 +238,6 @@ def test_the_default_branch_may_have_another_name(
         assert contest.open().merged_at
         contest.reconcile()
     assert contest.merged() == SOURCE and contest.rows() == ["alice"]
-
-
-@pytest.mark.walls
-def test_the_judge_in_the_bundle_judges(contest: Contest) -> None:
-    files = {f"tasks/tiny/{path.relative_to(TINY)}": path.read_bytes() for path in TINY.rglob("*.*") if path.is_file()}
-    contest.world.commit(files, message="A task that takes seconds")
-    contest.lose_events()
-    del contest.hub.instead[JUDGE]
-    source = next((TINY / "examples/accepted").glob("*.py")).read_bytes()
-    contest.world.open_pull(contest.alice, {"submissions/tiny/alice/submission.py": source})
-    contest.hub.settle()
-    assert contest.results("evaluate.yml") == GREEN
-    (judgement,) = contest.judgements()
-    assert (judgement.task, judgement.verdict, judgement.sandbox.kind) == ("tiny", Verdict.ACCEPTED, "bubblewrap")
-    assert contest.rows("tiny/CPU") == ["alice"]
 
 
 def test_only_what_is_better_is_merged_and_moves_the_row(contest: Contest) -> None:
