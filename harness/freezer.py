@@ -30,8 +30,6 @@ TEARDOWN_S = 60.0
 """How long killed processes may take to end: gigabytes are to be freed, hundreds of processes to be buried.
 
 Less would let a player that makes its own end slow turn its verdict into an error of ours."""
-_PF_EXITING = 0x4
-"""The flag in `/proc/PID/stat` of a process that ends."""
 _LISTING_BYTES = 1 << 16
 """Enough for more processes than a player may have."""
 
@@ -209,12 +207,6 @@ def has_ended(pid: int) -> bool:
     return _state(f"/proc/{pid}/stat") in "ZX"
 
 
-def is_ending(pid: int) -> bool:
-    """Whether the kernel is ending a process, or has: its connections are closed by then."""
-    fields = _stat(f"/proc/{pid}/stat")
-    return not fields or bool(int(fields[6]) & _PF_EXITING)
-
-
 def _is_stopped(pid: int) -> bool:
     """Whether every thread is stopped, or the process is a zombie."""
     try:
@@ -225,19 +217,13 @@ def _is_stopped(pid: int) -> bool:
 
 
 def _state(path: str) -> str:
-    fields = _stat(path)
-    return fields[0].decode() if fields else "X"
-
-
-def _stat(path: str) -> list[bytes]:
-    """The numbers that follow a process's or a thread's name, its state first; none if it is gone."""
     try:
         with open(path, "rb", buffering=0) as file:
             stat = file.read(256)
         # The name in brackets is the player's to choose, and may contain brackets.
-        return stat[stat.rindex(b")") + 2 :].split()
+        return chr(stat[stat.rindex(b")") + 2])
     except (OSError, ValueError):
-        return []
+        return "X"
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -207,11 +207,11 @@ class Player:
     def died(self) -> Foul:
         """Why the process ended by itself, as its keeper saw it."""
         give_up = time.monotonic() + 5
-        is_ending = True
-        while is_ending and time.monotonic() < give_up:
-            is_ending = freezer.is_ending(self.pid) and not self.is_gone
+        while time.monotonic() < give_up:
             if (status := self.find_status()) is not None:
                 return Foul(Verdict.RUN_TIME_ERROR, how_it_ended(status, self.log))
+            if freezer.has_ended(self._keeper):
+                break
             time.sleep(0.001)
         return Foul(Verdict.RUN_TIME_ERROR, "The process closed its connection to the referee, or sent nothing in it.")
 

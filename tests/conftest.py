@@ -80,15 +80,15 @@ def pytest_unconfigure(config):
 
 
 def pytest_xdist_auto_num_workers(config):
-    """Twice as many as there are cores: tests often wait.  With `-k`, one: for a few tests that is quicker."""
-    return 0 if config.option.keyword else 2 * len(cores.ALL)
+    """One more than there are cores: tests often wait.  With `-k`, one: for a few tests that is quicker."""
+    return 0 if config.option.keyword else len(cores.ALL) + 1
 
 
 class Schedule(LoadFileScheduling):
     """All tests of a file go to one process, so that they share what is costly.
 
-    There is a process for each core that takes the files in their order; the others take only files that do not judge:
-    what is judged has a core of its own, as far as judges are concerned.
+    As many processes as there are cores take the files in their order.  The others take only files that do not judge: two
+    judges never share a core.
     """
 
     def _assign_work_unit(self, node):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actions import Expressions, Hub, Play
+from tests.actions import Expressions, Hub, Play, WarmPython
 from tests.actions.expressions import ExpressionError, Status
 from tests.actions.node import find_node
 from tests.actions.shell import StepFailed, read_pairs
@@ -24,11 +24,17 @@ def expressions() -> Iterator[Expressions]:
         yield started
 
 
+@pytest.fixture(scope="module")
+def warm() -> Iterator[WarmPython]:
+    with WarmPython() as started:
+        yield started
+
+
 @pytest.fixture
-def hub(tmp_path: Path, expressions: Expressions) -> Iterator[Hub]:
+def hub(tmp_path: Path, expressions: Expressions, warm: WarmPython) -> Iterator[Hub]:
     world = World(tmp_path / "github")
     with GitHubServer(world) as server:
-        yield Hub(server, expressions, tmp_path, tmp_path / "machines")
+        yield Hub(server, expressions, warm, tmp_path, tmp_path / "machines")
 
 
 def one_job(steps: str, *, permissions: str = "{}", on: str = "push", more: str = "") -> str:
