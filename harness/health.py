@@ -26,7 +26,7 @@ from harness.freezer import TEARDOWN_S, descendants, has_ended, listed
 from harness.memory import MACHINE_BYTES, Meminfo
 
 _GRACE_S = 5.0
-"""Where a player ends as soon as it is there, the porter that brought it may still be on its way out."""
+"""How long what was killed with a player may still be on its way out."""
 _RETURN_S = 2.0
 """How long the machine may take to have back what the last player held."""
 _MAX_FILES = 2_000

@@ -4,9 +4,8 @@ It runs inside bubblewrap and never sees a line of a submission: those are read 
 behind walls of its own.  That makes a fresh player cost milliseconds instead of torch's import.
 
     zygote                          imports torch, holds CAP_SYS_ADMIN in bubblewrap's user namespace
-      └ porter                      leaves the namespaces, forks, ends
-          └ keeper (pid 1)          mounts the room, keeps the end of what the player prints, reports how it ended
-              └ player (pid 2)      locked up for good; runs the submission
+      └ keeper (pid 1)              mounts the room, keeps the end of what the player prints, reports how it ended
+          └ player (pid 2)          locked up for good; runs the submission
 
 An order is one packet on the zygote's socket: a byte, `PLAYER` or `KEEP_AWAKE`.  The first brings three descriptors
 (the player's control socket, the room as JSON in a memfd, the log in a memfd), and a fourth where the player becomes a
@@ -78,14 +77,17 @@ def main(orders: socket.socket, options: Options) -> None:
         room = _read_room(descriptors[1])
         if options.walled:
             walls.prepare_cache(room.cache)
-        porter = os.fork()
-        if porter == 0:
-            control = socket.socket(fileno=descriptors[0])
-            _become_porter(control, descriptors[2], descriptors[3:], room, options)
+        try:
+            keeper = walls.fork() if options.walled else os.fork()
+        except OSError as error:
+            _report_trouble(descriptors[0], error)
+        else:
+            if keeper == 0:
+                control = socket.socket(fileno=descriptors[0])
+                _become_keeper(control, descriptors[2], descriptors[3:], room, options)
         for descriptor in descriptors:
             os.close(descriptor)
-        os.waitpid(porter, 0)
-        _reap_orphans()
+        _reap_keepers()
 
 
 def _end_session() -> None:
@@ -107,7 +109,7 @@ def _warm_up() -> None:
     gc.freeze()
 
 
-def _reap_orphans() -> None:
+def _reap_keepers() -> None:
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -115,17 +117,6 @@ def _reap_orphans() -> None:
 
 def _read_room(memfd: int) -> walls.Room:
     return walls.Room(**json.loads(os.pread(memfd, os.fstat(memfd).st_size, 0)))
-
-
-def _become_porter(control: socket.socket, log: int, results: list[int], room: walls.Room, options: Options) -> None:
-    try:
-        if options.walled:
-            walls.unshare()
-        if os.fork() == 0:
-            _become_keeper(control, log, results, room, options)
-    except BaseException as error:
-        _report_trouble(control.fileno(), error)
-    os._exit(0)
 
 
 def _become_keeper(control: socket.socket, log: int, results: list[int], room: walls.Room, options: Options) -> None:
