@@ -80,41 +80,14 @@ def pytest_unconfigure(config):
 
 
 def pytest_xdist_auto_num_workers(config):
-    """One more than there are cores: tests often wait.  With `-k`, one: for a few tests that is quicker."""
-    return 0 if config.option.keyword else len(cores.ALL) + 1
-
-
-class Schedule(LoadFileScheduling):
-    """All tests of a file go to one process, so that they share what is costly.
-
-    As many processes as there are cores take the files in their order.  The others take only files that do not judge: two
-    judges never share a core.
-    """
-
-    def _assign_work_unit(self, node):
-        if not cores.is_for_judges(node.gateway.id):
-            self.workqueue.move_to_end(self._find_without_judge(), last=False)
-        super()._assign_work_unit(node)
-
-    def _reschedule(self, node):
-        if cores.is_for_judges(node.gateway.id) or self._find_without_judge():
-            super()._reschedule(node)
-        else:
-            node.shutdown()
-
-    def _find_without_judge(self):
-        return next((file for file in self.workqueue if not _judges(HERE.parent / file)), None)
-
-
-@functools.cache
-def _judges(path):
-    return JUDGES.search(path.read_text(encoding="utf-8")) is not None
+    """With `-k`, one process: for a few tests it is quicker than starting several."""
+    return 0 if config.option.keyword else None
 
 
 def pytest_xdist_make_scheduler(config, log):
-    """Begin with the slowest files."""
+    """Run all tests of a file in one process, so that they share what is costly, and begin with the slowest files."""
     config.option.loadscopereorder = False
-    return Schedule(config, log)
+    return LoadFileScheduling(config, log)
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -182,6 +155,11 @@ def _take_cores(item):
         item.config.stash[FILE] = item.path
         has_one = _judges(item.path) and not _is_alone(item)
         os.sched_setaffinity(0, cores.own() if has_one else cores.ALL)
+
+
+@functools.cache
+def _judges(path):
+    return JUDGES.search(path.read_text(encoding="utf-8")) is not None
 
 
 def _is_alone(item):
