@@ -30,6 +30,7 @@ TEARDOWN_S = 60.0
 """How long killed processes may take to end: gigabytes are to be freed, hundreds of processes to be buried.
 
 Less would let a player that makes its own end slow turn its verdict into an error of ours."""
+_LOOK_S = 0.0001
 _LISTING_BYTES = 1 << 16
 """Enough for more processes than a player may have."""
 
@@ -57,7 +58,7 @@ class Freezer(Protocol):
 class CgroupFreezer:
     """The freezer of a cgroup of its own, below `parent`, which has those `limits` that it can have.
 
-    Where referee and player share a core, `stop` makes way: a player has to run to be frozen.
+    Where referee and player share a core, `stop` sleeps between two looks: a player has to run to be frozen.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class CgroupFreezer:
             if time.monotonic() > give_up:
                 raise _unstoppable()
             if self._shares_core:
-                os.sched_yield()
+                time.sleep(_LOOK_S)
 
     def resume(self) -> None:
         os.pwrite(self._freeze, b"0", 0)

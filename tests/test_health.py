@@ -13,11 +13,13 @@ from harness import freezer, health
 from harness.errors import JudgeError
 from harness.health import Health
 from harness.sandbox import Entry, Sandbox
+from tests import cores
 
 
 @pytest.fixture
 def sandbox():
-    """One in which something was built; without torch."""
+    """One in which something was built; without torch, on all cores."""
+    os.sched_setaffinity(0, cores.ALL)
     sandbox = Sandbox("bubblewrap", memory_gib=1, warm=False)
     sandbox.__enter__()
     with sandbox.seat(Entry(name="built", files={}), building=True):
