@@ -31,6 +31,7 @@ TEARDOWN_S = 60.0
 
 Less would let a player that makes its own end slow turn its verdict into an error of ours."""
 _LOOK_S = 0.0001
+"""How long a referee without a core of its own leaves it to the player between two looks."""
 _LISTING_BYTES = 1 << 16
 """Enough for more processes than a player may have."""
 

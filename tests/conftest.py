@@ -42,6 +42,24 @@ def discord():
     made.close()
 
 
+@pytest.fixture(scope="module")
+def expressions():
+    """GitHub's evaluator of expressions."""
+    from tests.actions import Expressions
+
+    with Expressions() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def warm():
+    """The Python of workflows' steps."""
+    from tests.actions import WarmPython
+
+    with WarmPython() as started:
+        yield started
+
+
 def pytest_addoption(parser):
     parser.addoption(
         "--stop",

@@ -517,14 +517,15 @@ def test_the_marker_in_somebodys_quoted_words_is_not_our_comment(scene: Scene) -
 
 @pytest.mark.walls
 @pytest.mark.skipif(find_node() is None, reason="Node's packages are missing: make setup")
-def test_through_the_shipped_workflows_a_check_ends_with_a_comment(tmp_path: Path) -> None:
-    with Expressions() as expressions, WarmPython() as warm:
-        contest = Contest(tmp_path, expressions, warm, tmp_path / "machines")
-        with contest.server:
-            pull = contest.world.open_pull(contest.alice, files_of("tiny"))
-            contest.hub.settle()
-            contest.world.add_comment(pull.number, contest.world.owner, "/check")
-            contest.hub.settle()
+def test_through_the_shipped_workflows_a_check_ends_with_a_comment(
+    tmp_path: Path, expressions: Expressions, warm: WarmPython
+) -> None:
+    contest = Contest(tmp_path, expressions, warm, tmp_path / "machines")
+    with contest.server:
+        pull = contest.world.open_pull(contest.alice, files_of("tiny"))
+        contest.hub.settle()
+        contest.world.add_comment(pull.number, contest.world.owner, "/check")
+        contest.hub.settle()
     assert contest.results("check.yml") == ["prepare: success", "check: success", "report: success"]
     assert contest.checks() == ["PullRank / tasks: success"]
     (said,) = [one.body for one in contest.world.comments_on(pull.number) if one.body.startswith(MARKER)]
@@ -537,17 +538,18 @@ def test_through_the_shipped_workflows_a_check_ends_with_a_comment(tmp_path: Pat
 
 @pytest.mark.walls
 @pytest.mark.skipif(find_node() is None, reason="Node's packages are missing: make setup")
-def test_through_the_shipped_workflows_the_judge_in_the_bundle_judges(tmp_path: Path) -> None:
-    with Expressions() as expressions, WarmPython() as warm:
-        contest = Contest(tmp_path, expressions, warm, tmp_path / "machines")
-        with contest.server:
-            contest.world.commit(files_of("tiny"), message="A task that takes seconds")
-            contest.lose_events()
-            del contest.hub.instead[JUDGE]
-            source = next((TINY / "examples/accepted").glob("*.py")).read_bytes()
-            contest.world.open_pull(contest.alice, {"submissions/tiny/alice/submission.py": source})
-            contest.hub.settle()
-            (judgement,) = contest.judgements()
+def test_through_the_shipped_workflows_the_judge_in_the_bundle_judges(
+    tmp_path: Path, expressions: Expressions, warm: WarmPython
+) -> None:
+    contest = Contest(tmp_path, expressions, warm, tmp_path / "machines")
+    with contest.server:
+        contest.world.commit(files_of("tiny"), message="A task that takes seconds")
+        contest.lose_events()
+        del contest.hub.instead[JUDGE]
+        source = next((TINY / "examples/accepted").glob("*.py")).read_bytes()
+        contest.world.open_pull(contest.alice, {"submissions/tiny/alice/submission.py": source})
+        contest.hub.settle()
+        (judgement,) = contest.judgements()
     assert contest.results("evaluate.yml") == GREEN
     assert (judgement.task, judgement.verdict, judgement.sandbox.kind) == ("tiny", Verdict.ACCEPTED, "bubblewrap")
     assert contest.rows("tiny/CPU") == ["alice"]

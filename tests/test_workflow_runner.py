@@ -18,18 +18,6 @@ pytestmark = pytest.mark.skipif(find_node() is None, reason="Node's packages are
 GOOD, BAD, CANCELLED = Status(), Status(success=False, failure=True), Status(success=False, cancelled=True)
 
 
-@pytest.fixture(scope="module")
-def expressions() -> Iterator[Expressions]:
-    with Expressions() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def warm() -> Iterator[WarmPython]:
-    with WarmPython() as started:
-        yield started
-
-
 @pytest.fixture
 def hub(tmp_path: Path, expressions: Expressions, warm: WarmPython) -> Iterator[Hub]:
     world = World(tmp_path / "github")

@@ -172,18 +172,6 @@ class Contest:
 
 
 @pytest.fixture(scope="module")
-def expressions() -> Iterator[Expressions]:
-    with Expressions() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def warm() -> Iterator[WarmPython]:
-    with WarmPython() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("machines")
 

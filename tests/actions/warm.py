@@ -10,6 +10,7 @@ import gc
 import importlib
 import os
 import runpy
+import select
 import socket
 import subprocess
 import sys
@@ -29,25 +30,28 @@ class WarmPython:
             self.port = listener.getsockname()[1]
             environment = os.environ | {"PYTHONPATH": str(LATER), "LATER_S": "0"}
             command = [sys.executable, __file__, str(listener.fileno())]
-            self._server = subprocess.Popen(command, env=environment, pass_fds=[listener.fileno()])
+            self._server = subprocess.Popen(
+                command, env=environment, stdin=subprocess.PIPE, pass_fds=[listener.fileno()]
+            )
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._server.kill()
-        self._server.wait()
+        self._server.communicate()
 
 
 def _serve(listener: socket.socket) -> None:
-    """Returns in each process that is to be a step."""
-    while True:
+    """Returns in each process that is to be a step; ends when the tests do, which hold its stdin open."""
+    while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
         connection, _ = listener.accept()
         if os.fork() == 0:
             listener.close()
             return _become_step(connection)
         connection.close()
         _reap()
+    sys.exit()
 
 
 def _reap() -> None:
