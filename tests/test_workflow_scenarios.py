@@ -3,11 +3,14 @@
 Only the judging itself is stood in for, but for one test: what an honest judge would write takes no time.
 """
 
+import atexit
 import json
 import shutil
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +41,7 @@ from tests.competition import (
 )
 from tests.github_server import Event, Failure, GitHubServer, Pull, User, World
 from tests.github_server import Run as WorkflowRun
+from tests.github_server.git import GitRepository
 
 pytestmark = pytest.mark.skipif(find_node() is None, reason="Node's packages are missing: make setup")
 
@@ -46,6 +50,19 @@ JUDGE = "python3 -I bundle/harness.pyz judge"
 SOON = timedelta(minutes=10)
 
 Make = Callable[[Request, WorkflowRun], Judgement | bytes | None]
+
+
+@cache
+def _shipped() -> GitRepository:
+    """All that ships, in one commit."""
+    folder = Path(tempfile.mkdtemp(prefix="shipped-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    git = GitRepository(folder / "shipped.git")
+    with_index = {"GIT_INDEX_FILE": str(folder / "index")}
+    git.git("--work-tree", str(ROOT), "add", "--all", "--", *SHIPPED, env=with_index)
+    tree = git.git("write-tree", env=with_index).decode().strip()
+    git.set_ref("refs/heads/main", git.commit_tree(tree, [], "What ships"))
+    return git
 
 
 class Contest:
@@ -58,17 +75,17 @@ class Contest:
         self.server = GitHubServer(self.world)
         # It would run all tests, this one too.
         self.world.disabled_workflows.add("ci.yml")
-        self._ship(folder / "index")
+        self._ship()
         self.hub = Hub(self.server, expressions, warm, folder, machines)
         self.hub.may_fail.add("judge")  # A wrong answer makes it red.
         self.alice = self.world.add_user("alice")
         self.judges(self.honest())
 
-    def _ship(self, index: Path) -> None:
-        git = self.world.git
-        with_index = {"GIT_INDEX_FILE": str(index)}
-        git.git("--work-tree", str(ROOT), "add", "--all", "--", *SHIPPED, env=with_index)
-        tree = git.git("write-tree", env=with_index).decode().strip()
+    def _ship(self) -> None:
+        git, shipped = self.world.git, _shipped()
+        git.share_objects(shipped)
+        tree = shipped.find_tree("main")
+        assert tree
         git.set_ref(f"refs/heads/{self.world.default_branch}", git.commit_tree(tree, [], "What ships"))
         self.harness = HarnessInfo(version="0.1.0", method=1, digest=harness_digest())
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import io
-import os
 import shutil
-import subprocess
 import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,29 +19,20 @@ PAGES = "github-pages"
 
 
 def checkout(play: Play, inputs: Inputs) -> Inputs:
-    """A clone over HTTP; a private repository would ask for the token, so it is asked for here."""
+    """A commit's files, and its history as far as it was asked for.
+
+    A private repository asks for the token, so it is asked for here.
+    """
     if inputs["persist-credentials"] != "false":
         raise StepFailed("the token would stay in .git/config")
     if not play.token.allows("contents", "read"):
         raise StepFailed("Repository not found")
-    basic = base64.b64encode(f"x-access-token:{play.token.value}".encode()).decode()
-    depth = f"--depth={inputs.get('fetch-depth', '1')}"
-    fetch = ["-c", f"http.extraheader=Authorization: Basic {basic}", "fetch", "--quiet", depth]
-    _git(play.workspace, "init", "--quiet")
-    _git(play.workspace, *fetch, play.hub.server.git_url, inputs.get("ref") or play.live.run.head_sha)
-    _git(play.workspace, "checkout", "--quiet", "FETCH_HEAD")
-    for source in play.workspace.rglob("*.py"):
-        # A time that stands for the content: what Python has compiled of the same file before, it takes.
-        moment = zlib.crc32(source.read_bytes())
-        os.utime(source, (moment, moment))
+    wanted = inputs.get("ref") or play.live.run.head_sha
+    commit = play.hub.world.git.find_commit(wanted)
+    if commit is None:
+        raise StepFailed(f"couldn't find remote ref {wanted}")
+    play.hub.world.git.check_out(commit, play.workspace, is_shallow=inputs.get("fetch-depth", "1") == "1")
     return {}
-
-
-def _git(folder: Path, *arguments: str) -> None:
-    lonely = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    done = subprocess.run(["git", *arguments], cwd=folder, env=lonely, capture_output=True, check=False)
-    if done.returncode:
-        raise StepFailed(done.stderr.decode(errors="replace"))
 
 
 def setup_python(play: Play, inputs: Inputs) -> Inputs:

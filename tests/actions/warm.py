@@ -1,11 +1,18 @@
 """A warm Python for the steps of workflows: it has imported the libraries, and forks a process for each step.
 
 The stand-in for `python` connects, sends its pid, and reads an exit code.  The fork takes that process's arguments,
-environment, folder and files, and runs the module that it finds there: our own code is imported anew for each step.
+environment, folder and files, and runs the module that it finds there.  Our own code is imported from that folder, once
+for all steps that find the same code there.
+
+    server              has the libraries
+      └─ room           has our modules, too; one for each folder and its code
+          └─ step
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import gc
 import importlib
 import os
@@ -19,7 +26,11 @@ from types import TracebackType
 from typing import Self
 
 LATER = Path(__file__).parent / "later"
+_OURS = ("harness", "scripts")
 _LIBRARIES = ("click", "discord_webhook", "github", "jinja2", "markdown_it", "pydantic", "pygments.lexers", "yaml")
+
+Code = tuple[str, frozenset[tuple[str, int, int]]]
+"""A folder, and for each of its modules the path, the time and the size."""
 
 
 class WarmPython:
@@ -44,14 +55,58 @@ class WarmPython:
 
 def _serve(listener: socket.socket) -> None:
     """Returns in each process that is to be a step; ends when the tests do, which hold its stdin open."""
+    rooms: dict[Code, socket.socket] = {}
     while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
         connection, _ = listener.accept()
+        caller = connection.makefile("rb").readline()
+        code = _find_code(int(caller))
+        if code not in rooms:
+            rooms[code], orders = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            if os.fork() == 0:
+                listener.close()
+                connection.close()
+                return _keep_room(orders, int(caller))
+            orders.close()
+        socket.send_fds(rooms[code], [caller], [connection.fileno()])
+        connection.close()
+    sys.exit()
+
+
+def _find_code(caller: int) -> Code:
+    """The folder that a step runs in, and its modules; a checkout gives the same content the same time."""
+    folder = os.readlink(f"/proc/{caller}/cwd")
+    files = [file for part in _OURS for file in Path(folder, part).rglob("*.py")]
+    return folder, frozenset((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files)
+
+
+def _keep_room(orders: socket.socket, caller: int) -> None:
+    """Fork the steps of one folder with the same modules, which are imported here once a step has needed them."""
+    sys.path[0] = os.readlink(f"/proc/{caller}/cwd")
+    sys.pycache_prefix = _environment(caller).get(b"PYTHONPYCACHEPREFIX", b"").decode() or None
+    needed, told = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    while sys.stdin not in select.select([orders, sys.stdin], [], [])[0]:
+        packet, (descriptor,), _, _ = socket.recv_fds(orders, 64, 1)
+        while select.select([needed], [], [], 0)[0]:
+            _import(needed.recv(1 << 20).decode().split())
+        connection = socket.socket(fileno=descriptor)
         if os.fork() == 0:
-            listener.close()
-            return _become_step(connection)
+            atexit.register(lambda: told.send(" ".join(_own_modules()).encode()))
+            return _become_step(connection, int(packet))
         connection.close()
         _reap()
     sys.exit()
+
+
+def _own_modules() -> list[str]:
+    return [name for name in list(sys.modules) if name.partition(".")[0] in _OURS]
+
+
+def _import(names: list[str]) -> None:
+    importlib.invalidate_caches()
+    for name in names:
+        with contextlib.suppress(Exception):  # the step that needs it fails then, as it would by itself
+            importlib.import_module(name)
+    gc.freeze()
 
 
 def _reap() -> None:
@@ -62,9 +117,8 @@ def _reap() -> None:
         pass
 
 
-def _become_step(connection: socket.socket) -> None:
+def _become_step(connection: socket.socket, caller: int) -> None:
     """Fork the step, and tell its caller how it ended; returns in the step."""
-    caller = int(connection.makefile("rb").readline())
     step = os.fork()
     if step == 0:
         connection.close()
@@ -79,12 +133,15 @@ def _take_the_place_of(caller: int) -> None:
     os.chdir(process / "cwd")
     for descriptor, flags in ((0, os.O_RDONLY), (1, os.O_WRONLY | os.O_APPEND), (2, os.O_WRONLY | os.O_APPEND)):
         os.dup2(os.open(process / "fd" / str(descriptor), flags), descriptor)
-    entries = (process / "environ").read_bytes().split(b"\0")
     os.environb.clear()
-    os.environb.update(entry.partition(b"=")[::2] for entry in entries if entry)
-    sys.pycache_prefix = os.environ.get("PYTHONPYCACHEPREFIX")
+    os.environb.update(_environment(caller))
     # bash, the script, -m, the module, its arguments
     sys.argv[:] = [os.fsdecode(entry) for entry in (process / "cmdline").read_bytes().split(b"\0")[3:-1]]
+
+
+def _environment(process: int) -> dict[bytes, bytes]:
+    entries = Path("/proc", str(process), "environ").read_bytes().split(b"\0")
+    return dict(entry.partition(b"=")[::2] for entry in entries if entry)
 
 
 if __name__ == "__main__":
@@ -92,5 +149,4 @@ if __name__ == "__main__":
         importlib.import_module(library)
     gc.freeze()
     _serve(socket.socket(fileno=int(sys.argv[1])))
-    sys.path[0] = os.getcwd()
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -10,6 +10,7 @@ git is asked; a test holds both ways against each other.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ from pathlib import Path
 from tests.github_server.objects import (
     EMPTY_TREE,
     FOLDER,
+    LINK,
     SHA,
     Node,
     Objects,
@@ -103,6 +105,10 @@ class GitRepository:
         shutil.copytree(_template(branch), path)
         self._objects = Objects(path)
         self.set_ref(f"refs/heads/{branch}", self.commit_tree(self._objects.add("tree", b""), [], "Begin"))
+
+    def share_objects(self, other: GitRepository) -> None:
+        """Have the objects of another repository, too: the same files, for git never changes one."""
+        shutil.copytree(other.path / "objects", self.path / "objects", copy_function=_link, dirs_exist_ok=True)
 
     def git(self, *arguments: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> bytes:
         done = subprocess.run(
@@ -233,6 +239,32 @@ class GitRepository:
         tree = self.find_tree(ref)
         files = self._paths(tree) if tree else {}
         return {path: self._content(sha, "blob") for path, (_, sha) in files.items()}
+
+    def check_out(self, commit: str, folder: Path, *, is_shallow: bool) -> None:
+        """Make a clone at a commit, with our objects; `is_shallow` leaves out what was before it.
+
+        Equal files get equal times, so that Python finds what it has compiled of them.
+        """
+        clone = {
+            "HEAD": commit,
+            "config": "[core]\nrepositoryformatversion = 0",
+            "objects/info/alternates": str(self.path / "objects"),
+            "refs/heads/.keep": "",
+            **({"shallow": commit} if is_shallow else {}),
+        }
+        for name, text in clone.items():
+            file = folder / ".git" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"{text}\n")
+        for path, (mode, sha) in self._paths(self._tree_of(commit)).items():
+            file, moment = folder / path, int(sha[:7], 16)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if mode == LINK:
+                file.symlink_to(os.fsdecode(self._content(sha, "blob")))
+                continue
+            file.write_bytes(self._content(sha, "blob"))
+            file.chmod(int(mode[-3:], 8))
+            os.utime(file, (moment, moment))
 
     def _paths(self, tree: str, folder: str = "") -> Paths:
         """All files of a tree."""
@@ -376,6 +408,11 @@ class GitRepository:
 
     def is_ancestor(self, old: str, new: str) -> bool:
         return self.merge_base(old, new) == old
+
+
+def _link(source: str, target: str) -> None:
+    with contextlib.suppress(FileExistsError):
+        os.link(source, target)
 
 
 _STATUS = {"A": "added", "M": "modified", "D": "removed", "R": "renamed", "C": "copied", "T": "changed"}

@@ -17,6 +17,7 @@ from pathlib import Path
 
 SHA = re.compile(r"[0-9a-f]{40}")
 FOLDER = "40000"
+LINK = "120000"
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 _PLAIN_REF = re.compile(r"refs(/[A-Za-z0-9_+@-][A-Za-z0-9_+@.-]*)+")
