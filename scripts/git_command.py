@@ -8,6 +8,7 @@ has a say, and links in the branch are checked out as plain files.
 from __future__ import annotations
 
 import base64
+import hashlib
 import os
 import subprocess
 from collections.abc import Mapping
@@ -49,6 +50,11 @@ class GitError(LedgerError):
     def __init__(self, message: str, said: str = "") -> None:
         super().__init__(message)
         self.said = said
+
+
+def blob_sha(content: bytes) -> str:
+    """git's name for a file's content."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 class Git:

@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from scripts.git_command import BOT, Git, GitError
+from scripts.git_command import BOT, Git, GitError, blob_sha
 from scripts.ledger.facts import find_files
 from scripts.ledger.ledger import Ledger, LedgerError
 from scripts.ledger.names import Choice, either, everything
@@ -206,6 +206,8 @@ class LedgerBranch:
     def _show(self, files: dict[str, str]) -> None:
         """Put these files, and no other of the branch's, into the folder."""
         if files != self._checked_out:
+            for path in self._checked_out.keys() - files.keys():
+                (self._folder / path).unlink(missing_ok=True)  # git's index knows nothing of those that we added
             # By a tree of these alone: git fetches all their contents at once.
             self._git.run("read-tree", "--reset", "-u", self._write_tree(files))
             self._checked_out = files
@@ -223,24 +225,28 @@ class LedgerBranch:
     # Writing.
 
     def _added(self) -> dict[str, str]:
-        """The files of the folder that were not checked out, and their blobs, now in our store."""
+        """The files of the folder that were not checked out, and the hashes of their blobs."""
         found = (str(path) for folder in FOLDERS for path in find_files(self._folder, folder, []))
         paths = [path for path in found if path not in self._checked_out and not (self._folder / path).is_symlink()]
-        if not paths:
-            return {}
-        # Names of facts hold no line break; one that does is not ours, and git says so.
-        blobs = self._git.run("hash-object", "-w", "--no-filters", "--stdin-paths", stdin="\n".join(paths).encode())
-        return dict(zip(paths, blobs.decode().split(), strict=True))
+        return {path: blob_sha(self._read(path)) for path in paths}
 
-    def _build(self, new: Mapping[str, str], message: str, gone: Collection[str] = ()) -> str:
+    def _read(self, path: str) -> bytes:
+        try:
+            return (self._folder / path).read_bytes()
+        except OSError as error:
+            raise LedgerError(f"{path} cannot be read: {error.strerror}") from None
+
+    def _build(self, new: Collection[str], message: str, gone: Collection[str] = ()) -> str:
         """A commit of the tip, the new files, and without those that are `gone`; folder and index are left alone."""
         text = message.encode()
-        stream = [b"commit refs/pullrank/next\nmark :1", f"committer {BOT} now".encode(), b"data %d" % len(text), text]
+        stream = [b"commit refs/pullrank/next\nmark :1", f"committer {BOT} now".encode(), _data(text)]
         if self._tip:
             stream.append(f"from {self._tip}".encode())
         else:
-            stream += [b"M 100644 inline README.md", b"data %d" % len(README), README]
-        stream += (f"M 100644 {blob} {path}".encode("utf-8", "surrogateescape") for path, blob in new.items())
+            stream += [b"M 100644 inline README.md", _data(README)]
+        for path in new:
+            # Names of facts hold no line break; one that does is not ours, and git says so.
+            stream += [f"M 100644 inline {path}".encode("utf-8", "surrogateescape"), _data(self._read(path))]
         stream += (f"D {_quoted(path)}".encode("utf-8", "surrogateescape") for path in gone)
         stream.append(b"get-mark :1\ndone\n")
         # One process, which reads and writes the folders that change, and no others.
@@ -274,7 +280,14 @@ class LedgerBranch:
 
     def _settle(self, ours: Collection[str], standing: Collection[str]) -> tuple[Path, ...]:
         """Bring the folder to the tip; what others wrote under the same name takes the place of ours."""
-        self._take_back(set(ours).difference(standing), self._choose(self._wanted) | self._choose(lambda _: ours))
+        lost = set(ours).difference(standing)
+        shown = self._choose(self._wanted) | self._choose(lambda _: ours)
+        if {path: blob for path, blob in shown.items() if path not in ours} == self._checked_out and not lost:
+            # Ours lie there already; of the others a file may have been changed here by mistake.
+            self._git.run("checkout-index", "--all", "--force", "--quiet")
+            self._checked_out = shown
+        else:
+            self._take_back(lost, shown)
         return tuple(map(Path, sorted(standing)))
 
     def _take_back(self, ours: Collection[str], shown: dict[str, str]) -> None:
@@ -282,6 +295,11 @@ class LedgerBranch:
         for path in ours:
             (self._folder / path).unlink()
         self._show(shown)
+
+
+def _data(content: bytes) -> bytes:
+    """As fast-import reads it."""
+    return b"data %d\n%s" % (len(content), content)
 
 
 def _quoted(path: str) -> str:

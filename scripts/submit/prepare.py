@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +12,7 @@ from harness.task import Task
 from scripts.bot.admission import Admission, Competition, Offer, Refused, admit
 from scripts.bot.gather import merged_by_others
 from scripts.bot.path_rule import Entry
+from scripts.git_command import blob_sha
 from scripts.github.pulls import Account, BlobInfo, PullRequest
 from scripts.repository import ROOT
 from scripts.settings import Settings
@@ -112,11 +112,6 @@ def _pull_to_be(author: Account) -> PullRequest:
         updated_at=now,
         head_at=now,
     )
-
-
-def blob_sha(content: bytes) -> str:
-    """git's name for a file's content."""
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 def find_stale(folder: Path, theirs: dict[str, str]) -> list[str]:
