@@ -206,7 +206,7 @@ class Player:
 
     def died(self) -> Foul:
         """Why the process ended by itself, as its keeper saw it."""
-        give_up = time.monotonic() + 5
+        give_up = time.monotonic() + _LAST_WORDS_S
         while time.monotonic() < give_up:
             if (status := self.find_status()) is not None:
                 return Foul(Verdict.RUN_TIME_ERROR, how_it_ended(status, self.log))

@@ -28,6 +28,8 @@ SLOWEST_FIRST = (
     "test_reconcile",
 )
 """So that all processes end at about the same time.  All other files follow in the order of their names."""
+LAST = ("test_memory", "test_gpu_memory", "test_awake")
+"""All of their tests run alone, and wait less for the others at the end."""
 JUDGES = re.compile(r"mark\.walls|Sitting|Sandbox\(|from harness\.judge import .*\b(judge|duel)\b")
 """What a test file contains that judges."""
 
@@ -145,7 +147,7 @@ def pytest_collection_modifyitems(items):
 
 def _place(item):
     name = item.path.stem
-    return SLOWEST_FIRST.index(name) if name in SLOWEST_FIRST else len(SLOWEST_FIRST)
+    return SLOWEST_FIRST.index(name) if name in SLOWEST_FIRST else len(SLOWEST_FIRST) + (name in LAST)
 
 
 # ---------------------------------------------------------------------- what a test needs

@@ -102,21 +102,24 @@ def test_memory_that_is_taken_bit_by_bit_is_too_much_in_the_end(board):
 
 
 def test_a_hanging_import_ends_within_the_compile_timeout(board):
-    judgement = verdict_of(board, GOOD + "while True: pass\n")
+    hurried = replace(board, limits=replace(board.limits, compile_timeout_s=3))
+    judgement = verdict_of(hurried, GOOD + "while True: pass\n")
     assert judgement.verdict is Verdict.TIME_LIMIT_EXCEEDED
     assert judgement.cases[0].kind is CaseKind.BUILD
 
 
-def test_every_failing_test_is_reported(board):
-    judgement = verdict_of(board, AROUND.format("return data if data.numel() == 100 else os._exit(3)"))
+def test_every_failing_test_is_reported(sitting):
+    judgement = sitting.judge(
+        submission(AROUND.format("return data if data.numel() == 100 else os._exit(3)")), Mode.TEST
+    )
     assert [case.verdict for case in judgement.tests] == ["RTE", "WA"]
     assert re.search(r"output\[\d+\] is .* expected", judgement.tests[1].message)
 
 
-def test_state_that_is_right_by_luck_only_is_found_out(board):
+def test_state_that_is_right_by_luck_only_is_found_out(sitting):
     # The cheat of caches: answer a shape that was seen before with what was right then.
     source = "seen = {}\ndef custom_kernel(data):\n    return seen.setdefault(data.shape, data + 1)\n"
-    judgement = verdict_of(board, source, Mode.BENCHMARK)
+    judgement = sitting.judge(submission(source), Mode.BENCHMARK)
     assert judgement.verdict is Verdict.WRONG_ANSWER
     assert judgement.benchmarks[0].timing is None
 
@@ -135,9 +138,9 @@ def test_a_ranked_judgement_keeps_every_sample_beside_the_anchor(board):
     assert timing.bound_us >= timing.overhead_us
 
 
-def test_a_slower_kernel_has_a_ratio_above_one(board):
+def test_a_slower_kernel_has_a_ratio_above_one(sitting):
     slow = "import time\ndef custom_kernel(data):\n    end = time.perf_counter() + 0.002\n    while time.perf_counter() < end: pass\n    return data + 1\n"
-    timing = verdict_of(board, slow, Mode.BENCHMARK).benchmarks[0].timing
+    timing = sitting.judge(submission(slow), Mode.BENCHMARK).benchmarks[0].timing
     # A busy machine makes it longer; nothing makes it shorter than its work, but for the bound.
     assert min(min(run.samples_us) for run in timing.submission) >= 2000 - timing.bound_us
     assert timing.ratio.value > 1
@@ -212,8 +215,8 @@ def test_an_output_buffer_inside_the_input_is_poisoned_and_not_trusted(tmp_path)
     assert judge(board, submission(lazy), Mode.TEST).verdict is Verdict.WRONG_ANSWER
 
 
-def test_a_judgement_is_plain_json_with_a_checksum(board):
-    fields = json.loads(judge(board, submission(GOOD), Mode.TEST).to_json())
+def test_a_judgement_is_plain_json_with_a_checksum(sitting):
+    fields = json.loads(sitting.judge(submission(GOOD), Mode.TEST).to_json())
     assert fields["format"] == "pullrank-judgement"
     assert re.fullmatch("[0-9a-f]{64}", fields["checksum"])
 
@@ -231,8 +234,8 @@ def test_a_champion_matters_to_ranking_alone(board):
     assert judge(board, submission(GOOD + "#"), Mode.TEST, champion=champion).verdict is Verdict.ACCEPTED
 
 
-def test_an_output_of_a_thousand_numbers_is_wrong_and_no_tampering(board):
-    judgement = verdict_of(board, AROUND.format("return list(range(5000))"))
+def test_an_output_of_a_thousand_numbers_is_wrong_and_no_tampering(sitting):
+    judgement = sitting.judge(submission(AROUND.format("return list(range(5000))")), Mode.TEST)
     assert judgement.verdict is Verdict.WRONG_ANSWER
 
 
