@@ -20,7 +20,7 @@ NODE := tests/actions/node_modules/.ready
 LANGUAGES := $(VENV)/.languages
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-minutes faults announcements exploits season lint bench-judge check-gpu bench-gpu bench-timing bench-github
+.PHONY: help setup demo test test-all test-minutes faults announcements exploits season lint bench-judge check-gpu bench-gpu bench-timing bench-github
 .PHONY: bench-site bench-lighthouse lock clean languages check
 
 help:  ## say what can be made
@@ -33,11 +33,14 @@ languages: $(LANGUAGES)  ## install what else submissions may be written in: JAX
 demo: $(READY)  ## run a whole competition on this machine, and show its site
 	@$(BIN)/pullrank demo $(ARGS)
 
-test: $(READY) $(NODE)  ## run all tests
+test: $(READY) $(NODE)  ## run the tests, but for the long ones (ARGS='-k ties', ARGS=tests/test_ledger.py)
 	$(BIN)/python -m pytest --numprocesses auto $(ARGS)
 
+test-all: $(READY) $(NODE)  ## run all tests, as CI does
+	$(BIN)/python -m pytest --numprocesses auto --all $(ARGS)
+
 test-minutes: $(READY) $(NODE)  ## run all tests, and print where their minutes go, by file and by cause
-	$(BIN)/python -m pytest --numprocesses auto -p tests.minutes $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --all -p tests.minutes $(ARGS)
 
 faults: $(READY) $(NODE)  ## put a fault into each important rule, and see that a test notices it (ARGS='--sample 12')
 	$(BIN)/python -m tests.faults $(ARGS)

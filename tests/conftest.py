@@ -14,6 +14,8 @@ from xdist.scheduler import LoadFileScheduling
 from tests import cores
 
 HERE = Path(__file__).parent
+LONG_TESTS = HERE / "long.txt"
+LONG = [line for line in LONG_TESTS.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
 FILE = pytest.StashKey[Path]()
 """Of the test before."""
 SLOWEST_FIRST = (
@@ -69,6 +71,7 @@ def pytest_addoption(parser):
         default="best",
         help="how the exploits' players are stopped: as well as this machine can, or by signals",
     )
+    parser.addoption("--all", action="store_true", help="run the long tests, too: those that tests/long.txt names")
     parser.addoption("--pulls", type=int, default=4, help="how many pull requests come at once in the workflows' test")
 
 
@@ -117,6 +120,8 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_report_header(config):
+    if _leaves_long_out(config):
+        return f"without the long tests of {LONG_TESTS.relative_to(HERE.parent)}: make test-all runs them, too"
     if words := _words(config.option.keyword):
         return f"-k: collects test files that mention {' or '.join(words)}; a file that you name is always collected"
     return None
@@ -141,8 +146,23 @@ def _words(expression):
     return [] if "not" in words else [word for word in words if word not in ("and", "or")]
 
 
-def pytest_collection_modifyitems(items):
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    if _leaves_long_out(config):
+        long = [item for item in items if _is_long(item.nodeid)]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
     items.sort(key=lambda item: (_is_alone(item), _place(item)))
+
+
+def _leaves_long_out(config):
+    """Unless they are asked for: by `--all`, by a path, or by `-k`."""
+    paths = [(config.invocation_params.dir / arg.split("::")[0]).resolve() for arg in config.args]
+    return not config.option.all and not config.option.keyword and paths == [HERE]
+
+
+def _is_long(nodeid):
+    return any(nodeid == name or nodeid.startswith((f"{name}[", f"{name}::")) for name in LONG)
 
 
 def _place(item):
