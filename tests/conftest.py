@@ -123,7 +123,7 @@ def pytest_report_header(config):
     if _leaves_long_out(config):
         return f"without the long tests of {LONG_TESTS.relative_to(HERE.parent)}: make test-all runs them, too"
     if words := _words(config.option.keyword):
-        return f"-k: collects test files that mention {' or '.join(words)}; a file that you name is always collected"
+        return f"-k: collects test files in which a word begins with {' or '.join(words)}, and those that you name"
     return None
 
 
@@ -132,12 +132,12 @@ def _is_named(path, config):
 
 
 def _mentions(path, expression):
-    """Whether the file, its name, or the names of its data files contain one of the words."""
+    """Whether one of the words is in a test's name, or begins a word of the file or of its data files' names."""
     words = _words(expression)
     beside = HERE / path.stem.removeprefix("test_")
     names = " ".join([path.name, *(file.name for file in beside.glob("*"))])
     text = f"{names} {path.read_text(encoding='utf-8')}".lower()
-    return not words or any(word in text for word in words)
+    return not words or any(re.search(rf"def test\w*{word}|(?<![a-z]){word}", text) for word in map(re.escape, words))
 
 
 def _words(expression):
