@@ -103,8 +103,8 @@ def pytest_unconfigure(config):
 
 
 def pytest_xdist_auto_num_workers(config):
-    """One more than cores, for judges often wait.  With `-k`, none: for a few tests that is quicker."""
-    return 0 if config.option.keyword else len(cores.ALL) + 1
+    """With `-k`, one process: for a few tests it is quicker than starting several."""
+    return 0 if config.option.keyword else None
 
 
 def pytest_xdist_make_scheduler(config, log):
