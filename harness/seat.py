@@ -43,7 +43,7 @@ _SEAT_S = 20.0
 _WATCH_S = 0.02
 """How often memory is looked at while a player runs."""
 _LAST_WORDS_S = 1.0
-"""How long a keeper may take to read what a player had printed when it was killed."""
+"""How long a keeper may take to read what a player printed last, and to report how it ended."""
 _CREDENTIALS = struct.Struct("3i")
 
 

@@ -65,14 +65,6 @@ class Git:
         self._secrets: list[str] = []
         self._environment = _environment(folder, self._config(url, token))
 
-    def init(self, branch: str = "main", *, bare: bool = False) -> None:
-        """Make the folder an empty repository: what `git init --template=` writes, without a process for it."""
-        place = self.folder if bare else self.folder / ".git"
-        for name in ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info"):
-            (place / name).mkdir(parents=True)
-        (place / "HEAD").write_text(f"ref: refs/heads/{branch}\n")
-        (place / "config").write_text(f"[core]\nrepositoryformatversion = 0\nbare = {str(bare).lower()}\n")
-
     def run(self, *arguments: str, stdin: bytes = b"", index: Path | None = None, offline: bool = False) -> bytes:
         """The output of a command; `index` is used instead of the folder's own.
 

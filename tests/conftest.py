@@ -149,7 +149,7 @@ def _words(expression):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     if _leaves_long_out(config):
-        long = [item for item in items if _is_long(item.nodeid)]
+        long = [item for item in items if any(is_named(name, item.nodeid) for name in LONG)]
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
     items.sort(key=lambda item: (_is_alone(item), _place(item)))
@@ -161,8 +161,9 @@ def _leaves_long_out(config):
     return not config.option.all and not config.option.keyword and paths == [HERE]
 
 
-def _is_long(nodeid):
-    return any(nodeid == name or nodeid.startswith((f"{name}[", f"{name}::")) for name in LONG)
+def is_named(name, nodeid):
+    """Whether a line of tests/long.txt names this test: its file, the test, or this case of it."""
+    return nodeid == name or nodeid.startswith((f"{name}[", f"{name}::"))
 
 
 def _place(item):

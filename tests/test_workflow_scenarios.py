@@ -45,17 +45,7 @@ from tests.github_server.git import GitRepository
 
 pytestmark = pytest.mark.skipif(find_node() is None, reason="Node's packages are missing: make setup")
 
-SHIPPED = (
-    ".github",
-    "harness",
-    "scripts",
-    "site",
-    "submissions",
-    "tasks/vectoradd",
-    "requirements.lock",
-    "pyproject.toml",
-)
-"""Of the tasks one, so that sites are built quickly."""
+SHIPPED = (".github", "harness", "scripts", "site", "submissions", "requirements.lock", "pyproject.toml")
 JUDGE = "python3 -I bundle/harness.pyz judge"
 SOON = timedelta(minutes=10)
 
@@ -63,13 +53,13 @@ Make = Callable[[Request, WorkflowRun], Judgement | bytes | None]
 
 
 @cache
-def _shipped() -> GitRepository:
-    """All that ships, in one commit."""
+def _shipped(tasks: str) -> GitRepository:
+    """All that ships, with these tasks, in one commit."""
     folder = Path(tempfile.mkdtemp(prefix="shipped-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     git = GitRepository(folder / "shipped.git")
     with_index = {"GIT_INDEX_FILE": str(folder / "index")}
-    git.git("--work-tree", str(ROOT), "add", "--all", "--", *SHIPPED, env=with_index)
+    git.git("--work-tree", str(ROOT), "add", "--all", "--", *SHIPPED, tasks, env=with_index)
     tree = git.git("write-tree", env=with_index).decode().strip()
     git.set_ref("refs/heads/main", git.commit_tree(tree, [], "What ships"))
     return git
@@ -79,20 +69,26 @@ class Contest:
     """A repository as it ships, on a GitHub that runs its workflows; and what has come of it."""
 
     def __init__(
-        self, folder: Path, expressions: Expressions, warm: WarmPython, machines: Path, default_branch: str = "main"
+        self,
+        folder: Path,
+        expressions: Expressions,
+        warm: WarmPython,
+        machines: Path,
+        default_branch: str = "main",
+        tasks: str = "tasks/vectoradd",
     ) -> None:
         self.world = World(folder / "github", default_branch=default_branch)
         self.server = GitHubServer(self.world)
         # It would run all tests, this one too.
         self.world.disabled_workflows.add("ci.yml")
-        self._ship()
+        self._ship(tasks)
         self.hub = Hub(self.server, expressions, warm, folder, machines)
         self.hub.may_fail.add("judge")  # A wrong answer makes it red.
         self.alice = self.world.add_user("alice")
         self.judges(self.honest())
 
-    def _ship(self) -> None:
-        git, shipped = self.world.git, _shipped()
+    def _ship(self, tasks: str) -> None:
+        git, shipped = self.world.git, _shipped(tasks)
         git.share_objects(shipped)
         tree = shipped.find_tree("main")
         assert tree
@@ -236,13 +232,17 @@ def test_a_pull_request_ends_with_a_row_on_the_site(contest: Contest) -> None:
     assert contest.results("evaluate.yml") == GREEN and len(contest.world.comments_on(pull.number)) == 1
 
 
-def test_what_maintainers_push_and_every_day_is_published(contest: Contest) -> None:
-    contest.world.commit({"README.md": "Welcome."})
-    contest.hub.settle()
-    contest.hub.schedule("publish.yml")
-    contest.hub.settle()
+def test_what_maintainers_push_and_every_day_is_published_with_all_tasks(
+    tmp_path: Path, expressions: Expressions, warm: WarmPython, machines: Path
+) -> None:
+    contest = Contest(tmp_path, expressions, warm, machines, tasks="tasks")
+    with contest.server:
+        contest.world.commit({"README.md": "Welcome."})
+        contest.hub.settle()
+        contest.hub.schedule("publish.yml")
+        contest.hub.settle()
     assert contest.results("publish.yml") == PUBLISHED * 2
-    assert contest.rows() == []
+    assert contest.rows() == [] and contest.rows("softmax/CPU") == []
 
 
 def test_the_default_branch_may_have_another_name(

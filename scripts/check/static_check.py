@@ -118,7 +118,7 @@ def _lay_out(git: Git, files: Sequence[_File], root: Path) -> list[str]:
 def _fetch(folder: Path, url: str, token: str | None, *asked: str) -> Git:
     """A repository of its own for each fetch: what one of them brought has no say in the next."""
     git = Git(Path(tempfile.mkdtemp(dir=folder)), url, token)
-    git.init(bare=True)
+    git.run("init", "--quiet", "--bare", "--template=")
     *options, wanted = asked
     fetch = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", *options)
     git.run(*fetch, "--stdin", "origin", stdin=wanted.encode())

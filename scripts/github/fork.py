@@ -107,7 +107,7 @@ class Fork:
         """A bare repository of its own for each fetch: nothing that is there already has a say in what comes."""
         folder = Path(tempfile.mkdtemp(dir=self._folder))
         git = Git(folder, self._url, self._token)
-        git.init(bare=True)
+        git.run("init", "--quiet", "--bare", "--template=")
         options = [one for one in asked if one.startswith("--")]
         wanted = "\n".join(one for one in asked if not one.startswith("--")).encode()
         for attempt in range(TRIES):

@@ -169,8 +169,9 @@ class LedgerBranch:
     # Reading.
 
     def _clone(self) -> None:
-        self._git.init(self._branch)
+        self._git.run("init", "--quiet", "--template=", "--initial-branch", self._branch)
         # Above what stands in the branch: no attribute of its files has a say.
+        (self._folder / ".git/info").mkdir(exist_ok=True)
         (self._folder / ".git/info/attributes").write_text("* -text -filter -ident -working-tree-encoding\n")
         self._fetch()
         self._show(self._choose(self._wanted))

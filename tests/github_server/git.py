@@ -249,9 +249,9 @@ class GitRepository:
             "HEAD": commit,
             "config": "[core]\nrepositoryformatversion = 0",
             "objects/info/alternates": str(self.path / "objects"),
-            "refs/heads/.keep": "",
             **({"shallow": commit} if is_shallow else {}),
         }
+        (folder / ".git/refs").mkdir(parents=True)
         for name, text in clone.items():
             file = folder / ".git" / name
             file.parent.mkdir(parents=True, exist_ok=True)
