@@ -34,10 +34,10 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
-from harness.errors import JudgeError, PullRankError
+from harness.records.errors import JudgeError, PullRankError
 
 if TYPE_CHECKING:
-    from harness.progress import Progress
+    from harness.records.progress import Progress
 
 _MIN_PYTHON = (3, 11)
 _MIN_PYDANTIC = (2, 12)
@@ -131,8 +131,8 @@ def _url(text: str) -> str:
 def _judge(options: argparse.Namespace) -> _Made:
     _require_machine()
     try:
-        from harness.bundle import read_bundle
         from harness.judge import judge
+        from harness.task.bundle import read_bundle
     except ImportError as error:
         raise JudgeError(f"{sys.executable}: a library is missing or too old ({error}); {_REMEDY}") from None
 
@@ -159,7 +159,7 @@ def _judge(options: argparse.Namespace) -> _Made:
 def _check(options: argparse.Namespace) -> _Made:
     """Judge the examples of tasks that nobody trusts: in a process of its own, behind walls."""
     _require_machine()
-    from harness.task_check import check_behind_walls
+    from harness.task_check.task_check import check_behind_walls
 
     archive = Path(sys.argv[0])
     if not zipfile.is_zipfile(archive):
@@ -171,7 +171,7 @@ def _check(options: argparse.Namespace) -> _Made:
 
 
 def _print_examples(tasks: Path) -> int:
-    from harness.task_check import print_results
+    from harness.task_check.task_check import print_results
 
     try:
         print_results(_read(tasks, "tasks.zip"))

@@ -17,27 +17,28 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from harness import __version__, machine
-from harness.compile import recipe_of
-from harness.devices.device import Device, device_of
-from harness.errors import JudgeError, PullRankError, SubmissionError, TaskError
-from harness.fields import MAX_MESSAGE, CaseKind, Mode
-from harness.gpu_facts import GpuFacts, read_gpu
-from harness.gpu_nodes import Gpu
-from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, SandboxInfo, SubmissionInfo, is_named
-from harness.progress import OnProgress, Progress
-from harness.provenance import harness_digest
-from harness.replay import Replay
-from harness.sandbox import Kind, Sandbox, choose_kind, require_gpus
-from harness.stats import DUEL_LOOKS, MIN_PAIRS
-from harness.submission import Champion, Submission
-from harness.task import METHOD, Board, Language
-from harness.timing import Duel, GpuState
-from harness.vendors import PROFILERS, Profiler
-from harness.verdict import Verdict, overall
+from harness import __version__
+from harness.gpu.device import Device, device_of
+from harness.gpu.gpu_facts import GpuFacts, read_gpu
+from harness.gpu.gpu_nodes import Gpu
+from harness.gpu.vendors import PROFILERS, Profiler
+from harness.records.errors import JudgeError, PullRankError, SubmissionError, TaskError
+from harness.records.fields import MAX_MESSAGE, CaseKind, Mode
+from harness.records.judgement import CaseResult, Claim, HarnessInfo, Judgement, SandboxInfo, SubmissionInfo, is_named
+from harness.records.progress import OnProgress, Progress
+from harness.records.provenance import harness_digest
+from harness.records.replay import Replay
+from harness.records.stats import DUEL_LOOKS, MIN_PAIRS
+from harness.records.times import Duel, GpuState
+from harness.records.verdict import Verdict, overall
+from harness.referee import machine
+from harness.sandbox.sandbox import Kind, Sandbox, choose_kind, require_gpus
+from harness.task.compile import recipe_of
+from harness.task.submission import Champion, Submission
+from harness.task.task import METHOD, Board, Language
 
 if TYPE_CHECKING:
-    from harness.arena import Arena
+    from harness.rules.arena import Arena
 
 __all__ = ["Champion", "Dueled", "OnProgress", "Progress", "Sitting", "duel", "judge", "open_arena"]
 
@@ -78,7 +79,7 @@ def judge(
     outcome = _play_without_referee(frame, submission, mode, on_progress)
     if not outcome:
         with open_arena(board, mode, frame.kind, on_progress, frame.device, replay) as arena:
-            from harness.game import Game
+            from harness.rules.game import Game
 
             game = Game(arena, submission, champion, reports=reports)
             game.play()
@@ -123,7 +124,7 @@ def duel(
         raise TaskError(f"{board.task.name}: its own program takes the times, one file at a time: it knows no duels")
     frame = _Frame(board, choose_kind(sandbox))
     with open_arena(board, Mode.TEST, frame.kind, on_progress) as arena:
-        from harness.duel import Match
+        from harness.rules.duel import Match
 
         match = Match(arena, a, b)
         match.play(looks)
@@ -208,7 +209,7 @@ class Sitting:
         return self._arena
 
     def _play(self, arena: Arena, submission: Submission, mode: Mode, pairs: int) -> _Outcome:
-        from harness.game import Game
+        from harness.rules.game import Game
 
         game = Game(arena, submission, mode=mode, name=f"submission {next(self._numbers)}", pairs=pairs)
         game.play()
@@ -238,7 +239,7 @@ def open_arena(
         device=device,
     ) as sandbox:
         # Only now: this imports torch, while the warm parent behind the walls does the same on its own core.
-        from harness.arena import Arena
+        from harness.rules.arena import Arena
 
         with device.side.prepared():
             arena = Arena(board, mode, sandbox, on_progress or (lambda _: None), recipe, device, replay, profiler)
@@ -265,7 +266,7 @@ def _play_without_referee(
 
 def _run_script(frame: _Frame, submission: Submission, mode: Mode, on_progress: OnProgress | None) -> _Outcome:
     """Let the task's own program judge; nobody here needs torch, so nobody waits for it."""
-    from harness.script import Script
+    from harness.rules.script import Script
 
     board = frame.board
     recipe = recipe_of(board, shared=False) if board.task.lang is Language.CU else None

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from harness.judgement import Judgement
-from harness.stats import Interval, median, ratio_interval
-from harness.timing import Timing, ToldTiming, told_time
+from harness.records.judgement import Judgement
+from harness.records.stats import Interval, median, ratio_interval
+from harness.records.times import Timing, ToldTiming, told_time
 
 MAX_POOLED = 20
 """So many of a file's judgements, the newest, make its times.  More would cost much and tell nothing."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.judgement import Claim, Judgement
-from harness.stats import DUEL_LOOKS, TIE, is_faster
-from harness.timing import Duel, Timing
+from harness.records.judgement import Claim, Judgement
+from harness.records.stats import DUEL_LOOKS, TIE, is_faster
+from harness.records.times import Duel, Timing
 from scripts.text import format_error, format_factor, format_percent
 
 _SENTENCES = {

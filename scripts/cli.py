@@ -21,7 +21,7 @@ from typing import NoReturn
 import click
 
 from harness import __version__
-from harness.errors import PullRankError, did_you_mean
+from harness.records.errors import PullRankError, did_you_mean
 
 INTERRUPTED = 130
 _OBJECTS = 50_000

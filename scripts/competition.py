@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from harness.task import Task
+from harness.task.task import Task
 from scripts.ledger.ledger import Ledger
 from scripts.settings import SETTINGS, Settings, load_settings
 

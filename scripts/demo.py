@@ -21,12 +21,12 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.rule import Rule
 
-from harness.errors import PullRankError
-from harness.fields import Mode
-from harness.judgement import Judgement
-from harness.submission import Submission
-from harness.task import Board, Rules, Task
-from harness.verdict import Verdict
+from harness.records.errors import PullRankError
+from harness.records.fields import Mode
+from harness.records.judgement import Judgement
+from harness.records.verdict import Verdict
+from harness.task.submission import Submission
+from harness.task.task import Board, Rules, Task
 from scripts.boards.facts import facts_of
 from scripts.boards.tables import standings_table
 from scripts.bot.report import render
@@ -122,7 +122,7 @@ def _scratch_folder(out: Path | None) -> Iterator[Path]:
 
 def _wall_faults() -> str:
     """Why there are no walls on this machine, with the way out; empty where there are."""
-    from harness.sandbox import find_faults
+    from harness.sandbox.sandbox import find_faults
 
     faults = "; ".join(find_faults())
     if faults:

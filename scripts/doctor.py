@@ -26,8 +26,8 @@ import click
 from scripts.terminal import console, table
 
 if TYPE_CHECKING:
-    from harness.gpu_nodes import Gpu, Vendor
-    from harness.seat import Player
+    from harness.gpu.gpu_nodes import Gpu, Vendor
+    from harness.sandbox.player_handle import PlayerHandle
 
 _TENSOR_BYTES = 4096
 _STYLES = {"ok": "green", "limited": "yellow", "missing": "red", "optional": "dim"}
@@ -107,15 +107,15 @@ def _torch() -> Finding:
 
 
 def _walls() -> Finding:
-    from harness.errors import JudgeError
-    from harness.sandbox import Entry, Sandbox, find_faults
-    from harness.verdict import Foul
+    from harness.records.errors import JudgeError
+    from harness.records.verdict import Foul
+    from harness.sandbox.sandbox import Entry, Sandbox, find_faults
 
     if faults := find_faults():
         return Finding(name="sandbox", state=State.MISSING, detail="no walls", remedy="; ".join(faults))
     try:
         with Sandbox("bubblewrap", memory_gib=1) as sandbox:
-            sandbox.await_warmth()
+            sandbox.warm_parent.await_warmth()
             began = time.perf_counter()
             with sandbox.seat(Entry(name="doctor", files={})) as player:
                 seconds = time.perf_counter() - began
@@ -133,16 +133,16 @@ def _walls() -> Finding:
     return Finding(name="sandbox", state=State.OK, detail=detail)
 
 
-def _cross_border(player: Player) -> None:
+def _cross_border(player: PlayerHandle) -> None:
     """Have a player lay a tensor, stop it, and write and read that tensor's memory, as every call does.
 
     Raises:
         OSError: this machine does not let us.
         JudgeError: what was read is not what was written.
     """
-    from harness.devices.cpu import read_memory, write_memory
-    from harness.errors import JudgeError
-    from harness.protocol import Laid
+    from harness.gpu.cpu import read_memory, write_memory
+    from harness.inside.protocol import Laid
+    from harness.records.errors import JudgeError
 
     player.send({"do": "lay", "tree": {"tensor": 0}, "tensors": [("uint8", (_TENSOR_BYTES,), (1,))]})
     laid = player.answer(time.monotonic() + 20, "laying a tensor took over 20 s")
@@ -164,8 +164,8 @@ _DELEGATION = (
 
 
 def _cgroups() -> Iterator[Finding]:
-    from harness import cgroup
-    from harness.freezer import find_cgroup
+    from harness.sandbox import cgroup
+    from harness.sandbox.freezer import find_cgroup
 
     group = find_cgroup()
     if group:
@@ -208,7 +208,7 @@ def _cores() -> Finding:
 
 
 def _quiet() -> Iterator[Finding]:
-    from harness.machine import busy_share
+    from harness.referee.machine import busy_share
 
     if sys.platform == "linux":
         busy = busy_share()
@@ -238,7 +238,7 @@ def _compiler(name: str) -> Finding:
 
 def _gpus() -> Iterator[Finding]:
     """What of a GPU is here, from the nodes that players need to what torch makes of it."""
-    from harness.gpu_nodes import WHOLE_GPU, assigned, find_driver_library, find_faults, find_gpus, find_slice
+    from harness.gpu.gpu_nodes import WHOLE_GPU, assigned, find_driver_library, find_faults, find_gpus, find_slice
 
     gpus = find_gpus()
     ours = assigned(gpus, os.environ)
@@ -266,7 +266,7 @@ def _gpus() -> Iterator[Finding]:
 
 def _profiler(vendor: Vendor, root: Path = Path("/")) -> Finding:
     """The vendor's profiler, which `profile` runs behind the walls, as a user without any rights."""
-    from harness.vendors import COUNTERS_FOR_ALL, PROFILERS, why_refused
+    from harness.gpu.vendors import COUNTERS_FOR_ALL, PROFILERS, why_refused
 
     tool = PROFILERS[vendor]
     if not tool.path:
@@ -279,7 +279,7 @@ def _profiler(vendor: Vendor, root: Path = Path("/")) -> Finding:
 
 
 def _gpu_facts(gpu: Gpu) -> Finding:
-    from harness.gpu_facts import read_gpu
+    from harness.gpu.gpu_facts import read_gpu
 
     if not (facts := read_gpu(gpu)):
         remedy = "libnvidia-ml.so.1 of the driver, or nvidia-smi in the PATH (of AMD, rocminfo)"

@@ -15,12 +15,12 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from harness.errors import SubmissionError
-from harness.stats import DUEL_LOOKS, TIE, Interval, is_faster, median
-from harness.submission import Submission, read_submission
-from harness.task import Board
-from harness.timing import Duel, DuelCase, Run
-from harness.verdict import Verdict
+from harness.records.errors import SubmissionError
+from harness.records.stats import DUEL_LOOKS, TIE, Interval, is_faster, median
+from harness.records.times import Duel, DuelCase, Run
+from harness.records.verdict import Verdict
+from harness.task.submission import Submission, read_submission
+from harness.task.task import Board
 from scripts import local
 from scripts.claims import is_unwalled
 from scripts.local import exit_code_of, find_named_task, placed, unknown_task, wishes_of

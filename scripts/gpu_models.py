@@ -11,11 +11,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
-from harness.errors import PullRankError
-from harness.faults import Faults
-from harness.task_values import Dtype, Line
-from harness.toolchain import Architecture
-from harness.yaml_file import read_yaml
+from harness.records.errors import PullRankError
+from harness.task.faults import Faults
+from harness.task.task_values import Dtype, Line
+from harness.task.toolchain import Architecture
+from harness.task.yaml_file import read_yaml
 
 TABLE = Path(__file__).with_name("gpus.yml")
 

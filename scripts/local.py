@@ -17,14 +17,14 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from harness.counters import Counters
-from harness.errors import SubmissionError
-from harness.fields import Mode
-from harness.judgement import CaseResult, Judgement
-from harness.profile import Profile
-from harness.submission import Submission, read_directives, read_submission, task_of
-from harness.task import Board, Task, load_task
-from harness.verdict import Verdict
+from harness.records.counters import Counters
+from harness.records.errors import SubmissionError
+from harness.records.fields import Mode
+from harness.records.judgement import CaseResult, Judgement
+from harness.records.profile import Profile
+from harness.records.verdict import Verdict
+from harness.task.submission import Submission, read_directives, read_submission, task_of
+from harness.task.task import Board, Task, load_task
 from scripts.claims import bound_share, claim_sentence, is_self_timed, is_unwalled
 from scripts.completion import gpu_names, task_names
 from scripts.profiles import WORD, kernel_table, parts_of, troubles_of

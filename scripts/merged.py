@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from harness.bundle import sha256
-from harness.judgement import Judgement
+from harness.records.judgement import Judgement
+from harness.task.bundle import sha256
 from scripts.git_command import Git, GitError
 
 _CHANGE = re.compile(

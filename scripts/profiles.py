@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.counters import Counters, Kernel
-from harness.judgement import CaseResult
-from harness.profile import Profile
+from harness.records.counters import Counters, Kernel
+from harness.records.judgement import CaseResult
+from harness.records.profile import Profile
 from scripts.text import format_percent, format_us
 
 WORD = "A profile is one call, watched, and slower for it; it is your own process's word, and ranks nothing."

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from harness.errors import TaskError, did_you_mean
-from harness.task import Board, Language, Task, load_task
-from harness.toolchain import Toolchain
+from harness.records.errors import TaskError, did_you_mean
+from harness.task.task import Board, Language, Task, load_task
+from harness.task.toolchain import Toolchain
 from scripts.ledger.ledger import Ledger, LedgerError
 from scripts.settings import SETTINGS, load_settings
 

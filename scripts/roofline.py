@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from harness.fields import Param
-from harness.formula import NotAFormula, evaluate
-from harness.stats import Interval, score
-from harness.task import Board, Work
+from harness.records.fields import Param
+from harness.records.stats import Interval, score
+from harness.task.formula import NotAFormula, evaluate
+from harness.task.task import Board, Work
 from scripts.settings import Gpu
 
 

@@ -15,9 +15,9 @@ from typing import Annotated, Any
 
 from pydantic import PlainValidator, WithJsonSchema
 
-from harness.errors import did_you_mean
-from harness.faults import quote
-from harness.task_values import distinct
+from harness.records.errors import did_you_mean
+from harness.task.faults import quote
+from harness.task.task_values import distinct
 
 MAX_LABELS = 16
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from harness.judgement import Judgement
-from harness.task import task_schema
+from harness.records.judgement import Judgement
+from harness.task.task import task_schema
 from scripts.settings import settings_schema
 
 SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {

@@ -27,13 +27,13 @@ from pydantic import (
     model_validator,
 )
 
-from harness.errors import PullRankError, did_you_mean
-from harness.faults import Faults, quote
-from harness.task_file import schema_of
-from harness.task_values import Dtype, Flag, Line, distinct
-from harness.task_values import Gpu as GpuName
-from harness.toolchain import Architecture, Folder, Library, Toolchain
-from harness.yaml_file import read_yaml
+from harness.records.errors import PullRankError, did_you_mean
+from harness.task.faults import Faults, quote
+from harness.task.task_file import schema_of
+from harness.task.task_values import Dtype, Flag, Line, distinct
+from harness.task.task_values import Gpu as GpuName
+from harness.task.toolchain import Architecture, Folder, Library, Toolchain
+from harness.task.yaml_file import read_yaml
 from scripts.gpu_models import Devices, Peak, find_model, gpu_models
 from scripts.ledger.request import MAX_GPU_NAME
 from scripts.runs_on import RunsOn, to_json

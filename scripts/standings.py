@@ -22,12 +22,12 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import Any, Protocol, TypeVar
 
-from harness.fields import Mode
-from harness.judgement import Claim, Judgement
-from harness.stats import MIN_PAIRS, Interval, beats, score
-from harness.task import Board
-from harness.timing import Duel
-from harness.verdict import Verdict
+from harness.records.fields import Mode
+from harness.records.judgement import Claim, Judgement
+from harness.records.stats import MIN_PAIRS, Interval, beats, score
+from harness.records.times import Duel
+from harness.records.verdict import Verdict
+from harness.task.task import Board
 from scripts.case_times import MAX_POOLED, CaseTime, case_times, nominal_times
 from scripts.claims import is_unwalled
 

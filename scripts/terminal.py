@@ -18,7 +18,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
-from harness.verdict import Verdict
+from harness.records.verdict import Verdict
 from scripts.text import plain
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from harness.stats import Interval
+from harness.records.stats import Interval
 
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 """Control, format (bidirectional and zero-width), unassigned, private, surrogate, line and paragraph separators."""

@@ -23,15 +23,15 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.counters import Counters, Kernel
-from harness.fields import CaseKind, Mode
-from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
-from harness.profile import Operation, Profile
-from harness.provenance import harness_digest
-from harness.stats import is_faster
-from harness.task import Board, load_task
-from harness.timing import Duel, DuelCase, Run, Timing, duel_ratio
-from harness.verdict import Verdict
+from harness.records.counters import Counters, Kernel
+from harness.records.fields import CaseKind, Mode
+from harness.records.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
+from harness.records.profile import Operation, Profile
+from harness.records.provenance import harness_digest
+from harness.records.stats import is_faster
+from harness.records.times import Duel, DuelCase, Run, Timing, duel_ratio
+from harness.records.verdict import Verdict
+from harness.task.task import Board, load_task
 from scripts import cli
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.request import Request

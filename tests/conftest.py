@@ -224,7 +224,7 @@ def pytest_runtest_setup(item):
 
 @functools.cache
 def _sandbox_faults():
-    from harness.sandbox import find_faults
+    from harness.sandbox.sandbox import find_faults
 
     return find_faults()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.task import load_task
+from harness.task.task import load_task
 from scripts.ledger.moderation import Action, Moderation
 from scripts.pages.publish import build_site
 from scripts.season.season import Size, make_season

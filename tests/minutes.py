@@ -20,14 +20,14 @@ from pathlib import Path
 import pytest
 
 CAUSES = {
-    "walls up and down": ["harness.sandbox:Sandbox.__enter__", "harness.sandbox:Sandbox.__exit__"],
-    "warm parents import torch": ["harness.sandbox:Sandbox.await_warmth"],
+    "walls up and down": ["harness.sandbox.sandbox:Sandbox.__enter__", "harness.sandbox.sandbox:Sandbox.__exit__"],
+    "warm parents import torch": ["harness.sandbox.warm_parent:WarmParent.await_warmth"],
     "players start and end": [
-        "harness.seat:Player.__init__",
-        "harness.seat:Player.await_ready",
-        "harness.seat:Player.close",
+        "harness.sandbox.player_handle:PlayerHandle.__init__",
+        "harness.sandbox.player_handle:PlayerHandle.await_ready",
+        "harness.sandbox.player_handle:PlayerHandle.close",
     ],
-    "players compute": ["harness.seat:Player.receive"],
+    "players compute": ["harness.sandbox.player_handle:PlayerHandle.receive"],
     "the judge's own work": ["harness.judge:judge", "harness.judge:duel", "harness.judge:Sitting.judge"],
     "sites built": ["scripts.pages.publish:build_site"],
     "browser": ["playwright._impl._sync_base:SyncBase._sync"],

@@ -7,12 +7,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from harness.devices.device import Device
-from harness.fields import Mode
+from harness.gpu.device import Device
 from harness.judge import open_arena
-from harness.judgement import CaseResult
-from harness.submission import Submission
-from harness.task import Board
+from harness.records.fields import Mode
+from harness.records.judgement import CaseResult
+from harness.task.submission import Submission
+from harness.task.task import Board
 
 
 class Seated:
@@ -33,7 +33,7 @@ class Seated:
 
     def play(self, source: str, reports: Path | None = None) -> tuple[CaseResult, ...]:
         """What came of each case, and that the machine is as it was before."""
-        from harness.game import Game
+        from harness.rules.game import Game
 
         file = Submission(login="sample", source=source.encode(), name="submission.py")
         game = Game(self._arena, file, name=f"submission {next(self._numbers)}", reports=reports)

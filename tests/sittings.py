@@ -3,8 +3,8 @@
 import contextlib
 import os
 
-from harness.fields import Mode
 from harness.judge import Sitting
+from harness.records.fields import Mode
 from tests import cores
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from harness.fields import Mode
-from harness.judgement import Claim, Judgement
-from harness.task import Board, load_task
+from harness.records.fields import Mode
+from harness.records.judgement import Claim, Judgement
+from harness.task.task import Board, load_task
 from scripts.announce import announce, plan
 from scripts.announce.announce import Doors
 from scripts.announce.embeds import Look

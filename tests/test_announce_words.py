@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.stats import Interval
+from harness.records.stats import Interval
 from scripts.announce import limits
 from scripts.announce.embeds import Look, payload_of
 from scripts.announce.limits import fit, size

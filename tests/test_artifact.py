@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from harness.fields import Mode
-from harness.judgement import Judgement, SubmissionInfo
-from harness.task import Board, Work
-from harness.verdict import Verdict
+from harness.records.fields import Mode
+from harness.records.judgement import Judgement, SubmissionInfo
+from harness.records.verdict import Verdict
+from harness.task.task import Board, Work
 from scripts.bot.artifact import (
     MAX_ERROR,
     ArtifactError,

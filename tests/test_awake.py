@@ -9,15 +9,15 @@ import sys
 
 import pytest
 
-from harness import freezer
+from harness.sandbox import freezer
 
 pytestmark = pytest.mark.alone
 
 
 JUDGE = """
 import json, os, sys, time
-from harness import freezer
-from harness.sandbox import Entry, Sandbox
+from harness.sandbox import freezer
+from harness.sandbox.sandbox import Entry, Sandbox
 
 endless = "import os\\nos.fork()\\nwhile True: pass"
 with Sandbox(sys.argv[1], memory_gib=1, use_cgroup=sys.argv[2] == "freezer") as sandbox:
@@ -28,7 +28,7 @@ with Sandbox(sys.argv[1], memory_gib=1, use_cgroup=sys.argv[2] == "freezer") as 
             time.sleep(0.01)
         if sys.argv[3] == "stopped":
             player.stop()
-        family = [sandbox._warm_parent.pid, *freezer.descendants(sandbox._warm_parent.pid)]
+        family = [sandbox.warm_parent.process.pid, *freezer.descendants(sandbox.warm_parent.process.pid)]
         print(json.dumps(family), flush=True)
         time.sleep(60)
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.gpu_nodes import find_gpus
+from harness.gpu.gpu_nodes import find_gpus
 from scripts.bench import peers
 from scripts.bench.gpu_tables import OURS, Claim, Found, Taken, report_of, spread
 from scripts.bench.gpu_times import KERNELS, _ask_peer, _board, main

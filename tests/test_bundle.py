@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.bundle import MAX_BYTES, BundleError, read_bundle
-from harness.errors import TaskError
-from harness.fields import Mode
 from harness.judge import harness_digest
-from harness.judgement import Judgement
-from harness.stats import Interval
-from harness.submission import Champion, Submission
-from harness.task import Task, load_task
-from harness.toolchain import Toolchain
+from harness.records.errors import TaskError
+from harness.records.fields import Mode
+from harness.records.judgement import Judgement
+from harness.records.stats import Interval
+from harness.task.bundle import MAX_BYTES, BundleError, read_bundle
+from harness.task.submission import Champion, Submission
+from harness.task.task import Task, load_task
+from harness.task.toolchain import Toolchain
 from scripts.bot.packing import pack, zip_of
 from scripts.bot.pyz import build_pyz
 

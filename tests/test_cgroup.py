@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from harness import cgroup, freezer, leftovers
+from harness.records import stale_folders
+from harness.sandbox import cgroup, freezer
 
 EVENTS = b"low 0\nhigh 0\nmax 803\noom 46\noom_kill 2\noom_group_kill 1\n"
 
@@ -111,13 +112,13 @@ def test_a_players_group_has_the_limits_that_it_is_told(group, sleeper):
 
 
 def test_the_next_judge_removes_the_groups_of_those_that_were_killed_and_no_others(tmp_path, monkeypatch):
-    monkeypatch.setattr(leftovers, "_YOUNG_S", 0.0)
+    monkeypatch.setattr(stale_folders, "_YOUNG_S", 0.0)
     for name in ("pullrank-1-1", "pullrank-2-2", "pullrank-3-3", "others"):
         (tmp_path / name).mkdir()
     (tmp_path / "pullrank-1-1" / "player-5").mkdir()
     (tmp_path / "pullrank-2-2" / "player-6").mkdir()
     (tmp_path / "pullrank-2-2" / "player-6" / "in use").mkdir()
-    claimed = leftovers.claim(tmp_path / "pullrank-3-3")
+    claimed = stale_folders.claim(tmp_path / "pullrank-3-3")
     cgroup.remove_abandoned(tmp_path)
     os.close(claimed)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["others", "pullrank-2-2", "pullrank-3-3"]
@@ -128,22 +129,20 @@ def test_what_was_made_just_now_is_not_abandoned_yet(tmp_path):
     (tmp_path / "old").mkdir()
     an_hour_ago = time.time() - 3600
     os.utime(tmp_path / "old", (an_hour_ago, an_hour_ago))
-    assert list(leftovers.abandoned(tmp_path.iterdir())) == [tmp_path / "old"]
+    assert list(stale_folders.abandoned(tmp_path.iterdir())) == [tmp_path / "old"]
 
 
 def test_a_claim_ends_with_the_process_that_holds_it(tmp_path):
-    holds = (
-        f"from harness import leftovers; from pathlib import Path; leftovers.claim(Path({str(tmp_path)!r})); input()"
-    )
+    holds = f"from harness.records import stale_folders; from pathlib import Path; stale_folders.claim(Path({str(tmp_path)!r})); input()"
     with subprocess.Popen([sys.executable, "-c", holds], stdin=subprocess.PIPE) as holder:
         give_up = time.monotonic() + 30
         while time.monotonic() < give_up:
             try:
-                os.close(leftovers.claim(tmp_path))
+                os.close(stale_folders.claim(tmp_path))
             except OSError:
                 break
             time.sleep(0.01)
         with pytest.raises(OSError, match="temporarily unavailable"):
-            leftovers.claim(tmp_path)
+            stale_folders.claim(tmp_path)
         holder.kill()
-    os.close(leftovers.claim(tmp_path))
+    os.close(stale_folders.claim(tmp_path))

@@ -8,8 +8,8 @@ from itertools import accumulate, combinations, pairwise
 
 import pytest
 
-from harness.stats import Interval
-from harness.timing import Run
+from harness.records.stats import Interval
+from harness.records.times import Run
 from scripts.pages.charts import Side, round_values, strip
 from scripts.pages.staircase import Best, staircase
 from scripts.pages.whiskers import whiskers

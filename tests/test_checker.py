@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from harness.checker import compare
-from harness.errors import JudgeError, TaskError
-from harness.fields import CaseKind
-from harness.reference import Reference
-from harness.task import Board, Case, load_task
-from harness.unwritten import Filled
+from harness.records.errors import JudgeError, TaskError
+from harness.records.fields import CaseKind
+from harness.referee.checker import compare
+from harness.referee.reference import Reference
+from harness.referee.uninitialised import Filled
+from harness.task.task import Board, Case, load_task
 
 NAN, INF = float("nan"), float("inf")
 
@@ -44,7 +44,9 @@ CASE = {"size": 8, "seed": 1}
 
 def board(folder: Path, *parts: str, **shared: str) -> Board:
     """A board whose reference.py is made of `parts`, after two lines of imports."""
-    reference = "import torch\nfrom harness.checker import compare\n" + "".join(parts or (GENERATE, KERNEL, CHECK))
+    reference = "import torch\nfrom harness.referee.checker import compare\n" + "".join(
+        parts or (GENERATE, KERNEL, CHECK)
+    )
     files = {"task.yml": TASK_YML, "reference.py": reference, "task.py": "", "template.py": EXAMPLE}
     files |= {f"{name}.py": content for name, content in shared.items()}
     files |= {f"examples/{verdict}/it.py": EXAMPLE for verdict in ("accepted", "wrong_answer")}

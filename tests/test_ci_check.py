@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.bundle import BundleError
-from harness.examples import (
+from harness.records.verdict import Verdict
+from harness.task.bundle import BundleError
+from harness.task.examples import (
     GPU,
     MAX_BYTES,
     MAX_FOUND,
@@ -28,8 +29,7 @@ from harness.examples import (
     read_results,
     read_tasks,
 )
-from harness.task import load_task
-from harness.verdict import Verdict
+from harness.task.task import load_task
 from scripts.bot.packing import zip_of
 from scripts.bot.pyz import build_pyz
 from scripts.check.ci_check import CheckError, require_asked

@@ -21,11 +21,11 @@ import click
 import pytest
 from rich.console import Console
 
-from harness.fields import Mode
-from harness.freezer import children
 from harness.judge import Progress
-from harness.judgement import Judgement
-from harness.verdict import Verdict
+from harness.records.fields import Mode
+from harness.records.judgement import Judgement
+from harness.records.verdict import Verdict
+from harness.sandbox.freezer import children
 from scripts.cli import COMMANDS, cli, run
 from scripts.terminal import Display, time_left
 from tests.terminal import Terminal

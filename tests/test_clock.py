@@ -1,7 +1,7 @@
 """The order of play, and what is subtracted, with players whose windows are written down here."""
 
-from harness.clock import CALIBRATIONS, SAMPLES, WARMUPS, Windows, calibrate, time_case
-from harness.stats import MIN_PAIRS
+from harness.records.stats import MIN_PAIRS
+from harness.referee.sampling import CALIBRATIONS, SAMPLES, WARMUPS, Windows, calibrate, time_case
 
 
 def plays(window_us, order=None, name=""):

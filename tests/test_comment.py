@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 from markdown_it import MarkdownIt
 
-from harness.fields import Mode
-from harness.verdict import Verdict
+from harness.records.fields import Mode
+from harness.records.verdict import Verdict
 from scripts.bot.comment import (
     MARKER,
     MAX_CHARS,

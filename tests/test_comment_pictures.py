@@ -12,11 +12,11 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from harness.fields import Mode
 from harness.judge import judge
-from harness.judgement import Judgement
-from harness.submission import Submission
-from harness.task import load_task
+from harness.records.fields import Mode
+from harness.records.judgement import Judgement
+from harness.task.submission import Submission
+from harness.task.task import load_task
 from scripts.bot.check_report import remarks
 from scripts.bot.comment import FileFacts, Notice, PullComment
 from scripts.bot.path_rule import Misplaced, classify, entry_path

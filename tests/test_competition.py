@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.task import Task, load_task
+from harness.task.task import Task, load_task
 from scripts.announce.milestones import notices_of
 from scripts.cli import run
 from scripts.ledger.announced import Seen

@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from harness.arena import Arena
-from harness.compile import explain, ran_out_of_memory, recipe_of
-from harness.devices.device import REHEARSAL
-from harness.errors import JudgeError, SubmissionError, TaskError
-from harness.fields import Mode
+from harness.gpu.device import REHEARSAL
+from harness.inside.library import load_kernel
 from harness.judge import Sitting, judge, open_arena
-from harness.judgement import CaseResult
-from harness.library import load_kernel
-from harness.submission import Submission, read_submission
-from harness.task import Board, Example, Limits, ScriptConfig, load_task
-from harness.toolchain import Toolchain, host_flags
-from harness.verdict import Verdict
+from harness.records.errors import JudgeError, SubmissionError, TaskError
+from harness.records.fields import Mode
+from harness.records.judgement import CaseResult
+from harness.records.verdict import Verdict
+from harness.rules.arena import Arena
+from harness.task.compile import explain, ran_out_of_memory, recipe_of
+from harness.task.submission import Submission, read_submission
+from harness.task.task import Board, Example, Limits, ScriptConfig, load_task
+from harness.task.toolchain import Toolchain, host_flags
 from scripts.cli import run
 
 TASKS = Path(__file__).parent / "tasks"

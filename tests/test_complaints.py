@@ -11,18 +11,18 @@ from typing import Any, cast
 import pytest
 import torch
 
-from harness.complaints import advise, explain, is_out_of_memory
-from harness.devices import cpu, cuda
-from harness.devices.device import REHEARSAL, Device
-from harness.errors import JudgeError
-from harness.fields import Mode
+from harness.gpu import cpu, cuda
+from harness.gpu.device import REHEARSAL, Device
+from harness.gpu.gpu_errors import advise, explain, is_out_of_memory
+from harness.inside.protocol import Failed
 from harness.judge import Sitting
-from harness.protocol import Failed
-from harness.referee import Table, _raised
-from harness.sandbox import Entry, Sandbox
-from harness.submission import Submission
-from harness.task import load_task
-from harness.verdict import Foul, Verdict
+from harness.records.errors import JudgeError
+from harness.records.fields import Mode
+from harness.records.verdict import Foul, Verdict
+from harness.referee.referee import Table, _raised
+from harness.sandbox.sandbox import Entry, Sandbox
+from harness.task.submission import Submission
+from harness.task.task import load_task
 
 ASIDE = """
 Search for `cudaErrorIllegalAddress' in https://docs.nvidia.com/cuda/ for more information.

@@ -22,14 +22,23 @@ import numpy
 import pytest
 import torch
 
-from harness.bubblewrap import ENVIRONMENT
-from harness.fields import Mode
-from harness.player import _failure, describe
-from harness.protocol import MAX_DEPTH, MAX_DIMENSIONS, MAX_LEAVES, MAX_MESSAGE, Failed, TooComplex, read_answer, write
-from harness.submission import Submission
-from harness.task import load_task
-from harness.values import UnsupportedInput, deal
-from harness.verdict import Verdict
+from harness.inside.player import _failure, describe
+from harness.inside.protocol import (
+    MAX_DEPTH,
+    MAX_DIMENSIONS,
+    MAX_LEAVES,
+    MAX_MESSAGE,
+    Failed,
+    TooComplex,
+    read_answer,
+    write,
+)
+from harness.records.fields import Mode
+from harness.records.verdict import Verdict
+from harness.referee.values import UnsupportedInput, deal
+from harness.sandbox.bubblewrap import ENVIRONMENT
+from harness.task.submission import Submission
+from harness.task.task import load_task
 from tests.sittings import Sittings
 
 FOLDER = Path(__file__).parent / "controls"

@@ -22,19 +22,20 @@ from pathlib import Path
 
 import pytest
 
-from harness import bubblewrap, checker, freezer, values
-from harness.arena import Arena
-from harness.devices import cpu
-from harness.errors import JudgeError
-from harness.fields import Mode
+from harness.gpu import cpu
 from harness.judge import judge
-from harness.judgement import Judgement
-from harness.referee import Deadline, Table
-from harness.sandbox import Sandbox
-from harness.seat import Player
-from harness.submission import read_submission
-from harness.task import load_task
-from harness.verdict import Verdict
+from harness.records.errors import JudgeError
+from harness.records.fields import Mode
+from harness.records.judgement import Judgement
+from harness.records.verdict import Verdict
+from harness.referee import checker, values
+from harness.referee.referee import Deadline, Table
+from harness.rules.arena import Arena
+from harness.sandbox import bubblewrap, freezer
+from harness.sandbox.player_handle import PlayerHandle
+from harness.sandbox.sandbox import Sandbox
+from harness.task.submission import read_submission
+from harness.task.task import load_task
 
 HERE = Path(__file__).parent
 pytestmark = [pytest.mark.exploit, pytest.mark.walls]
@@ -138,7 +139,7 @@ def believe_the_players_clock(patch):
         ),
     }
     change_inside(patch, "player.py", changes)
-    read, open_window, said = Player.read, Table._open_window, {}
+    read, open_window, said = PlayerHandle.read, Table._open_window, {}
 
     def read_with_time(self, packet):
         answer = json.loads(packet)
@@ -149,14 +150,14 @@ def believe_the_players_clock(patch):
         _, answer = open_window(self, order, deadline)
         return said["us"], answer
 
-    patch.setattr(Player, "read", read_with_time)
+    patch.setattr(PlayerHandle, "read", read_with_time)
     patch.setattr(Table, "_open_window", believe)
 
 
 def never_stop_the_player(patch):
     linger_before_the_window(patch)
-    patch.setattr(Player, "stop", lambda _: None)
-    patch.setattr(Player, "resume", lambda _: None)
+    patch.setattr(PlayerHandle, "stop", lambda _: None)
+    patch.setattr(PlayerHandle, "resume", lambda _: None)
 
 
 def allow_all_system_calls(patch):
@@ -186,7 +187,7 @@ def share_one_process_namespace(patch):
         freezer.await_end(known)
 
     change_inside(patch, "walls.py", {"_NEW_MOUNT | _NEW_IPC | _NEW_PID": "_NEW_MOUNT | _NEW_IPC"})
-    patch.setattr(Player, "_kill", kill)
+    patch.setattr(PlayerHandle, "_kill", kill)
 
 
 def show_the_hosts_settings(patch):
@@ -201,7 +202,7 @@ def show_the_hosts_settings(patch):
 
 
 def look_away_from_memory(patch):
-    patch.setattr(Player, "check_memory", lambda _: None)
+    patch.setattr(PlayerHandle, "check_memory", lambda _: None)
 
 
 def wait_for_ever(patch):
@@ -218,7 +219,7 @@ def change_inside(patch, module, changes):
 
     def make_changed_stage(self):
         stage = make_stage(self)
-        file = stage / "player" / "harness" / module
+        file = stage / "player" / "harness" / "inside" / module
         source = file.read_text()
         for text, instead in changes.items():
             assert source.count(text) == 1, f"{module} has changed: {text!r}"

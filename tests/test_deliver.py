@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.judgement import Claim, Judgement
-from harness.verdict import Verdict
+from harness.records.judgement import Claim, Judgement
+from harness.records.verdict import Verdict
 from scripts.bot.comment import read_comment
 from scripts.bot.markdown import NBSP
 from scripts.ledger.branch import LedgerBranch

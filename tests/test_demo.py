@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.task import load_task
-from harness.verdict import Verdict
+from harness.records.verdict import Verdict
+from harness.task.task import load_task
 from scripts.demo import ENTRIES, Competition, Entry, tasks_of
 
 TINY = Path(__file__).parent / "tasks" / "tiny"

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from harness.freezer import find_cgroup
-from harness.gpu_nodes import Gpu
-from harness.sandbox import find_faults
+from harness.gpu.gpu_nodes import Gpu
+from harness.sandbox.freezer import find_cgroup
+from harness.sandbox.sandbox import find_faults
 from scripts.cli import run
 from scripts.doctor import State, _compute_mode, _freezer, _gpus, _memory, examine
 

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.arena import OutOfTime, Phase, SideFoul
 from harness.judge import Dueled, duel
-from harness.judgement import Judgement
-from harness.referee import Deadline, Table
-from harness.sandbox import find_faults
-from harness.stats import DUEL_LOOKS, Interval
-from harness.submission import Submission
-from harness.task import load_task
-from harness.verdict import Foul, Verdict
+from harness.records.judgement import Judgement
+from harness.records.stats import DUEL_LOOKS, Interval
+from harness.records.verdict import Foul, Verdict
+from harness.referee.referee import Deadline, Table
+from harness.rules.arena import OutOfTime, Phase, SideFoul
+from harness.sandbox.sandbox import find_faults
+from harness.task.submission import Submission
+from harness.task.task import load_task
 from scripts.duel import decision, facts, show
 
 TINY = Path(__file__).parent / "tasks" / "tiny"

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from harness.fields import CaseKind, Mode
-from harness.judgement import CaseResult, Claim, Digests, Judgement
-from harness.task import Board, Evaluator
-from harness.timing import ToldRun, ToldTiming
-from harness.verdict import Verdict
+from harness.records.fields import CaseKind, Mode
+from harness.records.judgement import CaseResult, Claim, Digests, Judgement
+from harness.records.times import ToldRun, ToldTiming
+from harness.records.verdict import Verdict
+from harness.task.task import Board, Evaluator
 from scripts.bot.artifact import ArtifactError, Window, read_artifact, why_not_the_answer
 from scripts.ledger.request import Request, make_id
 from scripts.settings import Gpu
@@ -279,7 +279,7 @@ FORGED: dict[str, tuple[Any, str]] = {
     "verdict": ("WA", REFUSED),
     "machine.device": ("H100", REFUSED),
     "sandbox.kind": ("none", NOT_RANKED),
-    "harness.digest": ("0" * 64, REFUSED),
+    "harness.referee.digest": ("0" * 64, REFUSED),
     "started_at": ("2026-01-01T00:00:00Z", REFUSED),
     "finished_at": (LATER, REFUSED),
     "run_url": ("https://evil.example/", REFUSED),

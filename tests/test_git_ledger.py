@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from harness.fields import Mode
+from harness.records.fields import Mode
 from scripts.ledger import branch as ledger_branch
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import LedgerError

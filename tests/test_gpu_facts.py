@@ -10,17 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from harness import gpu_facts, judge
-from harness.devices.device import CUDA
-from harness.errors import JudgeError
-from harness.fields import Mode
-from harness.gpu_facts import QUERY, GpuFacts, find_meter, read_gpu, read_rocminfo, read_smi
-from harness.gpu_nodes import Gpu
-from harness.machine import read_machine
-from harness.submission import Submission
-from harness.task import load_task
-from harness.toolchain import Toolchain
-from harness.verdict import Verdict
+from harness import judge
+from harness.gpu import gpu_facts
+from harness.gpu.device import CUDA
+from harness.gpu.gpu_facts import QUERY, GpuFacts, find_meter, read_gpu, read_rocminfo, read_smi
+from harness.gpu.gpu_nodes import Gpu
+from harness.records.errors import JudgeError
+from harness.records.fields import Mode
+from harness.records.verdict import Verdict
+from harness.referee.machine import read_machine
+from harness.task.submission import Submission
+from harness.task.task import load_task
+from harness.task.toolchain import Toolchain
 from tests import nvidia_driver
 from tests.nvidia_driver import UUID
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from harness import memory
-from harness.errors import JudgeError
-from harness.gpu_memory import CardMemory, find_card
-from harness.gpu_nodes import Gpu
-from harness.protocol import Loaded
-from harness.sandbox import Entry, Sandbox
-from harness.task import Limits, load_task
-from harness.verdict import Foul, Verdict
+from harness.gpu.gpu_memory import CardMemory, find_card
+from harness.gpu.gpu_nodes import Gpu
+from harness.inside.protocol import Loaded
+from harness.records.errors import JudgeError
+from harness.records.verdict import Foul, Verdict
+from harness.sandbox import memory
+from harness.sandbox.sandbox import Entry, Sandbox
+from harness.task.task import Limits, load_task
 from tests import nvidia_driver
 from tests.nvidia_driver import UUID
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from harness import bubblewrap
-from harness.devices.device import CPU, CUDA
-from harness.errors import JudgeError
-from harness.gpu_nodes import Gpu, assigned, find_driver_library, find_faults, find_gpus, shown_of
-from harness.sandbox import gpu_walls
+from harness.gpu.device import CPU, CUDA
+from harness.gpu.gpu_nodes import Gpu, assigned, find_driver_library, find_faults, find_gpus, shown_of
+from harness.records.errors import JudgeError
+from harness.sandbox import bubblewrap
+from harness.sandbox.sandbox import gpu_walls
 
 INFORMATION = """Model: \t\t NVIDIA H100 80GB HBM3
 IRQ:   \t\t 18

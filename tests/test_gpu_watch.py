@@ -9,22 +9,21 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness import gpu_watch
-from harness.devices import cpu
-from harness.devices.device import REHEARSAL, Device
-from harness.duel import Match
-from harness.errors import JudgeError
-from harness.fields import Mode
-from harness.gpu_facts import find_meter
-from harness.gpu_nodes import Gpu
-from harness.gpu_watch import GpuWatch
+from harness.gpu import cpu, gpu_watch
+from harness.gpu.device import REHEARSAL, Device
+from harness.gpu.gpu_facts import find_meter
+from harness.gpu.gpu_nodes import Gpu
+from harness.gpu.gpu_watch import GpuWatch
 from harness.judge import Sitting, judge, open_arena
-from harness.judgement import Judgement
-from harness.machine import as_timed, read_machine
-from harness.submission import Submission
-from harness.task import load_task
-from harness.timing import GpuState
-from harness.verdict import Verdict
+from harness.records.errors import JudgeError
+from harness.records.fields import Mode
+from harness.records.judgement import Judgement
+from harness.records.times import GpuState
+from harness.records.verdict import Verdict
+from harness.referee.machine import as_timed, read_machine
+from harness.rules.duel import Match
+from harness.task.submission import Submission
+from harness.task.task import load_task
 from tests import nvidia_driver
 from tests.nvidia_driver import UUID, tell
 

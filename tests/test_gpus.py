@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from harness.judgement import is_named
+from harness.records.judgement import is_named
 from scripts.cli import run
 from scripts.gpu_models import find_model, gpu_models
 

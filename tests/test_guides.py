@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from harness.verdict import Verdict
+from harness.records.verdict import Verdict
 from scripts.bot.slash import Verb, read_command
 from scripts.cli import COMMANDS, cli
 from scripts.ledger.branch import LedgerBranch

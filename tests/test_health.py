@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import freezer, health
-from harness.errors import JudgeError
-from harness.health import Health
-from harness.sandbox import Entry, Sandbox
+from harness.records.errors import JudgeError
+from harness.sandbox import freezer, health
+from harness.sandbox.health import Health
+from harness.sandbox.sandbox import Entry, Sandbox
 from tests import cores
 
 
@@ -54,13 +54,18 @@ def a_file_among_ours(sandbox):
 
 @contextlib.contextmanager
 def another_cache(sandbox):
-    Path(f"/proc/{sandbox.await_warmth()._warm_parent}/root/caches/built").chmod(0o750)
+    Path(f"/proc/{sandbox.warm_parent.await_warmth()._warm_parent}/root/caches/built").chmod(0o750)
     yield
 
 
 @contextlib.contextmanager
 def a_process_of_the_players_user(sandbox):
-    users = ["nsenter", "--user", "--preserve-credentials", f"--target={sandbox.await_warmth()._warm_parent}"]
+    users = [
+        "nsenter",
+        "--user",
+        "--preserve-credentials",
+        f"--target={sandbox.warm_parent.await_warmth()._warm_parent}",
+    ]
     with subprocess.Popen([*users, "sh", "-c", "echo; exec sleep 60"], stdout=subprocess.PIPE) as escaped:
         assert escaped.stdout
         escaped.stdout.readline()
@@ -80,7 +85,7 @@ def a_process_of_the_players_user(sandbox):
     ],
 )
 def test_what_has_changed_is_named(sandbox, damage, message):
-    state = sandbox.await_warmth()
+    state = sandbox.warm_parent.await_warmth()
     state.check_thoroughly()
     with damage(sandbox), pytest.raises(JudgeError, match=message):
         state.check_thoroughly()
@@ -98,10 +103,10 @@ def test_damage_makes_the_judging_void_when_the_next_player_ends(sandbox):
 def test_damage_makes_the_judging_void_when_the_sandbox_is_closed():
     stack = contextlib.ExitStack()
     sandbox = stack.enter_context(Sandbox("bubblewrap", memory_gib=1, warm=False))
-    sandbox.await_warmth()
+    sandbox.warm_parent.await_warmth()
     with a_limit_less(sandbox), pytest.raises(JudgeError, match="the limits"):
         stack.close()
-    assert freezer.has_ended(sandbox._warm_parent.pid)
+    assert freezer.has_ended(sandbox.warm_parent.process.pid)
     assert not sandbox._stage.exists()
 
 

@@ -129,7 +129,7 @@ class Import:
     module: str
     """Who imports, as `scripts.cli`."""
     target: str
-    """What, as `harness.task`."""
+    """What, as `harness.task.task`."""
     line: int
     is_lazy: bool
 
@@ -167,7 +167,7 @@ def imports(zone: str) -> list[Import]:
 
 
 def ours(found: Import, zone: str) -> str | None:
-    """`task` for an import of `harness.task`; None for what is not of the zone, or the zone's own package."""
+    """`task` for an import of `harness.task.task`; None for what is not of the zone, or the zone's own package."""
     return found.target.removeprefix(f"{zone}.") if found.target.startswith(f"{zone}.") else None
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from harness.fields import Mode
-from harness.judgement import Judgement
-from harness.submission import Submission
-from harness.task import load_task
-from harness.verdict import Verdict
+from harness.records.fields import Mode
+from harness.records.judgement import Judgement
+from harness.records.verdict import Verdict
+from harness.task.submission import Submission
+from harness.task.task import load_task
 from scripts.bot.check_report import facts_as_text
 from scripts.cli import run
 from scripts.local import _then_there

@@ -9,19 +9,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness import inside
-from harness.alibi import Outside, find_lie, hidden_us
-from harness.devices import cpu
-from harness.devices.device import CPU, CUDA, REHEARSAL, Device, device_of
-from harness.errors import JudgeError
-from harness.fields import Mode
-from harness.inside import CudaClock, Staging
+from harness.gpu import cpu
+from harness.gpu.device import CPU, CUDA, REHEARSAL, Device, device_of
+from harness.inside import gpu_staging
+from harness.inside.gpu_staging import CudaClock, Staging
+from harness.inside.protocol import Filled, ProtocolError, Timed, read_answer
 from harness.judge import Sitting, judge
-from harness.judgement import Claim, Judgement
-from harness.protocol import Filled, ProtocolError, Timed, read_answer
-from harness.submission import Submission
-from harness.task import load_task
-from harness.verdict import Verdict
+from harness.records.errors import JudgeError
+from harness.records.fields import Mode
+from harness.records.judgement import Claim, Judgement
+from harness.records.verdict import Verdict
+from harness.referee.self_timing import Outside, find_lie, hidden_us
+from harness.task.submission import Submission
+from harness.task.task import load_task
 from scripts.claims import claim_sentence
 
 pytestmark = pytest.mark.walls
@@ -238,11 +238,11 @@ class Gpu:
 @pytest.fixture
 def gpu(monkeypatch):
     gpu = Gpu()
-    monkeypatch.setattr(inside.torch.cuda, "Event", gpu.event)
-    monkeypatch.setattr(inside.torch.cuda, "synchronize", gpu.synchronize)
-    monkeypatch.setattr(inside, "time", SimpleNamespace(perf_counter_ns=lambda: round(gpu.now * 1e3)))
-    monkeypatch.setattr(inside, "Sweep", lambda: SimpleNamespace(buffer=None))
-    monkeypatch.setattr(inside, "Delay", lambda _: SimpleNamespace(launch=lambda: gpu.launch(200.0)))
+    monkeypatch.setattr(gpu_staging.torch.cuda, "Event", gpu.event)
+    monkeypatch.setattr(gpu_staging.torch.cuda, "synchronize", gpu.synchronize)
+    monkeypatch.setattr(gpu_staging, "time", SimpleNamespace(perf_counter_ns=lambda: round(gpu.now * 1e3)))
+    monkeypatch.setattr(gpu_staging, "Sweep", lambda: SimpleNamespace(buffer=None))
+    monkeypatch.setattr(gpu_staging, "Delay", lambda _: SimpleNamespace(launch=lambda: gpu.launch(200.0)))
     return gpu
 
 
@@ -266,8 +266,8 @@ def test_what_a_gpu_waits_for_is_no_time_of_the_kernels(gpu, launch_us, kernel_u
 
 @pytest.mark.parametrize("pass_us", [7.0, 60.0, 199.0, 200.0, 640.0])
 def test_a_delay_is_as_long_whatever_a_pass_over_the_buffer_takes(pass_us):
-    words = inside.torch.arange(10_000, dtype=inside.torch.int32)
-    delay = inside.as_long(words, pass_us)
+    words = gpu_staging.torch.arange(10_000, dtype=gpu_staging.torch.int32)
+    delay = gpu_staging.as_long(words, pass_us)
     assert delay.numel() * pass_us / len(words) == pytest.approx(200, rel=0.2)
     assert delay.data_ptr() == words.data_ptr(), "no second buffer"
 

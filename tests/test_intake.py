@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from harness.fields import Mode
-from harness.task import load_task
-from harness.verdict import Verdict
+from harness.records.fields import Mode
+from harness.records.verdict import Verdict
+from harness.task.task import load_task
 from scripts.bot.admission import Competition, Offer
 from scripts.bot.clones import Original
 from scripts.bot.comment import MARKER, Tone

@@ -9,12 +9,20 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from harness.fields import CaseKind, Mode
-from harness.judgement import VERSION, CaseResult, Judgement, JudgementError, SandboxInfo, SubmissionInfo, _checksum
-from harness.stats import DUEL_LOOKS, Interval
-from harness.submission import language_of
-from harness.timing import Duel, DuelCase, GpuState, Run, Timing
-from harness.verdict import Verdict
+from harness.records.fields import CaseKind, Mode
+from harness.records.judgement import (
+    VERSION,
+    CaseResult,
+    Judgement,
+    JudgementError,
+    SandboxInfo,
+    SubmissionInfo,
+    _checksum,
+)
+from harness.records.stats import DUEL_LOOKS, Interval
+from harness.records.times import Duel, DuelCase, GpuState, Run, Timing
+from harness.records.verdict import Verdict
+from harness.task.submission import language_of
 from tests.properties import given, settings, st
 
 SAMPLES = Path(__file__).parent / "judgements"

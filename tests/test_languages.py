@@ -19,16 +19,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.compile import recipe_of
-from harness.devices.device import REHEARSAL
-from harness.fields import Mode
+from harness.gpu.device import REHEARSAL
 from harness.judge import Sitting, open_arena
-from harness.judgement import Judgement
-from harness.rehearsal import rehearse
-from harness.sandbox import Entry, Sandbox
-from harness.submission import read_directives
-from harness.task import load_task
-from harness.verdict import Verdict
+from harness.records.fields import Mode
+from harness.records.judgement import Judgement
+from harness.records.verdict import Verdict
+from harness.sandbox.sandbox import Entry, Sandbox
+from harness.task.compile import recipe_of
+from harness.task.submission import read_directives
+from harness.task.task import load_task
+from harness.task_check.judge_examples import rehearse
 from scripts.bench.gpu import main
 from scripts.bench.languages import CUDA_TASK, LIBRARIES, arch_of, guides_examples
 from scripts.cli import run
@@ -220,7 +220,7 @@ def test_what_nvcc_compiles_for_is_known_by_the_device_s_name():
 
 @pytest.mark.walls
 def test_check_gpu_judges_them_and_says_what_it_skips(capsys, monkeypatch):
-    monkeypatch.setattr("harness.needs._is_here", lambda need: need != "jax")
+    monkeypatch.setattr("harness.rules.needs._is_here", lambda need: need != "jax")
     assert run(["--rehearse", "--only", "J"], main) == 0
     assert "| JAX, as in the guide | AC | skipped |" in (shown := capsys.readouterr().out)
     assert "needs jax: not on this machine" in shown

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from harness.fields import CaseKind, Mode
-from harness.judgement import (
+from harness.records.fields import CaseKind, Mode
+from harness.records.judgement import (
     MAX_BYTES,
     CaseResult,
     Claim,
@@ -23,7 +23,7 @@ from harness.judgement import (
     SubmissionInfo,
     _checksum,
 )
-from harness.verdict import Verdict
+from harness.records.verdict import Verdict
 from scripts.ledger.ledger import Ledger, LedgerError, RequestStatus
 from scripts.ledger.moderation import Action, KnownAccount, Moderation
 from scripts.ledger.request import Ending, EndState, Request, Spent, make_id

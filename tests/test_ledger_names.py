@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.fields import Mode
+from harness.records.fields import Mode
 from scripts.ledger.names import (
     Choice,
     account_of,

@@ -8,13 +8,13 @@ import time
 
 import pytest
 
-from harness import memory
-from harness.errors import JudgeError
-from harness.freezer import SignalFreezer
-from harness.memory import LimitedMemory, Meminfo, WatchedMemory
-from harness.protocol import Loaded
-from harness.sandbox import Entry, Sandbox
-from harness.verdict import Foul, Verdict
+from harness.inside.protocol import Loaded
+from harness.records.errors import JudgeError
+from harness.records.verdict import Foul, Verdict
+from harness.sandbox import memory
+from harness.sandbox.freezer import SignalFreezer
+from harness.sandbox.memory import LimitedMemory, Meminfo, WatchedMemory
+from harness.sandbox.sandbox import Entry, Sandbox
 
 pytestmark = pytest.mark.alone
 

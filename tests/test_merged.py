@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.bundle import sha256
-from harness.fields import Mode
 from harness.judge import judge
-from harness.submission import Submission
-from harness.task import Task, load_task
+from harness.records.fields import Mode
+from harness.task.bundle import sha256
+from harness.task.submission import Submission
+from harness.task.task import Task, load_task
 from scripts.cli import run
 from scripts.merged import MergedFiles
 from scripts.pages.publish import build_site

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.judgement import Judgement
-from harness.task import load_task
+from harness.records.judgement import Judgement
+from harness.task.task import load_task
 from scripts.cli import run
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import Ledger

@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from harness.fields import CaseKind
-from harness.judgement import Judgement
-from harness.task import Board, load_task
+from harness.records.fields import CaseKind
+from harness.records.judgement import Judgement
+from harness.task.task import Board, load_task
 from scripts.ledger.moderation import Moderated
 from scripts.pages.board import board_pages
 from scripts.pages.landing import landing_pages

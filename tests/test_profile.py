@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.devices.device import REHEARSAL
-from harness.errors import TaskError
-from harness.fields import CaseKind, Mode
+from harness.gpu.device import REHEARSAL
+from harness.inside.protocol import Profiled, ProtocolError, read_answer
 from harness.judge import judge
-from harness.judgement import CaseResult, Judgement
-from harness.profile import Operation, Profile
-from harness.protocol import Profiled, ProtocolError, read_answer
-from harness.submission import Submission
-from harness.task import Evaluator, load_task
-from harness.verdict import Verdict, overall
+from harness.records.errors import TaskError
+from harness.records.fields import CaseKind, Mode
+from harness.records.judgement import CaseResult, Judgement
+from harness.records.profile import Operation, Profile
+from harness.records.verdict import Verdict, overall
+from harness.task.submission import Submission
+from harness.task.task import Evaluator, load_task
 from scripts.bot.artifact import _are_cases_of
 from scripts.bot.check_report import facts_as_text
 from scripts.bot.markdown import NBSP
@@ -32,11 +32,11 @@ BOARD = load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU")
 SORTED = "import torch\ndef custom_kernel(data):\n    data.sort()\n    return data + 1\n"
 LIAR = """
 import sys, types
-fake = types.ModuleType("harness.profiler")
+fake = types.ModuleType("harness.inside.profiler")
 def profile_call(kernel, data, device):
     return kernel(data), {"call_us": %s, "operations": %s}
 fake.profile_call = profile_call
-sys.modules["harness.profiler"] = fake
+sys.modules["harness.inside.profiler"] = fake
 def custom_kernel(data):
     return data + 1
 """

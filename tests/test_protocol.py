@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from harness.protocol import (
+from harness.inside.protocol import (
     MAX_DEPTH,
     MAX_LEAVES,
     Done,

@@ -30,14 +30,14 @@ from jinja2 import UndefinedError
 from markupsafe import Markup
 from PIL import Image
 
-from harness.errors import PullRankError, TaskError
-from harness.fields import CaseKind, Mode
-from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
-from harness.stats import Interval
-from harness.task import Board, Task, load_task
-from harness.task_file import Ranking
-from harness.timing import Duel, DuelCase, Run, Timing
-from harness.verdict import Verdict
+from harness.records.errors import PullRankError, TaskError
+from harness.records.fields import CaseKind, Mode
+from harness.records.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
+from harness.records.stats import Interval
+from harness.records.times import Duel, DuelCase, Run, Timing
+from harness.records.verdict import Verdict
+from harness.task.task import Board, Task, load_task
+from harness.task.task_file import Ranking
 from scripts.cli import run
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, Moderation

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.fields import Mode
-from harness.verdict import Verdict
+from harness.records.fields import Mode
+from harness.records.verdict import Verdict
 from scripts.bot.quotas import Limit, find_refusal, uses
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.request import Ending, EndState, Request, Spent, make_id

@@ -13,8 +13,8 @@ from typing import Any, cast
 
 import pytest
 
-from harness.fields import Mode
-from harness.verdict import Verdict
+from harness.records.fields import Mode
+from harness.records.verdict import Verdict
 from scripts.bot.comment import MARKER, PullComment
 from scripts.bot.merging import merge, why_not_merged
 from scripts.bot.plan import MAX_OFFERS, Facts, look_back, plan

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.fields import Mode
+from harness.records.fields import Mode
 from scripts.github.pulls import ACTIONS_BOT
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.moderation import Action, Moderation

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import JudgeError
-from harness.fields import Mode
 from harness.judge import Sitting
-from harness.needs import missing_for, why_skipped
-from harness.reference import Reference
-from harness.rehearsal import Rehearsed, rehearse
-from harness.sandbox import Sandbox
-from harness.submission import Submission
-from harness.task import Board, load_task
-from harness.verdict import Verdict
+from harness.records.errors import JudgeError
+from harness.records.fields import Mode
+from harness.records.verdict import Verdict
+from harness.referee.reference import Reference
+from harness.rules.needs import missing_for, why_skipped
+from harness.sandbox.sandbox import Sandbox
+from harness.task.submission import Submission
+from harness.task.task import Board, load_task
+from harness.task_check.judge_examples import Rehearsed, rehearse
 
 TINY = Path(__file__).parent / "tasks" / "tiny"
 

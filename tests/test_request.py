@@ -13,9 +13,9 @@ from typing import Any, cast
 import pytest
 from pydantic import ValidationError
 
-from harness.fields import Mode
-from harness.judgement import Judgement
-from harness.verdict import Verdict
+from harness.records.fields import Mode
+from harness.records.judgement import Judgement
+from harness.records.verdict import Verdict
 from scripts.ledger.facts import MAX_BYTES, Fact, FactError
 from scripts.ledger.moderation import Action, KnownAccount, Moderated, Moderation, find_owner
 from scripts.ledger.request import Ending, EndState, Request, make_id

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.bundle import Bundle, read_bundle
-from harness.errors import PullRankError
-from harness.fields import CaseKind, Mode
-from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
-from harness.task import Task, load_task
-from harness.timing import Run, Timing
-from harness.verdict import Verdict
+from harness.records.errors import PullRankError
+from harness.records.fields import CaseKind, Mode
+from harness.records.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
+from harness.records.times import Run, Timing
+from harness.records.verdict import Verdict
+from harness.task.bundle import Bundle, read_bundle
+from harness.task.task import Task, load_task
 from scripts.bot.deliver import next_attempt
 from scripts.bot.pyz import LIBRARIES, judge_lock
 from scripts.bot.recheck import Facts, why_refused, why_unreadable

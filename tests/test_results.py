@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from harness.fields import CaseKind
-from harness.judgement import CaseResult, Judgement
-from harness.task import Task, load_task
-from harness.verdict import Verdict
+from harness.records.fields import CaseKind
+from harness.records.judgement import CaseResult, Judgement
+from harness.records.verdict import Verdict
+from harness.task.task import Task, load_task
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, Moderation
 from scripts.pages.publish import build_site

@@ -6,14 +6,14 @@ from typing import Any, cast
 
 import pytest
 
-from harness.arena import Arena
-from harness.clock import SAMPLES, WARMUPS, Blocks, Play, Windows, is_steady, play_until_decided
-from harness.fields import CaseKind, Mode
-from harness.game import Game
-from harness.stats import Interval
-from harness.submission import Champion, Submission
-from harness.task import Case
-from harness.verdict import Verdict, overall
+from harness.records.fields import CaseKind, Mode
+from harness.records.stats import Interval
+from harness.records.verdict import Verdict, overall
+from harness.referee.sampling import SAMPLES, WARMUPS, Blocks, Play, Windows, is_steady, play_until_decided
+from harness.rules.arena import Arena
+from harness.rules.game import Game
+from harness.task.submission import Champion, Submission
+from harness.task.task import Case
 
 CHAMPION = Champion(
     submission=Submission(login="ada", source=b"hers"),

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from harness import freezer
-from harness.bubblewrap import environment_of, find_covers
-from harness.devices import cpu
-from harness.errors import JudgeError
-from harness.protocol import Failed, Laid, Loaded
-from harness.sandbox import Entry, Sandbox, find_faults
-from harness.verdict import Foul, Verdict
+from harness.gpu import cpu
+from harness.inside.protocol import Failed, Laid, Loaded
+from harness.records.errors import JudgeError
+from harness.records.verdict import Foul, Verdict
+from harness.sandbox import freezer
+from harness.sandbox.bubblewrap import environment_of, find_covers
+from harness.sandbox.sandbox import Entry, Sandbox, find_faults
 from tests import cores
 
 pytestmark = pytest.mark.walls
@@ -314,7 +314,7 @@ def test_after_all_that_the_next_player_is_as_good_as_new(sandbox):
 
 def test_a_sandbox_leaves_no_process_no_cgroup_and_no_pinning(all_cores):
     with Sandbox("bubblewrap", memory_gib=1) as sandbox:
-        family = [sandbox._warm_parent.pid, *freezer.descendants(sandbox._warm_parent.pid)]
+        family = [sandbox.warm_parent.process.pid, *freezer.descendants(sandbox.warm_parent.process.pid)]
         cgroup = sandbox._cgroup and sandbox._cgroup.folder
         with contextlib.suppress(Foul), sandbox.seat(entry("while True: pass")) as player:
             family.append(player.pid)
@@ -332,13 +332,13 @@ def test_a_sandbox_says_what_its_machine_could_not_give():
 
 def test_the_end_of_the_warm_parent_is_an_error_of_ours():
     with Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox:
-        warm_parent = sandbox.await_warmth()._warm_parent
+        warm_parent = sandbox.warm_parent.await_warmth()._warm_parent
         os.kill(warm_parent, signal.SIGKILL)
         freezer.await_end([warm_parent])
         for _ in range(2):
             with pytest.raises(JudgeError, match="warm parent has ended"), sandbox.seat(entry("")):
                 pass
-        sandbox._health = None  # as after an error that ends a judging
+        sandbox.warm_parent._health = None  # as after an error that ends a judging
 
 
 MOUNTED = """\
@@ -357,7 +357,7 @@ def test_what_covers_proc_is_told_in_the_order_in_which_it_can_be_unmounted():
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount anything")
 def test_where_a_container_covers_parts_of_proc_the_walls_name_them_and_stand_without_them():
-    look = f"{sys.executable} -c 'from harness.sandbox import find_faults; print(find_faults())'"
+    look = f"{sys.executable} -c 'from harness.sandbox.sandbox import find_faults; print(find_faults())'"
     cover = "mount -t tmpfs none /proc/driver && mkdir /proc/driver/x && mount -t tmpfs none /proc/driver/x"
     script = f"{cover} || exit 9; {look}; umount /proc/driver/x /proc/driver; {look}"
     done = subprocess.run(

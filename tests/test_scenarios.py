@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.fields import Mode
+from harness.records.fields import Mode
 from scripts.bot import intake
 from scripts.bot.ci import Workflow
 from scripts.github.fork import Fork

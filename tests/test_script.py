@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import TaskError
-from harness.fields import CaseKind, Mode
 from harness.judge import duel, judge
-from harness.judgement import Claim, Judgement
-from harness.popcorn import MAX_BYTES, MAX_LINE_BYTES, Lines, case_line, name_of
-from harness.stats import MIN_PAIRS
-from harness.submission import Submission, read_submission
-from harness.task import Task, load_task
-from harness.verdict import Foul, Verdict
+from harness.records.errors import TaskError
+from harness.records.fields import CaseKind, Mode
+from harness.records.judgement import Claim, Judgement
+from harness.records.stats import MIN_PAIRS
+from harness.records.verdict import Foul, Verdict
+from harness.rules.kernelbot_output import MAX_BYTES, MAX_LINE_BYTES, Lines, case_line, name_of
+from harness.task.submission import Submission, read_submission
+from harness.task.task import Task, load_task
 from scripts.cli import run
 
 SET = Path(__file__).parent / "kernelbot" / "own.yaml"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import PullRankError
-from harness.verdict import Verdict
+from harness.records.errors import PullRankError
+from harness.records.verdict import Verdict
 from scripts.ledger.moderation import Moderated
 from scripts.pages.load import boards_of, ranked
 from scripts.season.season import END, Season, Size, make_season

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from harness.bundle import read_bundle
-from harness.fields import CaseKind, Mode
-from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
-from harness.task import Board, Evaluator, Work, load_task
-from harness.timing import Run, Timing, ToldRun, ToldTiming, told_time
-from harness.toolchain import Toolchain
-from harness.verdict import Verdict
+from harness.records.fields import CaseKind, Mode
+from harness.records.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
+from harness.records.times import Run, Timing, ToldRun, ToldTiming, told_time
+from harness.records.verdict import Verdict
+from harness.task.bundle import read_bundle
+from harness.task.task import Board, Evaluator, Work, load_task
+from harness.task.toolchain import Toolchain
 from scripts.boards.facts import facts_of
 from scripts.boards.tables import standings_table
 from scripts.bot.artifact import why_below_the_floor

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import PullRankError
+from harness.records.errors import PullRankError
 from scripts.pages.serve import site_server, url_of
 
 

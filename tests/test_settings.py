@@ -13,7 +13,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from harness.toolchain import Toolchain
+from harness.task.toolchain import Toolchain
 from scripts.cli import run
 from scripts.runs_on import RunnerGroup
 from scripts.settings import (

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from harness.judgement import Judgement
-from harness.task import load_task
-from harness.verdict import Verdict
+from harness.records.judgement import Judgement
+from harness.records.verdict import Verdict
+from harness.task.task import load_task
 from scripts.bench.paint import SLOW_4G, first_paints_ms
 from scripts.pages.board import board_pages
 from scripts.pages.serve import site_server, url_of

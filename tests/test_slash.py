@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.fields import Mode
+from harness.records.fields import Mode
 from scripts.bot.slash import MAX_GPUS, Command, SlashError, Verb, read_command
 from tests.actions.expressions import Expressions, Status
 from tests.properties import HealthCheck, example, given, settings, st

@@ -10,12 +10,12 @@ from typing import Any, cast
 
 import pytest
 
-from harness.fields import CaseKind, Mode
-from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
-from harness.stats import Interval
-from harness.task import Board
-from harness.timing import Duel, DuelCase, Run, Timing
-from harness.verdict import Verdict
+from harness.records.fields import CaseKind, Mode
+from harness.records.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
+from harness.records.stats import Interval
+from harness.records.times import Duel, DuelCase, Run, Timing
+from harness.records.verdict import Verdict
+from harness.task.task import Board
 from scripts.bot.rematch import find_due_rows
 from scripts.case_times import MAX_POOLED
 from scripts.standings import Standings, standings

@@ -9,8 +9,7 @@ from functools import partial
 import pytest
 from pydantic import ValidationError
 
-from harness.clock import SAMPLES, WARMUPS, Blocks, Windows, play_until_decided
-from harness.stats import (
+from harness.records.stats import (
     DUEL_LOOKS,
     MIN_PAIRS,
     TIE,
@@ -24,6 +23,7 @@ from harness.stats import (
     score,
     tied,
 )
+from harness.referee.sampling import SAMPLES, WARMUPS, Blocks, Windows, play_until_decided
 from tests.properties import given, settings, st
 
 ratios = st.lists(st.floats(0.1, 10), min_size=1, max_size=20)

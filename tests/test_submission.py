@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import SubmissionError
-from harness.submission import MAX_BYTES, Directives, Submission, read_directives, read_submission, task_of
+from harness.records.errors import SubmissionError
+from harness.task.submission import MAX_BYTES, Directives, Submission, read_directives, read_submission, task_of
 
 KERNEL = "def custom_kernel(data):\n    return data\n"
 

@@ -418,7 +418,7 @@ def test_a_competition_without_the_task_says_so(desk: Desk) -> None:
 
 
 def test_a_closed_task_takes_drafts_only(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.task.Task.is_open", lambda task, now: False)
+    monkeypatch.setattr("harness.task.task.Task.is_open", lambda task, now: False)
     assert "--draft has it tested" in refused(desk)
     assert desk.submit("--draft")[0]["draft"]
 

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-import harness.task
-from harness.errors import TaskError
-from harness.task import (
+import harness.task.task
+from harness.records.errors import TaskError
+from harness.records.verdict import Verdict
+from harness.task.task import (
     Board,
     Case,
     Evaluator,
@@ -30,7 +31,6 @@ from harness.task import (
     load_tasks,
     task_schema,
 )
-from harness.verdict import Verdict
 
 BAD_TASKS = sorted((Path(__file__).parent / "bad_tasks").glob("*.yml"))
 CASES = "tests: [{size: 127, seed: 4242}]\nbenchmarks: [{size: 4096, seed: 2146}]\n"
@@ -439,7 +439,7 @@ def test_what_decides_nothing_leaves_the_edition(change: str, tmp_path: Path) ->
 def test_another_way_of_timing_changes_every_edition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = edition(tmp_path)
     assert re.fullmatch("[0-9a-f]{64}", old)
-    monkeypatch.setattr(harness.task, "METHOD", 99)
+    monkeypatch.setattr(harness.task.task, "METHOD", 99)
     assert edition(tmp_path) != old
 
 
@@ -506,12 +506,12 @@ def test_the_schema_describes_every_key_for_editors() -> None:
 
 
 def test_reading_tasks_needs_no_torch() -> None:
-    code = "import sys, harness.task, harness.submission; print({'torch', 'numpy'} & set(sys.modules))"
+    code = "import sys, harness.task.task, harness.task.submission; print({'torch', 'numpy'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
 def test_a_board_can_be_made_without_a_folder() -> None:
     task = Task(name="gemm", folder=Path("nowhere"))
-    case = Case(kind=harness.task.CaseKind.TEST, params={"size": 1})
+    case = Case(kind=harness.task.task.CaseKind.TEST, params={"size": 1})
     board = Board(task=task, gpu="CPU", tests=(case,), benchmarks=(), limits=Limits(), ranking_by=Ranking.GEOM)
     assert len(board.edition) == 64

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.task import Evaluator, Language, Ranking, Task, load_task
+from harness.task.task import Evaluator, Language, Ranking, Task, load_task
 from scripts.cli import run
 from scripts.kernelbot.device_alias import cuda_lines, without_cuda
 from scripts.kernelbot.files import Found

@@ -17,9 +17,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from harness.reference import Reference
-from harness.task import Board, Case, Task, load_tasks
-from harness.task_modules import TaskFiles
+from harness.referee.reference import Reference
+from harness.referee.task_modules import TaskFiles
+from harness.task.task import Board, Case, Task, load_tasks
 from scripts.gpu_models import find_model, gpu_models
 
 ROOT = Path(__file__).parent.parent

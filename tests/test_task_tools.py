@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.gpu_nodes import find_gpus
-from harness.task import METHOD, Task, load_task, task_schema
+from harness.gpu.gpu_nodes import find_gpus
+from harness.task.task import METHOD, Task, load_task, task_schema
 from scripts.cli import run
 from scripts.ledger.ledger import Ledger
 from scripts.tasks.archive import with_deadline
@@ -232,14 +232,19 @@ def test_a_task_with_its_own_evaluator_names_that(tree, capsys):
     assert run(["task", "eval-code", "tiny", "--tasks", str(tree), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["evaluator"] == "script"
-    assert "tasks/tiny/eval.py" in facts["code"] and "harness/script.py" in facts["code"]
+    assert "tasks/tiny/eval.py" in facts["code"] and "harness/rules/script.py" in facts["code"]
     assert "tasks/tiny/reference.py" not in facts["code"]
 
 
 def test_of_a_compiled_task_the_compiler_and_the_adapter_are_named(capsys):
     assert run(["task", "eval-code", "axpy", "--tasks", str(TINY.parent), "--json"]) == 0
     code = json.loads(capsys.readouterr().out)["code"]
-    assert {"harness/compile.py", "harness/referee.py", "tasks/axpy/adapter.py", "tasks/axpy/reference.py"} <= set(code)
+    assert {
+        "harness/task/compile.py",
+        "harness/referee/referee.py",
+        "tasks/axpy/adapter.py",
+        "tasks/axpy/reference.py",
+    } <= set(code)
 
 
 def test_a_file_that_tasks_share_is_named_where_it_lies(tree, capsys):
@@ -396,10 +401,10 @@ def test_whom_a_change_would_reset_is_read_from_the_ledger(tree, tmp_path, capsy
 
 def _walled_judgement(board, kernel):
     """A ranked judgement of ada's, as a judge with walls would have made it."""
-    from harness.fields import Mode
     from harness.judge import judge
-    from harness.judgement import Claim
-    from harness.submission import read_submission
+    from harness.records.fields import Mode
+    from harness.records.judgement import Claim
+    from harness.task.submission import read_submission
 
     made = judge(board, read_submission(kernel, login="ada"), Mode.RANKED, sandbox="none")
     walls = made.sandbox.model_copy(update={"kind": "bubblewrap"})
@@ -429,9 +434,9 @@ def test_a_commit_is_compared_with_what_lies_here(tree, tmp_path, capsys):
 
 
 def test_another_way_of_timing_starts_every_board_anew_and_is_named(tree, tmp_path, capsys):
-    source = (ROOT / "harness" / "task.py").read_text()
-    (tmp_path / "harness").mkdir()
-    (tmp_path / "harness" / "task.py").write_text(source.replace(f"\nMETHOD = {METHOD}\n", "\nMETHOD = 0\n"))
+    source = (ROOT / "harness" / "task" / "task.py").read_text()
+    (tmp_path / "harness" / "task").mkdir(parents=True)
+    (tmp_path / "harness" / "task" / "task.py").write_text(source.replace(f"\nMETHOD = {METHOD}\n", "\nMETHOD = 0\n"))
     git(tmp_path, "init", "--quiet")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "--quiet", "-m", "as it was")

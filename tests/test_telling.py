@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from harness.fields import Mode
-from harness.verdict import Verdict
+from harness.records.fields import Mode
+from harness.records.verdict import Verdict
 from scripts.bot import evaluation
 from scripts.bot.comment import BoardSection, FileFacts, Notice, PullComment, State, Tone, read_comment
 from scripts.bot.sections import done_section, ended_section, queued_section, section_of_check

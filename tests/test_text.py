@@ -5,7 +5,7 @@ import re
 import pytest
 from markdown_it import MarkdownIt
 
-from harness.stats import Interval
+from harness.records.stats import Interval
 from scripts.text import fence, format_gap, format_interval, format_percent, format_us, inline, plain, shorten
 from tests.properties import given, settings, st
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import torch
 
-from harness.protocol import TensorSpec
-from harness.values import collect, deal
-from harness.verdict import Foul, Verdict
+from harness.inside.protocol import TensorSpec
+from harness.records.verdict import Foul, Verdict
+from harness.referee.values import collect, deal
 
 
 class OnAGpu(torch.Tensor):

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.counters import MAX_KERNELS, MAX_REPORT, Counters, Kernel
-from harness.devices.device import REHEARSAL
-from harness.fields import Mode
+from harness.gpu.device import REHEARSAL
+from harness.gpu.vendors import MAX_TABLE, NCU, PARAMS, PROFILERS, ROCPROF, Parcel, why_refused
 from harness.judge import judge
-from harness.judgement import Judgement
-from harness.profile import Profile
-from harness.submission import Submission
-from harness.task import load_task
-from harness.vendors import MAX_TABLE, NCU, PARAMS, PROFILERS, ROCPROF, Parcel, why_refused
-from harness.verdict import Verdict
+from harness.records.counters import MAX_KERNELS, MAX_REPORT, Counters, Kernel
+from harness.records.fields import Mode
+from harness.records.judgement import Judgement
+from harness.records.profile import Profile
+from harness.records.verdict import Verdict
+from harness.task.submission import Submission
+from harness.task.task import load_task
 from scripts.bot.check_report import facts_as_text
 from scripts.bot.markdown import NBSP
 from scripts.bot.report import render

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import torch
 
-from harness.digest import digest
-from harness.fields import Mode
 from harness.judge import judge
-from harness.judgement import MAX_BYTES, Judgement
-from harness.replay import Replay
-from harness.submission import Submission
-from harness.task import Board, load_task
-from harness.verdict import Verdict
+from harness.records.fields import Mode
+from harness.records.judgement import MAX_BYTES, Judgement
+from harness.records.replay import Replay
+from harness.records.verdict import Verdict
+from harness.referee.digest import digest
+from harness.task.submission import Submission
+from harness.task.task import Board, load_task
 from scripts.cli import run
 from scripts.verify.compare import Comparison
 from tests.test_boards import hostile, serving

@@ -27,7 +27,7 @@ from typing import IO, Any
 import pytest
 from PIL import Image
 
-from harness.verdict import Verdict
+from harness.records.verdict import Verdict
 from scripts.ledger.request import Request
 from scripts.pages.serve import site_server, url_of
 from tests.competition import ROOT, Scene, zipped

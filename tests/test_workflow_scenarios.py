@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from harness.fields import Mode
-from harness.judgement import HarnessInfo, Judgement
-from harness.provenance import harness_digest
-from harness.task import load_task
-from harness.verdict import Verdict
+from harness.records.fields import Mode
+from harness.records.judgement import HarnessInfo, Judgement
+from harness.records.provenance import harness_digest
+from harness.records.verdict import Verdict
+from harness.task.task import load_task
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.moderation import Action, Moderation

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from harness.errors import PullRankError
-from harness.task import Task
+from harness.records.errors import PullRankError
+from harness.task.task import Task
 from scripts.announce.embeds import Look, title_of
 from scripts.announce.gather import gather
 from scripts.announce.milestones import newly_seen

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from harness.fields import Mode
-from harness.judgement import Judgement
-from harness.task import Board, Task
+from harness.records.fields import Mode
+from harness.records.judgement import Judgement
+from harness.task.task import Board, Task
 from scripts.announce.milestones import final_of, notices_of
 from scripts.announce.news import News, Place, Standing
 from scripts.announce.results import results_of

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from harness.task import Task
+from harness.task.task import Task
 from scripts.announce.news import FRESH, Final, Kind, Notice, Standing
 from scripts.announce.words import first_words
 from scripts.competition import offered

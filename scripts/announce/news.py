@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from harness.stats import Interval
+from harness.records.stats import Interval
 from scripts.settings import Announcements
 from scripts.standings import Row
 

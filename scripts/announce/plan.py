@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from harness.task import Task
+from harness.task.task import Task
 from scripts.announce.embeds import Look, Payload, payload_of, withdrawal_of
 from scripts.announce.news import Kind, News
 from scripts.ledger.announced import Announced, Outcome, Told

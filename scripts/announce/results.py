@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from harness.judgement import Judgement
-from harness.task import Board
+from harness.records.judgement import Judgement
+from harness.task.task import Board
 from scripts.announce.news import FRESH, Kind, Place, Result
 from scripts.claims import claim_sentence, duel_result, is_bounded
 from scripts.standings import Podium, Record, podiums, standings

@@ -25,7 +25,7 @@ from typing import Any, cast
 from urllib.error import HTTPError, URLError
 from urllib.parse import parse_qs, urlsplit
 
-from harness.errors import PullRankError
+from harness.records.errors import PullRankError
 from scripts.text import plain, shorten
 
 TIMEOUT_S = 15.0

@@ -30,9 +30,9 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from harness.fields import Mode
-from harness.judgement import Judgement
-from harness.verdict import Verdict
+from harness.records.fields import Mode
+from harness.records.judgement import Judgement
+from harness.records.verdict import Verdict
 from scripts.ledger.moderation import KnownAccount
 from scripts.ledger.request import Ending, EndState, Request, make_id
 from scripts.repository import ROOT

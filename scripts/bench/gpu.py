@@ -17,11 +17,11 @@ from datetime import UTC, datetime
 
 import click
 
-from harness.errors import PullRankError
-from harness.fields import Mode
-from harness.judgement import Judgement, Machine
-from harness.submission import Submission
-from harness.task import Board, load_task
+from harness.records.errors import PullRankError
+from harness.records.fields import Mode
+from harness.records.judgement import Judgement, Machine
+from harness.task.submission import Submission
+from harness.task.task import Board, load_task
 from scripts.bench.gpu_exploits import Exploit, beside_an_honest_sum, exploits
 from scripts.bench.languages import Example, arch_of, guides_examples
 from scripts.cli import run
@@ -203,9 +203,9 @@ def main(rehearse: bool, sandbox: str, only: str, as_json: bool) -> int:
 
 def _read_machine(*, rehearse: bool) -> Machine:
     """Raises JudgeError where there is no GPU, and none is to be rehearsed without."""
-    from harness.gpu_facts import read_gpu
-    from harness.machine import read_machine
-    from harness.sandbox import require_gpus
+    from harness.gpu.gpu_facts import read_gpu
+    from harness.referee.machine import read_machine
+    from harness.sandbox.sandbox import require_gpus
 
     facts = [] if rehearse else [read_gpu(gpu) for gpu in require_gpus()]
     return read_machine([one for one in facts if one])
@@ -213,7 +213,7 @@ def _read_machine(*, rehearse: bool) -> Machine:
 
 def _try_example(example: Example, board: Board, sandbox: str, machine: Machine, *, rehearse: bool) -> Seen:
     """What comes of an example of the guide: it must be right.  An error of ours keeps nobody from the next one."""
-    from harness.devices.device import CUDA, REHEARSAL
+    from harness.gpu.device import CUDA, REHEARSAL
     from harness.judge import judge
 
     name = f"{example.name}, as in the guide"
@@ -244,7 +244,7 @@ def _try_attack(attack: Exploit, board: Board, sandbox: str, *, rehearse: bool) 
 
 
 def _judge(check: Check, board: Board, sandbox: str, *, rehearse: bool) -> tuple[Judgement, float]:
-    from harness.devices.device import CUDA, REHEARSAL
+    from harness.gpu.device import CUDA, REHEARSAL
     from harness.judge import judge
 
     submission = Submission(login="check-gpu", source=check.source.encode())

@@ -25,11 +25,11 @@ from pathlib import Path
 
 import click
 
-from harness.errors import JudgeError
-from harness.fields import CaseKind, Mode
-from harness.judgement import Judgement, Machine
-from harness.submission import Submission
-from harness.task import Board, Case, load_task
+from harness.records.errors import JudgeError
+from harness.records.fields import CaseKind, Mode
+from harness.records.judgement import Judgement, Machine
+from harness.task.submission import Submission
+from harness.task.task import Board, Case, load_task
 from scripts import cli
 from scripts.bench.gpu_tables import OURS, Found, Taken, report_of
 
@@ -95,7 +95,7 @@ def compute(data):
 """
 _REFERENCE = """
 import torch
-from harness.checker import compare
+from harness.referee.checker import compare
 
 def generate_input(work, amount, seed):
     torch.manual_seed(seed)
@@ -207,7 +207,7 @@ def _judge(board: Board, sandbox: str, found: Found) -> Iterator[Taken]:
 
 
 def _judgement(board: Board, sandbox: str, rehearse: bool) -> Judgement:
-    from harness.devices.device import CUDA, REHEARSAL
+    from harness.gpu.device import CUDA, REHEARSAL
     from harness.judge import judge
 
     submission = Submission(login="bench-gpu", source=_ONCE.encode())

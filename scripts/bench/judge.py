@@ -22,16 +22,16 @@ import click
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from harness.errors import TaskError
-from harness.fields import Mode
-from harness.stats import median
-from harness.task import Board, Language, Task, load_task
+from harness.records.errors import TaskError
+from harness.records.fields import Mode
+from harness.records.stats import median
+from harness.task.task import Board, Language, Task, load_task
 from scripts import cli
 from scripts.repository import TASKS, require_task
 from scripts.text import format_us
 
 if TYPE_CHECKING:
-    from harness.sandbox import Entry
+    from harness.sandbox.sandbox import Entry
 
 Seconds = list[float]
 Steps = dict[str, Seconds]
@@ -106,16 +106,16 @@ def _start_up(repeat: int) -> Steps:
 
 
 def _players(board: Board, repeat: int) -> Steps:
-    from harness.referee import Table
-    from harness.reference import Reference
-    from harness.sandbox import Sandbox
+    from harness.referee.referee import Table
+    from harness.referee.reference import Reference
+    from harness.sandbox.sandbox import Sandbox
 
     steps: Steps = {"walls and warm parent": [], "a fresh player, loaded and killed": []}
     reference = Reference(board)
     for _ in range(repeat):
         start = time.perf_counter()
         with Sandbox("bubblewrap", memory_gib=board.limits.memory_gib) as sandbox:
-            sandbox.await_warmth()
+            sandbox.warm_parent.await_warmth()
             steps["walls and warm parent"].append(time.perf_counter() - start)
             for _ in range(10):
                 with _timed(steps["a fresh player, loaded and killed"]), sandbox.seat(_null()) as player:
@@ -125,14 +125,14 @@ def _players(board: Board, repeat: int) -> Steps:
 
 def _call(board: Board, repeat: int) -> Steps:
     """One call of the first benchmark, by a player that does nothing, and what the referee does around it."""
-    from harness.referee import Deadline, Table
-    from harness.reference import Reference
-    from harness.sandbox import Sandbox
+    from harness.referee.referee import Deadline, Table
+    from harness.referee.reference import Reference
+    from harness.sandbox.sandbox import Sandbox
 
     steps: Steps = {"a call": [], "null window": [], "inputs": [], "check": []}
     reference, case, deadline = Reference(board), board.benchmarks[0], Deadline.of(3600, 60)
     with Sandbox("bubblewrap", memory_gib=board.limits.memory_gib) as sandbox:
-        sandbox.await_warmth()
+        sandbox.warm_parent.await_warmth()
         for _ in range(repeat):
             with sandbox.seat(_null()) as player:
                 table = Table(player, reference)
@@ -150,15 +150,15 @@ def _call(board: Board, repeat: int) -> Steps:
 
 
 def _null() -> Entry:
-    from harness.clock import NULL_KERNEL
-    from harness.sandbox import Entry
+    from harness.referee.sampling import NULL_KERNEL
+    from harness.sandbox.sandbox import Entry
 
     return Entry(name="null", files={"submission.py": NULL_KERNEL})
 
 
 def _judgings(board: Board, modes: Sequence[str], repeat: int) -> Steps:
     from harness.judge import judge
-    from harness.submission import read_submission
+    from harness.task.submission import read_submission
 
     assert board.task.anchor
     submission = read_submission(board.task.anchor, login="bench")

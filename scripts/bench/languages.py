@@ -12,9 +12,9 @@ import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.submission import Submission, read_directives
-from harness.task import Board, ScriptConfig, load_task
-from harness.toolchain import Toolchain
+from harness.task.submission import Submission, read_directives
+from harness.task.task import Board, ScriptConfig, load_task
+from harness.task.toolchain import Toolchain
 from scripts.gpu_models import gpu_models
 from scripts.repository import ROOT
 
@@ -70,7 +70,7 @@ class Example:
 
     def why_skipped(self) -> str:
         """What it needs and this machine has not; "" if it can be judged here."""
-        from harness.needs import why_skipped
+        from harness.rules.needs import why_skipped
 
         if self.is_compiled and not _find_nvcc():
             return "needs nvcc: not on this machine"
@@ -113,13 +113,13 @@ def guides_examples() -> tuple[Example, ...]:
 
 def arch_of(device: str) -> str | None:
     """What nvcc compiles for, by the name that a driver reports; None of a device that nobody knows."""
-    from harness.judgement import is_named
+    from harness.records.judgement import is_named
 
     return next((model.arch for model in gpu_models().values() if is_named(device, model.device)), None)
 
 
 def _find_nvcc() -> str | None:
-    from harness.compile import PATH
+    from harness.task.compile import PATH
 
     return shutil.which("nvcc", path=PATH)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from harness.errors import PullRankError
+from harness.records.errors import PullRankError
 from scripts.bench.paint import require_chromium, served, telling_pages
 from scripts.cli import run
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from harness.errors import PullRankError
+from harness.records.errors import PullRankError
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

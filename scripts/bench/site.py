@@ -25,7 +25,7 @@ from pathlib import Path
 
 import click
 
-from harness.errors import PullRankError
+from harness.records.errors import PullRankError
 from scripts.bench.paint import chromium, first_paints_ms
 from scripts.repository import ROOT
 from scripts.season.season import Size, make_season

@@ -26,10 +26,10 @@ from typing import Any
 
 import click
 
-from harness.errors import JudgeError
-from harness.fields import Mode
-from harness.submission import Submission
-from harness.task import Board, load_task
+from harness.records.errors import JudgeError
+from harness.records.fields import Mode
+from harness.task.submission import Submission
+from harness.task.task import Board, load_task
 from scripts import cli
 from scripts.bench.timing_tables import tables_of
 from scripts.terminal import console, time_left
@@ -48,7 +48,7 @@ memory_gib: 2
 """
 _REFERENCE = """
 import torch
-from harness.checker import compare
+from harness.referee.checker import compare
 
 def generate_input(size, seed):
     return torch.randn(size, generator=torch.Generator().manual_seed(seed))
@@ -102,7 +102,7 @@ def main(part: str, duels: int, judgings: int, over: float, out: Path | None) ->
 
     Example: python -m scripts.bench.timing --part aa --duels 20 --json aa.json
     """
-    from harness.machine import read_machine
+    from harness.referee.machine import read_machine
 
     wanted = _PARTS if part == "all" else (part,)
     raw = Raw(out, read_machine().model_dump(mode="json"))
@@ -169,8 +169,8 @@ def _say(part: str, done: int, total: int, each_s: float, note: str) -> None:
 
 
 def _play_duels(board: Board, raw: Raw, part: str, sources: tuple[str, str], duels: int) -> None:
-    from harness.duel import play_duel
     from harness.judge import open_arena
+    from harness.rules.duel import play_duel
 
     challenger, champion = (_submission(source, f"side-{n}") for n, source in enumerate(sources))
     with open_arena(board, Mode.RANKED, "bubblewrap") as arena:
@@ -232,11 +232,11 @@ def _judge_repeatedly(board: Board, raw: Raw, judgings: int, over_s: float) -> N
 
 
 def _measure_cost(board: Board, raw: Raw) -> None:
-    from harness.clock import SAMPLES, WARMUPS
     from harness.judge import open_arena
-    from harness.referee import Deadline
-    from harness.referee import Table as Referee
-    from harness.reference import Reference
+    from harness.referee.referee import Deadline
+    from harness.referee.referee import Table as Referee
+    from harness.referee.reference import Reference
+    from harness.referee.sampling import SAMPLES, WARMUPS
 
     class Clocked(Reference):
         """What the task's own functions take is not ours."""

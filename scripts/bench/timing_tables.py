@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.table import Table
 
-from harness.stats import CONFIDENCE, Interval, is_faster, median
+from harness.records.stats import CONFIDENCE, Interval, is_faster, median
 from scripts.terminal import table
 from scripts.text import format_percent, format_us
 

@@ -18,9 +18,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, StringConstraints
 
-from harness.fields import Digest, Login, Name
-from harness.judgement import Claim
-from harness.stats import Interval
+from harness.records.fields import Digest, Login, Name
+from harness.records.judgement import Claim
+from harness.records.stats import Interval
 from scripts.pages.taken_out import TakenOut
 from scripts.standings import Record, Row, Standings, ahead_of
 

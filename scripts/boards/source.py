@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from harness.errors import TaskError, did_you_mean
-from harness.task import Board, Task, load_tasks
+from harness.records.errors import TaskError, did_you_mean
+from harness.task.task import Board, Task, load_tasks
 from scripts.boards.facts import AuthorFacts, BoardFacts, BoardName, IndexFacts, facts_of
 from scripts.boards.web import SiteError, find_facts, site_address
 from scripts.competition import find_machines, shown

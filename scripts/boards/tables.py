@@ -8,8 +8,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from harness.judgement import Claim
-from harness.stats import Interval, tied
+from harness.records.judgement import Claim
+from harness.records.stats import Interval, tied
 from scripts.boards.facts import BoardFacts, CaseFacts, RecordFacts, RowFacts
 from scripts.terminal import cell, table
 from scripts.text import format_error, format_gap, format_interval, format_percent, format_us, plain

@@ -14,7 +14,7 @@ from typing import Any
 import click
 from rich.text import Text
 
-from harness.errors import PullRankError
+from harness.records.errors import PullRankError
 from scripts.boards.facts import BoardFacts, RowFacts
 from scripts.boards.source import LedgerSource, SiteSource, Source
 from scripts.boards.tables import compare_table, history_table, lines_below, mine_table, standings_table

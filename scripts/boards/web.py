@@ -16,8 +16,8 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import ValidationError
 
-from harness.errors import PullRankError
-from harness.judgement import MAX_BYTES as MAX_JUDGEMENT_BYTES
+from harness.records.errors import PullRankError
+from harness.records.judgement import MAX_BYTES as MAX_JUDGEMENT_BYTES
 from scripts.boards.facts import Facts
 from scripts.text import plain, shorten
 

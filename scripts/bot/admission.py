@@ -16,9 +16,9 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from harness.errors import PullRankError, SubmissionError, did_you_mean
-from harness.submission import Submission, read_directives
-from harness.task import Task
+from harness.records.errors import PullRankError, SubmissionError, did_you_mean
+from harness.task.submission import Submission, read_directives
+from harness.task.task import Task
 from scripts.bot.clones import Original, find_original
 from scripts.bot.path_rule import Contribution, Entry, Misplaced, TaskChange, classify, entry_path
 from scripts.competition import offered

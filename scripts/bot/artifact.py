@@ -20,13 +20,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from harness.errors import PullRankError
-from harness.fields import Mode
-from harness.formula import NotAFormula
-from harness.judgement import MAX_BYTES, Claim, Judgement, JudgementError
-from harness.task import Board, Ranking
-from harness.timing import Duel, duel_ratio
-from harness.verdict import Verdict
+from harness.records.errors import PullRankError
+from harness.records.fields import Mode
+from harness.records.judgement import MAX_BYTES, Claim, Judgement, JudgementError
+from harness.records.times import Duel, duel_ratio
+from harness.records.verdict import Verdict
+from harness.task.formula import NotAFormula
+from harness.task.task import Board, Ranking
 from scripts.ledger.request import Request
 from scripts.roofline import floor_us, work_of
 from scripts.settings import Gpu

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.bundle import sha256
-from harness.submission import MAX_BYTES, Champion, Submission
-from harness.task import Board, Task
+from harness.task.bundle import sha256
+from harness.task.submission import MAX_BYTES, Champion, Submission
+from harness.task.task import Board, Task
 from scripts.bot.path_rule import entry_path
 from scripts.git_command import GitError
 from scripts.github.fork import Fork

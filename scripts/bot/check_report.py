@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from harness.judgement import CaseResult, Judgement
-from harness.verdict import Verdict
+from harness.records.judgement import CaseResult, Judgement
+from harness.records.verdict import Verdict
 from scripts.bot import evaluation
 from scripts.bot.path_rule import FILE_NAMES, entry_path
 from scripts.github.checks import MAX_ANNOTATIONS, MAX_TEXT, Annotation, Check, CheckState

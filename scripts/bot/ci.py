@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.errors import PullRankError
+from harness.records.errors import PullRankError
 from scripts.check import ci_check
 from scripts.github.pages import base_path, pages_address
 from scripts.github.pulls import find
@@ -129,7 +129,7 @@ class Workflow:
         )
 
     def deliver_doors(self, github: GitHub) -> deliver.Doors:
-        from harness.provenance import harness_digest
+        from harness.records.provenance import harness_digest
         from scripts.bot.deliver import Doors
 
         return Doors(
@@ -245,7 +245,7 @@ def publish_command(out: Path) -> None:
 
     Example: pullrank ci publish --out _site
     """
-    from harness.task import load_tasks
+    from harness.task.task import load_tasks
     from scripts.merged import MergedFiles
     from scripts.pages.publish import build_site, described_by
 
@@ -287,7 +287,7 @@ def announce_command() -> None:
 
 
 def _announce(workflow: Workflow) -> Iterator[str]:
-    from harness.task import load_tasks
+    from harness.task.task import load_tasks
     from scripts.announce.announce import Doors, run
     from scripts.announce.embeds import Look
     from scripts.announce.picture import finder

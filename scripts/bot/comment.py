@@ -23,7 +23,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from harness.fields import Line, Mode, Model, Name, Sha
+from harness.records.fields import Line, Mode, Model, Name, Sha
 from scripts.text import inline
 
 MARKER = "<!-- pullrank -->"

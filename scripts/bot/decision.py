@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from harness.fields import Mode
+from harness.records.fields import Mode
 from scripts.bot.admission import Admission, Competition, Offer
 from scripts.bot.comment import FileFacts, Notice
 from scripts.bot.quotas import QuotaRefusal, find_refusal

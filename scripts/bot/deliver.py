@@ -18,10 +18,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import PullRankError
-from harness.judgement import Claim, Judgement
-from harness.task import Board
-from harness.verdict import Verdict
+from harness.records.errors import PullRankError
+from harness.records.judgement import Claim, Judgement
+from harness.records.verdict import Verdict
+from harness.task.task import Board
 from scripts.bot import evaluation
 from scripts.bot.artifact import MAX_ZIP, Trouble, Window, read_artifact, why_below_the_floor, why_not_the_answer
 from scripts.bot.check_report import check_of_judgement

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.task import Task, load_task
+from harness.task.task import Task, load_task
 from scripts.bot.admission import Competition, Offer, Refused, find_entry
 from scripts.bot.clones import Original
 from scripts.bot.decision import Facts

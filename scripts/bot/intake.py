@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import PullRankError
+from harness.records.errors import PullRankError
 from scripts.bot import evaluation
 from scripts.bot.commands import decide_on_comment
 from scripts.bot.comment import MARKER, PullComment, read_comment

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from harness.fields import CaseKind, Param
+from harness.records.fields import CaseKind, Param
 from scripts.text import inline
 
 NBSP = "\u00a0"

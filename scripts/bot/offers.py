@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.fields import Mode
+from harness.records.fields import Mode
 from scripts.bot.admission import Admission, Refused, admit, find_entry, require_welcome
 from scripts.bot.comment import Notice, Tone
 from scripts.bot.decision import (

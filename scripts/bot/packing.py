@@ -1,4 +1,4 @@
-"""A request's bundle, written: the hosted side of `harness/bundle.py`.
+"""A request's bundle, written: the hosted side of `harness/task/bundle.py`.
 
     request, file, champion, task, harness ─► pack ─► one zip, the same bytes for the same contents
 
@@ -13,14 +13,14 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.bundle import HARNESS, TASK_FILE, TOOLCHAIN, Bundle, ChampionFacts, Manifest, read_bundle, sha256
-from harness.errors import TaskError
-from harness.faults import Faults
-from harness.submission import Champion
-from harness.task import Task
-from harness.task_file import read_task_file
-from harness.task_values import MAX_FILE_BYTES
-from harness.toolchain import Toolchain
+from harness.records.errors import TaskError
+from harness.task.bundle import HARNESS, TASK_FILE, TOOLCHAIN, Bundle, ChampionFacts, Manifest, read_bundle, sha256
+from harness.task.faults import Faults
+from harness.task.submission import Champion
+from harness.task.task import Task
+from harness.task.task_file import read_task_file
+from harness.task.task_values import MAX_FILE_BYTES
+from harness.task.toolchain import Toolchain
 
 
 def pack(

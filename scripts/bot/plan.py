@@ -24,7 +24,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from random import Random
 
-from harness.verdict import Verdict
+from harness.records.verdict import Verdict
 from scripts.bot import evaluation
 from scripts.bot.comment import PullComment, State
 from scripts.bot.rematch import DueDuel

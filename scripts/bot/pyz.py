@@ -16,7 +16,7 @@ import re
 import sys
 from pathlib import Path
 
-from harness.errors import PullRankError
+from harness.records.errors import PullRankError
 from scripts.bot.packing import zip_of
 from scripts.repository import ROOT
 

@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import accumulate
 
-from harness.fields import Mode
+from harness.records.fields import Mode
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.request import EndState
 from scripts.settings import Quotas

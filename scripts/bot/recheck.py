@@ -12,8 +12,8 @@ import unicodedata
 from dataclasses import dataclass
 from datetime import datetime
 
-from harness.bundle import sha256
-from harness.task import Task
+from harness.task.bundle import sha256
+from harness.task.task import Task
 from scripts.bot.path_rule import Entry, Misplaced, classify, entry_path
 from scripts.github.pulls import BlobInfo, ChangedFile
 from scripts.ledger.moderation import KnownAccount

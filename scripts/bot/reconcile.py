@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from harness.errors import PullRankError
+from harness.records.errors import PullRankError
 from scripts.bot import deliver, evaluation, intake
 from scripts.bot.comment import MARKER, PullComment, read_comment
 from scripts.bot.merging import MERGED

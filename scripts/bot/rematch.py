@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from harness.task import Board
+from harness.task.task import Board
 from scripts.github.pulls import ACTIONS_BOT
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.request import Request, make_id

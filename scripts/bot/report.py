@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.counters import Counters
-from harness.fields import Mode
-from harness.judgement import CaseResult, Judgement
-from harness.profile import Profile
-from harness.task import Board
-from harness.timing import Duel
-from harness.verdict import Verdict
+from harness.records.counters import Counters
+from harness.records.fields import Mode
+from harness.records.judgement import CaseResult, Judgement
+from harness.records.profile import Profile
+from harness.records.times import Duel
+from harness.records.verdict import Verdict
+from harness.task.task import Board
 from scripts.bot.markdown import MAX_SAID, case_name, first_paragraph, folded, run_link, solid, table
 from scripts.bot.times import MAX_CASES, benchmarks
 from scripts.claims import (

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
 
-from harness.bundle import HARNESS, sha256
-from harness.errors import PullRankError
-from harness.fields import Mode
-from harness.stats import LONGEST_EXTENDED_DUEL_S
-from harness.submission import Champion
-from harness.task import Board, Task
-from harness.toolchain import Toolchain
+from harness.records.errors import PullRankError
+from harness.records.fields import Mode
+from harness.records.stats import LONGEST_EXTENDED_DUEL_S
+from harness.task.bundle import HARNESS, sha256
+from harness.task.submission import Champion
+from harness.task.task import Board, Task
+from harness.task.toolchain import Toolchain
 from scripts.bot.admission import Refused, why_banned
 from scripts.bot.champion import find_champion
 from scripts.bot.packing import pack

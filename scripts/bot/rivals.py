@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.judgement import CaseResult, Judgement
-from harness.stats import Interval, score
+from harness.records.judgement import CaseResult, Judgement
+from harness.records.stats import Interval, score
 from scripts.case_times import CaseTime, case_times
 from scripts.standings import Standings, ranking, shape
 

@@ -12,7 +12,7 @@ import re
 from datetime import datetime
 from typing import Any
 
-from harness.verdict import Verdict
+from harness.records.verdict import Verdict
 from scripts.bot.comment import BoardFacts, BoardSection, State, sealed
 from scripts.github.checks import CheckRun, CheckState
 from scripts.ledger.request import Ending, EndState, Request

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 
-from harness.errors import PullRankError
-from harness.fields import Mode
+from harness.records.errors import PullRankError
+from harness.records.fields import Mode
 from scripts.text import inline
 
 MAX_GPUS = 16

@@ -11,10 +11,10 @@ from enum import Enum, auto
 from functools import cache
 from pathlib import Path
 
-from harness.errors import TaskError
-from harness.judgement import Judgement
-from harness.task import Board
-from harness.verdict import Verdict
+from harness.records.errors import TaskError
+from harness.records.judgement import Judgement
+from harness.records.verdict import Verdict
+from harness.task.task import Board
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Moderated, Moderation
 from scripts.ledger.request import Request

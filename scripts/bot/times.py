@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.judgement import CaseResult, Judgement
-from harness.stats import Interval, score, tied
-from harness.task import Board
+from harness.records.judgement import CaseResult, Judgement
+from harness.records.stats import Interval, score, tied
+from harness.task.task import Board
 from scripts.bot.markdown import case_name, first_paragraph, solid, table
 from scripts.bot.rivals import Rival, find_rivals, measured
 from scripts.case_times import CaseTime

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.fields import Mode
+from harness.records.fields import Mode
 from scripts.github.events import PullAction
 from scripts.github.pulls import PullRequest
 from scripts.ledger.ledger import RequestStatus

@@ -1,7 +1,7 @@
 """`/check`: what a fork's tasks come to.  The two hosted ends of check.yml; between them, a machine without rights.
 
     prepare   head unchanged? ─▶ plans ─▶ tasks.zip, with harness.pyz from `main` and what sets the machine up
-    (check)   every example is judged behind walls: harness/task_check.py
+    (check)   every example is judged behind walls: harness/task_check/task_check.py
     report    the plans anew, from the same head; the machine's answer, as hostile text ─▶ check run, comment
 
 Nothing but bytes goes from one to the next: by what it answers, the machine cannot change what it was asked.
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.bundle import HARNESS, sha256
+from harness.task.bundle import HARNESS, sha256
 from scripts.bot.intake import CHECK_WORKFLOW
 from scripts.bot.pyz import build_pyz, judge_lock
 from scripts.bot.resolve import HOSTED_SETUP

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.errors import PullRankError
+from harness.records.errors import PullRankError
 
 if TYPE_CHECKING:
     from scripts.bot.ci import Workflow

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.errors import PullRankError
-from harness.examples import MAX_BYTES, ExampleResult, ProbesResult, Result, read_results
-from harness.verdict import Verdict
+from harness.records.errors import PullRankError
+from harness.records.verdict import Verdict
+from harness.task.examples import MAX_BYTES, ExampleResult, ProbesResult, Result, read_results
 from scripts.bot.artifact import MAX_ERROR, only_member, read_error
 from scripts.bot.evaluation import check_name
 from scripts.check.flaws import annotations_of, facts_of, render_flaws

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.examples import Flaw, ProbesResult
+from harness.task.examples import Flaw, ProbesResult
 from scripts.github.checks import Annotation
 from scripts.text import inline, plain, shorten
 

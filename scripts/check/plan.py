@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from harness.errors import TaskError
-from harness.examples import GPU, CheckOrder
-from harness.task import Task
-from harness.verdict import Verdict
+from harness.records.errors import TaskError
+from harness.records.verdict import Verdict
+from harness.task.examples import GPU, CheckOrder
+from harness.task.task import Task
 from scripts.bot.packing import task_files, zip_of
 from scripts.check.static_check import TaskTree
 from scripts.github.pulls import ChangedFile

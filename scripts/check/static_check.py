@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from harness.errors import TaskError
-from harness.task import Task, load_task
-from harness.task_values import MAX_FILE_BYTES
+from harness.records.errors import TaskError
+from harness.task.task import Task, load_task
+from harness.task.task_values import MAX_FILE_BYTES
 from scripts.git_command import Git
 from scripts.text import shorten
 

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
-from harness.errors import PullRankError
+from harness.records.errors import PullRankError
 from scripts.text import plain, shorten
 
 if TYPE_CHECKING:

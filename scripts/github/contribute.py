@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from harness.errors import PullRankError
+from harness.records.errors import PullRankError
 from scripts.github.pulls import Account, GitHubError, RateLimitError, find, items, require, require_sha
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Self, TypeVar
 
-from harness.errors import PullRankError
+from harness.records.errors import PullRankError
 
 T = TypeVar("T")
 

@@ -18,12 +18,12 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from harness.errors import TaskError, did_you_mean
-from harness.faults import Faults, Loc
-from harness.python_file import require_python
-from harness.task_file import Section, TaskFile
-from harness.task_values import MAX_FILE_BYTES, SUBMISSION, FileName, Line
-from harness.yaml_file import read_yaml, windows_line_ends
+from harness.records.errors import TaskError, did_you_mean
+from harness.task.faults import Faults, Loc
+from harness.task.python_file import require_python
+from harness.task.task_file import Section, TaskFile
+from harness.task.task_values import MAX_FILE_BYTES, SUBMISSION, FileName, Line
+from harness.task.yaml_file import read_yaml, windows_line_ends
 
 _SUFFIXES = {".py", ".cu", ".cuh", ".hip", ".cpp", ".cc", ".c", ".h", ".hpp", ".inl", ".txt", ".md", ".json"}
 _NOT_JUDGED = {

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import click
 
-from harness.errors import TaskError
-from harness.faults import display
-from harness.task import Task
+from harness.records.errors import TaskError
+from harness.task.faults import display
+from harness.task.task import Task
 from scripts.kernelbot.device_alias import ALIASES
 from scripts.kernelbot.files import Found
 from scripts.kernelbot.source import Refusal, find_tasks

@@ -21,12 +21,12 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from harness.errors import TaskError, did_you_mean
-from harness.faults import Faults, display, quote
-from harness.python_file import require_python
-from harness.task_file import Section
-from harness.task_values import Gpu
-from harness.yaml_file import read_yaml
+from harness.records.errors import TaskError, did_you_mean
+from harness.task.faults import Faults, display, quote
+from harness.task.python_file import require_python
+from harness.task.task_file import Section
+from harness.task.task_values import Gpu
+from harness.task.yaml_file import read_yaml
 from scripts.kernelbot.files import Found, read_parts
 from scripts.kernelbot.kind import FUNCTIONS, names_of, required_arguments
 from scripts.kernelbot.zip_file import unpack

@@ -19,9 +19,9 @@ from typing import Any
 
 import yaml
 
-from harness.errors import TaskError
-from harness.faults import display
-from harness.task_values import SUBMISSION
+from harness.records.errors import TaskError
+from harness.task.faults import display
+from harness.task.task_values import SUBMISSION
 from scripts.kernelbot.device_alias import cuda_lines, without_cuda
 from scripts.kernelbot.files import Found, Parts, read_parts
 from scripts.kernelbot.kind import spans_gpus, why_script

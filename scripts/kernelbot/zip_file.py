@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from harness.errors import TaskError
+from harness.records.errors import TaskError
 
 MAX_MEMBERS = 1000
 MAX_BYTES = 32 * 1024 * 1024

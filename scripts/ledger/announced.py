@@ -25,7 +25,7 @@ from typing import Annotated, Literal
 
 from pydantic import PositiveInt, StringConstraints
 
-from harness.fields import Digest, Moment, Name
+from harness.records.fields import Digest, Moment, Name
 from scripts.ledger.facts import Fact, LedgerFault, find_files, read_facts
 
 Channel = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]

@@ -22,8 +22,8 @@ from typing import Any, Self, TypeVar
 
 from pydantic import ValidationError
 
-from harness.errors import PullRankError
-from harness.fields import Model
+from harness.records.errors import PullRankError
+from harness.records.fields import Model
 from scripts.text import plain, shorten
 
 F = TypeVar("F", bound="Fact")

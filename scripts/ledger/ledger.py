@@ -25,8 +25,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from harness.fields import Mode
-from harness.judgement import MAX_BYTES, Judgement, JudgementError
+from harness.records.fields import Mode
+from harness.records.judgement import MAX_BYTES, Judgement, JudgementError
 from scripts.ledger.announced import Announced, Edit, Intent, Outcome, Seen, Started, read_announced
 from scripts.ledger.facts import (
     Fact,

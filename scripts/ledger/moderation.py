@@ -19,8 +19,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, PositiveInt, StringConstraints, model_validator
 
-from harness.fields import Digest, Login, Moment, Name
-from harness.judgement import Judgement
+from harness.records.fields import Digest, Login, Moment, Name
+from harness.records.judgement import Judgement
 from scripts.ledger.facts import Fact
 
 

@@ -27,8 +27,8 @@ from pydantic import (
     model_validator,
 )
 
-from harness.fields import Digest, Line, Login, Mode, Moment, Name, Sha
-from harness.verdict import Verdict
+from harness.records.fields import Digest, Line, Login, Mode, Moment, Name, Sha
+from harness.records.verdict import Verdict
 from scripts.github.pulls import ACTIONS_BOT
 from scripts.ledger.facts import Fact
 

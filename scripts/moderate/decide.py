@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.errors import PullRankError, did_you_mean
-from harness.judgement import Judgement
+from harness.records.errors import PullRankError, did_you_mean
+from harness.records.judgement import Judgement
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, Moderated, Moderation, find_owner
 from scripts.ledger.names import Choice, boards, either, everything, under

@@ -8,8 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from harness.task import Board, Task
-from harness.task_file import Ranking
+from harness.task.task import Board, Task
+from harness.task.task_file import Ranking
 from scripts.pages.code import render_code, render_markdown
 from scripts.pages.edition import Edition
 from scripts.pages.landing import board_facts

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from harness.stats import Interval, median
-from harness.timing import Run
+from harness.records.stats import Interval, median
+from harness.records.times import Run
 from scripts.text import format_us, plain
 
 STRIP_WIDTH = 360

@@ -12,10 +12,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from harness.fields import CaseKind
-from harness.judgement import Judgement
-from harness.stats import Interval
-from harness.task import Board, Case
+from harness.records.fields import CaseKind
+from harness.records.judgement import Judgement
+from harness.records.stats import Interval
+from harness.task.task import Board, Case
 from scripts.case_times import CaseTime
 from scripts.pages.paths import board_path, pull_url, raw_url
 from scripts.pages.render import data, page

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from harness.task import Task
+from harness.task.task import Task
 from scripts.ledger.ledger import LedgerFault
 from scripts.pages.code import render_markdown
 from scripts.pages.paths import board_path

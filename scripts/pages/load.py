@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.errors import TaskError
-from harness.judgement import Judgement
-from harness.task import Board, Task
+from harness.records.errors import TaskError
+from harness.records.judgement import Judgement
+from harness.task.task import Board, Task
 from scripts.ledger.ledger import Ledger, LedgerContents, LedgerFault
 from scripts.ledger.moderation import Moderated
 from scripts.pages.edition import Edition, editions_of

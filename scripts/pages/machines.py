@@ -18,8 +18,8 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from harness.judgement import Judgement, Machine
-from harness.stats import median
+from harness.records.judgement import Judgement, Machine
+from harness.records.stats import median
 from scripts.pages.charts import Scale, Tick
 from scripts.pages.render import data, page
 from scripts.pages.site import Site

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from harness.judgement import Judgement
-from harness.task import Board
+from harness.records.judgement import Judgement
+from harness.task.task import Board
 
 
 def board_path(board: Board, name: str = "index.html") -> str:

@@ -21,7 +21,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from harness.errors import PullRankError
+from harness.records.errors import PullRankError
 
 T = TypeVar("T")
 R = TypeVar("R")

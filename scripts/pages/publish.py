@@ -28,7 +28,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypedDict
 
-from harness.task import Task
+from harness.task.task import Task
 from scripts.competition import shown
 from scripts.ledger.ledger import Ledger, LedgerFault
 from scripts.ledger.moderation import Moderated

@@ -24,8 +24,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from arro3.core import Array, DataType, Table
 from arro3.io import read_ipc_stream, write_ipc_stream, write_parquet
 
-from harness.judgement import Judgement
-from harness.stats import Interval
+from harness.records.judgement import Judgement
+from harness.records.stats import Interval
 from scripts.pages.summary import BoardSummary, Mark, Place
 from scripts.pages.taken_out import TakenOut
 from scripts.pages.words import iso

@@ -7,7 +7,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from harness.errors import PullRankError
+from harness.records.errors import PullRankError
 
 
 class _Handler(SimpleHTTPRequestHandler):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from harness.judgement import Judgement
-from harness.task import Board, Task
+from harness.records.judgement import Judgement
+from harness.task.task import Board, Task
 from scripts.pages.code import render_guide
 from scripts.roofline import find_floors_us
 from scripts.settings import Gpu

@@ -11,10 +11,10 @@ from urllib.parse import urljoin
 
 from markupsafe import Markup
 
-from harness.judgement import Judgement
-from harness.stats import Interval
-from harness.task import Board
-from harness.task_file import Ranking
+from harness.records.judgement import Judgement
+from harness.records.stats import Interval
+from harness.task.task import Board
+from harness.task.task_file import Ranking
 from scripts.case_times import CaseTime, case_times
 from scripts.claims import is_unwalled
 from scripts.pages.board import Column, columns_of

@@ -9,8 +9,8 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Any
 
-from harness.stats import Interval
-from harness.task import Board
+from harness.records.stats import Interval
+from harness.task.task import Board
 from scripts.case_times import CaseTime
 from scripts.pages.paths import changes_url, pull_url, submission_path
 from scripts.pages.site import Site

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from harness.judgement import Judgement
+from harness.records.judgement import Judgement
 from scripts.ledger.moderation import Action, Moderated
 
 

@@ -70,7 +70,7 @@ def build(
 
     Example: pullrank site build --ledger demo/ledger --out _site
     """
-    from harness.task import load_tasks
+    from harness.task.task import load_tasks
     from scripts.competition import find_settings
     from scripts.merged import MergedFiles
     from scripts.pages.publish import build_site, described_by

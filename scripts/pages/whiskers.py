@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.stats import Interval
+from harness.records.stats import Interval
 from scripts.pages.charts import Scale, span_of
 
 WHISKER_WIDTH = 132

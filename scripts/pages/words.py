@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
-from harness.judgement import Judgement
-from harness.stats import TIE
-from harness.task_file import Ranking
-from harness.timing import Duel
+from harness.records.judgement import Judgement
+from harness.records.stats import TIE
+from harness.records.times import Duel
+from harness.task.task_file import Ranking
 from scripts.claims import bound_share, claim_sentence, duel_margin, duel_result, is_bounded, why_lost, worst_bound
 from scripts.standings import Row, Standings
 from scripts.text import format_gap, format_percent, format_us, shorten

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.errors import PullRankError
-from harness.leftovers import abandoned, claim
+from harness.records.errors import PullRankError
+from harness.records.stale_folders import abandoned, claim
 
 FORMAT = "pullrank-site"
 """Of `index.json`, by which a site of ours is known."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from harness.judgement import Machine
+from harness.records.judgement import Machine
 
 _TITLE = """\
 title: The Fictional Kernel Cup

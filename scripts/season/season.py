@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from harness.errors import PullRankError
-from harness.judgement import Judgement
-from harness.task import Task, load_task
+from harness.records.errors import PullRankError
+from harness.records.judgement import Judgement
+from harness.task.task import Task, load_task
 from scripts.ledger.ledger import Ledger
 from scripts.repository import TASKS
 from scripts.season.cast import GPUS, File, Kernel, logins, settings_yml

@@ -12,12 +12,12 @@ import math
 import random
 from datetime import datetime, timedelta
 
-from harness.fields import CaseKind, Mode
-from harness.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
-from harness.stats import Interval, beats, duel_interval, is_faster, score
-from harness.task import Board, Case
-from harness.timing import Duel, DuelCase, Run, Timing
-from harness.verdict import Verdict
+from harness.records.fields import CaseKind, Mode
+from harness.records.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
+from harness.records.stats import Interval, beats, duel_interval, is_faster, score
+from harness.records.times import Duel, DuelCase, Run, Timing
+from harness.records.verdict import Verdict
+from harness.task.task import Board, Case
 from scripts.roofline import find_floors_us
 from scripts.season.cast import LAUNCH_US, File, machine_of
 from scripts.settings import Settings

@@ -15,7 +15,7 @@ from functools import partial
 
 import click
 
-from harness.errors import PullRankError
+from harness.records.errors import PullRankError
 from scripts.github.access import NEW_TOKEN, connect, require_repository, require_token, server_url
 from scripts.github.admin import Admin, Hidden, NotInPlan
 from scripts.github.pulls import GitHubError, RateLimitError, find

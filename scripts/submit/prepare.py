@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.errors import PullRankError, SubmissionError
-from harness.submission import Submission, read_directives
-from harness.task import Task
+from harness.records.errors import PullRankError, SubmissionError
+from harness.task.submission import Submission, read_directives
+from harness.task.task import Task
 from scripts.bot.admission import Admission, Competition, Offer, Refused, admit
 from scripts.bot.gather import merged_by_others
 from scripts.bot.path_rule import Entry

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.errors import JudgeError
-from harness.fields import Mode
-from harness.submission import Submission, read_submission
-from harness.task import Task
-from harness.verdict import Verdict
+from harness.records.errors import JudgeError
+from harness.records.fields import Mode
+from harness.records.verdict import Verdict
+from harness.task.submission import Submission, read_submission
+from harness.task.task import Task
 from scripts.completion import judged_gpu_names, task_names
 from scripts.github.access import CLASSIC_TOKEN, connect, require_repository, require_token, server_url
 from scripts.github.contribute import Contributor, Sent, explaining

@@ -13,9 +13,9 @@ from pathlib import Path
 import click
 import yaml
 
-from harness.errors import TaskError
-from harness.faults import display
-from harness.task import Task, load_task
+from harness.records.errors import TaskError
+from harness.task.faults import display
+from harness.task.task import Task, load_task
 from scripts.completion import task_names
 from scripts.repository import require_task
 from scripts.tasks.purge import purge_task

@@ -1,11 +1,11 @@
 """`pullrank task check`: is a task fit to be competed on?  All that is wrong with it, before anybody loses to it.
 
-    files       load_task                 all faults with their lines; nothing is run. `--static` ends here
-    reference   harness.probes            wrong answers that its check must refuse; cases that must fit the board; by
-                                          the board's device. Of one that does not load, no example is judged
-    examples    harness.rehearsal         each must get the verdict that its folder is named after; one that needs a
-                                          package or a program which is not here is skipped, and said to be
-    times       of accepted examples      a benchmark that is too short ranks nothing but the judge's own noise
+    files       load_task          all faults with their lines; nothing is run. `--static` ends here
+    reference   probes             wrong answers that its check must refuse; cases that must fit the board; by the board's
+                                   device. Of one that does not load, no example is judged
+    examples    judge_examples     each must get the verdict that its folder is named after; one that needs a package or a
+                                   program which is not here is skipped
+    times       accepted examples  a benchmark that is too short ranks nothing but the judge's own noise
 
 A fault ends in exit code 1; a warning is said and changes nothing.
 """
@@ -23,19 +23,19 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from harness.errors import JudgeError, TaskError
-from harness.formula import evaluate
-from harness.judgement import Judgement
-from harness.task import Board, Evaluator, Example, Task, load_task
-from harness.timing import Timing
-from harness.verdict import Verdict
+from harness.records.errors import JudgeError, TaskError
+from harness.records.judgement import Judgement
+from harness.records.times import Timing
+from harness.records.verdict import Verdict
+from harness.task.formula import evaluate
+from harness.task.task import Board, Evaluator, Example, Task, load_task
 from scripts.repository import choose_board, require_task
 from scripts.tasks.show import as_json_too
 from scripts.terminal import Display, cell, console, table, verdict_text
 from scripts.text import format_us
 
 if TYPE_CHECKING:
-    from harness.probes import Finding
+    from harness.task_check.probes import Finding
 
 TOO_SHORT = 1 / 20
 """A benchmark whose bound is more than this share of its time tells small differences from nothing."""
@@ -62,7 +62,7 @@ def check(paths: tuple[str, ...], gpu: str | None, sandbox: str, static: bool, a
         read = (remark for task in found for remark in (*_too_much_work(task), *_never_tried(task)))
         report = Report(outcomes=(), remarks=tuple(read), is_static=True)
     else:
-        from harness.sandbox import choose_kind
+        from harness.sandbox.sandbox import choose_kind
 
         choose_kind(sandbox)  # Where there are no walls, that is to be said once, not of every example.
         report = check_tasks(found, gpu, sandbox)
@@ -203,8 +203,8 @@ def _probe(board: Board, display: Display, remarks: list[Remark]) -> bool:
 
 def _flaws(board: Board, display: Display) -> list[Finding]:
     """What is wrong with a board's reference, by its own device.  Raises JudgeError if that is not here."""
-    from harness.devices.device import device_of
-    from harness.probes import find_flaws
+    from harness.gpu.device import device_of
+    from harness.task_check.probes import find_flaws
 
     device = device_of(board.gpu)
     if not device.is_gpu:
@@ -217,7 +217,7 @@ def _judge_examples(
     board: Board, sandbox: str, display: Display, probe: Callable[[], bool]
 ) -> Iterator[tuple[Outcome, Judgement | None]]:
     """Judge all examples; the reference is probed while the walls go up."""
-    from harness.rehearsal import rehearse
+    from harness.task_check.judge_examples import rehearse
 
     def begin(example: Example) -> None:
         display.begin(f"{board.task.name}/{place_of(board.task, example)}")

@@ -24,9 +24,9 @@ from typing import Any
 
 import click
 
-from harness.errors import TaskError
-from harness.faults import display
-from harness.task import METHOD, Board, Task, load_task, load_tasks
+from harness.records.errors import TaskError
+from harness.task.faults import display
+from harness.task.task import METHOD, Board, Task, load_task, load_tasks
 from scripts.competition import find_machines, offered, shown
 from scripts.git_command import Git, GitError
 from scripts.ledger.ledger import Ledger
@@ -214,7 +214,7 @@ def _check_out(rev: str, folder: Path, workshop: Path) -> tuple[Path, int]:
 def _method_at(top: Path, commit: str) -> int:
     """Today's, where a repository holds tasks and no harness."""
     try:
-        source = Git(top, "").run("cat-file", "blob", f"{commit}:harness/task.py")
+        source = Git(top, "").run("cat-file", "blob", f"{commit}:harness/task/task.py")
     except GitError:
         return METHOD
     found = _METHOD.search(source)

@@ -16,10 +16,10 @@ from typing import Any
 import click
 
 from harness import __version__
-from harness.faults import Faults
-from harness.provenance import harness_digest
-from harness.task import METHOD, Board, Language, Task
-from harness.yaml_file import read_yaml
+from harness.records.provenance import harness_digest
+from harness.task.faults import Faults
+from harness.task.task import METHOD, Board, Language, Task
+from harness.task.yaml_file import read_yaml
 from scripts.competition import offered
 from scripts.completion import task_names
 from scripts.repository import ROOT, require_task
@@ -28,17 +28,17 @@ from scripts.settings import SETTINGS, Gpu, load_settings
 from scripts.tasks.show import as_json_too, in_tasks
 
 _MAIN = {"harness/judge.py": "the main path: a submission and a board in, a judgement out"}
-_WALLS = {"harness/sandbox.py": "the walls that a submission runs behind"}
+_WALLS = {"harness/sandbox/sandbox.py": "the walls that a submission runs behind"}
 _REFEREE = {
-    "harness/game.py": "what one submission plays, until something is not accepted",
-    "harness/referee.py": "one call: deal inputs, open the window, take the output, check it",
-    "harness/clock.py": "when to play what, how often, and what the times are worth",
-    "harness/reference.py": "what it asks of the task's own code",
-    "harness/checker.py": "`compare`, with which tasks tell right from wrong",
-    "harness/player.py": "the submission's side, which imports it",
+    "harness/rules/game.py": "what one submission plays, until something is not accepted",
+    "harness/referee/referee.py": "one call: deal inputs, open the window, take the output, check it",
+    "harness/referee/sampling.py": "when to play what, how often, and what the times are worth",
+    "harness/referee/reference.py": "what it asks of the task's own code",
+    "harness/referee/checker.py": "`compare`, with which tasks tell right from wrong",
+    "harness/inside/player.py": "the submission's side, which imports it",
 }
-_COMPILER = {"harness/compile.py": "how a submission is compiled: by what, with which flags"}
-_SCRIPT = {"harness/script.py": "runs the task's program, and reads what it says as hostile text"}
+_COMPILER = {"harness/task/compile.py": "how a submission is compiled: by what, with which flags"}
+_SCRIPT = {"harness/rules/script.py": "runs the task's program, and reads what it says as hostile text"}
 
 
 @click.command("eval-code")

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import click
 
-from harness.errors import TaskError
-from harness.submission import read_directives
-from harness.task import Task
+from harness.records.errors import TaskError
+from harness.task.submission import read_directives
+from harness.task.task import Task
 from scripts.completion import task_names
 from scripts.repository import ROOT, is_of_competition, require_task
 from scripts.tasks.show import files_of, in_tasks, template_of

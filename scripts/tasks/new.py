@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from harness.faults import display
-from harness.task import Language
+from harness.task.faults import display
+from harness.task.task import Language
 from scripts.tasks.scaffold import Wishes, scaffold
 from scripts.tasks.show import in_tasks
 from scripts.tasks.writing import require_new_name, write_task

@@ -16,9 +16,9 @@ from pathlib import Path
 import click
 import yaml
 
-from harness.errors import TaskError
-from harness.faults import display
-from harness.task import Task, load_tasks
+from harness.records.errors import TaskError
+from harness.task.faults import display
+from harness.task.task import Task, load_tasks
 from scripts.github.access import AccessError, connect, require_repository, require_token, server_url
 from scripts.github.contribute import explaining
 from scripts.ledger.ledger import Ledger

@@ -14,8 +14,8 @@ from textwrap import indent
 
 import yaml
 
-from harness.errors import TaskError
-from harness.task import Language
+from harness.records.errors import TaskError
+from harness.task.task import Language
 from scripts.tasks.scaffold_cu import HOW, ON_CPU, ON_GPU, STATEMENT, compiled_files
 from scripts.tasks.writing import SCHEMA_LINE
 
@@ -156,7 +156,7 @@ _REFERENCE = '''\
 import torch
 from task import input_t, output_t
 
-from harness.checker import compare
+from harness.referee.checker import compare
 
 # An absolute value is exact; the sum and the quotient are rounded once each, by 2^-24 of their value.  So an honest
 # kernel is off by 2^-23 at most; four times that is granted to those that divide by a reciprocal.

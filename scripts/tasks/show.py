@@ -17,8 +17,8 @@ from typing import Any
 import click
 from rich.markdown import Markdown
 
-from harness.errors import TaskError, did_you_mean
-from harness.task import Board, Case, Task
+from harness.records.errors import TaskError, did_you_mean
+from harness.task.task import Board, Case, Task
 from scripts.competition import find_machines, offered
 from scripts.completion import task_names
 from scripts.repository import TASKS, is_of_competition, require_task

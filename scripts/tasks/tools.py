@@ -22,7 +22,7 @@ from typing import Any
 
 import click
 
-from harness.task import load_tasks
+from harness.task.task import load_tasks
 from scripts.boards.facts import BoardName
 from scripts.boards.source import SiteSource
 from scripts.competition import find_machines, offered

@@ -12,9 +12,9 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.errors import TaskError
-from harness.faults import display
-from harness.task import Task, load_task, task_schema
+from harness.records.errors import TaskError
+from harness.task.faults import display
+from harness.task.task import Task, load_task, task_schema
 
 SCHEMA = "task.schema.json"
 SCHEMA_LINE = f"# yaml-language-server: $schema=../{SCHEMA}\n"

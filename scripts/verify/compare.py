@@ -13,9 +13,9 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from harness.judgement import CaseResult, Judgement
-from harness.stats import Interval, tied
-from harness.verdict import Verdict
+from harness.records.judgement import CaseResult, Judgement
+from harness.records.stats import Interval, tied
+from harness.records.verdict import Verdict
 
 _MACHINE = ("device", "cpu", "cores", "memory_gib", "os", "python", "torch", "driver")
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from harness.errors import PullRankError
-from harness.fields import Mode
-from harness.judgement import MAX_BYTES, CaseResult, Judgement, JudgementError
-from harness.replay import Replay
-from harness.stats import tied
-from harness.submission import Submission, read_submission
-from harness.task import Board, Task, load_task
+from harness.records.errors import PullRankError
+from harness.records.fields import Mode
+from harness.records.judgement import MAX_BYTES, CaseResult, Judgement, JudgementError
+from harness.records.replay import Replay
+from harness.records.stats import tied
+from harness.task.submission import Submission, read_submission
+from harness.task.task import Board, Task, load_task
 from scripts.boards.web import fetch_judgement, is_address
 from scripts.bot.path_rule import entry_path
 from scripts.ledger.facts import FactError, read_plain

@@ -1,1 +1,0 @@
-"""What differs between devices: moving bytes, emptying caches, the clock inside.  One module each."""

@@ -1,0 +1,243 @@
+"""What a GPU says of itself: name, driver, clocks, temperature, power, why it is held back, who else uses it.
+
+    NVIDIA   its driver's library (`nvml`), at any time; where that is not found, nvidia-smi, which takes a second
+    AMD      the name from rocminfo, once; the rest from the kernel's files, at any time
+
+What a GPU does not tell is absent.  Reading is apart from asking, so that recorded answers can be read anywhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import ctypes
+import re
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from harness.gpu import nvml
+from harness.gpu.amdgpu import AmdGpu
+from harness.gpu.gpu_nodes import Gpu
+
+_PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/local/nvidia/bin:/opt/rocm/bin"}
+_ASK_S = 20
+
+QUERY = (
+    "name", "uuid", "driver_version", "clocks.sm", "clocks.max.sm", "clocks.mem", "temperature.gpu", "power.draw",
+    "utilization.gpu", "clocks_throttle_reasons.active",
+)  # fmt: skip
+"""The columns that nvidia-smi is asked for.  Newer drivers call the last one clocks_event_reasons, too."""
+
+_REASONS = {
+    0x4: "power cap", 0x8: "hardware slowdown", 0x10: "sync boost", 0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown", 0x80: "power brake", 0x100: "display clocks", 0x200: "board limit",
+    0x400: "reliability",
+}  # fmt: skip
+"""NVML's bits.  That it idles (0x1), or that somebody has set its clocks (0x2), holds nobody back."""
+_TOO_SLOW = frozenset(("software thermal slowdown", "hardware thermal slowdown", "power brake", "critical temperature"))
+"""What holds back a machine whose cooling or supply does not suffice.  The power cap is the card's own.  A plain
+hardware slowdown is none: by nvml.h it may be reported during any change of clocks, and its causes have their own bits.
+"""
+_QUIET_PERCENT = 5
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuFacts:
+    """Clocks in MHz, temperature in degrees Celsius, power in watts, use in percent of the time."""
+
+    name: str
+    driver: str | None = None
+    clock_mhz: float | None = None
+    max_clock_mhz: float | None = None
+    memory_mhz: float | None = None
+    temperature_c: float | None = None
+    power_w: float | None = None
+    busy_percent: float | None = None
+    held_back: tuple[str, ...] = ()
+    others: int | None = None
+    """Processes that compute on it."""
+    throttled_ms: float | None = None
+    """How long it was held back by its temperature since its driver was loaded."""
+
+    def beside(self, ours: int) -> GpuFacts:
+        """The same without so many processes that are the judge's."""
+        return replace(self, others=None if self.others is None else max(0, self.others - ours))
+
+    @property
+    def trouble(self) -> str:
+        """Why times that are taken on it now are worth less; "" if nothing is known."""
+        said = [f"The GPU is held back: {', '.join(self.held_back)}."] if self.held_back else []
+        if self.others:
+            said.append(f"Others compute on it: {self.others} process{'es' if self.others > 1 else ''}.")
+        elif (self.busy_percent or 0) > _QUIET_PERCENT:
+            said.append(f"It was busy for {self.busy_percent:.0f} % of the time before.")
+        return " ".join(said)
+
+    @property
+    def hindrance(self) -> str:
+        """Why times that are taken on it now rank nobody; "" if they may."""
+        if slow := [reason for reason in self.held_back if reason in _TOO_SLOW]:
+            return f"it is held back: {', '.join(slow)}; see to its cooling and supply"
+        if self.others:
+            return (
+                f"{self.others} other process{'es compute' if self.others > 1 else ' computes'} on it; it must be alone"
+            )
+        return ""
+
+    def hindrance_since(self, before: GpuFacts) -> str:
+        """Why times that were taken between two looks rank nobody; "" if they may.
+
+        Who computes on it now is not asked: our own players may still be there.
+        """
+        now = replace(self, others=None)
+        if now.hindrance:
+            return now.hindrance
+        # It counts from the driver's start: without both, nobody knows what came meanwhile.
+        if now.throttled_ms is not None and before.throttled_ms is not None and now.throttled_ms > before.throttled_ms:
+            throttled = now.throttled_ms - before.throttled_ms
+            return f"it was held back by its temperature for {throttled:.0f} ms meanwhile; see to its cooling"
+        return ""
+
+    @property
+    def state(self) -> str:
+        """`1980 of 1980 MHz, memory 2619 MHz, 71 W`"""
+        highest = f" of {self.max_clock_mhz:.0f}" if self.max_clock_mhz else ""
+        parts = [f"{self.clock_mhz:.0f}{highest} MHz"] if self.clock_mhz else []
+        parts += [f"memory {self.memory_mhz:.0f} MHz"] if self.memory_mhz else []
+        return ", ".join([*parts, *([f"{self.power_w:.0f} W"] if self.power_w else [])])
+
+
+Meter = Callable[[], GpuFacts]
+"""Ask one GPU how it is now, in milliseconds."""
+
+
+def find_meter(gpu: Gpu, root: Path = Path("/")) -> Meter | None:
+    """How to ask this GPU again and again, while others compute on it; None if nobody here can."""
+    with contextlib.suppress(OSError, AttributeError):  # no such library, file or function
+        return _find_amd_meter(gpu, root) if gpu.vendor == "amd" else _find_nvidia_meter(gpu, root)
+    return None
+
+
+def read_gpu(gpu: Gpu) -> GpuFacts | None:
+    """What this GPU says now; None if nobody here can ask it."""
+    if meter := find_meter(gpu):
+        return meter()
+    return _ask_smi(gpu) if gpu.vendor == "nvidia" else None
+
+
+def _ask_smi(gpu: Gpu) -> GpuFacts | None:
+    which = ["--id=" + gpu.id] if gpu.id else []
+    table = _ask(["nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits", *which])
+    others = _ask(["nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader", *which])
+    return read_smi(table or "", others, gpu)
+
+
+def read_smi(table: str, others: str | None, gpu: Gpu) -> GpuFacts | None:
+    """From nvidia-smi's CSV: one line a GPU, one line a process; None if the GPU is not among them."""
+    for row in csv.reader(table.splitlines(), skipinitialspace=True):
+        if len(row) == len(QUERY) and (not gpu.id or row[1] == gpu.id):
+            name, _, driver, *rest = (cell.strip() for cell in row)
+            *numbers, reasons = rest
+            clock, highest, memory, temperature, power, busy = map(_number, numbers)
+            return GpuFacts(
+                name=name[:200],
+                driver=driver[:100] or None,
+                clock_mhz=clock or None,
+                max_clock_mhz=highest or None,
+                memory_mhz=memory or None,
+                temperature_c=temperature,
+                power_w=power,
+                busy_percent=busy,
+                held_back=_reasons(int(reasons, 16) if re.fullmatch(r"0x[0-9a-fA-F]+", reasons) else 0),
+                others=None if others is None else sum(line.strip().isdecimal() for line in others.splitlines()),
+            )
+    return None
+
+
+def _find_nvidia_meter(gpu: Gpu, root: Path) -> Meter:
+    device = nvml.Nvml(gpu, root)
+    name, driver = device.name[:200], device.driver[:100]
+
+    def read() -> GpuFacts:
+        clock = _known(lambda: device.number("nvmlDeviceGetClockInfo", nvml.CLOCK_SM))
+        highest = _known(lambda: device.number("nvmlDeviceGetMaxClockInfo", nvml.CLOCK_SM))
+        memory = _known(lambda: device.number("nvmlDeviceGetClockInfo", nvml.CLOCK_MEMORY))
+        power = _known(lambda: device.number("nvmlDeviceGetPowerUsage"))
+        rates = _known(lambda: device.ask("nvmlDeviceGetUtilizationRates", nvml.Utilization()))
+        # Newer drivers call these event reasons, and keep the name.
+        reasons = _known(lambda: device.ask("nvmlDeviceGetCurrentClocksThrottleReasons", ctypes.c_ulonglong()))
+        heat = _known(lambda: device.ask("nvmlDeviceGetViolationStatus", nvml.Violation(), nvml.POLICY_THERMAL))
+        return GpuFacts(
+            name=name,
+            driver=driver,
+            clock_mhz=clock or None,
+            max_clock_mhz=highest or None,
+            memory_mhz=memory or None,
+            temperature_c=_known(lambda: device.number("nvmlDeviceGetTemperature", nvml.TEMPERATURE_GPU)),
+            power_w=None if power is None else power / 1e3,
+            busy_percent=None if rates is None else rates.gpu,
+            held_back=_reasons(reasons.value if reasons else 0),
+            others=_known(lambda: device.processes),
+            throttled_ms=None if heat is None else heat.violation_ns / 1e6,
+        )
+
+    return read
+
+
+def _known(ask: Callable[[], _Answer]) -> _Answer | None:
+    """What this GPU or its driver does not support is absent."""
+    with contextlib.suppress(OSError, AttributeError):
+        return ask()
+    return None
+
+
+def _find_amd_meter(gpu: Gpu, root: Path) -> Meter | None:
+    if not (known := read_rocminfo(_ask(["rocminfo"]) or "", gpu)):
+        return None
+    card = AmdGpu(gpu, root)
+    return lambda: replace(
+        known,
+        clock_mhz=card.clock_mhz or None,
+        memory_mhz=card.memory_mhz or None,
+        power_w=card.power_w,
+        temperature_c=card.temperature_c,
+        busy_percent=card.busy_percent,
+        held_back=("critical temperature",) if card.is_too_hot else (),
+        others=card.processes,
+    )
+
+
+def read_rocminfo(text: str, gpu: Gpu) -> GpuFacts | None:
+    """From rocminfo's list of agents: the name of the one that has the GPU's id, or of the first GPU."""
+    for agent in re.split(r"^Agent \d+", text, flags=re.MULTILINE)[1:]:
+        facts: dict[str, str] = dict(re.findall(r"^  ([\w ]+?):\s+(\S.*?)\s*$", agent, re.MULTILINE))
+        if facts.get("Device Type") == "GPU" and gpu.id.lower() in ("", facts.get("Uuid", "").lower()):
+            return GpuFacts(name=facts.get("Marketing Name", facts.get("Name", "AMD"))[:200])
+    return None
+
+
+def _reasons(bits: int) -> tuple[str, ...]:
+    return tuple(words for bit, words in _REASONS.items() if bits & bit)
+
+
+def _number(cell: str) -> float | None:
+    """`[N/A]`, `[Not Supported]` and the like are None."""
+    with contextlib.suppress(ValueError):
+        return float(cell)
+    return None
+
+
+def _ask(command: list[str]) -> str | None:
+    """What a program prints; None if it is not there, fails or takes too long."""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=_ASK_S,
+            stdin=subprocess.DEVNULL, check=False, env=_PATH,
+        )  # fmt: skip
+        if done.returncode == 0:
+            return done.stdout
+    return None

@@ -1,0 +1,58 @@
+"""A GPU around each run of a benchmark: how it was, and whether what was timed on it then may rank anybody.
+
+begin   before the player comes: nobody but the referee may have a context on the GPU
+look    right after a window, while the GPU is still warm; its clocks fall soon
+end     what was seen, and why the run ranks nobody, if it does not
+"""
+
+from __future__ import annotations
+
+import time
+
+from harness.gpu.gpu_facts import GpuFacts, Meter
+from harness.records.times import GpuState
+
+_LEAVE_S = 5.0
+"""How long the context of a player that has ended may take to go."""
+
+
+class GpuWatch:
+    """One GPU's; of a device without a `meter` nothing is seen."""
+
+    def __init__(self, meter: Meter | None) -> None:
+        self._meter = meter
+        self._before: GpuFacts | None = None
+        self._looks: list[GpuFacts] = []
+        self._is_shared = False
+        # The referee's own context, which is there by now; who else was there is told elsewhere.
+        self._ours = max(1, meter().others or 0) if meter else 0
+
+    @property
+    def sees(self) -> bool:
+        return self._meter is not None
+
+    def begin(self) -> None:
+        if not self._meter:
+            return
+        give_up = time.monotonic() + (0 if self._is_shared else _LEAVE_S)  # who has not gone by then stays
+        while (facts := self._meter().beside(self._ours)).others and time.monotonic() < give_up:
+            time.sleep(0.05)
+        self._before, self._looks, self._is_shared = facts, [], bool(facts.others)
+
+    def look(self) -> None:
+        if self._meter:
+            self._looks.append(self._meter())
+
+    def end(self) -> GpuState | None:
+        """None where nothing is seen."""
+        if not self._before or not self._looks:
+            return None
+        last = self._looks[-1]
+        reasons = [self._before.hindrance, *(look.hindrance_since(self._before) for look in self._looks)]
+        return GpuState(
+            clock_mhz=last.clock_mhz,
+            temperature_c=last.temperature_c,
+            power_w=last.power_w,
+            held_back=tuple(dict.fromkeys(reason for look in self._looks for reason in look.held_back)),
+            hindrance=next(filter(None, reasons), "")[:500],
+        )

@@ -1,0 +1,94 @@
+"""NVIDIA's management library, which comes with the driver: one GPU, opened once and asked as often as one likes.
+
+By ctypes: no package is needed, and no context on the GPU.  Functions and types are those of nvml.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+from harness.gpu.gpu_nodes import Gpu, find_driver_library
+
+CLOCK_SM, CLOCK_MEMORY = 1, 2
+TEMPERATURE_GPU = 0
+POLICY_THERMAL = 1
+_INSUFFICIENT_SIZE = 7
+_TEXT = 96
+
+
+class Memory(ctypes.Structure):
+    """nvmlMemory_t, in bytes; `used` counts what the driver keeps for itself, too."""
+
+    _fields_ = (("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong))
+
+
+class Utilization(ctypes.Structure):
+    """nvmlUtilization_t, in percent of the time before."""
+
+    _fields_ = (("gpu", ctypes.c_uint), ("memory", ctypes.c_uint))
+
+
+class Violation(ctypes.Structure):
+    """nvmlViolationTime_t: when it was asked, in microseconds, and how long in all, in nanoseconds."""
+
+    _fields_ = (("reference_us", ctypes.c_ulonglong), ("violation_ns", ctypes.c_ulonglong))
+
+
+class Nvml:
+    """One GPU.  What it does not answer, or not any more, is an OSError; what its driver lacks, an AttributeError."""
+
+    def __init__(self, gpu: Gpu, root: Path = Path("/")) -> None:
+        folder = find_driver_library(root)
+        self._library = ctypes.CDLL(str(root / folder / "libnvidia-ml.so.1") if folder else "libnvidia-ml.so.1")
+        _require(self._library.nvmlInit_v2())
+        self._device = self._find_device(gpu)
+
+    def _find_device(self, gpu: Gpu) -> ctypes.c_void_p:
+        """By its id; without one, by the number of its node."""
+        device, minor, count = ctypes.c_void_p(), ctypes.c_uint(), ctypes.c_uint()
+        if gpu.id:
+            _require(self._library.nvmlDeviceGetHandleByUUID(gpu.id.encode(), ctypes.byref(device)))
+            return device
+        _require(self._library.nvmlDeviceGetCount_v2(ctypes.byref(count)))
+        for index in range(count.value):
+            _require(self._library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device)))
+            _require(self._library.nvmlDeviceGetMinorNumber(device, ctypes.byref(minor)))
+            if gpu.node == f"/dev/nvidia{minor.value}":
+                return device
+        raise OSError(f"NVML knows no {gpu.node}")
+
+    def ask(self, function: str, answer: Any, *arguments: int) -> Any:
+        """What a function writes into `answer`, its last argument."""
+        _require(getattr(self._library, function)(self._device, *arguments, ctypes.byref(answer)))
+        return answer
+
+    def number(self, function: str, *arguments: int) -> int:
+        return int(self.ask(function, ctypes.c_uint(), *arguments).value)
+
+    @property
+    def name(self) -> str:
+        text = ctypes.create_string_buffer(_TEXT)
+        _require(self._library.nvmlDeviceGetName(self._device, text, _TEXT))
+        return text.value.decode(errors="replace")
+
+    @property
+    def driver(self) -> str:
+        text = ctypes.create_string_buffer(_TEXT)
+        _require(self._library.nvmlSystemGetDriverVersion(text, _TEXT))
+        return text.value.decode(errors="replace")
+
+    @property
+    def processes(self) -> int:
+        """How many have a context to compute on it."""
+        count = ctypes.c_uint(0)
+        code = self._library.nvmlDeviceGetComputeRunningProcesses_v3(self._device, ctypes.byref(count), None)
+        if code != _INSUFFICIENT_SIZE:  # which is the answer where there are some, and no room for them was given
+            _require(code)
+        return count.value
+
+
+def _require(code: int) -> None:
+    if code:
+        raise OSError(f"NVML error {code}")

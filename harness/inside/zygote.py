@@ -1,0 +1,258 @@
+"""The warm parent: imports torch once, then forks a fresh player for every run.
+
+It runs inside bubblewrap and never sees a line of a submission: those are read by its grandchildren, each
+behind walls of its own.  That makes a fresh player cost milliseconds instead of torch's import.
+
+    zygote                          imports torch, holds CAP_SYS_ADMIN in bubblewrap's user namespace
+      └ keeper (pid 1)              mounts the room, keeps the end of what the player prints, reports how it ended
+          └ player (pid 2)          locked up for good; runs the submission
+
+An order is one packet on the zygote's socket: a byte, `PLAYER` or `KEEP_AWAKE`.  The first brings three descriptors
+(the player's control socket, the room as JSON in a memfd, the log in a memfd), and a fourth where the player becomes a
+program of the task's: the pipe that it writes its results to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from harness.inside import keep_cores_awake, walls
+from harness.inside.protocol import LOG_BYTES, LOG_HEADER, MAX_MESSAGE, write
+
+_CHUNKS = 16
+PLAYER, KEEP_AWAKE = b"p", b"k"
+AWAKE = b"awake"
+"""The answer to `KEEP_AWAKE`, once the spinners are there."""
+CONTROL = 900
+"""The player's end of the control socket: a number that no program writes to by accident."""
+RESULTS = 901
+"""Where a program of the task's finds the pipe for its results."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How the referee wants its players.
+
+    `threads` are torch's.  `libraries` says where folders of libraries lie that a player's own /tmp would hide.  Not
+    `warm` is for trying the walls alone, without torch.  `device` is what inputs are copied to, if they are.
+    """
+
+    walled: bool
+    warm: bool
+    cores: tuple[int, ...]
+    threads: int
+    libraries: dict[str, str]
+    device: str
+
+
+def main(orders: socket.socket, options: Options) -> None:
+    """Obey orders, until the referee hangs up."""
+    os.sched_setaffinity(0, options.cores)
+    if options.walled:
+        walls.prepare()
+    else:
+        walls.adopt_orphans()
+    if options.warm:
+        _warm_up()
+    orders.send(b"warm")
+    while True:
+        packet, descriptors, _, _ = socket.recv_fds(orders, 1, 4)
+        if not packet:
+            if not options.walled:
+                _end_session()
+            return
+        if packet == KEEP_AWAKE:
+            keep_cores_awake.keep_awake(options.cores)
+            orders.send(AWAKE)
+            continue
+        room = _read_room(descriptors[1])
+        if options.walled:
+            walls.prepare_cache(room.cache)
+        try:
+            keeper = walls.fork() if options.walled else os.fork()
+        except OSError as error:
+            _report_trouble(descriptors[0], error)
+        else:
+            if keeper == 0:
+                control = socket.socket(fileno=descriptors[0])
+                _become_keeper(control, descriptors[2], descriptors[3:], room, options)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        _reap_keepers()
+
+
+def _end_session() -> None:
+    """Without a namespace that ends with us: our players, should the referee have been killed while they ran."""
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if pid != os.getpid() and os.getsid(pid) == os.getsid(0):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _warm_up() -> None:
+    # First uses cost milliseconds; one element, because a thread pool would not survive the fork.
+    import torch
+
+    from harness.inside import player  # noqa: F401
+
+    torch.empty_strided((1,), (1,)).add_(1).as_strided((1,), (1,)).data_ptr()
+    gc.collect()
+    gc.freeze()
+
+
+def _reap_keepers() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _read_room(memfd: int) -> walls.Room:
+    return walls.Room(**json.loads(os.pread(memfd, os.fstat(memfd).st_size, 0)))
+
+
+def _become_keeper(control: socket.socket, log: int, results: list[int], room: walls.Room, options: Options) -> None:
+    try:
+        entry = _furnish(room, options)
+        output, printed = os.pipe()
+        control.send(write({"is": "ready"}))  # its sender's pid is what the referee wants to know
+        walls.hide(True)
+        child = os.fork()
+        if child == 0:
+            walls.hide(False)
+            os.close(output)
+            _become_player(control, printed, results, entry, room, options)
+        for descriptor in (printed, *results):
+            os.close(descriptor)
+        control.close()
+        if options.walled:
+            walls.lock_keeper()
+        else:
+            walls.adopt_orphans()
+        _keep(child, output, log)
+        if options.walled:
+            # All others of the namespace, before they notice that nobody reads their output any more.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
+    except BaseException as error:
+        _report_trouble(control.fileno(), error)
+    os._exit(0)
+
+
+def _furnish(room: walls.Room, options: Options) -> str:
+    """Prepare the room; returns the folder that holds the submission."""
+    if options.walled:
+        walls.furnish(room, options.libraries)
+        return "/entry"
+    import tempfile
+
+    entry = tempfile.mkdtemp(prefix="entry-", dir=os.environ["TMPDIR"])
+    walls.write_files(room.files, entry)
+    return entry
+
+
+def _keep(child: int, output: int, log: int) -> None:
+    """Keep the end of the output until the player ends, then say how it ended."""
+    ring, printed = bytearray(), 0
+    _write_log(log, ended=0, status=0, printed=0, tail=b"")
+    os.set_blocking(output, False)
+    poll = select.poll()
+    poll.register(output, select.POLLIN)
+    poll.register(os.pidfd_open(child), select.POLLIN)
+    ended = False
+    while not ended:
+        # A grandchild may hold the pipe open for ever: the player's own end is what counts.
+        ended = any(descriptor != output for descriptor, _ in poll.poll())
+        for _ in range(_CHUNKS):  # not for ever: who prints without end would never be seen to end
+            chunk = _read_available(output)
+            if chunk is None:
+                break
+            if not chunk:
+                with contextlib.suppress(KeyError):
+                    poll.unregister(output)
+                break
+            printed += len(chunk)
+            ring = (ring + chunk)[-LOG_BYTES:]
+        if not ended:
+            _write_log(log, ended=0, status=0, printed=printed, tail=ring)
+    _, status = os.waitpid(child, 0)
+    _write_log(log, ended=1, status=status, printed=printed, tail=ring)
+
+
+def _read_available(descriptor: int) -> bytes | None:
+    """What is there to read; nothing at the end of the file; None while there is nothing yet."""
+    try:
+        return os.read(descriptor, 65536)
+    except BlockingIOError:
+        return None
+
+
+def _write_log(log: int, *, ended: int, status: int, printed: int, tail: bytes | bytearray) -> None:
+    os.pwrite(log, bytes(tail).ljust(LOG_BYTES, b"\0"), LOG_HEADER.size)
+    os.pwrite(log, LOG_HEADER.pack(ended, status, printed), 0)
+
+
+def _become_player(
+    control: socket.socket, printed: int, results: list[int], entry: str, room: walls.Room, options: Options
+) -> None:
+    try:
+        os.setpgid(0, 0)  # a group of its own to signal; not a session: see `awake`
+        nothing = os.open("/dev/null", os.O_RDONLY)
+        places = [(0, nothing), (1, printed), (2, printed), (CONTROL, control.fileno())]
+        places += [(RESULTS, descriptor) for descriptor in results]
+        for target, source in places:
+            os.dup2(source, target, inheritable=target != CONTROL)
+        control.detach()
+        os.closerange(3, CONTROL)
+        os.closerange(CONTROL + 1 + len(results), 1024)
+        control = socket.socket(fileno=CONTROL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if options.walled:
+            walls.lock_player(room)
+        else:
+            walls.set_limits(room)
+        control.send(write({"is": "ready"}))
+    except BaseException as error:
+        _report_trouble(CONTROL, error)
+        os._exit(1)
+    if room.program:
+        _become_program(control, entry, room)
+    from harness.inside import player
+
+    library = os.path.join(os.environ["PULLRANK_BUILD"], f"{room.cache}.so")
+    player.main(control, entry, library, options.threads, options.device)
+    os._exit(0)
+
+
+def _become_program(control: socket.socket, entry: str, room: walls.Room) -> NoReturn:
+    """Wait for the referee's word, and be the program; but for a watcher, the control socket closes on the way."""
+    if control.recv(MAX_MESSAGE):
+        try:
+            os.chdir(entry)
+            os.set_inheritable(CONTROL, room.is_watcher)
+            for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a program would inherit that
+                signal.signal(number, signal.SIG_DFL)
+            os.execve(room.program[0], room.program, os.environ | room.environment)  # noqa: S606
+        except OSError as error:
+            _report_trouble(CONTROL, error)
+    os._exit(127)
+
+
+def _report_trouble(control: int, error: BaseException) -> None:
+    """Ours, never the player's: nothing of the submission has been read yet."""
+    message: dict[str, Any] = {"is": "failed", "error": type(error).__name__, "message": str(error)}
+    socket.socket(fileno=os.dup(control)).send(write({**message, "traceback": "", "line": None}))
+
+
+def start() -> None:
+    """Called by name in a new interpreter inside the walls; its argument is `main`'s options as JSON."""
+    options = json.loads(sys.argv[1])
+    main(socket.socket(fileno=options.pop("fd")), Options(**options))

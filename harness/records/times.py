@@ -1,0 +1,248 @@
+"""Times as they stand in a judgement: every sample that was taken, and the numbers that follow from them.
+
+    Timing       submission and anchor, run beside run        the referee's clock
+    Duel         challenger and champion, block by block      the referee's clock
+    ToldTiming   what a task's own program says of its calls  nobody's but its own
+
+Whatever follows from samples is worked out again, and compared, when such a thing is made and when it is read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, Any, Self
+
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+
+from harness.records.fields import Digest, Line, Login, Microseconds, Model, Name, Param, Seed, Spread
+from harness.records.stats import DUEL_LOOKS, MIN_PAIRS, Interval, duel_interval, is_faster, median, ratio_interval
+
+
+class GpuState(Model):
+    """How a GPU was when it had just played a run, by its driver; what that does not tell is absent."""
+
+    clock_mhz: PositiveFloat | None = None
+    temperature_c: float | None = None
+    power_w: float | None = None
+    held_back: tuple[Line, ...] = Field(default=(), description="what held its clocks back, in the driver's terms")
+    hindrance: Line = Field(default="", description="why the run ranks nobody; empty if it may")
+
+
+def _is_empty(value: Sequence[object]) -> bool:
+    return not value
+
+
+GpuStates = Annotated[
+    tuple[GpuState, ...],
+    # Without it, files from before there was such a thing, and of CPUs, are written as they were.
+    Field(default=(), exclude_if=_is_empty, description="of a GPU that told: one for each run, in order of play"),
+]
+
+
+class Run(Model):
+    """One fresh player on one benchmark: every call it made, in order."""
+
+    order: int = Field(ge=0, description="place among all runs of this case, both sides counted")
+    warmups_us: tuple[Microseconds, ...]
+    samples_us: tuple[Microseconds, ...] = Field(min_length=1)
+    seeds: tuple[Seed, ...] = Field(description="one per call, warm-ups first")
+
+    @property
+    def median_us(self) -> float:
+        """Worked out once.  Not a `cached_property`: its lock costs as much as sorting the samples."""
+        if (found := self.__dict__.get("_median_us")) is None:
+            found = self.__dict__["_median_us"] = median(self.samples_us)
+        return float(found)
+
+    @model_validator(mode="after")
+    def _has_a_seed_per_call(self) -> Self:
+        if len(self.seeds) != len(self.warmups_us) + len(self.samples_us):
+            raise ValueError("a run needs one seed for each of its calls")
+        return self
+
+
+Runs = Annotated[tuple[Run, ...], Field(min_length=1, max_length=500)]
+"""One side's.  Bounded, because the interval's cost grows with the square of their number."""
+
+
+class Timing(Model):
+    """A benchmark's times, submission against anchor.  `ratio` is what ranks; the medians are for readers."""
+
+    submission: Runs
+    anchor: Runs
+    submission_us: Microseconds
+    anchor_us: Microseconds
+    ratio: Interval
+    overhead_us: PositiveFloat = Field(description="lower quartile of an idle honest player's windows; subtracted")
+    bound_us: PositiveFloat = Field(description="the most by which a time could understate the truth")
+    steady: bool
+    note: Line = Field(description="why it is not steady, and what to do")
+    gpu: GpuStates = ()
+
+    @classmethod
+    def of(cls, submission: tuple[Run, ...], anchor: tuple[Run, ...], **rest: Any) -> Self:
+        """Timing with everything that follows from the samples filled in."""
+        return cls(
+            submission=submission,
+            anchor=anchor,
+            submission_us=median([run.median_us for run in submission]),
+            anchor_us=median([run.median_us for run in anchor]),
+            ratio=ratio_interval(pair_ratios(submission, anchor)),
+            **rest,
+        )
+
+    @property
+    def pair_ratios(self) -> tuple[float, ...]:
+        return pair_ratios(self.submission, self.anchor)
+
+    @model_validator(mode="after")
+    def _follows_from_its_samples(self) -> Self:
+        if len(self.submission) != len(self.anchor):
+            raise ValueError("every run of the submission needs a run of the anchor beside it")
+        _require_state_per_run(self.gpu, self.submission, self.anchor)
+        expected = (
+            median([run.median_us for run in self.submission]),
+            median([run.median_us for run in self.anchor]),
+            *_numbers(ratio_interval(self.pair_ratios)),
+        )
+        if not all(map(math.isclose, (self.submission_us, self.anchor_us, *_numbers(self.ratio)), expected)):
+            raise ValueError("medians and ratio do not follow from the samples")
+        return self
+
+
+class ToldRun(Model):
+    """What one process of the task's own program says of its calls.  Nothing but its word stands behind it."""
+
+    order: int = Field(ge=0, description="place among all processes of this case")
+    calls: PositiveInt
+    mean_us: Microseconds
+    std_us: Spread
+    err_us: Spread = Field(description="standard error of the mean")
+    best_us: Microseconds
+    worst_us: Microseconds
+    seed: Seed | None = Field(description="POPCORN_SEED of this process, if it was given one")
+
+    @model_validator(mode="after")
+    def _lies_between_its_extremes(self) -> Self:
+        # A mean that was rounded on its way through text may leave the range by as much.
+        if not self.best_us * (1 - 1e-6) <= self.mean_us <= self.worst_us * (1 + 1e-6):
+            raise ValueError("a mean lies between the best and the worst")
+        return self
+
+    @property
+    def range_us(self) -> Interval:
+        """The mean with 1.96 standard errors to either side; never below its best call."""
+        low = max(self.mean_us - 1.96 * self.err_us, min(self.best_us, self.mean_us))
+        return Interval(value=self.mean_us, low=low, high=self.mean_us + 1.96 * self.err_us)
+
+
+class ToldTiming(Model):
+    """A benchmark's time where the task's own program takes it: there is no anchor, and no bound."""
+
+    runs: Annotated[tuple[ToldRun, ...], Field(min_length=1, max_length=500)]
+    time_us: Interval
+    note: Line = Field(default="", description="why fewer processes ran than make a 95 % interval")
+
+    @classmethod
+    def of(cls, runs: tuple[ToldRun, ...], note: str = "") -> Self:
+        return cls(runs=runs, time_us=told_time(runs), note=note)
+
+    @model_validator(mode="after")
+    def _follows_from_its_runs(self) -> Self:
+        if not all(map(math.isclose, _numbers(self.time_us), _numbers(told_time(self.runs)))):
+            raise ValueError("the time does not follow from what was told")
+        return self
+
+
+class DuelCase(Model):
+    """One benchmark of a duel: block b holds runs 2b and 2b+1 of either side, played A-B-B-A."""
+
+    params: dict[Name, Param]
+    challenger: Runs
+    champion: Runs
+    gpu: GpuStates = ()
+
+    @property
+    def blocks(self) -> int:
+        return len(self.challenger) // 2
+
+    @property
+    def block_times_us(self) -> list[tuple[float, float]]:
+        """Challenger's and champion's time in each block: the geometric means of two runs each."""
+        return list(zip(_means_of_two(self.challenger), _means_of_two(self.champion), strict=True))
+
+    @property
+    def ratio(self) -> Interval:
+        """Challenger / champion over the blocks of this benchmark."""
+        return duel_interval([ours / theirs for ours, theirs in self.block_times_us])
+
+    @model_validator(mode="after")
+    def _is_made_of_whole_blocks(self) -> Self:
+        if len(self.challenger) != len(self.champion) or len(self.challenger) % 2:
+            raise ValueError("a duel is made of whole A-B-B-A blocks")
+        _require_state_per_run(self.gpu, self.challenger, self.champion)
+        return self
+
+
+class Duel(Model):
+    """The interleaved comparison with the champion.  `ratio` is challenger / champion over the blocks."""
+
+    opponent: Login
+    opponent_digest: Digest
+    cases: tuple[DuelCase, ...] = Field(min_length=1)
+    ratio: Interval
+    won: bool
+
+    @model_validator(mode="after")
+    def _is_won_as_it_says(self) -> Self:
+        blocks = {case.blocks for case in self.cases}
+        if len(blocks) > 1:
+            raise ValueError("a duel plays equally many blocks of each case")
+        if self.won != (is_faster(self.ratio) and min(blocks) >= DUEL_LOOKS[0]):
+            raise ValueError("who won a duel does not follow from its ratio")
+        return self
+
+
+def _require_state_per_run(states: Sequence[GpuState], *sides: Sequence[Run]) -> None:
+    if states and len(states) != sum(map(len, sides)):
+        raise ValueError("a GPU that told how it was told so of each run")
+
+
+def duel_ratio(cases: Sequence[DuelCase], ranking_by: str) -> Interval:
+    """Challenger / champion over a duel's blocks, the cases of a block taken together as the board ranks them."""
+    blocks = zip(*(case.block_times_us for case in cases), strict=True)
+    return duel_interval([_block_ratio(block, ranking_by) for block in blocks])
+
+
+def _block_ratio(block: tuple[tuple[float, float], ...], ranking_by: str) -> float:
+    if ranking_by == "mean":
+        return sum(ours for ours, _ in block) / sum(theirs for _, theirs in block)
+    return math.prod(ours / theirs for ours, theirs in block) ** (1 / len(block))
+
+
+def pair_ratios(submission: tuple[Run, ...], anchor: tuple[Run, ...]) -> tuple[float, ...]:
+    """Submission / anchor for each pair of runs that were played beside each other."""
+    return tuple(a.median_us / b.median_us for a, b in zip(submission, anchor, strict=False))
+
+
+def told_time(runs: Sequence[ToldRun]) -> Interval:
+    """What the processes of a task's own program say together, in microseconds.
+
+    From `MIN_PAIRS` processes on, the Hodges-Lehmann interval over their means.  Of fewer, the whole range of what they
+    say of themselves: that knows nothing of how processes differ, and may be too narrow, so there is a note beside it.
+    """
+    found = ratio_interval([run.mean_us for run in runs])
+    if len(runs) >= MIN_PAIRS:
+        return found
+    ranges = [run.range_us for run in runs]
+    low, high = min(one.low for one in ranges), max(one.high for one in ranges)
+    return Interval(value=found.value, low=min(low, found.value), high=max(high, found.value))
+
+
+def _means_of_two(runs: tuple[Run, ...]) -> list[float]:
+    return [math.sqrt(first.median_us * second.median_us) for first, second in zip(runs[::2], runs[1::2], strict=True)]
+
+
+def _numbers(interval: Interval) -> tuple[float, float, float]:
+    return interval.value, interval.low, interval.high

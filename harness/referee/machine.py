@@ -1,0 +1,113 @@
+"""The machine's facts, and whether it is quiet enough to time anything.
+
+They travel with the numbers.  What a machine does not tell is left out.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.gpu.gpu_facts import GpuFacts
+from harness.records.judgement import Machine
+from harness.records.stats import median
+from harness.records.times import GpuState
+
+_QUIET = 0.1
+"""At most this share of all cores may be busy with other work."""
+_LISTEN_S = 0.2
+
+
+def read_machine(gpus: Sequence[GpuFacts] = ()) -> Machine:
+    """Facts of this machine, and of its GPUs if these are judged on, taken before anything is judged on them."""
+    gpu = gpus[0] if gpus else None
+    busy = busy_share()
+    quiet = busy is None or busy <= _QUIET
+    notes = [] if quiet else [f"Other work kept {busy:.0%} of the cores busy when the judging began."]
+    notes += [note for one in gpus for note in (one.trouble, one.state and f"Before: {one.state}.") if note]
+    return Machine(
+        device=_device_name(gpus) if gpus else _cpu_name(),
+        cpu=_cpu_name(),
+        cores=len(os.sched_getaffinity(0)),
+        memory_gib=round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
+        os=f"{_os_name()}, Linux {platform.release()}"[:500],
+        python=platform.python_version(),
+        torch=_version_of("torch"),
+        driver=gpu.driver if gpu else None,
+        clock_mhz=gpu.clock_mhz if gpu else None,
+        temperature_c=gpu.temperature_c if gpu else None,
+        quiet=quiet and not any(one.trouble for one in gpus),
+        note=" ".join(notes)[:500],
+    )
+
+
+def as_timed(machine: Machine, states: Sequence[GpuState]) -> Machine:
+    """The same with its GPU's clock (the median) and temperature (the highest) as they were right after its runs."""
+    clocks, heats, powers = (
+        [value for state in states if (value := getattr(state, name)) is not None]
+        for name in ("clock_mhz", "temperature_c", "power_w")
+    )
+    hindered = [state.hindrance for state in states if state.hindrance]
+    parts = [f"{min(clocks):.0f} to {max(clocks):.0f} MHz"] if clocks else []
+    parts += [f"{min(heats):.0f} to {max(heats):.0f} °C"] if heats else []
+    parts += [f"{min(powers):.0f} to {max(powers):.0f} W"] if powers else []
+    notes = [machine.note] if machine.note else []
+    notes += [f"After its {len(states)} runs: {', '.join(parts)}."] if parts else []
+    notes += [f"{len(hindered)} of {len(states)} runs rank nobody: {hindered[0]}."] if hindered else []
+    found = {
+        "clock_mhz": median(clocks) if clocks else machine.clock_mhz,
+        "temperature_c": max(heats, default=machine.temperature_c),
+        "quiet": machine.quiet and not hindered,
+        "note": " ".join(notes)[:500],
+    }
+    return machine.model_copy(update=found)
+
+
+def _device_name(gpus: Sequence[GpuFacts]) -> str:
+    """`NVIDIA H100`, `4 x NVIDIA H100`: a board never mixes devices."""
+    return gpus[0].name if len(gpus) == 1 else f"{len(gpus)} x {gpus[0].name}"
+
+
+def _version_of(package: str) -> str:
+    # From the package's metadata: importing torch for its version would cost seconds.
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def busy_share() -> float | None:
+    """The share of all cores' time that went into work during a short listen, 0 to 1; None where it can't be told."""
+    try:
+        before = _cpu_ticks()
+        time.sleep(_LISTEN_S)
+        after = _cpu_ticks()
+    except OSError:
+        return None
+    total = sum(after) - sum(before)
+    idle = (after[3] + after[4]) - (before[3] + before[4])
+    return 1 - idle / total if total else 0.0
+
+
+def _cpu_ticks() -> list[int]:
+    # user nice system idle iowait irq softirq steal
+    return [int(ticks) for ticks in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+
+
+def _cpu_name() -> str:
+    text = Path("/proc/cpuinfo").read_text() if sys.platform == "linux" else ""
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return (found[1] if found else platform.machine())[:200]
+
+
+def _os_name() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
+    except OSError:
+        return "Linux"

@@ -1,0 +1,311 @@
+"""The task's own code in the referee's hands: it makes inputs, knows answers, and says what is wrong.
+
+    reference.py    generate_input(**case)                               -> data
+                    ref_kernel(data)                                     -> output
+                    check_implementation(data, output)                   -> "" or what is wrong
+                                                                         -> (True, "") or (False, what is wrong)
+                    check_implementation(user_output, reference_output)  -> bool, the oldest form
+
+A task's fault is a `TaskError` that names file and line.  A participant is told "wrong" only after the
+reference's own answer to the same inputs was accepted, so that a task's fault never becomes theirs.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import inspect
+import math
+import random
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from harness.gpu.gpu_errors import is_out_of_memory
+from harness.records.errors import JudgeError, TaskError
+from harness.records.fields import CaseKind
+from harness.referee.checker import compare, describe, is_same, mismatch, pairs, tensors
+from harness.referee.task_modules import TaskFiles
+from harness.referee.uninitialised import Filled
+from harness.referee.values import UnsupportedInput, deal, moved
+from harness.task.task import Board, Case
+
+FUNCTIONS = ("generate_input", "ref_kernel", "check_implementation")
+EQUAL_DRAWS = 32
+"""So many seeds with the same values make a generator constant; a single coin may well fall alike five times."""
+
+_REFUSED = "the task's check refuses this output"
+_LEAVE_OUT_DEVICE = "this board runs on the CPU: name no device, and tensors follow the board's"
+_REWRITTEN = (
+    "the task was rewritten from cuda to cpu, where torch may lack what it asks for; "
+    "import it without --device-alias, and judge it on its GPU"
+)
+
+
+class Reference:
+    """A board's `reference.py`, loaded.  Whatever it is asked ends in a value or in a `TaskError`.
+
+    Args:
+        device: where tensors go whose code names no device.
+    """
+
+    def __init__(self, board: Board, device: str = "cpu") -> None:
+        task = board.task
+        self._files = TaskFiles(task.folder, {**task.shared_files, "reference.py": task.reference.encode()})
+        self._device = torch.device(device)
+        self._is_rewritten = bool(task.device_alias)
+        self._module = ModuleType("reference")
+        with self._blaming("reference.py"):
+            self._module = importlib.import_module("reference")
+        for name in FUNCTIONS:
+            if not callable(getattr(self._module, name, None)):
+                raise self._fault(name, f"is missing; reference.py defines {', '.join(FUNCTIONS)}")
+        self._buffers: dict[str, frozenset[int]] = {}
+        self._takes_seed = _takes_seed(self._module.generate_input)
+        self._is_oldest_form = _is_oldest_form(self._module.check_implementation)
+
+    def generate(self, params: Mapping[str, Any], seed: int) -> Any:
+        """Inputs of a case: the same for the same seed, whatever generator they are drawn from."""
+        _seed_generators(seed, self._device)
+        with torch.no_grad(), Filled():
+            return self._call("generate_input", **{**params, "seed": seed} if self._takes_seed else params)
+
+    def compute(self, data: Any) -> Any:
+        """The reference's answer; `data` stay as they are."""
+        return self._call("ref_kernel", copy.deepcopy(data))
+
+    def settled_at(self) -> float:
+        """The time, in seconds, once the device has done all that it was told."""
+        if self._device.type == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
+    def check(self, data: Any, output: Any) -> str:
+        """What is wrong with a participant's output; "" if it is right.  `data` are the pristine inputs."""
+        if self._device.type != "cpu":  # it came back through host memory
+            output = moved(output, self._device)
+        message = self.objection(data, output)
+        if message:
+            self._require_own_answer_accepted(data)
+        return message
+
+    def objection(self, data: Any, output: Any) -> str:
+        """As `check`, where it is known that the reference's own answer to these inputs is accepted."""
+        try:
+            return self._ask(data, output)
+        except _Raised as raised:
+            said: str | JudgeError = f"{_REFUSED}: {raised.summary}"
+        except JudgeError as no_room:
+            said = JudgeError(str(no_room))
+        # What upsets a check is mostly None, or a tensor of another shape or dtype, which broadcast may fill a GPU.
+        # That is asked here, not above: the error kept the check's variables, and all the memory that they hold.
+        if message := mismatch(output, self.compute(data)):
+            return message
+        if isinstance(said, JudgeError):
+            raise said
+        return said
+
+    def failure(self, data: Any, output: Any) -> str:
+        """What the check itself fails of, at an output of the right form; "" if it answers, an assertion being one."""
+        try:
+            self._ask(data, output)
+        except _Raised as raised:
+            is_answer = isinstance(raised.__cause__, AssertionError) or mismatch(output, self.compute(data))
+            return "" if is_answer else raised.summary
+        return ""
+
+    def probe(self, params: Mapping[str, Any]) -> bool:
+        """Try a case with the reference alone, before anybody is judged by it; say whether seeds make a difference.
+
+        Raises:
+            TaskError: something raises or returns what cannot cross to a player, the reference changes its inputs, or
+                the check refuses the reference's own answer.
+        """
+        seed = _first_seed(params)
+        data = self.generate(params, seed)
+        self._require_plain("generate_input", data)
+        given = copy.deepcopy(data)
+        output = self._call("ref_kernel", given)
+        self._require_plain("ref_kernel", output)
+        self._require_unchanged(data, given, output)
+        self._require_own_answer_accepted(data)
+        return self._varies(params, seed, data)
+
+    def require_variety(self, probed: Iterable[tuple[Case, bool]]) -> None:
+        """Whether seeds make enough of a difference, by what `probe` has said of each case.
+
+        A single test may be without: an identity matrix is one.
+
+        Raises:
+            TaskError: a benchmark has the same inputs for every seed, or all tests have.
+        """
+        varies: dict[CaseKind, list[bool]] = {}
+        for case, does in probed:
+            varies.setdefault(case.kind, []).append(does)
+        if not all(varies.get(CaseKind.BENCHMARK, [])) or not any(varies.get(CaseKind.TEST, [True])):
+            what = "returns the same values for every seed; draw them from torch's generators"
+            raise self._fault("generate_input", what)
+
+    def output_buffers(self, params: Mapping[str, Any]) -> frozenset[int]:
+        """Which tensors of a case's inputs, counted in order, the reference only writes to and returns."""
+        key = repr(sorted(params.items()))
+        if key not in self._buffers:
+            self._buffers[key] = self._find_output_buffers(params)
+        return self._buffers[key]
+
+    def _find_output_buffers(self, params: Mapping[str, Any]) -> frozenset[int]:
+        data = self.generate(params, _first_seed(params))
+        given = copy.deepcopy(data)
+        returned = {_storage(tensor) for tensor in tensors(self._call("ref_kernel", given)) if tensor.numel()}
+        buffers = frozenset(i for i, tensor in enumerate(tensors(given)) if _storage(tensor) in returned)
+        poisoned = copy.deepcopy(data)
+        for index, tensor in enumerate(tensors(poisoned)):
+            if index in buffers:
+                tensor.fill_(math.nan if tensor.is_floating_point() else 1)
+        # What is read before it is written, an accumulator say, is an input and stays what it is.
+        return buffers if buffers and not self._ask(data, self.compute(poisoned)) else frozenset()
+
+    def _ask(self, data: Any, output: Any) -> str:
+        """What `check_implementation` says, in any of its forms."""
+        if not self._is_oldest_form:
+            # Many join their lines by a backslash and an n, for a pipe of lines that is not here.
+            said = self._message_of(self._call("check_implementation", copy.deepcopy(data), output))
+            return said.replace("\\n", "\n")
+        expected = self.compute(data)
+        message = self._message_of(self._call("check_implementation", output, expected))
+        return _explain(output, expected) if message == _REFUSED else message
+
+    def _message_of(self, result: Any) -> str:
+        match result:
+            case str():
+                return result
+            case (right, str(message)) if (accepted := _truth(right)) is not None:
+                return "" if accepted else message or _REFUSED
+            case _ if (accepted := _truth(result)) is not None:
+                return "" if accepted else _REFUSED
+        raise self._fault("check_implementation", f"returns {describe(result)}, but must return str or (bool, str)")
+
+    def _require_own_answer_accepted(self, data: Any) -> None:
+        if message := self._ask(data, self.compute(data)):
+            raise self._fault("check_implementation", f"refuses the answer of ref_kernel itself: {message}")
+
+    def _require_plain(self, function: str, tree: Any) -> None:
+        try:
+            deal(tree)
+        except UnsupportedInput as error:
+            raise self._fault(function, f"returns what cannot cross to a player: {error}") from None
+        if self._device.type == "cpu" and any(tensor.device.type != "cpu" for tensor in tensors(tree)):
+            raise self._fault(function, f"returns a tensor of another device; {_LEAVE_OUT_DEVICE}")
+
+    def _varies(self, params: Mapping[str, Any], seed: int, data: Any) -> bool:
+        if not any(tensor.numel() for tensor in tensors(data)):
+            return True  # there is nothing to be drawn
+        others = range(seed + 1, seed + EQUAL_DRAWS)
+        return any(not is_same(self.generate(params, other), data) for other in others)
+
+    def _require_unchanged(self, data: Any, given: Any, output: Any) -> None:
+        returned = {_storage(tensor) for tensor in tensors(output)}
+        for where, before, after in pairs(data, given, "data"):
+            # A changed tensor that is also returned is an output buffer, and meant to be changed.
+            is_buffer = isinstance(after, torch.Tensor) and _storage(after) in returned
+            if not is_buffer and not is_same(before, after):
+                raise self._fault("ref_kernel", f"changes its input {where}; copy it first, or return it")
+
+    def _call(self, function: str, *args: Any, **kwargs: Any) -> Any:
+        with self._blaming(function):
+            return getattr(self._module, function)(*args, **kwargs)
+
+    @contextmanager
+    def _blaming(self, function: str) -> Iterator[None]:
+        """Run the task's code, its files importable and on its device; whatever it raises is a `TaskError`."""
+        try:
+            with self._files.importable(), self._device:
+                yield
+        except (Exception, SystemExit) as error:
+            if isinstance(error, SystemExit) and not self._files.is_innermost(error):
+                raise  # a signal ended us in the middle of the task's code
+            summary = f"{type(error).__name__}: {error}".splitlines()[0]
+            if self._device.type != "cpu" and _found_no_room(function, error, summary):
+                raise JudgeError(
+                    f"{function} did not find room on the GPU beside the player: {summary}; leave more to the referee "
+                    "by gpu_memory_gib, or judge on a GPU with more memory"
+                ) from None
+            where = self._files.line_of(error) or self._definition(function)
+            raise _Raised(f"{where}: {function}: {summary}{self._hint(error, summary)}", summary=summary) from error
+
+    def _hint(self, error: BaseException, summary: str) -> str:
+        """What the task's code may lack on this device."""
+        if self._is_rewritten and not isinstance(error, ImportError):
+            return f"; {_REWRITTEN}"
+        asks_for_cuda = self._device.type == "cpu" and ("CUDA" in summary or "NVIDIA" in summary)
+        return f"; {_LEAVE_OUT_DEVICE}" if asks_for_cuda else ""
+
+    def _fault(self, function: str, what: str) -> TaskError:
+        return TaskError(f"{self._definition(function)}: {function} {what}")
+
+    def _definition(self, function: str) -> str:
+        code = getattr(getattr(self._module, function, None), "__code__", None)
+        return f"{self._files.label('reference.py')}:{code.co_firstlineno if code else 1}"
+
+
+class _Raised(TaskError):
+    """The task's code raised; `summary` says what, without where."""
+
+    def __init__(self, message: str, *, summary: str) -> None:
+        super().__init__(message)
+        self.summary = summary
+
+
+def _found_no_room(function: str, error: BaseException, summary: str) -> bool:
+    """Whether memory ran out; of a check the error's type alone says so, for an output may steer its words."""
+    if function == "check_implementation":
+        return isinstance(error, MemoryError | torch.cuda.OutOfMemoryError)
+    return is_out_of_memory(summary)
+
+
+def _explain(output: Any, expected: Any) -> str:
+    """Why a check that says no more than False may have said so."""
+    right, message = compare(output, expected, rtol=1e-3, atol=1e-5)
+    return _REFUSED if right else f"{_REFUSED}; beside the reference's, {message}"
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _truth(value: Any) -> bool | None:
+    """True or False, be it Python's, numpy's or a tensor's; None for anything else."""
+    if isinstance(value, torch.Tensor):
+        return bool(value) if value.numel() == 1 else None
+    return bool(value) if type(value).__name__ in ("bool", "bool_") else None
+
+
+def _first_seed(params: Mapping[str, Any]) -> int:
+    seed = params.get("seed")
+    return seed if type(seed) is int and seed >= 0 else 1
+
+
+def _seed_generators(seed: int, device: torch.device) -> None:
+    random.seed(seed)
+    # Not `torch.manual_seed`: it looks for devices of every kind, for 250 µs a call where there are none.
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.manual_seed_all(seed)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(seed % 2**32)
+
+
+def _takes_seed(function: Callable[..., Any]) -> bool:
+    parameters = inspect.signature(function).parameters.values()
+    return any(parameter.name == "seed" or parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+
+
+def _is_oldest_form(check: Callable[..., Any]) -> bool:
+    """`(user_output, reference_output)`, told by the second name."""
+    names = list(inspect.signature(check).parameters)
+    return len(names) == 2 and names[1].startswith(("ref", "expected"))

@@ -1,0 +1,184 @@
+"""Nested values of tensors, taken apart for the border and put together again.
+
+`deal` takes a task's input apart: the tree and the tensors' specs (which a player may know early), the scalars
+(which it may not), and the tensors themselves.  `collect` makes plain tensors of ours from what a `Done` message
+points to in the player's memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from harness.inside.protocol import (
+    ITEM_BYTES,
+    MAX_DEPTH,
+    MAX_DIMENSIONS,
+    MAX_LEAVES,
+    MAX_MESSAGE,
+    TensorSpec,
+    Unsupported,
+    tensors_of,
+    write,
+)
+from harness.records.verdict import Foul, Verdict
+
+DTYPES = {name: getattr(torch, name) for name in ITEM_BYTES if hasattr(torch, name)}
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+_SLACK_BYTES = 64 << 20
+_SLACK_FACTOR = 4
+"""An output may span this many times the inputs, and a bit more: a limit of ours, whatever the player says."""
+
+
+class UnsupportedInput(Exception):
+    """A task's generator returned something that can't cross the border."""
+
+
+@dataclass
+class Deal:
+    """One call's input, taken apart."""
+
+    data: Any = None
+    tree: Any = None
+    tensors: list[torch.Tensor] = field(default_factory=list)
+    scalars: list[Any] = field(default_factory=list)
+    nodes: int = 0
+
+    @property
+    def layout(self) -> dict[str, Any]:
+        """All that a player needs to make room: structure, dtypes, shapes, strides; no values."""
+        specs = [(_NAMES[t.dtype], tuple(t.shape), t.stride()) for t in self.tensors]
+        return {"tree": self.tree, "tensors": specs}
+
+    @property
+    def span_bytes(self) -> int:
+        return sum(span_bytes(tensor) for tensor in self.tensors)
+
+
+def deal(data: Any) -> Deal:
+    """Take a task's input apart.
+
+    Raises:
+        UnsupportedInput: neither tensor, scalar, tuple, list nor dict; or a tensor of a dtype that can't cross.
+    """
+    result = Deal(data)
+    result.tree = _take_apart(data, result)
+    # What a player may return is counted in the same way: a reference must not return what nobody else can.
+    if result.nodes > MAX_LEAVES or len(write(result.layout)) > MAX_MESSAGE // 2:
+        raise UnsupportedInput(f"more than {MAX_LEAVES} values, or a structure too large to describe")
+    if len(write({"scalars": result.scalars})) > MAX_MESSAGE // 2:
+        raise UnsupportedInput(f"text of more than {MAX_MESSAGE // 2} bytes")
+    return result
+
+
+def _take_apart(node: Any, result: Deal, depth: int = 0) -> Any:
+    result.nodes += 1
+    if depth > MAX_DEPTH:
+        raise UnsupportedInput(f"more than {MAX_DEPTH} levels")
+    if isinstance(node, torch.Tensor):
+        result.tensors.append(_compact(node))
+        return {"tensor": len(result.tensors) - 1}
+    if node is None or isinstance(node, bool | int | float | str):
+        result.scalars.append(node)
+        return {"scalar": len(result.scalars) - 1}
+    if isinstance(node, tuple):
+        return {"tuple": [_take_apart(item, result, depth + 1) for item in node]}
+    if isinstance(node, list):
+        return [_take_apart(item, result, depth + 1) for item in node]
+    if isinstance(node, dict) and all(isinstance(key, str | int) for key in node):
+        return {"dict": [[key, _take_apart(item, result, depth + 1)] for key, item in node.items()]}
+    raise UnsupportedInput(f"{type(node).__name__} is neither tensor, scalar, tuple, list nor dict")
+
+
+def _compact(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor in memory of the host that holds nothing else: gaps between its elements would cross, too."""
+    tensor = tensor.detach()
+    if tensor.dtype not in _NAMES or tensor.layout is not torch.strided or tensor.dim() > MAX_DIMENSIONS:
+        what = f"a tensor of dtype {tensor.dtype}, layout {tensor.layout} and {tensor.dim()} dimensions"
+        raise UnsupportedInput(what)
+    if span_bytes(tensor) == tensor.numel() * tensor.element_size():
+        return tensor.cpu()
+    if 0 in tensor.stride():
+        return tensor.cpu().contiguous()
+    # Not by `cpu`, which closes a device's gaps: a kernel must meet the same strides on every board.
+    span = torch.zeros(span_bytes(tensor) // tensor.element_size(), dtype=tensor.dtype)
+    return span.as_strided(tensor.shape, tensor.stride()).copy_(tensor)
+
+
+def moved(tree: Any, device: torch.device) -> Any:
+    """A tree of plain values with its tensors on another device."""
+    match tree:
+        case torch.Tensor():
+            return tree.to(device)
+        case tuple():
+            return tuple(moved(item, device) for item in tree)
+        case list():
+            return [moved(item, device) for item in tree]
+        case dict():
+            return {key: moved(item, device) for key, item in tree.items()}
+    return tree
+
+
+def span_bytes(tensor: torch.Tensor) -> int:
+    """Bytes from a tensor's first to its last element, gaps included."""
+    if tensor.numel() == 0:
+        return 0
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return (last + 1) * tensor.element_size()
+
+
+def collect(tree: Any, read: Callable[[int, int, int], None], input_bytes: int) -> Any:
+    """The output that a player described, as tensors of ours.
+
+    `read(address, target, length)` copies bytes out of the player.
+
+    Raises:
+        Foul: something in it is neither tensor nor scalar, is too large, or lies where the player has no memory.
+    """
+    allowed = _SLACK_FACTOR * input_bytes + _SLACK_BYTES
+    # Elements count too: a stride of 0 makes a tensor of any size from one element.
+    total = sum(max(spec.span_bytes, spec.elements * ITEM_BYTES[spec.dtype]) for spec in tensors_of(tree))
+    if total > allowed:
+        message = f"The output spans {total} bytes; at most {allowed} are read here. Return contiguous tensors."
+        raise Foul(Verdict.WRONG_ANSWER, message)
+    return _put_together(tree, read)
+
+
+def _put_together(node: Any, read: Callable[[int, int, int], None]) -> Any:
+    match node:
+        case TensorSpec():
+            return _fetch(node, read)
+        case Unsupported(name):
+            raise Foul(Verdict.WRONG_ANSWER, f"custom_kernel returned {name}, which is no plain torch.Tensor.")
+        case tuple():
+            return tuple(_put_together(item, read) for item in node)
+        case list():
+            return [_put_together(item, read) for item in node]
+        case dict():
+            return {key: _put_together(item, read) for key, item in node.items()}
+    return node
+
+
+def _fetch(spec: TensorSpec, read: Callable[[int, int, int], None]) -> torch.Tensor:
+    if spec.dtype not in DTYPES:
+        raise Foul(Verdict.WRONG_ANSWER, f"The output's dtype is {spec.dtype}, which this judge can't read.")
+    memory = torch.empty(spec.span_bytes, dtype=torch.uint8)
+    read(spec.address, memory.data_ptr(), spec.span_bytes)
+    if spec.dtype == "bool":
+        # A byte that is neither 0 nor 1 is no bool, and compares with neither.
+        memory = memory.ne(0).view(torch.uint8)
+    try:
+        return memory.view(DTYPES[spec.dtype]).as_strided(spec.shape, spec.strides)
+    except RuntimeError as error:
+        raise Foul(Verdict.WRONG_ANSWER, f"The output is no tensor that torch can make: {error}") from None
+
+
+def elements_of(span: torch.Tensor, spec: TensorSpec) -> torch.Tensor:
+    """The bytes of a tensor's elements in `span`, the bytes from first to last; a view of one more dimension."""
+    size = ITEM_BYTES[spec.dtype]
+    shape = [1 if stride == 0 else length for length, stride in zip(spec.shape, spec.strides, strict=True)]
+    return span.as_strided((*shape, size), (*[stride * size for stride in spec.strides], 1))

@@ -1,0 +1,233 @@
+"""Stop a player with all its processes, so that nothing of it runs until the referee lets it.
+
+Two ways, tried in this order:
+
+    freezer   the cgroup v2 freezer: the kernel stops every process in the group, and says when it has.
+              Nothing inside can undo it.  Needs a cgroup that we may write to.
+    signals   SIGSTOP to every process below the keeper, until two full listings show the same, all stopped.
+              `seccomp` refuses to send SIGCONT, and what could make the kernel send it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from harness.records.errors import JudgeError
+from harness.records.verdict import Foul, Verdict
+from harness.sandbox import cgroup
+
+_PATIENCE_S = 10.0
+"""How long all processes may take to stop: microseconds as a rule, seconds in a system call that moves gigabytes."""
+TEARDOWN_S = 60.0
+"""How long killed processes may take to end: gigabytes are to be freed, hundreds of processes to be buried.
+
+Less would let a player that makes its own end slow turn its verdict into an error of ours."""
+_LOOK_S = 0.0001
+"""How long a referee without a core of its own leaves it to the player between two looks."""
+_LISTING_BYTES = 1 << 16
+"""Enough for more processes than a player may have."""
+
+
+class Freezer(Protocol):
+    """Stops and resumes one player."""
+
+    def stop(self) -> None:
+        """Return when every process of the player has stopped.
+
+        Raises:
+            Foul: its processes do not let themselves be stopped.
+            JudgeError: this machine can't stop them.
+        """
+
+    def resume(self) -> None: ...
+
+    def processes(self) -> list[int]:
+        """All processes of the player that live."""
+
+    def close(self) -> None:
+        """Forget the player, which has been killed.  Raises JudgeError if something of it is still there."""
+
+
+class CgroupFreezer:
+    """The freezer of a cgroup of its own, below `parent`, which has those `limits` that it can have.
+
+    Where referee and player share a core, `stop` sleeps between two looks: a player has to run to be frozen.
+    """
+
+    def __init__(
+        self, parent: Path, pid: int, limits: cgroup.Limits | None = None, *, shares_core: bool = False
+    ) -> None:
+        self._shares_core = shares_core
+        self.folder = parent / f"player-{pid}"
+        self.folder.mkdir()
+        self.limits_memory = limits is not None and cgroup.set_limits(self.folder, limits)
+        (self.folder / "cgroup.procs").write_text(str(pid))
+        self._freeze = os.open(self.folder / "cgroup.freeze", os.O_WRONLY)
+        self._events = os.open(self.folder / "cgroup.events", os.O_RDONLY)
+        self._processes = os.open(self.folder / "cgroup.procs", os.O_RDONLY)
+
+    def stop(self) -> None:
+        os.pwrite(self._freeze, b"1", 0)
+        give_up = time.monotonic() + _PATIENCE_S
+        while b"frozen 1" not in os.pread(self._events, 256, 0):
+            if time.monotonic() > give_up:
+                raise _unstoppable()
+            if self._shares_core:
+                time.sleep(_LOOK_S)
+
+    def resume(self) -> None:
+        os.pwrite(self._freeze, b"0", 0)
+
+    def processes(self) -> list[int]:
+        return [int(pid) for pid in os.pread(self._processes, _LISTING_BYTES, 0).split()]
+
+    def close(self) -> None:
+        for descriptor in (self._freeze, self._events, self._processes):
+            os.close(descriptor)
+        cgroup.remove(self.folder)
+
+
+class SignalFreezer:
+    """SIGSTOP and SIGCONT to all processes below the keeper."""
+
+    def __init__(self, keeper: int, player: int) -> None:
+        self.keeper = keeper
+        self.player = player
+        self.stopped: frozenset[int] = frozenset()
+
+    def stop(self) -> None:
+        give_up = time.monotonic() + _PATIENCE_S
+        before: dict[int, bool] = {}
+        while True:
+            now = {pid: _is_stopped(pid) for pid in descendants(self.keeper)}
+            if self.player not in now and not has_ended(self.player):
+                raise JudgeError("this kernel does not list a process's children: players can't be stopped by signals")
+            # Twice the same, all stopped, and nobody gone between: a process that ends can make the kernel wake those
+            # of its group, and one that was not listed could still start another.
+            if now == before and all(now.values()):
+                self.stopped = frozenset(now)
+                return
+            for pid, is_stopped in now.items():
+                if not is_stopped:
+                    _signal(pid, signal.SIGSTOP)
+            before = now
+            if time.monotonic() > give_up:
+                raise _unstoppable()
+
+    def resume(self) -> None:
+        stopped, self.stopped = self.stopped, frozenset()
+        for pid in stopped:
+            _signal(pid, signal.SIGCONT)
+
+    def processes(self) -> list[int]:
+        return [*(self.stopped or descendants(self.keeper))]
+
+    def close(self) -> None:
+        pass
+
+
+def _unstoppable() -> Foul:
+    return Foul(Verdict.RUN_TIME_ERROR, f"Its processes could not be stopped within {_PATIENCE_S:.0f} s.")
+
+
+def find_cgroup() -> cgroup.Group | None:
+    """A cgroup of ours in which players can be frozen; None where the machine has none.  The caller removes it."""
+    with contextlib.suppress(OSError):
+        for base in cgroup.find_bases():
+            with contextlib.suppress(OSError):
+                group = cgroup.Group(base)
+                if _can_freeze(group.folder):
+                    cgroup.remove_abandoned(base)
+                    return group
+                group.remove()
+    return None
+
+
+def _can_freeze(folder: Path) -> bool:
+    """Try it on a process of our own: moving it takes rights on the cgroup that it comes from, too."""
+    sleep = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"]
+    with contextlib.ExitStack() as cleanup:
+        sleeper = subprocess.Popen(sleep, stdin=subprocess.DEVNULL)
+        try:
+            freezer = CgroupFreezer(folder, sleeper.pid)
+            cleanup.callback(freezer.close)
+            freezer.stop()
+            freezer.resume()
+        except (OSError, Foul):
+            return False
+        finally:
+            sleeper.kill()
+            sleeper.wait()
+        return True
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """All processes below `pid`, as this namespace numbers them."""
+    for child in children(pid):
+        yield child
+        yield from descendants(child)
+
+
+def children(pid: int) -> list[int]:
+    """The children of all threads of a process; none if it has ended."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found += map(int, file.read().split())
+    return found
+
+
+def await_end(pids: Collection[int], patience_s: float = TEARDOWN_S) -> None:
+    """Until processes that are not our children, and were killed, have ended.
+
+    Raises:
+        JudgeError: they have not.
+    """
+    give_up = time.monotonic() + patience_s
+    while alive := [pid for pid in pids if not has_ended(pid)]:
+        if time.monotonic() > give_up:
+            raise JudgeError(f"killed, and not ended after {patience_s:g} s: {listed(alive)}")
+        time.sleep(0.0005)
+
+
+def listed(pids: Collection[int]) -> str:
+    """For a message: `process 12, 13`, as many as help."""
+    return "process " + ", ".join(map(str, sorted(pids)[:10])) + (" and more" if len(pids) > 10 else "")
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process is gone, or a zombie that nobody has reaped yet."""
+    return _state(f"/proc/{pid}/stat") in "ZX"
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether every thread is stopped, or the process is a zombie."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return False  # it ended between listing and looking: look again
+    return all(_state(f"/proc/{pid}/task/{thread}/stat") in "TtZ" for thread in threads)
+
+
+def _state(path: str) -> str:
+    try:
+        with open(path, "rb", buffering=0) as file:
+            stat = file.read(256)
+        # The name in brackets is the player's to choose, and may contain brackets.
+        return chr(stat[stat.rindex(b")") + 2])
+    except (OSError, ValueError):
+        return "X"
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)

@@ -1,0 +1,100 @@
+"""The outer walls: a program that nobody trusts, and that needs to put up walls of its own.
+
+stdin, network, home, environment    none
+file system                          interpreter and libraries, what it is shown, a capped /tmp; all else is missing
+other processes, the host's users    out of sight
+stdout                               kept, so many bytes; stderr only for the reason why it failed
+time                                 so many seconds; then everything in there is killed
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.records.errors import JudgeError
+from harness.sandbox import bubblewrap
+
+_READ_BYTES = 1 << 16
+_MAX_REASON = 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """What a program printed, and how it ended.  Both may be hostile text."""
+
+    output: bytes
+    reason: str
+
+
+def run_enclosed(
+    program: Callable[[Path], list[str]], files: Mapping[str, bytes], *, seconds: float, max_bytes: int
+) -> Done:
+    """Run a program behind the outer walls, until it ends, has printed too much, or its time is over.
+
+    Args:
+        program: the command, by the folder in which it is shown its files.
+        files: what it is shown, by name.
+
+    Raises:
+        JudgeError: bubblewrap is missing.
+    """
+    with tempfile.TemporaryDirectory(prefix="pullrank-check-") as folder, tempfile.TemporaryFile() as errors:
+        stage = Path(folder)
+        stage.chmod(0o755)
+        shown = stage / "shown"
+        shown.mkdir(mode=0o755)
+        for name, content in files.items():
+            (shown / name).write_bytes(content)
+        try:
+            process = subprocess.Popen(
+                bubblewrap.enclosing_command(stage, shown, program(shown)),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={"PATH": os.environ.get("PATH", "/usr/bin:/bin")},
+                cwd="/",
+                start_new_session=True,
+            )
+        except FileNotFoundError as error:
+            raise JudgeError(f"{error.filename} is missing: apt install bubblewrap util-linux") from None
+        with process:
+            try:
+                output, reason = _read(process, seconds, max_bytes)
+            finally:
+                # The first process of the namespaces dies with bubblewrap, and all others with it.
+                process.kill()
+        return Done(output=output, reason=reason or _last_words(process.returncode, errors.fileno()))
+
+
+def _read(process: subprocess.Popen[bytes], seconds: float, max_bytes: int) -> tuple[bytes, str]:
+    """What it prints, and why no more was read; no reason where it ended by itself."""
+    assert process.stdout
+    give_up, output = time.monotonic() + seconds, bytearray()
+    while (left := give_up - time.monotonic()) > 0:
+        if not select.select([process.stdout], [], [], left)[0]:
+            break
+        chunk = os.read(process.stdout.fileno(), _READ_BYTES)
+        output += chunk
+        if len(output) > max_bytes:
+            return bytes(output[:max_bytes]), "it printed too much"
+        if not chunk:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=max(0.1, give_up - time.monotonic()))
+            return bytes(output), ""
+    return bytes(output), f"it took longer than {seconds:.0f} s"
+
+
+def _last_words(code: int | None, errors: int) -> str:
+    size = os.fstat(errors).st_size
+    text = os.pread(errors, 4096, max(0, size - 4096)).decode(errors="replace").strip()
+    last = text.splitlines()[-1] if text else f"exit code {code}"
+    # It is said in a job's log, where the runner obeys lines that hold `##[`.
+    return "".join(char if char.isprintable() else " " for char in last)[:_MAX_REASON].replace("##[", "## [")

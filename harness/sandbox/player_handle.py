@@ -1,0 +1,335 @@
+"""A player as the referee has it before it: orders in, answers out, stopped and resumed, and killed in the end.
+
+What it runs inside is `player`; only packets cross, and each comes with the kernel's word on who sent it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from harness.gpu.gpu_errors import explain_abort
+from harness.gpu.gpu_memory import Card
+from harness.inside import walls
+from harness.inside.protocol import (
+    LOG_BYTES,
+    LOG_HEADER,
+    MAX_MESSAGE,
+    Answer,
+    Failed,
+    ProtocolError,
+    Ready,
+    TooComplex,
+    read_answer,
+    write,
+)
+from harness.records.errors import JudgeError
+from harness.records.verdict import Foul, Verdict
+from harness.sandbox import cgroup, freezer
+from harness.sandbox.health import Health
+from harness.sandbox.memory import Memory, memory_of
+from harness.sandbox.packets import receive_signed, socket_pair
+from harness.sandbox.warm_parent import WarmParent
+
+_SEAT_S = 20.0
+"""How long the walls of one player may take to stand."""
+_WATCH_S = 0.02
+"""How often memory is looked at while a player runs."""
+_LAST_WORDS_S = 1.0
+"""How long a keeper may take to read what a player printed last, and to report how it ended."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confinement:
+    """How a sandbox holds its players."""
+
+    limits: cgroup.Limits
+    gpu_memory_bytes: int | None
+    cards: Sequence[Card]
+    cgroup: cgroup.Group | None
+    has_core_of_its_own: bool
+    """Whether the referee may spin without taking the player's core."""
+    is_walled: bool
+
+    def freezer_for(self, keeper: int, player: int) -> freezer.Freezer:
+        if self.cgroup:
+            shares_core = not self.has_core_of_its_own
+            return freezer.CgroupFreezer(self.cgroup.folder, player, self.limits, shares_core=shares_core)
+        return freezer.SignalFreezer(keeper, player)
+
+
+class PlayerHandle:
+    """One player process and all that it starts, as the referee sees it."""
+
+    def __init__(self, warm_parent: WarmParent, room: walls.Room, confinement: Confinement) -> None:
+        self._confinement = confinement
+        self._control, theirs = socket_pair()
+        self._arrivals = select.poll()
+        self._arrivals.register(self._control, select.POLLIN)
+        self._packet = memoryview(bytearray(MAX_MESSAGE + 1))  # one byte more than allowed: a longer one is seen to be
+        self._log = os.memfd_create("log")
+        self._freezer: freezer.Freezer | None = None
+        self._memory: Memory | None = None
+        self._keeper = 0
+        self.pid = 0
+        self._pidfd: int | None = None
+        self._last_words: str | None = None
+        self.results: int | None
+        """Where a program's results can be read."""
+        self.results, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if room.program else (None, None)
+        room_fd = os.memfd_create("room")
+        try:
+            os.write(room_fd, json.dumps(asdict(room)).encode())
+            if told is not None:
+                os.set_blocking(told, True)  # a program may write faster than it is read
+            warm_parent.fork_player(theirs, room_fd, self._log, *([] if told is None else [told]))
+        except BaseException:
+            self._close()
+            raise
+        finally:
+            os.close(room_fd)
+            theirs.close()
+            if told is not None:
+                os.close(told)
+
+    def _close(self) -> None:
+        self._last_words = self.log
+        self._control.close()
+        for descriptor in (self._log, self._pidfd, self.results):
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def await_ready(self) -> None:
+        """Learn the pids of keeper and player, and make sure that the player can be stopped."""
+        self._keeper = self._hello()
+        self.pid = self._hello()
+        self._control.setblocking(False)
+        try:
+            self._pidfd = os.pidfd_open(self.pid)
+            confinement = self._confinement
+            self._freezer = confinement.freezer_for(self._keeper, self.pid)
+            self._memory = memory_of(
+                self.pid,
+                self._freezer,
+                confinement.limits.memory_bytes,
+                confinement.cards,
+                confinement.gpu_memory_bytes,
+            )
+        except OSError as error:
+            raise JudgeError(f"the player could not be moved into its cgroup: {error}") from None
+
+    def _hello(self) -> int:
+        self._control.settimeout(_SEAT_S)
+        try:
+            packet, sender = receive_signed(self._control)
+            answer = read_answer(packet)
+        except (TimeoutError, ProtocolError, OSError) as error:
+            raise JudgeError(f"a player did not come up: {error}") from None
+        if not isinstance(answer, Ready):
+            why = f"{answer.error}: {answer.message}" if isinstance(answer, Failed) else "no greeting"
+            raise JudgeError(f"a player did not come up: {why}")
+        return sender
+
+    def follow(self, ends: float, late: str) -> None:
+        """From here on the player is the process that says that it is ready: the one that a profiler has started.
+
+        Raises:
+            Foul: the profiler has ended before there was one, or it took too long.
+        """
+        while not self._arrivals.poll(_WATCH_S * 1000):
+            self.check_memory()
+            if time.monotonic() > ends:
+                raise Foul(Verdict.TIME_LIMIT_EXCEEDED, late)
+        try:
+            packet, sender = receive_signed(self._control)
+        except OSError:
+            raise self.died() from None
+        if not packet or not isinstance(self.read(packet), Ready):
+            raise self.died()
+        self.pid = sender
+
+    def hang_up(self) -> None:
+        """Let the player end by itself, as any program does."""
+        with contextlib.suppress(OSError):  # it already has
+            self._control.shutdown(socket.SHUT_WR)
+
+    def send(self, message: dict[str, Any]) -> None:
+        try:
+            self._control.send(write(message))
+        except BlockingIOError:
+            raise Foul(Verdict.RUN_TIME_ERROR, "The process does not read its orders.") from None
+        except OSError:
+            raise self.died() from None
+
+    def answer(self, deadline: float, late: str) -> Answer:
+        """The player's next answer: `receive` and `read` in one."""
+        return self.read(self.receive(deadline, late))
+
+    def receive(self, deadline: float, late: str) -> bytes:
+        """The player's next packet.  `deadline` is of `time.monotonic()`; `late` is said if it passes.
+
+        Raises:
+            Foul: it ended, took too long, or used too much memory.
+        """
+        receive_into, packet = self._control.recv_into, self._packet
+        next_look = time.monotonic() + _WATCH_S
+        while True:
+            try:
+                if length := receive_into(packet):
+                    return bytes(packet[:length])
+                raise self.died()
+            except BlockingIOError:
+                pass
+            except OSError:
+                raise self.died() from None
+            if (now := time.monotonic()) > next_look:
+                self.check_memory()
+                next_look = now + _WATCH_S
+            if now > deadline:
+                raise Foul(Verdict.TIME_LIMIT_EXCEEDED, late)
+            if not self._confinement.has_core_of_its_own:
+                self._arrivals.poll(_WATCH_S * 1000)
+
+    def read(self, packet: bytes) -> Answer:
+        """What a packet of the player says.  Raises Foul if it is none that an honest player sends."""
+        try:
+            return read_answer(packet)
+        except ProtocolError as error:
+            raise Foul(Verdict.SECURITY_VIOLATION, f"The process wrote to the referee by itself: {error}.") from None
+        except TooComplex as error:
+            raise Foul(Verdict.WRONG_ANSWER, f"The output {error}.") from None
+
+    def refuse_early_messages(self) -> None:
+        """While the player is stopped nothing may come: a message now was sent without being asked for."""
+        if self._arrivals.poll(0):
+            if self._control.recv_into(self._packet):
+                raise Foul(Verdict.SECURITY_VIOLATION, "The process answered the referee without being asked.")
+            raise self.died()
+
+    def stop(self) -> None:
+        assert self._freezer
+        self._freezer.stop()
+
+    def resume(self) -> None:
+        assert self._freezer
+        self._freezer.resume()
+
+    def check_memory(self) -> None:
+        """Raises Foul if the player uses more than it may."""
+        assert self._memory
+        self._memory.check()
+
+    def died(self) -> Foul:
+        """Why the process ended by itself, as its keeper saw it."""
+        give_up = time.monotonic() + _LAST_WORDS_S
+        while time.monotonic() < give_up:
+            if (status := self.find_status()) is not None:
+                return Foul(Verdict.RUN_TIME_ERROR, how_it_ended(status, self.log))
+            if freezer.has_ended(self._keeper):
+                break
+            time.sleep(0.001)
+        return Foul(Verdict.RUN_TIME_ERROR, "The process closed its connection to the referee, or sent nothing in it.")
+
+    def find_status(self) -> int | None:
+        """The wait status of a process that has ended by itself, as its keeper saw it.  Raises as `check_memory`."""
+        ended, status, _ = self._log_header()
+        if not ended:
+            return None
+        if self._memory and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+            self._memory.check_kill()
+        return int(status)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether even its keeper has ended."""
+        return freezer.has_ended(self._keeper)
+
+    def require_started(self) -> None:
+        """Raises JudgeError if the command of a program could not be run: then, and only then, there is a message."""
+        with contextlib.suppress(BlockingIOError, ConnectionError):
+            answer = read_answer(self._control.recv(MAX_MESSAGE) or b'{"is":"loaded"}')
+            if isinstance(answer, Failed):
+                raise JudgeError(f"a program of the task's did not start: {answer.message}")
+
+    def _log_header(self) -> tuple[int, int, int]:
+        """Whether the player has ended by itself or been killed, its wait status, and how many bytes it printed."""
+        ended, status, printed = LOG_HEADER.unpack(os.pread(self._log, LOG_HEADER.size, 0) or bytes(LOG_HEADER.size))
+        return int(ended), int(status), int(printed)
+
+    @property
+    def log(self) -> str:
+        """The end of what the player printed: while it is seated, as far as its keeper has read it.  Hostile text."""
+        if self._last_words is not None:
+            return self._last_words
+        printed = self._log_header()[2]
+        kept = min(printed, LOG_BYTES)
+        text = os.pread(self._log, kept, LOG_HEADER.size).decode(errors="replace")
+        return text if printed == kept else f"[the last {kept} of {printed} bytes]\n{text}"
+
+    def close(self, health: Health, *, checked: bool = True) -> None:
+        """Kill everything that the player is, and wait until it is gone.
+
+        Raises:
+            JudgeError: the machine is not as it was before the player came, if that is to be `checked`.
+        """
+        with contextlib.ExitStack() as cleanup:
+            cleanup.callback(self._close)
+            if self._memory:
+                cleanup.callback(self._memory.close)
+            self._end(health)
+            if self._memory:
+                self._memory.settle()
+            if checked:
+                health.check()
+
+    def _end(self, health: Health) -> None:
+        with contextlib.ExitStack() as cleanup:
+            if self._freezer:
+                cleanup.callback(self._freezer.close)
+            if self._keeper:
+                cleanup.callback(self._kill, health)
+            if self._memory:  # it may raise: the player is killed all the same
+                self._memory.expect_end()
+
+    def _kill(self, health: Health) -> None:
+        self._kill_player()
+        # A keeper behind walls is the first process of its namespace: it ends after all others in there.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._keeper, signal.SIGKILL)
+        if not self._confinement.is_walled:
+            health.kill_strays()
+            # The kernel's lists of children may leave somebody out while they change; a cgroup's list does not.
+            for pid in self._freezer.processes() if self._freezer else ():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        freezer.await_end([self._keeper])
+
+    def _kill_player(self) -> None:
+        """Before its keeper, which then still reads what was printed last."""
+        if self._pidfd is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        give_up = time.monotonic() + _LAST_WORDS_S
+        while not self._log_header()[0] and not self.is_gone and time.monotonic() < give_up:
+            time.sleep(0.0001)
+
+
+def how_it_ended(status: int, log: str) -> str:
+    """What a wait status means; `log` is what the process had printed."""
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        with contextlib.suppress(ValueError):
+            name = signal.Signals(number).name
+            crashed = f"The process crashed: {name} ({(signal.strsignal(number) or '').lower()})."
+            return f"{crashed} {explain_abort(log)}".rstrip()
+        return f"The process was ended by signal {number}."
+    return f"The process ended by itself with exit code {os.waitstatus_to_exitcode(status)} before it had answered."

@@ -1,0 +1,103 @@
+"""A program in a player's place: start it behind the walls, read what it writes while it runs, see how it ends.
+
+Everything that it writes is taken as it comes, for a pipe holds 64 KiB and then blocks its writer.  It is over when its
+first process has ended: what that has started, and left, ends with it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from harness.records.verdict import Foul, Verdict
+from harness.sandbox.player_handle import PlayerHandle
+from harness.sandbox.sandbox import Entry, Program, Sandbox
+
+_LOOK_S = 0.02
+"""How often to look whether it has ended, and how much memory it uses."""
+_CHUNK_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How a program ended: by itself with this wait status, or by a foul.  `log` is the end of what it printed."""
+
+    status: int | None
+    foul: Foul | None
+    seconds: float
+    log: str
+
+    @property
+    def exit_code(self) -> int | None:
+        """None where it did not end by itself, or by a signal."""
+        return None if self.status is None or os.WIFSIGNALED(self.status) else os.waitstatus_to_exitcode(self.status)
+
+
+def run(
+    sandbox: Sandbox,
+    entry: Entry,
+    program: Program,
+    take: Callable[[bytes], None],
+    *,
+    seconds: float,
+    late: str,
+    building: bool = False,
+) -> Ended:
+    """Run a program to its end.
+
+    Args:
+        take: is given what it writes to its results; may raise Foul, which ends it.
+        seconds: after which it is ended; `late` is said then.
+        building: whether what it leaves in its cache is for those that follow.
+
+    Raises:
+        JudgeError: it could not be started, or this machine failed.
+    """
+    status, foul = None, None
+    with sandbox.seat(entry, building=building, program=program) as player:
+        began = time.monotonic()
+        try:
+            player.send({"do": "run"})
+            status = follow(player, take, began + seconds, late)
+        except Foul as error:
+            foul = error
+        took = time.monotonic() - began
+        player.require_started()
+    return Ended(status=status, foul=foul, seconds=took, log=player.log)
+
+
+def follow(player: PlayerHandle, take: Callable[[bytes], None], ends: float, late: str) -> int:
+    """Read until the program has ended; returns its wait status.  Raises Foul if that takes too long."""
+    assert player.results is not None
+    poll = select.poll()
+    poll.register(player.results, select.POLLIN)
+    is_open = True
+    while True:
+        # In this order: what was written before the end is there to be read after it was seen.
+        status, is_gone = player.find_status(), player.is_gone
+        if is_open and not _drain(player.results, take):
+            poll.unregister(player.results)
+            is_open = False
+        if status is not None:
+            return status
+        if is_gone:
+            raise player.died()
+        if time.monotonic() > ends:
+            raise Foul(Verdict.TIME_LIMIT_EXCEEDED, late)
+        player.check_memory()
+        poll.poll(_LOOK_S * 1000)
+
+
+def _drain(results: int, take: Callable[[bytes], None]) -> bool:
+    """Take what is there; returns whether more may come.  Who writes without end is stopped by `take`."""
+    while True:
+        try:
+            chunk = os.read(results, _CHUNK_BYTES)
+        except BlockingIOError:
+            return True
+        if not chunk:
+            return False
+        take(chunk)

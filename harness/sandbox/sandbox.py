@@ -1,0 +1,335 @@
+"""The walls, from outside: start them, put players in, stop and resume players, and leave nothing behind.
+
+    with Sandbox("bubblewrap", memory_gib=16) as sandbox:
+        with sandbox.seat(entry) as player:
+            player.send(...); player.answer(deadline); player.stop(); player.resume()
+
+bubblewrap gives the outer walls: user, pid, net, ipc, uts and cgroup namespaces, a file system of the
+interpreter and the libraries only, an empty environment.  It is never started as root: root in its user
+namespace would be root on the host.  Inside it the warm parent (`zygote`) forks players, each behind inner
+walls of its own (`walls`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.resources
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from harness.gpu.device import CPU, Device
+from harness.gpu.gpu_memory import Card, find_card
+from harness.gpu.gpu_nodes import WHOLE_GPU, Gpu, Shown, assigned, find_gpus, find_slice, shown_of
+from harness.gpu.gpu_nodes import find_faults as find_gpu_faults
+from harness.inside import seccomp, walls, zygote
+from harness.records import stale_folders
+from harness.records.errors import JudgeError
+from harness.sandbox import bubblewrap, cgroup, freezer
+from harness.sandbox.player_handle import Confinement, PlayerHandle
+from harness.sandbox.warm_parent import WarmParent
+from harness.task.compile import Recipe
+
+Kind = Literal["bubblewrap", "none"]
+
+_MAX_PROCESSES, _PROCESSES_PER_CORE = 512, 8
+"""Threads count, too: for each core, libraries start pools of their own, and one spinner keeps it awake."""
+_STAGE = "pullrank-stage-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What one side puts on the table: its files, the name of the cache that its build fills, how it is compiled."""
+
+    name: str
+    files: dict[str, str]
+    recipe: Recipe | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """What a player becomes in a task that brings its own: a command, run in the folder of its files.
+
+    One that `is_watcher` starts the player anew, below a profiler, which may talk to it by IP.
+    """
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    is_watcher: bool = False
+
+
+def find_faults() -> list[str]:
+    """Why bubblewrap can't be used on this machine, each with the way out; empty where it can."""
+    if sys.platform != "linux" or not seccomp.supported():
+        return ["the walls need Linux on x86-64 or arm64"]
+    if not shutil.which("bwrap"):
+        return ["bubblewrap is missing: apt install bubblewrap (or your system's package of that name)"]
+    if missing := [tool for tool in ("unshare", "setpriv", "mount") if os.geteuid() == 0 and not shutil.which(tool)]:
+        return [f"{', '.join(missing)} is missing: apt install util-linux mount"]
+    try:
+        with Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox, sandbox.seat(Entry(name="probe", files={})):
+            return []
+    except JudgeError as error:
+        return [f"the walls don't stand here: {error}{bubblewrap.remedy()}"]
+
+
+def gpu_walls(device: Device, world_size: int = 1) -> Shown | None:
+    """What players see of this machine's GPUs; None for a device that is none.
+
+    Raises:
+        JudgeError: there are not so many GPUs here, or players could not use them.
+    """
+    if not device.is_gpu:
+        return None
+    gpus = require_gpus(world_size)
+    if faults := find_gpu_faults(gpus):
+        raise JudgeError("; ".join(faults))
+    return shown_of(gpus)
+
+
+def require_gpus(world_size: int = 1) -> list[Gpu]:
+    """The GPUs of this machine that are judged on.  Raises JudgeError if there are not so many."""
+    if named := find_slice(os.environ):
+        raise JudgeError(f"the judge is told to use {named[:60]}: {WHOLE_GPU}")
+    gpus = assigned(find_gpus(), os.environ)
+    if not gpus:
+        raise JudgeError(
+            "this machine shows no GPU: neither /dev/nvidia0 nor /dev/kfd with a render node is there, or "
+            "CUDA_VISIBLE_DEVICES names none of them; load the driver, or give the container its devices"
+        )
+    if len(gpus) < world_size:
+        raise JudgeError(
+            f"the task needs {world_size} GPUs, and this machine has {len(gpus)} to judge on: let a board be judged on "
+            "machines with enough of them, by their label"
+        )
+    return gpus[:world_size]
+
+
+def _copy_players_side(folder: Path) -> None:
+    """Of our modules a player sees those of `harness.inside` alone."""
+    source = importlib.resources.files("harness")
+    inside = folder / "harness" / "inside"
+    inside.mkdir(parents=True)
+    (inside.parent / "__init__.py").write_bytes(source.joinpath("__init__.py").read_bytes())
+    for module in source.joinpath("inside").iterdir():
+        if module.name.endswith(".py"):
+            (inside / module.name).write_bytes(module.read_bytes())
+
+
+def choose_kind(wanted: str) -> Kind:
+    """`auto` is bubblewrap.  Raises JudgeError where it can't be had: walls are never left out silently."""
+    if wanted == "none":
+        return "none"
+    if faults := find_faults():
+        raise JudgeError("; ".join(faults) + ". For your own code only: --sandbox none")
+    return "bubblewrap"
+
+
+class Sandbox:
+    """The walls of one judging: a warm parent, and at most one player at a time that is not stopped.
+
+    Pins this process to the first core and the players to the others, where there are others.  `shown` are folders of
+    this machine that players see beside the system's and Python's own; `world_size` is how many GPUs they need: their
+    ranks may talk to each other by IP, on a network that ends with the sandbox.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        *,
+        memory_gib: float,
+        gpu_memory_gib: float | None = None,
+        use_cgroup: bool = True,
+        warm: bool = True,
+        shown: Sequence[str] = (),
+        device: Device = CPU,
+        world_size: int = 1,
+    ) -> None:
+        self.kind = kind
+        self.device = device
+        self._gpu = gpu_walls(device, world_size)
+        self._world_size = world_size
+        self._shown = shown
+        self._warm = warm
+        self._use_cgroup = use_cgroup
+        self.memory_bytes = int(memory_gib * 2**30)
+        self.gpu_memory_bytes = None if gpu_memory_gib is None else int(gpu_memory_gib * 2**30)
+        self.cards: list[Card] = []
+        self.cores = sorted(os.sched_getaffinity(0))
+        self.referee_core = {self.cores[0]}
+        self.player_cores = set(self.cores[1:]) or self.referee_core
+        self.missing: list[str] = []
+        self._cleanup = contextlib.ExitStack()
+
+    @property
+    def is_walled(self) -> bool:
+        return self.kind != "none"
+
+    @property
+    def has_core_of_its_own(self) -> bool:
+        """Whether the referee may spin without taking the player's core."""
+        return len(self.cores) > 1
+
+    @property
+    def max_processes(self) -> int:
+        """Of one player, with its threads."""
+        return _MAX_PROCESSES + _PROCESSES_PER_CORE * len(self.player_cores)
+
+    @property
+    def stop_kind(self) -> Literal["freezer", "signals"]:
+        return "freezer" if self._cgroup else "signals"
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self._cleanup.close()
+            raise
+        return self
+
+    def _start(self) -> None:
+        self._stage = self._make_stage()
+        self._cgroup = freezer.find_cgroup() if self._use_cgroup else None
+        if self._cgroup:
+            self._cleanup.callback(self._cgroup.remove)
+        else:
+            self.missing.append("a cgroup v2 to freeze players in: they are stopped by signals")
+        if not self.has_core_of_its_own:
+            self.missing.append("a core for each side: times are rough")
+        if self.device.is_gpu:
+            gpus = require_gpus(self._world_size)
+            self.cards = [card for gpu in gpus if (card := find_card(gpu))]
+            if len(self.cards) < len(gpus):
+                self.missing.append("a driver that says how much of the GPU's memory is used: nobody watches it")
+        self._cleanup.callback(os.sched_setaffinity, 0, self.cores)
+        self._start_warm_parent(self._stage)
+        os.sched_setaffinity(0, self.referee_core)
+
+    def _make_stage(self) -> Path:
+        stage = Path(tempfile.mkdtemp(prefix=_STAGE))
+        self._cleanup.callback(shutil.rmtree, stage, ignore_errors=True)
+        self._cleanup.callback(os.close, stale_folders.claim(stage))
+        for abandoned in stale_folders.abandoned(stage.parent.glob(f"{_STAGE}*")):
+            shutil.rmtree(abandoned, ignore_errors=True)
+        stage.chmod(0o755)
+        _copy_players_side(stage / "player")
+        (stage / "tmp").mkdir()
+        return stage
+
+    def _start_warm_parent(self, stage: Path) -> None:
+        options = {
+            "walled": self.is_walled,
+            "warm": self._warm,
+            "cores": sorted(self.player_cores),
+            "threads": len(self.player_cores),
+            "libraries": bubblewrap.places_aside(),
+            "device": self.device.name if self.device.is_staged else "",
+        }
+        self.warm_parent = WarmParent(stage, walled=self.is_walled, cores=self.cores)
+        self._cleanup.callback(self.warm_parent.end)
+
+        def command(control: int) -> list[str]:
+            python = self._python("from harness.inside import zygote; zygote.start()", {"fd": control, **options})
+            return bubblewrap.command(stage, python, self._shown, self._gpu) if self.is_walled else python
+
+        self.warm_parent.start(command, self._environment(stage))
+
+    def _environment(self, stage: Path) -> dict[str, str]:
+        path = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
+        if self.is_walled:
+            return path  # bubblewrap's; what it starts gets another one
+        scratch = str(stage / "tmp")
+        environment = bubblewrap.environment_of(self._gpu) | path | {"HOME": scratch}
+        return {key: value.replace("/cache", scratch) for key, value in environment.items()} | {"TMPDIR": scratch}
+
+    def _python(self, code: str, options: Mapping[str, object]) -> list[str]:
+        """An interpreter inside the walls, which finds our modules there and the machine's packages."""
+        home = "/player" if self.is_walled else str(self._stage / "player")
+        packages = [path for path in sys.path if "-packages" in path]
+        paths = f"import sys; sys.path[:0] = [{home!r}]; sys.path += {packages!r}; "
+        return [sys.executable, "-IB", "-c", paths + code, json.dumps(options)]
+
+    def watcher(self, entry: Entry, order: Mapping[str, object]) -> Program:
+        """What starts an entry's player below a profiler; `order` is `watch.start`'s, but for what is known here."""
+        player = {
+            "library": str(self.cache / "build" / f"{entry.name}.so"),
+            "threads": len(self.player_cores),
+            "device": self.device.name if self.device.is_staged else "",
+        }
+        ours = {"control": zygote.CONTROL, "results": zygote.RESULTS, "player": player}
+        command = self._python("from harness.inside import watch; watch.start()", {**order, **ours})
+        return Program(command=tuple(command), is_watcher=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._cleanup:
+            if self.warm_parent.is_warm and kind is None:
+                self.require_health()
+
+    @property
+    def _confinement(self) -> Confinement:
+        return Confinement(
+            limits=cgroup.Limits(memory_bytes=self.memory_bytes, processes=self.max_processes),
+            gpu_memory_bytes=self.gpu_memory_bytes,
+            cards=self.cards,
+            cgroup=self._cgroup,
+            has_core_of_its_own=self.has_core_of_its_own,
+            is_walled=self.is_walled,
+        )
+
+    def keep_awake(self) -> None:
+        """Let the players' cores not halt from here on: for times.  Only where the referee has a core of its own."""
+        if self.has_core_of_its_own:
+            self.warm_parent.keep_awake()
+
+    def require_health(self) -> None:
+        """Raises JudgeError if anything is not as it was before the first player came."""
+        # That it seats another player shows that the warm parent is well.
+        with self.seat(Entry(name="nobody", files={})):
+            pass
+        self.warm_parent.await_warmth().check_thoroughly()
+
+    @property
+    def cache(self) -> Path:
+        """What the build fills, as a player sees it."""
+        return Path("/cache") if self.is_walled else self._stage / "tmp"
+
+    @contextlib.contextmanager
+    def seat(self, entry: Entry, *, building: bool = False, program: Program | None = None) -> Iterator[PlayerHandle]:
+        """A fresh player, ready to load or to become a program; killed with all it started when the block ends."""
+        health = self.warm_parent.await_warmth()
+        room = walls.Room(
+            files=entry.files,
+            cache=entry.name,
+            building=building,
+            # Pages of a tmpfs belong to no process: the watchdog on memory does not see them.
+            scratch_bytes=max(64 << 20, min(1 << 30, self.memory_bytes // 8)),
+            # CUDA reserves address space by the terabyte.
+            memory_bytes=None if self.device.is_gpu else self.memory_bytes,
+            # Unwalled, the limit would count what the user runs elsewhere.
+            max_processes=self.max_processes if self.is_walled else None,
+            program=program.command if program else (),
+            environment=program.environment if program else {},
+            is_watcher=program is not None and program.is_watcher,
+            has_loopback=self._world_size > 1 or (program is not None and program.is_watcher),
+        )
+        player = PlayerHandle(self.warm_parent, room, self._confinement)
+        stopped = False
+        try:
+            player.await_ready()
+            yield player
+        except (KeyboardInterrupt, SystemExit):
+            stopped = True  # the sandbox ends now, with all that is in it
+            raise
+        finally:
+            player.close(health, checked=not stopped)
+            if building and not stopped:
+                health.seal(entry.name)

@@ -1,0 +1,118 @@
+"""The process that players are forked from: it has imported torch, and runs behind the sandbox's outer walls.
+
+What it runs is `zygote`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+from harness.inside import zygote
+from harness.records.errors import JudgeError
+from harness.sandbox import freezer
+from harness.sandbox.health import Health
+from harness.sandbox.packets import receive_signed, socket_pair
+
+_START_S = 60.0
+"""How long it may take to import torch."""
+
+
+class WarmParent:
+    """One warm parent, from its start to its end."""
+
+    def __init__(self, stage: Path, *, walled: bool, cores: Collection[int]) -> None:
+        self._stage = stage
+        self._walled = walled
+        self._cores = cores
+        self._cleanup = contextlib.ExitStack()
+        self._health: Health | None = None
+        self._is_awake = False
+
+    def start(self, command: Callable[[int], list[str]], environment: Mapping[str, str]) -> None:
+        """Start `command(descriptor)`, which takes its orders from that descriptor."""
+        self._orders, theirs = socket_pair()
+        self._cleanup.callback(self._orders.close)
+        self._errors = self._cleanup.enter_context(tempfile.TemporaryFile())
+        with theirs:
+            self.process = subprocess.Popen(
+                command(theirs.fileno()),
+                stdin=subprocess.DEVNULL,
+                stdout=self._errors,
+                stderr=self._errors,
+                env=dict(environment),
+                cwd="/",
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._cleanup.callback(self._kill)
+
+    def end(self) -> None:
+        """End it with all that it has started."""
+        self._cleanup.close()
+
+    def _kill(self) -> None:
+        family = list(freezer.descendants(self.process.pid))
+        for pid in (*family, self.process.pid):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                # Where it has a chance to run: of a core that others keep busy, a spinner gets too little to end.
+                os.sched_setaffinity(pid, self._cores)
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        freezer.await_end(family)
+
+    @property
+    def is_warm(self) -> bool:
+        return self._health is not None
+
+    def await_warmth(self) -> Health:
+        """Wait until it has imported torch.  Raises JudgeError if it does not come up."""
+        if self._health:
+            return self._health
+        self._orders.settimeout(_START_S)
+        try:
+            warm, pid = receive_signed(self._orders)
+        except TimeoutError:
+            warm, pid = b"", 0
+        if warm != b"warm":
+            raise JudgeError(f"the player's warm parent did not start: {self._last_error()}")
+        self._health = Health(self.process.pid, pid, self._stage, walled=self._walled)
+        return self._health
+
+    def fork_player(self, control: socket.socket, *descriptors: int) -> None:
+        """Have it fork a player; the descriptors are the player's room, its log, and where its results go."""
+        try:
+            socket.send_fds(self._orders, [zygote.PLAYER], [control.fileno(), *descriptors])
+        except OSError as error:
+            raise self._ended(error) from None
+
+    def keep_awake(self) -> None:
+        """Keep the players' cores from halting, from here on."""
+        health = self.await_warmth()
+        if self._is_awake:
+            return
+        health.check()
+        self._orders.settimeout(_START_S)
+        try:
+            self._orders.send(zygote.KEEP_AWAKE)
+            answer = self._orders.recv(len(zygote.AWAKE))
+        except OSError as error:
+            raise self._ended(error) from None
+        if answer != zygote.AWAKE:
+            raise self._ended("it said nothing")
+        health.include_processes()
+        self._is_awake = True
+
+    def _ended(self, why: object) -> JudgeError:
+        return JudgeError(f"the player's warm parent has ended ({why}): {self._last_error()}")
+
+    def _last_error(self) -> str:
+        self._errors.seek(0)
+        text = self._errors.read().decode(errors="replace").strip()
+        return text.splitlines()[-1] if text else "no reason given"

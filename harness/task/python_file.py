@@ -1,0 +1,28 @@
+"""A task's own Python, parsed before anybody needs it: what is none is told with its line.  Nothing of it is run."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import warnings
+from pathlib import Path
+
+from harness.task.faults import Faults
+
+
+def require_python(path: Path, content: bytes, faults: Faults) -> None:
+    """Add to `faults` what keeps this Python, whose version is named, from reading a file as a module."""
+    try:
+        content.decode()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # odd escapes and the like are not ours to mention
+            ast.parse(content)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        faults.add_elsewhere(path, f"not UTF-8: byte 0x{content[error.start]:02x}; save it as UTF-8", line=line)
+    except SyntaxError as error:
+        # Syntax of a newer Python is no mistake; without the version it would look like one.
+        message = f"not Python {sys.version_info.major}.{sys.version_info.minor}: {error.msg}"
+        faults.add_elsewhere(path, message, line=error.lineno or 1)
+    except (ValueError, RecursionError, MemoryError) as error:  # ValueError: null bytes, before Python 3.12
+        faults.add_elsewhere(path, f"cannot be read as Python: {str(error) or 'nested too deeply'}")

@@ -1,0 +1,323 @@
+"""One participant's file: read, never run.
+
+    submissions/<task>/<login>/submission.py          whose it is, and for which task
+    tasks/<task>/examples/<verdict>/<file>.py         an example is one, too
+    #!POPCORN leaderboard <task>                      directives, in the first block of comments
+    #!POPCORN gpus H100 A100                          (also `//!POPCORN`, and PULLRANK for POPCORN)
+    #!PULLRANK needs numba                            packages and programs that not every judge has
+
+What keeps a file from being judged at all is its `fault`: the judge turns it into CE with that message.  Only
+when nothing can be judged, because there is no file or no telling for which task, a `SubmissionError` is raised.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import io
+import os
+import re
+import tokenize
+import warnings
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO
+
+from harness.records.errors import SubmissionError, did_you_mean
+from harness.records.stats import Interval
+from harness.task.faults import display
+
+MAX_BYTES = 256 * 1024
+ENTRY_POINT = "custom_kernel"
+
+_DIRECTIVE = re.compile(r"(?:#|//)!(?:POPCORN|PULLRANK)(?!\w)(.*)")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
+_LOGIN = re.compile(r"[A-Za-z0-9](-?[A-Za-z0-9]){0,38}")
+_KEYS = {"leaderboard": "leaderboard", "gpus": "gpus", "gpu": "gpus", "needs": "needs"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Directives:
+    """What a file says about itself.  Without `gpus` it is judged on every board of its task.
+
+    `needs` are packages of Python's and programs, beside what every judge has; see `needs`.
+    """
+
+    leaderboard: str | None = None
+    gpus: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Whole:
+    """What is known of a file that is too large to be kept."""
+
+    digest: str
+    lines: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submission:
+    """A file and whose it is.  `user_id`, `pull_request` and `head_sha` are missing off GitHub.
+
+    Of a file that is too large `source` is the beginning, and `whole` tells of all of it.
+    """
+
+    login: str
+    source: bytes
+    name: str = "submission.py"
+    user_id: int | None = None
+    pull_request: int | None = None
+    head_sha: str | None = None
+    whole: Whole | None = None
+
+    @property
+    def digest(self) -> str:
+        return self.whole.digest if self.whole else hashlib.sha256(self.source).hexdigest()
+
+    @property
+    def is_compiled(self) -> bool:
+        return not self.name.endswith(".py")
+
+    @property
+    def text(self) -> str:
+        return self.source.decode("utf-8-sig", "replace")
+
+    @property
+    def lines(self) -> int:
+        if self.whole:
+            return self.whole.lines
+        return self.source.count(b"\n") + (not self.source.endswith(b"\n") and bool(self.source))
+
+    @property
+    def language(self) -> str:
+        return language_of(self.text, Path(self.name).suffix)
+
+    @cached_property
+    def fault(self) -> str | None:
+        """Why it cannot be judged, in words that its author can act on; None if it can be tried."""
+        return self.find_fault(needs_kernel=True)
+
+    def find_fault(self, *, needs_kernel: bool) -> str | None:
+        """As `fault`.  What a file must define the referee knows; where a task's own program judges, only that does."""
+        try:
+            _require_text(self)
+            read_directives(self.text, self.name)
+            if self.name.endswith(".py"):
+                tree = _parse(self)
+                if needs_kernel:
+                    _require_kernel(self, tree)
+        except SubmissionError as error:
+            return str(error)
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Champion:
+    """The first of a board, who is dueled by whoever could take its place.
+
+    `nominal_us` are the anchor's times on this board, one for each benchmark; `score` is in microseconds, too.
+    """
+
+    submission: Submission
+    score: Interval
+    nominal_us: tuple[float, ...]
+
+
+def read_directives(text: str, name: str = "submission.py") -> Directives:
+    """The directives of a file's first block of comments.
+
+    Raises:
+        SubmissionError: one is unknown, stands twice or lacks its argument; the message names the line.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
+        if not line.lstrip().startswith(("#", "//")):
+            break
+        if directive := _DIRECTIVE.match(line.strip()):
+            try:
+                key, values = _directive(directive[1].split())
+                if key in found:
+                    raise ValueError(f"'{key}' stands twice")
+            except ValueError as error:
+                raise SubmissionError(f"{name}:{number}: {error}") from None
+            found[key] = values
+    return Directives(
+        leaderboard=found.get("leaderboard", (None,))[0], gpus=found.get("gpus", ()), needs=found.get("needs", ())
+    )
+
+
+def _directive(words: list[str]) -> tuple[str, tuple[str, ...]]:
+    """Which directive it is, and its arguments."""
+    if not words or words[0] not in _KEYS:
+        word = words[0][:60] if words else ""
+        raise ValueError(
+            f"unknown directive '{word}'{did_you_mean(word, _KEYS) or '; write leaderboard, gpus or needs'}"
+        )
+    key, values = _KEYS[words[0]], tuple(words[1:])
+    if not values:
+        raise ValueError(f"'{words[0]}' needs a name")
+    if key == "leaderboard" and len(values) > 1:
+        raise ValueError(f"'leaderboard' takes one name, not {len(values)}")
+    seen: set[str] = set()
+    for value in values:
+        if not _NAME.fullmatch(value):
+            raise ValueError(f"{value[:60]!r} is not a name; names are separated by spaces")
+        if value in seen:
+            raise ValueError(f"'{value}' stands twice")
+        seen.add(value)
+    return key, values
+
+
+def read_submission(path: Path, *, login: str | None = None) -> Submission:
+    """Read a file to be judged; whatever is in it is for the judge to say.
+
+    Args:
+        login: whose it is.  Default: what the path says (`submissions/<task>/<login>/`), or `local`.
+
+    Raises:
+        SubmissionError: no such file, or not a kind of file that is judged.
+    """
+    if path.is_dir():
+        inside = next((str(path / name) for name in ("submission.py", "submission.cu") if (path / name).is_file()), "")
+        raise SubmissionError(f"{path} is a folder; name the file{inside and ': '}{inside}")
+    if not path.is_file():
+        near = did_you_mean(path.name, (other.name for other in path.parent.glob("*.[pc][yu]")))
+        raise SubmissionError(f"{path}: no such file{near}")
+    if path.suffix not in (".py", ".cu"):
+        raise SubmissionError(f"{path}: a submission is a .py file, or a .cu file for tasks with lang: cu")
+    try:
+        with path.open("rb") as file:
+            source = file.read(MAX_BYTES + 1)
+            whole = _measure(file, source) if len(source) > MAX_BYTES else None
+    except OSError as error:
+        raise SubmissionError(f"{path} cannot be read: {error.strerror}") from None
+    login = login or _login_in(path) or "local"
+    return Submission(login=login, source=source, name=f"submission{path.suffix}", whole=whole)
+
+
+def _measure(file: BinaryIO, beginning: bytes) -> Whole:
+    """Digest and lines of a file of any size, of which `beginning` has been read."""
+    digest, lines, chunk = hashlib.sha256(), 0, beginning
+    while chunk:
+        digest.update(chunk)
+        lines += chunk.count(b"\n")
+        last = chunk
+        chunk = file.read(MAX_BYTES)
+    return Whole(digest=digest.hexdigest(), lines=lines + (not last.endswith(b"\n")))
+
+
+def task_of(path: Path, submission: Submission) -> str | None:
+    """Which task a file is for, by its place and by its directive; None if neither says.
+
+    Raises:
+        SubmissionError: place and directive disagree, or the directives can't be read and the place says nothing.
+    """
+    placed = _task_in(path)
+    try:
+        named = read_directives(submission.text, submission.name).leaderboard
+    except SubmissionError:
+        if placed is None:
+            raise
+        return placed  # the judge tells the participant
+    if placed and named and placed != named:
+        raise SubmissionError(
+            f"{display(path)} lies in the folder of '{placed}', but its directive says 'leaderboard {named}'. "
+            f"Move the file to submissions/{named}/, or write '#!POPCORN leaderboard {placed}'."
+        )
+    return placed or named
+
+
+def _task_in(path: Path) -> str | None:
+    match Path(os.path.abspath(path)).parts[-5:]:
+        case (_, "submissions", task, _, _) | ("tasks", task, "examples", _, _):
+            return task
+    return None
+
+
+def _login_in(path: Path) -> str | None:
+    match Path(os.path.abspath(path)).parts[-4:]:
+        case ("submissions", _, login, _):
+            if not _LOGIN.fullmatch(login):
+                raise SubmissionError(f"{path}: '{login}' is not a GitHub login; name the folder for its author")
+            return login
+    return None
+
+
+def _require_text(submission: Submission) -> None:
+    source, name = submission.source, submission.name
+    if len(source) > MAX_BYTES:
+        raise SubmissionError(f"{name} is larger than {MAX_BYTES // 1024} KiB; tables and data must be computed.")
+    if not source.strip():
+        raise SubmissionError(f"{name} is empty. Start from the task's template.")
+    if b"\0" in source:
+        raise SubmissionError(f"{name} is binary, not source code.")
+    try:
+        source.decode()
+    except UnicodeDecodeError as error:
+        line = source.count(b"\n", 0, error.start) + 1
+        raise SubmissionError(
+            f"{name}:{line}: not UTF-8: byte 0x{source[error.start]:02x}. Save it as UTF-8."
+        ) from None
+
+
+def _require_kernel(submission: Submission, tree: ast.Module) -> None:
+    names = {name for node in ast.walk(tree) for name in _names_made_by(node)}
+    if not names & {ENTRY_POINT, "*"}:
+        near = get_close_matches(ENTRY_POINT, sorted(names)[:1000], n=1, cutoff=0.8)
+        hint = f"; rename {near[0]}" if near else ""
+        raise SubmissionError(f"{submission.name} does not define {ENTRY_POINT}(data){hint}.")
+
+
+def _parse(submission: Submission) -> ast.Module:
+    name = submission.name
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(submission.source).readline)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # odd escapes and the like are not ours to mention
+            tree = ast.parse(submission.text, name)
+    except SyntaxError as error:
+        raise SubmissionError(f"{name}:{error.lineno or 1}: {type(error).__name__}: {error.msg}") from None
+    except (RecursionError, MemoryError):
+        raise SubmissionError(f"{name} is nested too deeply for Python to read.") from None
+    # Another encoding would let Python run other text than people and this check have read.
+    if encoding not in ("utf-8", "utf-8-sig"):
+        raise SubmissionError(f"{name}:1: declares the encoding {encoding}; only UTF-8 is judged.")
+    return tree
+
+
+def _names_made_by(node: ast.AST) -> tuple[str, ...]:
+    """Names that a statement may define, generously: what is missing in the end, importing it shows."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return (name,)
+        case ast.Name(id=name, ctx=ast.Store()):
+            return (name,)
+        case ast.alias(name=name, asname=asname):
+            return (asname or name,)
+        case ast.Constant(value=str(text)):  # globals()["custom_kernel"] = …, exec("def custom_kernel(data): …")
+            return (ENTRY_POINT,) if text == ENTRY_POINT or f"def {ENTRY_POINT}(" in text else ()
+    return ()
+
+
+def language_of(source: str, suffix: str) -> str:
+    """What a submission is written in, by the imports and the suffix that give it away; for readers only."""
+    if suffix == ".cu":
+        return "CUDA C++" if re.search(r"__global__|__device__|<<<|\bcuda|\bcutlass\b|\bcute\b", source) else "C++"
+    for pattern, language in _LANGUAGES:
+        if re.search(pattern, source, re.MULTILINE):
+            return language
+    return "PyTorch" if re.search(r"^[ \t]*(import|from)\s+torch\b", source, re.MULTILINE) else "Python"
+
+
+_LANGUAGES = (
+    (r"\bload_inline\b|\bcpp_extension\b", "C++"),
+    (r"^[ \t]*(import|from)\s+triton\b", "Triton"),
+    (r"^[ \t]*(import|from)\s+cutlass\b", "CuTe DSL"),
+    (r"^[ \t]*(import|from)\s+jax\b", "JAX"),
+    (r"^[ \t]*(import|from)\s+cupy\b", "CuPy"),
+    (r"^[ \t]*(import|from)\s+numba\b", "Numba"),
+    (r"^[ \t]*(import|from)\s+ctypes\b", "C"),
+)

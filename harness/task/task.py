@@ -1,0 +1,324 @@
+"""A task: what is asked, on which boards, with which cases and limits.
+
+    load_task("tasks/gemm")  ->  Task ── board("H100") ──  Board ── tests, benchmarks: Case
+      task.yml   task_file        files, templates,          limits
+      folder     task_folder      examples, anchor           edition: SHA-256 over all that decides results
+
+Whatever is wrong with a task is said at once, in one `TaskError`: a line for each fault.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness.records.errors import TaskError, did_you_mean
+from harness.records.fields import CaseKind, Param
+from harness.task.faults import Faults, display
+from harness.task.formula import evaluate
+from harness.task.task_file import (
+    BoardFile,
+    DeviceAlias,
+    Evaluator,
+    Language,
+    Limits,
+    Ranking,
+    ScriptConfig,
+    TaskFile,
+    read_task_file,
+    task_schema,
+)
+from harness.task.task_folder import Example, TaskFolder
+from harness.task.task_values import find_file
+from harness.task.toolchain import Toolchain
+
+__all__ = [
+    "METHOD",
+    "Board",
+    "Case",
+    "Evaluator",
+    "Example",
+    "Language",
+    "Limits",
+    "Ranking",
+    "Rules",
+    "ScriptConfig",
+    "Task",
+    "Work",
+    "evaluate",
+    "load_task",
+    "load_tasks",
+    "task_schema",
+]
+
+METHOD = 1
+"""Raised by hand when the way of timing changes.  It is part of every edition, so all boards start anew."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One set of arguments of `generate_input`."""
+
+    kind: CaseKind
+    params: Mapping[str, Param]
+
+    @property
+    def name(self) -> str:
+        """`size: 127, seed: 4242`"""
+        return ", ".join(f"{key}: {value}" for key, value in self.params.items()) or "no arguments"
+
+    @property
+    def public_seed(self) -> int | None:
+        """The seed that stands in task.yml, if one does."""
+        seed = self.params.get("seed")
+        return seed if type(seed) is int and seed >= 0 else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """Formulas over a case's parameters, for `evaluate`, and which of the GPU's peaks to hold them against."""
+
+    bytes: str | None = None
+    flops: str | None = None
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What a board is played by."""
+
+    tests: tuple[Case, ...]
+    benchmarks: tuple[Case, ...]
+    limits: Limits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A folder of the tasks tree, read and found good."""
+
+    name: str
+    folder: Path
+    title: str = ""
+    description: str = ""
+    lang: Language = Language.PY
+    gpus: tuple[str, ...] = ("CPU",)
+    deadline: datetime | None = None
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    evaluator: Evaluator = Evaluator.REFEREE
+    config: ScriptConfig | None = None
+    templates: Mapping[str, Path] = field(default_factory=dict)
+    anchor: Path | None = None
+    anchor_source: bytes = field(default=b"", repr=False)
+    tests: tuple[Case, ...] = ()
+    benchmarks: tuple[Case, ...] = ()
+    per_gpu: Mapping[str, Rules] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    ranking_by: Ranking = Ranking.GEOM
+    work: Work | None = None
+    multi_gpu: bool = False
+    device_alias: DeviceAlias = field(default_factory=dict)
+    examples: tuple[Example, ...] = ()
+
+    @property
+    def submission_name(self) -> str:
+        return f"submission.{self.lang}"
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the referee judges what a compiler makes of the submission."""
+        return self.lang is Language.CU and self.evaluator is Evaluator.REFEREE
+
+    @property
+    def reference(self) -> str:
+        """Source of reference.py; empty where the task's own evaluator needs none."""
+        return self.files.get("reference.py", b"").decode()
+
+    @property
+    def shared_files(self) -> dict[str, bytes]:
+        """What a player may see: every file but the reference."""
+        return {name: content for name, content in self.files.items() if name != "reference.py"}
+
+    @property
+    def boards(self) -> tuple[Board, ...]:
+        return tuple(self.board(gpu) for gpu in self.gpus)
+
+    def on(self, gpus: Collection[str]) -> Task:
+        """The same task, with no other boards than of these GPUs."""
+        return replace(self, gpus=tuple(gpu for gpu in self.gpus if gpu in gpus))
+
+    def board(self, gpu: str) -> Board:
+        """The board of one GPU.
+
+        Raises:
+            TaskError: the task has no such board.
+        """
+        if gpu not in self.gpus:
+            near = did_you_mean(gpu, self.gpus) or "."
+            known = ", ".join(self.gpus) or "none that a machine judges"
+            raise TaskError(f"{self.name} has no board '{gpu}'{near} Its boards: {known}")
+        rules = self.per_gpu.get(gpu) or Rules(tests=self.tests, benchmarks=self.benchmarks, limits=self.limits)
+        return Board(task=self, gpu=gpu, ranking_by=self.ranking_by, **vars(rules))
+
+    @property
+    def is_refereed(self) -> bool:
+        """Whether our referee judges it, and bounds its times; else the task's own program does."""
+        return self.evaluator is Evaluator.REFEREE
+
+    @property
+    def ranks(self) -> bool:
+        """Not where its code was rewritten for another device: that is for trying it."""
+        return not self.device_alias
+
+    def is_open(self, now: datetime) -> bool:
+        """Whether a submission that comes now can be ranked."""
+        return self.ranks and (self.deadline is None or now < self.deadline)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Board:
+    """A leaderboard: one task on one GPU."""
+
+    task: Task
+    gpu: str
+    tests: tuple[Case, ...]
+    benchmarks: tuple[Case, ...]
+    limits: Limits
+    ranking_by: Ranking
+    toolchain: Toolchain = field(default_factory=Toolchain)
+    """Of its machines, as .github/pullrank.yml describes them; it decides no result."""
+    method: int = field(default_factory=lambda: METHOD)
+    """The harness's way of timing: another one only for a look at what was."""
+
+    @property
+    def world_size(self) -> int:
+        """How many GPUs its machine must have."""
+        cases = (*self.tests, *self.benchmarks) if self.task.multi_gpu else ()
+        return max((int(str(case.params["world_size"])) for case in cases), default=1)
+
+    @property
+    def edition_facts(self) -> dict[str, Any]:
+        """All that decides results, by name; files stand as their digests."""
+        task = self.task
+        return {
+            "method": self.method,
+            "evaluator": task.evaluator,
+            "lang": task.lang,
+            "config": task.config and task.config.model_dump(mode="json"),
+            "multi_gpu": task.multi_gpu,
+            "files": {name: _digest(content) for name, content in task.files.items()},
+            "anchor": _digest(task.anchor_source),
+            "tests": [dict(case.params) for case in self.tests],
+            "benchmarks": [dict(case.params) for case in self.benchmarks],
+            # What nobody has set decides nothing, and came later than many an edition.
+            "limits": {name: limit for name, limit in asdict(self.limits).items() if limit is not None},
+            "ranking_by": self.ranking_by,
+        }
+
+    @cached_property
+    def edition(self) -> str:
+        """SHA-256 over all that decides results, as 64 hex digits.  When it changes, the board starts anew."""
+        return _digest(json.dumps(self.edition_facts, sort_keys=True).encode())
+
+
+def load_task(folder: Path) -> Task:
+    """Read a task's folder; the folder's name is the task's.  Nothing of it is run.
+
+    Raises:
+        TaskError: all that is wrong, a line for each fault: `tasks/gemm/task.yml:12: ranking_by: must be …`.
+    """
+    # The tree is where links are followed to; the task's own name is as it was given.
+    folder = Path(os.path.abspath(folder))
+    folder = folder.parent.resolve() / folder.name
+    faults = Faults(folder / "task.yml")
+    _require_place(folder)
+    file, ill = read_task_file(folder, faults)
+    task = _assemble(folder, file, ill, faults) if file else None
+    if faults or not task:
+        raise TaskError(str(faults))
+    return task
+
+
+def load_tasks(folder: Path) -> tuple[Task, ...]:
+    """All tasks of a tree, by name: its folders that hold a task.yml.
+
+    Raises:
+        TaskError: the faults of all of them.
+    """
+    if not Path(folder).is_dir():
+        raise TaskError(f"{display(Path(folder))}: no such folder")
+    tasks, faults = [], []
+    for path in sorted(Path(folder).glob("*/task.yml")):
+        try:
+            tasks.append(load_task(path.parent))
+        except TaskError as error:
+            faults.append(str(error))
+    if faults:
+        raise TaskError("\n".join(faults))
+    return tuple(tasks)
+
+
+def _require_place(folder: Path) -> None:
+    if not folder.is_dir():
+        near = did_you_mean(folder.name, (path.parent.name for path in folder.parent.glob("*/task.yml")))
+        raise TaskError(f"{display(folder)}: no such folder{near}")
+    try:
+        find_file(folder, "task.yml")
+    except ValueError as error:
+        raise TaskError(f"{display(folder)}: {error}") from None
+
+
+def _assemble(folder: Path, file: TaskFile, ill: set[str], faults: Faults) -> Task:
+    """The task that file and folder describe; faults are collected on the way."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", folder.name):
+        faults.add_elsewhere(folder, "a task's folder is named with lower case letters, digits, _ and - only")
+    around = TaskFolder(folder, file, ill, faults)
+    around.check_keys()
+    examples = around.find_examples()
+    anchor = around.find_anchor(examples)
+    return Task(
+        name=folder.name,
+        folder=folder,
+        title=file.title or re.sub(r"[-_]+", " ", folder.name).strip().capitalize(),
+        description=file.description,
+        lang=file.lang,
+        gpus=file.gpus,
+        deadline=file.deadline,
+        files=around.read_files(),
+        evaluator=around.evaluator,
+        config=around.config,
+        templates=around.find_templates(),
+        anchor=anchor,
+        anchor_source=around.read(anchor) if anchor else b"",
+        **vars(_rules(file, BoardFile())),
+        per_gpu={gpu: _rules(file, board) for gpu, board in file.per_gpu.items()},
+        ranking_by=file.ranking_by,
+        work=Work(**file.work.model_dump()) if file.work else None,
+        multi_gpu=file.multi_gpu,
+        device_alias=file.device_alias,
+        examples=examples,
+    )
+
+
+def _rules(file: TaskFile, board: BoardFile) -> Rules:
+    """The task's rules, with what one of its boards says laid over them."""
+    return Rules(
+        tests=_cases(CaseKind.TEST, board.tests or file.tests),
+        benchmarks=_cases(CaseKind.BENCHMARK, board.benchmarks or file.benchmarks),
+        limits=Limits(**(file.limits | board.limits)),
+    )
+
+
+def _cases(kind: CaseKind, params: tuple[dict[str, Param], ...]) -> tuple[Case, ...]:
+    return tuple(Case(kind=kind, params=one) for one in params)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

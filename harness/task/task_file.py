@@ -1,0 +1,275 @@
+"""task.yml, key by key: what may stand there, what it means, and what is said when it is wrong.
+
+    TaskFile            every key, with the description that editors show (the JSON Schema is made from it)
+      SourceFile        files:     name and source
+      ScriptConfig      config:    of tasks that bring their own evaluator, or are compiled
+      Case values       tests:, benchmarks:
+      BoardFile         per_gpu:   a board's own cases and limits
+      WorkFile          work:      formulas for the roofline
+
+Here a key is judged by itself; whether keys fit each other and the folder is `task_folder`'s to say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import ErrorDetails, core_schema
+
+from harness.task.faults import Faults
+from harness.task.task_values import (
+    SUBMISSION,
+    Cases,
+    Deadline,
+    Dtype,
+    FileName,
+    FilePath,
+    Flag,
+    Gpu,
+    Line,
+    Source,
+    TextOrNumber,
+    distinct,
+)
+from harness.task.toolchain import CompilerFlag, Library, Macro, MacroValue
+from harness.task.yaml_file import read_yaml
+
+
+class Ranking(StrEnum):
+    """How the times of all benchmarks become one score."""
+
+    GEOM = "geom"
+    MEAN = "mean"
+    LAST = "last"
+
+
+class Evaluator(StrEnum):
+    """Who judges: our referee, or a program that the task brings."""
+
+    REFEREE = "referee"
+    SCRIPT = "script"
+
+
+class Language(StrEnum):
+    PY = "py"
+    CU = "cu"
+
+
+DeviceAlias = dict[Literal["cuda"], Literal["cpu"]]
+"""From which device to which a task's files were rewritten."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a board allows a submission."""
+
+    test_timeout_s: float = 180.0
+    benchmark_timeout_s: float = 180.0
+    ranked_timeout_s: float = 180.0
+    case_timeout_s: float = 30.0
+    compile_timeout_s: float = 120.0
+    memory_gib: float = 16.0
+    gpu_memory_gib: float | None = None
+    """Of each GPU; None for all but the referee's share."""
+
+
+def _limit(unit: str, what: str, default: float, most: float) -> Any:
+    return Field(default=None, strict=True, gt=0, le=most, description=f"{unit} {what} Default: {default:g}.")
+
+
+class Section(BaseModel):
+    """A part of task.yml: unknown keys are faults."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class LimitKeys(Section):
+    """The limits, as a task or one of its boards sets them; what is left out keeps its default."""
+
+    test_timeout: float | None = _limit("Seconds", "for all tests together.", Limits.test_timeout_s, 86_400)
+    benchmark_timeout: float | None = _limit(
+        "Seconds", "for all benchmarks together, when they are tried out.", Limits.benchmark_timeout_s, 86_400
+    )
+    ranked_timeout: float | None = _limit(
+        "Seconds", "for all benchmarks together, when they are ranked.", Limits.ranked_timeout_s, 86_400
+    )
+    case_timeout: float | None = _limit("Seconds", "for one call on one case.", Limits.case_timeout_s, 86_400)
+    compile_timeout: float | None = _limit(
+        "Seconds", "to import and to build a submission.", Limits.compile_timeout_s, 86_400
+    )
+    memory_gib: float | None = _limit("GiB", "of memory for a submission.", Limits.memory_gib, 65_536)
+    gpu_memory_gib: float | None = Field(
+        default=None, strict=True, gt=0, le=65_536,
+        description="GiB of a GPU's memory for a submission. Default: all but what the referee needs.",
+    )  # fmt: skip
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The fields of `Limits` that are set here."""
+        fields = {key if key.endswith("_gib") else f"{key}_s": getattr(self, key) for key in LimitKeys.model_fields}
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+class SourceFile(Section):
+    name: FileName = Field(description="What the file is called, and imported as, when it is used.")
+    source: Source = Field(
+        description=f"Path from the task's folder; `../` may lead to elsewhere in the tree of tasks. "
+        f"{SUBMISSION} stands for the participant's file."
+    )
+
+
+class ScriptConfig(Section):
+    main: FileName | None = Field(default=None, description="lang: py: the evaluator's program, one of `files`.")
+    sources: tuple[FileName, ...] = Field(
+        default=(),
+        description="lang: cu: what is compiled, of `files`; all others are headers. "
+        "Default, where the referee judges: submission.cu.",
+    )
+    include_dirs: tuple[Library, ...] = Field(
+        default=(),
+        description="lang: cu: libraries whose headers are used, as include_dirs of .github/pullrank.yml names them.",
+    )
+    defines: dict[Macro, MacroValue] = Field(
+        default_factory=dict, description="lang: cu: macros to define; '' defines one without a value."
+    )
+    compile_flags: tuple[CompilerFlag, ...] = Field(
+        default=(),
+        description="lang: cu: further flags of the compiler, of those in tasks/README.md; g++ is given its own only.",
+    )
+
+
+class WorkFile(Section):
+    bytes: TextOrNumber | None = Field(
+        default=None, description="Bytes that must be moved, over a case's parameters: '3 * size * size * 2'."
+    )
+    flops: TextOrNumber | None = Field(
+        default=None, description="Operations that must be done, over a case's parameters: 'size * size'."
+    )
+    dtype: Dtype = Field(default="float32", description="Which of the GPU's peaks the operations are held against.")
+
+
+class BoardFile(LimitKeys):
+    tests: Cases | None = Field(default=None, description="This board's own tests, instead of the task's.")
+    benchmarks: Cases | None = Field(default=None, description="This board's own benchmarks, instead of the task's.")
+
+
+class TaskFile(LimitKeys):
+    """A task of PullRank: what is to be computed, on which cases, within which limits."""
+
+    title: Line | None = Field(default=None, description="Name of the task, for people. Default: its folder's name.")
+    description: Annotated[str, Field(max_length=100_000)] = Field(
+        default="", description="The statement, in Markdown: what to compute, shapes, tolerance, an example."
+    )
+    lang: Language = Field(
+        default=Language.PY,
+        description="py: submission.py; cu: submission.cu, compiled by nvcc, or by g++ for CPU.",
+    )
+    gpus: Annotated[tuple[Gpu, ...], AfterValidator(distinct)] = Field(
+        default=("CPU",),
+        min_length=1,
+        description="Where the task can be judged: CPU, or GPUs by the names in .github/pullrank.yml. A competition "
+        "has the boards of those that it has a machine for.",
+    )
+    deadline: Deadline | None = Field(
+        default=None, description="When the boards close, with a zone: 2027-03-01T00:00:00Z. Default: never."
+    )
+    files: tuple[SourceFile, ...] = Field(
+        default=(),
+        max_length=64,
+        description="Files of the task. Default: submission.py, task.py, reference.py, and utils.py if there is one; "
+        "with lang: cu and evaluator: referee: submission.cu, task.py, reference.py, adapter.py, and utils.py, task.h, "
+        "utils.h if there are such.",
+    )
+    evaluator: Evaluator | None = Field(
+        default=None,
+        description="referee: PullRank judges (default). script: the task's own program does (default of lang: cu).",
+    )
+    config: ScriptConfig | None = Field(
+        default=None, description="What to run or to compile; read for evaluator: script and for lang: cu."
+    )
+    templates: dict[Line, FilePath] = Field(
+        default_factory=dict,
+        description="Files to start from, by language: {Python: template.py}. Default: template.py if there is one.",
+    )
+    anchor: FilePath | None = Field(
+        default=None,
+        description="The accepted example that is played beside every ranked submission. Default: the first.",
+    )
+    tests: Cases = Field(description="Cases that must be right.")
+    benchmarks: Cases = Field(description="Cases that must be right and are timed.")
+    per_gpu: dict[Gpu, BoardFile] = Field(
+        default_factory=dict, description="A board's own cases and limits, by the name of its GPU."
+    )
+    ranking_by: Ranking = Field(
+        default=Ranking.GEOM, description="The score: geometric mean of all benchmarks, their mean, or the last alone."
+    )
+    work: WorkFile | None = Field(default=None, description="Work that a case needs; gives % of the hardware's limit.")
+    multi_gpu: Flag = Field(default=False, description="Several GPUs; every case then has `world_size`.")
+    device_alias: DeviceAlias = Field(
+        default_factory=dict,
+        description="Written by `task import --device-alias`: the task's files were rewritten from one device to "
+        "another, for trying. Such a task never ranks.",
+    )
+    seed: Annotated[int, Field(strict=True)] | None = Field(
+        default=None, description="Accepted from KernelBot's tasks; not used: ranked seeds are drawn afresh."
+    )
+    libraries: tuple[Line, ...] = Field(default=(), description="Accepted from KernelBot's tasks; not used.")
+
+
+class _Schema(GenerateJsonSchema):
+    """Of keys as people write them: without titles made from names, and without null for what may be left out."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's own signature
+        return False
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        inner = self.generate_inner(schema["schema"])
+        return inner if schema.get("default") in (None, (), {}) else super().default_schema(schema)
+
+
+def task_schema() -> dict[str, Any]:
+    """The JSON Schema of task.yml, for completion in editors."""
+    return schema_of(TaskFile, "PullRank task")
+
+
+def schema_of(model: type[BaseModel], title: str) -> dict[str, Any]:
+    """The JSON Schema of a file of keys that people write."""
+    schema = model.model_json_schema(schema_generator=_Schema)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": title}
+
+
+def read_task_file(folder: Path, faults: Faults) -> tuple[TaskFile | None, set[str]]:
+    """Read `task.yml`; what is wrong goes to `faults`.
+
+    So that the rest can be judged, unknown keys are left away, and so are keys whose values are at fault; the latter
+    are returned beside, for nothing follows from them.  None where nothing can be read.
+    """
+    values = read_yaml(folder / "task.yml", faults)
+    if values is None:
+        return None, set()
+    try:
+        return TaskFile.model_validate(values, context=folder), set()
+    except ValidationError as error:
+        faults.add_all(error, TaskFile)
+        ill = {key for details in error.errors() if (key := _key_at_fault(details, values))}
+    rest = {key: value for key, value in values.items() if key not in ill}
+    return TaskFile.model_validate({"tests": [{}], "benchmarks": [{}]} | rest, context=folder), ill
+
+
+def _key_at_fault(details: ErrorDetails, values: dict[str, Any]) -> str | None:
+    """The top-level key whose value is at fault; None for unknown keys, which are taken out of `values`."""
+    if details["type"] != "extra_forbidden":
+        return str(details["loc"][0])
+    section: Any = values
+    for part in details["loc"][:-1]:
+        section = section[part]
+    del section[details["loc"][-1]]
+    return None

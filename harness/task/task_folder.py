@@ -1,0 +1,237 @@
+"""The folder around a task.yml: do its files exist, do its keys fit each other, which examples does it bring.
+
+    tasks/gemm/
+      task.yml                      read by `task_file`, key by key
+      task.py  reference.py  …      `files`: read here, whole
+      template.py                   `templates`
+      examples/<verdict>/*.py       the folder's name is the verdict that each must get
+
+Nothing is run.  Faults are added; nothing is concluded from keys whose values are at fault already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.records.errors import did_you_mean
+from harness.records.verdict import Verdict
+from harness.task.faults import Faults, Loc
+from harness.task.formula import evaluate
+from harness.task.python_file import require_python
+from harness.task.task_file import Evaluator, Language, ScriptConfig, TaskFile
+from harness.task.task_values import find_file
+from harness.task.yaml_file import windows_line_ends
+
+VERDICTS = {verdict.folder: verdict for verdict in Verdict if verdict is not Verdict.JUDGING_ERROR}
+"""The folders of examples."""
+MAX_GPUS = 64
+"""Of one machine."""
+
+_REFERENCE = ("reference.py", "generate_input and check_implementation")
+_ADAPTER = ("adapter.py", "bind(library), which makes custom_kernel of what was compiled")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """One of the task's own tests: a submission, and the verdict that it must get."""
+
+    path: Path
+    verdict: Verdict
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_GPUS
+
+
+class TaskFolder:
+    """A task's folder, read as its task.yml says."""
+
+    def __init__(self, folder: Path, file: TaskFile, ill: set[str], faults: Faults) -> None:
+        self.folder = folder
+        self.file = file
+        self.ill = ill
+        self.faults = faults
+        self.evaluator = file.evaluator or (Evaluator.SCRIPT if file.lang is Language.CU else Evaluator.REFEREE)
+        self.submission_name = f"submission.{file.lang}"
+
+    @property
+    def is_script(self) -> bool:
+        return self.evaluator is Evaluator.SCRIPT
+
+    @property
+    def is_refereed(self) -> bool:
+        """Whether the referee judges for sure: not where the keys that say so are at fault."""
+        return not self.is_script and not self.ill & {"evaluator", "lang"}
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the referee judges what a compiler makes of the submission."""
+        return self.is_refereed and self.file.lang is Language.CU
+
+    @property
+    def config(self) -> ScriptConfig | None:
+        """What is run or compiled; None where a `config` that stands there is left alone."""
+        if self.is_script:
+            return self.file.config
+        if not self.is_compiled:
+            return None
+        config = self.file.config or ScriptConfig()
+        return config.model_copy(update={"sources": config.sources or (self.submission_name,)})
+
+    def check_keys(self) -> None:
+        """Do the keys fit each other?"""
+        self._check_evaluator()
+        self._check_boards()
+        self._check_work()
+
+    def read(self, path: Path) -> bytes:
+        """The content of a file that counts: text in UTF-8, with the same line ends on every machine."""
+        try:
+            content = path.read_bytes()
+            content.decode()
+        except (OSError, UnicodeDecodeError) as error:
+            self.faults.add_elsewhere(path, f"cannot be read as UTF-8 text: {error}")
+            return b""
+        if b"\r\n" in content:
+            self.faults.add_elsewhere(path, windows_line_ends(path))
+        return content
+
+    def read_files(self) -> dict[str, bytes]:
+        """Name and content of every file that judging needs, but for the submission."""
+        if self.ill & {"files", "lang"}:
+            return {}
+        sources = self._listed_files() if self.file.files else self._default_files()
+        files = {name: self._read_source(name, path) for name, path in sources}
+        if self.file.files:
+            self._require_files(files)
+        self._check_config(files)
+        return files
+
+    def _read_source(self, name: str, path: Path) -> bytes:
+        content = self.read(path)
+        if name.endswith(".py"):
+            require_python(path, content, self.faults)
+        return content
+
+    def _require_files(self, files: dict[str, bytes]) -> None:
+        required = [*([_REFERENCE] if self.is_refereed else []), *([_ADAPTER] if self.is_compiled else [])]
+        missing = [f"{name} is missing; it holds {role}" for name, role in required if name not in files]
+        if missing:
+            self.faults.add(("files",), ". ".join(missing))
+
+    def find_templates(self) -> dict[str, Path]:
+        name = f"template.{self.file.lang}"
+        if self.file.templates or not (self.folder / name).exists():
+            return self.file.templates
+        path = self._find(name)
+        return {"CUDA" if self.file.lang is Language.CU else "Python": path} if path else {}
+
+    def find_examples(self) -> tuple[Example, ...]:
+        """All examples: accepted ones first, then in the order of verdicts."""
+        for folder in sorted(self.folder.glob("examples/[!._]*/")):
+            if folder.name not in VERDICTS:
+                near = did_you_mean(folder.name, VERDICTS) or f"; there are {', '.join(VERDICTS)}"
+                self.faults.add_elsewhere(folder, f"not the name of a verdict{near}")
+        examples = tuple(
+            Example(path=path, verdict=verdict)
+            for name, verdict in VERDICTS.items()
+            for example in sorted(self.folder.glob(f"examples/{name}/*.{self.file.lang}"))
+            if (path := self._find(str(example.relative_to(self.folder))))
+        )
+        for verdict in (Verdict.ACCEPTED, Verdict.WRONG_ANSWER):
+            if self.is_refereed and verdict not in (example.verdict for example in examples):
+                place = self.folder / "examples" / verdict.folder
+                self.faults.add_elsewhere(place, f"needs a file *.{self.file.lang} that must get {verdict}")
+        return examples
+
+    def find_anchor(self, examples: tuple[Example, ...]) -> Path | None:
+        """The accepted example that the task names, or its first.  A task's own evaluator knows no anchor."""
+        accepted = [example.path for example in examples if example.verdict is Verdict.ACCEPTED]
+        anchor = self.file.anchor
+        if anchor and anchor not in accepted:
+            self.faults.add(("anchor",), "must be one of the accepted examples, in examples/accepted/")
+        return anchor or (accepted[0] if accepted and not self.is_script else None)
+
+    def _check_evaluator(self) -> None:
+        if self.file.multi_gpu and self.is_refereed:
+            self.faults.add(("multi_gpu",), "needs evaluator: script")
+        for loc, params in self._cases() if self.file.multi_gpu and self.is_script else ():
+            if "world_size" not in params:
+                self.faults.add(loc, "needs world_size, because of multi_gpu")
+            elif not _is_count(params["world_size"]):
+                self.faults.add((*loc, "world_size"), f"must be how many GPUs it needs, from 1 to {MAX_GPUS}")
+
+    def _check_boards(self) -> None:
+        for gpu in self.file.per_gpu:
+            if gpu not in self.file.gpus and "gpus" not in self.ill:
+                known = ", ".join(self.file.gpus)
+                near = did_you_mean(gpu, self.file.gpus)
+                self.faults.add(("per_gpu", gpu), f"no board of this task (gpus: {known}){near}")
+
+    def _check_work(self) -> None:
+        formulas = {"bytes": self.file.work.bytes, "flops": self.file.work.flops} if self.file.work else {}
+        for (key, formula), (_, params) in ((item, case) for item in formulas.items() for case in self._cases()):
+            try:
+                evaluate(formula or "0", params)
+            except ValueError as error:
+                self.faults.add(("work", key), str(error))
+
+    def _check_config(self, files: dict[str, bytes]) -> None:
+        if not (self.is_script or self.is_compiled) or self.ill & {"config", "evaluator"}:
+            return
+        config = self.config or ScriptConfig()
+        main = () if config.main is None else (config.main,)
+        if self.is_compiled and main:
+            self.faults.add(("config", "main"), "nothing is run with evaluator: referee; leave it out")
+        if self.is_compiled and self.submission_name not in config.sources:
+            self.faults.add(("config", "sources"), f"must hold {self.submission_name}")
+        key, programs = ("sources", config.sources) if self.file.lang is Language.CU else ("main", main)
+        if not programs:
+            self.faults.add(("config", key), "required key is missing: what to run with evaluator: script")
+        # What is compiled may name the submission, which is there when it is judged.
+        known = {*files, self.submission_name} if self.file.lang is Language.CU else files
+        for name in programs:
+            if name not in known:
+                self.faults.add(("config", key), f"'{name}' is not one of the files{did_you_mean(name, files)}")
+
+    def _cases(self) -> Iterator[tuple[Loc, dict[str, Any]]]:
+        """Every case of every board, with its place."""
+        sections = [((), self.file), *((("per_gpu", gpu), board) for gpu, board in self.file.per_gpu.items())]
+        for loc, section in sections:
+            for key in ("tests", "benchmarks"):
+                if key not in self.ill:
+                    for index, params in enumerate(getattr(section, key) or ()):
+                        yield (*loc, key, index), params
+
+    def _listed_files(self) -> Iterator[tuple[str, Path]]:
+        names: set[str] = set()
+        for index, entry in enumerate(self.file.files):
+            if entry.name in names:
+                self.faults.add(("files", index, "name"), f"'{entry.name}' stands twice")
+            elif entry.source:
+                yield entry.name, entry.source
+            elif entry.name != self.submission_name:
+                self.faults.add(("files", index, "name"), f"the submission is always called {self.submission_name}")
+            names.add(entry.name)
+        if all(entry.source for entry in self.file.files):
+            self.faults.add(("files",), f"must hold {{name: {self.submission_name}, source: '@SUBMISSION@'}}")
+
+    def _default_files(self) -> Iterator[tuple[str, Path]]:
+        if self.file.lang is Language.CU and not self.is_compiled:
+            self.faults.add(("files",), "required key is missing: the program of a lang: cu task has no default files")
+            return
+        required = ("task.py", "reference.py", *(["adapter.py"] if self.is_compiled else []))
+        optional = ("utils.py", *(["task.h", "utils.h"] if self.is_compiled else []))
+        for name in (*required, *(name for name in optional if (self.folder / name).exists())):
+            if path := self._find(name):
+                yield name, path
+
+    def _find(self, source: str) -> Path | None:
+        try:
+            return find_file(self.folder, source)
+        except ValueError as error:
+            self.faults.add_elsewhere(self.folder, str(error))
+            return None
