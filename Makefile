@@ -66,25 +66,25 @@ lint: $(READY)  ## check style and types
 	@if command -v shellcheck >/dev/null; then set -x; shellcheck .ci/run .github/runner/*.sh; else echo "shellcheck: skipped, not installed"; fi
 
 bench-judge: $(READY)  ## print where the seconds of a judging go
-	$(BIN)/python -m scripts.bench.judge $(ARGS)
+	$(BIN)/python -m benchmarks.judge $(ARGS)
 
 check-gpu: $(READY)  ## check on a machine with a GPU what needs one, and print the table (ARGS=--rehearse without)
-	$(BIN)/python -m scripts.bench.gpu $(ARGS)
+	$(BIN)/python -m benchmarks.gpu $(ARGS)
 
 bench-gpu: $(READY)  ## hold times on a GPU against others' ways of timing (hours; ARGS='--repetitions 3'; --rehearse without)
-	@$(BIN)/python -m scripts.bench.gpu_times $(ARGS)
+	@$(BIN)/python -m benchmarks.gpu_times $(ARGS)
 
 bench-timing: $(READY)  ## measure what times and duels are worth here (an hour and a half; ARGS='--part aa --duels 20')
-	$(BIN)/python -m scripts.bench.timing $(ARGS)
+	$(BIN)/python -m benchmarks.timing $(ARGS)
 
 bench-github: $(READY)  ## count and time what the workflows' commands do, with a GitHub on loopback
-	$(BIN)/python -m scripts.bench.github $(ARGS)
+	$(BIN)/python -m benchmarks.github $(ARGS)
 
 bench-site: $(READY)  ## build the sites of made-up seasons, and print what that costs
-	$(BIN)/python -m scripts.bench.site $(ARGS)
+	$(BIN)/python -m benchmarks.site $(ARGS)
 
 bench-lighthouse: $(READY) $(NODE)  ## print what Lighthouse says of a site's pages (needs Chromium; npx fetches 114 packages)
-	$(BIN)/python -m scripts.bench.lighthouse $(ARGS)
+	$(BIN)/python -m benchmarks.lighthouse $(ARGS)
 
 # torch stands outside the lock: which build is right depends on the machine, and each has its own hash.
 # The lock names no index, so that pip takes the files from wherever it is told to; their hashes must match.

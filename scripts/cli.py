@@ -28,40 +28,49 @@ _OBJECTS = 50_000
 """So many new ones before Python looks for cycles: reading thousands of facts makes many, and hardly a cycle."""
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "demo": ("scripts.demo:demo", "Run a whole competition on this machine and show its leaderboard."),
-    "doctor": ("scripts.doctor:doctor", "Say what this machine can do, and how to get what is missing."),
-    "gpus": ("scripts.gpus:gpus", "List the GPUs whose peaks are known, and which boards have them."),
+    "demo": ("scripts.commands.demo:demo", "Run a whole competition on this machine and show its leaderboard."),
+    "doctor": ("scripts.commands.doctor:doctor", "Say what this machine can do, and how to get what is missing."),
+    "gpus": ("scripts.commands.gpus:gpus", "List the GPUs whose peaks are known, and which boards have them."),
     "init": (
         "scripts.tasks.init:init",
         "Make a folder to work in: a template, the task's files for reading, a page for agents.",
     ),
-    "tasks": ("scripts.tasks.tools:tasks", "List the tasks, and their boards that a machine judges."),
-    "board": ("scripts.boards.tools:board", "Show the standings of one board."),
-    "mine": ("scripts.boards.tools:mine", "Show where somebody stands, and what is ahead of them."),
-    "history": ("scripts.boards.tools:history", "Show the records of one board, oldest first."),
+    "tasks": ("scripts.commands.task:tasks", "List the tasks, and their boards that a machine judges."),
+    "board": ("scripts.commands.board:board", "Show the standings of one board."),
+    "mine": ("scripts.commands.board:mine", "Show where somebody stands, and what is ahead of them."),
+    "history": ("scripts.commands.board:history", "Show the records of one board, oldest first."),
     "compare": (
-        "scripts.boards.tools:compare",
+        "scripts.commands.board:compare",
         "Compare two authors, case by case, on the boards on which both stand.",
     ),
-    "test": ("scripts.local:test", "Judge a file on all tests of a task, each with its verdict."),
-    "benchmark": ("scripts.local:benchmark", "Judge a file on the tests, then time it beside the task's anchor."),
-    "profile": ("scripts.local:profile", "Judge a file on the tests, then say where the time of a call goes."),
-    "rank": ("scripts.local:rank", "Judge a file as the judge ranks: on secret seeds, until the times are steady."),
-    "duel": ("scripts.duel:duel", "Play two files against each other, and say whether one of them is faster."),
-    "submit": ("scripts.submit.tools:submit", "Hand a file in as a pull request, and follow it until it is judged."),
+    "test": ("scripts.commands.judge_file:test", "Judge a file on all tests of a task, each with its verdict."),
+    "benchmark": (
+        "scripts.commands.judge_file:benchmark",
+        "Judge a file on the tests, then time it beside the task's anchor.",
+    ),
+    "profile": (
+        "scripts.commands.judge_file:profile",
+        "Judge a file on the tests, then say where the time of a call goes.",
+    ),
+    "rank": (
+        "scripts.commands.judge_file:rank",
+        "Judge a file as the judge ranks: on secret seeds, until the times are steady.",
+    ),
+    "duel": ("scripts.commands.duel:duel", "Play two files against each other, and say whether one of them is faster."),
+    "submit": ("scripts.commands.submit:submit", "Hand a file in as a pull request, and follow it until it is judged."),
     "watch": (
-        "scripts.submit.tools:watch",
+        "scripts.commands.submit:watch",
         "Follow a pull request until it is judged: your newest, an open one first, or the one of a number.",
     ),
-    "verify": ("scripts.verify.tools:verify", "Play a judgement again on its own seeds, and compare."),
-    "task": ("scripts.tasks.tools:task", "Look at a task, start from its template, check it, make one."),
-    "site": ("scripts.pages.tools:site", "Build the leaderboard's site, and look at it."),
+    "verify": ("scripts.commands.verify:verify", "Play a judgement again on its own seeds, and compare."),
+    "task": ("scripts.commands.task:task", "Look at a task, start from its template, check it, make one."),
+    "site": ("scripts.commands.site:site", "Build the leaderboard's site, and look at it."),
     "moderate": (
-        "scripts.moderate.tools:moderate",
+        "scripts.commands.moderate:moderate",
         "Take results off the board or put them back, ban authors, each with a reason.",
     ),
-    "setup": ("scripts.setup.repo:setup", "Set up a repository on GitHub for a competition, or check that it is."),
-    "schema": ("scripts.schema:schema", "Print the JSON Schema of a file format."),
+    "setup": ("scripts.commands.setup:setup", "Set up a repository on GitHub for a competition, or check that it is."),
+    "schema": ("scripts.commands.schema:schema", "Print the JSON Schema of a file format."),
 }
 """Name → where its code is, and its help: `--help` must not have to load them all."""
 
@@ -153,7 +162,7 @@ def _complain(message: str, exit_code: int) -> int:
 def _say(message: str, exit_code: int) -> int:
     """On a terminal between words, so that a path is not broken and can be copied."""
     if sys.stderr.isatty():
-        from scripts.terminal import console, wrapped
+        from scripts.common.terminal import console, wrapped
 
         message = wrapped(message, console(stderr=True).width)
     click.echo(message, err=True)

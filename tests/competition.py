@@ -263,7 +263,7 @@ class Scene:
 
     def pass_time(self, time: timedelta) -> None:
         """Let the reconciler's clock go on: what happened until now is older by so much."""
-        from scripts.bot import reconcile
+        from scripts.bot.reconcile import reconcile
 
         real = datetime.now
 

@@ -29,7 +29,7 @@ CAUSES = {
     ],
     "players compute": ["harness.sandbox.player_handle:PlayerHandle.receive"],
     "the judge's own work": ["harness.judge:judge", "harness.judge:duel", "harness.judge:Sitting.judge"],
-    "sites built": ["scripts.pages.publish:build_site"],
+    "sites built": ["scripts.pages.publishing.publish:build_site"],
     "browser": ["playwright._impl._sync_base:SyncBase._sync"],
     "sleeps": ["time:sleep"],
 }

@@ -18,13 +18,15 @@ from harness.records.fields import Mode
 from harness.records.judgement import Claim, Judgement
 from harness.task.task import Board, load_task
 from scripts.announce import announce, plan
-from scripts.announce.announce import Doors
+from scripts.announce.announce import AnnounceContext
 from scripts.announce.embeds import Look
 from scripts.announce.gather import gather
 from scripts.announce.milestones import notices_of
 from scripts.announce.news import Kind
 from scripts.announce.plan import due
 from scripts.announce.webhook import Webhook
+from scripts.competition.settings import DEFAULT_WEBHOOK, Announcements
+from scripts.competition.settings import Webhook as Channel
 from scripts.ledger import branch as ledger_branch
 from scripts.ledger.announced import Seen, Started, Told
 from scripts.ledger.branch import LedgerBranch
@@ -32,12 +34,10 @@ from scripts.ledger.ledger import Ledger, LedgerError
 from scripts.ledger.moderation import Action, Moderated, Moderation
 from scripts.ledger.names import Choice, under
 from scripts.ledger.request import Ending, EndState, Request, make_id
-from scripts.pages.load import boards_of, ranked
+from scripts.pages.parts.site import Site
+from scripts.pages.parts.summary import summary_of
 from scripts.pages.picture import board_picture
-from scripts.pages.site import Site
-from scripts.pages.summary import summary_of
-from scripts.settings import DEFAULT_WEBHOOK, Announcements
-from scripts.settings import Webhook as Channel
+from scripts.pages.publishing.load import boards_of, ranked
 from tests.discord_page import page
 from tests.discord_server import FAULTS, TOKEN, Discord
 from tests.test_publish import START, TASK_YML, duel_with, judged, season, task_folder
@@ -121,7 +121,7 @@ class Cup:
             address = self.addresses.get(name)
             return Webhook.at(address, name, **pace) if address else None
 
-        doors = Doors(
+        context = AnnounceContext(
             settings=self.settings,
             tasks=self.tasks,
             gpus=self.gpus,
@@ -131,7 +131,7 @@ class Cup:
             now=now,
         )
         lines: list[str] = []
-        for line in announce.run(doors):
+        for line in announce.run(context):
             lines.append(line)
             self.lines.append(line)
         return lines

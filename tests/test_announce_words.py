@@ -15,7 +15,7 @@ from scripts.announce.news import FRESH, Final, Kind, Notice, Place, Result, Sta
 from scripts.announce.picture import finder
 from scripts.announce.webhook import Webhook, WebhookError
 from scripts.announce.words import clip, escape, first_words, length
-from scripts.pages.serve import site_server, url_of
+from scripts.pages.publishing.serve import site_server, url_of
 from tests.discord_page import markdown, page
 from tests.discord_server import TOKEN, faults_of
 from tests.properties import HealthCheck, given, settings, st

@@ -15,7 +15,7 @@ from harness.records.fields import Mode
 from harness.records.judgement import Judgement, SubmissionInfo
 from harness.records.verdict import Verdict
 from harness.task.task import Board, Work
-from scripts.bot.artifact import (
+from scripts.bot.report.artifact import (
     MAX_ERROR,
     ArtifactError,
     Trouble,
@@ -24,8 +24,8 @@ from scripts.bot.artifact import (
     why_below_the_floor,
     why_not_the_answer,
 )
+from scripts.competition.settings import Gpu
 from scripts.ledger.request import Request, make_id
-from scripts.settings import Gpu
 from tests.competition import cases_of, digest_of, judgement_of, the_board, timing, zipped
 
 HEAD = "a" * 40

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import peers
+from benchmarks.gpu_tables import OURS, Claim, Found, Taken, report_of, spread
+from benchmarks.gpu_times import KERNELS, _ask_peer, _board, main
 from harness.gpu.gpu_nodes import find_gpus
-from scripts.bench import peers
-from scripts.bench.gpu_tables import OURS, Claim, Found, Taken, report_of, spread
-from scripts.bench.gpu_times import KERNELS, _ask_peer, _board, main
 from scripts.cli import run
 
 

@@ -6,8 +6,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from scripts.bench.timing import Raw
-from scripts.bench.timing_tables import tables_of, wilson
+from benchmarks.timing import Raw
+from benchmarks.timing_tables import tables_of, wilson
 
 DUEL = {"ratio": {"value": 0.9, "low": 0.88, "high": 0.92}, "blocks_us": [[90.0, 100.0]] * 8, "seconds": 3.0}
 LOST = {**DUEL, "ratio": {"value": 1.1, "low": 1.05, "high": 1.2}}

@@ -23,8 +23,8 @@ from harness.task.bundle import MAX_BYTES, BundleError, read_bundle
 from harness.task.submission import Champion, Submission
 from harness.task.task import Task, load_task
 from harness.task.toolchain import Toolchain
-from scripts.bot.packing import pack, zip_of
-from scripts.bot.pyz import build_pyz
+from scripts.bot.evaluate.packing import pack, zip_of
+from scripts.bot.evaluate.pyz import build_pyz
 
 ROOT = Path(__file__).parent.parent
 VECTORADD = ROOT / "tasks" / "vectoradd"

@@ -10,9 +10,9 @@ import pytest
 
 from harness.records.stats import Interval
 from harness.records.times import Run
-from scripts.pages.charts import Side, round_values, strip
-from scripts.pages.staircase import Best, staircase
-from scripts.pages.whiskers import whiskers
+from scripts.pages.parts.charts import Side, round_values, strip
+from scripts.pages.parts.staircase import Best, staircase
+from scripts.pages.parts.whiskers import whiskers
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.bench.gpu import CHECKS, Check, main
+from benchmarks.gpu import CHECKS, Check, main
 from scripts.cli import run
 
 pytestmark = pytest.mark.walls
@@ -23,7 +23,7 @@ def test_a_check_that_comes_out_otherwise_is_named_and_fails(
 ) -> None:
     wrong = next(check for check in CHECKS if check.verdict == "WA")
     lax = Check(name=wrong.name, source=wrong.source, needs_gpu=False)  # as if a wrong sum were to be accepted
-    monkeypatch.setattr("scripts.bench.gpu.CHECKS", (lax,))
+    monkeypatch.setattr("benchmarks.gpu.CHECKS", (lax,))
     assert run(["--rehearse", "--only", wrong.name], main) == 1
     assert "NOT AS IT MUST BE: output" in capsys.readouterr().out
 
@@ -32,7 +32,7 @@ def test_a_profile_without_a_vendors_counters_is_not_as_it_must_be(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = next(check for check in CHECKS if check.is_profiled)
-    monkeypatch.setattr("scripts.bench.gpu.CHECKS", (replace(asked, needs_gpu=False),))
+    monkeypatch.setattr("benchmarks.gpu.CHECKS", (replace(asked, needs_gpu=False),))
     assert run(["--rehearse", "--only", asked.name], main) == 1
     assert "NOT AS IT MUST BE: no vendor's profiler was asked" in capsys.readouterr().out
 

@@ -30,12 +30,12 @@ from harness.task.examples import (
     read_tasks,
 )
 from harness.task.task import load_task
-from scripts.bot.packing import zip_of
-from scripts.bot.pyz import build_pyz
-from scripts.check.ci_check import CheckError, require_asked
-from scripts.check.findings import MARKER, MAX_CHARS, Answer, Outcome, find, read_answer
-from scripts.check.plan import MAX_EXAMPLES, TaskPlan, make_plans, pack_tasks
-from scripts.check.static_check import TaskTree
+from scripts.bot.check.changed_tasks import MAX_EXAMPLES, TaskPlan, make_plans, pack_tasks
+from scripts.bot.check.findings import MARKER, MAX_CHARS, Answer, Outcome, find, read_answer
+from scripts.bot.check.static_check import TaskTree
+from scripts.bot.check.workflow import CheckError, require_asked
+from scripts.bot.evaluate.packing import zip_of
+from scripts.bot.evaluate.pyz import build_pyz
 from scripts.cli import run
 from scripts.github.checks import CheckState
 from scripts.github.pulls import ChangedFile

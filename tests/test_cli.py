@@ -27,7 +27,7 @@ from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
 from harness.sandbox.freezer import children
 from scripts.cli import COMMANDS, cli, run
-from scripts.terminal import Display, time_left
+from scripts.common.terminal import Display, time_left
 from tests.terminal import Terminal
 
 ROOT = Path(__file__).parent.parent

@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from scripts.bot.comment import (
+from scripts.bot.comment.comment import (
     MARKER,
     MAX_CHARS,
     FileFacts,
@@ -17,7 +17,7 @@ from scripts.bot.comment import (
     Tone,
     read_comment,
 )
-from scripts.bot.sections import done_section, ended_section, queued_section
+from scripts.bot.comment.sections import done_section, ended_section, queued_section
 from scripts.ledger.request import Ending, EndState, Request, make_id
 
 NOW = datetime(2026, 11, 21, 12, 3, tzinfo=UTC)

@@ -17,16 +17,16 @@ from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from harness.task.submission import Submission
 from harness.task.task import load_task
-from scripts.bot.check_report import remarks
-from scripts.bot.comment import FileFacts, Notice, PullComment
-from scripts.bot.path_rule import Misplaced, classify, entry_path
-from scripts.bot.report import render
-from scripts.bot.sections import done_section, queued_section
+from scripts.bot.admission.path_rule import Misplaced, classify, entry_path
+from scripts.bot.comment.check_report import remarks
+from scripts.bot.comment.comment import FileFacts, Notice, PullComment
+from scripts.bot.comment.judgement_section import render
+from scripts.bot.comment.sections import done_section, queued_section
 from scripts.github.pulls import ChangedFile
 from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.request import Request, make_id
 from scripts.season.season import Size, make_season
-from scripts.standings import standings
+from scripts.standings.standings import standings
 from tests.github_page import page_of
 from tests.test_report import BOARD as MADE_UP
 from tests.test_report import hostile

@@ -10,9 +10,9 @@ import pytest
 from harness.task.task import Task, load_task
 from scripts.announce.milestones import notices_of
 from scripts.cli import run
+from scripts.competition.settings import Gpu
 from scripts.ledger.announced import Seen
 from scripts.ledger.ledger import Ledger
-from scripts.settings import Gpu
 from tests.test_publish import TASK_YML, built, judged, ledger_of, page_text, season, task_folder
 
 WIDE = TASK_YML.replace("[CPU, H100]", "[CPU, T4, L4, H100, MI300X]")

@@ -129,7 +129,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / "submissions" / "sort" / login).mkdir(parents=True)
     (tmp_path / "ledger/judgements/sort/CPU/grace").mkdir(parents=True)
     for name, value in {"ROOT": tmp_path, "TASKS": tmp_path / "tasks", "LEDGER": tmp_path / "ledger"}.items():
-        monkeypatch.setattr(f"scripts.completion.{name}", value)
+        monkeypatch.setattr(f"scripts.competition.completion.{name}", value)
     return tmp_path
 
 

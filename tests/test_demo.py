@@ -11,7 +11,7 @@ import pytest
 
 from harness.records.verdict import Verdict
 from harness.task.task import load_task
-from scripts.demo import ENTRIES, Competition, Entry, tasks_of
+from scripts.commands.demo import ENTRIES, Competition, Entry, tasks_of
 
 TINY = Path(__file__).parent / "tasks" / "tiny"
 

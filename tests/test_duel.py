@@ -21,7 +21,7 @@ from harness.rules.arena import OutOfTime, Phase, SideFoul
 from harness.sandbox.sandbox import find_faults
 from harness.task.submission import Submission
 from harness.task.task import load_task
-from scripts.duel import decision, facts, show
+from scripts.commands.duel import decision, facts, show
 
 TINY = Path(__file__).parent / "tasks" / "tiny"
 GOOD = "def custom_kernel(data):\n    return data + 1\n"

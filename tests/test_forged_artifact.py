@@ -22,10 +22,10 @@ from harness.records.judgement import CaseResult, Claim, Digests, Judgement
 from harness.records.times import ToldRun, ToldTiming
 from harness.records.verdict import Verdict
 from harness.task.task import Board, Evaluator
-from scripts.bot.artifact import ArtifactError, Window, read_artifact, why_not_the_answer
+from scripts.bot.report.artifact import ArtifactError, Window, read_artifact, why_not_the_answer
+from scripts.competition.settings import Gpu
 from scripts.ledger.request import Request, make_id
-from scripts.settings import Gpu
-from scripts.standings import standings
+from scripts.standings.standings import standings
 from tests.competition import SOURCE, cases_of, digest_of, duel_with, judgement_of, profiles_of, the_board, zipped
 
 Json = dict[str, Any]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.git_command import GitError
+from scripts.common.git_command import GitError
 from scripts.github.fork import MAX_CHANGES, Fork
 from scripts.github.pulls import BlobInfo, ChangedFile
 from tests.github_server import Failure, GitHubServer, Pull, Way, World

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from harness.records.fields import Mode
+from scripts.common.git_command import GitError
 from scripts.ledger import branch as ledger_branch
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import LedgerError
@@ -421,7 +422,7 @@ def test_a_race_that_is_always_lost_ends(bare: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_repository_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(LedgerError, match=r"git fetch failed: .*does not appear to be a git repository"):
+    with pytest.raises(GitError, match=r"git fetch failed: .*does not appear to be a git repository"):
         add(tmp_path / "none.git")
 
 
@@ -432,7 +433,7 @@ def test_a_working_copy_that_is_torn_while_it_is_used_is_an_error_of_ours(bare: 
         for pack in (branch.ledger.path / ".git/objects").rglob("*.pack"):
             pack.chmod(0o644)
             os.truncate(pack, 20)
-        with pytest.raises(LedgerError, match="git "):
+        with pytest.raises(GitError, match="git "):
             branch.commit("Add")
     assert files(bare) == {str(asked(1).place)}
     assert add(bare, asked(2)) == (asked(2).place,)
@@ -560,7 +561,7 @@ def test_a_token_that_does_not_open_the_door_is_said_and_not_shown(
     over_http: tuple[str, list[str]], token: str | None
 ) -> None:
     address, headers = over_http
-    with pytest.raises(LedgerError, match=r"Authentication failed|could not read Username") as error:
+    with pytest.raises(GitError, match=r"Authentication failed|could not read Username") as error:
         LedgerBranch(address, token=token).__enter__()
     assert "ghs_" not in str(error.value) and len(headers) <= 2
 
@@ -572,14 +573,14 @@ def test_a_message_of_the_server_that_repeats_the_token_is_cleaned(bare: Path) -
         with LedgerBranch(address, token=TOKEN) as branch:
             git(bare, "config", "http.receivepack", "true")
             branch.ledger.append_request(asked(1))
-            with pytest.raises(LedgerError, match=r"you said \*\*\* and \*\*\*") as error:
+            with pytest.raises(GitError, match=r"you said \*\*\* and \*\*\*") as error:
                 branch.commit("Add")
             assert TOKEN not in str(error.value) and BASIC not in str(error.value)
 
 
 @pytest.mark.parametrize("address", ["http://github.com/o/r.git", "git://github.com/o/r.git", "file:///tmp/r.git"])
 def test_the_token_is_sent_over_https_only(address: str) -> None:
-    with pytest.raises(LedgerError, match="over https only"):
+    with pytest.raises(GitError, match="over https only"):
         LedgerBranch(address, token=TOKEN).__enter__()
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from scripts.bot.slash import Command
+from scripts.bot.intake.events import CommentEvent, Nothing, PullAction, PullEvent, read_event
+from scripts.bot.intake.slash import Command
 from scripts.github.checks import CheckRun
-from scripts.github.events import CommentEvent, Nothing, PullAction, PullEvent, read_event
 from scripts.github.pulls import Job, WorkflowRun
 from tests.actions.node import HERE
 from tests.competition import SOURCE, path_of

@@ -7,7 +7,7 @@ import pytest
 
 from harness.records.judgement import is_named
 from scripts.cli import run
-from scripts.gpu_models import find_model, gpu_models
+from scripts.competition.gpu_models import find_model, gpu_models
 
 ASKED = ("T4", "L4", "A10G", "A100", "A100-40GB", "A100-PCIe", "H100", "H100-PCIe", "H200", "B200", "RTX4090", "RTX5090",
          "MI250", "MI300X", "MI355X")  # fmt: skip

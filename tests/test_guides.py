@@ -7,11 +7,11 @@ import click
 import pytest
 
 from harness.records.verdict import Verdict
-from scripts.bot.slash import Verb, read_command
+from scripts.bot.intake.slash import Verb, read_command
 from scripts.cli import COMMANDS, cli
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.moderation import Moderation
-from scripts.pages.code import anchor
+from scripts.pages.parts.code import anchor
 from scripts.setup.settings import settings_for
 
 ROOT = Path(__file__).parent.parent

@@ -29,13 +29,13 @@ OPEN_TO_SCRIPTS = {
 
 INSIDE_FUNCTIONS = {
     # A command that judges on this machine loads the judge when it is called, not before.
-    "scripts.demo": {"judge", "sandbox"},
-    "scripts.duel": {"judge"},
-    "scripts.local": {"judge"},
-    "scripts.verify.tools": {"judge"},
+    "scripts.commands.demo": {"judge", "sandbox"},
+    "scripts.commands.duel": {"judge"},
+    "scripts.commands.judge_file": {"judge"},
+    "scripts.commands.verify": {"judge"},
     "scripts.tasks.check": {"devices.device", "probes", "rehearsal", "sandbox"},
     # What looks at the machine and at the judge's parts.
-    "scripts.doctor": {
+    "scripts.commands.doctor": {
         "cgroup",
         "devices.cpu",
         "freezer",
@@ -47,11 +47,11 @@ INSIDE_FUNCTIONS = {
         "seat",
         "vendors",
     },
-    "scripts.bench.gpu": {"devices.device", "gpu_facts", "judge", "machine", "sandbox"},
-    "scripts.bench.languages": {"compile", "needs"},
-    "scripts.bench.gpu_times": {"devices.device", "judge"},
-    "scripts.bench.timing": {"clock", "duel", "judge", "machine", "reference", "referee"},
-    "scripts.bench.judge": {"clock", "devices.cpu", "judge", "reference", "referee", "sandbox"},
+    "benchmarks.gpu": {"devices.device", "gpu_facts", "judge", "machine", "sandbox"},
+    "benchmarks.languages": {"compile", "needs"},
+    "benchmarks.gpu_times": {"devices.device", "judge"},
+    "benchmarks.timing": {"clock", "duel", "judge", "machine", "reference", "referee"},
+    "benchmarks.judge": {"clock", "devices.cpu", "judge", "reference", "referee", "sandbox"},
 }
 
 MAY_IMPORT_TORCH = {
@@ -191,7 +191,7 @@ def test_scripts_never_import_torch():
     wrong = [
         found
         for found in imports("scripts")
-        if top(found) in ("torch", "numpy", "triton") and not (found.is_lazy and found.module == "scripts.bench.peers")
+        if top(found) in ("torch", "numpy", "triton") and not (found.is_lazy and found.module == "benchmarks.peers")
     ]
     assert not wrong, "\n".join(map(str, wrong))
 

@@ -15,10 +15,10 @@ from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
 from harness.task.submission import Submission
 from harness.task.task import load_task
-from scripts.bot.check_report import facts_as_text
+from scripts.bot.comment.check_report import facts_as_text
 from scripts.cli import run
-from scripts.local import _then_there
-from scripts.settings import SETTINGS, load_settings
+from scripts.commands.judge_file import _then_there
+from scripts.competition.settings import SETTINGS, load_settings
 from scripts.submit.follow import BoardNews, Stage, read_result
 from tests.competition import ROOT, SOURCE, judgement_of
 
@@ -86,7 +86,7 @@ def test_after_a_benchmark_of_a_task_of_the_competition_the_file_is_handed_in(
 ) -> None:
     kernel, folder = tmp_path / "kernel.py", copy_of("vectoradd", tmp_path / "tasks")
     kernel.write_bytes(SOURCE)
-    monkeypatch.setattr("scripts.repository.TASKS", tmp_path / "tasks")
+    monkeypatch.setattr("scripts.competition.repository.TASKS", tmp_path / "tasks")
     assert run(["benchmark", str(kernel), "--task-dir", str(folder), "--gpu", "CPU", "--sandbox", "none"]) == 0
     assert told(capsys) == [["submit", str(kernel), "--task", "vectoradd", "--draft"]]
 

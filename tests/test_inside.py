@@ -22,7 +22,7 @@ from harness.records.verdict import Verdict
 from harness.referee.self_timing import Outside, find_lie, hidden_us
 from harness.task.submission import Submission
 from harness.task.task import load_task
-from scripts.claims import claim_sentence
+from scripts.standings.claims import claim_sentence
 
 pytestmark = pytest.mark.walls
 

@@ -14,15 +14,17 @@ import pytest
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
 from harness.task.task import load_task
-from scripts.bot.admission import Competition, Offer
-from scripts.bot.clones import Original
-from scripts.bot.comment import MARKER, Tone
-from scripts.bot.decision import Decision, Facts
-from scripts.bot.intake import Doors, IntakeError, decide, run
-from scripts.bot.path_rule import Contribution, Entry, Misplaced, TaskChange, classify
-from scripts.bot.slash import SlashError, read_command
-from scripts.check.static_check import find_task_faults
-from scripts.github.events import CommentEvent, Nothing, PullAction, PullEvent, read_event
+from scripts.bot.admission.admission import Competition, Offer
+from scripts.bot.admission.clones import Original
+from scripts.bot.admission.path_rule import Contribution, Entry, Misplaced, TaskChange, classify
+from scripts.bot.check.static_check import find_task_faults
+from scripts.bot.comment.comment import MARKER, Tone
+from scripts.bot.intake.decision import Decision, Facts
+from scripts.bot.intake.events import CommentEvent, Nothing, PullAction, PullEvent, read_event
+from scripts.bot.intake.gather import IntakeContext
+from scripts.bot.intake.intake import IntakeError, decide, run
+from scripts.bot.intake.slash import SlashError, read_command
+from scripts.competition.settings import Ban, Gpu, Quotas, Settings
 from scripts.github.fork import Fork
 from scripts.github.gh import GitHub
 from scripts.github.pulls import Account, BlobInfo, ChangedFile, Comment, GitHubError, Permission, PullRequest, Reaction
@@ -30,7 +32,6 @@ from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.moderation import Action, KnownAccount, Moderated, Moderation
 from scripts.ledger.request import Ending, EndState, Request, make_id
-from scripts.settings import Ban, Gpu, Quotas, Settings
 from tests.github_server import GitHubServer, World
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -645,9 +646,9 @@ class Stage:
         self.events: list[tuple[str, Any]] = []
         self.world.listeners.append(lambda event: self.events.append((event.name, event.payload)))
 
-    def doors(self, github: GitHub) -> Doors:
+    def context(self, github: GitHub) -> IntakeContext:
         url = self.server.git_url
-        return Doors(
+        return IntakeContext(
             github=github,
             open_ledger=lambda wanted: LedgerBranch(url, token=self.token, wanted=wanted),
             open_fork=lambda: Fork(url, self.token),
@@ -663,7 +664,7 @@ class Stage:
         path = self.tmp_path / "event.json"
         path.write_text(json.dumps(payload))
         with GitHub(self.world.repository, self.token, self.server.api_url) as github:
-            return run(name, path, self.doors(github))
+            return run(name, path, self.context(github))
 
     def bodies(self, number: int) -> list[str]:
         return [comment.body for comment in self.world.comments_on(number)]
@@ -767,10 +768,10 @@ def test_a_payload_that_cannot_be_read_is_said_in_a_line(stage: Stage) -> None:
     path = stage.tmp_path / "event.json"
     with GitHub(stage.world.repository, stage.token, stage.server.api_url) as github:
         with told("cannot be read"):
-            run("pull_request_target", path, stage.doors(github))
+            run("pull_request_target", path, stage.context(github))
         path.write_text("{")
         with told("is not JSON"):
-            run("pull_request_target", path, stage.doors(github))
+            run("pull_request_target", path, stage.context(github))
 
 
 # Who is late.

@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.gpu import main
+from benchmarks.languages import CUDA_TASK, LIBRARIES, arch_of, guides_examples
 from harness.gpu.device import REHEARSAL
 from harness.judge import Sitting, open_arena
 from harness.records.fields import Mode
@@ -29,8 +31,6 @@ from harness.task.compile import recipe_of
 from harness.task.submission import read_directives
 from harness.task.task import load_task
 from harness.task_check.judge_examples import rehearse
-from scripts.bench.gpu import main
-from scripts.bench.languages import CUDA_TASK, LIBRARIES, arch_of, guides_examples
 from scripts.cli import run
 
 ROOT = Path(__file__).parent.parent

@@ -15,9 +15,9 @@ from harness.task.bundle import sha256
 from harness.task.submission import Submission
 from harness.task.task import Task, load_task
 from scripts.cli import run
-from scripts.merged import MergedFiles
-from scripts.pages.publish import build_site
-from scripts.verify import tools as verify_tools
+from scripts.commands import verify as verify_tools
+from scripts.competition.merged import MergedFiles
+from scripts.pages.publishing.publish import build_site
 from tests.test_boards import Quiet, serving
 from tests.test_publish import built, duel_with, judged, ledger_of, page_text, task_folder
 

@@ -11,11 +11,11 @@ import pytest
 from harness.records.judgement import Judgement
 from harness.task.task import load_task
 from scripts.cli import run
+from scripts.competition.settings import Ban
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, Moderated, Moderation
-from scripts.pages.publish import build_site
-from scripts.settings import Ban
+from scripts.pages.publishing.publish import build_site
 from tests.competition import ROOT, SOURCE, Scene
 
 BOBS = b"def custom_kernel(data):\n    return data[0].add(data[1])\n"

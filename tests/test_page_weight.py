@@ -14,13 +14,13 @@ from harness.task.task import Board, load_task
 from scripts.ledger.moderation import Moderated
 from scripts.pages.board import board_pages
 from scripts.pages.landing import landing_pages
-from scripts.pages.load import boards_of, ranked
-from scripts.pages.render import SITE
-from scripts.pages.site import Site, read_guides
-from scripts.pages.summary import summary_of
+from scripts.pages.parts.render import SITE
+from scripts.pages.parts.site import Site, read_guides
+from scripts.pages.parts.summary import summary_of
+from scripts.pages.publishing.load import boards_of, ranked
 from scripts.season.cast import logins
 from scripts.season.season import END, Size, make_season
-from scripts.standings import standings
+from scripts.standings.standings import standings
 from tests.test_publish import PEAKS, WORK, judged, task_folder
 
 LANDING_KB, BOARD_KB, NAMES_KB, ROWS = 100, 400, 40, 2000

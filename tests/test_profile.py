@@ -17,13 +17,13 @@ from harness.records.profile import Operation, Profile
 from harness.records.verdict import Verdict, overall
 from harness.task.submission import Submission
 from harness.task.task import Evaluator, load_task
-from scripts.bot.artifact import _are_cases_of
-from scripts.bot.check_report import facts_as_text
-from scripts.bot.markdown import NBSP
-from scripts.bot.report import render
-from scripts.local import show
-from scripts.profiles import parts_of
-from scripts.terminal import console
+from scripts.bot.comment.check_report import facts_as_text
+from scripts.bot.comment.judgement_section import render
+from scripts.bot.comment.markdown import NBSP
+from scripts.bot.report.artifact import _are_cases_of
+from scripts.commands.judge_file import show
+from scripts.common.terminal import console
+from scripts.standings.profiles import parts_of
 from tests.seated import Seated
 from tests.test_request import request
 

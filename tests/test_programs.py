@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from scripts.pages.render import SITE
-from scripts.pages.words import case_labels
-from scripts.text import format_us
+from scripts.common.text import format_us
+from scripts.pages.parts.render import SITE
+from scripts.pages.parts.words import case_labels
 from tests.lively_site import ADDRESS, lively_site
 from tests.test_publish import Tags, assert_links_lead_somewhere, links
 

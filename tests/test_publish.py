@@ -39,21 +39,22 @@ from harness.records.verdict import Verdict
 from harness.task.task import Board, Task, load_task
 from harness.task.task_file import Ranking
 from scripts.cli import run
+from scripts.common.text import format_us, plain
+from scripts.competition.settings import Gpu
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, Moderation
-from scripts.pages import pool, submission
+from scripts.pages import submission
 from scripts.pages.author import LATEST_STEPS
-from scripts.pages.code import render_code, render_diff
 from scripts.pages.feeds import feed_of_all
-from scripts.pages.paths import author_path, raw_url
-from scripts.pages.pool import processes_for, spread
-from scripts.pages.publish import SiteReport, build_site, read_guides
-from scripts.pages.render import environment
-from scripts.pages.site import Site
-from scripts.pages.words import Unit, case_labels, day, duel_sentence, first_sentence, heat
-from scripts.pages.write import swapped_in, write_file
-from scripts.settings import Gpu
-from scripts.text import format_us, plain
+from scripts.pages.parts.code import render_code, render_diff
+from scripts.pages.parts.paths import author_path, raw_url
+from scripts.pages.parts.render import environment
+from scripts.pages.parts.site import Site
+from scripts.pages.parts.words import Unit, case_labels, day, duel_sentence, first_sentence, heat
+from scripts.pages.parts.write import swapped_in, write_file
+from scripts.pages.publishing import pool
+from scripts.pages.publishing.pool import processes_for, spread
+from scripts.pages.publishing.publish import SiteReport, build_site, read_guides
 
 START = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 NOW = START + timedelta(days=40)
@@ -759,7 +760,7 @@ def test_what_a_killed_build_has_left_is_removed_and_the_site_that_it_had_moved_
     tmp_path: Path,
 ) -> None:
     program = (
-        "import os, signal, sys; from pathlib import Path; from scripts.pages.write import swapped_in\n"
+        "import os, signal, sys; from pathlib import Path; from scripts.pages.parts.write import swapped_in\n"
         "with swapped_in(Path(sys.argv[1])) as new:\n"
         "    (new / 'index.html').touch(); new.rename(new.parent / 'old'); os.kill(os.getpid(), signal.SIGKILL)"
     )
@@ -1225,7 +1226,7 @@ def test_a_process_that_is_killed_ends_the_build_with_one_message(tmp_path: Path
 
 def test_processes_end_with_the_build_however_that_ends(tmp_path: Path) -> None:
     program = (
-        "import os, sys, time; from pathlib import Path; from scripts.pages.pool import spread\n"
+        "import os, sys, time; from pathlib import Path; from scripts.pages.publishing.pool import spread\n"
         "def work(name): (Path(sys.argv[1]) / str(os.getpid())).touch(); time.sleep(60)\n"
         "list(spread(work, [1, 2], processes=2))"
     )

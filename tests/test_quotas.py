@@ -8,10 +8,10 @@ import pytest
 
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from scripts.bot.quotas import Limit, find_refusal, uses
+from scripts.bot.admission.quotas import Limit, find_refusal, uses
+from scripts.competition.settings import Quotas
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.request import Ending, EndState, Request, Spent, make_id
-from scripts.settings import Quotas
 
 NOW = datetime(2026, 11, 2, 12, 0, tzinfo=UTC)
 QUOTAS = Quotas(pending=2, judgings_per_day=4, ranked_per_day=2, minutes_per_day=10)

@@ -15,13 +15,14 @@ import pytest
 
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from scripts.bot.comment import MARKER, PullComment
-from scripts.bot.merging import merge, why_not_merged
-from scripts.bot.plan import MAX_OFFERS, Facts, look_back, plan
-from scripts.bot.rematch import DueDuel
-from scripts.bot.sections import done_section, ended_section, queued_section
-from scripts.bot.steps import End, Offer, Step
-from scripts.bot.tables import Place
+from scripts.bot.comment.comment import MARKER, PullComment
+from scripts.bot.comment.sections import done_section, ended_section, queued_section
+from scripts.bot.reconcile.duels_due import DueDuel
+from scripts.bot.reconcile.plan import MAX_OFFERS, Facts, look_back, plan
+from scripts.bot.reconcile.steps import End, Offer, Step
+from scripts.bot.report.merging import merge, why_not_merged
+from scripts.bot.report.tables import Place
+from scripts.competition.settings import Ban, Gpu, Settings
 from scripts.github.fork import Fork
 from scripts.github.gh import GitHub
 from scripts.github.pulls import ACTIONS_BOT, Account, ChangedFile, PullRequest, WorkflowRun
@@ -29,7 +30,6 @@ from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.moderation import Action, Moderated, Moderation
 from scripts.ledger.request import Ending, EndState, Request, make_id
-from scripts.settings import Ban, Gpu, Settings
 from tests.competition import FASTER, SOURCE, Scene, of_its_board, path_of, the_board, two_boards
 from tests.github_server import Failure, Pull
 
@@ -468,7 +468,7 @@ def test_what_an_author_is_banned_for_is_merged_by_nobody(scene: Scene, capsys: 
 
 
 def test_a_ban_that_comes_while_the_reconciler_is_at_work_is_heeded(scene: Scene) -> None:
-    import scripts.bot.reconcile as reconcile
+    import scripts.bot.reconcile.reconcile as reconcile
     from scripts.bot.ci import Workflow
 
     pull = scene.submit(scene.alice, SOURCE)
@@ -477,12 +477,14 @@ def test_a_ban_that_comes_while_the_reconciler_is_at_work_is_heeded(scene: Scene
     scene.enter("reconcile.yml", "reconcile")
     workflow = Workflow()
     with workflow.github() as github:
-        doors = reconcile.Doors(intake=workflow.intake_doors(github), deliver=workflow.deliver_doors(github))
+        context = reconcile.ReconcileContext(
+            intake=workflow.intake_context(github), report=workflow.report_context(github)
+        )
         now = datetime.now(UTC) + SOON
-        steps = plan(reconcile.read(doors, now))
+        steps = plan(reconcile.read(context, now))
         assert names(steps) == ["Merge"]
         decide(scene, Action.BAN)
-        assert reconcile.do(steps[0], doors, now).endswith("its author is banned")
+        assert reconcile.do(steps[0], context, now).endswith("its author is banned")
     assert not pull.merged_at
 
 
@@ -670,7 +672,7 @@ def test_a_lost_closing_ends_what_waits(scene: Scene, capsys: pytest.CaptureFixt
 
 
 def test_twice_at_once_nothing_is_done_twice(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
-    import scripts.bot.reconcile as reconcile
+    import scripts.bot.reconcile.reconcile as reconcile
     from scripts.bot.ci import Workflow
 
     pull = opened(scene)
@@ -679,17 +681,19 @@ def test_twice_at_once_nothing_is_done_twice(scene: Scene, capsys: pytest.Captur
     assert scene.reconcile() == 0  # Too early: nothing is done.
     workflow = Workflow()
     with workflow.github() as github:
-        doors = reconcile.Doors(intake=workflow.intake_doors(github), deliver=workflow.deliver_doors(github))
+        context = reconcile.ReconcileContext(
+            intake=workflow.intake_context(github), report=workflow.report_context(github)
+        )
         now = datetime.now(UTC) + SOON
-        steps = plan(reconcile.read(doors, now))
+        steps = plan(reconcile.read(context, now))
         assert names(steps) == ["Deliver"]
-        said = [reconcile.do(step, doors, now) for step in (*steps, *steps)]
+        said = [reconcile.do(step, context, now) for step in (*steps, *steps)]
     assert "merged" in said[0] and len(scene.judgements()) == 1 and pull.merged_at
     assert len(scene.runs("publish.yml")) == 1 and "rank 1 of 1" in scene.comment(pull.number)
 
 
 def test_two_at_the_same_moment_do_nothing_twice(scene: Scene) -> None:
-    import scripts.bot.reconcile as reconcile
+    import scripts.bot.reconcile.reconcile as reconcile
     from scripts.bot.ci import Workflow
 
     heard, unheard = opened(scene), scene.world.open_pull(scene.world.add_user("bob"), {path_of("bob"): FASTER})
@@ -701,10 +705,12 @@ def test_two_at_the_same_moment_do_nothing_twice(scene: Scene) -> None:
 
     def once(_: int) -> list[str]:
         with workflow.github() as github:
-            doors = reconcile.Doors(intake=workflow.intake_doors(github), deliver=workflow.deliver_doors(github))
-            steps = plan(reconcile.read(doors, now := datetime.now(UTC) + SOON))
+            context = reconcile.ReconcileContext(
+                intake=workflow.intake_context(github), report=workflow.report_context(github)
+            )
+            steps = plan(reconcile.read(context, now := datetime.now(UTC) + SOON))
             both.wait()
-            return [reconcile.do(step, doors, now) for step in steps]
+            return [reconcile.do(step, context, now) for step in steps]
 
     with ThreadPoolExecutor(2) as two:
         said = list(two.map(once, range(2)))
@@ -813,7 +819,7 @@ def test_what_ran_before_a_hundred_others_is_delivered_and_not_judged_twice(
 def test_what_was_judged_between_looking_and_acting_stays_judged(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import scripts.bot.reconcile as reconcile
+    import scripts.bot.reconcile.reconcile as reconcile
     from scripts.bot.ci import Workflow
 
     pull = opened(scene)
@@ -824,9 +830,11 @@ def test_what_was_judged_between_looking_and_acting_stays_judged(
     scene.enter("reconcile.yml", "reconcile")
     workflow = Workflow()
     with workflow.github() as github:
-        doors = reconcile.Doors(intake=workflow.intake_doors(github), deliver=workflow.deliver_doors(github))
+        context = reconcile.ReconcileContext(
+            intake=workflow.intake_context(github), report=workflow.report_context(github)
+        )
         step = End(request=status.request, state=EndState.CANCELLED, note="the pull request was closed")
-        assert reconcile.do(step, doors, datetime.now(UTC)).endswith("ended meanwhile in another way")
+        assert reconcile.do(step, context, datetime.now(UTC)).endswith("ended meanwhile in another way")
     assert scene.comment(pull.number) == before and scene.checks() == ["PullRank / CPU: success"]
 
 

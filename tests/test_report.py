@@ -16,12 +16,12 @@ from harness.records.stats import Interval
 from harness.records.times import Duel, DuelCase, Run, Timing
 from harness.records.verdict import Verdict
 from harness.task.task import Board
-from scripts.bot.check_report import remarks
-from scripts.bot.markdown import NBSP
-from scripts.bot.report import render
+from scripts.bot.comment.check_report import remarks
+from scripts.bot.comment.judgement_section import render
+from scripts.bot.comment.markdown import NBSP
 from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.request import Request
-from scripts.standings import standings
+from scripts.standings.standings import standings
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
 AC = Verdict.ACCEPTED

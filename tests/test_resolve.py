@@ -20,16 +20,16 @@ from harness.records.times import Run, Timing
 from harness.records.verdict import Verdict
 from harness.task.bundle import Bundle, read_bundle
 from harness.task.task import Task, load_task
-from scripts.bot.deliver import next_attempt
-from scripts.bot.pyz import LIBRARIES, judge_lock
-from scripts.bot.recheck import Facts, why_refused, why_unreadable
-from scripts.bot.resolve import Resolution, minutes_for, resolve
+from scripts.bot.admission.recheck import Facts, why_refused, why_unreadable
+from scripts.bot.evaluate.pyz import LIBRARIES, judge_lock
+from scripts.bot.evaluate.resolve import Resolution, minutes_for, resolve
+from scripts.bot.report.report import next_attempt
+from scripts.competition.settings import load_settings
 from scripts.github.fork import Fork
 from scripts.github.pulls import ACTIONS_BOT, BlobInfo, ChangedFile
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Action, KnownAccount, Moderation
 from scripts.ledger.request import Ending, EndState, Request, make_id
-from scripts.settings import load_settings
 from tests.github_server import Failure, GitHubServer, Pull, User, World
 
 ROOT = Path(__file__).parent.parent

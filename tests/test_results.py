@@ -13,10 +13,10 @@ from harness.records.fields import CaseKind
 from harness.records.judgement import CaseResult, Judgement
 from harness.records.verdict import Verdict
 from harness.task.task import Task, load_task
+from scripts.competition.settings import Gpu
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, Moderation
-from scripts.pages.publish import build_site
-from scripts.settings import Gpu
+from scripts.pages.publishing.publish import build_site
 from tests.actions.node import HERE, find_node
 from tests.test_publish import NOW, built, judged, ledger_of, season, task_folder
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from harness.records.fields import Mode
-from scripts.bot import intake
 from scripts.bot.ci import Workflow
+from scripts.bot.intake import intake
 from scripts.github.fork import Fork
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.request import EndState
-from scripts.standings import standings
+from scripts.standings.standings import standings
 from tests.competition import (
     FASTER,
     SOURCE,
@@ -173,12 +173,12 @@ def hear_at_once(scene: Scene) -> list[str]:
         payload.write_text(json.dumps(event.payload))
         with workflow.github() as github:
             # The same git without HTTP, which takes half as long: as many as can be push at the same moment.
-            doors = replace(
-                workflow.intake_doors(github),
+            context = replace(
+                workflow.intake_context(github),
                 open_ledger=lambda wanted: LedgerBranch(repository, wanted=wanted),
                 open_fork=lambda: Fork(repository),
             )
-            return intake.run(event.name, payload, doors)
+            return intake.run(event.name, payload, context)
 
     with ThreadPoolExecutor(8) as runners:
         return list(runners.map(hear, enumerate(events)))

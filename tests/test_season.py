@@ -8,7 +8,7 @@ import pytest
 from harness.records.errors import PullRankError
 from harness.records.verdict import Verdict
 from scripts.ledger.moderation import Moderated
-from scripts.pages.load import boards_of, ranked
+from scripts.pages.publishing.load import boards_of, ranked
 from scripts.season.season import END, Season, Size, make_season
 
 SMALL = Size(tasks=8, gpus=5, authors=30, judgements=400)

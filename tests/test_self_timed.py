@@ -19,18 +19,18 @@ from harness.task.task import Board, Evaluator, Work, load_task
 from harness.task.toolchain import Toolchain
 from scripts.boards.facts import facts_of
 from scripts.boards.tables import standings_table
-from scripts.bot.artifact import why_below_the_floor
-from scripts.bot.packing import pack
-from scripts.bot.rematch import find_due_rows
-from scripts.bot.report import render
+from scripts.bot.comment.judgement_section import render
+from scripts.bot.evaluate.packing import pack
+from scripts.bot.reconcile.duels_due import find_due_rows
+from scripts.bot.report.artifact import why_below_the_floor
 from scripts.cli import run
+from scripts.commands.judge_file import show
+from scripts.common.terminal import console
+from scripts.competition.settings import Gpu
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.request import Request, make_id
-from scripts.local import show
-from scripts.pages.publish import build_site
-from scripts.settings import Gpu
-from scripts.standings import Standings, standings
-from scripts.terminal import console
+from scripts.pages.publishing.publish import build_site
+from scripts.standings.standings import Standings, standings
 
 SET = Path(__file__).parent / "kernelbot" / "own.yaml"
 START = datetime(2026, 11, 2, tzinfo=UTC)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.records.errors import PullRankError
-from scripts.pages.serve import site_server, url_of
+from scripts.pages.publishing.serve import site_server, url_of
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from harness.task.toolchain import Toolchain
 from scripts.cli import run
-from scripts.runs_on import RunnerGroup
-from scripts.settings import (
+from scripts.competition.runs_on import RunnerGroup
+from scripts.competition.settings import (
     Announcements,
     Ban,
     Gpu,

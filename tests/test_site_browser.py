@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
+from benchmarks.paint import SLOW_4G, first_paints_ms
 from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
 from harness.task.task import load_task
-from scripts.bench.paint import SLOW_4G, first_paints_ms
 from scripts.pages.board import board_pages
-from scripts.pages.serve import site_server, url_of
-from scripts.pages.summary import summary_of
-from scripts.standings import standings
+from scripts.pages.parts.summary import summary_of
+from scripts.pages.publishing.serve import site_server, url_of
+from scripts.standings.standings import standings
 from tests.lively_site import lively_site, one_of_each
 from tests.test_page_weight import SHARED, entered
 from tests.test_publish import WORK, task_folder

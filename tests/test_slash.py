@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from harness.records.fields import Mode
-from scripts.bot.slash import MAX_GPUS, Command, SlashError, Verb, read_command
+from scripts.bot.intake.slash import MAX_GPUS, Command, SlashError, Verb, read_command
 from tests.actions.expressions import Expressions, Status
 from tests.properties import HealthCheck, example, given, settings, st
 

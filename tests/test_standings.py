@@ -16,9 +16,9 @@ from harness.records.stats import Interval
 from harness.records.times import Duel, DuelCase, Run, Timing
 from harness.records.verdict import Verdict
 from harness.task.task import Board
-from scripts.bot.rematch import find_due_rows
-from scripts.case_times import MAX_POOLED
-from scripts.standings import Standings, standings
+from scripts.bot.reconcile.duels_due import find_due_rows
+from scripts.standings.case_times import MAX_POOLED
+from scripts.standings.standings import Standings, standings
 from tests.properties import given, settings, st
 
 START = datetime(2026, 11, 2, tzinfo=UTC)

@@ -255,7 +255,7 @@ def test_my_rows_are_those_of_my_token(desk: Desk, tmp_path: Path, capsys: pytes
 def test_a_clone_without_a_ledger_names_the_site_to_ask(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("scripts.repository.LEDGER", tmp_path / "ledger")
+    monkeypatch.setattr("scripts.competition.repository.LEDGER", tmp_path / "ledger")
     monkeypatch.delenv("GITHUB_SERVER_URL")
     for words in (["mine"], ["board", "vectoradd"], ["history", "vectoradd"], ["compare", "ada", "grace"]):
         for form in ([], ["--json"]):
@@ -455,7 +455,7 @@ def test_a_token_that_github_does_not_take_is_a_wrong_call_of_every_command(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     (tmp_path / "ledger").mkdir()
-    monkeypatch.setattr("scripts.repository.LEDGER", tmp_path / "ledger")
+    monkeypatch.setattr("scripts.competition.repository.LEDGER", tmp_path / "ledger")
     monkeypatch.setenv("GH_TOKEN", "ghp_wrong")
     desk.call(*words, code=2)
     assert "GitHub does not take this token" in desk.said
@@ -547,7 +547,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scripts.github.wire.sleep", lambda seconds: None)
     monkeypatch.setattr("scripts.ledger.branch.time", SimpleNamespace(sleep=lambda seconds: None))
     monkeypatch.setattr("scripts.github.contribute.FORK_S", 0)
-    monkeypatch.setattr("scripts.submit.tools.MAX_FAILURES", 2)
+    monkeypatch.setattr("scripts.commands.submit.MAX_FAILURES", 2)
 
 
 def fails(desk: Desk, way: str, nth: int, *words: str) -> None:
@@ -651,7 +651,7 @@ def test_a_file_in_a_wrong_place_is_followed_until_it_is_refused(desk: Desk) -> 
 def test_a_bot_that_does_not_answer_is_told_of_once_with_the_place_to_look(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scripts.submit.tools.ANSWER_S", 0.2)
+    monkeypatch.setattr("scripts.commands.submit.ANSWER_S", 0.2)
     desk.submit("--draft")
     before = len(desk.scene.server.requests("GET */comments"))
     told: list[dict[str, Any]] = []

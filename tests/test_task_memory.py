@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_leaves
 from harness.referee.reference import Reference
 from harness.referee.task_modules import TaskFiles
 from harness.task.task import Board, Case, Task, load_tasks
-from scripts.gpu_models import find_model, gpu_models
+from scripts.competition.gpu_models import find_model, gpu_models
 
 ROOT = Path(__file__).parent.parent
 TASKS = load_tasks(ROOT / "tasks")

@@ -13,10 +13,10 @@ import pytest
 
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from scripts.bot import evaluation
-from scripts.bot.comment import BoardSection, FileFacts, Notice, PullComment, State, Tone, read_comment
-from scripts.bot.sections import done_section, ended_section, queued_section, section_of_check
-from scripts.bot.telling import remark, tell
+from scripts.bot.comment import evaluation
+from scripts.bot.comment.comment import BoardSection, FileFacts, Notice, PullComment, State, Tone, read_comment
+from scripts.bot.comment.sections import done_section, ended_section, queued_section, section_of_check
+from scripts.bot.comment.show import remark, tell
 from scripts.github.checks import Check, CheckRun, CheckState
 from scripts.github.gh import GitHub
 from scripts.github.pulls import Comment, GitHubError

@@ -6,7 +6,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from harness.records.stats import Interval
-from scripts.text import fence, format_gap, format_interval, format_percent, format_us, inline, plain, shorten
+from scripts.common.text import fence, format_gap, format_interval, format_percent, format_us, inline, plain, shorten
 from tests.properties import given, settings, st
 
 calmly = settings(deadline=None, derandomize=True, database=None)

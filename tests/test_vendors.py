@@ -20,15 +20,15 @@ from harness.records.profile import Profile
 from harness.records.verdict import Verdict
 from harness.task.submission import Submission
 from harness.task.task import load_task
-from scripts.bot.check_report import facts_as_text
-from scripts.bot.markdown import NBSP
-from scripts.bot.report import render
-from scripts.bot.resolve import minutes_for
+from scripts.bot.comment.check_report import facts_as_text
+from scripts.bot.comment.judgement_section import render
+from scripts.bot.comment.markdown import NBSP
+from scripts.bot.evaluate.resolve import minutes_for
 from scripts.cli import run
-from scripts.doctor import State, _profiler
-from scripts.local import show
-from scripts.profiles import limit_of
-from scripts.terminal import console
+from scripts.commands.doctor import State, _profiler
+from scripts.commands.judge_file import show
+from scripts.common.terminal import console
+from scripts.standings.profiles import limit_of
 from tests.seated import Seated
 from tests.test_profile import HOSTILE, made
 from tests.test_request import request

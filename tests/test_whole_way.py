@@ -29,7 +29,7 @@ from PIL import Image
 
 from harness.records.verdict import Verdict
 from scripts.ledger.request import Request
-from scripts.pages.serve import site_server, url_of
+from scripts.pages.publishing.serve import site_server, url_of
 from tests.competition import ROOT, Scene, zipped
 from tests.discord_server import Discord
 from tests.github_server import Run

@@ -8,7 +8,7 @@
     toolchain.json                   what the board's machines compile with, as `main` says
     harness.pyz                      the judge itself, as it is on `main`
 
-`scripts/bot/packing.py` writes one.  It is never unpacked by the names that it brings: members are read into memory,
+`scripts/bot/evaluate/packing.py` writes one.  It is never unpacked by the names that it brings: members are read into memory,
 names, sizes and digests compared, and only a task's files are laid out, under names of letters, digits and `_.+-`, in a
 folder of our own.
 """

@@ -27,13 +27,13 @@ from scripts.announce.milestones import newly_seen
 from scripts.announce.news import News, Result
 from scripts.announce.plan import MAX_REFUSALS, Post, due
 from scripts.announce.webhook import InDoubt, MessageGone, Webhook, WebhookError, WebhookGone
-from scripts.competition import shown
+from scripts.common.text import shorten
+from scripts.competition.boards import shown
+from scripts.competition.settings import DEFAULT_WEBHOOK, Announcements
+from scripts.competition.settings import Webhook as Channel
 from scripts.ledger.announced import Announced, Edit, Intent, Outcome, Started, State, Told
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.names import Choice, either, open_requests, under
-from scripts.settings import DEFAULT_WEBHOOK, Announcements
-from scripts.settings import Webhook as Channel
-from scripts.text import shorten
 
 WANTED: Choice = either(under("judgements", "moderation", "announced"), open_requests)
 """What of the ledger is read."""
@@ -46,7 +46,7 @@ LONGEST_S = 600.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Doors:
+class AnnounceContext:
     """What a run needs of the world.
 
     `gpus` are those that have a machine.  `open_webhook` gives the webhook of a secret's name; None if there is none.
@@ -68,16 +68,16 @@ class _Stop(Exception):
     """Nothing more is done in this run: a message is in doubt, or the ledger cannot be reached."""
 
 
-def run(doors: Doors) -> Iterator[str]:
+def run(context: AnnounceContext) -> Iterator[str]:
     """Announce what is due; a line for the step's summary for each thing done, and for each that went wrong.
 
     Raises:
         LedgerError: before anything was posted.
     """
     channels: dict[str, tuple[Channel, Webhook]] = {}
-    for channel in doors.settings.webhooks:
+    for channel in context.settings.webhooks:
         try:
-            webhook = doors.open_webhook(channel.secret)
+            webhook = context.open_webhook(channel.secret)
         except WebhookError as error:
             yield str(error)
             continue
@@ -86,16 +86,16 @@ def run(doors: Doors) -> Iterator[str]:
         else:
             yield _missing(channel.secret)
     if channels:
-        with doors.open_ledger(WANTED) as branch:
-            yield from _Run(doors, branch).announce(channels)
+        with context.open_ledger(WANTED) as branch:
+            yield from _Run(context, branch).announce(channels)
 
 
 class _Run:
     """One run, over an open ledger."""
 
-    def __init__(self, doors: Doors, branch: LedgerBranch) -> None:
-        self.doors, self.branch, self.ledger = doors, branch, branch.ledger
-        self.tasks = [shown(task, doors.gpus, branch.ledger) for task in doors.tasks]
+    def __init__(self, context: AnnounceContext, branch: LedgerBranch) -> None:
+        self.context, self.branch, self.ledger = context, branch, branch.ledger
+        self.tasks = [shown(task, context.gpus, branch.ledger) for task in context.tasks]
         self._ends_at = time.monotonic() + LONGEST_S
         self._unsaved: list[Outcome] = []
         self._is_cut_off = False
@@ -107,7 +107,7 @@ class _Run:
         yield from self._settle_lost(announced)
         yield from self._begin(channels, announced)
         announced = self.ledger.announced()
-        news = gather(self.tasks, self.ledger, announced.seen, self.doors.now, self.doors.gpus)
+        news = gather(self.tasks, self.ledger, announced.seen, self.context.now, self.context.gpus)
         try:
             for channel, webhook in channels.values():
                 yield from self._tell(channel, webhook, news, announced)
@@ -124,8 +124,8 @@ class _Run:
 
     def _begin(self, channels: Mapping[str, object], announced: Announced) -> Iterator[str]:
         """Remember channels and editions that are new.  It is committed before anything is posted."""
-        now = self.doors.now
-        for seen in newly_seen(self.tasks, announced.seen, now, self.doors.gpus):
+        now = self.context.now
+        for seen in newly_seen(self.tasks, announced.seen, now, self.context.gpus):
             self.ledger.append_announced(seen)
         for name in channels:
             if name not in announced.started:
@@ -139,7 +139,7 @@ class _Run:
         Raises:
             _Stop: see there.
         """
-        posts = due(channel, self.doors.settings, self.tasks, news, announced, self.doors.now)
+        posts = due(channel, self.context.settings, self.tasks, news, announced, self.context.now)
         left = len(posts)
         if not posts:
             return
@@ -168,8 +168,8 @@ class _Run:
             WebhookError: the channel cannot be reached; that the message is not there is in the folder.
         """
         told = announced.told.get((webhook.name, post.key), Told())
-        intent = Intent(channel=webhook.name, key=post.key, number=told.next_attempt, at=self.doors.now)
-        payload = post.payload(self.doors.look)
+        intent = Intent(channel=webhook.name, key=post.key, number=told.next_attempt, at=self.context.now)
+        payload = post.payload(self.context.look)
         self.ledger.append_announced(intent)
         if intent.place not in self._commit(f"About to tell: {post.key}"):
             return f"{post.key}: another run tells it in {webhook.name}"
@@ -197,7 +197,7 @@ class _Run:
         """
         is_gone, done = False, "withdrew" if post.says is None else "corrected"
         try:
-            webhook.edit(post.message, post.payload(self.doors.look))
+            webhook.edit(post.message, post.payload(self.context.look))
             line = f"{webhook.name}: {done} {post.key}, message {post.message}"
         except WebhookError as error:
             if isinstance(error, WebhookGone) or not (error.is_final or isinstance(error, MessageGone)):
@@ -211,7 +211,7 @@ class _Run:
                 number=number,
                 says=post.says,
                 is_gone=is_gone,
-                at=self.doors.now,
+                at=self.context.now,
             )
         )
         return line
@@ -255,7 +255,7 @@ class _Run:
             gpu=result.gpu if result else None,
             edition=result.edition if result else None,
             reason=shorten(reason, 300),
-            at=self.doors.now,
+            at=self.context.now,
         )
 
 

@@ -23,8 +23,8 @@ from discord_webhook import DiscordEmbed, DiscordWebhook  # type: ignore[import-
 from scripts.announce.limits import fit
 from scripts.announce.news import Final, Kind, News, Notice, Place, Result
 from scripts.announce.words import escape, moment
-from scripts.pages.words import lost
-from scripts.text import format_gap, format_interval, format_percent, format_us, plain
+from scripts.common.text import format_gap, format_interval, format_percent, format_us, plain
+from scripts.pages.parts.words import lost
 
 Payload = dict[str, Any]
 

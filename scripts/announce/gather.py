@@ -15,7 +15,7 @@ from scripts.announce.results import results_of
 from scripts.ledger.announced import Seen
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Moderated
-from scripts.standings import standings
+from scripts.standings.standings import standings
 
 
 def gather(

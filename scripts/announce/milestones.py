@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from harness.task.task import Task
 from scripts.announce.news import FRESH, Final, Kind, Notice, Standing
 from scripts.announce.words import first_words
-from scripts.competition import offered
+from scripts.competition.boards import offered
 from scripts.ledger.announced import Seen
 
 NOTICE = timedelta(hours=24)

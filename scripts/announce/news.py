@@ -17,8 +17,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from harness.records.stats import Interval
-from scripts.settings import Announcements
-from scripts.standings import Row
+from scripts.competition.settings import Announcements
+from scripts.standings.standings import Row
 
 FRESH = timedelta(days=3)
 """What is older is no news any more: a channel that could not be reached for weeks is not flooded."""

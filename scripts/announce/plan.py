@@ -16,9 +16,9 @@ from datetime import datetime
 from harness.task.task import Task
 from scripts.announce.embeds import Look, Payload, payload_of, withdrawal_of
 from scripts.announce.news import Kind, News
+from scripts.competition.settings import Announcements
+from scripts.competition.settings import Webhook as Channel
 from scripts.ledger.announced import Announced, Outcome, Told
-from scripts.settings import Announcements
-from scripts.settings import Webhook as Channel
 
 MAX_REFUSALS = 5
 """So often Discord may refuse one message for what it is, before it is given up."""

@@ -13,8 +13,8 @@ from dataclasses import replace
 from harness.records.judgement import Judgement
 from harness.task.task import Board
 from scripts.announce.news import FRESH, Kind, Place, Result
-from scripts.claims import claim_sentence, duel_result, is_bounded
-from scripts.standings import Podium, Record, podiums, standings
+from scripts.standings.claims import claim_sentence, duel_result, is_bounded
+from scripts.standings.standings import Podium, Record, podiums, standings
 
 
 def results_of(board: Board, judgements: Sequence[Judgement]) -> Iterator[Result]:

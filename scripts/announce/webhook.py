@@ -26,7 +26,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import parse_qs, urlsplit
 
 from harness.records.errors import PullRankError
-from scripts.text import plain, shorten
+from scripts.common.text import plain, shorten
 
 TIMEOUT_S = 15.0
 ATTEMPTS = 5

@@ -10,7 +10,7 @@ import re
 from datetime import datetime
 from itertools import pairwise
 
-from scripts.text import plain, shorten
+from scripts.common.text import plain, shorten
 
 BLURB = 280
 """Characters of a task's description that are told."""

@@ -21,8 +21,8 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, NonNegativeInt
 from harness.records.fields import Digest, Login, Name
 from harness.records.judgement import Claim
 from harness.records.stats import Interval
-from scripts.pages.taken_out import TakenOut
-from scripts.standings import Record, Row, Standings, ahead_of
+from scripts.pages.parts.taken_out import TakenOut
+from scripts.standings.standings import Record, Row, Standings, ahead_of
 
 MAX_ROWS = 20_000
 """Of a board; more than that is no board."""

@@ -10,12 +10,12 @@ from harness.records.errors import TaskError, did_you_mean
 from harness.task.task import Board, Task, load_tasks
 from scripts.boards.facts import AuthorFacts, BoardFacts, BoardName, IndexFacts, facts_of
 from scripts.boards.web import SiteError, find_facts, site_address
-from scripts.competition import find_machines, shown
+from scripts.competition.boards import find_machines, shown
+from scripts.competition.repository import choose_board, require_task
 from scripts.ledger.ledger import Ledger, LedgerFault
 from scripts.ledger.moderation import Moderated
-from scripts.pages.taken_out import taken_out_of
-from scripts.repository import choose_board, require_task
-from scripts.standings import standings
+from scripts.pages.parts.taken_out import taken_out_of
+from scripts.standings.standings import standings
 
 
 class Source(Protocol):

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from harness.records.errors import PullRankError
 from harness.records.judgement import MAX_BYTES as MAX_JUDGEMENT_BYTES
 from scripts.boards.facts import Facts
-from scripts.text import plain, shorten
+from scripts.common.text import plain, shorten
 
 F = TypeVar("F", bound=Facts)
 

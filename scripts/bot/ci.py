@@ -1,24 +1,23 @@
 """`pullrank ci`: what the workflows call, one command a step.  People have no use for it: help does not list it.
 
-    environment of a step ─▶ read strictly ─▶ doors: GitHub, ledger, settings ─▶ one function ─▶ a line, a summary
+    environment of a step ─▶ read strictly ─▶ context: GitHub, ledger, settings ─▶ one function ─▶ a line, a summary
 
-GITHUB_TOKEN, GITHUB_REPOSITORY, GITHUB_API_URL, GITHUB_SERVER_URL     every command
+what scripts/bot/workflow.py names                                     every command
 GITHUB_EVENT_NAME, GITHUB_EVENT_PATH                                   intake
 GITHUB_EVENT_PATH, GITHUB_REF_NAME                                     report, reconcile
 REQUEST, GITHUB_OUTPUT, GITHUB_RUN_ID                                  resolve
 REQUEST, JUDGE, GITHUB_RUN_ID; CHECK, ARTIFACT, DIGEST where known     report
 REQUEST, REFUSAL                                                       report, of what resolve has refused
 GITHUB_EVENT_PATH, GITHUB_REF_NAME; SITE and the webhooks' secrets    announce
-PULL_REQUEST, HEAD_SHA, GITHUB_RUN_ID, ...; see scripts/check/ci_check.py    prepare-check, report-check
+PULL_REQUEST, HEAD_SHA, GITHUB_OUTPUT, GITHUB_RUN_ID                   prepare-check
+PULL_REQUEST, HEAD_SHA, CHECK, GITHUB_RUN_ID                           report-check
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,122 +25,27 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.records.errors import PullRankError
-from scripts.check import ci_check
+from scripts.bot.workflow import (
+    CiError,
+    Workflow,
+    require_default_branch,
+    require_environment,
+    say,
+    summarize,
+    write_outputs,
+)
 from scripts.github.pages import base_path, pages_address
-from scripts.github.pulls import find
-from scripts.ledger.names import Choice, account_of, boards, either, requests_of_author_of, under
-from scripts.repository import ROOT
-from scripts.text import inline, plain
+from scripts.ledger.names import account_of, boards, either, requests_of_author_of, under
 
 if TYPE_CHECKING:
-    from scripts.bot import deliver, intake
-    from scripts.check.static_check import TaskTree
-    from scripts.github.fork import Fork
     from scripts.github.gh import GitHub
-    from scripts.ledger.branch import LedgerBranch
     from scripts.ledger.request import Request
-    from scripts.settings import Settings
 
 _ID = re.compile(r"[1-9][0-9]{0,18}")
+_SHA = re.compile(r"[0-9a-f]{40}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _REFUSAL = re.compile(r"[^\r\n]{1,4000}")
 _RESULTS = ("success", "failure", "cancelled", "skipped")
-
-
-class CiError(PullRankError):
-    """A step's environment is not a workflow's."""
-
-
-def require_environment(*names: str) -> list[str]:
-    """The values of environment variables, all of which must be there.
-
-    Raises:
-        CiError: names all that are missing.
-    """
-    missing = [name for name in names if not os.environ.get(name)]
-    if missing:
-        are = "are" if len(missing) > 1 else "is"
-        raise CiError(f"{', '.join(missing)} {are} missing: `pullrank ci` is for steps of .github/workflows/")
-    return [os.environ[name] for name in names]
-
-
-def require_default_branch() -> str:
-    """The repository's own default branch, on which alone the workflows of a competition run.
-
-    Raises:
-        CiError: somebody has started the workflow on another branch.
-    """
-    payload, branch = require_environment("GITHUB_EVENT_PATH", "GITHUB_REF_NAME")
-    try:
-        named = find(json.loads(Path(payload).read_bytes()), str, "repository", "default_branch")
-    except (OSError, ValueError) as error:
-        raise CiError(f"{payload} is no event: {error}") from None
-    # A schedule runs on the default branch, and its event may say nothing of it.
-    if named not in (None, branch):
-        raise CiError(f"this runs on the branch {inline(branch)}: run it on {inline(named or '')}, the default branch")
-    return branch
-
-
-class Workflow:
-    """The repository that a step works for, seen with its token; `root` is the checkout."""
-
-    def __init__(self) -> None:
-        from scripts.settings import SETTINGS, load_settings
-
-        self._token, self.repository, self._api_url, self.server_url = require_environment(
-            "GITHUB_TOKEN", "GITHUB_REPOSITORY", "GITHUB_API_URL", "GITHUB_SERVER_URL"
-        )
-        self.root = ROOT
-        self.settings: Settings = load_settings(self.root / SETTINGS)
-        self.git_url = f"{self.server_url}/{self.repository}.git"
-
-    def github(self) -> GitHub:
-        from scripts.github.gh import GitHub
-
-        return GitHub(self.repository, self._token, self._api_url)
-
-    def open_ledger(self, wanted: Choice) -> LedgerBranch:
-        from scripts.ledger.branch import LedgerBranch
-
-        return LedgerBranch(self.git_url, token=self._token, wanted=wanted)
-
-    def open_fork(self) -> Fork:
-        from scripts.github.fork import Fork
-
-        return Fork(self.git_url, self._token)
-
-    def open_tasks(self, head_sha: str) -> AbstractContextManager[TaskTree]:
-        from scripts.check.static_check import open_tasks
-
-        return open_tasks(self.git_url, self._token, head_sha)
-
-    def intake_doors(self, github: GitHub) -> intake.Doors:
-        from scripts.bot.intake import Doors
-        from scripts.check.static_check import find_task_faults
-
-        return Doors(
-            github=github,
-            open_ledger=self.open_ledger,
-            open_fork=self.open_fork,
-            find_task_faults=lambda head_sha, tasks: find_task_faults(self.git_url, self._token, head_sha, tasks),
-            settings=self.settings,
-            root=self.root,
-        )
-
-    def deliver_doors(self, github: GitHub) -> deliver.Doors:
-        from harness.records.provenance import harness_digest
-        from scripts.bot.deliver import Doors
-
-        return Doors(
-            github=github,
-            open_ledger=self.open_ledger,
-            open_fork=self.open_fork,
-            settings=self.settings,
-            root=self.root,
-            harness_digest=harness_digest(),
-            default_branch=require_default_branch(),
-            server_url=self.server_url,
-        )
 
 
 @click.group()
@@ -154,8 +58,53 @@ def ci() -> None:
     """
 
 
-ci.add_command(ci_check.prepare_command)
-ci.add_command(ci_check.report_command)
+@ci.command("prepare-check")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for the bundle.")
+def prepare_check_command(out: Path) -> None:
+    """Pack the tasks that the pull request in PULL_REQUEST changes, as they are at HEAD_SHA.
+
+    Example: pullrank ci prepare-check --out bundle
+    """
+    from scripts.bot.check.check_tasks import prepare
+
+    number, head_sha = _require_asked()
+    outputs, run_id = require_environment("GITHUB_OUTPUT", "GITHUB_RUN_ID")
+    workflow = Workflow()
+    with workflow.github() as github:
+        done = prepare(number, head_sha, out, workflow.check_context(github, _require_run(run_id)))
+    write_outputs(Path(outputs), done.outputs)
+    say(done.note)
+
+
+@ci.command("report-check")
+def report_check_command() -> None:
+    """Report what the check of HEAD_SHA found, in a comment and a check run.
+
+    Example: pullrank ci report-check
+    """
+    from scripts.bot.check.check_tasks import report
+
+    number, head_sha = _require_asked()
+    result, run_id = require_environment("CHECK", "GITHUB_RUN_ID")
+    if result not in _RESULTS:
+        raise CiError("CHECK is the result of the job `check`; see check.yml")
+    workflow = Workflow()
+    with workflow.github() as github:
+        say(report(number, head_sha, result, workflow.check_context(github, _require_run(run_id))))
+
+
+def _require_asked() -> tuple[int, str]:
+    """The number of the pull request that is checked, and the commit's hash.  Raises CiError if either is malformed."""
+    number, head_sha = require_environment("PULL_REQUEST", "HEAD_SHA")
+    if not _ID.fullmatch(number) or not _SHA.fullmatch(head_sha):
+        raise CiError("PULL_REQUEST is a pull request's number, HEAD_SHA a commit's hash; see check.yml")
+    return int(number), head_sha
+
+
+def _require_run(run_id: str) -> int:
+    if not _ID.fullmatch(run_id):
+        raise CiError("GITHUB_RUN_ID is a number")
+    return int(run_id)
 
 
 @ci.command("intake")
@@ -164,12 +113,12 @@ def intake_command() -> None:
 
     Example: pullrank ci intake
     """
-    from scripts.bot.intake import run
+    from scripts.bot.intake.intake import run
 
     name, payload = require_environment("GITHUB_EVENT_NAME", "GITHUB_EVENT_PATH")
     workflow = Workflow()
     with workflow.github() as github:
-        say(run(name, Path(payload), workflow.intake_doors(github)))
+        say(run(name, Path(payload), workflow.intake_context(github)))
 
 
 @ci.command("resolve")
@@ -179,7 +128,7 @@ def resolve_command(out: Path) -> None:
 
     Example: pullrank ci resolve --out bundle
     """
-    from scripts.bot.resolve import require_request, resolve
+    from scripts.bot.evaluate.resolve import require_request, resolve
 
     request_id, outputs, run_id = require_environment("REQUEST", "GITHUB_OUTPUT", "GITHUB_RUN_ID")
     workflow = Workflow()
@@ -203,8 +152,8 @@ def report_command() -> None:
 
     Example: pullrank ci report
     """
-    from scripts.bot.deliver import Hints, run
-    from scripts.bot.refuse import refuse
+    from scripts.bot.report.refuse import refuse
+    from scripts.bot.report.report import Hints, run
 
     request_id, result, run_id = require_environment("REQUEST", "JUDGE", "GITHUB_RUN_ID")
     if result not in _RESULTS or not _ID.fullmatch(run_id):
@@ -213,10 +162,10 @@ def report_command() -> None:
     workflow, refusal = Workflow(), _find(_REFUSAL, "REFUSAL")
     with workflow.github() as github:
         if refusal:
-            say(refuse(request_id, refusal, workflow.deliver_doors(github)))
+            say(refuse(request_id, refusal, workflow.report_context(github)))
             return
-        doors = workflow.deliver_doors(github)
-        say(run(request_id, int(run_id), result, doors, hints=hints, show=_show_report))
+        context = workflow.report_context(github)
+        say(run(request_id, int(run_id), result, context, hints=hints, show=_show_report))
 
 
 @ci.command("reconcile")
@@ -225,13 +174,13 @@ def reconcile_command() -> None:
 
     Example: pullrank ci reconcile
     """
-    from scripts.bot.reconcile import Doors, run
+    from scripts.bot.reconcile.reconcile import ReconcileContext, run
 
     workflow = Workflow()
     with workflow.github() as github:
-        doors = Doors(intake=workflow.intake_doors(github), deliver=workflow.deliver_doors(github))
+        context = ReconcileContext(intake=workflow.intake_context(github), report=workflow.report_context(github))
         lines = 0
-        for line in run(doors):
+        for line in run(context):
             say(line)
             lines += 1
     if not lines:
@@ -246,8 +195,8 @@ def publish_command(out: Path) -> None:
     Example: pullrank ci publish --out _site
     """
     from harness.task.task import load_tasks
-    from scripts.merged import MergedFiles
-    from scripts.pages.publish import build_site, described_by
+    from scripts.competition.merged import MergedFiles
+    from scripts.pages.publishing.publish import build_site, described_by
 
     workflow = Workflow()
     merged = MergedFiles(workflow.root)
@@ -288,7 +237,7 @@ def announce_command() -> None:
 
 def _announce(workflow: Workflow) -> Iterator[str]:
     from harness.task.task import load_tasks
-    from scripts.announce.announce import Doors, run
+    from scripts.announce.announce import AnnounceContext, run
     from scripts.announce.embeds import Look
     from scripts.announce.picture import finder
     from scripts.announce.webhook import Webhook
@@ -298,7 +247,7 @@ def _announce(workflow: Workflow) -> Iterator[str]:
         return Webhook.at(address, secret) if address else None
 
     site = f"{(os.environ.get('SITE') or pages_address(workflow.repository)).rstrip('/')}/"
-    doors = Doors(
+    context = AnnounceContext(
         settings=workflow.settings.announcements,
         tasks=load_tasks(workflow.root / "tasks"),
         gpus=workflow.settings.gpus,
@@ -307,7 +256,7 @@ def _announce(workflow: Workflow) -> Iterator[str]:
         open_webhook=open_webhook,
         now=datetime.now(UTC),
     )
-    return run(doors)
+    return run(context)
 
 
 def _without_addresses(line: str) -> str:
@@ -332,7 +281,7 @@ def _find_id(name: str) -> int | None:
 
 def _show_running(request: Request, run_id: str, workflow: Workflow, github: GitHub) -> dict[str, str]:
     """Let the board's check run lead to this run; the output that names it.  Nothing is judged less for want of it."""
-    from scripts.bot.evaluation import show_running
+    from scripts.bot.comment.evaluation import show_running
     from scripts.github.pulls import GitHubError
 
     url = f"{workflow.server_url}/{workflow.repository}/actions/runs/{run_id}"
@@ -344,31 +293,5 @@ def _show_running(request: Request, run_id: str, workflow: Workflow, github: Git
     return {"check": str(check_id)} if check_id else {}
 
 
-def write_outputs(file: Path, outputs: dict[str, str]) -> None:
-    """The step's outputs: names and values of one line each.
-
-    Raises:
-        CiError: a value has more than one line, and would become outputs of its own.
-    """
-    if any(not (name + value).isprintable() for name, value in outputs.items()):
-        raise CiError("an output of a step must be one plain line")
-    with file.open("a", encoding="utf-8") as stream:
-        stream.writelines(f"{name}={value}\n" for name, value in outputs.items())
-
-
-def say(line: str) -> None:
-    """One line for the log and for the step's summary.  A runner obeys lines that begin with `::` or hold `##[`."""
-    line = " ".join(plain(line).split()).lstrip(":").replace("##[", "## [")
-    click.echo(line)
-    summarize(f"- {inline(line, 1000)}")
-
-
 def _show_report(report: str) -> None:
     summarize(f"\n{report}\n")  # Apart from the lines around it, which would become part of its last block.
-
-
-def summarize(text: str) -> None:
-    """Markdown of ours for the page of the workflow's run."""
-    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with open(summary, "a", encoding="utf-8") as stream:
-            stream.write(f"{text}\n")

@@ -9,26 +9,17 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
-from harness.records.errors import PullRankError
-from scripts.text import plain, shorten
+from scripts.github.credentials import ORIGIN, AccessError, checked_repository, checked_token
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
 NEW_TOKEN = "https://github.com/settings/personal-access-tokens/new"  # noqa: S105  an address
 CLASSIC_TOKEN = "https://github.com/settings/tokens/new"  # noqa: S105  an address
-_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
-_ORIGIN = re.compile(r"[/:]([A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+?)(?:\.git)?/?$")
-_TOKEN = re.compile(r"[!-~]+")
-
-
-class AccessError(PullRankError):
-    """There is no token, no repository is named, or what is given cannot be one."""
 
 
 def require_token(rights: str, page: str = NEW_TOKEN) -> str:
@@ -52,33 +43,9 @@ def require_repository(named: str | None = None) -> str:
         return checked_repository(named, "--repo")
     if of_the_job := os.environ.get("GITHUB_REPOSITORY"):
         return checked_repository(of_the_job, "GITHUB_REPOSITORY")
-    if found := _ORIGIN.search(_output(["git", "remote", "get-url", "origin"])):
+    if found := ORIGIN.search(_output(["git", "remote", "get-url", "origin"])):
         return found[1]
     raise AccessError("which repository? Say --repo OWNER/NAME, or run this in a clone of it")
-
-
-def checked_token(token: str, where: str) -> str:
-    """The token itself.
-
-    Raises:
-        AccessError: no header can hold it.  It is not repeated, as it would be by whoever tried to send it.
-    """
-    if _TOKEN.fullmatch(token):
-        return token
-    raise AccessError(f"{where} holds a space, a line break or another character that no token has; copy it anew")
-
-
-def checked_repository(name: str, where: str) -> str:
-    """The name itself.
-
-    Raises:
-        AccessError: it is not OWNER/NAME.  What stands before an @, as a password does in an address, is not repeated.
-    """
-    if _REPOSITORY.fullmatch(name):
-        return name
-    near = f"; did you mean {found[1]}?" if (found := _ORIGIN.search(name)) else ""
-    shown = shorten(plain(name.rpartition("@")[2]), 100)
-    raise AccessError(f"{where}: '{shown}' is no repository; write OWNER/NAME{near}")
 
 
 def server_url() -> str:

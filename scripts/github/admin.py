@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from scripts.github.pulls import GitHubError, RateLimitError, find, items, require
-from scripts.setup.plan import Json
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
+Json = dict[str, Any]
+"""An answer of the REST API, as it came."""
 _PLAN = re.compile(r"\bupgrade\b|\b(your|current|billing) plan\b", re.IGNORECASE)
 
 

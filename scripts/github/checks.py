@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
+from scripts.common.text import shorten
 from scripts.github.pulls import find, require
-from scripts.text import shorten
 
 MAX_ANNOTATIONS = 50
 """So many GitHub takes with one request."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from scripts.git_command import Git, GitError
+from scripts.common.git_command import Git, GitError
 from scripts.github.pulls import BlobInfo, ChangedFile
 
 MAX_CHANGES = 300

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
+from scripts.common.text import shorten
 from scripts.github.checks import Check, CheckRun
 from scripts.github.pulls import (
     ACTIONS_BOT,
@@ -35,7 +36,6 @@ from scripts.github.pulls import (
     require,
 )
 from scripts.github.wire import API, Wire
-from scripts.text import shorten
 
 __all__ = ["API", "GitHub"]
 

@@ -24,9 +24,9 @@ import github
 from github.GithubRetry import GithubRetry
 from urllib3 import BaseHTTPResponse
 
-from scripts.github.access import checked_repository, checked_token
+from scripts.common.text import plain, shorten
+from scripts.github.credentials import checked_repository, checked_token
 from scripts.github.pulls import MAX_LISTED, PER_PAGE, GitHubError, RateLimitError, items
-from scripts.text import plain, shorten
 
 API = "https://api.github.com"
 API_VERSION = "2022-11-28"

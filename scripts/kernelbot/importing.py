@@ -15,11 +15,11 @@ import click
 from harness.records.errors import TaskError
 from harness.task.faults import display
 from harness.task.task import Task
+from scripts.competition.repository import TASKS
 from scripts.kernelbot.device_alias import ALIASES
 from scripts.kernelbot.files import Found
 from scripts.kernelbot.source import Refusal, find_tasks
 from scripts.kernelbot.task import Converted, convert
-from scripts.repository import TASKS
 from scripts.tasks.show import until
 from scripts.tasks.writing import fault_of_name, write_task
 

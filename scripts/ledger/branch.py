@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from scripts.git_command import BOT, Git, GitError, blob_sha
+from scripts.common.git_command import BOT, Git, GitError, blob_sha
 from scripts.ledger.facts import find_files
 from scripts.ledger.ledger import Ledger, LedgerError
 from scripts.ledger.names import Choice, either, everything

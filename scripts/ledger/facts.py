@@ -24,7 +24,7 @@ from pydantic import ValidationError
 
 from harness.records.errors import PullRankError
 from harness.records.fields import Model
-from scripts.text import plain, shorten
+from scripts.common.text import plain, shorten
 
 F = TypeVar("F", bound="Fact")
 

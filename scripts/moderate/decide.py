@@ -18,11 +18,11 @@ from pathlib import Path
 
 from harness.records.errors import PullRankError, did_you_mean
 from harness.records.judgement import Judgement
+from scripts.competition.repository import choose_board, require_task
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, Moderated, Moderation, find_owner
 from scripts.ledger.names import Choice, boards, either, everything, under
-from scripts.repository import choose_board, require_task
-from scripts.standings import standings
+from scripts.standings.standings import standings
 
 _CHECKSUM = re.compile(r"[0-9a-f]{8,64}")
 _ROW = re.compile(r"([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)/([A-Za-z0-9-]{1,39})")

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from scripts.competition.settings import Ban
 from scripts.ledger.moderation import KnownAccount, Moderation, find_owner
 from scripts.pages.edition import FormerPlace
-from scripts.pages.paths import author_path
-from scripts.pages.render import data, page
-from scripts.pages.site import Site
-from scripts.pages.summary import BoardSummary, Mark, Place, Step
-from scripts.settings import Ban
+from scripts.pages.parts.paths import author_path
+from scripts.pages.parts.render import data, page
+from scripts.pages.parts.site import Site
+from scripts.pages.parts.summary import BoardSummary, Mark, Place, Step
 
 
 @dataclass(frozen=True, kw_only=True)

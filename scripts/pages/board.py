@@ -10,19 +10,19 @@ from markupsafe import Markup
 
 from harness.task.task import Board, Task
 from harness.task.task_file import Ranking
-from scripts.pages.code import render_code, render_markdown
+from scripts.common.text import format_us
 from scripts.pages.edition import Edition
 from scripts.pages.landing import board_facts
-from scripts.pages.paths import board_path, pull_url
-from scripts.pages.render import data, page
-from scripts.pages.site import Site
-from scripts.pages.staircase import Best, Staircase, staircase
-from scripts.pages.summary import BoardSummary, Mark, Place
-from scripts.pages.taken_out import TakenOut
-from scripts.pages.whiskers import Whisker, whiskers
-from scripts.pages.words import CaseLabel, Unit, case_labels, claims, day, heat
-from scripts.standings import Row, Standings
-from scripts.text import format_us
+from scripts.pages.parts.code import render_code, render_markdown
+from scripts.pages.parts.paths import board_path, pull_url
+from scripts.pages.parts.render import data, page
+from scripts.pages.parts.site import Site
+from scripts.pages.parts.staircase import Best, Staircase, staircase
+from scripts.pages.parts.summary import BoardSummary, Mark, Place
+from scripts.pages.parts.taken_out import TakenOut
+from scripts.pages.parts.whiskers import Whisker, whiskers
+from scripts.pages.parts.words import CaseLabel, Unit, case_labels, claims, day, heat
+from scripts.standings.standings import Row, Standings
 
 FOLDS_FROM, UNFOLDED = 25, 15
 """A board of so many rows shows the first ones alone, until all are asked for or a search in the page finds another."""

@@ -16,13 +16,13 @@ from harness.records.fields import CaseKind
 from harness.records.judgement import Judgement
 from harness.records.stats import Interval
 from harness.task.task import Board, Case
-from scripts.case_times import CaseTime
-from scripts.pages.paths import board_path, pull_url, raw_url
-from scripts.pages.render import data, page
-from scripts.pages.site import Site
-from scripts.pages.summary import Mark, Place, places_of
-from scripts.pages.words import Unit, case_labels
-from scripts.standings import Standings, standings
+from scripts.pages.parts.paths import board_path, pull_url, raw_url
+from scripts.pages.parts.render import data, page
+from scripts.pages.parts.site import Site
+from scripts.pages.parts.summary import Mark, Place, places_of
+from scripts.pages.parts.words import Unit, case_labels
+from scripts.standings.case_times import CaseTime
+from scripts.standings.standings import Standings, standings
 
 
 @dataclass(frozen=True, kw_only=True)

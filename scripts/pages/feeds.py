@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from scripts.pages.paths import board_path
-from scripts.pages.render import json_text
-from scripts.pages.results import board_csv
-from scripts.pages.site import Site
-from scripts.pages.summary import BoardSummary, Mark
-from scripts.pages.words import gain, iso
-from scripts.text import format_error, format_us, plain
+from scripts.common.text import format_error, format_us, plain
+from scripts.pages.parts.paths import board_path
+from scripts.pages.parts.render import json_text
+from scripts.pages.parts.results import board_csv
+from scripts.pages.parts.site import Site
+from scripts.pages.parts.summary import BoardSummary, Mark
+from scripts.pages.parts.words import gain, iso
 
 LATEST = 50
 """Entries of a feed."""

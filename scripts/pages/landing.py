@@ -9,12 +9,12 @@ from typing import Any
 
 from harness.task.task import Task
 from scripts.ledger.ledger import LedgerFault
-from scripts.pages.code import render_markdown
-from scripts.pages.paths import board_path
-from scripts.pages.render import data, page
-from scripts.pages.site import Site
-from scripts.pages.summary import BoardSummary
-from scripts.pages.write import FORMAT
+from scripts.pages.parts.code import render_markdown
+from scripts.pages.parts.paths import board_path
+from scripts.pages.parts.render import data, page
+from scripts.pages.parts.site import Site
+from scripts.pages.parts.summary import BoardSummary
+from scripts.pages.parts.write import FORMAT
 
 LATEST_RECORDS = 20
 FEW = 2

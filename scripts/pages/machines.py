@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 
 from harness.records.judgement import Judgement, Machine
 from harness.records.stats import median
-from scripts.pages.charts import Scale, Tick
-from scripts.pages.render import data, page
-from scripts.pages.site import Site
-from scripts.pages.words import day
-from scripts.standings import Standings
+from scripts.pages.parts.charts import Scale, Tick
+from scripts.pages.parts.render import data, page
+from scripts.pages.parts.site import Site
+from scripts.pages.parts.words import day
+from scripts.standings.standings import Standings
 
 PATH = "machines/index.html"
 SLOW = 1.05

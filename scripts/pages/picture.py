@@ -12,12 +12,12 @@ from functools import cache
 
 from PIL import Image, ImageColor, ImageDraw, ImageFont
 
-from scripts.pages.charts import Scale, span_of
-from scripts.pages.paths import board_path
-from scripts.pages.site import Site
-from scripts.pages.summary import BoardSummary
-from scripts.pages.words import count
-from scripts.text import format_error, format_us, plain, shorten
+from scripts.common.text import format_error, format_us, plain, shorten
+from scripts.pages.parts.charts import Scale, span_of
+from scripts.pages.parts.paths import board_path
+from scripts.pages.parts.site import Site
+from scripts.pages.parts.summary import BoardSummary
+from scripts.pages.parts.words import count
 
 SIZE = (1200, 630)
 _PAGE, _INK, _SOFT, _LINE, _ACCENT = "#0e1116", "#e8ebef", "#98a2b0", "#262c36", "#8fb0ff"

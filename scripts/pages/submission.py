@@ -15,18 +15,18 @@ from harness.records.judgement import Judgement
 from harness.records.stats import Interval
 from harness.task.task import Board
 from harness.task.task_file import Ranking
-from scripts.case_times import CaseTime, case_times
-from scripts.claims import is_unwalled
+from scripts.common.text import shorten
 from scripts.pages.board import Column, columns_of
-from scripts.pages.charts import Side, Strip, strip
-from scripts.pages.code import is_exact, render_code, render_diff
-from scripts.pages.paths import file_url, ledger_url, pull_url, raw_url, submission_path
-from scripts.pages.render import data, page
-from scripts.pages.site import Site
-from scripts.pages.summary import BoardSummary, Mark, Place, case_facts
-from scripts.pages.words import case_costs, case_labels
-from scripts.standings import Record, Row, Standings, ahead_of
-from scripts.text import shorten
+from scripts.pages.parts.charts import Side, Strip, strip
+from scripts.pages.parts.code import is_exact, render_code, render_diff
+from scripts.pages.parts.paths import file_url, ledger_url, pull_url, raw_url, submission_path
+from scripts.pages.parts.render import data, page
+from scripts.pages.parts.site import Site
+from scripts.pages.parts.summary import BoardSummary, Mark, Place, case_facts
+from scripts.pages.parts.words import case_costs, case_labels
+from scripts.standings.case_times import CaseTime, case_times
+from scripts.standings.claims import is_unwalled
+from scripts.standings.standings import Record, Row, Standings, ahead_of
 
 JUDGEMENTS_BESIDE = 50
 """So many rows of a board, and so many of its latest records, have their judgements beside their pages, with every

@@ -21,11 +21,11 @@ from pathlib import Path
 from harness.records.errors import PullRankError
 from harness.records.judgement import Judgement
 from harness.task.task import Task, load_task
+from scripts.competition.repository import TASKS
+from scripts.competition.settings import SETTINGS, Settings, load_settings
 from scripts.ledger.ledger import Ledger
-from scripts.repository import TASKS
 from scripts.season.cast import GPUS, File, Kernel, logins, settings_yml
 from scripts.season.stage import Stage
-from scripts.settings import SETTINGS, Settings, load_settings
 
 NOTICE = "Made up, from first to last: nobody here exists, and nothing here was measured."
 START = datetime(2026, 8, 24, 7, 30, tzinfo=UTC)

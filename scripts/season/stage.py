@@ -18,9 +18,9 @@ from harness.records.stats import Interval, beats, duel_interval, is_faster, sco
 from harness.records.times import Duel, DuelCase, Run, Timing
 from harness.records.verdict import Verdict
 from harness.task.task import Board, Case
-from scripts.roofline import find_floors_us
+from scripts.competition.settings import Settings
 from scripts.season.cast import LAUNCH_US, File, machine_of
-from scripts.settings import Settings
+from scripts.standings.roofline import find_floors_us
 
 _PAIRS, _SAMPLES, _BLOCKS = 6, 10, 8
 _FAILS = 0.04

@@ -9,9 +9,8 @@ Values are GitHub's own JSON: what we don't know in it is sent back as it came.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
-Json = dict[str, Any]
+from scripts.github.admin import Json
 
 MAIN, LEDGER = "main", "ledger"
 """Branches.  Workflows, runners and the gate know `main` by its name."""

@@ -10,14 +10,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from scripts.bot.quotas import Limit, Use, uses
+from scripts.bot.admission.quotas import Limit, Use, uses
+from scripts.common.git_command import GitError
+from scripts.competition.repository import ROOT
+from scripts.competition.settings import SETTINGS, SettingsError, load_settings
 from scripts.github.access import server_url
 from scripts.github.pages import pages_address
 from scripts.github.pulls import GitHubError, PullRequest, find
 from scripts.ledger.ledger import LedgerError
 from scripts.ledger.names import requests_of
-from scripts.repository import ROOT
-from scripts.settings import SETTINGS, SettingsError, load_settings
 from scripts.submit.follow import BoardNews, News
 from scripts.submit.show import Voice
 
@@ -76,7 +77,7 @@ class Ending:
             with LedgerBranch(url, token=self.token, wanted=requests_of(author)) as branch:
                 history = branch.ledger.requests(user_id=author).facts
             return uses(history, load_settings(ROOT / SETTINGS).limits, datetime.now(UTC))
-        except (LedgerError, SettingsError):
+        except (GitError, LedgerError, SettingsError):
             return ()
 
     def _site(self) -> str:

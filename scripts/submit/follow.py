@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from scripts.bot.comment import MARKER, BoardSection, PullComment, State, Tone, read_comment
-from scripts.bot.evaluation import check_name
-from scripts.bot.path_rule import Entry, Misplaced, classify
+from scripts.bot.admission.path_rule import Entry, Misplaced, classify
+from scripts.bot.comment.comment import MARKER, BoardSection, PullComment, State, Tone, read_comment
+from scripts.bot.comment.evaluation import check_name
 from scripts.github.checks import CheckRun, CheckState
 from scripts.github.pulls import PullRequest, find
 

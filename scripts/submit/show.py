@@ -12,9 +12,9 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from scripts.common.terminal import cell, console, say, table
+from scripts.common.text import plain
 from scripts.submit.follow import BoardNews, News, Stage
-from scripts.terminal import cell, console, say, table
-from scripts.text import plain
 
 _STYLES = {
     Stage.QUEUED: "yellow",

@@ -16,8 +16,8 @@ import yaml
 from harness.records.errors import TaskError
 from harness.task.faults import display
 from harness.task.task import Task, load_task
-from scripts.completion import task_names
-from scripts.repository import require_task
+from scripts.competition.completion import task_names
+from scripts.competition.repository import require_task
 from scripts.tasks.purge import purge_task
 from scripts.tasks.show import in_tasks
 

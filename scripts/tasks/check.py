@@ -29,10 +29,10 @@ from harness.records.times import Timing
 from harness.records.verdict import Verdict
 from harness.task.formula import evaluate
 from harness.task.task import Board, Evaluator, Example, Task, load_task
-from scripts.repository import choose_board, require_task
+from scripts.common.terminal import Display, cell, console, table, verdict_text
+from scripts.common.text import format_us
+from scripts.competition.repository import choose_board, require_task
 from scripts.tasks.show import as_json_too
-from scripts.terminal import Display, cell, console, table, verdict_text
-from scripts.text import format_us
 
 if TYPE_CHECKING:
     from harness.task_check.probes import Finding

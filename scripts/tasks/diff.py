@@ -27,13 +27,13 @@ import click
 from harness.records.errors import TaskError
 from harness.task.faults import display
 from harness.task.task import METHOD, Board, Task, load_task, load_tasks
-from scripts.competition import find_machines, offered, shown
-from scripts.git_command import Git, GitError
+from scripts.common.git_command import Git, GitError
+from scripts.common.terminal import cell, console, table
+from scripts.competition.boards import find_machines, offered, shown
+from scripts.competition.repository import require_ledger
 from scripts.ledger.ledger import Ledger
-from scripts.repository import require_ledger
-from scripts.standings import standings
+from scripts.standings.standings import standings
 from scripts.tasks.show import as_json_too, in_tasks
-from scripts.terminal import cell, console, table
 
 _METHOD = re.compile(rb"^METHOD = (\d+)$", re.MULTILINE)
 

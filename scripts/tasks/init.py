@@ -17,10 +17,10 @@ import click
 from harness.records.errors import TaskError
 from harness.task.submission import read_directives
 from harness.task.task import Task
-from scripts.completion import task_names
-from scripts.repository import ROOT, is_of_competition, require_task
+from scripts.common.terminal import say
+from scripts.competition.completion import task_names
+from scripts.competition.repository import ROOT, is_of_competition, require_task
 from scripts.tasks.show import files_of, in_tasks, template_of
-from scripts.terminal import say
 
 
 @click.command("init")

@@ -19,11 +19,11 @@ import yaml
 from harness.records.errors import TaskError
 from harness.task.faults import display
 from harness.task.task import Task, load_tasks
+from scripts.competition.repository import require_ledger
 from scripts.github.access import AccessError, connect, require_repository, require_token, server_url
 from scripts.github.contribute import explaining
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.names import either, these, under
-from scripts.repository import require_ledger
 
 _RIGHTS = "for this repository only, with Contents: read and write"
 

@@ -19,10 +19,10 @@ from rich.markdown import Markdown
 
 from harness.records.errors import TaskError, did_you_mean
 from harness.task.task import Board, Case, Task
-from scripts.competition import find_machines, offered
-from scripts.completion import task_names
-from scripts.repository import TASKS, is_of_competition, require_task
-from scripts.terminal import cell, console, table
+from scripts.common.terminal import cell, console, table
+from scripts.competition.boards import find_machines, offered
+from scripts.competition.completion import task_names
+from scripts.competition.repository import TASKS, is_of_competition, require_task
 
 in_tasks = click.option(
     "--tasks", "folder", type=click.Path(path_type=Path), default=TASKS, help="Folder of the tasks. Default: tasks/."

@@ -1,0 +1,267 @@
+"""`make bench-github`: what the workflows' commands cost, told by a GitHub on loopback; nothing leaves the machine.
+
+    requests    of the thousand that a token has in an hour; git's and storage's are not among them
+    seconds     of a fresh process, Python's start and all imports included, without the time that GitHub took; and
+                how long that process and its git had a processor, whatever else this machine does
+    fetched     what git brought: the ledger's names and some of its facts, the pull request's commit and its file
+
+The server is the tests' own, so this runs in a checkout only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from itertools import count, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from harness.records.fields import Mode
+from harness.records.judgement import Judgement
+from harness.records.verdict import Verdict
+from scripts.competition.repository import ROOT
+from scripts.ledger.moderation import KnownAccount
+from scripts.ledger.request import Ending, EndState, Request, make_id
+
+if TYPE_CHECKING:
+    from tests.competition import Scene
+    from tests.github_server import Run
+
+CLAIMED_REQUESTS, CLAIMED_S = 12, 2.0
+FACTS, AUTHORS, BOARDS = 10_000, 1000, 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Of one command."""
+
+    name: str
+    requests: int
+    seconds: float
+    cpu_s: float
+    network_s: float
+    fetched_bytes: int
+
+
+@click.command()
+@click.option("--facts", default=FACTS, show_default=True, help="Size of the large ledger.")
+def main(facts: int) -> None:
+    """Count and time what the workflows' commands do.
+
+    Example: python -m benchmarks.github --facts 1000
+    """
+    sys.path.insert(0, str(ROOT))
+    console = Console()
+    with _competition() as bench:
+        bench.play(bench.scene.honest())
+        bench.reconcile()
+        console.print(_table("A first submission, in a new competition", bench.costs))
+    console.print(_requests_table())
+    with _competition() as bench:
+        size = bench.fill(facts)
+        bench.play(bench.scene.honest(ratio=0.4))
+        bench.reconcile()
+        console.print(
+            _table(
+                f"The same, where the ledger holds {facts:,} facts of {BOARDS} boards, {size / 1e6:.1f} MB", bench.costs
+            )
+        )
+
+
+class Bench:
+    """A competition whose commands run as processes of their own, each with its cost."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.costs: list[Cost] = []
+        self.cpu_s = 0.0
+        self._sources = count()
+
+    def cost_of(self, name: str, command: Callable[[], object]) -> None:
+        server = self.scene.server
+        before = len(server.rest_requests()), server.busy_s, server.git_bytes, self.cpu_s
+        began = time.perf_counter()
+        with contextlib.redirect_stdout(io.StringIO()):
+            command()
+        wall_s = time.perf_counter() - began
+        network_s = server.busy_s - before[1]
+        self.costs.append(
+            Cost(
+                name=name,
+                requests=len(server.rest_requests()) - before[0],
+                seconds=max(0.0, wall_s - network_s),
+                cpu_s=self.cpu_s - before[3],
+                network_s=network_s,
+                fetched_bytes=server.git_bytes - before[2],
+            )
+        )
+
+    def play(self, make: Any, **how: Any) -> None:
+        """A pull request of alice's, judged on every board."""
+        from tests.competition import SOURCE, path_of
+
+        source = SOURCE + b"# %d\n" % next(self._sources)
+        self.scene.world.open_pull(self.scene.alice, {path_of("alice"): source}, **how)
+        self.cost_of("intake", self.scene.intake)
+        for run in self.scene.waiting():
+            self._play_run(run, make)
+
+    def _play_run(self, run: Run, make: Any) -> None:
+        self.cost_of("resolve", lambda: self.scene.resolve(run))
+        self.scene.judge(run, make)
+        self.cost_of("report", lambda: self.scene.report(run))
+        self.scene.world.finish_run(run, "success")
+
+    def reconcile(self) -> None:
+        """As a quarter of an hour after the last time."""
+        self.scene.world.finish_run(self.scene.world.start_run("reconcile.yml", "schedule"), "success")
+        self.cost_of("reconcile", self.scene.reconcile)
+
+    def fill(self, facts: int) -> int:
+        """Put facts of others into the ledger: each request with its ending and its judgement; returns their bytes."""
+        files = dict(_facts_of_others(facts))
+        stream = [b"commit refs/heads/ledger\ncommitter Bench <bench@localhost> 0 +0000\ndata 0\n\n"]
+        for path, content in files.items():
+            stream.append(b"M 100644 inline %s\ndata %d\n%s\n" % (path.encode(), len(content), content))
+        self.scene.world.git.git("fast-import", "--quiet", stdin=b"".join(stream))
+        return sum(map(len, files.values()))
+
+
+@contextmanager
+def _competition(*, in_processes: bool = True) -> Iterator[Bench]:
+    import pytest
+
+    from tests.competition import Scene
+
+    class Processes(Scene):
+        def call(self, *arguments: str) -> int:
+            bench.cpu_s += _run(arguments)
+            return 0
+
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        bench = Bench((Processes if in_processes else Scene)(Path(folder), patch))
+        with bench.scene.server:
+            yield bench
+
+
+def _run(arguments: tuple[str, ...]) -> float:
+    """Run a command in a process of its own; for how many seconds it had a processor."""
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "scripts.cli", *arguments], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=said
+        )
+        # Not `wait`: only this tells what the process and its own children have used.
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            said.seek(0)
+            raise click.ClickException(f"{' '.join(arguments)}: {said.read().decode(errors='replace')}")
+    return used.ru_utime + used.ru_stime
+
+
+def _facts_of_others(wanted: int) -> Iterator[tuple[str, bytes]]:
+    """So many files of a ledger: of many authors their entries, requests, endings and judgements, on several boards."""
+    facts = (fact for number in count() for fact in _facts_of(number).items())
+    return ((str(path), text.encode()) for path, text in islice(facts, wanted))
+
+
+def _facts_of(number: int) -> dict[Path | None, str]:
+    """Of one ranked judging: the author's entry if it is their first, the request, its ending, the judgement."""
+    request = _request(number)
+    at, known = (
+        request.asked_at,
+        KnownAccount(user_id=request.user_id, login=request.login, first_seen=request.asked_at),
+    )
+    ours = _template().submission.model_copy(
+        update={name: getattr(request, name) for name in ("login", "user_id", "pull_request", "head_sha", "digest")}
+    )
+    facts = {"task": request.task, "submission": ours, "started_at": at, "finished_at": at}
+    judgement = _template().model_copy(update=facts)
+    ending = Ending(request=request.id, state=EndState.JUDGED, verdict=Verdict.ACCEPTED, seconds=30.0, at=at)
+    entry: dict[Path | None, str] = {known.place: known.to_json()} if number < AUTHORS else {}
+    return entry | {
+        request.place: request.to_json(),
+        request.place_of_ending: ending.to_json(),
+        request.place_of_judgement: judgement.to_json(),
+    }
+
+
+def _request(number: int) -> Request:
+    pull_request, head_sha = 1000 + number, f"{number:040x}"
+    return Request(
+        id=make_id(pull_request, head_sha, "CPU", Mode.RANKED),
+        user_id=100_000 + number % AUTHORS,
+        login=f"user{number % AUTHORS}",
+        pull_request=pull_request,
+        head_sha=head_sha,
+        blob_sha=head_sha,
+        task=f"task{number % BOARDS}" if number % BOARDS else "vectoradd",
+        gpu="CPU",
+        mode=Mode.RANKED,
+        digest=f"{number:064x}",
+        asked_at=datetime.now(UTC).replace(microsecond=0) - timedelta(days=3 + number % 90),
+        asked_by=100_000 + number % AUTHORS,
+    )
+
+
+@cache
+def _template() -> Judgement:
+    """A judgement to be made many of: it takes a while to make one."""
+    from tests.competition import judgement_of
+
+    return judgement_of(_request(0), "", ratio=0.9)
+
+
+# Requests of one board, in one way and another.
+
+
+def _requests_table() -> Table:
+    table = Table("pull request", "intake", "resolve", "report", "together", title="Requests for a judged board")
+    with _competition(in_processes=False) as bench:
+        honest = bench.scene.honest
+        pulls: dict[str, tuple[Any, dict[str, Any]]] = {
+            "the first: merged, published": (honest(ratio=0.5), {}),
+            "a better one: merged, published": (honest(ratio=0.3), {}),
+            "improves nothing": (honest(ratio=0.9), {}),
+            "wrong answer": (honest(wrong="output[3] is 1, expected 2"), {}),
+            "a draft": (honest(), {"draft": True}),
+        }
+        for name, (make, how) in pulls.items():
+            bench.costs.clear()
+            bench.play(make, **how)
+            requests = [cost.requests for cost in bench.costs]
+            table.add_row(name, *map(str, requests), str(sum(requests)))
+    return table
+
+
+def _table(title: str, costs: list[Cost]) -> Table:
+    table = Table("command", "requests", "seconds", "of processor", "network", "fetched by git", title=title)
+    for cost in costs:
+        seconds = f"{cost.seconds:.2f}" + (" !" if cost.seconds > CLAIMED_S else "")
+        fetched = f"{cost.fetched_bytes / 1e3:,.0f} kB"
+        times = seconds, f"{cost.cpu_s:.2f}", f"{cost.network_s:.2f}"
+        table.add_row(cost.name, str(cost.requests), *times, fetched)
+    judged = sum(cost.requests for cost in costs if cost.name != "reconcile")
+    table.caption = (
+        f"{judged} requests for a judged board (claimed: at most {CLAIMED_REQUESTS}); "
+        f"claimed: at most {CLAIMED_S:g} s each beside the network"
+    )
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,304 @@
+"""`make check-gpu`: on a machine with a GPU, what could not be tried without one; a table for BENCHMARKS.md.
+
+Each check is a submission to `vectoradd`, judged behind the walls as any other, with the verdict that it must get and,
+where it is timed, the least that its time must be.  With `--rehearse` a CPU takes the GPU's place, and what only a GPU
+can do is left out.  After these come the examples of the participants' guide, a language each (`languages`); what needs
+something that is not installed is skipped, and said to be; and attacks on a GPU's clock and caches (`gpu_exploits`).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+
+import click
+
+from benchmarks.gpu_exploits import Exploit, beside_an_honest_sum, exploits
+from benchmarks.languages import Example, arch_of, guides_examples
+from harness.records.errors import PullRankError
+from harness.records.fields import Mode
+from harness.records.judgement import Judgement, Machine
+from harness.task.submission import Submission
+from harness.task.task import Board, load_task
+from scripts.cli import run
+from scripts.common.terminal import Display, console
+from scripts.common.text import format_us
+from scripts.competition.repository import TASKS
+
+_FASTEST_MHZ = 4000
+"""No GPU's clock is faster: what sleeps for so many cycles takes a microsecond at least."""
+_SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One submission, and what must come of it, in a message with these words.
+
+    Timed checks are benchmarked; of one that `is_profiled` the vendor's profiler must show a kernel; others are only
+    tested.
+    """
+
+    name: str
+    source: str
+    verdict: str = "AC"
+    says: str = ""
+    least_us: float | None = None
+    needs_gpu: bool = True
+    is_profiled: bool = False
+
+    @property
+    def mode(self) -> Mode:
+        if self.is_profiled:
+            return Mode.PROFILE
+        return Mode.TEST if self.least_us is None else Mode.BENCHMARK
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What came of a check.  Times in microseconds; the bound is what the referee's clock cannot account for."""
+
+    name: str
+    right: bool
+    wanted: str
+    verdict: str
+    message: str
+    seconds: float
+    time_us: float | None = None
+    bound_us: float | None = None
+    overhead_us: float | None = None
+    interval: float | None = None
+
+
+def _kernel(*lines: str, before: str = "") -> str:
+    body = "".join(f"    {line}\n" for line in lines)
+    return f"import os, re, sys, time\nimport torch\n{before}def custom_kernel(data):\n    a, b = data\n{body}"
+
+
+_SPIN = """
+def spin(seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+"""
+_LIE = """
+frame = sys._getframe()
+while type(frame.f_locals.get("self")).__name__ != "_Player":
+    frame = frame.f_back
+staging = frame.f_locals["self"].staging
+honest = staging.time
+staging.time = lambda kernel, data: (honest(kernel, data)[0], 10.0)
+"""
+_STAGING = _LIE[: _LIE.index("honest")]
+_KERNEL = """
+def kernel_of(body):
+    from torch.cuda.jiterator import _create_jit_fn
+    return _create_jit_fn("template <typename T> T made(T x) { " + body + " }")
+"""
+"""Compiled by torch itself, at run time: what no operator of its own does."""
+_HOARD = ("while True:", "    try:", "        hoard.append(torch.empty(1 << 26, dtype=torch.uint8, device=a.device))",
+          "    except torch.OutOfMemoryError:", "        break", "return a + b")  # fmt: skip
+_ONE_GPU = r'nodes = [name for name in os.listdir("/dev") if re.fullmatch(r"nvidia\d+", name)]'
+_AFTER = "staging.time = lambda kernel, data: (kernel(data), 10.0)\nstaging._clock.flush = lambda: None\n"
+"""A player's clock that awaits nothing, and caches that it does not empty."""
+_ASIDE = "stream = torch.cuda.Stream() if torch.cuda.is_available() else None\n"
+_STAY = "stayed = []\nstay = lambda: stayed or stayed.append(torch.cuda._sleep(1 << 60))\n"
+_STRIDE = "at = torch.full((1,), 1 << 40, device=a.device)"
+
+CHECKS = (
+    Check(name="a right sum", source=_kernel("return a + b"), least_us=0.0, needs_gpu=False),
+    Check(name="a wrong one", source=_kernel("return a"), verdict="WA", needs_gpu=False),
+    Check(name="one that raises", source=_kernel("raise ValueError(a)"), verdict="RTE", needs_gpu=False),
+    Check(name="100 ms that say 10 µs", source=_kernel("spin(0.1)", "return a + b", before=_SPIN + _LIE), verdict="SV",
+          least_us=0.0, needs_gpu=False),
+    Check(name="20 ms of Python", source=_kernel("spin(0.02)", "return a + b", before=_SPIN), least_us=19_000,
+          needs_gpu=False),
+    Check(name="one GPU to be seen", source=_kernel(_ONE_GPU, "assert torch.cuda.device_count() == 1 >= len(nodes)",
+                                                    "return a + b")),
+    *(
+        Check(name=f"{cycles} cycles of sleep", source=_kernel(f"torch.cuda._sleep({cycles})", "return a + b"),
+              least_us=cycles / _FASTEST_MHZ)
+        for cycles in (8_000, 80_000, 800_000, 8_000_000)
+    ),
+    Check(name="10 million cycles on a side stream, not awaited", least_us=10_000_000 / _FASTEST_MHZ, source=_kernel(
+        "stream.wait_stream(torch.cuda.current_stream())", "with torch.cuda.stream(stream):",
+        "    torch.cuda._sleep(10_000_000)", "    return a + b", before=_ASIDE)),
+    Check(name="an output in host memory", source=_kernel("return (a + b).cpu()"), verdict="RTE"),
+    Check(name="all of the GPU's memory", source=_kernel(*_HOARD, before="hoard = []\n"), verdict="MLE",
+          says="of the GPU's memory"),
+    Check(name="20 million cycles that go on after the answer", verdict="SV", least_us=0.0, says="at work while",
+          source=_kernel("with torch.cuda.stream(stream):", "    torch.cuda._sleep(20_000_000)", "return a + b",
+                         before=_ASIDE + _STAGING + _AFTER)),
+    Check(name="a kernel that stays from call to call", verdict="SV", least_us=0.0, says="at work while",
+          source=_kernel("with torch.cuda.stream(stream):", "    stay()", "return a + b",
+                         before=_ASIDE + _STAY + _STAGING + _AFTER)),
+    Check(name="a right sum whose caches it does not empty itself", least_us=0.0,
+          source=_kernel("return a + b", before=_STAGING + "staging._clock.flush = torch.cuda.synchronize\n")),
+    Check(name="more memory than there is", source=_kernel("torch.empty(1 << 44, device=a.device)"), verdict="MLE"),
+    Check(name="an index out of bounds", source=_kernel(_STRIDE, "return a.view(-1)[at]"), verdict="RTE",
+          says="out of bounds"),
+    Check(name="an address that is nobody's", verdict="RTE", says="where nothing of its own lies", source=_kernel(
+        'return kernel_of("return *(volatile T*)64;")(a.float())', before=_KERNEL)),
+    Check(name="an address that is not aligned", verdict="RTE", says="no multiple of the size", source=_kernel(
+        'return kernel_of("return *(volatile T*)1;")(a.float())', before=_KERNEL)),
+    Check(name="a package that is not there", source="import no_such_thing\n" + _kernel("return a + b"), verdict="CE",
+          says="nor installed for this board", needs_gpu=False),
+    Check(name="a kernel that never ends", source=_kernel("torch.cuda._sleep(1 << 60)", "return a + b"), verdict="TLE"),
+    Check(name="a profile, with the vendor's counters", source=_kernel("return a + b"), is_profiled=True),
+    Check(name="a right sum, after all that", source=_kernel("return a + b"), least_us=0.0),
+)  # fmt: skip
+
+
+@click.command()
+@click.option("--rehearse", is_flag=True, help="With a CPU in the GPU's place; what only a GPU can do is left out.")
+@click.option(
+    "--sandbox", type=click.Choice(["auto", "none"]), default="auto", help="The walls; none, to look at the rest."
+)
+@click.option("--only", metavar="WORDS", default="", help="Checks whose name has these words.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def main(rehearse: bool, sandbox: str, only: str, as_json: bool) -> int:
+    """Check on a real GPU what nobody could check without one, and print a table for BENCHMARKS.md.
+
+    Exits with 0 if all came out as it must, and with 1 if not.
+
+    Example: python -m benchmarks.gpu --rehearse
+    """
+    asked = [check for check in CHECKS if only in check.name]
+    checks = [check for check in asked if not (rehearse and check.needs_gpu)]
+    all_examples = [example for example in guides_examples() if only in example.name]
+    examples = [example for example in all_examples if not (rehearse and example.needs_gpu)]
+    all_attacks = [attack for attack in exploits() if only in attack.name]
+    attacks = [attack for attack in all_attacks if not (rehearse and attack.needs_gpu)]
+    if not (checks or examples or attacks):
+        raise click.UsageError(f"no check that can be made here is called '{only}'")
+    board = load_task(TASKS / "vectoradd").board("CPU")
+    # The libraries of a torch for GPUs are mapped, and count.
+    limits = replace(board.limits, memory_gib=board.limits.memory_gib if rehearse else 16)
+    board = replace(board, gpu="CPU" if rehearse else "GPU", tests=board.tests[:2], benchmarks=board.benchmarks[:1])
+    board = replace(board, limits=limits)
+    seen: list[Seen] = []
+    machine = _read_machine(rehearse=rehearse)
+    with Display(console(stderr=True), [20.0] * (len(checks) + len(examples) + len(attacks))) as display:
+        for check in checks:
+            display.begin(check.name)
+            judgement, seconds = _judge(check, board, sandbox, rehearse=rehearse)
+            machine = judgement.machine
+            seen.append(_look(check, judgement, seconds))
+        for example in examples:
+            display.begin(example.name)
+            seen.append(_try_example(example, board, sandbox, machine, rehearse=rehearse))
+        for attack in attacks:
+            display.begin(attack.name)
+            seen.append(_try_attack(attack, board, sandbox, rehearse=rehearse))
+    if as_json:
+        click.echo(json.dumps({"machine": machine.model_dump(), "seen": [asdict(one) for one in seen]}, indent=1))
+    else:
+        left_out = len([*asked, *all_examples, *all_attacks]) - len(seen)
+        click.echo("\n".join(_table(machine, seen, rehearse=rehearse, left_out=left_out)))
+    return int(not all(one.right for one in seen))
+
+
+def _read_machine(*, rehearse: bool) -> Machine:
+    """Raises JudgeError where there is no GPU, and none is to be rehearsed without."""
+    from harness.gpu.gpu_facts import read_gpu
+    from harness.referee.machine import read_machine
+    from harness.sandbox.sandbox import require_gpus
+
+    facts = [] if rehearse else [read_gpu(gpu) for gpu in require_gpus()]
+    return read_machine([one for one in facts if one])
+
+
+def _try_example(example: Example, board: Board, sandbox: str, machine: Machine, *, rehearse: bool) -> Seen:
+    """What comes of an example of the guide: it must be right.  An error of ours keeps nobody from the next one."""
+    from harness.gpu.device import CUDA, REHEARSAL
+    from harness.judge import judge
+
+    name = f"{example.name}, as in the guide"
+    if reason := example.why_skipped():
+        return Seen(name=name, right=True, wanted="AC", verdict=_SKIPPED, message=reason, seconds=0.0)
+    if example.is_compiled:
+        board = replace(example.board(arch_of(machine.device)), gpu="GPU")
+    start = time.monotonic()
+    try:
+        judgement = judge(board, example.submission, Mode.TEST, sandbox=sandbox, device=REHEARSAL if rehearse else CUDA)
+    except PullRankError as error:
+        seconds = time.monotonic() - start
+        return Seen(name=name, right=False, wanted="AC", verdict="JE", message=str(error), seconds=round(seconds, 1))
+    return _look(Check(name=name, source=""), judgement, time.monotonic() - start)
+
+
+def _try_attack(attack: Exploit, board: Board, sandbox: str, *, rehearse: bool) -> Seen:
+    """What comes of an attack: caught, or no more gained than is expected of it."""
+    name, wanted = f"attack: {attack.name}", ", ".join(attack.expected)
+    check = Check(name=name, source=attack.submission.text, least_us=0.0)
+    start = time.monotonic()
+    try:
+        judgement, seconds = _judge(check, beside_an_honest_sum(board), sandbox, rehearse=rehearse)
+    except PullRankError as error:
+        seconds = time.monotonic() - start
+        return Seen(name=name, right=False, wanted=wanted, verdict="JE", message=str(error), seconds=round(seconds, 1))
+    return replace(_look(check, judgement, seconds), right=attack.is_stopped(judgement), wanted=wanted)
+
+
+def _judge(check: Check, board: Board, sandbox: str, *, rehearse: bool) -> tuple[Judgement, float]:
+    from harness.gpu.device import CUDA, REHEARSAL
+    from harness.judge import judge
+
+    submission = Submission(login="check-gpu", source=check.source.encode())
+    start = time.monotonic()
+    judgement = judge(board, submission, check.mode, sandbox=sandbox, device=REHEARSAL if rehearse else CUDA)
+    return judgement, time.monotonic() - start
+
+
+def _look(check: Check, judgement: Judgement, seconds: float) -> Seen:
+    timing = next((case.timing for case in judgement.benchmarks if case.timing), None)
+    is_right = judgement.verdict.value == check.verdict and check.says in judgement.message
+    if timing and check.least_us is not None:
+        is_right = is_right and timing.submission_us + timing.overhead_us >= check.least_us
+    counters = [case.profile.counters for case in judgement.profiles if case.profile]
+    troubles = [one.trouble if one else "no vendor's profiler was asked" for one in counters if not one or one.trouble]
+    if check.is_profiled:
+        is_right = is_right and bool(counters) and not troubles
+    wanted = check.verdict if not check.least_us else f"{check.verdict}, {format_us(check.least_us)} or more"
+    return Seen(
+        name=check.name,
+        right=is_right,
+        wanted=wanted,
+        verdict=judgement.verdict.value,
+        message=" ".join(" ".join([judgement.message, *troubles]).split())[:400],
+        seconds=round(seconds, 1),
+        time_us=timing.submission_us if timing else None,
+        bound_us=timing.bound_us if timing else None,
+        overhead_us=timing.overhead_us if timing else None,
+        interval=timing.ratio.log_half_width if timing else None,
+    )
+
+
+def _table(machine: Machine, seen: list[Seen], *, rehearse: bool, left_out: int) -> Iterator[str]:
+    driver = f", driver {machine.driver}" if machine.driver else ""
+    yield f"## {'Rehearsed without' if rehearse else 'On'} a GPU, {datetime.now(UTC):%Y-%m-%d}\n"
+    yield f"{machine.device}{driver}, torch {machine.torch}, {machine.cpu}, {machine.cores} cores, {machine.os}."
+    yield f"{machine.note}\n" if machine.note else ""
+    yield "| check | must get | got | time | its clock's own | bound | ± | seconds | |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for one in seen:
+        times = [format_us(us) if us is not None else "" for us in (one.time_us, one.overhead_us, one.bound_us)]
+        interval = f"{one.interval:.1%}" if one.interval is not None else ""
+        said = (
+            one.message
+            if one.verdict == "skipped"
+            else ""
+            if one.right
+            else f"NOT AS IT MUST BE: {one.message.replace('|', '/')}"
+        )
+        cells = (one.name, one.wanted, one.verdict, *times, interval, f"{one.seconds:g}", said)
+        yield f"| {' | '.join(cells)} |"
+    if left_out:
+        yield f"\nLeft out, for they need a GPU: {left_out}."
+
+
+if __name__ == "__main__":
+    sys.exit(run(command=main))

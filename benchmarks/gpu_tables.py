@@ -1,0 +1,195 @@
+"""What `make bench-gpu` found, as Markdown: bias, spread, seconds, and whether our claims hold.  Pure.
+
+bias      median over the repetitions of a way's time / the true one, less 1; true is replay's, else CUPTI's
+spread    middle half of the repetitions' times, as a share of their median
+seconds   what a judging takes: of one kernel in the table, of all together in the claim
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from statistics import median
+
+from benchmarks.timing_tables import quartiles
+from scripts.common.text import format_percent, format_us
+
+OURS = "judge"
+_TRUE = ("replay", "cupti")
+_NAMES = {OURS: "judge", "do_bench": "do_bench", "kernelbot": "KernelBot's way", "cupti": "CUPTI", "replay": "replay"}
+
+BIAS = 0.01
+BIASED_FROM_US = 20.0
+"""Below, the host takes longer to launch a kernel than the device to run it, and no way of single calls is right."""
+SPREAD = 0.5
+SECONDS = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """One kernel's time in microseconds by one way, once, and how many seconds that took.
+
+    Of ours, also the ratio to the anchor, and what the referee's clock cannot account for.
+    """
+
+    way: str
+    kernel: str
+    us: float
+    seconds: float
+    ratio: float | None = None
+    bound_us: float | None = None
+
+
+@dataclass(kw_only=True)
+class Found:
+    """All that was measured so far; `seconds` are of a way's whole process, `skipped` says why a way was not gone."""
+
+    kernels: tuple[str, ...]
+    is_rehearsed: bool
+    machine: str = ""
+    taken: list[Taken] = field(default_factory=list)
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+    def of(self, way: str, kernel: str) -> list[Taken]:
+        """In the order of the repetitions."""
+        return [one for one in self.taken if (one.way, one.kernel) == (way, kernel)]
+
+    def times_us(self, way: str, kernel: str) -> list[float]:
+        return [one.us for one in self.of(way, kernel)]
+
+    def true_us(self, kernel: str) -> list[float]:
+        """Empty if neither way that would know it was gone."""
+        return next((times for way in _TRUE if (times := self.times_us(way, kernel))), [])
+
+    def bias(self, way: str, kernel: str) -> float | None:
+        pairs = list(zip(self.times_us(way, kernel), self.true_us(kernel), strict=False))
+        return median(us / true_us for us, true_us in pairs) - 1 if pairs else None
+
+    def spread(self, way: str, kernel: str) -> float | None:
+        return spread(self.times_us(way, kernel))
+
+    def normalised_spread(self, kernel: str) -> float | None:
+        """Of our ratios to the anchor."""
+        return spread([one.ratio for one in self.of(OURS, kernel) if one.ratio is not None])
+
+
+def spread(values: list[float]) -> float | None:
+    """Middle half / median; None of fewer than two."""
+    if len(values) < 2:
+        return None
+    low, high = quartiles(values)
+    return (high - low) / median(values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What we say, what was seen, and whether it holds; None where it was not measured."""
+
+    words: str
+    seen: str
+    holds: bool | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    claims: tuple[Claim, ...]
+    text: str
+    """Markdown."""
+
+
+def report_of(found: Found) -> Report:
+    claims = (_claim_on_bias(found), _claim_on_spread(found), _claim_on_seconds(found))
+    return Report(claims=claims, text="\n".join(_lines(found, claims)))
+
+
+def _claim_on_bias(found: Found) -> Claim:
+    biases = {
+        kernel: bias
+        for kernel in found.kernels
+        if (bias := found.bias(OURS, kernel)) is not None and median(found.true_us(kernel)) >= BIASED_FROM_US
+    }
+    worst = max(biases, key=lambda kernel: abs(biases[kernel]), default=None)
+    return Claim(
+        words=f"median bias within {format_percent(BIAS)}, of each kernel of {format_us(BIASED_FROM_US)} or more",
+        seen=f"{_signed(biases[worst])} at most ({worst}; {len(biases)} kernels)" if worst else "",
+        holds=abs(biases[worst]) <= BIAS if worst else None,
+    )
+
+
+def _claim_on_spread(found: Found) -> Claim:
+    shares = []
+    for kernel in found.kernels:
+        ours, theirs = found.normalised_spread(kernel), found.spread("kernelbot", kernel)
+        if ours is not None and theirs is not None:
+            shares.append(ours / theirs if theirs else math.inf)
+    within = sum(share <= SPREAD for share in shares)
+    return Claim(
+        words=f"spread by the anchor / spread of KernelBot's way: {SPREAD:g} at most, median of the kernels",
+        seen=f"{median(shares):.2f} ({within} of {len(shares)} kernels within)" if shares else "",
+        holds=median(shares) <= SPREAD if shares else None,
+    )
+
+
+def _claim_on_seconds(found: Found) -> Claim:
+    ours, theirs = (found.seconds.get(way) for way in (OURS, "kernelbot"))
+    factor = median(ours) / median(theirs) if ours and theirs else None
+    return Claim(
+        words=f"a ranked verdict takes {SECONDS:g} times as long as KernelBot's evaluator, or less",
+        seen=f"{factor:.1f} times: {median(ours):.1f} s, {median(theirs):.1f} s" if factor and ours and theirs else "",
+        holds=factor <= SECONDS if factor else None,
+    )
+
+
+def _lines(found: Found, claims: tuple[Claim, ...]) -> Iterator[str]:
+    repetitions = max(map(len, found.seconds.values()), default=0)
+    yield f"## Times beside others', {'rehearsed without' if found.is_rehearsed else 'on'} a GPU, {_today()}\n"
+    yield f"{found.machine}. {repetitions} repetitions, all ways by turns.\n"
+    others = [way for way in ("cupti", "do_bench", "kernelbot") if way not in found.skipped]
+    head = ["kernel", "true", *(f"bias: {_NAMES[way]}" for way in (OURS, *others)), "spread: judge", "by the anchor"]
+    head += [*(f"spread: {_NAMES[way]}" for way in others), "bound", "seconds: judge"]
+    yield _row([*head, *(f"seconds: {_NAMES[way]}" for way in others)])
+    yield _row(["---"] * (len(head) + len(others)))
+    for kernel in found.kernels:
+        yield _row(_cells(found, kernel, others))
+    yield ""
+    yield _row(["claim", "seen", ""])
+    yield _row(["---"] * 3)
+    for claim in claims:
+        verdict = "not measured" if claim.holds is None else "holds" if claim.holds else "does not hold"
+        yield _row([claim.words, claim.seen, verdict])
+    for way, reason in found.skipped.items():
+        yield f"\nLeft out: {_NAMES[way]}, for {reason}."
+    if found.is_rehearsed:
+        yield "\nA rehearsal: nothing of this is about a GPU, and its kernels are smaller than their names say."
+
+
+def _cells(found: Found, kernel: str, others: list[str]) -> Iterator[str]:
+    true_us, bounds = found.true_us(kernel), [one.bound_us for one in found.of(OURS, kernel) if one.bound_us]
+    yield kernel
+    yield format_us(median(true_us)) if true_us else ""
+    yield from (_signed(found.bias(way, kernel)) for way in (OURS, *others))
+    yield from (_share(found.spread(OURS, kernel)), _share(found.normalised_spread(kernel)))
+    yield from (_share(found.spread(way, kernel)) for way in others)
+    yield format_us(median(bounds)) if bounds else ""
+    for way in (OURS, *others):
+        seconds = [one.seconds for one in found.of(way, kernel)]
+        yield f"{median(seconds):.1f}" if seconds else ""
+
+
+def _row(cells: list[str] | Iterator[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _signed(share: float | None) -> str:
+    return "" if share is None else f"{share:+z.1%}".replace("%", " %")
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else format_percent(share)
+
+
+def _today() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%d}"

@@ -1,0 +1,131 @@
+"""The participants' guide, as `make check-gpu` reads it: one whole file for each language of a GPU board.
+
+### CuPy            the example's name
+```python           a submission to `vectoradd`
+```cuda             one to tests/tasks/axpy_cuda, with what its headers need
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from harness.task.submission import Submission, read_directives
+from harness.task.task import Board, ScriptConfig, load_task
+from harness.task.toolchain import Toolchain
+from scripts.competition.gpu_models import gpu_models
+from scripts.competition.repository import ROOT
+
+GUIDE = ROOT / "site" / "pages" / "participants.md"
+CUDA_TASK = ROOT / "tests" / "tasks" / "axpy_cuda"
+
+_SECTION = re.compile(r"^## Languages on a GPU board\n(.*?)^## ", re.DOTALL | re.MULTILINE)
+_EXAMPLE = re.compile(r"^### ([^\n]+)\n(?:(?!^###).)*?^```(python|cuda)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Library:
+    """What a header of C++ needs to be compiled; `folder` is where the guides put it, None for CUDA's own."""
+
+    header: str
+    name: str | None = None
+    folder: str | None = None
+    flags: tuple[str, ...] = ()
+    defines: dict[str, str] = field(default_factory=dict)
+
+
+LIBRARIES = (
+    Library(header="cublas_v2.h", flags=("-lcublas",)),
+    Library(header="cutlass/array.h", name="cutlass", folder="/opt/cutlass/include"),
+    Library(
+        header="kittens.cuh",
+        name="thunderkittens",
+        folder="/opt/ThunderKittens/include",
+        flags=("-lcuda",),
+        defines={"KITTENS_HOPPER": ""},
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """One section's file."""
+
+    name: str
+    submission: Submission
+
+    @property
+    def is_compiled(self) -> bool:
+        return self.submission.name.endswith(".cu")
+
+    @property
+    def needs_gpu(self) -> bool:
+        return self.is_compiled or bool(read_directives(self.submission.text, self.submission.name).gpus)
+
+    @property
+    def libraries(self) -> tuple[Library, ...]:
+        return tuple(one for one in LIBRARIES if f"#include <{one.header}>" in self.submission.text)
+
+    def why_skipped(self) -> str:
+        """What it needs and this machine has not; "" if it can be judged here."""
+        from harness.rules.needs import why_skipped
+
+        if self.is_compiled and not _find_nvcc():
+            return "needs nvcc: not on this machine"
+        for library in self.libraries:
+            folders = [Path(library.folder)] if library.folder else _cudas_headers()
+            if not any((folder / library.header).is_file() for folder in folders):
+                return f"needs {library.header} in {folders[-1]}: not on this machine"
+        return why_skipped(self.submission)
+
+    def board(self, arch: str | None) -> Board:
+        """Of the task that a file in CUDA C++ is for, with the libraries that its headers name."""
+        board = load_task(CUDA_TASK).board("H100")
+        config = board.task.config or ScriptConfig()
+        named = {one.name: one.folder for one in self.libraries if one.name and one.folder}
+        config = config.model_copy(
+            update={
+                "include_dirs": tuple(named),
+                "compile_flags": (*config.compile_flags, *(flag for one in self.libraries for flag in one.flags)),
+                "defines": config.defines
+                | {key: value for one in self.libraries for key, value in one.defines.items()},
+            }
+        )
+        task = replace(board.task, config=config)
+        return replace(board, task=task, toolchain=Toolchain(arch=arch, include_dirs=named))
+
+
+def guides_examples() -> tuple[Example, ...]:
+    """All examples, in the guide's order."""
+    section = _SECTION.search(GUIDE.read_text("utf-8"))
+    assert section, f"{GUIDE} has lost its section"
+    suffixes = {"python": "py", "cuda": "cu"}
+    return tuple(
+        Example(
+            name=name,
+            submission=Submission(login="guide", source=source.encode(), name=f"submission.{suffixes[kind]}"),
+        )
+        for name, kind, source in _EXAMPLE.findall(section[1])
+    )
+
+
+def arch_of(device: str) -> str | None:
+    """What nvcc compiles for, by the name that a driver reports; None of a device that nobody knows."""
+    from harness.records.judgement import is_named
+
+    return next((model.arch for model in gpu_models().values() if is_named(device, model.device)), None)
+
+
+def _find_nvcc() -> str | None:
+    from harness.task.compile import PATH
+
+    return shutil.which("nvcc", path=PATH)
+
+
+def _cudas_headers() -> list[Path]:
+    """Where nvcc finds CUDA's own; what lies in the path may be a script that calls it elsewhere."""
+    nvcc = _find_nvcc()
+    homes = [*([Path(nvcc).resolve().parent.parent] if nvcc else []), Path("/opt/cuda"), Path("/usr/local/cuda")]
+    return [home / "include" for home in homes]

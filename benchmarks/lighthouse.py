@@ -1,0 +1,75 @@
+"""`make bench-lighthouse`: what Google's Lighthouse says of a landing page, a board and a submission.
+
+Its 114 packages are no part of the lock: npx fetches them, once, when this is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from benchmarks.paint import require_chromium, served, telling_pages
+from harness.records.errors import PullRankError
+from scripts.cli import run
+
+LIGHTHOUSE = "lighthouse@13.5.0"
+CATEGORIES = ("performance", "accessibility", "best-practices", "seo")
+_FLAGS = "--headless --no-sandbox --disable-gpu"
+
+
+@click.command()
+@click.argument("site", type=click.Path(path_type=Path, exists=True, file_okay=False), required=False)
+@click.option("--runs", default=3, show_default=True, help="Of each page; the best counts, the others met other work.")
+@click.option("--slowdown", default=4.0, show_default=True, help="Of the processor, to make a phone of this machine.")
+def main(site: Path | None, runs: int, slowdown: float) -> None:
+    """Print Lighthouse's four categories for three pages of a site, by default of a made-up season's.
+
+    Performance is of a phone, which is this machine slowed down: `index` is how fast the machine was, 1500 and more for
+    an idle desktop.  The slower it is, the less should be asked of --slowdown.
+
+    Example: python -m benchmarks.lighthouse _site
+    """
+    click.echo(f"{'page':>12}" + "".join(f"{name:>16}" for name in CATEGORIES) + f"{'index':>8}")
+    with tempfile.TemporaryDirectory() as folder:
+        site = site or _made_up(Path(folder) / "season")
+        with served(site) as url:
+            for kind, path in telling_pages(site).items():
+                found = [_judged(url + path, slowdown) for _ in range(runs)]
+                *scores, index = (max(values) for values in zip(*found, strict=True))
+                click.echo(f"{kind:>12}" + "".join(f"{score:>16.0f}" for score in scores) + f"{index:>8.0f}")
+
+
+def _made_up(folder: Path) -> Path:
+    subprocess.run(
+        [sys.executable, "-m", "scripts.cli", "site", "season", folder], stdout=subprocess.DEVNULL, check=True
+    )
+    return folder / "_site"
+
+
+def _judged(url: str, slowdown: float) -> list[float]:
+    """The score of each category, 0 to 100, and the machine's index.
+
+    Raises:
+        PullRankError: Lighthouse is not to be had, or could not load the page.
+    """
+    # Where `make setup` had to bring a Node, it lies beside this Python.
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    command = ["npx", "--yes", LIGHTHOUSE, url, "--quiet", "--output=json", f"--chrome-flags={_FLAGS}"]
+    chosen = [f"--only-categories={','.join(CATEGORIES)}", f"--throttling.cpuSlowdownMultiplier={slowdown}"]
+    environment = os.environ | {"PATH": path, "CHROME_PATH": require_chromium()}
+    done = subprocess.run([*command, *chosen], env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise PullRankError(f"{LIGHTHOUSE} failed for {url}:\n{done.stderr[-2000:]}")
+    said = json.loads(done.stdout)
+    scores = [100 * said["categories"][name]["score"] for name in CATEGORIES]
+    return [*scores, said["environment"]["benchmarkIndex"]]
+
+
+if __name__ == "__main__":
+    sys.exit(run(command=main))

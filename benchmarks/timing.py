@@ -1,0 +1,273 @@
+"""`make bench-timing`: whether times and duels are worth what we say of them, tried out on this machine.
+
+    cost     what a timed call costs beside the task's own code, and at what rate data moves
+    aa       a kernel dueled with itself: how often does it win?
+    power    a kernel that does 10 % less, dueled with one that does not: how often is it recognised?
+    spread   one submission ranked again and again: how far its scores lie apart, and how far its raw means do
+
+Everything is as in a real judging: walls, builds, calibration, fresh players for every run, every output checked.
+Only the warm parent, which never sees a submission, is kept from duel to duel.  The task is made for this: one
+small case of about a millisecond, whose work is in proportion to a number of repetitions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import click
+
+from benchmarks.timing_tables import tables_of
+from harness.records.errors import JudgeError
+from harness.records.fields import Mode
+from harness.task.submission import Submission
+from harness.task.task import Board, load_task
+from scripts import cli
+from scripts.common.terminal import console, time_left
+from scripts.common.text import format_us
+
+_PARTS = ("cost", "aa", "power", "spread")
+
+_TASK_YML = """
+title: Sines
+description: Return the sine of each number.
+gpus: [CPU]
+tests: [{size: 100, seed: 1}]
+benchmarks: [{size: 8192, seed: 1}]
+case_timeout: 10
+memory_gib: 2
+"""
+_REFERENCE = """
+import torch
+from harness.referee.checker import compare
+
+def generate_input(size, seed):
+    return torch.randn(size, generator=torch.Generator().manual_seed(seed))
+
+def ref_kernel(data):
+    return torch.sin(data)
+
+def check_implementation(data, output):
+    return compare(output, ref_kernel(data), rtol=1e-5, atol=1e-5)
+"""
+_REPEATED = """
+import torch
+
+def custom_kernel(data):
+    out = torch.empty_like(data)
+    for _ in range({repetitions}):
+        torch.sin(data, out=out)
+    return out
+"""
+_OTHERWISE = """
+import math
+import torch
+
+def custom_kernel(data):
+    out = torch.empty_like(data)
+    for _ in range(60):
+        torch.sub(data, math.pi / 2, out=out).cos_()
+    return out
+"""
+"""What the anchor computes, by other steps: drift need not fall on both alike."""
+
+_WRONG = "def custom_kernel(data):\n    return data\n"
+
+_FULL, _TENTH_LESS = _REPEATED.format(repetitions=100), _REPEATED.format(repetitions=90)
+
+_ITEM_BYTES = 4
+_SIZES = (4 << 10, 16 << 20)
+"""Of the inputs of `cost`, in bytes."""
+_PLAYERS, _RUNS = 10, 3
+"""For each of them: fresh players, and runs of each."""
+
+
+@click.command()
+@click.option("--part", type=click.Choice([*_PARTS, "all"]), default="all", help="What to measure. Default: all.")
+@click.option("--duels", type=click.IntRange(1), default=200, show_default=True, help="Duels of aa, and of power.")
+@click.option("--judgings", type=click.IntRange(1), default=20, show_default=True, help="Judgings of spread.")
+@click.option("--over", default=3600.0, show_default=True, help="Seconds over which spread's judgings are spread.")
+@click.option("--json", "out", type=click.Path(path_type=Path), help="Keep all raw numbers in this file, as they come.")
+def main(part: str, duels: int, judgings: int, over: float, out: Path | None) -> None:
+    """Measure what our times and duels are worth on this machine.
+
+    Example: python -m benchmarks.timing --part aa --duels 20 --json aa.json
+    """
+    from harness.referee.machine import read_machine
+
+    wanted = _PARTS if part == "all" else (part,)
+    raw = Raw(out, read_machine().model_dump(mode="json"))
+    with _board() as board:
+        steps: dict[str, Callable[[], None]] = {
+            "cost": lambda: _measure_cost(board, raw),
+            "aa": lambda: _play_duels(board, raw, "aa", (_FULL, _FULL), duels),
+            "power": lambda: _play_duels(board, raw, "power", (_TENTH_LESS, _FULL), duels),
+            "spread": lambda: _judge_repeatedly(board, raw, judgings, over),
+        }
+        try:
+            for name in wanted:
+                steps[name]()
+        finally:
+            stdout = console()
+            for name, numbers in raw.parts.items():
+                for made in tables_of(name, numbers):
+                    stdout.print(made, "")
+
+
+@dataclass
+class Raw:
+    """All numbers so far, by part; kept in a file, if one is named, after each that is added."""
+
+    out: Path | None
+    machine: dict[str, Any]
+    parts: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def add(self, part: str, **numbers: Any) -> None:
+        self.parts.setdefault(part, []).append({"at": datetime.now(UTC).isoformat(timespec="seconds"), **numbers})
+        if self.out:
+            beside = self.out.with_name(f"{self.out.name}.new")
+            beside.write_text(json.dumps({"machine": self.machine, **self.parts}), "utf-8")
+            os.replace(beside, self.out)
+
+
+@contextmanager
+def _board() -> Iterator[Board]:
+    files = {
+        "task.yml": _TASK_YML,
+        "task.py": "",
+        "reference.py": _REFERENCE,
+        "examples/accepted/repeated.py": _FULL,
+        "examples/wrong_answer/identity.py": _WRONG,
+    }
+    with tempfile.TemporaryDirectory(prefix="bench-timing-") as scratch:
+        for name, content in files.items():
+            path = Path(scratch) / "sines" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content, "utf-8")
+        yield load_task(Path(scratch) / "sines").board("CPU")
+
+
+def _submission(source: str, login: str) -> Submission:
+    return Submission(login=login, source=source.encode())
+
+
+def _say(part: str, done: int, total: int, each_s: float, note: str) -> None:
+    left = time_left(each_s * (total - done)) if done < total else "done"
+    click.echo(f"{part}: {done} of {total}, {note} ({left})", err=True)
+
+
+# ---------------------------------------------------------------------- duels
+
+
+def _play_duels(board: Board, raw: Raw, part: str, sources: tuple[str, str], duels: int) -> None:
+    from harness.judge import open_arena
+    from harness.rules.duel import play_duel
+
+    challenger, champion = (_submission(source, f"side-{n}") for n, source in enumerate(sources))
+    with open_arena(board, Mode.RANKED, "bubblewrap") as arena:
+        ours, theirs = arena.entry("challenger", challenger), arena.entry("champion", champion)
+        for done in range(1, duels + 1):
+            start = time.monotonic()
+            arena.require_build(ours)
+            arena.require_build(theirs)
+            duel = play_duel(arena, ours, theirs, champion)
+            seconds = time.monotonic() - start
+            raw.add(
+                part,
+                seconds=seconds,
+                ratio=duel.ratio.model_dump(),
+                blocks_us=duel.cases[0].block_times_us,
+                challenger_us=[run.samples_us for run in duel.cases[0].challenger],
+                champion_us=[run.samples_us for run in duel.cases[0].champion],
+            )
+            _say(part, done, duels, seconds, f"{duel.ratio.low:.4f} to {duel.ratio.high:.4f}")
+
+
+# ---------------------------------------------------------------------- spread
+
+
+def _judge_repeatedly(board: Board, raw: Raw, judgings: int, over_s: float) -> None:
+    from harness.judge import judge
+
+    submission = _submission(_OTHERWISE, "repeated")
+    began, pause_s = time.monotonic(), over_s / max(1, judgings - 1)
+    for done in range(1, judgings + 1):
+        start = time.monotonic()
+        judgement = judge(board, submission, Mode.RANKED)
+        timing = judgement.benchmarks[0].timing if judgement.benchmarks else None
+        if timing is None:
+            raise JudgeError(f"spread: {judgement.verdict}: {judgement.message}")
+        samples_us = [sample for run in timing.submission for sample in run.samples_us]
+        seconds = time.monotonic() - start
+        raw.add(
+            "spread",
+            seconds=seconds,
+            ratio=timing.ratio.model_dump(),
+            mean_us=fmean(samples_us),
+            median_us=timing.submission_us,
+            anchor_us=timing.anchor_us,
+            overhead_us=timing.overhead_us,
+            bound_us=timing.bound_us,
+            steady=timing.steady,
+            submission_us=[run.samples_us for run in timing.submission],
+            anchors_us=[run.samples_us for run in timing.anchor],
+        )
+        _say(
+            "spread", done, judgings, max(seconds, pause_s), f"{timing.ratio.value:.4f}, {format_us(fmean(samples_us))}"
+        )
+        if done < judgings:
+            time.sleep(max(0.0, began + pause_s * done - time.monotonic()))
+
+
+# ---------------------------------------------------------------------- cost
+
+
+def _measure_cost(board: Board, raw: Raw) -> None:
+    from harness.judge import open_arena
+    from harness.referee.referee import Deadline
+    from harness.referee.referee import Table as Referee
+    from harness.referee.reference import Reference
+    from harness.referee.sampling import SAMPLES, WARMUPS
+
+    class Clocked(Reference):
+        """What the task's own functions take is not ours."""
+
+        seconds = 0.0
+
+        def _call(self, function: str, *args: Any, **kwargs: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                return super()._call(function, *args, **kwargs)
+            finally:
+                self.seconds += time.perf_counter() - start
+
+    calls, total = WARMUPS + SAMPLES, _PLAYERS * len(_SIZES)
+    with open_arena(board, Mode.RANKED, "bubblewrap") as arena:
+        reference = Clocked(board)
+        for done, size in enumerate(_SIZES * _PLAYERS, 1):
+            began, deadline = time.monotonic(), Deadline.of(600, 60)
+            params = {"size": size // _ITEM_BYTES}
+            with arena.sandbox.seat(arena.idler) as player:
+                referee = Referee(player, reference)
+                referee.load(60)
+                referee.call(params, arena.seed(), deadline, checked=False)
+                for _ in range(_RUNS):
+                    seeds = [arena.seed() for _ in range(calls)]
+                    reference.seconds, start = 0.0, time.perf_counter()
+                    windows_us = referee.calls(params, seeds, deadline, checked=False)
+                    call_us = (time.perf_counter() - start - reference.seconds) / calls * 1e6
+                    raw.add("cost", bytes=size, call_us=call_us, windows_us=windows_us)
+            _say("cost", done, total, time.monotonic() - began, f"{size // 1024} KiB: {format_us(call_us)} a call")
+
+
+if __name__ == "__main__":
+    cli.main(command=main)

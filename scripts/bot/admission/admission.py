@@ -1,0 +1,251 @@
+"""May a pull request's file be judged, and on which boards?  Pure: what was read in; an admission or a refusal out.
+
+    whose    not banned; the folder of the login under which the account first took part
+    what     one file, in its place, plain, not too large; a text that people see as it is, with a custom_kernel
+    for      a task that exists, in its language; boards that exist and that a machine judges
+    new      not somebody else's merged file under other names
+
+Each `require_` raises a `Refused` that tells the author, in Markdown, what is wrong and how to mend it.  What a
+participant wrote stands in code.  Deadline and quota are the business of `intake`: they depend on the mode.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from harness.records.errors import PullRankError, SubmissionError, did_you_mean
+from harness.task.submission import Submission, read_directives
+from harness.task.task import Task
+from scripts.bot.admission.clones import Original, find_original
+from scripts.bot.admission.path_rule import Contribution, Entry, Misplaced, TaskChange, classify, entry_path
+from scripts.common.text import inline
+from scripts.competition.boards import offered
+from scripts.competition.settings import Settings
+from scripts.github.pulls import Account, BlobInfo, ChangedFile, PullRequest
+from scripts.ledger.moderation import KnownAccount, Moderated, find_owner
+
+
+class Refused(PullRankError):
+    """It is not judged; the message is Markdown for its author."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Competition:
+    """As it is now: settings, participants, what maintainers decided, and the names of its tasks."""
+
+    settings: Settings
+    accounts: tuple[KnownAccount, ...] = ()
+    moderated: Moderated = field(default_factory=Moderated)
+    task_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """What a pull request brings.  What was not read, because nobody needs it, is missing.
+
+    `merged` are the files of others that stand in the task's folder, `given` what the task itself hands out.
+    """
+
+    pull: PullRequest
+    files: tuple[ChangedFile, ...] = ()
+    blob: BlobInfo | None = None
+    source: bytes = b""
+    task: Task | None = None
+    merged: tuple[Original, ...] = ()
+    given: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Admission:
+    """A file that may be judged, and the boards that it is for."""
+
+    entry: Entry
+    task: Task
+    blob: BlobInfo
+    digest: str
+    gpus: tuple[str, ...]
+    boards: tuple[str, ...]
+    """All of the task's; `gpus` are those that the file names, or all."""
+
+
+def folder_of(author: Account, competition: Competition) -> str:
+    """The login under which an account takes part: the first that it was seen with, whatever it is called today.
+
+    Raises:
+        Refused: its login is the folder of another account, which was called so before.
+    """
+    known = next((account for account in competition.accounts if account.user_id == author.id), None)
+    if known:
+        return known.login
+    owner = find_owner(competition.accounts, author.login)
+    if owner:
+        raise Refused(
+            f"The folder `{owner.login}` belongs to another account, which took part under that login before you had "
+            "it. Rename your account, or ask a maintainer."
+        )
+    return author.login
+
+
+def require_welcome(author: Account, competition: Competition) -> None:
+    """Nobody who is banned."""
+    if reason := why_banned(author.id, author.login, competition.settings, competition.moderated):
+        raise Refused(f"Pull requests of this account are not judged: {inline(reason)}. Ask a maintainer.")
+
+
+def why_banned(user_id: int, login: str, settings: Settings, moderated: Moderated) -> str:
+    """Why nothing of an account is judged or merged; empty if it is welcome."""
+    ban = settings.find_ban(user_id, login) or moderated.banned.get(user_id)
+    return ban.reason if ban else ""
+
+
+def find_entry(offer: Offer, competition: Competition) -> Entry | TaskChange | Contribution:
+    """What the changed files make of a pull request.
+
+    Raises:
+        Refused: it means to be a submission, and is not in its place.
+    """
+    login = folder_of(offer.pull.author, competition)
+    change = classify(offer.files, login)
+    if isinstance(change, Misplaced):
+        raise Refused(change.reason + _about_name(offer.pull.author, login))
+    return change
+
+
+def _about_name(author: Account, login: str) -> str:
+    if author.login == login:
+        return ""
+    return f" You first took part as `{login}`, and your folders keep that name, whatever your account is called today."
+
+
+def admit(entry: Entry, offer: Offer, competition: Competition) -> Admission:
+    """Let a file in its place be judged.
+
+    Raises:
+        Refused: the first thing that is wrong with it.
+    """
+    task = require_task(entry, offer, competition)
+    blob = require_plain(entry, offer, competition)
+    require_kernel(entry, offer, task)
+    require_original(entry, offer)
+    boards = require_boards(task, competition)
+    wanted = require_directives(entry, offer.source)
+    return Admission(
+        entry=entry,
+        task=task,
+        blob=blob,
+        digest=hashlib.sha256(offer.source).hexdigest(),
+        gpus=require_gpus(wanted, task, boards, competition) or boards,
+        boards=boards,
+    )
+
+
+def require_task(entry: Entry, offer: Offer, competition: Competition) -> Task:
+    """A task of that name, in that language."""
+    if not offer.task:
+        near = did_you_mean(entry.task, competition.task_names).replace("'", "`") or "."
+        tasks = ", ".join(f"`{name}`" for name in competition.task_names) or "none yet"
+        raise Refused(f"There is no task {inline(entry.task)}{near} The tasks: {tasks}.")
+    if entry.name != offer.task.submission_name:
+        wanted = entry_path(entry.task, entry.login, offer.task.submission_name)
+        raise Refused(f"The task `{entry.task}` takes no {entry.name.rpartition('.')[2]} file. Write `{wanted}`.")
+    return offer.task
+
+
+# The file.
+
+
+def require_plain(entry: Entry, offer: Offer, competition: Competition) -> BlobInfo:
+    """A plain file of the size that is allowed."""
+    blob = offer.blob
+    if blob is None:
+        raise Refused(f"`{entry.path}` is no file. Add it as a plain one: no link, no submodule.")
+    if not blob.is_plain:
+        kinds = {"120000": "a symbolic link", "100755": "executable (`git update-index --chmod=-x` mends it)"}
+        kind = kinds.get(blob.mode, f"of the mode {inline(blob.mode)}")
+        raise Refused(f"`{entry.path}` is {kind}. A submission is a plain file.")
+    limit_kib = competition.settings.limits.file_kib
+    if blob.size > limit_kib * 1024:
+        raise Refused(f"`{entry.path}` has more than {limit_kib} KiB. Tables and data must be computed.")
+    return blob
+
+
+def require_kernel(entry: Entry, offer: Offer, task: Task) -> None:
+    """A text that people see as it is, and that defines what is called, where that is ours to know."""
+    submission = Submission(login=entry.login, source=offer.source, name=entry.name)
+    if fault := submission.find_fault(needs_kernel=task.is_refereed):
+        raise Refused(f"This file cannot be judged: {inline(fault, 400)}")
+    if found := find_invisible(submission.text):
+        line, char = found
+        raise Refused(
+            f"Line {line} holds the invisible character U+{ord(char):04X}, so that people don't see what is run. "
+            "Take it out."
+        )
+
+
+def find_invisible(text: str) -> tuple[int, str] | None:
+    """The first character that has no width or turns the direction of the text, and its line."""
+    if text.isascii():
+        return None
+    for number, line in enumerate(text.split("\n"), 1):
+        if hidden := next((char for char in line if unicodedata.category(char) == "Cf"), None):
+            return number, hidden
+    return None
+
+
+def require_directives(entry: Entry, source: bytes) -> tuple[str, ...]:
+    """The GPUs that the file names; its leaderboard is the folder's."""
+    try:
+        directives = read_directives(source.decode("utf-8-sig", "replace"), entry.name)
+    except SubmissionError as error:
+        raise Refused(f"{inline(str(error))}.") from None
+    if directives.leaderboard not in (None, entry.task):
+        raise Refused(
+            f"The file lies in the folder of `{entry.task}`, but its directive says "
+            f"{inline(f'leaderboard {directives.leaderboard}')}. Move the file, or write "
+            f"`#!POPCORN leaderboard {entry.task}`."
+        )
+    return directives.gpus
+
+
+def require_original(entry: Entry, offer: Offer) -> None:
+    """Not what somebody else has merged."""
+    original = find_original(offer.source, entry.name, offer.merged, offer.given)
+    if original:
+        raise Refused(
+            f"But for names, comments and layout this is the merged submission of `{original.login}` for "
+            f"`{entry.task}`. "
+            "Learn from it, and hand in what is your own. If it is yours, ask a maintainer."
+        )
+
+
+# The boards.
+
+
+def require_boards(task: Task, competition: Competition) -> tuple[str, ...]:
+    """The task's boards that a machine judges."""
+    boards = offered(task, competition.settings.gpus).gpus
+    if not boards:
+        raise Refused(
+            f"No machine here judges `{task.name}` yet. It can be judged on {_names(task.gpus)}: ask a maintainer."
+        )
+    return boards
+
+
+def require_gpus(wanted: Sequence[str], task: Task, boards: Sequence[str], competition: Competition) -> tuple[str, ...]:
+    """The boards that a file or a command names, all of them real."""
+    for gpu in wanted:
+        if gpu in boards:
+            continue
+        near = did_you_mean(gpu, boards).replace("'", "`") or "."
+        what = "No machine here is a"
+        if gpu in competition.settings.gpus:
+            what = f"The task `{task.name}` has no board for"
+        raise Refused(f"{what} {inline(gpu)}{near} The boards of `{task.name}` here: {_names(boards)}.")
+    return tuple(dict.fromkeys(wanted))
+
+
+def _names(gpus: Sequence[str]) -> str:
+    return ", ".join(f"`{gpu}`" for gpu in gpus)

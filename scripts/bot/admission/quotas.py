@@ -1,0 +1,135 @@
+"""May this author ask for more?  Pure: the author's requests, the limits and the clock in; a refusal, or nothing, out.
+
+    counts as        what                                                                    for how long
+    pending          what has not ended                                                      until it ends
+    judgings         every request                                                           24 hours
+    ranked           ranked requests, but not what was withdrawn before it ran               24 hours
+    minutes          the judge's wall time, and a minute for each that is asked for          24 hours
+
+What failed by our fault costs nothing, nor does what a maintainer or the bot asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from itertools import accumulate
+
+from harness.records.fields import Mode
+from scripts.competition.settings import Quotas
+from scripts.ledger.ledger import RequestStatus
+from scripts.ledger.request import EndState
+
+WINDOW = timedelta(hours=24)
+
+
+class Limit(StrEnum):
+    """What was reached.  The value is how a message names it."""
+
+    PENDING = "pending judgings"
+    JUDGINGS = "judgings in 24 hours"
+    RANKED = "ranked judgings in 24 hours"
+    MINUTES = "minutes of judging in 24 hours"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Use:
+    """How much of one limit is used: amounts, each with the time at which it is given back, the earliest first."""
+
+    limit: Limit
+    allowed: int
+    parts: tuple[tuple[datetime, float], ...]
+
+    @property
+    def used(self) -> float:
+        return sum(amount for _, amount in self.parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuotaRefusal:
+    """`next_at` is when as much may be asked for again; None where no clock tells."""
+
+    use: Use
+    wanted: int
+    next_at: datetime | None
+
+    @property
+    def is_hopeless(self) -> bool:
+        """It asks for more than is ever allowed at once."""
+        return self.wanted > self.use.allowed
+
+    def __str__(self) -> str:
+        limit, allowed, used = self.use.limit, self.use.allowed, f"{round(self.use.used, 1):g}"
+        more = f", and ask for {self.wanted} more" if self.wanted > 1 else ""
+        if self.is_hopeless:
+            return f"That asks for {self.wanted} judgings at once, beyond the {allowed} {limit}. Name fewer boards."
+        if not self.next_at:
+            return f"You have {used} of {allowed} {limit}{more}. Wait until one ends, or `/cancel` what you don't need."
+        return f"You have had {used} of {allowed} {limit}{more}. Ask again at {self.next_at:%Y-%m-%d %H:%M} UTC."
+
+
+def uses(history: Iterable[RequestStatus], quotas: Quotas, now: datetime) -> tuple[Use, ...]:
+    """How much of each limit one author has used; `history` holds this author's requests of at least the last day."""
+    costing = [status for status in history if _costs(status)]
+    recent = [status for status in costing if status.request.asked_at > now - WINDOW]
+    open_ones = [status for status in costing if status.is_open]
+    ranked = [status for status in recent if status.request.mode is Mode.RANKED and not _never_ran(status)]
+    return (
+        Use(limit=Limit.JUDGINGS, allowed=quotas.judgings_per_day, parts=_parts(recent)),
+        Use(limit=Limit.RANKED, allowed=quotas.ranked_per_day, parts=_parts(ranked)),
+        Use(limit=Limit.MINUTES, allowed=quotas.minutes_per_day, parts=_minutes(recent)),
+        Use(limit=Limit.PENDING, allowed=quotas.pending, parts=_parts(open_ones)),
+    )
+
+
+def find_refusal(
+    history: Iterable[RequestStatus], mode: Mode, quotas: Quotas, now: datetime, *, wanted: int = 1
+) -> QuotaRefusal | None:
+    """Why an author may not ask for `wanted` judgings (one a board) now; None if they may.
+
+    Of several limits the one that holds longest is named: before that nothing would work.
+    """
+    concerned = [use for use in uses(history, quotas, now) if use.limit is not Limit.RANKED or mode is Mode.RANKED]
+    refusals = [refusal for use in concerned if (refusal := _refusal(use, wanted))]
+    return max(refusals, key=_patience, default=None)
+
+
+def _patience(refusal: QuotaRefusal) -> tuple[bool, float]:
+    """What never works outweighs any time, and a time what ends by itself."""
+    return refusal.is_hopeless, refusal.next_at.timestamp() if refusal.next_at else 0.0
+
+
+def _refusal(use: Use, wanted: int) -> QuotaRefusal | None:
+    excess = use.used + wanted - use.allowed
+    if excess <= 0:
+        return None
+    is_timed = use.limit is not Limit.PENDING and wanted <= use.allowed
+    return QuotaRefusal(use=use, wanted=wanted, next_at=_given_back(use, excess) if is_timed else None)
+
+
+def _given_back(use: Use, excess: float) -> datetime:
+    """When so much of what is used has been given back; on the full minute, for messages show no seconds."""
+    totals = accumulate(amount for _, amount in use.parts)
+    # Sums of seconds are not exact.
+    at = next(at for (at, _), total in zip(use.parts, totals, strict=True) if total >= excess - 1e-9)
+    return (at + timedelta(seconds=59, microseconds=999_999)).replace(second=0, microsecond=0)
+
+
+def _costs(status: RequestStatus) -> bool:
+    request, ending = status.request, status.ending
+    return request.asked_by == request.user_id and not (ending and ending.state is EndState.FAILED)
+
+
+def _never_ran(status: RequestStatus) -> bool:
+    ending = status.ending
+    return bool(ending and ending.state is not EndState.JUDGED and not status.seconds)
+
+
+def _parts(history: Sequence[RequestStatus]) -> tuple[tuple[datetime, float], ...]:
+    return tuple(sorted((status.request.asked_at.astimezone(UTC) + WINDOW, 1.0) for status in history))
+
+
+def _minutes(history: Sequence[RequestStatus]) -> tuple[tuple[datetime, float], ...]:
+    return tuple(sorted((one.request.asked_at.astimezone(UTC) + WINDOW, one.seconds / 60) for one in history))

@@ -1,0 +1,107 @@
+"""What is looked at again before a file is judged: between asking and judging, anything may have changed.  Pure.
+
+Refused is who is banned, another's folder, what is not the one file or not the file that was asked for, what nobody can
+read, and a board that is not there or closed.
+
+What an author is told is Markdown, in which a participant's words stand in code.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from datetime import datetime
+
+from harness.task.bundle import sha256
+from harness.task.task import Task
+from scripts.bot.admission.path_rule import Entry, Misplaced, classify, entry_path
+from scripts.common.text import inline
+from scripts.github.pulls import BlobInfo, ChangedFile
+from scripts.ledger.moderation import KnownAccount
+from scripts.ledger.request import Request
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """All that decides whether a request's file may be judged, but for the file's content.
+
+    `ban` is why its author is banned, `gpus` those that have a machine.
+    """
+
+    request: Request
+    files: tuple[ChangedFile, ...]
+    blob: BlobInfo | None
+    owner: KnownAccount | None
+    task: Task
+    max_bytes: int
+    gpus: tuple[str, ...]
+    ban: str = ""
+
+
+def why_refused(facts: Facts) -> str | None:
+    """Why a request's file must not be judged, told without its content; None if it may."""
+    if facts.ban:
+        return f"Pull requests of this account are not judged: {inline(facts.ban)}. Ask a maintainer."
+    return _why_not_theirs(facts) or _why_not_the_file(facts) or _why_no_board(facts)
+
+
+def _why_not_theirs(facts: Facts) -> str | None:
+    request = facts.request
+    if facts.owner and facts.owner.user_id != request.user_id:
+        return f"The folder `{request.login}` belongs to account {facts.owner.user_id}, which was called so before."
+    return None
+
+
+def _why_not_the_file(facts: Facts) -> str | None:
+    request, blob = facts.request, facts.blob
+    match classify(facts.files, request.login):
+        case Misplaced(reason=reason):
+            return reason
+        case Entry(task=request.task, login=request.login, name=facts.task.submission_name):
+            pass
+        case _:
+            wanted = entry_path(request.task, request.login, facts.task.submission_name)
+            return f"The pull request does not change `{wanted}`, and only that."
+    if not blob:
+        return "The file is not there any more."
+    if blob.sha != request.blob_sha:
+        return "The file is not the one that was asked for. Push again."
+    if not blob.is_plain:
+        return f"The file's mode is {inline(blob.mode)}; it must be a plain file, 100644: no link, not executable."
+    if blob.size > facts.max_bytes:
+        return f"The file is larger than {facts.max_bytes // 1024} KiB."
+    return None
+
+
+def _why_no_board(facts: Facts) -> str | None:
+    task, request = facts.task, facts.request
+    if request.gpu not in task.gpus:
+        return f"`{task.name}` has no board `{request.gpu}` any more."
+    if request.gpu not in facts.gpus:
+        return f"No machine here is a `{request.gpu}` any more. Ask a maintainer."
+    # By the time of asking: who waited in the queue is not late.
+    if request.is_ranked and not request.is_rematch and not task.is_open(request.in_time_at):
+        return f"`{task.name}` was closed{_when(task.deadline)}; it can still be tested: `/test`."
+    return None
+
+
+def _when(deadline: datetime | None) -> str:
+    return f" at {deadline:%Y-%m-%d %H:%M} UTC" if deadline else ""
+
+
+def why_unreadable(source: bytes, request: Request) -> str | None:
+    """Why people could not review this file as Python or nvcc will read it; None if they can."""
+    if request.digest not in (None, sha256(source)):
+        return "The file's SHA-256 is not the one that was asked for. Push again."
+    if b"\0" in source:
+        return "The file is binary, not source code."
+    try:
+        text = source.decode().removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        line = source.count(b"\n", 0, error.start) + 1
+        return f"Line {line} is not UTF-8: byte 0x{source[error.start]:02x}."
+    for number, line_text in enumerate(text.split("\n"), 1):
+        # Format characters: what changes the direction of text, or has no width.
+        if hidden := next((char for char in line_text if unicodedata.category(char) == "Cf"), None):
+            return f"Line {number} holds the invisible character U+{ord(hidden):04X}. Take it out."
+    return None

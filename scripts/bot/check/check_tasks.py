@@ -1,0 +1,137 @@
+"""`/check`: what a fork's tasks come to.  The two hosted ends of check.yml; between them, a machine without rights.
+
+    prepare   head unchanged? ─▶ plans ─▶ tasks.zip, with harness.pyz from `main` and what sets the machine up
+    (check)   every example is judged behind walls: harness/task_check/task_check.py
+    report    the plans anew, from the same head; the machine's answer, as hostile text ─▶ check run, comment
+
+Nothing but bytes goes from one to the next: by what it answers, the machine cannot change what it was asked.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.task.bundle import HARNESS, sha256
+from scripts.bot.check.changed_tasks import TaskPlan, make_plans, pack_tasks
+from scripts.bot.check.findings import CHECK_NAME, MARKER, Answer, Outcome, read_answer
+from scripts.bot.check.static_check import TaskTree
+from scripts.bot.evaluate.pyz import build_pyz, judge_lock
+from scripts.bot.evaluate.resolve import HOSTED_SETUP
+from scripts.bot.intake.intake import CHECK_WORKFLOW
+from scripts.github.checks import Check, CheckState
+
+if TYPE_CHECKING:
+    from scripts.github.fork import Fork
+    from scripts.github.gh import GitHub
+
+ARTIFACT = "checked"
+MAX_ZIP = 5 * 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckContext:
+    """What a check talks to; `open_tasks` reads the tasks of a commit, `open_fork` what it changes."""
+
+    github: GitHub
+    open_tasks: Callable[[str], AbstractContextManager[TaskTree]]
+    open_fork: Callable[[], AbstractContextManager[Fork]]
+    root: Path
+    run_id: int
+    server_url: str
+
+    @property
+    def run_url(self) -> str:
+        return f"{self.server_url}/{self.github.repository}/actions/runs/{self.run_id}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A line for the log; whether there is something to report; and the digest of tasks.zip, if there is one to run."""
+
+    note: str
+    is_wanted: bool = True
+    digest: str = ""
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """The step's outputs, none of which holds a word of a participant."""
+        words = {True: "true", False: "false"}
+        return {"wanted": words[self.is_wanted], "runs": words[bool(self.digest)], "digest": self.digest}
+
+
+def prepare(number: int, head_sha: str, out: Path, context: CheckContext) -> Prepared:
+    """Write what the machine needs into the folder `out`, if the commit is still the one that was asked about."""
+    pull = context.github.get_pull(number)
+    if not pull.is_open or pull.head_sha != head_sha:
+        return Prepared(note=f"#{number}: closed, or there is a newer commit; say /check again", is_wanted=False)
+    with context.open_tasks(head_sha) as tree:
+        plans = _plans(tree, context)
+        runs = sum(plan.is_run for plan in plans)
+        tasks = pack_tasks(tree, plans) if runs else b""
+    if runs:
+        _write_bundle(out, tasks, context.root)
+    title = f"runs {runs} of {len(plans)} tasks" if runs else "reads the tasks"
+    context.github.upsert_check(Check(name=CHECK_NAME, head_sha=head_sha, state=CheckState.RUNNING, title=title))
+    return Prepared(note=f"#{number}: {title}", digest=sha256(tasks) if runs else "")
+
+
+def _plans(tree: TaskTree, context: CheckContext) -> tuple[TaskPlan, ...]:
+    with context.open_fork() as fork:
+        return make_plans(tree, fork.changes(tree.head_sha))
+
+
+def _write_bundle(out: Path, tasks: bytes, root: Path) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "tasks.zip").write_bytes(tasks)
+    (out / HARNESS).write_bytes(build_pyz(root))
+    shutil.copyfile(root / HOSTED_SETUP, out / HOSTED_SETUP.name)
+    (out / "judge.lock").write_text(judge_lock(root), "utf-8")
+
+
+def report(number: int, head_sha: str, result: str, context: CheckContext) -> str:
+    """Deliver what came of a check, and say it in a line.
+
+    Args:
+        result: how the machine's job ended.
+    """
+    if result in ("cancelled", "skipped") and _is_run_anew(number, context):
+        return f"#{number}: this run was cancelled for a newer one"
+    with context.open_tasks(head_sha) as tree:
+        plans = _plans(tree, context)
+    answer = _fetch(result, context) if any(plan.is_run for plan in plans) else Answer()
+    outcome = Outcome(head_sha=head_sha, plans=plans, answer=answer, run_url=context.run_url)
+    context.github.upsert_check(outcome.check())
+    _comment(number, outcome, context.github)
+    return f"#{number}: {outcome.title}"
+
+
+def _is_run_anew(number: int, context: CheckContext) -> bool:
+    # The `run-name` of check.yml.
+    title = f"check #{number} at "
+    return any(run.title.startswith(title) and run.id > context.run_id for run in context.github.runs(CHECK_WORKFLOW))
+
+
+def _fetch(result: str, context: CheckContext) -> Answer:
+    """What the machine handed over.  GitHub's own trouble is raised: what was handed over still lies there."""
+    found = [one for one in context.github.artifacts(context.run_id, ARTIFACT) if one.name == ARTIFACT]
+    if not found:
+        return Answer(trouble=f"the machine's job ({result}) handed over nothing")
+    newest = max(found, key=lambda one: one.id)
+    if newest.is_expired or newest.size > MAX_ZIP:
+        return Answer(trouble="what the machine handed over is too old, or too large")
+    return read_answer(context.github.download_artifact(newest.id, MAX_ZIP, newest.digest or ""))
+
+
+def _comment(number: int, outcome: Outcome, github: GitHub) -> None:
+    """The one comment of ours that begins with the marker: elsewhere it may stand in somebody's quoted words."""
+    ours = (one for one in github.comments(number) if one.author.id == github.me.id)
+    known = next((one for one in ours if one.body.startswith(MARKER)), None)
+    if known:
+        github.upsert_comment(number, MARKER, outcome.comment(), known)
+    else:
+        github.comment(number, outcome.comment())

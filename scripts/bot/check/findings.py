@@ -1,0 +1,244 @@
+"""What `/check` found out: each example's verdict beside that of its folder, and what the probes of each reference
+found, as a comment and a check run.  Pure.
+
+    plans (ours, from git)     ┐
+    answer (the machine's,     ├─▶ findings ─▶ comment   a table for each task
+            hostile text)      ┘               check     success, failure, or neutral where something was not judged
+
+The plans say what there is to know; of the answer only what they ask for counts, once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.records.errors import PullRankError
+from harness.records.verdict import Verdict
+from harness.task.examples import MAX_BYTES, ExampleResult, ProbesResult, Result, read_results
+from scripts.bot.check.changed_tasks import TaskPlan
+from scripts.bot.check.flaws import annotations_of, facts_of, render_flaws
+from scripts.bot.comment.evaluation import check_name
+from scripts.bot.report.artifact import MAX_ERROR, only_member, read_error
+from scripts.common.text import fence, inline, plain, shorten
+from scripts.github.checks import Annotation, Check, CheckState
+
+MARKER = "<!-- pullrank tasks -->"
+"""How the comment begins, by which it is found again."""
+CHECK_NAME = check_name("tasks")
+MAX_CHARS = 60_000
+"""Of a comment; GitHub takes some more."""
+MAX_ROWS = 60
+"""So many rows of a task's table; those that need a look come first."""
+
+_MAX_CELL = 240
+
+_HEAD = ("| Example | Expected | Got | Message |", "| :-- | :-- | :-- | :-- |")
+_ENDING = (
+    "A task's code could say this of itself, whatever is true: read it before you merge it. "
+    "[The run]({url}) had no rights, and the task no network.\n"
+)
+_LEFT_OUT = "\nSome of it has no room here; the check run's text has more.\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a machine handed over; `trouble` is why there is nothing, or not all."""
+
+    results: tuple[Result, ...] = ()
+    trouble: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """An example, the verdict of its folder, and what it got; None where it was not judged.
+
+    `is_skipped` tells that this was so because of what `message` says, and not because nobody came to it.
+    """
+
+    task: str
+    example: str
+    expected: Verdict
+    got: Verdict | None = None
+    message: str = ""
+    is_skipped: bool = False
+
+    @property
+    def is_good(self) -> bool:
+        return self.got is self.expected
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody knows: it was not judged, or the judge could not."""
+        return self.got in (None, Verdict.JUDGING_ERROR)
+
+    @property
+    def path(self) -> str:
+        return f"tasks/{self.task}/examples/{self.example}"
+
+
+def read_answer(artifact: bytes) -> Answer:
+    """What is in a machine's artifact, whatever it is."""
+    try:
+        name, content = only_member(artifact, {"checked.jsonl": MAX_BYTES, "error.json": MAX_ERROR})
+        if name == "error.json":
+            return Answer(trouble=read_error(content))
+        return Answer(results=read_results(content))
+    except PullRankError as error:
+        return Answer(trouble=str(error))
+
+
+def find(plan: TaskPlan, answer: Answer) -> tuple[Finding, ...]:
+    """What is known of each example of a task that was to be run."""
+    if not plan.is_run:
+        return ()
+    said: dict[str, ExampleResult] = {}
+    for result in answer.results:
+        if isinstance(result, ExampleResult) and result.task == plan.name:
+            said.setdefault(result.example, result)
+    return tuple(_finding(plan.name, example, expected, said.get(example)) for example, expected in plan.examples)
+
+
+def find_probes(plan: TaskPlan, answer: Answer) -> ProbesResult | None:
+    """What is known of the reference of a task that was to be run."""
+    said = (one for one in answer.results if isinstance(one, ProbesResult) and one.task == plan.name)
+    return next(said, None) if plan.is_run else None
+
+
+def _finding(task: str, example: str, expected: Verdict, result: ExampleResult | None) -> Finding:
+    if not result:
+        return Finding(task=task, example=example, expected=expected)
+    return Finding(
+        task=task,
+        example=example,
+        expected=expected,
+        got=result.got,
+        message=result.message,
+        is_skipped=result.got is None,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """A whole check: of which commit, what was planned, what came of it, and where its run is."""
+
+    head_sha: str
+    plans: tuple[TaskPlan, ...]
+    answer: Answer
+    run_url: str
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return tuple(finding for plan in self.plans for finding in find(plan, self.answer))
+
+    @property
+    def probes(self) -> dict[str, ProbesResult | None]:
+        """By the name of each task that was to be run."""
+        return {plan.name: find_probes(plan, self.answer) for plan in self.plans if plan.is_run}
+
+    @property
+    def flaws(self) -> int:
+        """How many faults the probes have found."""
+        return sum(flaw.is_fault for probed in self.probes.values() if probed for flaw in probed.found)
+
+    @property
+    def state(self) -> CheckState:
+        if self.flaws or any(plan.faults for plan in self.plans):
+            return CheckState.FAILURE
+        if any(not one.is_good and not one.is_open for one in self.findings):
+            return CheckState.FAILURE
+        is_known = bool(self.findings) and all(one.is_good for one in self.findings) and all(self.probes.values())
+        # A task that is gone has no examples.
+        is_whole = not any(plan.note and plan.examples for plan in self.plans)
+        return CheckState.SUCCESS if is_known and is_whole else CheckState.NEUTRAL
+
+    @property
+    def title(self) -> str:
+        ill = sum(bool(plan.faults) for plan in self.plans)
+        good = sum(one.is_good for one in self.findings)
+        skipped = sum(one.is_skipped for one in self.findings)
+        asked = len(self.findings) - skipped
+        parts = [f"{ill} would not load"] if ill else []
+        parts += [f"{good} of {asked} examples got the verdict of their folder"] if self.findings else []
+        parts += [f"{skipped} skipped"] if skipped else []
+        parts += [f"the probes found {self.flaws} fault{'s' * (self.flaws != 1)}"] if self.flaws else []
+        return "; ".join(parts) or "nothing was run"
+
+    def comment(self) -> str:
+        return f"{MARKER}\n### `/check` of `{self.head_sha[:7]}`\n\n{self.report()}"
+
+    def report(self) -> str:
+        """The Markdown of it all, whose every foreign word stands in code."""
+        parts, room = [f"{self.title[0].upper()}{self.title[1:]}.\n\n{self._trouble()}"], MAX_CHARS
+        for part in [*map(self._section, self.plans), _ENDING.format(url=self.run_url)]:
+            room -= len(part)
+            parts.append(part if room > 0 else "")
+        left_out = sum(not part for part in parts)
+        # Nobody else's words may end what stands in for ours.
+        return "\n".join(filter(None, parts)).replace("<!--", "<\\!--") + (_LEFT_OUT if left_out else "")
+
+    def _trouble(self) -> str:
+        if self.answer.trouble:
+            return f"**Not all was judged:** {inline(self.answer.trouble)}\n\n"
+        if any(one.got is None and not one.is_skipped for one in self.findings) or not all(self.probes.values()):
+            return "**Not all was judged:** the time was over, or the task's code has ended the judge.\n\n"
+        return ""
+
+    def _section(self, plan: TaskPlan) -> str:
+        heading = f"#### {inline(plan.name, 80)}\n\n"
+        if plan.faults:
+            return f"{heading}It would not load:\n\n{fence(plan.faults, 6000)}\n"
+        if plan.note:
+            return f"{heading}It {plan.note}.\n"
+        rows = sorted(find(plan, self.answer), key=lambda one: (one.is_good, one.is_open))
+        return (
+            heading + "\n".join([*_HEAD, *_rows(rows)]) + "\n\n" + render_flaws(find_probes(plan, self.answer)) + "\n"
+        )
+
+    def check(self) -> Check:
+        return Check(
+            name=CHECK_NAME,
+            head_sha=self.head_sha,
+            state=self.state,
+            title=shorten(self.title, 200),
+            summary=self.report(),
+            text=_as_json(self.findings, self.probes),
+            annotations=(*_remarks(self.findings), *annotations_of(self.probes)),
+            details_url=self.run_url,
+        )
+
+
+def _rows(findings: Sequence[Finding]) -> Iterable[str]:
+    for one in findings[:MAX_ROWS]:
+        got = one.got.value if one.got else "skipped" if one.is_skipped else "not judged"
+        mark = got if one.is_good else f"**{got}**"
+        message = "" if one.is_good else inline(one.message, _MAX_CELL)
+        yield f"| {inline(one.example, 150)} | {one.expected} | {mark} | {message} |"
+    if rest := findings[MAX_ROWS:]:
+        yield f"| {len(rest)} more, of which {sum(one.is_good for one in rest)} as expected | | | |"
+
+
+def _as_json(findings: Iterable[Finding], probes: Mapping[str, ProbesResult | None]) -> str:
+    known = [facts_of(probed) for probed in probes.values() if probed]
+    facts = json.dumps({"examples": [_facts(one) for one in findings], "probes": known}, indent=1)
+    # In JSON a backtick may be written so, too: then nothing in there can end the block.
+    return fence(facts.replace("`", "\\u0060"), 60_000)
+
+
+def _facts(one: Finding) -> dict[str, Any]:
+    return {
+        "task": one.task,
+        "example": one.example,
+        "expected": one.expected,
+        "got": one.got,
+        "message": shorten(plain(one.message), 300),
+    }
+
+
+def _remarks(findings: Iterable[Finding]) -> Iterable[Annotation]:
+    for one in findings:
+        if one.got and not one.is_good and not one.is_open:
+            title = f"{one.got} where its folder says {one.expected}"
+            yield Annotation(path=one.path, line=1, message=shorten(plain(one.message), 1000) or title, title=title)

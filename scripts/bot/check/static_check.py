@@ -1,0 +1,145 @@
+"""A task that a pull request changes, read and never run: what `load_task` says of the files as they stand in the fork.
+
+    head's tasks/  ──git objects──▶  a folder of plain files  ──load_task──▶  its faults, a line each
+
+The tree is hostile: paths are checked part by part, and their number, before any content is fetched; files that are too
+large are never sent; links are faults.  All comes by git, which costs nothing of the token's requests, by its hash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from harness.records.errors import TaskError
+from harness.task.task import Task, load_task
+from harness.task.task_values import MAX_FILE_BYTES
+from scripts.common.git_command import Git
+from scripts.common.text import shorten
+
+MAX_FILES = 1000
+MAX_BYTES = 8 * 1024 * 1024
+"""Of all files in tasks/ together."""
+
+# To look at something never fetches more.
+_OFFLINE = ("-c", "protocol.allow=never")
+_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskTree:
+    """The tasks of a commit as plain files below `root`; or, in `faults`, why they were not laid out."""
+
+    root: Path
+    head_sha: str
+    faults: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The folders that hold a task.yml."""
+        return tuple(sorted(path.parent.name for path in self.root.glob("tasks/*/task.yml")))
+
+    def load(self, name: str) -> Task:
+        """Read one of the tasks.
+
+        Raises:
+            TaskError: its faults, with paths as they stand in the commit.
+        """
+        try:
+            return load_task(self.root / "tasks" / name)
+        except TaskError as error:
+            said = str(error).replace(f"{self.root.resolve()}/", "").replace(f"{self.root}/", "")
+            raise TaskError(said) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _File:
+    mode: str
+    sha: str
+    path: str
+
+
+def find_task_faults(url: str, token: str | None, head_sha: str, tasks: Sequence[str]) -> str:
+    """What is wrong with some tasks of a commit, a line for each fault; empty if they would load.
+
+    Raises:
+        GitError: the commit could not be fetched.
+    """
+    with open_tasks(url, token, head_sha) as tree:
+        faults = [*tree.faults]
+        # A folder that is gone, or that holds what tasks share, is no task.
+        for name in (name for name in tasks if name in tree.names):
+            try:
+                tree.load(name)
+            except TaskError as error:
+                faults.append(str(error))
+    return "\n".join(faults)
+
+
+@contextlib.contextmanager
+def open_tasks(url: str, token: str | None, head_sha: str) -> Iterator[TaskTree]:
+    """The tasks of a commit, until the block ends.
+
+    Raises:
+        GitError: the commit could not be fetched.
+    """
+    with tempfile.TemporaryDirectory(prefix="pullrank-tasks-") as folder:
+        fetch, root = partial(_fetch, Path(folder), url, token), Path(folder, "files")
+        trees = fetch("--depth=1", "--filter=blob:none", head_sha)
+        files = _list(trees, head_sha)
+        faults = _faults_of_tree(files)
+        if files and not faults:
+            # Their folder is asked for, not each by its hash: so the server leaves out what is too large.
+            tasks = trees.run(*_OFFLINE, "rev-parse", "--verify", f"{head_sha}:tasks").decode().strip()
+            faults = _lay_out(fetch(f"--filter=blob:limit={MAX_FILE_BYTES + 1}", tasks), files, root)
+        yield TaskTree(root=root, head_sha=head_sha, faults=tuple(faults))
+
+
+def _lay_out(git: Git, files: Sequence[_File], root: Path) -> list[str]:
+    """Write the files, whose names and number are known to be harmless; returns what is wrong with their sizes."""
+    told = git.run(*_OFFLINE, "cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objectsize)").decode()
+    sizes = {sha: int(size) for sha, size in (line.split() for line in told.splitlines())}
+    if missing := [file.path for file in files if file.sha not in sizes]:
+        return [f"{path}: larger than {MAX_FILE_BYTES // 1024} KiB" for path in missing[:20]]
+    if sum(sizes[file.sha] for file in files) > MAX_BYTES:
+        return [f"tasks/: more than {MAX_BYTES // 2**20} MiB"]
+    for file in files:
+        place = root / file.path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(git.run(*_OFFLINE, "cat-file", "blob", file.sha))
+    return []
+
+
+def _fetch(folder: Path, url: str, token: str | None, *asked: str) -> Git:
+    """A repository of its own for each fetch: what one of them brought has no say in the next."""
+    git = Git(Path(tempfile.mkdtemp(dir=folder)), url, token)
+    git.run("init", "--quiet", "--bare", "--template=")
+    *options, wanted = asked
+    fetch = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", *options)
+    git.run(*fetch, "--stdin", "origin", stdin=wanted.encode())
+    return git
+
+
+def _list(git: Git, head_sha: str) -> list[_File]:
+    rows = git.run(*_OFFLINE, "ls-tree", "-r", "-z", "--full-tree", head_sha, "--", "tasks").decode("utf-8", "replace")
+    found = [row.partition("\t") for row in rows.split("\0") if row]
+    return [_File(mode=facts.split()[0], sha=facts.split()[2], path=path) for facts, _, path in found]
+
+
+def _faults_of_tree(files: Sequence[_File]) -> list[str]:
+    if len(files) > MAX_FILES:
+        return [f"tasks/: more than {MAX_FILES} files"]
+    return [f"{shorten(file.path, 200)}: {fault}" for file in files if (fault := _fault_of(file))][:20]
+
+
+def _fault_of(file: _File) -> str:
+    if file.mode not in ("100644", "100755"):
+        return f"must be a plain file; its mode is {file.mode}"
+    if not all(map(_PART.fullmatch, file.path.split("/"))):
+        return "a path holds letters, digits, '_', '-', '+' and '.', and no part of it starts with '.'"
+    return ""

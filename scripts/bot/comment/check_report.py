@@ -1,0 +1,128 @@
+"""A judgement as a check run: a line below the pull request, remarks beside the lines at fault, JSON for agents.
+
+title         verdict and rank, as in the comment
+summary       the report
+text          the facts as JSON: verdict, every case, times with intervals
+annotations   on the lines that a message names
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from harness.records.judgement import CaseResult, Judgement
+from harness.records.verdict import Verdict
+from scripts.bot.admission.path_rule import FILE_NAMES, entry_path
+from scripts.bot.comment import evaluation
+from scripts.common.text import plain, shorten
+from scripts.github.checks import MAX_ANNOTATIONS, MAX_TEXT, Annotation, Check, CheckState
+from scripts.ledger.request import Request
+from scripts.standings.standings import Standings
+
+MAX_REMARK = 1000
+_LINE = re.compile(r"^(?:line |(submission\.(?:py|cu)):)([0-9]{1,7})\b")
+"""How the judge's messages begin where a line of the file is at fault."""
+
+
+def check_of_judgement(
+    request: Request, judgement: Judgement, title: str, report: str, standings: Standings | None
+) -> Check:
+    """The check run of a judgement; `report` is its Markdown, `standings` are its board's."""
+    state = CheckState.SUCCESS if judgement.verdict is Verdict.ACCEPTED else CheckState.FAILURE
+    return replace(
+        evaluation.check_of(request, state, title),
+        summary=report,
+        text=facts_as_text(judgement, request, standings),
+        annotations=tuple(remarks(judgement, request))[:MAX_ANNOTATIONS],
+        details_url=judgement.run_url or "",
+    )
+
+
+def facts_as_text(judgement: Judgement, request: Request, standings: Standings | None = None) -> str:
+    """The judgement's facts as a fenced block of JSON; cases give way until it fits."""
+    cases = [_case(case) for case in judgement.cases]
+    while True:
+        text = f"```json\n{json.dumps(_facts(judgement, request, cases, standings), indent=1)}\n```\n"
+        if len(text) <= MAX_TEXT or not cases:
+            return text
+        cases = cases[: len(cases) // 2]
+
+
+def _facts(
+    judgement: Judgement, request: Request, cases: list[dict[str, Any]], standings: Standings | None
+) -> dict[str, Any]:
+    return {
+        "request": request.id,
+        "task": judgement.task,
+        "edition": judgement.edition,
+        "gpu": judgement.gpu,
+        "mode": judgement.mode,
+        "verdict": judgement.verdict,
+        "message": _harmless(judgement.message),
+        "standing": _standing(judgement, standings),
+        "cases": cases,
+        "cases_in_all": len(judgement.cases),
+        "duel": judgement.duel and {"opponent": judgement.duel.opponent, "won": judgement.duel.won},
+        "claim": judgement.claim,
+        "checksum": judgement.checksum,
+    }
+
+
+def _standing(judgement: Judgement, standings: Standings | None) -> dict[str, Any] | None:
+    """Where the judged file stands; `gap` is its time over the first's, less 1.  None where it does not."""
+    row = standings.find_row(judgement.submission.login) if standings else None
+    if not standings or not row or judgement.checksum not in {one.checksum for one in row.judgements}:
+        return None
+    return {"rank": row.rank, "of": len(standings.rows), "gap": row.gap}
+
+
+def _case(case: CaseResult) -> dict[str, Any]:
+    facts: dict[str, Any] = {"kind": case.kind, "params": dict(case.params), "verdict": case.verdict}
+    if case.message:
+        facts["message"] = _harmless(case.message)
+    if case.timing:
+        facts |= {
+            "time_us": case.timing.submission_us,
+            "anchor_us": case.timing.anchor_us,
+            "ratio": case.timing.ratio.model_dump(),
+            "bound_us": case.timing.bound_us,
+            "steady": case.timing.steady,
+        }
+    if case.told:
+        facts |= {"time_us": case.told.time_us.value, "interval_us": case.told.time_us.model_dump()}
+    if case.profile:
+        facts["profile"] = {
+            "call_us": case.profile.call_us,
+            "elsewhere_us": case.profile.elsewhere_us,
+            "operations": [one.model_dump() | {"name": _harmless(one.name)} for one in case.profile.operations],
+        }
+        if counters := case.profile.counters:
+            kernels = [one.model_dump() | {"name": _harmless(one.name)} for one in counters.kernels]
+            facts["profile"]["counters"] = counters.model_dump() | {
+                "kernels": kernels,
+                "trouble": _harmless(counters.trouble),
+            }
+    return facts
+
+
+def remarks(judgement: Judgement, request: Request) -> Iterator[Annotation]:
+    """A remark for each line that a message names, once."""
+    seen: set[tuple[int, str]] = set()
+    for case in judgement.cases:
+        found = _LINE.match(case.message)
+        line, name = (int(found[2]), found[1] or FILE_NAMES[0]) if found else (0, "")
+        if not 1 <= line <= max(1, judgement.submission.lines) or (line, case.message) in seen:
+            continue
+        seen.add((line, case.message))
+        title = f"{case.verdict.label} ({case.verdict})"
+        path = entry_path(request.task, request.login, name)
+        yield Annotation(path=path, line=line, message=shorten(_harmless(case.message), MAX_REMARK), title=title)
+
+
+def _harmless(text: str) -> str:
+    # A fence inside would end ours; `@` would call somebody.
+    return shorten(plain(text), MAX_REMARK).replace("```", "'''").replace("@", "@\u200b")

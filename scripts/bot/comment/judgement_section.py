@@ -1,0 +1,272 @@
+"""What a pull request is told: one judgement, and the place it leads to, as Markdown.
+
+    headline        verdict and rank
+    why not         the message, if it was not accepted
+    place           rank, tie, gap, or why it does not rank; the duel in plain words
+    benchmarks      a table: times, and what they are against; or where a call's time went
+    tests           a table of those that are wrong; the others folded away
+    next            what to do now
+    small print     claim and bound, machine
+    log             folded away
+
+Free text of a judgement may be a participant's: it stands in code (`scripts.common.text`) and is cut, so that the whole
+fits into the 65,536 characters of GitHub's comments.  Outside of code stand our own words, numbers, and logins,
+which hold nothing but letters, digits and hyphens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harness.records.counters import Counters
+from harness.records.fields import Mode
+from harness.records.judgement import CaseResult, Judgement
+from harness.records.profile import Profile
+from harness.records.times import Duel
+from harness.records.verdict import Verdict
+from harness.task.task import Board
+from scripts.bot.comment.markdown import MAX_SAID, case_name, first_paragraph, folded, run_link, solid, table
+from scripts.bot.comment.times_table import MAX_CASES, benchmarks
+from scripts.common.text import fence, format_gap, format_interval, format_percent, format_us, inline
+from scripts.ledger.moderation import Action, Moderation
+from scripts.standings.claims import (
+    FIRST_PLACE_TAKES,
+    bound_share,
+    claim_sentence,
+    duel_result,
+    is_bounded,
+    is_self_timed,
+    is_unwalled,
+    worst_bound,
+)
+from scripts.standings.profiles import WORD, kernel_table, parts_of, troubles_of
+from scripts.standings.standings import Row, Standings
+
+MAX_PROFILES = 12
+_LAMPS = {Verdict.ACCEPTED: "🟢", Verdict.JUDGING_ERROR: "⚪"}
+
+_NEXT = {
+    Mode.TEST: "A benchmark says how fast it is; a pull request that is ready for review is ranked.",
+    Mode.BENCHMARK: "These times are unofficial. A pull request that is ready for review is ranked.",
+    Mode.RANKED: "Push a faster file and it is judged again; the better one keeps the row.",
+    Mode.PROFILE: "A profile ranks nothing. A pull request that is ready for review is ranked.",
+}
+
+
+def render(
+    judgement: Judgement,
+    board: Board,
+    standings: Standings | None = None,
+    earlier: Sequence[Judgement] = (),
+    hidden: Moderation | None = None,
+) -> str:
+    """The comment.
+
+    Args:
+        standings: those with this judgement in; without them there is no rank, and nothing to compare with.
+        earlier: the author's judgements on this board, in ledger order.
+        hidden: why this judgement is not among them: it is held back, or disqualified.
+    """
+    if judgement.edition != board.edition:
+        standings = None  # The board has begun anew since: there is nothing to compare with.
+    place = standings.find_row(judgement.submission.login) if standings and judgement.mode is Mode.RANKED else None
+    parts = [
+        _headline(judgement, standings, place, hidden),
+        _failure(judgement),
+        _hidden(hidden, standings, place) if hidden else _place(judgement, standings, place),
+        _duel(judgement.duel, judgement, standings, hidden),
+        benchmarks(judgement, board, standings, earlier),
+        _profiles(judgement),
+        _tests(judgement, board),
+        _next(judgement),
+        _small_print(judgement),
+        _log(judgement.log),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _headline(judgement: Judgement, standings: Standings | None, place: Row | None, hidden: Moderation | None) -> str:
+    verdict = f"{judgement.verdict.label} ({judgement.verdict})"
+    if judgement.verdict is Verdict.ACCEPTED and judgement.mode is not Mode.RANKED:
+        verdict += f", {judgement.mode} only"
+    if hidden:
+        verdict += ", held back" if hidden.action is Action.HOLD else ", disqualified"
+    elif judgement.verdict is Verdict.ACCEPTED and standings and place and _stands(judgement, place):
+        verdict += f", {_rank(place, standings)}"
+    return f"### {_LAMPS.get(judgement.verdict, '🔴')} {inline(judgement.task)} on {inline(judgement.gpu)}: {verdict}"
+
+
+def _failure(judgement: Judgement) -> str:
+    """The message, unless a row of the tests says all of it."""
+    message = judgement.message.strip()
+    is_short = "\n" not in message and len(message) <= MAX_SAID
+    is_said = is_short and message in {case.message.strip() for case in judgement.tests[:MAX_CASES]}
+    if judgement.verdict is Verdict.ACCEPTED or not message or is_said:
+        return ""
+    return fence(message, 2000)
+
+
+# The place.
+
+
+def _stands(judgement: Judgement, place: Row) -> bool:
+    return place.digest == judgement.submission.digest
+
+
+def _hidden(hidden: Moderation, standings: Standings | None, place: Row | None) -> str:
+    what = "Disqualified by a maintainer"
+    if hidden.action is Action.HOLD:
+        what = "Held for a maintainer's look; until then this does not rank"
+    row = f" Your row stands without it: {_rank(place, standings)}." if standings and place else ""
+    return f"**{what}**: {inline(hidden.reason.removesuffix('.'))}.{row}"
+
+
+def _rank(place: Row, standings: Standings) -> str:
+    return f"rank {place.rank} of {len(standings.rows)}"
+
+
+def _place(judgement: Judgement, standings: Standings | None, place: Row | None) -> str:
+    if not standings or judgement.mode is not Mode.RANKED or judgement.verdict is not Verdict.ACCEPTED:
+        return ""
+    if not place:
+        return "This judgement does not rank" + (": it was judged without walls." if is_unwalled(judgement) else ".")
+    if not _stands(judgement, place):
+        return (
+            f"Your earlier file {inline(place.digest[:12])} keeps your row, with {format_interval(place.score_us)} and "
+            f"{_rank(place, standings)}: this one does not beat it by more than 1 % and the noise."
+        )
+    pooled = f", over {len(place.judgements)} judgements of this file" if len(place.judgements) > 1 else ""
+    rank = f"**{_rank(place, standings).capitalize()}** with {format_interval(place.score_us)}{pooled}"
+    return f"{rank}; {_gap(place, standings)}."
+
+
+def _gap(place: Row, standings: Standings) -> str:
+    if place.champion:
+        return "first place"
+    if place.note:
+        return f"it {_as_verb(place.note)}"
+    first, leader = standings.rows[0], standings.leader_of(place)
+    gap = format_gap(place.gap).removeprefix("+")
+    behind = f"{gap} behind {first.login}" if gap.endswith("%") else f"{gap} the time of {first.login}"
+    return behind if leader is place else f"{behind}, tied with {leader.login}"
+
+
+def _as_verb(note: str) -> str:
+    return note if note.startswith("looks") else f"is {note}"
+
+
+def _duel(duel: Duel | None, judgement: Judgement, standings: Standings | None, hidden: Moderation | None) -> str:
+    if not duel:
+        return ""
+    outcome = "Won, but this does not rank." if duel.won and hidden else _outcome(duel, judgement, standings)
+    return f"**Duel with {duel.opponent}**, then first: {duel_result(duel)}. {outcome}"
+
+
+def _outcome(duel: Duel, judgement: Judgement, standings: Standings | None) -> str:
+    if not duel.won:
+        return f"Lost: {FIRST_PLACE_TAKES}."
+    champion = standings.champion if standings else None
+    if champion and champion.digest != judgement.submission.digest:
+        return f"Won, but {champion.login} stands first now: the duel with {champion.login} decides."
+    return "Won: it takes first place."
+
+
+# The cases.
+
+
+def _profiles(judgement: Judgement) -> str:
+    profiles = [(case_name(case.kind, case.params), case.profile) for case in judgement.profiles if case.profile]
+    if not profiles:
+        return ""
+    head = ("Part", "Where", "Calls:", "Time:", "Share:")
+    said: list[str] = []
+    for number, (name, one) in enumerate(profiles[:MAX_PROFILES], 1):
+        said.append(f"{name}, one call of {format_us(one.call_us)}:\n\n{table(head, _parts(one))}")
+        if one.counters and one.counters.kernels:
+            said.append(_kernels(one.counters, number, judgement.run_url))
+    troubles = [inline(trouble, 500) for trouble in troubles_of(judgement.profiles)]
+    return "\n\n".join([*said, *troubles, WORD])
+
+
+def _kernels(counters: Counters, number: int, run_url: str | None) -> str:
+    """What the vendor's profiler counted, and where its whole report is."""
+    found = kernel_table(counters)
+    rows = ((inline(row[0], 80), *map(solid, row[1:])) for row in found.rows)
+    where = ""
+    if counters.report_bytes:
+        artifacts = run_link(run_url, "the run's artifacts", "#artifacts") or "the run's artifacts"
+        where = f"; the whole report is `{counters.report_name(number)}` in `reports`, among {artifacts}"
+    return f"{counters.tool} on one more call{where}:\n\n{table(found.head, rows)}"
+
+
+def _parts(profile: Profile) -> Iterator[tuple[str, ...]]:
+    for part in parts_of(profile):
+        calls = "" if part.calls is None else str(part.calls)
+        yield inline(part.name, 80), part.where, calls, solid(format_us(part.own_us)), solid(format_percent(part.share))
+
+
+def _tests(judgement: Judgement, board: Board) -> str:
+    """What is wrong, then, folded away, what is right."""
+    right = [case for case in judgement.tests if case.verdict is Verdict.ACCEPTED]
+    wrong = [case for case in judgement.tests if case.verdict is not Verdict.ACCEPTED]
+    accepted = f"{len(right)} of {len(board.tests)} tests accepted"
+    if not right:
+        accepted = f"{accepted}." if wrong else ""
+    return "\n\n".join(filter(None, [_listed(wrong), folded(accepted, _listed(right)) if right else accepted]))
+
+
+def _listed(tests: Sequence[CaseResult]) -> str:
+    if not tests:
+        return ""
+    shown = ((case_name(case.kind, case.params), _said(case)) for case in tests[:MAX_CASES])
+    left_out = f"\n\n{len(tests) - MAX_CASES} more are not shown." if len(tests) > MAX_CASES else ""
+    return table(("Test", "Verdict"), shown) + left_out
+
+
+def _said(case: CaseResult) -> str:
+    return f"{case.verdict} {first_paragraph(case.message)}".strip()
+
+
+# The rest.
+
+
+def _next(judgement: Judgement) -> str:
+    if judgement.verdict is Verdict.ACCEPTED:
+        return f"**Next:** {_NEXT[judgement.mode]}"
+    return f"**Next:** {judgement.verdict.help}{_how_to_replay(judgement)}"
+
+
+def _how_to_replay(judgement: Judgement) -> str:
+    if judgement.verdict is Verdict.JUDGING_ERROR:
+        return ""
+    return " `pullrank test` judges a file on your own machine in the same way."
+
+
+def _small_print(judgement: Judgement) -> str:
+    machine = judgement.machine
+    cores = f"{machine.cores} cores" if machine.cores > 1 else "one core"
+    seconds = (judgement.finished_at - judgement.started_at).total_seconds()
+    device = "" if machine.device == machine.cpu else f"{inline(machine.device, 80)}, "
+    facts = [
+        f"Judged in {seconds:.0f} s, {judgement.cases[0].seconds:.0f} s of them to build it, "
+        f"on {device}{inline(machine.cpu, 80)}, {cores}",
+        inline(machine.note.removesuffix(".")) if not machine.quiet else "",
+        run_link(judgement.run_url),
+    ]
+    lines = [*_claim(judgement), ", ".join(fact for fact in facts if fact) + "."]
+    return "<sub>" + " ".join(lines) + "</sub>"
+
+
+def _claim(judgement: Judgement) -> Iterator[str]:
+    worst = worst_bound(judgement)
+    if worst and is_bounded(judgement):
+        yield (
+            f"{claim_sentence(judgement).removesuffix('.')}; none understates the truth by more than "
+            f"{format_us(worst.bound_us)} a call, {format_percent(bound_share(worst))} at worst."
+        )
+    elif worst or is_unwalled(judgement) or is_self_timed(judgement):
+        yield claim_sentence(judgement)
+
+
+def _log(log: str) -> str:
+    return folded("Log", fence(log, keep_end=True)) if log.strip() else ""

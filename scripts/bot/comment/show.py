@@ -1,0 +1,170 @@
+"""What a pull request shows of its judgings: a check run for each board, and the one comment that the boards share.
+
+    a board's check run     written by that board alone
+    the comment             read, changed and written whole, by whoever has something to say
+
+GitHub cannot be asked to change a comment only if nobody else has, so that a stale copy may undo what another board
+has just said.  Therefore the check comes first, and whoever has written the comment looks at the checks once more: a
+board that is done there, and not here, was lost, and is put back.  Whoever writes last sees all of them.
+
+A comment that GitHub does not take, for its length as GitHub counts it or for what stands in it, is written without the
+writer's own report, the one that is new in it; if need be without any.  They stand in the check runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from scripts.bot.admission.path_rule import entry_path
+from scripts.bot.comment import evaluation
+from scripts.bot.comment.comment import MARKER, BoardSection, FileFacts, Notice, PullComment, State, Tone, read_comment
+from scripts.bot.comment.sections import section_of_check
+from scripts.github.access import server_url
+from scripts.github.checks import Check, CheckRun
+from scripts.github.pulls import Comment, GitHubError
+from scripts.ledger.request import Request
+
+if TYPE_CHECKING:
+    from scripts.github.gh import GitHub
+
+MAX_ROUNDS = 5
+"""So often a comment is mended; what is lost after that, the reconciler puts back."""
+
+
+def tell(
+    request: Request,
+    section: BoardSection,
+    check: Check,
+    github: GitHub,
+    *,
+    known_check: int | None = None,
+    notice: Notice | None = None,
+) -> str:
+    """Say how a board stands: in its check run, and in its section of the comment; returns what `write` does.
+
+    Args:
+        known_check: the id of a check run that does not say it yet.
+        notice: what stands on top of the comment from now on; without, what stands there stays.
+    """
+    try:
+        try:
+            _put_check(check, known_check, github)
+        except GitHubError as error:
+            if error.status != 422 or not (check.text or check.annotations):
+                raise
+            _put_check(replace(check, text="", annotations=()), known_check, github)
+    except GitHubError as error:
+        if not _is_of_no_commit(error):
+            raise
+    return tell_comment(request, section, github, notice=notice)
+
+
+def tell_comment(request: Request, section: BoardSection, github: GitHub, *, notice: Notice | None = None) -> str:
+    """Say how a board stands in its section of the comment alone; returns what `write` does."""
+    known = github.find_comment(request.pull_request, MARKER)
+    comment = read_comment(known.body) if known else PullComment()
+    if not comment.file:
+        path = entry_path(request.task, request.login)
+        is_draft = not request.is_ranked
+        comment = comment.with_file(FileFacts(path=path, head_sha=request.head_sha, is_draft=is_draft))
+    if notice:
+        comment = comment.with_notice(notice)
+    whole = comment.with_board(section)
+    return write(request.pull_request, whole, known, github, head_sha=request.head_sha, ours={request.id})
+
+
+def remark(number: int, head_sha: str, text: str, github: GitHub) -> None:
+    """Put a remark on top of the comment, unless it stands there; below what is said of boards that were left out."""
+    known = github.find_comment(number, MARKER)
+    comment = read_comment(known.body) if known else PullComment()
+    old = comment.notice
+    left_out = old.left_out if old and old.head_sha == head_sha else ()
+    if old and left_out:
+        first, *_ = old.text.split("\n\n")
+        text = f"{first}\n\n{text}"
+    if not old or old.text != text:
+        notice = Notice(text=text, tone=Tone.REMARK, head_sha=head_sha, left_out=left_out)
+        write(number, comment.with_notice(notice), known, github, head_sha=head_sha, ours=())
+
+
+def _put_check(check: Check, known: int | None, github: GitHub) -> None:
+    if known:
+        github.update_check(known, check)
+    else:
+        _tell_check(check, github)
+
+
+def _tell_check(check: Check, github: GitHub) -> None:
+    """A check run that says it already is left alone: with each update, GitHub adds the same annotations once more."""
+    old = max(find_checks(check.head_sha, github, check.name), key=lambda one: one.id, default=None)
+    if not old or (old.state, old.external_id) != (check.state, check.external_id):
+        github.update_check(old.id, check) if old else github.create_check(check)
+
+
+def find_checks(head_sha: str, github: GitHub, name: str = "") -> tuple[CheckRun, ...]:
+    """A commit's checks; none where the commit is gone."""
+    try:
+        return github.checks(head_sha, name)
+    except GitHubError as error:
+        if error.status == 404 or _is_of_no_commit(error):
+            return ()
+        raise
+
+
+def _is_of_no_commit(error: GitHubError) -> bool:
+    """Whether the commit is gone, as after a push by force: it takes no check, however often that is tried."""
+    return error.status == 422 and "No commit found" in str(error)
+
+
+def write(
+    number: int, comment: PullComment, known: Comment | None, github: GitHub, *, head_sha: str, ours: Collection[str]
+) -> str:
+    """Write the comment over the `known` one, until no board that is done is missing from it.
+
+    Returns why it is shorter than it should be; empty as a rule.
+
+    Args:
+        ours: the ids of the requests that the writer itself tells of; of a commit's others, their checks know more.
+    """
+    for _ in range(MAX_ROUNDS):
+        known, refusal = _put(number, comment, known, github, ours)
+        mended = _mended(comment, github, head_sha, ours)
+        if mended == comment:
+            break
+        comment = mended
+    return refusal
+
+
+def _put(
+    number: int, comment: PullComment, known: Comment | None, github: GitHub, ours: Collection[str]
+) -> tuple[Comment, str]:
+    """The comment as it stands now, and why it is short; empty as a rule."""
+    checks_url, refusal = f"{server_url()}/{github.repository}/pull/{number}/checks", ""
+    everybodys = {one.facts.request for one in comment.boards}
+    shorter = (comment.briefly(checks_url, requests) for requests in (ours, everybodys))
+    *longer, shortest = dict.fromkeys(one.render() for one in (comment, *shorter))
+    for text in longer:
+        try:
+            return _put_text(number, text, known, github), refusal
+        except GitHubError as error:
+            if error.status != 422:
+                raise
+            refusal = f"the comment lacks a report: {error}"
+    return _put_text(number, shortest, known, github), refusal
+
+
+def _put_text(number: int, text: str, known: Comment | None, github: GitHub) -> Comment:
+    return github.upsert_comment(number, MARKER, text, known) if known else github.comment(number, text)
+
+
+def _mended(comment: PullComment, github: GitHub, head_sha: str, ours: Collection[str]) -> PullComment:
+    waiting = [one for one in comment.boards if one.facts.head_sha == head_sha and one.facts.state is State.QUEUED]
+    if not {one.facts.request for one in waiting}.difference(ours):
+        return comment
+    checks = {check.name: check for check in sorted(find_checks(head_sha, github), key=lambda one: one.id)}
+    for section in waiting:
+        if check := checks.get(evaluation.check_name(section.facts.gpu)):
+            comment = comment.with_board(section_of_check(section, check))
+    return comment

@@ -1,0 +1,50 @@
+"""harness.pyz: the judge as one file that Python runs, made from the `harness/` beside us.
+
+    __main__.py           two lines
+    harness/**/*.py       as they stand in the repository
+
+It goes into every bundle, so that what judges is always what `main` says.  The same sources make the same bytes.
+pydantic, PyYAML and torch come from the judge's machine, for they are compiled for it; a machine that has none of them
+(GitHub's own) installs them from `judge_lock`.
+
+    python -m scripts.bot.evaluate.pyz harness.pyz
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from harness.records.errors import PullRankError
+from scripts.bot.evaluate.packing import zip_of
+from scripts.competition.repository import ROOT
+
+LIBRARIES = (
+    "annotated-types", "numpy", "pydantic", "pydantic-core", "pyyaml", "typing-extensions", "typing-inspection",
+)  # fmt: skip
+"""What harness.pyz imports beside torch, and what that needs."""
+
+_MAIN = b"from harness.__main__ import main\n\nmain()\n"
+
+
+def build_pyz(root: Path = ROOT) -> bytes:
+    """The bytes of harness.pyz, from the folder `harness/` below `root`."""
+    package = root / "harness"
+    sources = sorted(path for path in package.rglob("*.py") if path.is_file())
+    if package / "__main__.py" not in sources:
+        raise PullRankError(f"{package}: there is no harness to pack")
+    return zip_of({"__main__.py": _MAIN, **{path.relative_to(root).as_posix(): path.read_bytes() for path in sources}})
+
+
+def judge_lock(root: Path = ROOT) -> str:
+    """The part of requirements.lock that a judge needs: versions and hashes, but for torch."""
+    lock = (root / "requirements.lock").read_text("utf-8")
+    blocks = re.findall(r"^((\S+?)==.*\n(?: +--hash.*\n)*)", lock, re.MULTILINE)
+    if missing := set(LIBRARIES) - {name for _, name in blocks}:
+        raise PullRankError(f"requirements.lock has no {', '.join(sorted(missing))}; make lock")
+    return "".join(block for block, name in blocks if name in LIBRARIES)
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_bytes(build_pyz())

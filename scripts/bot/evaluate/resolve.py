@@ -1,0 +1,183 @@
+"""`pullrank ci resolve`: a request in, the bundle for its judging out; or the reason why nothing is judged.
+
+    ledger ─► request ─► still wanted?     not ended                                              else: passed over
+    git    ─► one file ─► allowed?         not banned, the path rule on pinned commits, whose folder,
+                                           mode, size, hash, readable, an open board              else: refused
+    main   ─► task, champion, harness ─► bundle.zip, and harness.pyz beside it
+
+Intake has looked at all of this before.  It is looked at again (`recheck`), because between the two anything may have
+changed, and because a request can be dispatched by hand.  The pull request itself is not asked for: whatever happens to
+it ends the request in the ledger, and `report` looks once more before anything makes a row.  A refusal ends the
+request, and its author is told: `scripts/bot/report/refuse.py`, in the job that may write.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from dataclasses import dataclass
+from glob import escape
+from pathlib import Path
+
+from harness.records.errors import PullRankError
+from harness.records.fields import Mode
+from harness.records.stats import LONGEST_EXTENDED_DUEL_S
+from harness.task.bundle import HARNESS, sha256
+from harness.task.submission import Champion
+from harness.task.task import Board, Task
+from harness.task.toolchain import Toolchain
+from scripts.bot.admission.admission import Refused, why_banned
+from scripts.bot.admission.path_rule import entry_path
+from scripts.bot.admission.recheck import Facts, why_refused, why_unreadable
+from scripts.bot.evaluate.champion import find_champion
+from scripts.bot.evaluate.packing import pack
+from scripts.bot.evaluate.pyz import build_pyz, judge_lock
+from scripts.common.git_command import GitError
+from scripts.common.text import inline
+from scripts.competition.repository import ROOT, require_task
+from scripts.competition.settings import Settings
+from scripts.github.fork import Fork
+from scripts.ledger.ledger import Ledger, RequestStatus
+from scripts.ledger.moderation import Moderated, find_owner
+from scripts.ledger.request import Request
+
+HOSTED_SETUP = Path(".github/runner/hosted.sh")
+"""What makes one of GitHub's own machines a judge; it installs from judge.lock."""
+
+_SPARE_MINUTES = 10
+"""For what a job does beside judging: start, download, import torch."""
+_MAX_MINUTES = 350
+"""GitHub's own machines end every job after six hours."""
+
+
+_GONE = "not our ref"
+"""How git's server says that it has no such commit."""
+
+
+class ResolveError(PullRankError):
+    """Nobody has asked for this."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolution:
+    """What became of a request: its bundle, or in `note` why there is none.
+
+    `refusal` is what its author is told where it is not passed over, but refused: one line of Markdown.
+    """
+
+    request: Request
+    wanted: bool
+    note: str
+    refusal: str = ""
+    digest: str = ""
+    runs_on: str = ""
+    minutes: int = 0
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """The step's outputs.  A participant's words stand in the refusal only, in code, and only `report` reads it."""
+        if not self.wanted:
+            return {"wanted": "false"} | ({"refusal": self.refusal} if self.refusal else {})
+        return {"wanted": "true", "digest": self.digest, "runs-on": self.runs_on, "minutes": str(self.minutes)}
+
+
+def resolve(
+    request_id: str, out: Path, *, fork: Fork, ledger: Ledger, settings: Settings, root: Path = ROOT
+) -> Resolution:
+    """Write `bundle.zip` and what runs it into the folder `out`, if the request is still wanted.
+
+    Raises:
+        ResolveError: the request is unknown.
+    """
+    status = require_request(ledger, request_id)
+    request = status.request
+    if status.ending:
+        return Resolution(request=request, wanted=False, note=f"{request.id}: it has ended: {status.ending.state}")
+    try:
+        task, source = _admit(request, fork, ledger, settings, root)
+    except Refused as refused:
+        return Resolution(request=request, wanted=False, note=f"{request.id}: {refused}", refusal=str(refused))
+    board = task.board(request.gpu)
+    gpu, champion = settings.gpu(request.gpu), find_champion(board, ledger, request, source, fork, root)
+    return Resolution(
+        request=request,
+        wanted=True,
+        note=f"{request.id}: {len(source)} bytes, {'to be dueled if fast enough' if champion else 'no duel is due'}",
+        digest=_write_bundle(out, request, task, source, champion, gpu.toolchain, root),
+        runs_on=gpu.runs_on_json,
+        minutes=minutes_for(board, request.mode, dueled=champion is not None),
+    )
+
+
+def _admit(request: Request, fork: Fork, ledger: Ledger, settings: Settings, root: Path) -> tuple[Task, bytes]:
+    """The task and the file that are to be judged.  Raises Refused, for the author to read."""
+    if not (root / "tasks" / request.task / "task.yml").is_file():
+        raise Refused(f"There is no task `{request.task}` any more.")
+    task = require_task(request.task, root / "tasks")
+    max_bytes = settings.limits.file_kib * 1024
+    try:
+        files = fork.changes(request.head_sha)
+        path = entry_path(request.task, request.login, task.submission_name)
+        blob, source = fork.read(request.head_sha, path, max_bytes)
+    except GitError as error:
+        if _GONE not in error.said:
+            raise
+        raise Refused(f"The commit `{request.head_sha[:7]}` is gone. Push again.") from None
+    facts = Facts(
+        request=request,
+        files=files,
+        blob=blob,
+        owner=find_owner(ledger.accounts(), request.login),
+        task=task,
+        max_bytes=max_bytes,
+        gpus=tuple(settings.gpus),
+        ban=why_banned(request.user_id, request.login, settings, Moderated.after(ledger.moderations())),
+    )
+    if reason := why_refused(facts) or why_unreadable(source, request):
+        raise Refused(reason)
+    return task, source
+
+
+def require_request(ledger: Ledger, request_id: str) -> RequestStatus:
+    """A request by its id.  Files are named for author and id, so that the other authors' need not be read."""
+    files = ledger.path.glob(f"requests/*/*-{escape(request_id)}.json")
+    authors = {int(author) for file in files if (author := file.name.partition("-")[0]).isdecimal()}
+    asked = (status for author in sorted(authors) for status in ledger.requests(user_id=author))
+    found = next((status for status in asked if status.request.id == request_id), None)
+    if not found:
+        raise ResolveError(f"the ledger has no request {inline(request_id, 80) or 'without a name'}")
+    return found
+
+
+def minutes_for(board: Board, mode: Mode, *, dueled: bool) -> int:
+    """After how many minutes a job can only hang: every phase that it may play, at its limit."""
+    limits = board.limits
+    seconds = limits.compile_timeout_s + limits.test_timeout_s
+    if mode is not Mode.TEST:
+        phase_s = limits.ranked_timeout_s if mode is Mode.RANKED else limits.benchmark_timeout_s
+        seconds += limits.compile_timeout_s + phase_s
+    if mode is Mode.PROFILE and board.gpu != "CPU":
+        seconds += limits.benchmark_timeout_s  # once more, below the vendor's profiler
+    if dueled:
+        seconds += limits.compile_timeout_s + limits.ranked_timeout_s + LONGEST_EXTENDED_DUEL_S
+    return min(_MAX_MINUTES, math.ceil(seconds / 60) + _SPARE_MINUTES)
+
+
+def _write_bundle(
+    out: Path,
+    request: Request,
+    task: Task,
+    source: bytes,
+    champion: Champion | None,
+    toolchain: Toolchain,
+    root: Path,
+) -> str:
+    """Write the artifact's files; returns the SHA-256 of bundle.zip."""
+    harness = build_pyz(root)
+    bundle = pack(request.to_json().encode(), task, source, champion, harness, toolchain)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "bundle.zip").write_bytes(bundle)
+    (out / HARNESS).write_bytes(harness)
+    shutil.copyfile(root / HOSTED_SETUP, out / HOSTED_SETUP.name)
+    (out / "judge.lock").write_text(judge_lock(root), "utf-8")
+    return sha256(bundle)

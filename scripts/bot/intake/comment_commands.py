@@ -1,0 +1,188 @@
+"""What is done about a command in a comment.  Pure.
+
+    who     the author, and who may write here; by numeric id
+    what    /test /benchmark /profile /rank /rerun     ask for judgings
+            /cancel                                    ends what waits
+            /show /help                                are answered
+            /check                                     is for maintainers, and for changed tasks
+
+A refusal answers the comment that it refuses; a stranger's gets none, for every answer costs requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from harness.records.fields import Mode
+from scripts.bot.admission.admission import (
+    Admission,
+    Refused,
+    admit,
+    find_entry,
+    folder_of,
+    require_gpus,
+    require_welcome,
+)
+from scripts.bot.admission.path_rule import Entry, TaskChange
+from scripts.bot.admission.quotas import uses
+from scripts.bot.comment.comment import Notice, Tone
+from scripts.bot.intake.decision import (
+    Answer,
+    Decision,
+    Facts,
+    about_rest,
+    end_open,
+    file_facts,
+    find_last,
+    first_asked_at,
+    fit,
+    is_in_time,
+    make_requests,
+    mode_of,
+    newcomer,
+    over,
+)
+from scripts.bot.intake.events import CommentEvent
+from scripts.bot.intake.replies import HELP, show
+from scripts.bot.intake.slash import Command, SlashError, Verb
+from scripts.common.text import fence
+from scripts.github.pulls import Comment, Reaction
+from scripts.ledger.request import EndState, Request
+
+_SAME_MOMENT, _SOONEST_PUSH = timedelta(seconds=5), timedelta(seconds=1)
+"""So far apart may be GitHub's times of a comment, and of the pull request that it changes; nobody pushes sooner."""
+
+
+def decide_on_comment(event: CommentEvent, facts: Facts) -> Decision:
+    author, commenter = facts.pull.author, event.comment.author
+    if commenter.id != author.id and not facts.permission.can_write:
+        return Decision(why="a stranger's command")
+    try:
+        return _obey(event, facts)
+    except (Refused, SlashError) as refused:
+        answer = Answer(key=f"comment {event.comment.id}", text=str(refused))
+        return Decision(why="refused", answer=answer, reaction=Reaction.CONFUSED)
+
+
+def _obey(event: CommentEvent, facts: Facts) -> Decision:
+    command = event.command
+    if isinstance(command, SlashError):
+        raise command
+    if command.verb is Verb.HELP:
+        return _answer(event, HELP)
+    if command.verb is Verb.CHECK:
+        return _check(event.comment, facts)
+    if facts.pull.base_ref != event.default_branch:
+        raise Refused(f"This pull request is not for `{event.default_branch}`, so nothing of it is judged.")
+    require_welcome(facts.pull.author, facts.competition)
+    if command.verb is Verb.CANCEL:
+        return _cancel(event.comment, command.gpus, facts)
+    change = find_entry(facts.offer, facts.competition)
+    if not isinstance(change, Entry):
+        raise Refused(f"This pull request changes no submission, so there is nothing for `/{command.verb}` to do.")
+    if command.verb is Verb.SHOW:
+        return _answer(event, _show(change, facts))
+    # What was merged has boards that it is not judged on yet, and can't be opened again.
+    if not (facts.pull.is_open or facts.pull.merged):
+        raise Refused("This pull request is closed. Reopen it, and it is judged.")
+    admission = admit(change, facts.offer, facts.competition)
+    gpus = require_gpus(command.gpus, admission.task, admission.boards, facts.competition) or admission.gpus
+    if command.verb is Verb.RERUN:
+        return _ask_by_comment(event, facts, admission, {gpu: _mode_to_repeat(facts, admission, gpu) for gpu in gpus})
+    mode = command.verb.mode
+    assert mode
+    _require_rankable(mode, gpus, facts, admission)
+    return _ask_by_comment(event, facts, admission, dict.fromkeys(gpus, mode))
+
+
+def _answer(event: CommentEvent, text: str) -> Decision:
+    return Decision(why="answered", answer=Answer(key=f"comment {event.comment.id}", text=text))
+
+
+def _show(entry: Entry, facts: Facts) -> str:
+    login = folder_of(facts.pull.author, facts.competition)
+    waiting = [status for status in facts.of_pull if status.is_open]
+    used = uses(facts.history, facts.competition.settings.limits, facts.now)
+    return f"Where `{login}` stands in `{entry.task}`:\n\n{show(login, facts.standings, waiting, used, facts.now)}"
+
+
+def _check(comment: Comment, facts: Facts) -> Decision:
+    if not facts.permission.can_write:
+        raise Refused("`/check` runs code on our machines, so only those who may write to this repository can say it.")
+    if not isinstance(find_entry(facts.offer, facts.competition), TaskChange):
+        raise Refused("`/check` runs a changed task, and this pull request changes none.")
+    # Whatever has happened since may have been a push: GitHub need not have told the fork's time yet.
+    if max(facts.pull.head_at - _SOONEST_PUSH, facts.pull.updated_at - _SAME_MOMENT) > comment.created_at:
+        head = facts.pull.head_sha[:7]
+        raise Refused(
+            f"Something has happened here since you said that, a push perhaps. Read `{head}`, the newest commit, and "
+            "say it again."
+        )
+    if facts.task_faults:
+        raise Refused(f"The task would not load:\n\n{fence(facts.task_faults, 6000)}")
+    return Decision(why="a maintainer lets the changed tasks run", checks_tasks=True, reaction=Reaction.ROCKET)
+
+
+def _cancel(comment: Comment, gpus: Sequence[str], facts: Facts) -> Decision:
+    """End what had been asked for when that was said; once, however often and late we hear of it."""
+    note = f"/cancel, comment {comment.id}"
+    if any(status.ending and status.ending.note == note for status in facts.of_pull):
+        return Decision(why="cancelled before, by the same comment")
+    named = [status for status in facts.of_pull if not gpus or status.request.gpu in gpus]
+    known = [status for status in named if status.request.in_time_at <= comment.created_at]
+    ended = end_open(facts, EndState.CANCELLED, note, among=known)
+    if not ended and end_open(facts, EndState.CANCELLED, note, among=named):
+        raise Refused("What waits here was asked for after you said that. Say `/cancel` again, and it ends.")
+    if not ended:
+        raise Refused("Nothing waits to be judged here" + (" on that board." if gpus else "."))
+    return Decision(why=f"cancels {len(ended)}", endings=ended, reaction=Reaction.THUMBS_UP)
+
+
+def _require_rankable(mode: Mode, gpus: Sequence[str], facts: Facts, admission: Admission) -> None:
+    if mode is Mode.RANKED and facts.pull.is_draft:
+        raise Refused("A draft is not ranked. Mark the pull request as ready for review, and it is.")
+    if mode is Mode.RANKED and not all(is_in_time(facts, admission, gpu) for gpu in gpus):
+        raise Refused(f"{over(admission)} `/test` and `/benchmark` still work; nothing is ranked any more.")
+
+
+def _mode_to_repeat(facts: Facts, admission: Admission, gpu: str) -> Mode:
+    """That of the board's last request of this commit, where it may still be; else what the state asks for."""
+    if not facts.pull.is_draft and first_asked_at(facts, gpu) and is_in_time(facts, admission, gpu):
+        return Mode.RANKED
+    of_head = [status.request for status in facts.of_pull if status.request.head_sha == facts.pull.head_sha]
+    last = next((request for request in reversed(of_head) if request.gpu == gpu), None)
+    mode, _ = mode_of(facts, admission)
+    return last.mode if last and last.mode is not Mode.RANKED else mode
+
+
+def _ask_by_comment(event: CommentEvent, facts: Facts, admission: Admission, modes: dict[str, Mode]) -> Decision:
+    assert isinstance(event.command, Command)
+    by, reason = event.comment.author, f"/{event.command.verb}, comment {event.comment.id}"
+    if any(status.request.reason == reason for status in facts.of_pull):
+        return Decision(why="asked for before, by the same comment")
+    waiting = {gpu for gpu, mode in modes.items() if (last := find_last(facts, gpu, mode)) and last.is_open}
+    if waiting == set(modes):
+        raise Refused("That waits to be judged already; the comment above says since when. `/cancel` stops it.")
+    asked: list[Request] = []
+    left_out: list[str] = []
+    remarks: list[str] = []
+    is_free = by.id != facts.pull.author.id
+    for mode in dict.fromkeys(modes.values()):
+        gpus = [gpu for gpu in modes if modes[gpu] is mode and gpu not in waiting]
+        fitting, refusal = fit(facts, gpus, mode, asked=asked, is_free=is_free)
+        asked += make_requests(facts, admission, fitting, mode, by=by, reason=reason)
+        if refusal and not asked:
+            raise Refused(str(refusal))
+        if refusal:
+            left_out += gpus[len(fitting) :]
+            remarks.append(about_rest(gpus[len(fitting) :], mode, refusal))
+    return Decision(
+        why=f"asks for {len(asked)} of {len(modes)} boards",
+        account=newcomer(facts, admission),
+        requests=tuple(asked),
+        file=file_facts(facts, admission),
+        notice=Notice(text=" ".join(remarks), tone=Tone.REMARK, left_out=tuple(left_out)) if remarks else None,
+        is_settled=True,
+        reaction=Reaction.ROCKET,
+    )

@@ -1,0 +1,211 @@
+"""What is known when an event comes, what can be done about it, and how judgings are asked for.  Pure.
+
+    Facts     ──▶  offers    what happens to a pull request: opened, pushed to, ready, closed
+              ──▶  commands  what is said below it: /rank, /rerun, /cancel, …
+              ──▶  Decision  requests, endings, a notice, an answer, a reaction
+
+An event that comes twice asks for the same, by the ids of requests; so does a comment, by its number in the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from harness.records.fields import Mode
+from scripts.bot.admission.admission import Admission, Competition, Offer
+from scripts.bot.admission.quotas import QuotaRefusal, find_refusal
+from scripts.bot.comment.comment import FileFacts, Notice
+from scripts.bot.intake.slash import Verb
+from scripts.github.pulls import Account, Permission, PullRequest, Reaction
+from scripts.ledger.ledger import RequestStatus
+from scripts.ledger.moderation import KnownAccount
+from scripts.ledger.request import Ending, EndState, Request, make_id
+from scripts.standings.standings import Standings
+
+Endings = tuple[tuple[Request, Ending], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """All that decides.  What an event does not need is not read, and missing here.
+
+    `now` is when we hear of the event, `happened_at` when it happened, by GitHub's clock.  `history` are the author's
+    requests, of this pull request and of others; `permission` is the commenter's.
+    `task_faults` is what is wrong with the tasks that a pull request changes.
+    """
+
+    now: datetime
+    offer: Offer
+    competition: Competition
+    history: tuple[RequestStatus, ...] = ()
+    permission: Permission = Permission.NONE
+    task_faults: str = ""
+    standings: tuple[Standings, ...] = ()
+    happened_at: datetime | None = None
+
+    @property
+    def in_time_at(self) -> datetime:
+        """What a deadline is held against: nobody is late because we hear of it late."""
+        return min(self.happened_at or self.now, self.now)
+
+    @property
+    def pull(self) -> PullRequest:
+        return self.offer.pull
+
+    @property
+    def of_pull(self) -> tuple[RequestStatus, ...]:
+        return tuple(status for status in self.history if status.request.pull_request == self.pull.number)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A comment of its own.  `key` makes it one, however often the event comes."""
+
+    key: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What is to be done.  `why` is a line for the log.
+
+    `notice` goes on top of the pull request's comment; where it is missing, and `is_settled`, none stands there.
+    """
+
+    why: str
+    account: KnownAccount | None = None
+    requests: tuple[Request, ...] = ()
+    endings: Endings = ()
+    file: FileFacts | None = None
+    notice: Notice | None = None
+    is_settled: bool = False
+    answer: Answer | None = None
+    reaction: Reaction | None = None
+    checks_tasks: bool = False
+
+
+# In which mode, and what of it is open.
+
+
+def mode_of(facts: Facts, admission: Admission) -> tuple[Mode, str]:
+    """As what a pull request is judged in the state that it is in, and a remark where that may surprise."""
+    if facts.pull.is_draft:
+        return Mode.BENCHMARK, ""
+    if admission.task.is_open(facts.in_time_at):
+        return Mode.RANKED, ""
+    return Mode.TEST, f"{over(admission)} This is tested, and not ranked."
+
+
+def is_in_time(facts: Facts, admission: Admission, gpu: str) -> bool:
+    """Whether a ranked judging may be asked for: now, or once more because we failed with what was in time."""
+    task, since = admission.task, first_asked_at(facts, gpu)
+    return task.is_open(facts.in_time_at) or (since is not None and task.is_open(since))
+
+
+def first_asked_at(facts: Facts, gpu: str) -> datetime | None:
+    """When the ranked judging of this commit was asked for with which we failed last; None if we did not."""
+    last = find_last(facts, gpu, Mode.RANKED)
+    is_ours = last and last.ending and last.ending.state is EndState.FAILED
+    return last.request.in_time_at if last and is_ours else None
+
+
+def over(admission: Admission) -> str:
+    task = admission.task
+    if not task.ranks:
+        return f"`{task.name}` is here for trying: its code was rewritten for another device."
+    return f"`{task.name}` closed at {task.deadline:%Y-%m-%d %H:%M} UTC."
+
+
+def end_open(facts: Facts, state: EndState, note: str, among: Iterable[RequestStatus] | None = None) -> Endings:
+    """The endings of those that are open: of all of the pull request's, or of some.  A rematch is the board's."""
+    among = facts.of_pull if among is None else among
+    open_ones = [status.request for status in among if status.is_open and not status.request.is_rematch]
+    return tuple((one, Ending(request=one.id, state=state, at=facts.now, note=note)) for one in open_ones)
+
+
+def _of(facts: Facts, gpu: str, mode: Mode) -> Iterator[RequestStatus]:
+    for status in facts.of_pull:
+        request = status.request
+        if (request.head_sha, request.gpu, request.mode) == (facts.pull.head_sha, gpu, mode):
+            yield status
+
+
+def find_last(facts: Facts, gpu: str, mode: Mode) -> RequestStatus | None:
+    return max(_of(facts, gpu, mode), key=lambda status: status.request.attempt, default=None)
+
+
+def fit(
+    facts: Facts,
+    gpus: Sequence[str],
+    mode: Mode,
+    ended: Endings = (),
+    asked: Iterable[Request] = (),
+    *,
+    is_free: bool = False,
+) -> tuple[list[str], QuotaRefusal | None]:
+    """As many of the boards as the author's quota allows, and what keeps the others out."""
+    if is_free:
+        return list(gpus), None
+    endings = {request.id: ending for request, ending in ended}
+    history = [replace(one, ending=one.ending or endings.get(one.request.id)) for one in facts.history]
+    history += [RequestStatus(request=request) for request in asked]
+    limits, refusal = facts.competition.settings.limits, None
+    for count in range(len(gpus), 0, -1):
+        this = find_refusal(history, mode, limits, facts.now, wanted=count)
+        if not this:
+            return list(gpus[:count]), refusal
+        refusal = this
+    return [], refusal
+
+
+def make_requests(
+    facts: Facts, admission: Admission, gpus: Iterable[str], mode: Mode, *, by: Account, reason: str
+) -> tuple[Request, ...]:
+    pull, asked = facts.pull, []
+    for gpu in gpus:
+        last = find_last(facts, gpu, mode)
+        attempt = last.request.attempt + 1 if last else 1
+        is_late = mode is Mode.RANKED and not admission.task.is_open(facts.now)
+        since = (first_asked_at(facts, gpu) if is_late else None) or facts.in_time_at
+        asked.append(
+            Request(
+                id=make_id(pull.number, pull.head_sha, gpu, mode, attempt),
+                user_id=pull.author.id,
+                login=admission.entry.login,
+                pull_request=pull.number,
+                head_sha=pull.head_sha,
+                blob_sha=admission.blob.sha,
+                task=admission.task.name,
+                gpu=gpu,
+                mode=mode,
+                digest=admission.digest,
+                asked_at=facts.now,
+                first_asked_at=since if since < facts.now else None,
+                asked_by=by.id,
+                reason=reason,
+            )
+        )
+    return tuple(asked)
+
+
+def newcomer(facts: Facts, admission: Admission) -> KnownAccount | None:
+    """The author's entry in the register, if there is none yet."""
+    author = facts.pull.author
+    if any(account.user_id == author.id for account in facts.competition.accounts):
+        return None
+    return KnownAccount(user_id=author.id, login=admission.entry.login, first_seen=facts.now)
+
+
+def file_facts(facts: Facts, admission: Admission) -> FileFacts:
+    return FileFacts(path=admission.entry.path, head_sha=facts.pull.head_sha, is_draft=facts.pull.is_draft)
+
+
+def about_rest(gpus: Sequence[str], mode: Mode, refusal: QuotaRefusal) -> str:
+    """What to tell where the quota allows some of the boards that were asked for, and not these."""
+    verb = next(verb for verb in Verb if verb.mode is mode)
+    command = " ".join([f"/{verb}", *(f"gpu={gpu}" for gpu in gpus)])
+    when = f"from {refusal.next_at:%Y-%m-%d %H:%M} UTC on" if refusal.next_at else "when there is room"
+    names = ", ".join(f"`{gpu}`" for gpu in gpus)
+    return f"Not judged on {names}: {refusal.use.allowed} {refusal.use.limit} are allowed. Ask {when}: `{command}`."

@@ -1,0 +1,117 @@
+"""What GitHub says has happened, read strictly from an event's payload: one of two events, or nothing, and why not.
+
+    pull_request_target   opened, synchronize, reopened, ready_for_review, converted_to_draft, closed   → PullEvent
+    issue_comment         created, on a pull request, by a person, and it is a command                   → CommentEvent
+    everything else       edits, bots, issues, conversation                                             → Nothing
+
+Events are hints: one may come late, twice or never.  Of a payload we take numbers, hashes, identities, and the
+command of a comment; every other text in it is passed over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from scripts.bot.intake.slash import Command, SlashError, read_command
+from scripts.github.pulls import Comment, PullRequest, find, require
+
+
+class PullAction(StrEnum):
+    OPENED = "opened"
+    PUSHED = "synchronize"
+    REOPENED = "reopened"
+    READIED = "ready_for_review"
+    DRAFTED = "converted_to_draft"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PullEvent:
+    """Something happened to a pull request; `pull` is how it was then.
+
+    `happened_at` is missing where GitHub tells by `pull.updated_at`.
+    """
+
+    action: PullAction
+    pull: PullRequest
+    default_branch: str
+    happened_at: datetime | None = None
+
+    @property
+    def number(self) -> int:
+        return self.pull.number
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommentEvent:
+    """Somebody gave a command, or tried to: then `command` is the error that says what is wrong with it."""
+
+    number: int
+    comment: Comment
+    command: Command | SlashError
+    default_branch: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nothing:
+    """Nothing to do, and why: a line for the log."""
+
+    reason: str
+
+
+Event = PullEvent | CommentEvent
+
+
+def read_event(name: str, payload: object) -> Event | Nothing:
+    """The event of a payload.
+
+    Raises:
+        GitHubError: it is not what GitHub sends.
+    """
+    match name:
+        case "pull_request_target":
+            return _pull_event(payload)
+        case "issue_comment":
+            return _comment_event(payload)
+    return Nothing(reason="an event that nobody waits for")
+
+
+def _pull_event(payload: object) -> PullEvent | Nothing:
+    action = require(payload, str, "action")
+    if action not in set(PullAction):
+        return Nothing(reason="an action that changes nothing for us")
+    pull = PullRequest.of(require(payload, dict, "pull_request"))
+    if pull.author.is_bot:
+        return Nothing(reason=f"#{pull.number} is a bot's")
+    branch = _default_branch(payload)
+    if pull.base_ref != branch:
+        return Nothing(reason=f"#{pull.number} is not for the default branch")
+    return PullEvent(action=PullAction(action), pull=pull, default_branch=branch)
+
+
+def _comment_event(payload: object) -> CommentEvent | Nothing:
+    if require(payload, str, "action") != "created":
+        return Nothing(reason="only new comments count: an edited one may say what nobody approved")
+    if find(payload, dict, "issue", "pull_request") is None:
+        return Nothing(reason="a comment on an issue")
+    number = require(payload, int, "issue", "number")
+    comment = Comment.of(require(payload, dict, "comment"))
+    if comment.author.is_bot:
+        return Nothing(reason=f"a bot's comment on #{number}")
+    command = _command(comment.body)
+    if command is None:
+        return Nothing(reason=f"conversation on #{number}")
+    return CommentEvent(number=number, comment=comment, command=command, default_branch=_default_branch(payload))
+
+
+def _command(body: str) -> Command | SlashError | None:
+    try:
+        return read_command(body)
+    except SlashError as error:
+        return error
+
+
+def _default_branch(payload: object) -> str:
+    return require(payload, str, "repository", "default_branch")

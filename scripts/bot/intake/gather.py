@@ -1,0 +1,176 @@
+"""What an event needs to be decided upon, read with as few requests as can be.
+
+ledger            participants, the author's requests, what maintainers decided; for /show the judgements
+GitHub            the commenter's permission
+the fork, by git  the changed files, and of a submission its bytes
+the checkout      settings, tasks, what others have merged
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.task.task import Task, load_task
+from scripts.bot.admission.admission import Competition, Offer, Refused, find_entry
+from scripts.bot.admission.clones import Original
+from scripts.bot.admission.path_rule import FOLDER, Entry, TaskChange
+from scripts.bot.intake.decision import Facts
+from scripts.bot.intake.events import CommentEvent, Event, PullAction, PullEvent
+from scripts.bot.intake.slash import Command, Verb
+from scripts.competition.boards import offered
+from scripts.github.fork import Fork
+from scripts.github.pulls import Permission, PullRequest
+from scripts.ledger.moderation import Moderated
+from scripts.ledger.names import Choice, account_of, either, requests_of, under
+from scripts.standings.standings import Standings, standings
+
+if TYPE_CHECKING:
+    from scripts.competition.settings import Settings
+    from scripts.github.gh import GitHub
+    from scripts.ledger.branch import LedgerBranch
+    from scripts.ledger.ledger import Ledger
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntakeContext:
+    """What intake talks to.
+
+    `open_ledger` checks out what is wanted of the branch; `open_fork` and `find_task_faults` read commits by git.
+    """
+
+    github: GitHub
+    open_ledger: Callable[[Choice], LedgerBranch]
+    open_fork: Callable[[], Fork]
+    find_task_faults: Callable[[str, Sequence[str]], str]
+    settings: Settings
+    root: Path
+
+
+_BLIND = frozenset({Verb.HELP, Verb.CANCEL})
+"""Commands that need nothing of the pull request's files."""
+
+
+def wanted_of(pull: PullRequest) -> Choice:
+    """What is read of the ledger, whatever has happened."""
+    return either(requests_of(pull.author.id), account_of(pull.author.id, pull.author.login), under("moderation"))
+
+
+def _verb(event: Event) -> Verb | None:
+    match event:
+        case CommentEvent(command=Command(verb=verb)):
+            return verb
+    return None
+
+
+def gather(event: Event, pull: PullRequest, context: IntakeContext, branch: LedgerBranch, now: datetime) -> Facts:
+    """What an event needs, with as few requests as can be."""
+    ledger = branch.ledger
+    moderated = Moderated.after(ledger.moderations())
+    competition = Competition(
+        settings=context.settings,
+        accounts=ledger.accounts().facts,
+        moderated=moderated,
+        task_names=tuple(sorted(path.parent.name for path in context.root.glob("tasks/*/task.yml"))),
+    )
+    permission = _permission(event, pull, context.github)
+    is_obeyed = permission.can_write or not isinstance(event, CommentEvent) or _is_author(event, pull)
+    offer, task_faults = Offer(pull=pull), ""
+    if is_obeyed and _needs_files(event):
+        with context.open_fork() as fork:
+            offer, task_faults = _read_offer(event, pull, competition, context, fork)
+    boards: tuple[Standings, ...] = ()
+    if offer.task and _verb(event) is Verb.SHOW:
+        branch.check_out(under(f"judgements/{offer.task.name}"))
+        boards = tuple(
+            standings(board, moderated.counted(ledger.judgements(board.task.name, board.gpu).judgements))
+            for board in offered(offer.task, context.settings.gpus).boards
+        )
+    return Facts(
+        now=now,
+        offer=offer,
+        competition=competition,
+        history=ledger.requests(user_id=pull.author.id).facts,
+        permission=permission,
+        task_faults=task_faults,
+        standings=boards,
+        happened_at=_happened_at(event, pull),
+    )
+
+
+def _happened_at(event: Event, pull: PullRequest) -> datetime:
+    """When it was asked for, by GitHub's clock: a comment asks for no commit before that is there."""
+    if isinstance(event, PullEvent):
+        return event.happened_at or pull.updated_at
+    return max(event.comment.created_at, pull.head_at)
+
+
+def renew(facts: Facts, ledger: Ledger) -> Facts:
+    """The same, with what others have written into the ledger since."""
+    competition = replace(
+        facts.competition,
+        accounts=ledger.accounts().facts,
+        moderated=Moderated.after(ledger.moderations()),
+    )
+    history = ledger.requests(user_id=facts.pull.author.id).facts
+    return replace(facts, competition=competition, history=history)
+
+
+def _is_author(event: CommentEvent, pull: PullRequest) -> bool:
+    return event.comment.author.id == pull.author.id
+
+
+def _permission(event: Event, pull: PullRequest, github: GitHub) -> Permission:
+    """The commenter's; an author is asked for it only where it counts."""
+    if not isinstance(event, CommentEvent) or (_is_author(event, pull) and _verb(event) is not Verb.CHECK):
+        return Permission.NONE
+    return github.permission_of(event.comment.author)
+
+
+def _needs_files(event: Event) -> bool:
+    if isinstance(event, PullEvent):
+        return event.action not in (PullAction.CLOSED, PullAction.DRAFTED) and event.pull.is_open
+    verb = _verb(event)
+    return verb is not None and verb not in _BLIND
+
+
+def _read_offer(
+    event: Event, pull: PullRequest, competition: Competition, context: IntakeContext, fork: Fork
+) -> tuple[Offer, str]:
+    """The changed files; of a submission its bytes, too, of tasks their faults."""
+    offer = Offer(pull=pull, files=fork.changes(pull.head_sha))
+    try:
+        change = find_entry(offer, competition)
+    except Refused:
+        return offer, ""
+    if isinstance(change, TaskChange):
+        return offer, context.find_task_faults(pull.head_sha, change.tasks)
+    if not isinstance(change, Entry) or change.task not in competition.task_names:
+        return offer, ""
+    task = load_task(context.root / "tasks" / change.task)
+    if _verb(event) is Verb.SHOW:
+        return Offer(pull=pull, files=offer.files, task=task), ""
+    return _read_file(offer, change, task, context, fork), ""
+
+
+def _read_file(offer: Offer, entry: Entry, task: Task, context: IntakeContext, fork: Fork) -> Offer:
+    blob, source = fork.read(offer.pull.head_sha, entry.path, context.settings.limits.file_kib * 1024)
+    return Offer(
+        pull=offer.pull,
+        files=offer.files,
+        blob=blob,
+        source=source,
+        task=task,
+        merged=merged_by_others(context.root, entry),
+        given=tuple(path.read_bytes() for path in (*task.templates.values(), *(e.path for e in task.examples))),
+    )
+
+
+def merged_by_others(root: Path, entry: Entry) -> tuple[Original, ...]:
+    """The merged files of a task but for one author's, as they stand on the default branch."""
+    files = sorted((root / FOLDER / entry.task).glob(f"*/{entry.name}"))
+    others = [file for file in files if file.parent.name.lower() != entry.login.lower() and not file.is_symlink()]
+    return tuple(Original(login=file.parent.name, name=file.name, source=file.read_bytes()) for file in others)

@@ -1,0 +1,224 @@
+"""`pullrank ci intake`: an event in; requests, endings, a comment and started judgings out.
+
+    payload ─▶ read_event ─▶ what it needs, read ─▶ decide (pure) ─▶ done, in this order
+                                                                     ledger     one commit
+                                                                     comment    the pull request's, or an answer
+                                                                     dispatch   one evaluate.yml for each board
+
+Whatever is left undone by a failure on the way, the reconciler does: the ledger knows what was asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.records.errors import PullRankError
+from scripts.bot.comment import evaluation
+from scripts.bot.comment.comment import MARKER, PullComment, read_comment
+from scripts.bot.comment.sections import ended_section, queued_section
+from scripts.bot.comment.show import write
+from scripts.bot.intake.comment_commands import decide_on_comment
+from scripts.bot.intake.decision import Decision, Facts
+from scripts.bot.intake.events import CommentEvent, Event, Nothing, PullAction, PullEvent, read_event
+from scripts.bot.intake.gather import IntakeContext, gather, renew, wanted_of
+from scripts.bot.intake.pull_events import decide_on_pull
+from scripts.github.checks import CheckState
+from scripts.github.pulls import Comment, GitHubError, PullRequest
+from scripts.github.starting import start_workflow
+from scripts.ledger.request import EndState, Request
+
+if TYPE_CHECKING:
+    from scripts.github.gh import GitHub
+    from scripts.ledger.branch import LedgerBranch
+    from scripts.ledger.ledger import Ledger
+
+LATE = timedelta(minutes=1)
+"""What is older may have been overtaken by an event that left nothing in the ledger, such as the closing of what nobody
+had asked for yet.  What is younger, and overtaken all the same, `report` gives no row."""
+MAX_PAYLOAD_BYTES = 32 * 1024 * 1024
+WORKFLOW = "intake.yml"
+CHECK_WORKFLOW = "check.yml"
+"""Runs a changed task, on GitHub's own machines and inside the walls, once a maintainer has said `/check`."""
+
+
+class IntakeError(PullRankError):
+    """The event cannot be read."""
+
+
+def decide(event: Event, facts: Facts) -> Decision:
+    """What is to be done about an event.  Pure."""
+    return decide_on_comment(event, facts) if isinstance(event, CommentEvent) else decide_on_pull(event, facts)
+
+
+def run(event_name: str, payload: Path, context: IntakeContext, now: datetime | None = None) -> str:
+    """Do what an event asks for, and say in a line what was done.
+
+    Raises:
+        PullRankError: GitHub, the ledger, or the repository's own files fail.
+    """
+    event = read_event(event_name, _load(payload))
+    if isinstance(event, Nothing):
+        return f"Nothing to do: {event.reason}."
+    return follow(event, context, now)
+
+
+def follow(event: Event, context: IntakeContext, now: datetime | None = None) -> str:
+    """Do what an event asks for; a line that says what was done."""
+    pull = event.pull if isinstance(event, PullEvent) else context.github.get_pull(event.number)
+    with context.open_ledger(wanted_of(pull)) as branch:
+        facts = gather(event, pull, context, branch, (now or datetime.now(UTC)).replace(microsecond=0))
+        decision, asked = _write(event, facts, branch, context.github)
+    is_opening = isinstance(event, PullEvent) and event.action is PullAction.OPENED
+    is_first = is_opening and bool(asked) and not facts.of_pull
+    short = _show(decision, pull, asked, context.github, is_first=is_first)
+    _answer(event, decision, pull, context.github)
+    _start(decision, pull, asked, context.github, event.default_branch)
+    return f"#{pull.number}: {'; '.join(filter(None, [decision.why, short]))}."
+
+
+def _load(payload: Path) -> object:
+    try:
+        if payload.stat().st_size > MAX_PAYLOAD_BYTES:
+            raise IntakeError(f"{payload} is larger than any event of GitHub's")
+        return json.loads(payload.read_bytes())
+    except OSError as error:
+        raise IntakeError(f"{payload} cannot be read: {error.strerror}; GITHUB_EVENT_PATH names the event") from None
+    except (ValueError, RecursionError) as error:
+        raise IntakeError(f"{payload} is not JSON: {error}") from None
+
+
+# Writing.
+
+
+def _write(event: Event, facts: Facts, branch: LedgerBranch, github: GitHub) -> tuple[Decision, tuple[Request, ...]]:
+    """Decide, and put it into the ledger; returns the requests that are new there, too, and ours to start.
+
+    Of many events of one author at once each is decided on by what those before it have come to: so quotas hold.
+    """
+    decision = _decide(event, facts, github)
+    if not _append(decision, branch.ledger):
+        return decision, ()
+
+    def decide_anew() -> str:
+        nonlocal decision
+        decision = _decide(event, renew(facts, branch.ledger), github)
+        _append(decision, branch.ledger)
+        return _message(decision, facts)
+
+    standing = set(branch.commit(_message(decision, facts), decide_anew))
+    return decision, tuple(request for request in decision.requests if request.place in standing)
+
+
+def _decide(event: Event, facts: Facts, github: GitHub) -> Decision:
+    """What is to be done; nothing by an event that came late: what was asked for since must not end by it."""
+    decision = decide(event, facts)
+    if isinstance(event, PullEvent) and _may_be_overtaken(event.pull, decision, facts):
+        then, now = event.pull, github.get_pull(event.pull.number)
+        if (then.head_sha, then.is_open, then.is_draft) != (now.head_sha, now.is_open, now.is_draft):
+            return Decision(why="left to a newer event of the pull request")
+    return decision
+
+
+def _may_be_overtaken(pull: PullRequest, decision: Decision, facts: Facts) -> bool:
+    """Whether it pays to ask how the pull request is by now."""
+    is_late = facts.now - pull.updated_at > LATE and bool(decision.requests or decision.endings)
+    return is_late or any(one.request.asked_at > pull.updated_at for one in facts.of_pull)
+
+
+def _append(decision: Decision, ledger: Ledger) -> bool:
+    """Whether anything of it is new."""
+    added = [ledger.append_account(decision.account)] if decision.account else []
+    added += [ledger.append_request(request) for request in decision.requests]
+    added += [ledger.append_ending(request, ending) for request, ending in decision.endings]
+    return any(added)
+
+
+def _message(decision: Decision, facts: Facts) -> str:
+    return f"#{facts.pull.number}: {decision.why}"
+
+
+def _show(decision: Decision, pull: PullRequest, asked: Sequence[Request], github: GitHub, *, is_first: bool) -> str:
+    """Say it in the pull request's comment; a board's check run is made by its own run, to which it leads.
+
+    Returns why the comment is shorter than it should be.
+
+    `is_first`: nobody can have written the comment before us, for the requests of an opened one are ours.
+    """
+    short = ""
+    if decision.notice or decision.endings or asked or decision.is_settled:
+        known = None if is_first else github.find_comment(pull.number, MARKER)
+        short = _show_in_comment(decision, pull, asked, github, known)
+    _stop(decision, asked, github)
+    return short
+
+
+def _show_in_comment(
+    decision: Decision, pull: PullRequest, asked: Sequence[Request], github: GitHub, known: Comment | None
+) -> str:
+    # What nobody has to be told is no reason for a first comment.
+    if not (known or decision.notice or asked):
+        return ""
+    comment = _next_comment(read_comment(known.body) if known else PullComment(), decision, pull.head_sha, asked)
+    ours = {request.id for request in asked}
+    return write(pull.number, comment, known, github, head_sha=pull.head_sha, ours=ours)
+
+
+def _next_comment(comment: PullComment, decision: Decision, head_sha: str, asked: Sequence[Request]) -> PullComment:
+    """The comment after a decision about a commit."""
+    if decision.notice or decision.is_settled:
+        comment = comment.with_notice(decision.notice and replace(decision.notice, head_sha=head_sha))
+    if decision.file:
+        comment = comment.with_file(decision.file)
+    for request, ending in decision.endings:
+        if comment.shows(request.id):
+            comment = comment.with_board(ended_section(request, ending))
+    for request in asked:
+        comment = comment.with_board(queued_section(request))
+    return comment
+
+
+def _stop(decision: Decision, asked: Sequence[Request], github: GitHub) -> None:
+    """Stop the runs of what has ended, but for those that a newer run of their group replaces."""
+    groups = {evaluation.group_of(request) for request in asked}
+    ended = [request for request, _ in decision.endings if evaluation.group_of(request) not in groups]
+    evaluation.stop(github, ended)
+    cancelled = {request.id for request, ending in decision.endings if ending.state is EndState.CANCELLED}
+    for request in ended:
+        if request.id in cancelled and request.gpu not in {one.gpu for one in asked}:
+            github.upsert_check(evaluation.check_of(request, CheckState.CANCELLED, "cancelled"))
+
+
+def _answer(event: Event, decision: Decision, pull: PullRequest, github: GitHub) -> None:
+    """Answer a comment, once; and react to it, so that its author sees that it was read."""
+    if decision.answer:
+        marker = f"<!-- pullrank answer to {decision.answer.key} -->"
+        github.upsert_comment(pull.number, marker, f"{marker}\n{decision.answer.text}")
+    if decision.reaction and isinstance(event, CommentEvent):
+        github.react(event.comment.id, decision.reaction)
+
+
+# Starting.
+
+
+def _start(decision: Decision, pull: PullRequest, asked: Sequence[Request], github: GitHub, branch: str) -> None:
+    """Start all judgings; one that fails does not hold up the others.
+
+    Raises:
+        GitHubError: the first failure.
+    """
+    failures = []
+    for request in asked:
+        try:
+            evaluation.start(github, request, branch)
+        except GitHubError as error:
+            failures.append(error)
+    if decision.checks_tasks:
+        inputs = {"pull_request": str(pull.number), "head_sha": pull.head_sha}
+        start_workflow(github, CHECK_WORKFLOW, inputs, branch)
+    if failures:
+        raise failures[0]

@@ -1,0 +1,138 @@
+"""What is done when something happens to a pull request.  Pure.
+
+    draft                    tests and benchmarks, unofficial            ┐
+    ready for review         ranked; tested only, once the task is over  ┘ on each board, as the quota allows
+    a push                   what older commits still wait for is superseded
+    closed, drafted          what still waits is cancelled
+    merged                   its other boards are still judged: a row needs no open pull request
+    changed tasks            read; run when a maintainer says /check
+
+A refusal stands on top of the pull request's comment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.records.fields import Mode
+from scripts.bot.admission.admission import Admission, Refused, admit, find_entry, require_welcome
+from scripts.bot.admission.path_rule import Contribution, TaskChange
+from scripts.bot.comment.comment import Notice, Tone
+from scripts.bot.intake.decision import (
+    Decision,
+    Endings,
+    Facts,
+    about_rest,
+    end_open,
+    file_facts,
+    find_last,
+    fit,
+    make_requests,
+    mode_of,
+    newcomer,
+)
+from scripts.bot.intake.events import PullAction, PullEvent
+from scripts.common.text import fence, inline
+from scripts.ledger.ledger import RequestStatus
+from scripts.ledger.request import EndState
+
+
+def decide_on_pull(event: PullEvent, facts: Facts) -> Decision:
+    """What is to be done about an event of a pull request."""
+    match event.action:
+        case PullAction.CLOSED:
+            return _after_closing(facts)
+        case PullAction.DRAFTED:
+            return _after_drafting(facts)
+        case _:
+            return _after_offering(event, facts)
+
+
+def _after_closing(facts: Facts) -> Decision:
+    if facts.pull.merged:
+        older = [status for status in facts.of_pull if status.request.head_sha != facts.pull.head_sha]
+        ended = end_open(facts, EndState.SUPERSEDED, "another commit was merged", among=older)
+        return Decision(why="merged: what waits for it is still judged", endings=ended)
+    ended = end_open(facts, EndState.CANCELLED, "the pull request was closed")
+    return Decision(why="closed: nothing waits any more", endings=ended)
+
+
+def _after_drafting(facts: Facts) -> Decision:
+    ranked = [status for status in facts.of_pull if status.request.is_ranked]
+    ended = end_open(facts, EndState.CANCELLED, "the pull request became a draft", among=ranked)
+    return Decision(why="a draft again: nothing of it is ranked", endings=ended)
+
+
+def _after_offering(event: PullEvent, facts: Facts) -> Decision:
+    older = [status for status in facts.of_pull if status.request.head_sha != facts.pull.head_sha]
+    ended = end_open(facts, EndState.SUPERSEDED, "there is a newer commit", among=older)
+    try:
+        if not facts.pull.is_open:
+            return Decision(why="no longer open", endings=ended)
+        require_welcome(facts.pull.author, facts.competition)
+        change = find_entry(facts.offer, facts.competition)
+        if isinstance(change, Contribution):
+            return Decision(why="changes no submission and no task", endings=ended, is_settled=True)
+        if isinstance(change, TaskChange):
+            return Decision(why="changes tasks", endings=ended, notice=_about_tasks(change, facts))
+        return _ask_by_event(event, facts, admit(change, facts.offer, facts.competition), ended)
+    except Refused as refused:
+        return Decision(why="refused", endings=ended, notice=Notice(text=f"**Not judged.** {refused}"))
+
+
+def _ask_by_event(event: PullEvent, facts: Facts, admission: Admission, ended: Endings) -> Decision:
+    mode, remark = mode_of(facts, admission)
+    is_anew = event.action in (PullAction.REOPENED, PullAction.READIED)
+    wanted = [gpu for gpu in admission.gpus if _is_due(find_last(facts, gpu, mode), is_anew=is_anew)]
+    if mode is Mode.TEST:
+        wanted = [gpu for gpu in wanted if not _holds(find_last(facts, gpu, Mode.RANKED))]
+    replaced = end_open(facts, EndState.SUPERSEDED, f"{mode} instead", among=_tried_before(facts, wanted, mode))
+    fitting, refusal = fit(facts, wanted, mode, ended + replaced)
+    if wanted and not fitting:
+        return Decision(why="refused by quota", endings=ended, notice=Notice(text=f"**Not judged.** {refusal}"))
+    asked = make_requests(facts, admission, fitting, mode, by=facts.pull.author, reason=event.action)
+    rest = tuple(wanted[len(fitting) :])
+    if refusal:
+        remark = about_rest(rest, mode, refusal)
+    return Decision(
+        why=f"asks for {len(asked)} of {len(admission.gpus)} boards, {mode}",
+        account=newcomer(facts, admission),
+        requests=asked,
+        endings=ended + tuple(pair for pair in replaced if pair[0].gpu in fitting),
+        file=file_facts(facts, admission),
+        notice=Notice(text=remark, tone=Tone.REMARK, left_out=rest) if remark else None,
+        is_settled=True,
+    )
+
+
+def _is_due(last: RequestStatus | None, *, is_anew: bool) -> bool:
+    """Whether an event asks: never twice for what waits or was judged; for what somebody has cancelled, only `is_anew`.
+
+    `is_anew`: by reopening the pull request, or by marking it as ready, its author asks for all of it once more.
+    """
+    if not last or not last.ending:
+        return not last
+    return last.ending.is_taken_back or (is_anew and last.ending.state is EndState.CANCELLED)
+
+
+def _holds(ranked: RequestStatus | None) -> bool:
+    """Whether a ranked judging waits, or was done: what was asked for in time is worth more than a test after it."""
+    return bool(ranked and (not ranked.ending or ranked.ending.state is EndState.JUDGED))
+
+
+def _tried_before(facts: Facts, gpus: Sequence[str], mode: Mode) -> list[RequestStatus]:
+    """Of this commit, on these boards, in another mode: what a pull request that becomes ready has no more use for."""
+    of_head = [status for status in facts.of_pull if status.request.head_sha == facts.pull.head_sha]
+    return [status for status in of_head if status.request.gpu in gpus and status.request.mode is not mode]
+
+
+def _about_tasks(change: TaskChange, facts: Facts) -> Notice:
+    names = ", ".join(inline(name) for name in change.tasks)
+    what = f"This changes the task{'s' if len(change.tasks) > 1 else ''} {names}."
+    if facts.task_faults:
+        return Notice(text=f"{what} It was read, and would not load:\n\n{fence(facts.task_faults, 6000)}")
+    return Notice(
+        text=f"{what} It was read, and nothing is wrong with it. Nothing of it has been run: "
+        "a maintainer runs it, examples and all, with `/check`.",
+        tone=Tone.REMARK,
+    )

@@ -1,0 +1,129 @@
+"""Commands in comments: `/rank gpu=H100`.  Pure; the body is hostile text.
+
+    /test  /benchmark  /profile  /rank      judge the pull request's file, once, in that mode
+    /rerun                                  judge it once more, as its state asks
+    /cancel                                 stop what waits
+    /show  /help                            where things stand; what can be said
+    /check                                  a maintainer lets a changed task run
+
+One command a comment, on a line of its own that begins with it, after as many words as one likes; `gpu=` narrows it,
+and may stand several times.  What stands in a quote, in code, or behind a space is none.  A comment that holds no
+command is conversation.  One that tries to hold one, and fails, is answered.
+
+intake.yml lets through whatever has a line that begins with a slash: exactly what may hold a command.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+
+from harness.records.errors import PullRankError
+from harness.records.fields import Mode
+from scripts.common.text import inline
+
+MAX_GPUS = 16
+
+_FIRST_WORD = re.compile(r"/([A-Za-z]{1,20})(?=\s|$)")
+_GPU = re.compile(r"gpu=([A-Za-z0-9][A-Za-z0-9_.-]{0,63})")
+_LINE_END = re.compile(r"\r?\n")
+_CODE_FENCE = re.compile(r" {0,3}(```|~~~)")
+
+
+class SlashError(PullRankError):
+    """A comment wants to be a command and is none; the message is Markdown, and says how to write it."""
+
+
+class Verb(StrEnum):
+    TEST = "test"
+    BENCHMARK = "benchmark"
+    PROFILE = "profile"
+    RANK = "rank"
+    RERUN = "rerun"
+    CANCEL = "cancel"
+    SHOW = "show"
+    HELP = "help"
+    CHECK = "check"
+
+    @property
+    def mode(self) -> Mode | None:
+        """What a verb that names a mode asks for."""
+        return _MODES.get(self)
+
+
+_MODES = {
+    Verb.TEST: Mode.TEST,
+    Verb.BENCHMARK: Mode.BENCHMARK,
+    Verb.PROFILE: Mode.PROFILE,
+    Verb.RANK: Mode.RANKED,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """`gpus` as they were written, each once; empty means all boards."""
+
+    verb: Verb
+    gpus: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join([f"/{self.verb}", *(f"gpu={gpu}" for gpu in self.gpus)])
+
+
+def read_command(body: str) -> Command | None:
+    """The command of a comment; None if it is conversation.
+
+    Raises:
+        SlashError: there are several, or it is misspelled.
+    """
+    commands = [command for line in _spoken(_LINE_END.split(body)) if (command := _read_line(line))]
+    if len(commands) > 1:
+        one, other = commands[:2]
+        raise SlashError(f"One command a comment. Write `{one}` and `{other}` in comments of their own.")
+    return commands[0] if commands else None
+
+
+def _read_line(line: str) -> Command | None:
+    if not (word := _FIRST_WORD.match(line)):
+        return None
+    verb = word[1].lower()
+    if verb not in set(Verb):
+        _require_conversation(verb)
+        return None
+    return Command(verb=Verb(verb), gpus=_gpus(Verb(verb), line[word.end() :].split()))
+
+
+def _spoken(lines: list[str]) -> list[str]:
+    """The lines that are not quoted in a fence of code; what was quoted leaves an empty one."""
+    spoken, in_code = [], False
+    for line in lines:
+        is_fence = bool(_CODE_FENCE.match(line))
+        spoken.append("" if in_code or is_fence else line)
+        in_code ^= is_fence
+    return spoken
+
+
+def _gpus(verb: Verb, arguments: list[str]) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for argument in arguments:
+        if not (gpu := _GPU.fullmatch(argument)):
+            raise SlashError(f"{inline(argument, 60)} says nothing to `/{verb}`. {_way_out(verb, argument)}")
+        found[gpu[1]] = None
+    if len(found) > MAX_GPUS:
+        raise SlashError(f"That names {len(found)} GPUs; at most {MAX_GPUS}. `/{verb}` alone means every board.")
+    return tuple(found)
+
+
+def _way_out(verb: Verb, argument: str) -> str:
+    name = argument.removeprefix("gpu=").removeprefix("--gpu=")
+    if _GPU.fullmatch(f"gpu={name}"):
+        return f"To narrow it to one board write `/{verb} gpu={name}`."
+    return f"`/{verb}` alone means every board, `/{verb} gpu=NAME` one of them."
+
+
+def _require_conversation(word: str) -> None:
+    """A word that is near to none of ours may be another bot's, or a path."""
+    if near := get_close_matches(word, list(Verb), n=1, cutoff=0.75):
+        raise SlashError(f"`/{word}` is no command; did you mean `/{near[0]}`? `/help` lists them all.")

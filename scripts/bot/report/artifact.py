@@ -1,0 +1,218 @@
+"""What the judge's machine hands over: one small zip, read as the hostile bytes that it is.
+
+    judgement.json     a judgement; or
+    error.json         why there is none: {"format": "pullrank-error", "version": 1, "message": …}
+
+It is never extracted: exactly one member, of a known name and a capped size, is read into memory.  What it says is
+then held against what was asked for: `why_not_the_answer`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import struct
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from harness.records.errors import PullRankError
+from harness.records.fields import Mode
+from harness.records.judgement import MAX_BYTES, Claim, Judgement, JudgementError
+from harness.records.times import Duel, duel_ratio
+from harness.records.verdict import Verdict
+from harness.task.formula import NotAFormula
+from harness.task.task import Board, Ranking
+from scripts.common.text import plain, shorten
+from scripts.competition.settings import Gpu
+from scripts.ledger.request import Request
+from scripts.standings.roofline import floor_us, work_of
+
+MAX_ZIP = MAX_BYTES + (1 << 20)
+MAX_ERROR = 64 * 1024
+CLOCK_SKEW = timedelta(minutes=5)
+"""How far a judge's clock may be off GitHub's."""
+CACHED_BYTES = 256 << 20
+"""A case that moves less may be served from a cache: its floor says nothing."""
+
+
+class ArtifactError(PullRankError):
+    """The artifact holds no judgement of ours."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trouble:
+    """The judge gave no verdict; `message` is its own word for why."""
+
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """When, by GitHub's clock, the judge's job ran."""
+
+    started_at: datetime
+    ended_at: datetime
+
+
+def read_artifact(content: bytes) -> Judgement | Trouble:
+    """The judgement in an artifact's zip, or the judge's own trouble.
+
+    Raises:
+        ArtifactError: neither; the message says what is wrong with it.
+    """
+    name, text = only_member(content, {"judgement.json": MAX_BYTES, "error.json": MAX_ERROR})
+    if name == "error.json":
+        return Trouble(message=read_error(text))
+    try:
+        return Judgement.from_json(text)
+    except JudgementError as error:
+        raise ArtifactError(f"the judgement cannot be read: {shorten(plain(str(error)), 300)}") from None
+
+
+def only_member(content: bytes, sizes: Mapping[str, int]) -> tuple[str, bytes]:
+    """The one member of a zip, and its name, which must be one of these; each with the most bytes that it may have.
+
+    Raises:
+        ArtifactError: it is another zip, or none.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            infos = archive.infolist()
+            if len(infos) != 1 or infos[0].filename not in sizes:
+                raise ArtifactError(f"the artifact must hold {' or '.join(sizes)}, and nothing else")
+            if infos[0].compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                # Others ask for as much memory as the zip says.
+                raise ArtifactError("the artifact's compression is not that of a zip of GitHub's")
+            limit = sizes[infos[0].filename]
+            with archive.open(infos[0]) as file:
+                text = file.read(limit + 1)
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        struct.error,
+        ArithmeticError,
+        EOFError,
+        OSError,
+        RuntimeError,
+        ValueError,
+    ) as error:
+        raise ArtifactError(f"the artifact is no zip: {shorten(plain(str(error)), 200)}") from None
+    if len(text) > limit:
+        raise ArtifactError(f"{infos[0].filename} is larger than {limit} bytes")
+    return infos[0].filename, text
+
+
+def read_error(text: bytes) -> str:
+    """The message of an error.json.  Raises ArtifactError if it is none."""
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ArtifactError("error.json is not JSON") from None
+    match fields:
+        case {"format": "pullrank-error", "version": 1, "message": str(message), **rest} if not rest:
+            return shorten(" ".join(plain(message).split()), 400)
+    raise ArtifactError("error.json is not of this format")
+
+
+def why_not_the_answer(
+    judgement: Judgement,
+    request: Request,
+    board: Board,
+    gpu: Gpu,
+    harness_digest: str,
+    window: Window | None,
+    run_url: str,
+) -> str:
+    """Why a judgement is not the answer to a request; empty if it is.
+
+    Args:
+        window: when its job ran; without, GitHub knows of no job that could have made it.
+        run_url: the page of that job's run.
+    """
+    ours = judgement.submission
+    expected = {
+        "task": (judgement.task, request.task),
+        "GPU": (judgement.gpu, request.gpu),
+        "mode": (judgement.mode, request.mode),
+        "login": (ours.login, request.login),
+        "numeric id": (ours.user_id, request.user_id),
+        "pull request": (ours.pull_request, request.pull_request),
+        "commit": (ours.head_sha, request.head_sha),
+        "file": (ours.digest, request.digest or ours.digest),
+        "harness": (judgement.harness.digest, harness_digest),
+        "run": (judgement.run_url or run_url, run_url),
+    }
+    for what, (found, wanted) in expected.items():
+        if found != wanted:
+            return f"its {what} is not that of the request"
+    if judgement.edition == board.edition and not _are_cases_of(judgement, board):
+        return "its cases are not the board's"
+    if judgement.edition == board.edition and judgement.duel and not _is_duel_of(judgement.duel, board):
+        return "its duel does not follow from what was played"
+    if gpu.device and not judgement.machine.is_a(gpu.device):
+        return f"it was judged on another device than {' or '.join(gpu.device)}"
+    if judgement.verdict is Verdict.JUDGING_ERROR:
+        return "it is a judging error"
+    if not window or not _is_within(judgement, window):
+        return "its times lie outside of the job that made it"
+    return ""
+
+
+def _are_cases_of(judgement: Judgement, board: Board) -> bool:
+    """Whether it holds each of the board's cases once; what is not accepted may have ended before some."""
+    is_timed = judgement.mode in (Mode.BENCHMARK, Mode.RANKED)
+    kinds = [
+        (judgement.tests, board.tests),
+        (judgement.benchmarks, board.benchmarks if is_timed else ()),
+        (judgement.profiles, board.benchmarks if judgement.mode is Mode.PROFILE else ()),
+    ]
+    for found, wanted in kinds:
+        played = Counter(_shape(case.params) for case in found)
+        known = Counter(_shape(case.params) for case in wanted)
+        if not played <= known or (judgement.verdict is Verdict.ACCEPTED and played != known):
+            return False
+    return True
+
+
+def _is_duel_of(duel: Duel, board: Board) -> bool:
+    """Whether it was played on what ranks, and comes to the ratio that it says."""
+    counting = board.benchmarks[-1:] if board.ranking_by is Ranking.LAST else board.benchmarks
+    if [_shape(case.params) for case in duel.cases] != [_shape(case.params) for case in counting]:
+        return False
+    ratio = duel_ratio(duel.cases, board.ranking_by)
+    return all(math.isclose(getattr(duel.ratio, name), getattr(ratio, name)) for name in ("value", "low", "high"))
+
+
+def _shape(params: Mapping[str, object]) -> str:
+    """A case's parameters but for the seed, which is drawn anew for ranked runs."""
+    return json.dumps({key: value for key, value in params.items() if key != "seed"}, sort_keys=True, default=list)
+
+
+def _is_within(judgement: Judgement, window: Window) -> bool:
+    begins, ends = window.started_at - CLOCK_SKEW, window.ended_at + CLOCK_SKEW
+    return begins <= judgement.started_at <= judgement.finished_at <= ends
+
+
+def why_below_the_floor(judgement: Judgement, board: Board, gpu: Gpu) -> str:
+    """Why a person should look at a judgement: a time below what the hardware's peaks allow; empty if none is."""
+    work = board.task.work
+    if not work:
+        return ""
+    for case in judgement.benchmarks:
+        if case.time_us is None:
+            continue
+        try:
+            moved, _ = work_of(work, case.params)
+            floor = floor_us(work, case.params, gpu)
+        except NotAFormula:
+            return ""
+        # A bound that is what a cheat may hide excuses nothing.
+        bound_us = case.timing.bound_us if case.timing and judgement.claim is Claim.BOUNDED else 0.0
+        if moved >= CACHED_BYTES and case.time_us + bound_us < floor:
+            return f"{case.time_us:.1f} µs is below the hardware's floor of {floor:.1f} µs"
+    return ""

@@ -1,0 +1,43 @@
+"""What `resolve` has refused: the request ends, and its author is told why, in the comment and the board's check run.
+
+Nothing is judged again by itself: a push, or `/rank`, asks anew, and then everything is looked at once more.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from scripts.bot.comment import evaluation
+from scripts.bot.comment.comment import Notice
+from scripts.bot.comment.sections import ended_section
+from scripts.bot.comment.show import tell
+from scripts.bot.evaluate.resolve import require_request
+from scripts.bot.report.report import ReportContext
+from scripts.common.text import shorten
+from scripts.github.checks import CheckState
+from scripts.ledger.names import requests_of_author_of
+from scripts.ledger.request import Ending, EndState
+
+
+def refuse(request_id: str, refusal: str, context: ReportContext, now: datetime | None = None) -> str:
+    """End a request; says in a line what was done.
+
+    Args:
+        refusal: one line of Markdown, for the author.
+
+    Raises:
+        PullRankError: GitHub or the ledger fails.
+    """
+    at = (now or datetime.now(UTC)).replace(microsecond=0)
+    with context.open_ledger(requests_of_author_of(request_id)) as branch:
+        request = require_request(branch.ledger, request_id).request
+        ending = Ending(request=request.id, state=EndState.REFUSED, at=at, note=shorten(refusal, 500))
+        is_new = branch.ledger.append_ending(request, ending)
+        if not is_new or request.place_of_ending not in branch.commit(f"{request.id}: refused"):
+            return f"{request.id}: ended meanwhile; nothing is told"
+    if not request.is_rematch:  # That one nobody but the bot has asked for.
+        section = ended_section(request, ending)
+        check = evaluation.check_of(request, CheckState.NEUTRAL, section.facts.summary)
+        notice = Notice(text=f"**Not judged.** {refusal}", head_sha=request.head_sha)
+        tell(request, section, check, context.github, notice=notice)
+    return f"{request.id}: refused: {refusal}"

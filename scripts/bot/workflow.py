@@ -1,0 +1,164 @@
+"""The surroundings of a workflow's step: its environment, read strictly; the repository; the log and the summary.
+
+GITHUB_TOKEN, GITHUB_REPOSITORY, GITHUB_API_URL, GITHUB_SERVER_URL     every step
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.records.errors import PullRankError
+from scripts.common.text import inline, plain
+from scripts.competition.repository import ROOT
+from scripts.github.pulls import find
+from scripts.ledger.names import Choice
+
+if TYPE_CHECKING:
+    from scripts.bot.check.check_tasks import CheckContext
+    from scripts.bot.check.static_check import TaskTree
+    from scripts.bot.intake.gather import IntakeContext
+    from scripts.bot.report.report import ReportContext
+    from scripts.competition.settings import Settings
+    from scripts.github.fork import Fork
+    from scripts.github.gh import GitHub
+    from scripts.ledger.branch import LedgerBranch
+
+
+class CiError(PullRankError):
+    """A step's environment is not a workflow's."""
+
+
+def require_environment(*names: str) -> list[str]:
+    """The values of environment variables, all of which must be there.
+
+    Raises:
+        CiError: names all that are missing.
+    """
+    missing = [name for name in names if not os.environ.get(name)]
+    if missing:
+        are = "are" if len(missing) > 1 else "is"
+        raise CiError(f"{', '.join(missing)} {are} missing: `pullrank ci` is for steps of .github/workflows/")
+    return [os.environ[name] for name in names]
+
+
+def require_default_branch() -> str:
+    """The repository's own default branch, on which alone the workflows of a competition run.
+
+    Raises:
+        CiError: somebody has started the workflow on another branch.
+    """
+    payload, branch = require_environment("GITHUB_EVENT_PATH", "GITHUB_REF_NAME")
+    try:
+        named = find(json.loads(Path(payload).read_bytes()), str, "repository", "default_branch")
+    except (OSError, ValueError) as error:
+        raise CiError(f"{payload} is no event: {error}") from None
+    # A schedule runs on the default branch, and its event may say nothing of it.
+    if named not in (None, branch):
+        raise CiError(f"this runs on the branch {inline(branch)}: run it on {inline(named or '')}, the default branch")
+    return branch
+
+
+class Workflow:
+    """The repository that a step works for, seen with its token; `root` is the checkout."""
+
+    def __init__(self) -> None:
+        from scripts.competition.settings import SETTINGS, load_settings
+
+        self._token, self.repository, self._api_url, self.server_url = require_environment(
+            "GITHUB_TOKEN", "GITHUB_REPOSITORY", "GITHUB_API_URL", "GITHUB_SERVER_URL"
+        )
+        self.root = ROOT
+        self.settings: Settings = load_settings(self.root / SETTINGS)
+        self.git_url = f"{self.server_url}/{self.repository}.git"
+
+    def github(self) -> GitHub:
+        from scripts.github.gh import GitHub
+
+        return GitHub(self.repository, self._token, self._api_url)
+
+    def open_ledger(self, wanted: Choice) -> LedgerBranch:
+        from scripts.ledger.branch import LedgerBranch
+
+        return LedgerBranch(self.git_url, token=self._token, wanted=wanted)
+
+    def open_fork(self) -> Fork:
+        from scripts.github.fork import Fork
+
+        return Fork(self.git_url, self._token)
+
+    def open_tasks(self, head_sha: str) -> AbstractContextManager[TaskTree]:
+        from scripts.bot.check.static_check import open_tasks
+
+        return open_tasks(self.git_url, self._token, head_sha)
+
+    def intake_context(self, github: GitHub) -> IntakeContext:
+        from scripts.bot.check.static_check import find_task_faults
+        from scripts.bot.intake.gather import IntakeContext
+
+        return IntakeContext(
+            github=github,
+            open_ledger=self.open_ledger,
+            open_fork=self.open_fork,
+            find_task_faults=lambda head_sha, tasks: find_task_faults(self.git_url, self._token, head_sha, tasks),
+            settings=self.settings,
+            root=self.root,
+        )
+
+    def check_context(self, github: GitHub, run_id: int) -> CheckContext:
+        from scripts.bot.check.check_tasks import CheckContext
+
+        return CheckContext(
+            github=github,
+            open_tasks=self.open_tasks,
+            open_fork=self.open_fork,
+            root=self.root,
+            run_id=run_id,
+            server_url=self.server_url,
+        )
+
+    def report_context(self, github: GitHub) -> ReportContext:
+        from harness.records.provenance import harness_digest
+        from scripts.bot.report.report import ReportContext
+
+        return ReportContext(
+            github=github,
+            open_ledger=self.open_ledger,
+            open_fork=self.open_fork,
+            settings=self.settings,
+            root=self.root,
+            harness_digest=harness_digest(),
+            default_branch=require_default_branch(),
+            server_url=self.server_url,
+        )
+
+
+def write_outputs(file: Path, outputs: dict[str, str]) -> None:
+    """The step's outputs: names and values of one line each.
+
+    Raises:
+        CiError: a value has more than one line, and would become outputs of its own.
+    """
+    if any(not (name + value).isprintable() for name, value in outputs.items()):
+        raise CiError("an output of a step must be one plain line")
+    with file.open("a", encoding="utf-8") as stream:
+        stream.writelines(f"{name}={value}\n" for name, value in outputs.items())
+
+
+def say(line: str) -> None:
+    """One line for the log and for the step's summary.  A runner obeys lines that begin with `::` or hold `##[`."""
+    line = " ".join(plain(line).split()).lstrip(":").replace("##[", "## [")
+    click.echo(line)
+    summarize(f"- {inline(line, 1000)}")
+
+
+def summarize(text: str) -> None:
+    """Markdown of ours for the page of the workflow's run."""
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with open(summary, "a", encoding="utf-8") as stream:
+            stream.write(f"{text}\n")

@@ -1,0 +1,216 @@
+"""`pullrank board`, `mine`, `history`, `compare`: where people stand, from a ledger or from a published site.
+
+Tables for people; with `--json` the facts in full precision: times in microseconds, gaps and gains as shares.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.text import Text
+
+from harness.records.errors import PullRankError
+from scripts.boards.facts import BoardFacts, RowFacts
+from scripts.boards.source import LedgerSource, SiteSource, Source
+from scripts.boards.tables import compare_table, history_table, lines_below, mine_table, standings_table
+from scripts.common.terminal import console, say
+from scripts.competition.completion import judged_gpu_names, logins, task_names
+from scripts.competition.repository import TASKS, require_ledger
+from scripts.github.access import AccessError, connect, require_repository, require_token, server_url
+from scripts.github.contribute import explaining
+from scripts.github.pages import pages_address
+from scripts.ledger.ledger import LedgerError
+
+_GPU = "Which board of the task. Default: CPU if it has one, else its first."
+_OPTIONS: list[Callable[[Any], Any]] = [
+    click.option("--site", metavar="URL", help="A published site's address; no clone is needed then."),
+    click.option("--ledger", type=click.Path(path_type=Path), help="Folder of the ledger. Default: ledger/."),
+    click.option("--tasks", type=click.Path(path_type=Path), help="Folder of the tasks. Default: tasks/."),
+    click.option("--allow-unwalled", is_flag=True, help="Rank what was judged without walls, too."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON, in full precision."),
+]
+
+
+def _read_from(command: Callable[..., int | None]) -> Callable[..., int | None]:
+    """A command that is given a `source`, by --site or --ledger and --tasks; what could not be read is said."""
+
+    @wraps(command)
+    def run(
+        *, site: str | None, ledger: Path | None, tasks: Path | None, allow_unwalled: bool, **rest: Any
+    ) -> int | None:
+        if site and (ledger or tasks or allow_unwalled):
+            raise click.UsageError("--site reads a published site: without --ledger, --tasks and --allow-unwalled.")
+        source = SiteSource(site) if site else _open(ledger, tasks or TASKS, allow_unwalled)
+        code = command(source=source, **rest)
+        for fault in source.faults:
+            click.echo(f"left out: {fault}", err=True)
+        return code
+
+    for option in reversed(_OPTIONS):
+        run = option(run)
+    return run
+
+
+def _open(ledger: Path | None, tasks: Path, allow_unwalled: bool) -> LedgerSource:
+    """The ledger of a folder.
+
+    Raises:
+        LedgerError: it is not there, as in a participant's clone: to show empty boards would be a wrong answer.
+    """
+    found = require_ledger(ledger)
+    if found.path.is_dir():
+        return LedgerSource(found, tasks, allow_unwalled=allow_unwalled)
+    try:
+        site = pages_address(require_repository(), server_url())
+    except AccessError:
+        site = "URL"
+    raise LedgerError(
+        f"{found.path}: there is no ledger here. --site {site} asks the published site; "
+        f"`git fetch origin ledger && git worktree add --detach {found.path} FETCH_HEAD` brings a copy here"
+    )
+
+
+@click.command()
+@click.argument("task", shell_complete=task_names)
+@click.option("--gpu", shell_complete=judged_gpu_names, help=_GPU)
+@_read_from
+def board(source: Source, task: str, gpu: str | None, as_json: bool) -> None:
+    """Show the standings of one board.
+
+    Example: pullrank board vectoradd --gpu CPU --ledger demo/ledger
+
+    With --site, a published site is read: pullrank board vectoradd --site https://OWNER.github.io/NAME/
+    """
+    found = source.board(task, gpu)
+    if as_json:
+        _print(found.model_dump(mode="json"))
+    elif found.rows:
+        console().print(standings_table(found))
+    else:
+        click.echo(f"No ranked entries on {found.task} / {found.gpu} in {source.place} yet.")
+    _show_below(found, as_json=as_json)
+
+
+@click.command()
+@click.argument("login", required=False, shell_complete=logins)
+@_read_from
+def mine(source: Source, login: str | None, as_json: bool) -> None:
+    """Show where somebody stands, and what is ahead of them.
+
+    Without LOGIN it is you, whose token GH_TOKEN or `gh` holds.
+
+    Example: pullrank mine ada --site https://OWNER.github.io/NAME/
+    """
+    login = login or _my_login()
+    boards = source.boards_of_author(login)
+    if as_json:
+        _print({"login": login, "rows": [_place(board, row) for board in boards if (row := board.find_row(login))]})
+    elif boards:
+        console().print(mine_table(boards, login))
+        say(f"Next: `pullrank board {boards[0].task} --gpu {boards[0].gpu} {source.option}`", stderr=True)
+    else:
+        click.echo(f"{login} stands on no board of {source.place} yet. `pullrank tasks` says what there is.")
+
+
+def _my_login() -> str:
+    try:
+        repository, token = require_repository(), require_token("any will do")
+    except AccessError:
+        raise PullRankError("whose rows? Say a login, as in `pullrank mine ada`") from None
+    with connect(repository, token) as github, explaining(repository):
+        return github.whoami().login
+
+
+def _place(board: BoardFacts, row: RowFacts) -> dict[str, Any]:
+    ahead = board.ahead_of(row)
+    facts = {"of": len(board.rows), "tied": board.is_tied(row)}
+    return {
+        **row.model_dump(mode="json"),
+        **facts,
+        "ahead": ahead
+        and {"login": ahead.login, "rank": ahead.rank, "gap": row.score_us.value / ahead.score_us.value - 1},
+    }
+
+
+@click.command()
+@click.argument("task", shell_complete=task_names)
+@click.option("--gpu", shell_complete=judged_gpu_names, help=_GPU)
+@click.option("--login", shell_complete=logins, help="Only this author's records.")
+@_read_from
+def history(source: Source, task: str, gpu: str | None, login: str | None, as_json: bool) -> None:
+    """Show the records of one board, oldest first.
+
+    Example: pullrank history vectoradd --gpu H100 --site https://OWNER.github.io/NAME/
+    """
+    found = source.board(task, gpu)
+    records = [record for record in found.records if login is None or record.login.lower() == login.lower()]
+    if as_json:
+        records_json = [record.model_dump(mode="json") for record in records]
+        out = [one.model_dump(mode="json") for one in found.taken_out]
+        named = {"task": found.task, "gpu": found.gpu, "edition": found.edition}
+        _print({**named, "records": records_json, "taken_out": out})
+    elif records:
+        console().print(history_table(found, records))
+    else:
+        click.echo(f"No records on {found.task} / {found.gpu} in {source.place} yet.")
+    _show_below(found, as_json=as_json)
+
+
+def _show_below(board: BoardFacts, *, as_json: bool) -> None:
+    if not as_json:
+        for line in lines_below(board):
+            console().print(Text(line, "dim"), soft_wrap=True)
+
+
+@click.command()
+@click.argument("one", shell_complete=logins)
+@click.argument("other", shell_complete=logins)
+@click.option(
+    "--task", shell_complete=task_names, help="Only boards of this task. Default: every board on which both stand."
+)
+@click.option("--gpu", shell_complete=judged_gpu_names, help="Only this board of each task.")
+@_read_from
+def compare(source: Source, one: str, other: str, task: str | None, gpu: str | None, as_json: bool) -> None:
+    """Compare two authors, case by case, on the boards on which both stand.
+
+    Example: pullrank compare ada grace --task vectoradd --gpu CPU
+    """
+    boards = _boards(source, one, task, gpu)
+    both = [(board, a, b) for board in boards if (a := board.find_row(one)) and (b := board.find_row(other))]
+    if not both:
+        where = f"{task} in {source.place}" if task else source.place
+        raise PullRankError(
+            f"{one} and {other} stand together on no board of {where}; `pullrank mine {one}` says where one does."
+        )
+    if as_json:
+        _print([_comparison(*each) for each in both])
+    else:
+        for each in both:
+            console().print(compare_table(*each), "")
+
+
+def _boards(source: Source, login: str, task: str | None, gpu: str | None) -> Sequence[BoardFacts]:
+    if task and gpu:
+        return [source.board(task, gpu)]
+    found = source.boards_of_task(task) if task else source.boards_of_author(login)
+    return [board for board in found if gpu in (None, board.gpu)]
+
+
+def _comparison(board: BoardFacts, one: RowFacts, other: RowFacts) -> dict[str, Any]:
+    return {
+        "task": board.task,
+        "gpu": board.gpu,
+        "edition": board.edition,
+        "rows": [row.model_dump(mode="json") for row in (one, other)],
+        "ratio": one.score_us.value / other.score_us.value,
+        "tied": one.is_tied_with(other),
+    }
+
+
+def _print(facts: Any) -> None:
+    click.echo(json.dumps(facts, indent=1, allow_nan=False))

@@ -1,0 +1,254 @@
+"""`pullrank demo`: a whole competition in a scratch folder, without GitHub and without a GPU.
+
+the tasks' examples ─► as pull requests of six fictional logins
+  each: judge, for real ─► ledger ─► standings ─► the comment that the pull request would get
+then: the boards, the site, and a server on loopback to look at it
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.rule import Rule
+
+from harness.records.errors import PullRankError
+from harness.records.fields import Mode
+from harness.records.judgement import Judgement
+from harness.records.verdict import Verdict
+from harness.task.submission import Submission
+from harness.task.task import Board, Rules, Task
+from scripts.boards.facts import facts_of
+from scripts.boards.tables import standings_table
+from scripts.bot.comment.judgement_section import render
+from scripts.commands.site import serve_until_interrupted
+from scripts.common.terminal import Display, console
+from scripts.competition.repository import TASKS, require_task
+from scripts.ledger.ledger import Ledger
+from scripts.standings.standings import Standings, standings
+
+if TYPE_CHECKING:
+    from harness.judge import Champion
+    from scripts.pages.publishing.publish import SiteReport
+
+NOTICE = (
+    "A demo: the authors are fictional, the entries are the tasks' own examples, and of each task's benchmarks only "
+    "the first is played."
+)
+UNWALLED = "Judged without walls: good for one's own code only."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One pull request of the demo.  `guess_s` is about how long it takes on two cores."""
+
+    login: str
+    task: str
+    example: str
+    guess_s: float = 3
+
+    @property
+    def name(self) -> str:
+        return f"{self.login}, {self.task}, {self.example}"
+
+
+ENTRIES = (
+    Entry(login="ada-sample", task="vectoradd", example="accepted/in_float32.py", guess_s=11),
+    Entry(login="ben-sample", task="vectoradd", example="compile_error/missing_module.py"),
+    Entry(login="ben-sample", task="vectoradd", example="wrong_answer/forgets_the_tail.py"),
+    Entry(login="cleo-sample", task="vectoradd", example="accepted/in_place.py", guess_s=20),
+    Entry(login="dan-sample", task="matmul", example="accepted/slices.py", guess_s=11),
+    Entry(login="fay-sample", task="matmul", example="wrong_answer/half_precision_sum.py"),
+    Entry(login="eve-sample", task="softmax", example="accepted/textbook.py", guess_s=11),
+    Entry(login="dan-sample", task="softmax", example="wrong_answer/one_maximum_for_all.py"),
+    Entry(login="dan-sample", task="softmax", example="accepted/fused.py", guess_s=20),
+    Entry(login="fay-sample", task="prefixsum", example="run_time_error/null_pointer.py"),
+    Entry(login="eve-sample", task="prefixsum", example="time_limit_exceeded/waits_for_its_predecessor.py", guess_s=12),
+    Entry(login="fay-sample", task="prefixsum", example="accepted/three_steps.py", guess_s=11),
+)
+
+
+@click.command()
+@click.option("--serve/--no-serve", default=True, help="Serve the site until Ctrl-C. Default: yes.")
+@click.option("--port", default=0, help="Port of the site on 127.0.0.1. Default: any that is free.")
+@click.option("--out", type=click.Path(path_type=Path), help="Keep ledger, submissions and site in this new folder.")
+def demo(serve: bool, port: int, out: Path | None) -> int:
+    """Run a whole competition on this machine and show its leaderboard.
+
+    A dozen entries of six fictional authors are judged for real, in about three minutes. No GPU, no GitHub.
+
+    Example: pullrank demo --no-serve --out demo
+    """
+    with _scratch_folder(out) as folder:
+        competition = Competition(folder, tasks_of(ENTRIES), faults=_wall_faults())
+        exit_code = competition.hold(ENTRIES)
+        competition.show_boards()
+        site, report = competition.build_site()
+        for line in report.lines:
+            click.echo(line, err=True)
+        if serve:
+            click.echo(f"The site: {report.pages} pages in {site}")
+            serve_until_interrupted(site, port)
+        elif out:
+            click.echo(f"The site: {report.pages} pages in {site}\nLook at it: pullrank site serve {site}")
+        else:
+            click.echo(
+                f"The site has {report.pages} pages, and is gone now: keep it with --out FOLDER, "
+                "or look at it with --serve."
+            )
+    return exit_code
+
+
+@contextlib.contextmanager
+def _scratch_folder(out: Path | None) -> Iterator[Path]:
+    if out is None:
+        with tempfile.TemporaryDirectory(prefix="pullrank-demo-") as scratch:
+            yield Path(scratch)
+        return
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise PullRankError(f"--out {out}: it must be a new or empty folder")
+    out.mkdir(parents=True, exist_ok=True)
+    yield out
+
+
+def _wall_faults() -> str:
+    """Why there are no walls on this machine, with the way out; empty where there are."""
+    from harness.sandbox.sandbox import find_faults
+
+    faults = "; ".join(find_faults())
+    if faults:
+        click.echo(f"{UNWALLED} {faults}\n", err=True)
+    return faults
+
+
+def tasks_of(entries: Sequence[Entry]) -> dict[str, Task]:
+    return {name: shortened(require_task(name, TASKS)) for name in dict.fromkeys(entry.task for entry in entries)}
+
+
+def shortened(task: Task) -> Task:
+    """An edition of the task for those in a hurry: the CPU's board, one benchmark, little patience."""
+    board = task.board("CPU")
+    limits = replace(board.limits, case_timeout_s=2.0, compile_timeout_s=12.0)
+    rules = Rules(tests=board.tests, benchmarks=board.benchmarks[:1], limits=limits)
+    return replace(task, gpus=("CPU",), per_gpu={"CPU": rules})
+
+
+class Competition:
+    """A competition in a folder: its ledger, its files, and what has come of them so far.
+
+    `faults` is why there are no walls; with none, everything is judged behind walls.
+    """
+
+    def __init__(self, folder: Path, tasks: dict[str, Task], *, faults: str = "") -> None:
+        self.folder = folder
+        self.tasks = tasks
+        self.faults = faults
+        self.ledger = Ledger(folder / "ledger")
+        self._files: dict[str, Submission] = {}  # by digest
+        self._stdout = console()
+
+    @property
+    def is_walled(self) -> bool:
+        return not self.faults
+
+    def hold(self, entries: Sequence[Entry]) -> int:
+        """Judge all entries, one after the other, and say what each pull request would be told.
+
+        Returns the exit code: 0, or that of the worst error that kept an entry from being judged.
+        """
+        exit_code = 0
+        with Display(console(stderr=True), [entry.guess_s for entry in entries]) as display:
+            for number, entry in enumerate(entries, start=1):
+                display.begin(entry.name)
+                try:
+                    comment = self.judge(entry, number, display)
+                except PullRankError as error:
+                    comment = f"{Verdict.JUDGING_ERROR.label} ({Verdict.JUDGING_ERROR}): {error}"
+                    exit_code = max(exit_code, error.exit_code)
+                display.clear()
+                _print_comment(self._stdout, f"#{number} {entry.name}", comment)
+        return exit_code
+
+    def judge(self, entry: Entry, number: int, display: Display) -> str:
+        """Judge one entry, add it to the ledger, and return the comment."""
+        from harness.judge import judge
+
+        submission = self._submit(entry, number)
+        board = self.tasks[entry.task].board("CPU")
+        judgement = judge(
+            board,
+            submission,
+            Mode.RANKED,
+            sandbox="bubblewrap" if self.is_walled else "none",
+            champion=self._champion_for(board, entry.login),
+            on_progress=display.show,
+        )
+        self.ledger.append(judgement, f"demo-{number:02}")
+        return render(judgement, board, self.standings(board))
+
+    def _submit(self, entry: Entry, number: int) -> Submission:
+        source = (self.tasks[entry.task].folder / "examples" / entry.example).read_bytes()
+        folder = self.folder / "submissions" / entry.task / entry.login
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "submission.py").write_bytes(source)
+        head = hashlib.sha1(source, usedforsecurity=False).hexdigest()
+        submission = Submission(
+            login=entry.login, source=source, name="submission.py", pull_request=number, head_sha=head
+        )
+        self._files[submission.digest] = submission
+        return submission
+
+    def _champion_for(self, board: Board, login: str) -> Champion | None:
+        """Whom an author would have to beat: nobody on an empty board, nor where they are first themselves."""
+        from harness.judge import Champion
+
+        ranked = self.standings(board)
+        first = ranked.champion
+        if not first or first.login == login:
+            return None
+        return Champion(submission=self._files[first.digest], score=first.score_us, nominal_us=ranked.nominal_us)
+
+    def standings(self, board: Board) -> Standings:
+        judged = self.ledger.judgements(board.task.name, board.gpu).judgements
+        return standings(board, judged, allow_unwalled=not self.is_walled)
+
+    def show_boards(self) -> None:
+        self._stdout.print(Rule("The boards"))
+        for task in self.tasks.values():
+            self._stdout.print(standings_table(facts_of(self.standings(task.board("CPU")))), "")
+
+    def build_site(self) -> tuple[Path, SiteReport]:
+        """The site's folder, and what is to be said of it."""
+        from scripts.pages.publishing.publish import build_site
+
+        site = self.folder / "_site"
+        report = build_site(
+            list(self.tasks.values()),
+            self.ledger,
+            site,
+            submissions=self._source_of,
+            title="PullRank demo",
+            now=datetime.now(UTC),
+            notice=NOTICE if self.is_walled else f"{NOTICE} {UNWALLED} {self.faults}",
+            allow_unwalled=not self.is_walled,
+        )
+        return site, report
+
+    def _source_of(self, judgement: Judgement) -> str | None:
+        file = self._files.get(judgement.submission.digest)
+        return file.text if file else None
+
+
+def _print_comment(stdout: Console, title: str, comment: str) -> None:
+    """As Markdown looks, on a terminal; as it is written, elsewhere."""
+    stdout.print(Rule(title, align="left"))
+    stdout.print(Markdown(comment) if stdout.is_terminal else comment, soft_wrap=not stdout.is_terminal)

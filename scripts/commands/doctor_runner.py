@@ -1,0 +1,173 @@
+"""`pullrank doctor --runner`: is this machine the runner that `.github/runner/install.sh` makes?
+
+    files      users, credential, gate, runner, network rules: looked at below `root`, so that tests can look elsewhere
+    tried      Python as the worker, walls as the worker, services: only on the machine itself, and as root
+
+Everything here has one remedy in common: running install.sh again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from scripts.commands.finding import Finding, State
+
+WORKER, REGISTRAR = "pullrank-runner", "pullrank-registrar"
+MIN_RUNNER = (2, 329, 0)
+"""GitHub lets no older one register."""
+
+_AGAIN = "run .github/runner/install.sh again"
+_SERVICES = ("pullrank-registrar.service", "pullrank-worker.path")
+
+
+def examine_runner(root: Path = Path("/")) -> list[Finding]:
+    """All findings.  What needs root, or the machine itself, is left out elsewhere."""
+    findings = [_users(root), _credential(root), _gate(root), _runner(root), _network(root), _cgroups(root)]
+    findings += _cuda_nodes(root)
+    if root == Path("/"):
+        findings += [_services(), *_tried_as_worker()]
+    return findings
+
+
+def _finding(name: str, fault: str | None, good: str, *, remedy: str = _AGAIN, bad: State = State.MISSING) -> Finding:
+    if fault is None:
+        return Finding(name=name, state=State.OK, detail=good)
+    return Finding(name=name, state=bad, detail=fault, remedy=remedy)
+
+
+def _users(root: Path) -> Finding:
+    known = _user_ids(root)
+    missing = [user for user in (WORKER, REGISTRAR) if user not in known]
+    return _finding("users", f"no {', '.join(missing)}" if missing else None, f"{WORKER}, {REGISTRAR}")
+
+
+def _user_ids(root: Path) -> dict[str, int]:
+    lines = (root / "etc/passwd").read_text("utf-8", "replace").splitlines()
+    fields = (line.split(":") for line in lines)
+    return {field[0]: int(field[2]) for field in fields if len(field) > 2 and field[2].isdecimal()}
+
+
+def _credential(root: Path) -> Finding:
+    return _finding("credential", _fault_of_credential(root), f"{REGISTRAR} alone can read it")
+
+
+def _fault_of_credential(root: Path) -> str | None:
+    folder = root / "etc/pullrank/credential"
+    try:
+        files = [folder / name for name in ("token", "app.key") if (folder / name).exists()]
+        if not files:
+            return "none in /etc/pullrank/credential"
+        if open_to_others := [path.name for path in (folder, *files) if path.stat().st_mode & 0o077]:
+            return f"others may read {', '.join(open_to_others)}"
+        if root == Path("/") and folder.stat().st_uid != _user_ids(root).get(REGISTRAR):
+            return f"it does not belong to {REGISTRAR}"
+    except PermissionError:
+        return None if os.geteuid() != 0 else "it cannot be read"
+    return None
+
+
+def _gate(root: Path) -> Finding:
+    return _finding("gate", _fault_of_gate(root), "stands before every job, and only root can change it")
+
+
+def _fault_of_gate(root: Path) -> str | None:
+    folder = root / "opt/pullrank/bin"
+    for path in (folder / "gate.sh", folder / "gate.conf"):
+        if not path.is_file():
+            return f"{path.name} is missing"
+        if path.stat().st_mode & 0o022 or (root == Path("/") and path.stat().st_uid != 0):
+            return f"others than root may change {path.name}"
+    conf = dict(re.findall(r"^(\w+)=(.+)$", (folder / "gate.conf").read_text("utf-8"), re.MULTILINE))
+    if missing := {"repository_id", "branch", "workflow"} - conf.keys():
+        return f"gate.conf does not say {', '.join(sorted(missing))}: nobody is let in"
+    job = folder / "job.sh"
+    if not job.is_file() or "ACTIONS_RUNNER_HOOK_JOB_STARTED=" not in job.read_text("utf-8"):
+        return "job.sh does not start jobs through it"
+    return None
+
+
+def _runner(root: Path) -> Finding:
+    link = root / "opt/pullrank/runner"
+    found = re.fullmatch(r"runner-(\d+)\.(\d+)\.(\d+)", os.readlink(link)) if link.is_symlink() else None
+    if not found or not (link / "run.sh").is_file():
+        return _finding("runner", "not installed", "")
+    version = tuple(map(int, found.groups()))
+    text = ".".join(found.groups())
+    return _finding(
+        "runner",
+        f"{text}: GitHub refuses it" if version < MIN_RUNNER else None,
+        f"{text}; look for a newer one every month or two",
+        remedy=f"{_AGAIN} with a newer --runner-version",
+    )
+
+
+def _network(root: Path) -> Finding:
+    rules = (root / "etc/pullrank/egress.nft").is_file()
+    needed = (root / "etc/systemd/system/pullrank-worker.service.d/egress.conf").is_file()
+    fault = None if rules and needed else "a job reaches this machine's network and the cloud's metadata service"
+    remedy = f"apt install nftables, then {_AGAIN}"
+    return _finding("network", fault, "DNS and HTTPS to the outside only", remedy=remedy, bad=State.LIMITED)
+
+
+def _cgroups(root: Path) -> Finding:
+    found = (root / "sys/fs/cgroup/cgroup.controllers").is_file()
+    return _finding(
+        "cgroups",
+        None if found else "no cgroup v2: players are stopped by signals, and their memory is watched from outside",
+        "version 2",
+        remedy="boot with systemd.unified_cgroup_hierarchy=1",
+        bad=State.LIMITED,
+    )
+
+
+def _cuda_nodes(root: Path) -> Iterator[Finding]:
+    """After a start nobody makes /dev/nvidia-uvm by himself: `job.sh` asks this program of the driver's for it."""
+    if (root / "proc/driver/nvidia").is_dir():
+        found = any((root / folder / "nvidia-modprobe").exists() for folder in ("usr/bin", "usr/sbin", "bin", "sbin"))
+        yield _finding(
+            "CUDA's nodes",
+            None if found else "no nvidia-modprobe: after a start CUDA's nodes are missing, and nothing is judged",
+            "nvidia-modprobe makes them before each job",
+            remedy="apt install nvidia-modprobe",
+            bad=State.LIMITED,
+        )
+
+
+def _services() -> Finding:
+    idle = [unit for unit in _SERVICES if not _succeeds(["systemctl", "is-active", "--quiet", unit])]
+    return _finding(
+        "services",
+        f"not running: {', '.join(idle)}" if idle else None,
+        "the registrar asks for jobs, the worker waits for one",
+        remedy=f"journalctl --unit {idle[0]}" if idle else "",
+    )
+
+
+def _tried_as_worker() -> Iterator[Finding]:
+    """What the worker can do, tried as the worker."""
+    if os.geteuid() != 0 or not shutil.which("setpriv") or WORKER not in _user_ids(Path("/")):
+        detail = "Python and walls were not tried"
+        yield Finding(name="worker", state=State.LIMITED, detail=detail, remedy="run the doctor as root")
+        return
+    # Through a shell: what setpriv starts itself is still found with root's rights.
+    shell = ["sh", "-c", 'exec "$@"', "sh"]
+    worker = ["setpriv", f"--reuid={WORKER}", f"--regid={WORKER}", "--clear-groups", "--", *shell]
+    python = [*worker, "/opt/pullrank/venv/bin/python", "-I", "-c", "import torch, pydantic, yaml"]
+    fault = None if _succeeds(python) else f"{WORKER} cannot import torch, pydantic and yaml"
+    yield _finding("worker's Python", fault, "torch, pydantic, yaml")
+    walls = [*worker, "bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
+    fault = None if _succeeds(walls) else f"{WORKER} cannot make user namespaces"
+    yield _finding("worker's walls", fault, "bubblewrap stands")
+
+
+def _succeeds(command: list[str]) -> bool:
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=120, stdin=subprocess.DEVNULL, check=False, cwd="/")
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0

@@ -1,0 +1,162 @@
+"""`pullrank duel A B`: two files on one board of this machine, as a challenger is played against the champion.
+
+two files ─► which task, which board?  as for one file; both must say the same
+          ─► harness.judge.duel ─► Dueled ─► a table and a sentence, or JSON
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from harness.records.errors import SubmissionError
+from harness.records.stats import DUEL_LOOKS, TIE, Interval, is_faster, median
+from harness.records.times import Duel, DuelCase, Run
+from harness.records.verdict import Verdict
+from harness.task.submission import Submission, read_submission
+from harness.task.task import Board
+from scripts.commands import judge_file
+from scripts.commands.judge_file import exit_code_of, find_named_task, placed, unknown_task, wishes_of
+from scripts.common.terminal import Display, cell, console, table
+from scripts.common.text import format_percent, format_us, plain
+from scripts.competition.repository import choose_board
+from scripts.standings.claims import is_unwalled
+
+if TYPE_CHECKING:
+    from harness.judge import Dueled
+
+_MAX_BLOCKS = 200
+_START_S, _BLOCK_S = 10.0, 0.5
+"""About what a duel takes on two cores; for the display's first guess only."""
+
+
+@click.command()
+@click.argument("a", type=click.Path(path_type=Path))
+@click.argument("b", type=click.Path(path_type=Path))
+@placed
+@click.option(
+    "--blocks",
+    type=click.IntRange(DUEL_LOOKS[0], _MAX_BLOCKS),
+    help="How many blocks A-B-B-A of each benchmark are played. Default: 8; while they don't decide, 16, 32, 64.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with every sample.")
+def duel(
+    a: Path,
+    b: Path,
+    task: str | None,
+    task_dir: Path | None,
+    gpu: str | None,
+    sandbox: str,
+    blocks: int | None,
+    as_json: bool,
+) -> int:
+    """Play two files against each other, and say whether one of them is faster.
+
+    Both must pass the tests. Then they play by turns, in blocks A-B-B-A of fresh processes, on every benchmark that
+    counts, until it is decided or sixty-four blocks are over; every output is checked. A challenger is played
+    against a board's first by the same rules.
+
+    Example: pullrank duel mine.py theirs.py --task vectoradd
+    """
+    files = {path: read_submission(path) for path in (a, b)}
+    board = common_board(files, task, task_dir, gpu)
+    from harness.judge import duel as play
+
+    looks = (blocks,) if blocks else DUEL_LOOKS
+    with Display(console(stderr=True), [_START_S + _BLOCK_S * looks[0] * len(board.benchmarks)]) as display:
+        display.begin(f"{a.name} against {b.name} on {board.task.name} / {board.gpu}")
+        dueled = play(board, files[a], files[b], looks=looks, sandbox=sandbox, on_progress=display.show)
+    if as_json:
+        click.echo(json.dumps(facts(dueled), indent=1))
+    else:
+        show(dueled, (a, b), console())
+    return max(exit_code_of(dueled.a.verdict), exit_code_of(dueled.b.verdict))
+
+
+def common_board(files: dict[Path, Submission], task: str | None, task_dir: Path | None, gpu: str | None) -> Board:
+    """The board that both files are for.  What one of them doesn't say, the other may."""
+    tasks = {path: find_named_task(path, file, task, task_dir) for path, file in files.items()}
+    found = [(path, one) for path, one in tasks.items() if one]
+    if not found:
+        raise unknown_task(next(iter(files)))
+    (path, one), (other_path, other) = found[0], found[-1]
+    if one.folder != other.folder:
+        raise SubmissionError(f"{path} is for '{one.name}', but {other_path} is for '{other.name}'")
+    return choose_board(one, gpu, next(filter(None, map(wishes_of, files.values())), ()))
+
+
+def decision(ratio: Interval) -> str:
+    """Who is faster, in plain words; `ratio` is A / B.  The same for both sides."""
+    for side, theirs in (("A", ratio), ("B", ratio.inverse)):
+        if is_faster(theirs):
+            return f"{side} is faster by {format_percent(1 - theirs.value)}."
+    if ratio.low <= 1 <= ratio.high:
+        return f"No difference can be told: the ratio's 95 % interval, {_range(ratio)}, includes 1."
+    change = format_percent(1 - min(ratio.value, ratio.inverse.value))
+    return f"No difference can be told: {change} is less than the {format_percent(TIE)} that counts."
+
+
+def facts(dueled: Dueled) -> dict[str, Any]:
+    """A duel for scripts: both judgements, then the times in microseconds."""
+    made: dict[str, Any] = {side: json.loads(one.to_json()) for side, one in (("a", dueled.a), ("b", dueled.b))}
+    if found := dueled.duel:
+        made["cases"] = [_case_facts(case) for case in found.cases]
+        made["ratio"] = found.ratio.model_dump()
+        made["decision"] = decision(found.ratio)
+    return made
+
+
+def _case_facts(case: DuelCase) -> dict[str, Any]:
+    return {
+        "params": case.model_dump(mode="json")["params"],
+        "a_us": _median_us(case.challenger),
+        "b_us": _median_us(case.champion),
+        "ratio": case.ratio.model_dump(),
+        "a": [run.model_dump(mode="json") for run in case.challenger],
+        "b": [run.model_dump(mode="json") for run in case.champion],
+    }
+
+
+def show(dueled: Dueled, paths: tuple[Path, Path], stdout: Console) -> None:
+    """The times and who is faster; or, of those that were not accepted, why."""
+    for side, path, judgement in zip("AB", paths, (dueled.a, dueled.b), strict=True):
+        if judgement.verdict is not Verdict.ACCEPTED:
+            stdout.print(f"{side}, {plain(str(path))}:", style="bold")
+            judge_file.show(judgement, stdout)
+    if dueled.duel:
+        stdout.print(_cases_table(dueled.duel), "")
+        stdout.print(f"A / B over all of them: {_ratio(dueled.duel.ratio)}.")
+        stdout.print(decision(dueled.duel.ratio), style="bold")
+        if is_unwalled(dueled.a):
+            stdout.print("Without walls: good for files that you trust.")
+
+
+def _cases_table(found: Duel) -> Table:
+    made = table("Benchmarks", "Case", "A", "B", "A / B", "95 % interval", right=("A", "B", "A / B", "95 % interval"))
+    for case in found.cases:
+        made.add_row(
+            cell(", ".join(f"{name}: {value}" for name, value in case.params.items())),
+            format_us(_median_us(case.challenger)),
+            format_us(_median_us(case.champion)),
+            f"{case.ratio.value:.3f}",
+            _range(case.ratio),
+        )
+    return made
+
+
+def _median_us(runs: Sequence[Run]) -> float:
+    return median([run.median_us for run in runs])
+
+
+def _ratio(ratio: Interval) -> str:
+    return f"{ratio.value:.3f}, with the 95 % interval {_range(ratio)}"
+
+
+def _range(ratio: Interval) -> str:
+    return f"{ratio.low:.3f} to {ratio.high:.3f}"

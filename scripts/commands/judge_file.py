@@ -1,0 +1,360 @@
+"""`pullrank test / benchmark / profile / rank FILE`: judge a file on this machine, as it would be judged for a board.
+
+file ─► which task?   --task-dir; else --task, its directive, the folder that it lies in, which must agree
+     ─► which board?  --gpu, its directive, CPU
+     ─► harness.judge.judge ─► Judgement ─► a table, or JSON
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from harness.records.counters import Counters
+from harness.records.errors import SubmissionError
+from harness.records.fields import Mode
+from harness.records.judgement import CaseResult, Judgement
+from harness.records.profile import Profile
+from harness.records.verdict import Verdict
+from harness.task.submission import Submission, read_directives, read_submission, task_of
+from harness.task.task import Board, Task, load_task
+from scripts.common.terminal import Display, cell, console, say, table, verdict_text
+from scripts.common.text import format_error, format_percent, format_us, plain
+from scripts.competition.completion import gpu_names, task_names
+from scripts.competition.repository import choose_board, is_of_competition, require_task
+from scripts.standings.claims import bound_share, claim_sentence, is_self_timed, is_unwalled
+from scripts.standings.profiles import WORD, kernel_table, parts_of, troubles_of
+
+_LOG_LINES = 30
+_NEXT_HERE = {Mode.TEST: "", Mode.PROFILE: ", once you have changed it"}
+"""What `pullrank benchmark` comes after, and what is said of it."""
+
+_PLACE: list[Callable[[Any], Any]] = [
+    click.option(
+        "--task",
+        shell_complete=task_names,
+        help="Name of the task. Default: the file's directive or its folder decides.",
+    ),
+    click.option("--task-dir", type=click.Path(path_type=Path), help="Folder of a task, anywhere."),
+    click.option(
+        "--gpu",
+        shell_complete=gpu_names,
+        help="Which board of the task. Default: the directive's first, else CPU.",
+    ),
+    click.option(
+        "--sandbox",
+        type=click.Choice(["auto", "bubblewrap", "none"]),
+        default="auto",
+        help="The walls. `none` is for your own code only, and never ranks.",
+    ),
+]
+"""For which board, and behind which walls."""
+
+_OPTIONS: list[Callable[[Any], Any]] = [
+    click.argument("file", type=click.Path(path_type=Path)),
+    *_PLACE,
+    click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON."),
+    click.option("--out", type=click.Path(path_type=Path), help="Write the judgement to this file."),
+]
+
+
+def _judging(command: Callable[..., int]) -> Callable[..., int]:
+    return _with_options(command, _OPTIONS)
+
+
+def placed(command: Callable[..., int]) -> Callable[..., int]:
+    """A command that judges files on a board: --task, --task-dir, --gpu, --sandbox."""
+    return _with_options(command, _PLACE)
+
+
+def _with_options(command: Callable[..., int], options: list[Callable[[Any], Any]]) -> Callable[..., int]:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command()
+@_judging
+def test(**options: Any) -> int:
+    """Judge a file on all tests of a task, each with its verdict.
+
+    Example: pullrank test submissions/vectoradd/ada/submission.py
+    """
+    return judge_file(Mode.TEST, **options)
+
+
+@click.command()
+@_judging
+def benchmark(**options: Any) -> int:
+    """Judge a file on the tests, then time it beside the task's anchor.
+
+    Example: pullrank benchmark kernel.py --task vectoradd --gpu CPU
+    """
+    return judge_file(Mode.BENCHMARK, **options)
+
+
+@click.command()
+@_judging
+@click.option("--reports", type=click.Path(path_type=Path), help="Folder for the full reports of ncu or rocprofv3.")
+def profile(**options: Any) -> int:
+    """Judge a file on the tests, then say where the time of a call goes.
+
+    Example: pullrank profile kernel.py --task softmax
+    """
+    return judge_file(Mode.PROFILE, **options)
+
+
+@click.command()
+@_judging
+def rank(**options: Any) -> int:
+    """Judge a file as the judge ranks: on secret seeds, until the times are steady.
+
+    Example: pullrank rank kernel.py --task vectoradd --json --out judgement.json
+    """
+    return judge_file(Mode.RANKED, **options)
+
+
+def judge_file(
+    mode: Mode,
+    *,
+    file: Path,
+    task: str | None,
+    task_dir: Path | None,
+    gpu: str | None,
+    sandbox: str,
+    as_json: bool,
+    out: Path | None,
+    reports: Path | None = None,
+) -> int:
+    """Judge one file, print what came out, and return the command's exit code."""
+    submission = read_submission(file)
+    board = choose_board(find_task(file, submission, task, task_dir), gpu, wishes_of(submission))
+    if out:
+        _require_writable(out)
+    if reports:
+        _make_folder(reports)
+    judgement = judge_here(board, submission, mode, name=file.name, sandbox=sandbox, reports=reports)
+    if as_json:
+        click.echo(judgement.to_json(), nl=False)
+    else:
+        show(judgement, console())
+        given = {"--task": task, "--task-dir": task_dir, "--gpu": gpu, "--sandbox": sandbox.replace("auto", "")}
+        again = [word for name, value in given.items() if value for word in (name, str(value))]
+        then = _then_here(mode, file, again) if mode in _NEXT_HERE else _then_there(mode, file, submission, board.task)
+        if judgement.verdict is Verdict.ACCEPTED and then:
+            say(f"Next: {then}", style="dim")
+    if out:
+        out.write_text(judgement.to_json(), "utf-8")
+    return exit_code_of(judgement.verdict)
+
+
+def _then_here(mode: Mode, file: Path, place: Sequence[str]) -> str:
+    return f"`{shlex.join(['pullrank', 'benchmark', str(file), *place])}`{_NEXT_HERE[mode]}"
+
+
+def _then_there(mode: Mode, file: Path, submission: Submission, task: Task) -> str:
+    """How to hand it in; empty for a task that the competition does not have."""
+    if not is_of_competition(task):
+        return ""
+    named = [] if task_of(file, submission) else ["--task", task.name]
+    command = ["pullrank", "submit", str(file), *named]
+    if mode is Mode.RANKED:
+        return f"`{shlex.join(command)}`"
+    return f"`{shlex.join([*command, '--draft'])}`, to have the competition's own machines say so"
+
+
+def judge_here(
+    board: Board, submission: Submission, mode: Mode, *, name: str, sandbox: str, reports: Path | None = None
+) -> Judgement:
+    """Judge on this machine, and show how far it is on stderr."""
+    from harness.judge import judge
+
+    with Display(console(stderr=True), [20.0 if mode is Mode.RANKED else 10.0]) as display:
+        display.begin(f"{name} on {board.task.name} / {board.gpu}")
+        return judge(board, submission, mode, sandbox=sandbox, on_progress=display.show, reports=reports)
+
+
+def wishes_of(submission: Submission) -> tuple[str, ...]:
+    """The boards that a file asks for.  One whose directives can't be read is judged all the same, and told why."""
+    return () if submission.find_fault(needs_kernel=False) else read_directives(submission.text).gpus
+
+
+def _require_writable(out: Path) -> None:
+    """Before anything is judged: a judgement that cannot be written is minutes lost."""
+    if not out.parent.is_dir():
+        raise SubmissionError(f"--out {out}: there is no folder {out.parent}")
+    if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
+        raise SubmissionError(f"--out {out}: it cannot be written")
+
+
+def _make_folder(reports: Path) -> None:
+    try:
+        reports.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SubmissionError(f"--reports {reports}: no folder can be made there: {error.strerror}") from None
+
+
+def find_task(file: Path, submission: Submission, name: str | None, task_dir: Path | None) -> Task:
+    """The task that a file is for.  --task-dir decides alone; whatever else says a name must say the same one."""
+    if found := find_named_task(file, submission, name, task_dir):
+        return found
+    raise unknown_task(file)
+
+
+def unknown_task(file: Path) -> SubmissionError:
+    return SubmissionError(
+        f"{file}: which task is it for? Say --task NAME, or put a first line into it: #!POPCORN leaderboard NAME"
+    )
+
+
+def find_named_task(file: Path, submission: Submission, name: str | None, task_dir: Path | None) -> Task | None:
+    """As `find_task`; None if nothing says a name."""
+    if task_dir:
+        if name:
+            raise SubmissionError(f"--task {name} and --task-dir {task_dir}: say one of them")
+        return load_task(task_dir)
+    own = task_of(file, submission)
+    if name and own and own != name:
+        raise SubmissionError(f"{file} is for '{own}', as its place or its directive says, but --task says '{name}'")
+    wanted = name or own
+    around = next((folder for folder in file.resolve().parents if (folder / "task.yml").is_file()), None)
+    if around and wanted and wanted != around.name:
+        who = "--task" if name else "its directive"
+        raise SubmissionError(f"{file} lies in the folder of the task '{around.name}', but {who} says '{wanted}'")
+    if around:
+        return load_task(around)
+    return require_task(wanted) if wanted else None
+
+
+def exit_code_of(verdict: Verdict) -> int:
+    return {Verdict.ACCEPTED: 0, Verdict.JUDGING_ERROR: 3}.get(verdict, 1)
+
+
+def show(judgement: Judgement, stdout: Console) -> None:
+    """All cases of a judgement, then its verdict and what to do."""
+    if judgement.tests:
+        stdout.print(_tests_table(judgement), "")
+    if any(case.timing for case in judgement.benchmarks):
+        stdout.print(_benchmarks_table(judgement), "")
+    if any(case.told for case in judgement.benchmarks):
+        stdout.print(_told_table(judgement), "")
+    if judgement.profiles:
+        _show_profiles(judgement.profiles, stdout)
+    for note in dict.fromkeys(note for case in judgement.benchmarks if (note := _note(case))):
+        stdout.print(f"Note: {plain(note)}", soft_wrap=True)
+    if is_self_timed(judgement):
+        stdout.print(claim_sentence(judgement), soft_wrap=True)
+    if judgement.verdict is not Verdict.ACCEPTED:
+        _show_trouble(judgement, stdout)
+    seconds = (judgement.finished_at - judgement.started_at).total_seconds()
+    walls = ", without walls: it cannot rank" if is_unwalled(judgement) else ""
+    stdout.print(
+        verdict_text(judgement.verdict),
+        f"{judgement.verdict.label}: {judgement.task} / {judgement.gpu}, {judgement.mode}, in {seconds:.1f} s, "
+        f"{judgement.cases[0].seconds:.1f} s of them to build it{walls}",
+    )
+    if judgement.verdict is not Verdict.ACCEPTED:
+        stdout.print(judgement.verdict.help, soft_wrap=True)
+
+
+def _show_profiles(profiles: Sequence[CaseResult], stdout: Console) -> None:
+    for case in profiles:
+        if case.profile:
+            stdout.print(_profile_table(case, case.profile), "")
+            if case.profile.counters and case.profile.counters.kernels:
+                stdout.print(_kernels_table(case, case.profile.counters), "")
+    for trouble in troubles_of(profiles):
+        stdout.print(f"Note: {plain(trouble)}", soft_wrap=True)
+    stdout.print(WORD, soft_wrap=True)
+
+
+def _tests_table(judgement: Judgement) -> Table:
+    made = table("Tests", "", "Case", "Message")
+    for case in judgement.tests:
+        made.add_row(verdict_text(case.verdict), cell(_name(case)), cell(case.message))
+    return made
+
+
+def _benchmarks_table(judgement: Judgement) -> Table:
+    made = table(
+        "Benchmarks", "Case", "Time", "±", "Anchor", "Against it", "Bound", right=("Time", "±", "Anchor", "Bound")
+    )
+    for case in judgement.benchmarks:
+        if timing := case.timing:
+            made.add_row(
+                cell(_name(case)),
+                format_us(timing.submission_us),
+                format_error(timing.ratio).removeprefix("±"),
+                format_us(timing.anchor_us),
+                f"{1 / timing.ratio.value:.2f}×",
+                format_percent(bound_share(timing)),
+            )
+    return made
+
+
+def _told_table(judgement: Judgement) -> Table:
+    columns = ("Time", "±", "Best call", "Worst call", "Calls")
+    made = table("Benchmarks, self-timed", "Case", *columns, right=columns)
+    for case in judgement.benchmarks:
+        if told := case.told:
+            made.add_row(
+                cell(_name(case)),
+                format_us(told.time_us.value),
+                format_error(told.time_us).removeprefix("±"),
+                format_us(min(run.best_us for run in told.runs)),
+                format_us(max(run.worst_us for run in told.runs)),
+                str(sum(run.calls for run in told.runs)),
+            )
+    return made
+
+
+def _profile_table(case: CaseResult, profile: Profile) -> Table:
+    made = table(
+        f"{_name(case)}: {format_us(profile.call_us)}",
+        "Part",
+        "Where",
+        "Calls",
+        "Time",
+        "Share",
+        right=("Calls", "Time", "Share"),
+    )
+    for part in parts_of(profile):
+        calls = "" if part.calls is None else str(part.calls)
+        made.add_row(cell(part.name), part.where, calls, format_us(part.own_us), format_percent(part.share))
+    return made
+
+
+def _kernels_table(case: CaseResult, counters: Counters) -> Table:
+    found = kernel_table(counters)
+    head = [name.removesuffix(":") for name in found.head]
+    right = [name.removesuffix(":") for name in found.head if name.endswith(":")]
+    made = table(f"{_name(case)}: {counters.tool}", *head, right=right)
+    for name, *others in found.rows:
+        made.add_row(cell(name), *others)
+    return made
+
+
+def _note(case: CaseResult) -> str:
+    return case.timing.note if case.timing else case.told.note if case.told else ""
+
+
+def _show_trouble(judgement: Judgement, stdout: Console) -> None:
+    """What the tables do not show: a build or a benchmark that failed, and the end of what was printed."""
+    for case in judgement.cases:
+        if case.verdict is not Verdict.ACCEPTED and case not in judgement.tests:
+            stdout.print(verdict_text(case.verdict), cell(f"{case.kind} {_name(case)}".rstrip() + f": {case.message}"))
+    if judgement.log.strip():
+        stdout.print("What it printed, at the end:", style="dim")
+        for line in plain(judgement.log).rstrip().splitlines()[-_LOG_LINES:]:
+            stdout.print(f"  {line}", soft_wrap=True)
+
+
+def _name(case: CaseResult) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in case.params.items())

@@ -1,0 +1,252 @@
+"""`pullrank moderate …`: what maintainers decide, written into a ledger's folder, or onto the branch `ledger`.
+
+what was decided ─▶ one file each in `moderation/` ─▶ standings, medals and the board's page follow from it
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scripts.common.git_command import GitError
+from scripts.common.terminal import cell, console, table
+from scripts.competition.repository import TASKS, require_ledger
+from scripts.github.access import connect, require_repository, require_token, server_url
+from scripts.github.contribute import explaining
+from scripts.github.pulls import Account, GitHubError
+from scripts.ledger.ledger import Ledger, LedgerError
+from scripts.ledger.moderation import Action, Moderation
+from scripts.ledger.names import Choice, requests_of, under
+from scripts.ledger.request import Ending, EndState, Request
+from scripts.moderate.decide import (
+    ModerationError,
+    Why,
+    about_author,
+    about_judgements,
+    find_author,
+    find_judgements,
+    in_force,
+    now_because,
+    unknown_author,
+    wanted_for,
+)
+
+if TYPE_CHECKING:
+    from scripts.github.gh import GitHub
+    from scripts.ledger.branch import LedgerBranch
+
+_RIGHTS = "for this repository only, with Actions and Contents: read and write"
+
+_WHERE: list[Callable[[Any], Any]] = [
+    click.option(
+        "--ledger", "folder", type=click.Path(path_type=Path), help="A folder. Default: the branch on GitHub."
+    ),
+    click.option("--repo", metavar="OWNER/NAME", help="The repository; left out, the one that this clone came from."),
+]
+_DECIDING: list[Callable[[Any], Any]] = [
+    click.option("--reason", required=True, help="Why, in a sentence; the site shows it."),
+    click.option("--by", type=click.IntRange(min=1), help="Your account's number; on GitHub, the token says it."),
+    *_WHERE,
+]
+
+
+def _with(options: list[Callable[[Any], Any]]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desk:
+    """Where decisions are written.  `branch` and `github` are None for a folder."""
+
+    ledger: Ledger
+    by: int
+    branch: LedgerBranch | None = None
+    github: GitHub | None = None
+
+    def find_account(self, login: str) -> Account | None:
+        return self.github.find_account(login) if self.github else None
+
+    def end_what_waits(self, user_id: int, why: Why) -> list[Request]:
+        """End what an author has asked for, and is not judged yet; says what that was."""
+        if self.branch:
+            self.branch.check_out(requests_of(user_id))
+        waiting = [one.request for one in self.ledger.requests(user_id=user_id) if one.is_open]
+        for request in waiting:
+            ending = Ending(request=request.id, state=EndState.CANCELLED, at=why.at, note="the author was banned")
+            self.ledger.append_ending(request, ending)
+        return waiting
+
+    def write(self, decisions: Sequence[Moderation], message: str) -> None:
+        """All decisions, or none."""
+        for decision in decisions:
+            self.ledger.append_moderation(decision)
+        if self.branch:
+            self.branch.commit(message)
+
+
+@contextmanager
+def _desk(
+    folder: Path | None, repo: str | None, by: int | None, wanted: Choice, *, decides: bool = True
+) -> Iterator[Desk]:
+    if folder:
+        if decides and not by:
+            raise ModerationError("--by NUMBER: who decides? `gh api user --jq .id` says the number of your account")
+        yield Desk(ledger=require_ledger(folder), by=by or 0)
+        return
+    from scripts.ledger.branch import LedgerBranch
+
+    token, repository = require_token(_RIGHTS), require_repository(repo)
+    url = f"{server_url()}/{repository}.git"
+    with connect(repository, token) as github, LedgerBranch(url, token=token, wanted=wanted) as branch:
+        with explaining(repository):
+            me = github.whoami().id if decides else 0
+        if decides and by not in (None, me):
+            raise ModerationError(f"--by {by}: on GitHub the token says who decides, and it is account {me}'s")
+        yield Desk(ledger=branch.ledger, by=me, branch=branch, github=github)
+
+
+@click.group()
+def moderate() -> None:
+    """Take results off the board or put them back, ban authors, each with a reason.
+
+    Nothing is deleted: each decision is a file of the ledger, and a later one lifts it.
+
+    Example: pullrank moderate disqualify vectoradd/H100/ada --reason 'Returns an output of an earlier call.'
+    """
+
+
+def _about_judgement(action: Action, sentence: str, example: str) -> None:
+    """A command that decides about judgements."""
+
+    def decide(what: str, reason: str, by: int | None, folder: Path | None, repo: str | None) -> None:
+        with _desk(folder, repo, by, wanted_for(what)) as desk:
+            meant = find_judgements(action, what, desk.ledger, TASKS)
+            decisions = about_judgements(action, meant, desk.ledger, now_because(reason, desk.by))
+            first = meant[0]
+            about = f"{first.submission.login} on {first.task} / {first.gpu}"
+            desk.write(decisions, f"{action.capitalize()} {about}")
+            count = "1 judgement" if len(decisions) == 1 else f"{len(decisions)} judgements"
+            click.echo(f"{action}: {count} of {about}")
+            _publish(desk)
+
+    means = "TASK/GPU/LOGIN for what somebody stands with, a judgement's checksum, or its path in the ledger"
+    decide.__doc__ = _help(sentence, f"WHAT is {means}.", example)
+    argument = click.argument("what")
+    moderate.add_command(click.command(action.value)(argument(_with(_DECIDING)(decide))))
+
+
+def _about_author(action: Action, sentence: str, example: str) -> None:
+    """A command that decides about an author."""
+
+    def decide(who: str, reason: str, by: int | None, folder: Path | None, repo: str | None) -> None:
+        with _desk(folder, repo, by, under("moderation", "accounts")) as desk:
+            user_id, login = _author(who, desk)
+            why = now_because(reason, desk.by)
+            decision = about_author(action, user_id, login, desk.ledger, why)
+            ended = desk.end_what_waits(user_id, why) if action is Action.BAN else []
+            desk.write([decision], f"{action.capitalize()} {login or user_id}")
+            waiting = f"; {len(ended)} of their judgings, asked for before, cancelled" if ended else ""
+            click.echo(f"{action}: {login or 'the account'} ({user_id}){waiting}")
+            _stop(desk, ended)
+            _publish(desk)
+
+    decide.__doc__ = _help(sentence, "WHO is a login, or the number of an account.", example)
+    argument = click.argument("who")
+    moderate.add_command(click.command(action.value)(argument(_with(_DECIDING)(decide))))
+
+
+def _help(sentence: str, about: str, example: str) -> str:
+    return f"{sentence}\n\n{about}\n\nExample: pullrank moderate {example}"
+
+
+def _author(who: str, desk: Desk) -> tuple[int, str | None]:
+    """Who took part under a login first; else who bears it today."""
+    if found := find_author(who, desk.ledger):
+        return found
+    if account := desk.find_account(who):
+        return account.id, account.login
+    raise unknown_author(who, desk.ledger)
+
+
+_about_judgement(
+    Action.DISQUALIFY,
+    "Take a result off its board.",
+    "disqualify vectoradd/H100/ada --reason 'Returns an output of an earlier call.'",
+)
+_about_judgement(
+    Action.RESTORE, "Put a disqualified result back.", "restore 0123456789ab --reason 'It was right after all.'"
+)
+_about_judgement(
+    Action.HOLD, "Hold a result back until it is looked at.", "hold vectoradd/H100/ada --reason 'Faster than memory.'"
+)
+_about_judgement(
+    Action.RELEASE, "Put a result back that was held.", "release 0123456789ab --reason 'Looked at, and right.'"
+)
+_about_author(
+    Action.BAN,
+    "Judge nothing more of an author; their page shows the reason.",
+    "ban mallory --reason 'Attacks the judge.'",
+)
+_about_author(Action.UNBAN, "Judge an author's files again.", "unban mallory --reason 'Apologised.'")
+
+
+@moderate.command("list")
+@_with(_WHERE)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_(folder: Path | None, repo: str | None, as_json: bool) -> None:
+    """List what holds now: bans, disqualified results, held ones.
+
+    Example: pullrank moderate list --ledger demo/ledger
+    """
+    with _desk(folder, repo, None, under("moderation"), decides=False) as desk:
+        found = list(in_force(desk.ledger))
+        for fault in desk.ledger.moderations().faults:
+            click.echo(f"left out: {fault}", err=True)
+    if as_json:
+        click.echo(json.dumps([one.model_dump(mode="json") for one in found], indent=1))
+    elif not found:
+        click.echo("Nothing: nobody is banned by the ledger, nothing is disqualified or held.")
+    else:
+        made = table("", "Since", "What", "Of", "Reason")
+        for one in found:
+            whom = one.judgement[:12] if one.judgement else one.login or str(one.user_id)
+            made.add_row(f"{one.at:%Y-%m-%d}", one.action, whom, cell(one.reason))
+        console().print(made)
+
+
+def _stop(desk: Desk, ended: Sequence[Request]) -> None:
+    """Stop the machines that are at work on what has ended."""
+    if not desk.github:
+        return
+    from scripts.bot.comment import evaluation
+
+    try:
+        evaluation.stop(desk.github, ended)
+    except GitHubError as error:
+        click.echo(f"pullrank: it holds, but what runs already goes on: {error}", err=True)
+
+
+def _publish(desk: Desk) -> None:
+    """Show it on the site; where that fails, the reconciler or the next night does."""
+    if not desk.github:
+        click.echo(f"`pullrank site build --ledger {desk.ledger.path}` shows it.")
+        return
+    from scripts.github.starting import start_workflow
+
+    try:
+        branch = str(desk.github.ask("GET", "")["default_branch"])
+        start_workflow(desk.github, "publish.yml", {}, branch)
+        click.echo("The site is being built anew.")
+    except (GitError, GitHubError, LedgerError) as error:
+        click.echo(f"pullrank: it holds, and the site shows it with its next build: {error}", err=True)

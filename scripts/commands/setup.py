@@ -1,0 +1,211 @@
+"""`pullrank setup`: from a repository made from the template to one that runs a competition; `--check` only looks.
+
+    token, OWNER/NAME ─▶ Admin ─▶ refuse what can't become one ─▶ each setting: look, mend, look again ─▶ findings
+
+A second run finds everything as it must be, and writes nothing.  Nothing that an organiser added is removed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from functools import partial
+
+import click
+
+from harness.records.errors import PullRankError
+from scripts.common.git_command import GitError
+from scripts.common.terminal import cell, console, table
+from scripts.github.access import NEW_TOKEN, connect, require_repository, require_token, server_url
+from scripts.github.admin import Admin, Hidden, NotInPlan
+from scripts.github.pulls import GitHubError, RateLimitError, find
+from scripts.ledger.ledger import LedgerError
+from scripts.setup.kinds import Setting
+from scripts.setup.plan import WORKFLOWS
+
+_STYLES = {"ok": "green", "changed": "bold green", "missing": "red", "cannot be seen": "yellow"}
+_RIGHTS = "with Actions, Administration, Contents, Issues and Pages: read and write"
+
+
+class SetupError(PullRankError):
+    """It cannot be set up, or by nobody with this token."""
+
+
+class State(StrEnum):
+    OK = "ok"
+    CHANGED = "changed"
+    MISSING = "missing"
+    UNSEEN = "cannot be seen"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """How a setting stands.  `found` is empty where it is, and was, as it must be."""
+
+    name: str
+    state: State
+    must: str
+    found: str
+    right: str
+    clicks: str
+
+    @property
+    def is_good(self) -> bool:
+        return self.state in (State.OK, State.CHANGED)
+
+
+@click.command()
+@click.option("--repo", metavar="OWNER/NAME", help="The repository; left out, the one that this clone came from.")
+@click.option("--check", is_flag=True, help="Change nothing; say how each setting stands, and where to click.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def setup(repo: str | None, check: bool, as_json: bool) -> int:
+    """Set up a repository on GitHub for a competition, or check that it is.
+
+    Needs an admin's token: GH_TOKEN, GITHUB_TOKEN, or what `gh auth login` left. Running it again changes nothing.
+    Exits with 0 if all is as it must be, and with 1 if something is missing or cannot be seen.
+
+    Example: pullrank setup --repo OWNER/NAME --check
+    """
+    from scripts.ledger.branch import LedgerBranch
+    from scripts.setup.settings import PAGES, settings_for
+
+    token, repository = require_token(f"for this repository only, {_RIGHTS}"), require_repository(repo)
+    server = server_url()
+    with connect(repository, token) as github:
+        admin = require_admin(github.repository, lambda: Admin(github), must_be_admin=not check)
+        ledger = partial(LedgerBranch, f"{server}/{repository}.git", token=token)
+        settings = settings_for(ledger, is_public=admin.is_public)
+        findings = [examine(one, admin) if check else set_up(one, admin) for one in settings]
+        if any(one.name == PAGES and one.state is State.CHANGED for one in findings):
+            _publish(admin)
+    if as_json:
+        click.echo(json.dumps({"repository": repository, "settings": [asdict(one) for one in findings]}, indent=1))
+    else:
+        _print(findings, f"{server}/{repository}", checked=check, may_see=admin.is_admin)
+    return int(not all(one.is_good for one in findings))
+
+
+# One setting.
+
+
+def examine(setting: Setting, admin: Admin) -> Finding:
+    """Look at a setting."""
+    try:
+        faults = setting.look(admin)
+    except (Hidden, NotInPlan) as error:
+        return _finding(setting, State.UNSEEN, _reason(error, setting, admin))
+    return _finding(setting, State.MISSING if faults else State.OK, "; ".join(faults))
+
+
+def set_up(setting: Setting, admin: Admin) -> Finding:
+    """Set a setting, unless it is as it must be, and look whether GitHub keeps it."""
+    before = examine(setting, admin)
+    if before.state is not State.MISSING:
+        return before
+    try:
+        setting.mend(admin)
+    except (GitError, GitHubError, LedgerError) as error:
+        # What is refused for one setting says nothing about the next; an outage does.
+        if isinstance(error, RateLimitError) or (isinstance(error, GitHubError) and (error.status or 500) >= 500):
+            raise
+        return _finding(setting, State.MISSING, f"{before.found}; {_reason(error, setting, admin)}")
+    after = examine(setting, admin)
+    return _finding(setting, State.CHANGED, before.found) if after.state is State.OK else after
+
+
+def _finding(setting: Setting, state: State, found: str) -> Finding:
+    about = setting.about
+    return Finding(name=about.name, state=state, must=about.must, found=found, right=about.right, clicks=about.clicks)
+
+
+def _reason(error: PullRankError, setting: Setting, admin: Admin) -> str:
+    if isinstance(error, NotInPlan):
+        return "GitHub's plan holds none for a private repository: make it public, or upgrade"
+    if not isinstance(error, Hidden):
+        return str(error).splitlines()[0]
+    if not admin.is_admin:
+        return f"your account is no admin of {admin.github.repository}"
+    return f"the token lacks the permission {setting.about.right}"
+
+
+# What must be there before anything can be set.
+
+
+def require_admin(repository: str, enter: Callable[[], Admin], *, must_be_admin: bool) -> Admin:
+    """A repository that can become a competition, and somebody who may set it up."""
+    try:
+        admin = enter()
+    except GitHubError as error:
+        if error.status == 401:
+            raise SetupError("GitHub does not take this token: it is wrong, or has expired") from None
+        if error.status == 404:
+            raise SetupError(
+                f"there is no repository {repository}, or this token may not see it; check the name, and what the "
+                "token is for"
+            ) from None
+        raise
+    if find(admin.repository, bool, "fork"):
+        raise SetupError(
+            f"{repository} is a fork: GitHub sends its pull requests to the original. Make a repository of your own "
+            "from the template: Use this template → Create a new repository"
+        )
+    if must_be_admin and not admin.is_admin:
+        raise SetupError(
+            f"only an admin of {repository} can set it up, and your account is none; --check shows what you may see"
+        )
+    if must_be_admin and not _has_workflows(admin):
+        raise SetupError(
+            f"{repository} holds none of PullRank's workflows, so nothing was changed. If it was made from the "
+            "template just now, try again in a minute"
+        )
+    return admin
+
+
+def _has_workflows(admin: Admin) -> bool:
+    """Whether it is a copy of this repository: the settings of another one are none of our business."""
+    try:
+        return bool(set(WORKFLOWS) & admin.workflows().keys())
+    except Hidden:
+        raise SetupError(f"the token lacks the permission Actions; it must come {_RIGHTS}") from None
+
+
+def _publish(admin: Admin) -> None:
+    """Build the site for the first time; where that fails, the next merge or the next night does it."""
+    try:
+        admin.github.dispatch("publish.yml", {}, admin.default_branch)
+    except GitHubError as error:
+        click.echo(f"pullrank: the site is not built yet: {error}", err=True)
+
+
+# What is said.
+
+
+def _print(findings: list[Finding], url: str, *, checked: bool, may_see: bool) -> None:
+    made = table("", "", "", "")
+    made.show_header = False
+    for one in findings:
+        made.add_row(one.state, one.name, cell(_words(one)), style=_STYLES[one.state])
+    console().print(made)
+    rest = [one for one in findings if not one.is_good]
+    if not rest:
+        click.echo(f"\n{url} is ready: open a pull request.")
+        return
+    click.echo(f"\nBy `pullrank setup`, or by hand, at {url}:" if checked else f"\nBy hand, at {url}:")
+    for one in rest:
+        click.echo(f"  {one.name}: {one.clicks}")
+    lacking = sorted({one.right for one in rest if one.state is State.UNSEEN})
+    if lacking and may_see:
+        click.echo(f"\nA token that may see and set all of it: {NEW_TOKEN}, for this repository only,\n{_RIGHTS}.")
+
+
+def _words(one: Finding) -> str:
+    match one.state:
+        case State.OK:
+            return one.must
+        case State.CHANGED:
+            return f"{one.must} (before: {one.found})"
+        case State.MISSING:
+            return f"{one.found} (wanted: {one.must})"
+    return one.found

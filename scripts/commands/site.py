@@ -1,0 +1,145 @@
+"""`pullrank site`: build the leaderboard's pages, and look at them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+
+from scripts.competition.repository import ROOT, SITE, TASKS, require_ledger
+
+
+def _require_address(_context: click.Context, _option: click.Parameter, value: str) -> str:
+    """What links can be made of, or nothing."""
+    if value and not re.fullmatch(r"https?://[A-Za-z0-9.:-]+(/[^?#\s]*)?", value):
+        raise click.BadParameter("an address begins with https:// and a host, and has no ?, # or blank")
+    return value
+
+
+@click.group()
+def site() -> None:
+    """Build the leaderboard's site, and look at it.
+
+    Example: pullrank site build && pullrank site serve
+    """
+
+
+@site.command()
+@click.option("--ledger", type=click.Path(path_type=Path), help="Folder of the ledger. Default: ledger/.")
+@click.option("--tasks", type=click.Path(path_type=Path), default=TASKS, help="Folder of the tasks. Default: tasks/.")
+@click.option(
+    "--submissions",
+    type=click.Path(path_type=Path),
+    default=ROOT,
+    help="Folder that holds submissions/. Default: here.",
+)
+@click.option("--out", type=click.Path(path_type=Path), default=SITE, help="Where to put the site. Default: _site/.")
+@click.option(
+    "--settings",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Settings of the competition. Default: .github/pullrank.yml beside the tasks, if it is there.",
+)
+@click.option("--title", help="Name of the competition. Default: what the settings say.")
+@click.option(
+    "--address",
+    default="",
+    callback=_require_address,
+    help="Where the site will be found: with it there are feeds, a sitemap and pictures of boards.",
+)
+@click.option("--repository", default="", callback=_require_address, help="Where its files and pull requests are.")
+@click.option("--allow-unwalled", is_flag=True, help="Rank what was judged without walls, too, and say so.")
+@click.option("--json", "as_json", is_flag=True, help="Print the build's report as JSON.")
+def build(
+    ledger: Path | None,
+    tasks: Path,
+    submissions: Path,
+    out: Path,
+    settings: Path | None,
+    title: str | None,
+    address: str,
+    repository: str,
+    allow_unwalled: bool,
+    as_json: bool,
+) -> None:
+    """Build the site from tasks, settings and ledger; what was there is replaced whole, or not at all.
+
+    Example: pullrank site build --ledger demo/ledger --out _site
+    """
+    from harness.task.task import load_tasks
+    from scripts.competition.boards import find_settings
+    from scripts.competition.merged import MergedFiles
+    from scripts.competition.settings import load_settings
+    from scripts.pages.publishing.publish import build_site, described_by
+
+    found = load_settings(settings) if settings else find_settings(tasks)
+    merged = MergedFiles(submissions)
+    report = build_site(
+        load_tasks(tasks),
+        require_ledger(ledger),
+        out,
+        submissions=merged.source_of,
+        **described_by(found, title),
+        address=address,
+        repository=repository,
+        marks_unmerged=bool(repository) and merged.is_whole,
+        base_path=urlsplit(address).path,
+        allow_unwalled=allow_unwalled,
+        now=datetime.now(UTC),
+    )
+    for line in (*merged.notes, *report.lines):
+        click.echo(line, err=True)
+    if as_json:
+        click.echo(json.dumps(report.facts))
+    else:
+        click.echo(f"{out}: {report.pages} pages, {report.rows} rows, in {report.seconds:.1f} s")
+
+
+@site.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--judgements", default=1000, show_default=True, help="About how many, on all boards together.")
+@click.option("--authors", default=120, show_default=True, help="How many people take part.")
+@click.option("--seed", default=1, show_default=True, help="The same seed makes the same season.")
+def season(folder: Path, judgements: int, authors: int, seed: int) -> None:
+    """Make up a lively season in a new folder, and build its site, to look at.
+
+    Example: pullrank site season /tmp/season && pullrank site serve /tmp/season/_site
+    """
+    from scripts.pages.publishing.publish import build_site, described_by
+    from scripts.season.season import END, NOTICE, Size, make_season
+
+    made = make_season(folder, Size(judgements=judgements, authors=authors), seed)
+    report = build_site(
+        made.tasks,
+        made.ledger,
+        folder / "_site",
+        submissions=made.source_of,
+        **described_by(made.settings),
+        notice=NOTICE,
+        now=END,
+    )
+    click.echo(f"{folder / '_site'}: {report.pages} pages, {report.rows} rows, in {report.seconds:.1f} s")
+
+
+@site.command()
+@click.argument("folder", type=click.Path(path_type=Path), default=SITE)
+@click.option("--port", default=0, help="Port on 127.0.0.1. Default: any that is free.")
+def serve(folder: Path, port: int) -> None:
+    """Serve a built site to this machine's browsers until Ctrl-C.
+
+    Example: pullrank site serve _site --port 8000
+    """
+    serve_until_interrupted(folder, port)
+
+
+def serve_until_interrupted(folder: Path, port: int = 0) -> None:
+    """Serve `folder`, say where, and return at Ctrl-C: that is how one ends it."""
+    from scripts.pages.publishing.serve import site_server, url_of
+
+    with site_server(folder, port) as server, contextlib.suppress(KeyboardInterrupt):
+        click.echo(f"{url_of(server)}  (Ctrl-C ends it)")
+        server.serve_forever()

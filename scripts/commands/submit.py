@@ -1,0 +1,298 @@
+"""`pullrank submit FILE` and `pullrank watch`: hand a file in, and see what becomes of it.
+
+With `--json`, one object a line, as things happen:
+
+    {"event": "tested", "gpu", "verdict", "message"}          on this machine; or "not tested" with a "reason"
+    {"event": "submitted", "pull_request", "url", "head_sha", "branch", "repository", "draft", "pushed", "opened"}
+    {"event": "board", "gpu", "mode", "state", "summary", "rank", "of", "gap", "place", "result"}   at each change
+    {"event": "refused", "reason"}                            by the bot: Markdown
+    {"event": "left out", "gpus", "reason"}                   boards for which the quota had no room: Markdown
+    {"event": "end", "exit_code", "boards", "quota", "site"}  the last line, unless an error ended it (2, 3) or Ctrl-C
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.records.errors import JudgeError
+from harness.records.fields import Mode
+from harness.records.verdict import Verdict
+from harness.task.submission import Submission, read_submission
+from harness.task.task import Task
+from scripts.commands.judge_file import find_task, judge_here, show
+from scripts.common.terminal import console
+from scripts.competition.completion import judged_gpu_names, task_names
+from scripts.competition.repository import ROOT, choose_board
+from scripts.competition.settings import SETTINGS, Settings, load_settings
+from scripts.github.access import CLASSIC_TOKEN, connect, require_repository, require_token, server_url
+from scripts.github.contribute import Contributor, Sent, explaining
+from scripts.github.pulls import GitHubError, PullRequest, RateLimitError
+from scripts.submit.ending import Ending
+from scripts.submit.follow import News, is_submission, look
+from scripts.submit.prepare import Parcel, SubmitError, find_stale, prepare, with_gpus
+from scripts.submit.show import Voice
+
+if TYPE_CHECKING:
+    from scripts.github.gh import GitHub
+
+RIGHTS = "a classic one with `public_repo` and `workflow`"
+MAX_FAILURES = 30
+"""So often in a row GitHub may fail to answer before following ends."""
+ANSWER_S = 120.0
+"""So long a pull request may wait for the bot's first word before that is said."""
+INTERRUPTED = 130
+
+_REPO = click.option("--repo", metavar="OWNER/NAME", help="The competition; left out, what this clone came from.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each thing that happens.")
+_EVERY = click.option(
+    "--every", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="Seconds from look to look."
+)
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--task", shell_complete=task_names, help="Name of the task. Default: the file's directive or its folder decides."
+)
+@click.option(
+    "--gpu",
+    multiple=True,
+    shell_complete=judged_gpu_names,
+    help="Only this board; may be said several times. Adds a line to the file.",
+)
+@click.option("--draft", is_flag=True, help="Have it tested and timed, not ranked.")
+@click.option("--test/--no-test", default=True, help="Whether to judge it on this machine first, where that can be.")
+@click.option("--sandbox", type=click.Choice(["auto", "bubblewrap", "none"]), default="auto", help="The walls here.")
+@click.option("--wait/--no-wait", default=True, help="Whether to follow it until it is judged.")
+@_REPO
+@_EVERY
+@_JSON
+def submit(
+    file: Path,
+    task: str | None,
+    gpu: tuple[str, ...],
+    draft: bool,
+    test: bool,
+    sandbox: str,
+    wait: bool,
+    repo: str | None,
+    every: float,
+    as_json: bool,
+) -> int:
+    """Hand a file in as a pull request, and follow it until it is judged.
+
+    Checks and tests it first, on this machine. Forks the competition, commits the file, opens your pull request of this
+    task, or adds to the one that is open. Ctrl-C ends the watching, not the judging.
+
+    Exits with 0 if all boards accepted it, 1 if one did not, 2 if it cannot be submitted or was refused, 3 if GitHub or
+    the judge failed.
+
+    Example: pullrank submit kernel.py --task vectoradd --draft
+    """
+    submission = read_submission(file)
+    wanted = find_task(file, submission, task, None)
+    token = require_token(RIGHTS, CLASSIC_TOKEN)
+    with Voice(as_json=as_json) as voice, connect(require_repository(repo), token) as github:
+        ending = Ending(github=github, token=token, voice=voice)
+        contributor = Contributor(github)
+        named = _named(with_gpus(submission, gpu), wanted, contributor.me.login)
+        _require_current(contributor, wanted, tests=test)
+        parcel = _prepared(contributor, named, wanted, draft=draft)
+        if test and not _is_accepted(named, parcel, sandbox, voice, as_json=as_json):
+            return ending.say(contributor.me.id, 1)
+        title = f"{wanted.name}: {contributor.me.login}"
+        with _stopped_with(voice, "it may have been handed in already; `pullrank watch` shows it"):
+            sent = contributor.send(parcel.path, parcel.source, branch=parcel.branch, title=title, draft=draft)
+        with _left_to_judge(voice, sent.number):
+            then = "" if wait else f" `pullrank watch {sent.number}` follows it."
+            voice.say("submitted", _sentence(sent) + then, **_facts(sent))
+            return _follow(ending, sent.number, every) if wait else ending.say(contributor.me.id, 0)
+
+
+@click.command()
+@click.argument("number", type=click.IntRange(min=1), required=False)
+@_REPO
+@_EVERY
+@_JSON
+def watch(number: int | None, repo: str | None, every: float, as_json: bool) -> int:
+    """Follow a pull request until it is judged: your newest, an open one first, or the one of a number.
+
+    Exits as `pullrank submit` does.
+
+    Example: pullrank watch 12 --repo OWNER/NAME
+    """
+    token = require_token(RIGHTS, CLASSIC_TOKEN)
+    with Voice(as_json=as_json) as voice, connect(require_repository(repo), token) as github:
+        number = number or _newest(github)
+        with _left_to_judge(voice, number):
+            return _follow(Ending(github=github, token=token, voice=voice), number, every)
+
+
+def _newest(github: GitHub) -> int:
+    me = Contributor(github).me
+    with explaining(github.repository):
+        # One that was accepted is merged, and closed by that.
+        for pulls in (github.open_pulls, github.closed_pulls):
+            mine = sorted((pull for pull in pulls() if pull.author.id == me.id), key=lambda one: -one.number)
+            if found := next((pull for pull in mine if is_submission(github, pull)), None):
+                return found.number
+    raise SubmitError(
+        f"{me.login} has no pull request of a submission in {github.repository}; `pullrank submit FILE` opens one"
+    )
+
+
+# Before it is sent.
+
+
+def _settings() -> Settings:
+    return load_settings(ROOT / SETTINGS)
+
+
+def _named(submission: Submission, task: Task, login: str) -> Submission:
+    """As it will be called in the repository, where all files of a kind bear one name."""
+    wanted = Path(task.submission_name)
+    if Path(submission.name).suffix != wanted.suffix:
+        raise SubmitError(f"the task {task.name} takes a {wanted.suffix} file, not {submission.name}")
+    return replace(submission, login=login, name=task.submission_name)
+
+
+def _prepared(contributor: Contributor, submission: Submission, task: Task, *, draft: bool) -> Parcel:
+    try:
+        return prepare(submission, task, contributor.me, _settings(), draft=draft)
+    except SubmitError as error:
+        # Machines, limits and bans may be others by now.
+        theirs = contributor.files_of(SETTINGS.parent.as_posix()).get(SETTINGS.name)
+        if not theirs or not find_stale((ROOT / SETTINGS).parent, {SETTINGS.name: theirs}):
+            raise
+        raise SubmitError(
+            f"{error}\n{SETTINGS} of this clone is not the competition's: try again after `git pull`"
+        ) from None
+
+
+def _require_current(contributor: Contributor, task: Task, *, tests: bool) -> None:
+    """The task must exist there; and to test here against another one would say nothing."""
+    theirs = contributor.files_of(f"tasks/{task.name}")
+    if not theirs:
+        raise SubmitError(f"the competition has no task {task.name}; is this clone, or --repo, the right one?")
+    if tests and (stale := find_stale(task.folder, theirs)):
+        raise SubmitError(
+            f"this clone is not as the competition is now: {', '.join(stale[:3])} in {task.folder} differ. "
+            "Bring it up to date with `git pull`; --no-test submits without testing here"
+        )
+
+
+def _is_accepted(submission: Submission, parcel: Parcel, sandbox: str, voice: Voice, *, as_json: bool) -> bool:
+    """Whether the tests are passed here; true where they cannot be run."""
+    gpu = "CPU" if "CPU" in parcel.gpus else parcel.gpus[0]
+    try:
+        board = choose_board(parcel.task, gpu)
+        judgement = judge_here(board, submission, Mode.TEST, name=submission.name, sandbox=sandbox)
+    except (JudgeError, ImportError) as error:
+        voice.say("not tested", f"Not tested on this machine: {error}", gpu=gpu, reason=str(error))
+        return True
+    if judgement.verdict is Verdict.JUDGING_ERROR:
+        reason = judgement.message
+        voice.say("not tested", f"Not tested on this machine: {reason}", gpu=gpu, reason=reason)
+        return True
+    is_accepted = judgement.verdict is Verdict.ACCEPTED
+    if not is_accepted and not as_json:
+        show(judgement, console())
+    end = "accepted" if is_accepted else "not submitted; mend it, or say --no-test"
+    sentence = f"Tested on this machine ({gpu}): {end}."
+    voice.say("tested", sentence, gpu=gpu, verdict=judgement.verdict, message=judgement.message)
+    return is_accepted
+
+
+# Afterwards.
+
+
+@contextmanager
+def _left_to_judge(voice: Voice, number: int) -> Iterator[None]:
+    """Ctrl-C and an outage end the watching alone, from the moment on at which the pull request is there."""
+    then = f"the judging goes on; `pullrank watch {number}` shows it"
+    with _stopped_with(voice, then):
+        try:
+            yield
+        except GitHubError as error:
+            raise GitHubError(f"{error}. #{number} is there, and {then}", error.status) from None
+
+
+@contextmanager
+def _stopped_with(voice: Voice, sentence: str) -> Iterator[None]:
+    """What Ctrl-C says while GitHub has something of us."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        voice.clear()
+        click.echo(f"pullrank: {sentence}", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+def _sentence(sent: Sent) -> str:
+    kind = "draft, to be tested and timed" if sent.is_draft else "to be ranked"
+    if not sent.pushed:
+        return f"{sent.url} holds this very file already ({kind})."
+    return f"{'Opened' if sent.opened else 'Pushed to'} {sent.url} ({kind})."
+
+
+def _facts(sent: Sent) -> dict[str, object]:
+    facts = asdict(sent)
+    return {"pull_request": facts.pop("number"), "draft": facts.pop("is_draft"), **facts}
+
+
+def _follow(ending: Ending, number: int, every_s: float) -> int:
+    voice = ending.voice
+    news = _until_done(ending.github, number, voice, every_s)
+    voice.clear()
+    if news.refusal:
+        voice.say("refused", f"Refused: {news.refusal}", reason=news.refusal)
+    elif not news.boards:
+        voice.say("refused", f"#{number} is closed.", reason="closed")
+    if news.left_out:
+        voice.say("left out", news.remark, gpus=news.left_out, reason=news.remark)
+    return ending.say_of(news)
+
+
+def _require_submission(github: GitHub, pull: PullRequest) -> None:
+    if not is_submission(github, pull):
+        raise SubmitError(
+            f"#{pull.number} is no submission, so nothing of it is judged; `pullrank watch` alone follows your newest"
+        )
+
+
+def _silence(repository: str) -> str:
+    runs = f"{server_url()}/{repository}/actions/workflows/intake.yml"
+    return f"the bot has not answered yet. {runs} shows whether it tries; if it does not, tell the organisers"
+
+
+def _until_done(github: GitHub, number: int, voice: Voice, every_s: float) -> News:
+    failures, is_known, silent_from = 0, False, time.monotonic() + ANSWER_S
+    while True:
+        try:
+            news = look(github, number)
+            voice.news(news)
+            if news.is_done:
+                return news
+            if not (is_known or news.boards):
+                _require_submission(github, news.pull)
+            is_known, failures = True, 0
+            if not news.boards and time.monotonic() > silent_from:
+                voice.remark(_silence(github.repository))
+                silent_from = math.inf
+        except GitHubError as error:
+            failures += 1
+            if error.status in (401, 403, 404) and not isinstance(error, RateLimitError):
+                way_out = "`gh auth status` shows the token; `pullrank watch` alone follows your newest"
+                raise SubmitError(f"#{number} cannot be followed: {error}. {way_out}") from None
+            if failures >= MAX_FAILURES:
+                raise
+            voice.trouble(str(error))
+        time.sleep(every_s * min(failures + 1, 6))

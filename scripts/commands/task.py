@@ -1,0 +1,104 @@
+"""`pullrank tasks` and `pullrank task …`: what organisers and participants do with tasks; each command has its module.
+
+show  template  files                show         look
+eval-code                            eval_code    where and by what it is judged
+check                                check        is it fit to be competed on?
+new                                  new          from nothing
+import                               importing    from KernelBot's layout
+diff                                 diff         what a change would reset
+archive                              archive      the end of a board
+
+`pullrank init` is in `init`.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness.task.task import load_tasks
+from scripts.boards.facts import BoardName
+from scripts.boards.source import SiteSource
+from scripts.common.terminal import cell, console, say, table
+from scripts.competition.boards import find_machines, offered
+from scripts.competition.repository import TASKS
+from scripts.kernelbot.importing import import_
+from scripts.tasks.archive import archive
+from scripts.tasks.check import check
+from scripts.tasks.diff import diff
+from scripts.tasks.eval_code import eval_code
+from scripts.tasks.new import new
+from scripts.tasks.show import as_json_too, closing, files, in_tasks, show, summary, template, until
+
+
+@click.command()
+@in_tasks
+@click.option("--site", metavar="URL", help="A published site's address; no clone is needed then.")
+@as_json_too
+def tasks(folder: Path, site: str | None, as_json: bool) -> None:
+    """List the tasks, and their boards that a machine judges.
+
+    Example: pullrank tasks --json
+    """
+    if site:
+        _published(SiteSource(site).index(), as_json=as_json)
+        return
+    machines = find_machines(folder)
+    found = [offered(task, machines) for task in load_tasks(folder)]
+    if as_json:
+        click.echo(json.dumps([summary(task) for task in found], indent=1))
+        return
+    _print([(task.name, task.title, ", ".join(task.gpus) or "none yet", closing(task)) for task in found])
+    where = "" if folder == TASKS else f" --tasks {shlex.quote(str(folder))}"
+    say(f"Next: `pullrank task show TASK{where}`, or `pullrank init TASK{where}` for a folder to work in")
+
+
+def _print(rows: Iterable[tuple[str, str, str, str]]) -> None:
+    made = table("", "Task", "Title", "Boards", "Open")
+    made.columns[1].max_width, made.columns[2].max_width = 24, 12  # with a deadline, 80 columns
+    for row in rows:
+        made.add_row(*map(cell, row))
+    console().print(made)
+
+
+def _published(boards: Sequence[BoardName], *, as_json: bool) -> None:
+    """The tasks of a site's boards, in its order."""
+    gpus: dict[str, list[str]] = {}
+    for board in boards:
+        gpus.setdefault(board.task, []).extend([board.gpu] if board.judged else ())
+    firsts = {board.task: board for board in reversed(boards)}
+    found = [(firsts[name], names) for name, names in gpus.items()]
+    if as_json:
+        click.echo(json.dumps([_published_facts(*one) for one in found], indent=1))
+    else:
+        _print((one.task, one.title, ", ".join(names) or "none now", until(one.deadline)) for one, names in found)
+
+
+def _published_facts(board: BoardName, gpus: Sequence[str]) -> dict[str, Any]:
+    """A task as `summary` tells one of a clone."""
+    return {
+        "name": board.task,
+        "title": board.title,
+        "lang": board.lang,
+        "gpus": gpus,
+        "deadline": board.deadline and board.deadline.isoformat(),
+        "open": board.is_open(datetime.now(UTC)),
+    }
+
+
+@click.group()
+def task() -> None:
+    """Look at a task, start from its template, check it, make one.
+
+    Example: pullrank task show vectoradd
+    """
+
+
+for command in (show, template, files, eval_code, check, new, import_, diff, archive):
+    task.add_command(command)

@@ -1,0 +1,140 @@
+"""git, run in one folder: with our configuration and nobody else's, and with the token where nobody looks.
+
+The token travels in the environment of git's own processes, as a header for one host: it stands in no argument,
+no file, no URL and no message.  Nothing that a person or a runner configured (hooks, filters, helpers, signing)
+has a say, and links in the branch are checked out as plain files.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from harness.records.errors import PullRankError
+from scripts.common.text import plain, shorten
+
+TIMEOUT_S = 120.0
+
+_PASSED_ON = ("PATH", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE")
+_PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
+_BOT = ("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com")
+BOT = "{} <{}>".format(*_BOT)
+"""Who commits, as git writes it."""
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+_CONFIG = {
+    "core.hooksPath": os.devnull,
+    "core.attributesFile": os.devnull,
+    "core.symlinks": "false",
+    "core.fsync": "none",  # all our folders are thrown away; what must last is pushed
+    "core.autocrlf": "false",
+    "core.fsmonitor": "false",
+    "credential.helper": "",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "http.followRedirects": "false",
+    "http.lowSpeedLimit": "100",
+    "http.lowSpeedTime": "30",
+    "submodule.recurse": "false",
+}
+
+
+class GitError(PullRankError):
+    """git failed.  `said` is all that it wrote, for those who tell one failure from another."""
+
+    def __init__(self, message: str, said: str = "") -> None:
+        super().__init__(message)
+        self.said = said
+
+
+def blob_sha(content: bytes) -> str:
+    """git's name for a file's content."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+class Git:
+    """git in `folder`, where `origin` is `url`; `token` is sent to the host of `url`, and to no other."""
+
+    def __init__(self, folder: Path, url: str, token: str | None = None) -> None:
+        self.folder = folder
+        self._secrets: list[str] = []
+        self._environment = _environment(folder, self._config(url, token))
+
+    def run(self, *arguments: str, stdin: bytes = b"", index: Path | None = None, offline: bool = False) -> bytes:
+        """The output of a command; `index` is used instead of the folder's own.
+
+        `offline`: what was never fetched is missing; else git would fetch it when it is looked at, whatever its size.
+
+        Raises:
+            GitError: it failed, or took too long.
+        """
+        environment = self._environment | ({"GIT_INDEX_FILE": str(index)} if index else {})
+        environment |= {"GIT_ALLOW_PROTOCOL": "none"} if offline else {}
+        try:
+            done = subprocess.run(
+                ["git", *arguments],
+                cwd=self.folder,
+                env=environment,
+                input=stdin,
+                capture_output=True,
+                check=False,
+                timeout=TIMEOUT_S,
+            )
+        except subprocess.TimeoutExpired:
+            raise GitError(f"git {arguments[0]} took longer than {TIMEOUT_S:.0f} s") from None
+        except FileNotFoundError:
+            raise GitError("git is missing; install it") from None
+        if done.returncode:
+            raise self._error(arguments[0], done)
+        return done.stdout
+
+    def _config(self, url: str, token: str | None) -> Mapping[str, str]:
+        config = {**_CONFIG, "remote.origin.url": url} if url else _CONFIG
+        if not token:
+            return config
+        address = urlsplit(url)
+        if address.scheme != "https" and address.hostname not in _LOOPBACK:
+            raise GitError(f"the token is sent over https only, and not to {address.scheme}://{address.hostname}")
+        basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
+        self._secrets = [token, basic]
+        header = f"http.{address.scheme}://{address.netloc}/.extraheader"
+        return {**config, header: f"Authorization: Basic {basic}"}
+
+    def _error(self, command: str, done: subprocess.CompletedProcess[bytes]) -> GitError:
+        said = (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace")
+        for secret in self._secrets:
+            said = said.replace(secret, "***")
+        lines = [line for line in plain(_without_progress(said)).splitlines() if line.strip()]
+        return GitError(f"git {command} failed: {shorten(' '.join(lines[-4:]), 400, keep_end=True)}", said)
+
+
+def _without_progress(said: str) -> str:
+    """Without the lines of progress that git writes over each other."""
+    return "\n".join(line.rpartition("\r")[2] for line in said.split("\n"))
+
+
+def _environment(home: Path, config: Mapping[str, str]) -> dict[str, str]:
+    passed_on = {name: value for name, value in os.environ.items() if name in _PASSED_ON or name.lower() in _PROXIES}
+    name, mail = _BOT
+    pairs: dict[str, str] = {}
+    for number, (key, value) in enumerate(config.items()):
+        pairs |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return {
+        **passed_on,
+        "HOME": str(home),  # no .netrc, no .gitconfig
+        "LC_ALL": "C",  # we read what git says
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_AUTHOR_NAME": name,
+        "GIT_AUTHOR_EMAIL": mail,
+        "GIT_COMMITTER_NAME": name,
+        "GIT_COMMITTER_EMAIL": mail,
+        "GIT_CONFIG_COUNT": str(len(config)),
+        **pairs,
+    }

@@ -1,0 +1,157 @@
+"""How commands speak: results on stdout, all else on stderr; tables and progress for people, plain lines for logs.
+
+Colour and movement only on a terminal, and no colour where NO_COLOR is set (rich sees to both).  Nothing that
+a participant wrote is read as markup.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bars
+from rich.table import Table
+from rich.text import Text
+
+from harness.records.verdict import Verdict
+from scripts.common.text import plain
+
+if TYPE_CHECKING:
+    from harness.judge import Progress
+
+_LOG_WIDTH = 160
+"""Columns of a table that goes into a file or a pipe."""
+
+_WHOLE = re.compile(r"`[^`\n]*`")
+
+_STYLES = {Verdict.ACCEPTED: "bold green", Verdict.JUDGING_ERROR: "bold magenta"}
+
+
+def console(*, stderr: bool = False) -> Console:
+    made = Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+    if not made.is_terminal:
+        made.width = _LOG_WIDTH
+    return made
+
+
+def verdict_text(verdict: Verdict) -> Text:
+    return Text(verdict, _STYLES.get(verdict, "bold red"))
+
+
+def table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
+    """An empty table; the columns named in `right` hold numbers."""
+    made = Table(
+        title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+    )
+    for column in columns:
+        made.add_column(column, justify="right" if column in right else "left", overflow="fold", header_style="dim")
+    return made
+
+
+def cell(text: str) -> Text:
+    """Somebody else's words in a table."""
+    return Text(plain(text))
+
+
+def wrapped(text: str, width: int) -> str:
+    """The text in lines of at most `width`; what stands in backticks, and an address, stays whole, to be copied."""
+    together = _WHOLE.sub(lambda found: found[0].replace(" ", "\0"), text)
+    lines = [
+        textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) for line in together.splitlines()
+    ]
+    return "\n".join(lines).replace("\0", " ")
+
+
+def say(sentence: str, *, stderr: bool = False, style: str = "") -> None:
+    """A sentence, or some; on a terminal broken between words."""
+    out = console(stderr=stderr)
+    out.print(wrapped(sentence, out.width) if out.is_terminal else sentence, style=style, soft_wrap=True)
+
+
+def time_left(seconds: float) -> str:
+    """`about 2 min 10 s left`; half minutes are near enough, and no second is promised."""
+    seconds = max(0, round(seconds / 5) * 5) or 5
+    return f"about {seconds // 60} min {seconds % 60} s left" if seconds >= 60 else f"about {seconds} s left"
+
+
+class Display:
+    """What is being judged, how far it is, and how long is left.
+
+    Redrawn only when the judge reports a step: a thread that redraws by itself would take the interpreter
+    from the referee in the middle of a timed window.
+    """
+
+    def __init__(self, stderr: Console, guesses_s: Sequence[float]) -> None:
+        self._stderr = stderr
+        self._guesses_s = guesses_s
+        self._began = self._job_began = time.monotonic()
+        self._job = -1
+        self._name = ""
+        self._last_line = ""
+        self._bars = Bars(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[left]}", markup=False),
+            console=stderr,
+            auto_refresh=False,
+            transient=True,
+        )
+        self._bar = self._bars.add_task("", total=max(1.0, sum(guesses_s)), left="")
+
+    def begin(self, name: str) -> None:
+        """Go on to the next job."""
+        self._job += 1
+        self._name = name
+        self._job_began = time.monotonic()
+        if self._stderr.is_terminal:
+            self._bars.start()
+        self._draw("preparing", None)
+
+    def clear(self) -> None:
+        """Give the terminal back, so that something can be printed; the next `begin` takes it again."""
+        if self._stderr.is_terminal:
+            self._bars.stop()
+
+    def show(self, progress: Progress) -> None:
+        """To be given to `judge` as `on_progress`."""
+        step = f"{progress.step} {progress.done + 1} of {progress.total}" if progress.total > 1 else progress.step
+        self._draw(step, progress.seconds_left)
+
+    def say(self, step: str) -> None:
+        """A step of ours, of which nobody knows how long it takes."""
+        self._draw(step, None)
+
+    def _draw(self, step: str, job_left_s: float | None) -> None:
+        count = f"[{self._job + 1}/{len(self._guesses_s)}] " if len(self._guesses_s) > 1 else ""
+        line = f"{count}{self._name}: {step}"
+        left = self._left(job_left_s)
+        if self._stderr.is_terminal:
+            done = sum(self._guesses_s[: self._job]) + min(self._spent_s, self._guesses_s[self._job])
+            self._bars.update(self._bar, description=line, completed=done, left=left)
+            self._bars.refresh()
+        elif line != self._last_line:
+            self._stderr.print(f"{line} ({left})" if left else line, soft_wrap=True)
+        self._last_line = line
+
+    @property
+    def _spent_s(self) -> float:
+        return time.monotonic() - self._job_began
+
+    def _left(self, job_left_s: float | None) -> str:
+        """Time left: this job's own word where it has one, and the guesses of the others at the pace so far."""
+        guessed_s = sum(self._guesses_s[: self._job])
+        pace = (self._job_began - self._began) / guessed_s if guessed_s else 1.0
+        if job_left_s is None:
+            job_left_s = max(0.0, self._guesses_s[self._job] * pace - self._spent_s)
+        return time_left(job_left_s + pace * sum(self._guesses_s[self._job + 1 :]))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()

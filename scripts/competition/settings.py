@@ -1,0 +1,279 @@
+"""`.github/pullrank.yml`: what makes a repository this competition.  Strict, and every fault at once with its line.
+
+    title, description      what people read
+    gpus                    boards by name ── Gpu      where they run, which device must be there, its peaks, compiler;
+                                                       what is left out comes from `scripts/gpus.yml`
+    limits                  Quotas                     what one author may ask for
+    merge, bans             Merge, Ban                 what the bot may do, and for whom it does nothing
+    announcements           Announcements              what is told outside
+
+It lies on the default branch, so that only maintainers change it; still it is checked like any file that people write.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+from harness.records.errors import PullRankError, did_you_mean
+from harness.task.faults import Faults, quote
+from harness.task.task_file import schema_of
+from harness.task.task_values import Dtype, Flag, Line, distinct
+from harness.task.task_values import Gpu as GpuName
+from harness.task.toolchain import Architecture, Folder, Library, Toolchain
+from harness.task.yaml_file import read_yaml
+from scripts.competition.gpu_models import Devices, Peak, find_model, gpu_models
+from scripts.competition.runs_on import RunsOn, to_json
+from scripts.ledger.request import MAX_GPU_NAME
+
+SETTINGS = Path(".github/pullrank.yml")
+
+DEFAULT_WEBHOOK = "DISCORD_WEBHOOK"
+
+_SECRET = r"[A-Z][A-Z0-9_]{0,63}"  # noqa: S105  (a form of names)
+_LOGIN = r"[A-Za-z0-9](-?[A-Za-z0-9]){0,38}"
+
+
+class SettingsError(PullRankError):
+    """`.github/pullrank.yml` is at fault, or does not name what was asked for."""
+
+
+class Merge(StrEnum):
+    """Who merges a ranked submission that improves its author's row: the bot, or a maintainer."""
+
+    AUTO = "auto"
+    MANUAL = "manual"
+
+
+def _login(value: str) -> str:
+    if not re.fullmatch(_LOGIN, value):
+        raise ValueError(f"must be a login on GitHub, without @, not {quote(value)}")
+    return value
+
+
+def _short(name: str) -> str:
+    if len(name) > MAX_GPU_NAME:
+        raise ValueError(f"a GPU's name has at most {MAX_GPU_NAME} characters, not {len(name)}")
+    return name
+
+
+def _distinct_names(gpus: dict[str, Gpu]) -> dict[str, Gpu]:
+    distinct(tuple(gpus))
+    return {name: gpu.known_as(name) for name, gpu in gpus.items()}
+
+
+class Section(BaseModel):
+    """A part of the settings: unknown keys are faults."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def _model(name: str) -> str:
+    if not find_model(name):
+        near = did_you_mean(name, gpu_models()) or ";"
+        raise ValueError(f"unknown model {quote(name)}{near} `pullrank gpus` lists them")
+    return name
+
+
+class Gpu(Section):
+    """A GPU, or CPU: the machines that judge for one column of boards."""
+
+    runs_on: RunsOn = Field(
+        description="Where its judgings run: a runner's label, a list of labels, or {group: NAME, labels: [LABEL]}."
+    )
+    model: Annotated[str, AfterValidator(_model)] | None = Field(
+        default=None,
+        description="What `pullrank gpus` calls this GPU, if not by the board's own name: device, peaks and arch that "
+        "are not said here are taken from there.",
+    )
+    device: Devices = Field(
+        default=(),
+        description="What the machine's driver calls the device, with or without its maker's name, such as H100 PCIe; "
+        "or a list of such names. A machine with another one does not judge.",
+    )
+    bandwidth_gbs: Peak | None = Field(default=None, description="Peak memory bandwidth, in GB/s; for % of roofline.")
+    tflops: dict[Dtype, Peak] = Field(
+        default_factory=dict, description="Peak TFLOPS by number format: {float32: 67, float16: 989}."
+    )
+
+    arch: Architecture | None = Field(
+        default=None, description="What nvcc compiles for, such as sm_90a; needed by tasks with lang: cu."
+    )
+    include_dirs: dict[Library, Folder] = Field(
+        default_factory=dict,
+        description="Libraries whose headers tasks with lang: cu may use, and where they lie on the machine, below "
+        "/usr or /opt: {cutlass: /opt/cutlass/include}.",
+    )
+
+    def known_as(self, name: str) -> Gpu:
+        """This GPU with the vendor's figures where the settings of the board `name` give none."""
+        if not (model := find_model(self.model or name)):
+            return self
+        return self.model_copy(
+            update={
+                "device": self.device or model.device,
+                "bandwidth_gbs": self.bandwidth_gbs or model.bandwidth_gbs,
+                "tflops": {**model.tflops, **self.tflops},
+                "arch": self.arch or model.arch,
+            }
+        )
+
+    @property
+    def toolchain(self) -> Toolchain:
+        return Toolchain(device=self.device, arch=self.arch, include_dirs=self.include_dirs)
+
+    @property
+    def runs_on_json(self) -> str:
+        """For `runs-on: ${{ fromJSON(…) }}` of a workflow."""
+        return to_json(self.runs_on)
+
+
+def _quota(default: int, most: int, what: str) -> Any:
+    return Field(default=default, strict=True, gt=0, le=most, description=f"{what} Default: {default}.")
+
+
+class Quotas(Section):
+    """What one author may ask for, in all modes and on all boards together.  A day is the last 24 hours."""
+
+    file_kib: int = _quota(256, 256, "KiB that a submission may have.")
+    pending: int = _quota(4, 100, "Judgings that may wait or run at once.")
+    judgings_per_day: int = _quota(50, 10_000, "Judgings a day.")
+    ranked_per_day: int = _quota(20, 10_000, "Ranked judgings a day; they count as judgings, too.")
+    minutes_per_day: int = _quota(120, 100_000, "Minutes of the judging machines a day.")
+
+
+class Ban(Section):
+    """Somebody whose pull requests are not judged.  A login can be renamed; the numeric id stays."""
+
+    user_id: Annotated[int, Field(strict=True, gt=0)] | None = Field(
+        default=None, description="Numeric id: `gh api users/LOGIN --jq .id`."
+    )
+    login: Annotated[str, AfterValidator(_login)] | None = Field(default=None, description="Login, without @.")
+    reason: Line = Field(description="Why; the author is told.")
+
+    @model_validator(mode="after")
+    def _names_somebody(self) -> Self:
+        if self.user_id is None and self.login is None:
+            raise ValueError("must have user_id, login, or both")
+        return self
+
+    def meets(self, user_id: int, login: str) -> bool:
+        """Whether it is this account; where an id stands, the login is a note for people."""
+        if self.user_id is not None:
+            return self.user_id == user_id
+        return self.login is not None and self.login.casefold() == login.casefold()
+
+
+def _secret(value: object) -> str:
+    if isinstance(value, str) and re.fullmatch(_SECRET, value):
+        return value
+    # Not quoted: who writes the address itself in its place has enough of it in this file.
+    raise ValueError(
+        "must be the name of a secret that holds the webhook's address, such as DISCORD_WEBHOOK: capitals, digits and _"
+    )
+
+
+def _distinct_secrets(webhooks: tuple[Webhook, ...]) -> tuple[Webhook, ...]:
+    distinct(tuple(webhook.secret for webhook in webhooks))
+    return webhooks
+
+
+class Webhook(Section):
+    """A channel on Discord.  Its address is a secret: whoever has it can write there."""
+
+    secret: Annotated[str, BeforeValidator(_secret)] = Field(
+        description="Name of the secret that holds its address; publish.yml hands it over under the same name.",
+        json_schema_extra={"pattern": f"^{_SECRET}$"},
+    )
+    tasks: tuple[Line, ...] = Field(
+        default=(), min_length=1, description="Tasks that it hears of; all, where this is left out."
+    )
+
+    def hears_of(self, task: str) -> bool:
+        return not self.tasks or task in self.tasks
+
+
+class Announcements(Section):
+    """What is told on Discord, by kind, and in which channels."""
+
+    records: Flag = Field(default=True, description="A new first place.")
+    top_three: Flag = Field(default=True, description="A change in the top three.")
+    first_entries: Flag = Field(default=True, description="The first entry on a board.")
+    new_tasks: Flag = Field(default=True, description="A new task, or a board that a task gets later.")
+    deadlines: Flag = Field(default=True, description="A deadline in 24 hours, and the final standings.")
+    editions: Flag = Field(default=True, description="A task that changed, so that its boards start anew.")
+    webhooks: Annotated[tuple[Webhook, ...], Field(max_length=20), AfterValidator(_distinct_secrets)] = Field(
+        default=(Webhook(secret=DEFAULT_WEBHOOK),),
+        description=f"The channels. Default: one, of the secret {DEFAULT_WEBHOOK}, if there is such a secret.",
+    )
+
+
+class Settings(Section):
+    """The settings of one competition on PullRank."""
+
+    title: Line = Field(default="PullRank", description="Name of the competition, for people.")
+    description: Annotated[str, Field(max_length=10_000)] = Field(
+        default="", description="What it is about, in Markdown; shown on the site's first page."
+    )
+    gpus: Annotated[
+        dict[Annotated[GpuName, AfterValidator(_short)], Gpu], AfterValidator(_distinct_names), Field(min_length=1)
+    ] = Field(
+        description="The GPUs that judge, by the names that tasks use in `gpus`; what is not here has no board. "
+        "CPU is a name like any other."
+    )
+    limits: Quotas = Field(default_factory=Quotas, description="What one author may ask for.")
+    merge: Merge = Field(
+        default=Merge.AUTO,
+        description="auto: the bot merges what improves its author's row. manual: a maintainer does.",
+    )
+    bans: tuple[Ban, ...] = Field(default=(), max_length=1000, description="Whose pull requests are not judged.")
+    announcements: Announcements = Field(default_factory=Announcements, description="What is told outside, by kind.")
+
+    def gpu(self, name: str) -> Gpu:
+        """A GPU by its name.
+
+        Raises:
+            SettingsError: there is none of that name.
+        """
+        if name not in self.gpus:
+            near = did_you_mean(name, self.gpus) or "."
+            raise SettingsError(f"{SETTINGS} has no GPU '{name}'{near} It has: {', '.join(self.gpus)}")
+        return self.gpus[name]
+
+    def find_ban(self, user_id: int, login: str) -> Ban | None:
+        return next((ban for ban in self.bans if ban.meets(user_id, login)), None)
+
+
+def load_settings(path: Path = SETTINGS) -> Settings:
+    """Read the settings.
+
+    Raises:
+        SettingsError: all that is wrong, a line for each fault: `.github/pullrank.yml:12: merge: must be one of …`.
+    """
+    faults = Faults(path)
+    settings = None
+    try:
+        if (values := read_yaml(path, faults)) is not None:
+            settings = Settings.model_validate(values)
+    except ValidationError as error:
+        faults.add_all(error, Settings)
+    if faults or not settings:
+        raise SettingsError(str(faults))
+    return settings
+
+
+def settings_schema() -> dict[str, Any]:
+    """The JSON Schema of pullrank.yml, for completion in editors."""
+    return schema_of(Settings, "PullRank settings")

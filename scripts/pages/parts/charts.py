@@ -1,0 +1,256 @@
+"""Every sample of one benchmark as a strip: one line of dots per run, median and interval over them; and axes for all.
+
+Both sides stand at the same magnification, on one axis (a duel) or each on its own.  Pure geometry, in the units of an
+SVG's view box.  Times lie on a logarithmic axis: a gain of a tenth is as wide at 10 µs as at 10 ms.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, pairwise, repeat
+from typing import NamedTuple
+
+from markupsafe import Markup, escape
+
+from harness.records.stats import Interval, median
+from harness.records.times import Run
+from scripts.common.text import format_us, plain
+
+STRIP_WIDTH = 360
+GROUP_HEIGHT = 44
+"""Of a group's dots, however many runs it has."""
+
+GROUP_PITCH = 98
+"""From one group to the next: its heading, its dots, its axis."""
+
+MAX_DOTS_PER_RUN = 200
+FENCE = 3.0
+"""Interquartile ranges above the upper quartile where an axis ends (Tukey's far fence).  Rare stalls reach a hundred
+times the median: they are drawn at the edge, and counted."""
+
+MIN_SPAN = 1.06
+"""An axis never magnifies less than this ratio: noise should look like noise."""
+
+_STEPS_BECOME_FACTORS, _FACTORS_BECOME_DECADES = 5, 100
+"""An axis whose end is so many times its start holds at least two of 1, 2, 5, 10; or at least two powers of ten."""
+
+_STEPS = tuple(f"m{step / 10:g} 0h0" for step in range(10 * STRIP_WIDTH))
+"""From one dot to the next, by tenths of a pixel."""
+
+
+class Tick(NamedTuple):
+    at: float
+    label: str
+    align: str = "middle"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """The runs of one side, and what they come to."""
+
+    label: str
+    value: str
+    top: float
+    bottom: float
+    dots: str
+    median_x: float
+    band: tuple[float, float] | None
+    ticks: tuple[Tick, ...]
+
+    @property
+    def drawn(self) -> Markup:
+        """Axis, numbers, interval, samples and median, the later over the earlier; all of it our own."""
+        top, bottom = f"{self.top:g}", f"{self.bottom:g}"
+        axis = "".join(f"M{tick.at:.1f} {top}V{self.bottom + 4:g}" for tick in self.ticks)
+        shared = f'y="{self.bottom + 17:g}" text-anchor='
+        numbers = "".join(f'<text x="{at:.1f}" {shared}"{align}">{label}</text>' for at, label, align in self.ticks)
+        return Markup(  # noqa: S704 (numbers and units)
+            f'<path class="axis" d="{axis}"/>{numbers}\n{self._interval}<path class="dots" d="{self.dots}"/>\n'
+            f'<path class="median" d="M{self.median_x:.1f} {top}V{bottom}"/>'
+        )
+
+    @property
+    def _interval(self) -> str:
+        if not self.band:
+            return ""
+        left, right = self.band
+        return f'<path class="band" d="M{left:.1f} {self.top:g}H{right:.1f}V{self.bottom:g}H{left:.1f}z"/>'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strip:
+    """Drawn here and not by a template, since a page has half a dozen of them: each piece costs a template time."""
+
+    title: str
+    description: str
+    width: int
+    height: int
+    groups: tuple[Group, ...]
+
+    @property
+    def drawn(self) -> Markup:
+        title, description = escape(plain(self.title)), escape(plain(self.description))
+        groups = "".join(map(self._drawn_group, self.groups, chain([' class="main"'], repeat(""))))
+        return Markup(  # noqa: S704 (every piece was escaped)
+            f"<figure>\n<figcaption>{title}</figcaption>\n"
+            f'<svg viewBox="0 0 {self.width} {self.height}" role="img" aria-label="{title}: {description}">\n'
+            f"<title>{title}</title>\n<desc>{description}</desc>\n{groups}</svg>\n</figure>\n"
+        )
+
+    def _drawn_group(self, group: Group, kind: str) -> str:
+        y = group.top - 6
+        return (
+            f'<g{kind}>\n<text x="6" y="{y}">{escape(plain(group.label))}</text>\n'
+            f'<text class="value" x="{self.width - 6}" y="{y}" text-anchor="end">{group.value}</text>\n'
+            f"{group.drawn}\n</g>\n"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One side of a strip: its name, its runs, and the interval to shade, if there is one.
+
+    It need not be of these samples: that of a ratio to the other side is, times the other side.  Its axis holds both.
+    """
+
+    label: str
+    runs: Sequence[Run]
+    interval: Interval | None = None
+
+    @cached_property
+    def samples(self) -> list[float]:
+        return sorted(chain.from_iterable(run.samples_us for run in self.runs))
+
+    @property
+    def low(self) -> float:
+        return min(self.samples[0], self.interval.low) if self.interval else self.samples[0]
+
+    @property
+    def high(self) -> float:
+        """Of the samples, up to Tukey's far fence."""
+        samples = self.samples
+        lower, upper = samples[len(samples) // 4], samples[3 * len(samples) // 4]
+        fence = min(samples[-1], upper + FENCE * (upper - lower))
+        return max(fence, self.interval.high) if self.interval else fence
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A logarithmic axis from `low` to `high` onto pixels `start` to `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        share = math.log(value / self.low) / math.log(self.high / self.low)
+        return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
+
+    @cached_property
+    def _in_tenths(self) -> tuple[float, float, int]:
+        """Where 1 µs lies, how wide a factor of e is, and the end."""
+        pixels = 10 * (self.end - self.start) / math.log(self.high / self.low)
+        zero = 10 * self.start - pixels * math.log(self.low) + 0.5
+        return zero, pixels, int(zero + pixels * math.log(self.high))
+
+    def tenths(self, values: Sequence[float]) -> list[int]:
+        """Where many values stand, in tenths of a pixel, rising; those beyond the axis, none before it, at its end."""
+        zero, pixels, end = self._in_tenths
+        places = sorted({int(zero + pixels * log) for log in map(math.log, values)})
+        return places if places[-1] <= end else [*[place for place in places if place < end], end]
+
+
+def strip(title: str, sides: Sequence[Side], *, one_axis: bool = False) -> Strip:
+    """Samples of both sides at one magnification: on one axis, or each from its own fastest sample on."""
+    lows = [side.low for side in sides]
+    highs = [side.high for side in sides]
+    if one_axis:
+        lows, highs = [min(lows)] * len(sides), [max(highs)] * len(sides)
+    ratio = max(high / low for low, high in zip(lows, highs, strict=True))
+    scales = [Scale(*span_of(low, low * ratio), 6, STRIP_WIDTH - 6) for low in lows]
+    groups = tuple(
+        _group(side, scale, top=20 + index * GROUP_PITCH)
+        for index, (side, scale) in enumerate(zip(sides, scales, strict=True))
+    )
+    return Strip(
+        title=title,
+        description="; ".join(_describe(side, scale) for side, scale in zip(sides, scales, strict=True)),
+        width=STRIP_WIDTH,
+        height=GROUP_PITCH * len(sides) - 8,
+        groups=groups,
+    )
+
+
+def _group(side: Side, scale: Scale, top: float) -> Group:
+    pitch = GROUP_HEIGHT / len(side.runs)
+    middle = median([run.median_us for run in side.runs])
+    return Group(
+        label=side.label,
+        value=format_us(middle),
+        top=top,
+        bottom=top + GROUP_HEIGHT,
+        dots="".join(_dots(run.samples_us, scale, top + pitch * (row + 0.5)) for row, run in enumerate(side.runs)),
+        median_x=scale(middle),
+        band=(scale(side.interval.low), scale(side.interval.high)) if side.interval else None,
+        ticks=tuple(tick_at(value, scale) for value in round_values(scale.low, scale.high, 3)),
+    )
+
+
+def _dots(samples: Sequence[float], scale: Scale, y: float) -> str:
+    """A line of dots, each seen from the one before, in tenths of a pixel; where several fall together, one.
+
+    Samples beyond the axis fall on its end.
+    """
+    places = scale.tenths(samples if len(samples) <= MAX_DOTS_PER_RUN else _thinned(samples))
+    steps = "".join([_STEPS[after - before] for before, after in pairwise(places)])
+    return f"M{places[0] / 10:g} {y:.1f}h0{steps}"
+
+
+def _describe(side: Side, scale: Scale) -> str:
+    samples = side.samples
+    beyond = len(samples) - bisect_right(samples, scale.high)
+    text = f"{side.label}: {len(samples)} samples in {len(side.runs)} runs, from {format_us(samples[0])}"
+    return f"{text} to {format_us(samples[-1])}" + (f", {beyond} of them beyond the axis" if beyond else "")
+
+
+def round_values(low: float, high: float, count: int) -> list[float]:
+    """Round values in [low, high], at least two of them and at most `count`, three or more.
+
+    The axis is logarithmic: even steps serve where its end is a few times its start; beyond that 1, 2, 5, 10, and at
+    last decades; of these, where they are too many, every second, third and so on.
+    """
+    if high / low >= _STEPS_BECOME_FACTORS:
+        digits = (1,) if high / low >= _FACTORS_BECOME_DECADES else (1, 2, 5)
+        powers = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
+        values = [value for power in powers for digit in digits if low <= (value := digit * 10.0**power) <= high]
+        return values[:: math.ceil(len(values) / count)]
+    span = high - low
+    power = 10.0 ** math.floor(math.log10(span / count))
+    for factor in (1, 2, 2.5, 5, 10):  # Each at most twice the one before: with `count` values too many, two at least.
+        first, last = math.ceil(low / (power * factor)), math.floor(high / (power * factor))
+        if last - first < count:
+            break
+    return [power * factor * index for index in range(first, last + 1)]
+
+
+def tick_at(value: float, scale: Scale) -> Tick:
+    at = scale(value)
+    near_start, near_end = abs(at - scale.start) < 24, abs(at - scale.end) < 24
+    amount, unit = format_us(value).split()
+    label = f"{amount.rstrip('0').rstrip('.') if '.' in amount else amount} {unit}"
+    return Tick(at=at, label=label, align="start" if near_start else "end" if near_end else "middle")
+
+
+def span_of(low: float, high: float, margin: float = 1.01) -> tuple[float, float]:
+    widen = max(margin, math.sqrt(MIN_SPAN / (high / low)))
+    return low / widen, high * widen
+
+
+def _thinned(samples: Sequence[float]) -> Sequence[float]:
+    """At most `MAX_DOTS_PER_RUN` of a run's samples, evenly by rank: the shape stays, the page stays small."""
+    return sorted(samples)[:: math.ceil(len(samples) / MAX_DOTS_PER_RUN)]

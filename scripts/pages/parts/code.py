@@ -1,0 +1,162 @@
+"""Other people's Markdown and code as HTML that carries nothing of theirs but text.
+
+`html: False` escapes what Markdown holds; code is cut into tokens, cleaned by `plain`, and escaped piece by piece.
+Colours are classes; the stylesheet gives each one for both themes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
+from html import escape
+from itertools import pairwise
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup
+from pygments.lexers import CudaLexer, PythonLexer
+from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType, is_token_subtype
+
+from scripts.common.text import plain
+from scripts.pages.parts.words import unbroken
+
+MAX_HIGHLIGHTED = 64 * 1024
+"""Characters of code.  Longer files are shown uncoloured: lexers are slow on hostile input."""
+
+MAX_DIFFED = 1500
+"""Lines.  Where more lie between the first and the last change, files are not compared: the time would grow with the
+square of their number."""
+
+_NEAR = 3
+"""Lines around a change that are shown with it."""
+
+_COLOURS = (
+    (Comment, "c"), (String, "s"), (Number, "m"), (Keyword, "k"), (Operator.Word, "k"),
+    (Name.Decorator, "d"), (Name.Function, "f"), (Name.Class, "f"), (Name.Builtin, "b"),
+)  # fmt: skip
+
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+_HUNK = re.compile(r"([-+])(\d+)")
+_PAGE_LINK = re.compile(r"([a-z-]+)\.md((?:#[\w-]+)?)")
+
+
+@lru_cache(256)
+def render_markdown(text: str, top_level: int = 3) -> Markup:
+    """Markdown of the repository: no raw HTML, no script links; its first heading is of `top_level`."""
+    return _render(_MARKDOWN.parse(text), top_level)
+
+
+@lru_cache(64)
+def render_guide(text: str) -> Markup:
+    """A page of site/pages: its headings can be linked to, and links between the files lead from page to page."""
+    tokens = _MARKDOWN.parse(text)
+    for token, following in pairwise(tokens):
+        if token.type == "heading_open" and token.tag != "h1":
+            token.attrSet("id", anchor(following.content))
+    for link in (child for token in tokens for child in token.children or () if child.type == "link_open"):
+        if found := _PAGE_LINK.fullmatch(str(link.attrGet("href"))):
+            link.attrSet("href", f"../{found[1]}/index.html{found[2]}")
+    return _render(tokens, top_level=1)
+
+
+def anchor(heading: str) -> str:
+    """A heading's name in links, as GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def _render(tokens: Sequence[Token], top_level: int) -> Markup:
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(int(token.tag[1]) + top_level - 1, 6)}"
+        elif token.type in ("th_open", "td_open"):
+            _dress_cell(token)
+        for piece in token.children or ():
+            if piece.type == "text":
+                piece.content = unbroken(piece.content)
+    html = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {})
+    # A table or a block of code that is too wide scrolls by itself, also by keyboard.
+    html = html.replace("<table>", '<div class="scroll" role="group" aria-label="Table" tabindex="0"><table>')
+    html = html.replace("</table>", "</table></div>").replace("<pre>", '<pre tabindex="0">')
+    html = html.replace('<th scope="col"></th>', "<td></td>")  # A heading that says nothing is none.
+    return Markup(html)  # noqa: S704 (html: False escapes)
+
+
+def _dress_cell(token: Token) -> None:
+    """What a table's cell is for, and where it stands: by a class, since the site's policy forbids styles in pages."""
+    if token.tag == "th":
+        token.attrSet("scope", "col")
+    if token.attrs.pop("style", "") == "text-align:right":
+        token.attrSet("class", "num")
+
+
+@lru_cache(1024)
+def render_code(source: str, name: str, *, anchors: bool = False) -> Markup:
+    """Code with a class for each colour, one element a line; `anchors`, once a page, lets lines be linked to."""
+    lines = _highlighted(_shown(source), name).split("\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    ids = (f' id="L{number}"' if anchors else "" for number in range(1, len(lines) + 1))
+    made = (f'<span class="l"{name}>{line}</span>\n' for name, line in zip(ids, lines, strict=True))
+    return Markup("".join(made))  # noqa: S704 (every piece was escaped)
+
+
+def is_exact(source: str) -> bool:
+    """Whether `render_code` shows the file as it is; else what is invisible is written out, lines end in newlines."""
+    return _shown(source) == _without_mark(source)
+
+
+def _shown(source: str) -> str:
+    return plain(_without_mark(source))
+
+
+def _without_mark(source: str) -> str:
+    return source.removeprefix("\ufeff")  # An editor's byte order mark says nothing about the code.
+
+
+def _highlighted(text: str, name: str) -> str:
+    if len(text) > MAX_HIGHLIGHTED:
+        return escape(text)
+    lexer = (CudaLexer if name.endswith((".cu", ".cuh", ".h")) else PythonLexer)(ensurenl=False, stripnl=False)
+    return "".join(_coloured(value, _colour_of(kind)) for kind, value in lexer.get_tokens(text))
+
+
+@cache
+def _colour_of(kind: _TokenType) -> str:
+    return next((colour for group, colour in _COLOURS if is_token_subtype(kind, group)), "")
+
+
+def _coloured(value: str, colour: str) -> str:
+    """A token, with its colour on each of its lines: a line stands alone."""
+    if not colour or not value.strip():
+        return escape(value)
+    return "\n".join(f'<i class="{colour}">{escape(line)}</i>' if line else "" for line in value.split("\n"))
+
+
+def render_diff(old: str, new: str) -> Markup | None:
+    """What changed between two files; None where too much did to say."""
+    before, after = _shown(old).splitlines(), _shown(new).splitlines()
+    start = max(0, _agreeing(before, after) - _NEAR)
+    before, after = before[start:], after[start:]
+    end = max(0, _agreeing(before[::-1], after[::-1]) - _NEAR)
+    before, after = before[: len(before) - end], after[: len(after) - end]
+    if max(len(before), len(after)) > MAX_DIFFED:
+        return None
+    return Markup("").join(_diff_lines(difflib.unified_diff(before, after, lineterm="", n=_NEAR), start))
+
+
+def _agreeing(ours: Sequence[str], theirs: Sequence[str]) -> int:
+    """How many lines at their beginning are the same."""
+    pairs = zip(ours, theirs, strict=False)
+    return next((index for index, (one, other) in enumerate(pairs) if one != other), min(len(ours), len(theirs)))
+
+
+def _diff_lines(lines: Iterator[str], left_out: int) -> Iterator[Markup]:
+    """A unified diff as HTML; `left_out` lines stand before both its sides."""
+    kinds = {"+": "add", "-": "del", "@": "at"}
+    for index, line in enumerate(lines):
+        if line.startswith("@"):
+            line = _HUNK.sub(lambda found: f"{found[1]}{int(found[2]) + left_out}", line)
+        if index >= 2:  # Two lines name the files; the page does so itself.
+            yield Markup(f'<span class="l {kinds.get(line[:1], "same")}">{escape(line)}</span>\n')  # noqa: S704 (escaped)

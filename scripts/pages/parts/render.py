@@ -1,0 +1,110 @@
+"""Jinja with everything on that keeps a page from breaking: escaping, cleaning, no silent blanks.
+
+Whatever a participant wrote passes `plain` (no control or bidirectional characters) and Jinja's autoescape on its
+way into a page, without a template having to ask for it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2.compiler import CodeGenerator, Frame
+from jinja2.nodes import Expr
+from markupsafe import Markup, escape
+
+from scripts.common.text import format_error, format_gap, format_percent, format_us, plain
+from scripts.pages.parts import paths, words
+from scripts.standings.claims import claim_sentence, is_self_timed, is_unwalled
+
+VERSION = 1
+"""Of the JSON beside the pages: it grows when a field goes or changes its meaning, not when one comes."""
+
+SITE = Path(__file__).resolve().parent.parent.parent / "site"
+
+
+class _Generator(CodeGenerator):
+    """Compiles what a template shows to one call of ours: `finalize` and `escape` took most of its time."""
+
+    def _output_child_pre(self, node: Expr, frame: Frame, finalize: CodeGenerator._FinalizeInfo) -> None:  # noqa: ARG002
+        self.write("environment.shown(")
+
+    def _output_child_post(self, node: Expr, frame: Frame, finalize: CodeGenerator._FinalizeInfo) -> None:  # noqa: ARG002
+        self.write(")")
+
+
+def _shown(value: object) -> str:
+    """A value as HTML: cleaned and escaped, unless it is HTML already."""
+    if isinstance(value, Markup):
+        return value
+    if not isinstance(value, str):
+        return escape(value)
+    return escape(plain(value)) if _NEEDS_CARE.search(value) else value
+
+
+_NEEDS_CARE = re.compile(r"[^\n\t !#-%(-;=?-~\u00a0\u202f²³¹⁰-⁹µ±×−–]")
+"""Whatever is not plainly visible, or means something in HTML."""
+
+
+def _unbroken(number: Callable[[Any], str]) -> Callable[[Any], str]:
+    return lambda value: words.unbroken(number(value))
+
+
+class _Environment(Environment):
+    """Pages are given objects, not dictionaries: what they ask for is an attribute, or a fault."""
+
+    code_generator_class = _Generator
+    getattr = staticmethod(getattr)  # type: ignore[assignment]
+    shown = staticmethod(_shown)
+
+
+@cache
+def environment() -> Environment:
+    """The one environment of all pages; its templates are compiled once, for all processes that are forked later."""
+    env = _Environment(
+        loader=FileSystemLoader(SITE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        auto_reload=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    env.filters |= {
+        "board_path": paths.board_path, "submission_path": paths.submission_path, "author_path": paths.author_path,
+        "claim_sentence": claim_sentence, "ranking": words.RANKINGS.__getitem__,
+    }  # fmt: skip
+    names = "count day first_sentence hue initials iso minute number ordinal params px sentence speedup unbroken"
+    env.filters |= {name: getattr(words, name) for name in names.split()}
+    numbers: dict[str, Callable[[Any], str]] = {
+        "us": format_us, "error": format_error, "gap": format_gap, "percent": format_percent, "gain": words.gain,
+        "limit": words.limit, "lost": words.lost, "seconds": words.seconds, "bound": words.bound,
+        "duel_sentence": words.duel_sentence, "behind": words.behind,
+    }  # fmt: skip
+    env.filters |= {name: _unbroken(number) for name, number in numbers.items()}
+    env.tests["unwalled"] = is_unwalled
+    env.tests["self_timed"] = is_self_timed
+    env.globals["macros"] = env.get_template("macros.html").module
+    for name in env.list_templates(["html"]):
+        env.get_template(name)
+    return env
+
+
+def page(template: str, path: str, **context: Any) -> tuple[str, str]:
+    """A page's path and its HTML; `root` leads from it to the site's root."""
+    context = {"root": "../" * path.count("/")} | context
+    return path, environment().get_template(template).render(context)
+
+
+def data(path: str, facts: Mapping[str, Any]) -> tuple[str, str]:
+    """A JSON file's path and its text, which begins with what it is: `pullrank-board` is the format of `board.json`."""
+    kind = path.rpartition("/")[2].removesuffix(".json")
+    return path, json_text({"format": f"pullrank-{kind}", "version": VERSION, **facts})
+
+
+def json_text(facts: Any) -> str:
+    return json.dumps(facts, ensure_ascii=True, allow_nan=False) + "\n"

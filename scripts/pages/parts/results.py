@@ -1,0 +1,244 @@
+"""Who stands where, and how it came to that, as tables to be worked with elsewhere.
+
+    <task>/<gpu>/board.csv               one board
+    results.csv, results.parquet         all boards, one below the other; Parquet has types
+    cases.csv, cases.parquet             their times case by case: task, gpu and login say of which row
+    records.csv, records.parquet         every record, those of earlier editions, too
+    judgements.csv, judgements.parquet   every ranked judgement of the ledger, of superseded files, too
+
+Times are in microseconds, gaps, gains and limits shares.  Each board's process makes its own part of the judgements,
+while it has them in memory.  Parquet by arro3, the Rust library's face for Python: a fifth of pyarrow's size, and
+publishing installs it each time.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from arro3.core import Array, DataType, Table
+from arro3.io import read_ipc_stream, write_ipc_stream, write_parquet
+
+from harness.records.judgement import Judgement
+from harness.records.stats import Interval
+from scripts.common.text import plain
+from scripts.pages.parts.summary import BoardSummary, Mark, Place
+from scripts.pages.parts.taken_out import TakenOut
+from scripts.pages.parts.words import iso
+from scripts.standings.standings import Standings, shape
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Column(Generic[T]):
+    name: str
+    kind: DataType
+    of: Callable[[T], Any]
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One benchmark of a row; `number` counts from 1."""
+
+    place: Place
+    number: int
+    facts: Mapping[str, Any]
+
+
+class _Judged(NamedTuple):
+    """A judgement, and what became of it; `score_us` is its own, where it ranks in its edition."""
+
+    judgement: Judgement
+    score_us: Interval | None
+    counts: bool
+    taken_out: str | None
+    path: str
+
+
+class JudgedPart(NamedTuple):
+    """One board's part of the table of judgements: its lines of CSV, and its rows as an Arrow stream."""
+
+    csv: str
+    arrow: bytes
+
+
+_WHOLE, _REAL, _TEXT, _TIME = DataType.int64(), DataType.float64(), DataType.utf8(), DataType.timestamp("us", tz="UTC")
+_FLAG = DataType.bool()
+_LIKE_A_FORMULA = frozenset("=+-@\t")
+_SCORE: tuple[_Column[Any], ...] = (
+    _Column("score_us", _REAL, lambda one: one.score_us and one.score_us.value),
+    _Column("low_us", _REAL, lambda one: one.score_us and one.score_us.low),
+    _Column("high_us", _REAL, lambda one: one.score_us and one.score_us.high),
+)
+"""Of whatever has a score, or may have one."""
+_BOARD: tuple[_Column[Place], ...] = (
+    _Column("task", _TEXT, lambda place: place.board.task.name),
+    _Column("gpu", _TEXT, lambda place: place.board.gpu),
+)
+_PLACE: tuple[_Column[Place], ...] = (
+    _Column("rank", _WHOLE, lambda place: place.rank),
+    _Column("login", _TEXT, lambda place: place.login),
+    *_SCORE,
+    _Column("gap", _REAL, lambda place: place.gap),
+    _Column("limit", _REAL, lambda place: place.limit),
+    _Column("language", _TEXT, lambda place: plain(place.language)),
+    _Column("lines", _WHOLE, lambda place: place.lines),
+    _Column("first_at", _TIME, lambda place: place.first_at),
+    _Column("digest", _TEXT, lambda place: place.digest),
+    _Column("band", _WHOLE, lambda place: place.facts["band"]),
+    _Column("claim", _TEXT, lambda place: str(place.facts["claim"])),
+    _Column("unwalled", _FLAG, lambda place: place.unwalled),
+    _Column("provisional", _FLAG, lambda place: place.provisional),
+    _Column("pull_request", _WHOLE, lambda place: place.facts["pull_request"]),
+    _Column("note", _TEXT, lambda place: place.facts["note"]),
+)
+_CASES: tuple[_Column[_Case], ...] = (
+    _Column("task", _TEXT, lambda case: case.place.board.task.name),
+    _Column("gpu", _TEXT, lambda case: case.place.board.gpu),
+    _Column("login", _TEXT, lambda case: case.place.login),
+    _Column("case", _WHOLE, lambda case: case.number),
+    _Column("params", _TEXT, lambda case: json.dumps(shape(case.facts["params"]))),
+    _Column("time_us", _REAL, lambda case: case.facts["time_us"]["value"]),
+    _Column("low_us", _REAL, lambda case: case.facts["time_us"]["low"]),
+    _Column("high_us", _REAL, lambda case: case.facts["time_us"]["high"]),
+    _Column("ratio", _REAL, lambda case: case.facts["ratio"] and case.facts["ratio"]["value"]),
+)
+_RECORDS: tuple[_Column[Mark], ...] = (
+    _Column("task", _TEXT, lambda mark: mark.board.task.name),
+    _Column("gpu", _TEXT, lambda mark: mark.board.gpu),
+    _Column("edition", _TEXT, lambda mark: mark.board.edition),
+    _Column("at", _TIME, lambda mark: mark.at),
+    _Column("login", _TEXT, lambda mark: mark.login),
+    *_SCORE,
+    _Column("gain", _REAL, lambda mark: mark.gain),
+    _Column("over", _TEXT, lambda mark: mark.over or None),
+    _Column("by_duel", _FLAG, lambda mark: mark.by_duel),
+    _Column("language", _TEXT, lambda mark: plain(mark.language)),
+    _Column("digest", _TEXT, lambda mark: mark.digest),
+    _Column("pull_request", _WHOLE, lambda mark: mark.pull_request),
+)
+_JUDGEMENTS: tuple[_Column[_Judged], ...] = (
+    _Column("task", _TEXT, lambda one: one.judgement.task),
+    _Column("gpu", _TEXT, lambda one: one.judgement.gpu),
+    _Column("edition", _TEXT, lambda one: one.judgement.edition),
+    _Column("finished_at", _TIME, lambda one: one.judgement.finished_at),
+    _Column("login", _TEXT, lambda one: one.judgement.submission.login),
+    _Column("verdict", _TEXT, lambda one: str(one.judgement.verdict)),
+    _Column("counts", _FLAG, lambda one: one.counts),
+    _Column("taken_out", _TEXT, lambda one: one.taken_out),
+    *_SCORE,
+    _Column("language", _TEXT, lambda one: plain(one.judgement.submission.language)),
+    _Column("lines", _WHOLE, lambda one: one.judgement.submission.lines),
+    _Column("claim", _TEXT, lambda one: str(one.judgement.claim)),
+    _Column("digest", _TEXT, lambda one: one.judgement.submission.digest),
+    _Column("pull_request", _WHOLE, lambda one: one.judgement.submission.pull_request),
+    _Column("path", _TEXT, lambda one: one.path),
+)
+
+
+def board_csv(summary: BoardSummary) -> str:
+    return _head(_PLACE) + _lines(_PLACE, summary.places)
+
+
+def judged_part(
+    judgements: Sequence[Judgement],
+    tables: Sequence[Standings],
+    places: Mapping[str, Path],
+    taken_out: Sequence[TakenOut],
+) -> JudgedPart:
+    """Every judgement of a board, in ledger order.
+
+    Args:
+        tables: the board's standings, then those of its earlier editions.
+        places: the ledger's files, by the checksums of the judgements in them.
+    """
+    scores = {checksum: score_us for table in tables for checksum, score_us in table.scores_us.items()}
+    today = tables[0].scores_us
+    actions = {one.judgement.checksum: str(one.action) for one in taken_out}
+    rows = [
+        _Judged(
+            one,
+            scores.get(one.checksum),
+            one.checksum in today,
+            actions.get(one.checksum),
+            places[one.checksum].as_posix(),
+        )
+        for one in judgements
+    ]
+    arrow = io.BytesIO()
+    write_ipc_stream(_table(_JUDGEMENTS, rows), arrow)
+    return JudgedPart(_lines(_JUDGEMENTS, rows), arrow.getvalue())
+
+
+def results(
+    boards: Sequence[BoardSummary], former: Sequence[Mark], judged: Sequence[JudgedPart]
+) -> Iterator[tuple[str, str | bytes]]:
+    """All rows of all boards, best first on each, the cases of each, all records, and all judgements.
+
+    Args:
+        former: the records of earlier editions.
+    """
+    places = [place for board in boards for place in board.places]
+    yield from _both("results", _BOARD + _PLACE, places)
+    cases = [_Case(place, *numbered) for place in places for numbered in enumerate(place.facts["cases"], start=1)]
+    yield from _both("cases", _CASES, cases)
+    marks = sorted((*former, *(mark for board in boards for mark in board.marks)), key=lambda mark: mark.at)
+    yield from _both("records", _RECORDS, marks)
+    yield "judgements.csv", _head(_JUDGEMENTS) + "".join(part.csv for part in judged)
+    yield "judgements.parquet", _parquet(_joined(_JUDGEMENTS, [part.arrow for part in judged]))
+
+
+def _both(name: str, columns: Sequence[_Column[T]], rows: Sequence[T]) -> Iterator[tuple[str, str | bytes]]:
+    yield f"{name}.csv", _head(columns) + _lines(columns, rows)
+    yield f"{name}.parquet", _parquet(_table(columns, rows))
+
+
+def _head(columns: Sequence[_Column[T]]) -> str:
+    return ",".join(column.name for column in columns) + "\n"
+
+
+def _lines(columns: Sequence[_Column[T]], rows: Iterable[T]) -> str:
+    out = io.StringIO()
+    table = csv.writer(out, lineterminator="\n")
+    for row in rows:
+        table.writerow(_told(column.kind, column.of(row)) for column in columns)
+    return out.getvalue()
+
+
+def _told(kind: DataType, value: Any) -> Any:
+    """A value as a spreadsheet should read it: what begins like a formula gets an apostrophe before it."""
+    if kind is _TEXT:
+        return f"'{value}" if value and value[0] in _LIKE_A_FORMULA else value
+    if kind is _TIME:
+        return iso(value)
+    if kind is _FLAG:
+        return "true" if value else "false"
+    return value
+
+
+def _table(columns: Sequence[_Column[T]], rows: Sequence[T]) -> Table:
+    return Table.from_pydict({one.name: _array(one.kind, [one.of(row) for row in rows]) for one in columns})
+
+
+def _joined(columns: Sequence[_Column[T]], streams: Iterable[bytes]) -> Table:
+    """Tables that were sent here, one below the other."""
+    batches = [batch for stream in streams for batch in read_ipc_stream(io.BytesIO(stream))]
+    return Table.from_batches(batches, schema=_table(columns, []).schema)
+
+
+def _parquet(table: Table) -> bytes:
+    out = io.BytesIO()
+    write_parquet(table, out, compression="snappy")  # The one that every reader knows.
+    return out.getvalue()
+
+
+def _array(kind: DataType, values: Sequence[Any]) -> Array:
+    if kind is _TIME:
+        return Array([round(at.timestamp() * 1e6) for at in values], DataType.int64()).cast(kind)
+    return Array(values, kind)

@@ -1,0 +1,287 @@
+"""What other pages need to know of a board when its judgements are gone from memory: places, records, who improved."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import takewhile
+from typing import Any
+
+from harness.records.stats import Interval
+from harness.task.task import Board
+from scripts.pages.parts.paths import changes_url, pull_url, submission_path
+from scripts.pages.parts.site import Site
+from scripts.pages.parts.words import remarks
+from scripts.standings.case_times import CaseTime
+from scripts.standings.roofline import floor_score_us
+from scripts.standings.standings import Record, Row, Standings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A row without its judgements.  `limit` is the share of the hardware's limit; None where that is not known.
+
+    `tied`: with others of its band; `unproven`: looks faster than the first; `ends_band`: it is the last of its band.
+    """
+
+    board: Board
+    rank: int
+    of: int
+    tied: bool
+    unproven: bool
+    ends_band: bool
+    login: str
+    score_us: Interval
+    gap: float
+    limit: float | None
+    digest: str
+    language: str
+    lines: int
+    first_at: datetime
+    champion: bool
+    unwalled: bool
+    self_timed: bool
+    provisional: bool
+    remarks: tuple[str, ...]
+    facts: dict[str, Any]
+
+    @property
+    def page(self) -> str:
+        return submission_path(self.board, self.login, self.digest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """A record without its judgement; `over` is whom it took first place from, or the champion themselves.
+
+    `changes` is the address of its pull request's, `has_diff` whether its page shows them.
+    """
+
+    board: Board
+    at: datetime
+    login: str
+    score_us: Interval
+    digest: str
+    gain: float | None
+    over: str
+    by_duel: bool
+    language: str
+    pull_request: int | None
+    changes: str
+    has_diff: bool
+
+    @property
+    def page(self) -> str:
+        return submission_path(self.board, self.login, self.digest)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {
+            "task": self.board.task.name,
+            "gpu": self.board.gpu,
+            "at": self.at.isoformat(),
+            "login": self.login,
+            "score_us": self.score_us.model_dump(),
+            "gain": self.gain,
+            "over": self.over or None,
+            "by_duel": self.by_duel,
+            "language": self.language,
+            "digest": self.digest,
+            "pull_request": self.pull_request,
+            "changes": self.changes or None,
+            "diff": f"{self.page}#changes" if self.has_diff else None,
+            "page": self.page,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """An author's new best on a board, or a `record` that they set with an older file.
+
+    `before_us` is what their step before took, None for their first.  Only rows and former firsts have a page: of the
+    others' files `pull` is the address of the pull request, empty off GitHub.
+    """
+
+    board: Board
+    at: datetime
+    login: str
+    before_us: float | None
+    score_us: float
+    digest: str
+    record: Mark | None
+    page: str | None
+    pull_request: int | None
+    pull: str
+
+    @property
+    def gain(self) -> float | None:
+        """The share of their own time that it saved; a duel may be won, and a record set, without any."""
+        return 1 - self.score_us / self.before_us if self.before_us and self.score_us < self.before_us else None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {
+            "task": self.board.task.name,
+            "gpu": self.board.gpu,
+            "at": self.at.isoformat(),
+            "before_us": self.before_us,
+            "score_us": self.score_us,
+            "gain": self.gain,
+            "record": self.record is not None,
+            "digest": self.digest,
+            "pull_request": self.pull_request,
+            "page": self.page,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardSummary:
+    """`as_of` is when a row was last judged; None where there is no row."""
+
+    board: Board
+    places: tuple[Place, ...]
+    marks: tuple[Mark, ...]
+    steps: tuple[Step, ...]
+    as_of: datetime | None
+
+    @property
+    def champion(self) -> Place | None:
+        return self.places[0] if self.places else None
+
+    @property
+    def crowning(self) -> Mark | None:
+        """The record by which the champion came first; later ones are their own improvements."""
+        theirs = takewhile(lambda mark: mark.login.lower() == self.marks[-1].login.lower(), reversed(self.marks))
+        return next(iter([*theirs][-1:]), None)
+
+
+def summary_of(site: Site, table: Standings) -> BoardSummary:
+    judged_at = (row.judgements[-1].finished_at for row in table.rows)
+    marks = marks_of(site, table)
+    return BoardSummary(
+        board=table.board,
+        places=places_of(site, table),
+        marks=marks,
+        steps=tuple(_steps(site, table, marks)),
+        as_of=max(judged_at, default=None),
+    )
+
+
+def places_of(site: Site, table: Standings) -> tuple[Place, ...]:
+    """All rows, best first."""
+    floors = site.floors_us(table.board)
+    floor = floor_score_us(floors, table.board.ranking_by) if floors else None
+    sizes = Counter(row.band for row in table.rows if not row.unproven)
+    below = [*(row.band for row in table.rows[1:]), 0]
+    return tuple(
+        _place(site, table, row, floor, tied=sizes[row.band] > 1 and not row.unproven, ends_band=row.band != following)
+        for row, following in zip(table.rows, below, strict=False)
+    )
+
+
+def _place(site: Site, table: Standings, row: Row, floor: float | None, *, tied: bool, ends_band: bool) -> Place:
+    limit = floor / row.score_us.value if floor else None
+    return Place(
+        board=table.board,
+        rank=row.rank,
+        of=len(table.rows),
+        tied=tied,
+        unproven=row.unproven,
+        ends_band=ends_band,
+        login=row.login,
+        score_us=row.score_us,
+        gap=row.gap,
+        limit=limit,
+        digest=row.digest,
+        language=row.language,
+        lines=row.lines,
+        first_at=row.first_at,
+        champion=row.champion,
+        unwalled=row.unwalled,
+        self_timed=row.self_timed,
+        provisional=site.is_provisional(row.judgements[-1]),
+        remarks=tuple(remarks(row, table)),
+        facts=_facts(site, table.board, row, limit),
+    )
+
+
+def _facts(site: Site, board: Board, row: Row, limit: float | None) -> dict[str, Any]:
+    """A row for scripts."""
+    return {
+        "task": board.task.name,
+        "gpu": board.gpu,
+        **row.facts,
+        "limit": limit,
+        "provisional": site.is_provisional(row.judgements[-1]),
+        "pull_request": row.judgements[-1].submission.pull_request,
+        "page": submission_path(board, row.login, row.digest),
+        "cases": [case_facts(case) for case in row.cases],
+    }
+
+
+def case_facts(case: CaseTime) -> dict[str, Any]:
+    """A benchmark's time for scripts."""
+    return {
+        "params": dict(case.params),
+        "time_us": case.time_us.model_dump(),
+        "ratio": case.ratio and case.ratio.model_dump(),
+    }
+
+
+def marks_of(site: Site, table: Standings) -> tuple[Mark, ...]:
+    """A board's records, oldest first."""
+    before: list[Record | None] = [None, *table.records]
+    return tuple(_mark(site, table.board, *pair) for pair in zip(before, table.records, strict=False))
+
+
+def _mark(site: Site, board: Board, former: Record | None, record: Record) -> Mark:
+    return Mark(
+        board=board,
+        at=record.at,
+        login=record.login,
+        score_us=record.score_us,
+        digest=record.digest,
+        gain=record.gain,
+        over=former.login if former else "",
+        by_duel=bool(former and record.judgement.duel and former.login.lower() != record.login.lower()),
+        language=record.judgement.submission.language,
+        pull_request=record.judgement.submission.pull_request,
+        changes=changes_url(site.repository, record.judgement),
+        has_diff=bool(former and _has_diff(site, former, record)),
+    )
+
+
+def _has_diff(site: Site, former: Record, record: Record) -> bool:
+    """Whether a record's page shows what changed: another file than before, and both at hand."""
+    if former.digest == record.digest:
+        return False
+    return all(site.sources(one.judgement) is not None for one in (former, record))
+
+
+def _steps(site: Site, table: Standings, marks: Sequence[Mark]) -> Iterator[Step]:
+    """Everybody's improvements and records, oldest first; what was both is one step."""
+    improved = {(one.at, one.login, one.digest): one for one in table.improvements}
+    records = {(one.at, one.login, one.digest): (one, mark) for one, mark in zip(table.records, marks, strict=True)}
+    shown = {(row.login, row.digest) for row in table.rows} | {(one.login, one.digest) for one in table.records}
+    former: dict[str, float] = {}
+    for key in sorted(improved.keys() | records.keys()):
+        at, login, digest = key
+        record, mark = records.get(key, (None, None))
+        found = improved.get(key) or record
+        assert found
+        score_us = found.score_us.value
+        yield Step(
+            board=table.board,
+            at=at,
+            login=login,
+            before_us=former.get(login.lower()),
+            score_us=score_us,
+            digest=digest,
+            record=mark,
+            page=submission_path(table.board, login, digest) if (login, digest) in shown else None,
+            pull_request=found.judgement.submission.pull_request,
+            pull=pull_url(site.repository, found.judgement),
+        )
+        former[login.lower()] = score_us

@@ -1,0 +1,45 @@
+"""A table's times, drawn beside them: one small mark a row, on the axis that all rows share.  Pure geometry."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.records.stats import Interval
+from scripts.pages.parts.charts import Scale, span_of
+
+WHISKER_WIDTH = 132
+_SHOWN = 0.8
+"""So many of a table's rows lie on the axis of its whiskers; the slowest stand at its edge."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Whisker:
+    """A time on the axis that all rows of a table share: `gap` leads from the first's to it, `path` is its interval.
+
+    A time beyond the axis has an arrow at its end for both.
+    """
+
+    gap: str
+    path: str
+    beyond: bool
+
+
+def whiskers(intervals: Sequence[Interval], width: int = WHISKER_WIDTH) -> list[Whisker]:
+    """One whisker a row, best rows first: who overlaps with whom is seen at a glance."""
+    if not intervals:
+        return []
+    highs = sorted(interval.high for interval in intervals)
+    low, high = min(interval.low for interval in intervals), highs[math.ceil(len(highs) * _SHOWN) - 1]
+    scale = Scale(*span_of(low, max(high, low), 1.002), 4, width - 4)
+    first = scale(intervals[0].value)
+    return [_whisker(interval, scale, first) for interval in intervals]
+
+
+def _whisker(interval: Interval, scale: Scale, first: float) -> Whisker:
+    if interval.value > scale.high:
+        end = scale.end - 2
+        return Whisker(gap=f"M{first:.1f} 8H{end:.1f}", path=f"M{end - 4:.1f} 4l4 4-4 4", beyond=True)
+    low, high, middle = scale(interval.low), scale(interval.high), scale(interval.value)
+    return Whisker(gap=f"M{first:.1f} 8H{middle:.1f}", path=f"M{low:.1f} 8H{max(high, low + 0.1):.1f}", beyond=False)

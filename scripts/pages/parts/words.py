@@ -1,0 +1,285 @@
+"""The words and numbers of the site's pages: what its templates may call.  Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Any
+
+from harness.records.judgement import Judgement
+from harness.records.stats import TIE
+from harness.records.times import Duel
+from harness.task.task_file import Ranking
+from scripts.common.text import format_gap, format_percent, format_us, shorten
+from scripts.standings.claims import (
+    bound_share,
+    claim_sentence,
+    duel_margin,
+    duel_result,
+    is_bounded,
+    why_lost,
+    worst_bound,
+)
+from scripts.standings.standings import Row, Standings
+
+RANKINGS = {"geom": "geometric mean", "mean": "mean", "last": "last"}
+_HEAT_STEPS = ((1.5, "heat3"), (1.2, "heat2"), (1.05, "heat1"))
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_BEFORE_A_UNIT = re.compile(r"(?<=\d) (?=%|[mµn]?s\b|[KMG]i?B\b)")
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"), (1e-3, "ns"))
+
+
+# Numbers.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unit:
+    """What the times of one column are written in, so that their decimal points stand below each other."""
+
+    name: str
+    us: float
+    digits: int
+
+    @classmethod
+    def fitting(cls, best_us: float) -> Unit:
+        """The unit in which the best of a column has four digits."""
+        us, name = next((pair for pair in _UNITS if best_us >= pair[0]), _UNITS[-1])
+        return cls(name=name, us=us, digits=max(0, 3 - math.floor(math.log10(max(best_us / us, 1)))))
+
+    def __call__(self, time_us: float) -> str:
+        """As many decimals as the others of the column; of what is far below them its first three digits instead."""
+        amount = time_us / self.us
+        return f"{amount:,.{self.digits}f}" if amount >= 10 ** (1 - self.digits) else f"{amount:.3g}"
+
+
+def limit(share: float) -> str:
+    """How near a time is to the hardware's limit: `62 %`."""
+    return f"{share:.0%}".replace("%", " %") if share >= 0.1 else format_percent(share)
+
+
+def initials(login: str) -> str:
+    """Two letters that stand for somebody."""
+    parts = login.split("-")
+    return (parts[0][:1] + (parts[1][:1] if len(parts) > 1 else parts[0][1:2])).upper()
+
+
+def hue(login: str) -> int:
+    """One of eight colours, always the same for a login."""
+    return sum(map(ord, login.lower())) % 8
+
+
+def lost(ratio: float) -> str:
+    """A time over another, in words: `12.3 % slower`, `3.1 % faster`, `2.5× as long`, `as fast`."""
+    if abs(ratio - 1) < 0.0005:
+        return "as fast"
+    if ratio >= 2:
+        return f"{ratio:.1f}× as\u00a0long"
+    return f"{format_percent(abs(ratio - 1))} {'slower' if ratio > 1 else 'faster'}"
+
+
+def behind(gap: float) -> str:
+    """A gap between neighbours' names: `+3.1 %`, `+13 %`, `2.5×`."""
+    return f"+{gap:.0%}".replace("%", " %") if 0.0995 <= gap < 0.995 else format_gap(gap)
+
+
+def gain(share: float | None) -> str:
+    return "first entry" if share is None else format_percent(share).replace("-", "−")
+
+
+def speedup(ratio: float) -> str:
+    return f"{1 / ratio:,.2f}×"
+
+
+def seconds(value: float) -> str:
+    return f"{value:.0f} s" if value >= 10 else f"{value:.2g} s"
+
+
+def number(value: float) -> str:
+    return f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}"
+
+
+def count(n: int, one: str, many: str) -> str:
+    return f"{n:,} {one if n == 1 else many}"
+
+
+def ordinal(n: int) -> str:
+    suffix = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return f"{n}{suffix}"
+
+
+def unbroken(text: str) -> str:
+    """The same words, no number of which is parted from its unit where a line ends."""
+    return _BEFORE_A_UNIT.sub("\u00a0", text)
+
+
+def px(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def case_costs(ours_us: Sequence[float], theirs_us: Sequence[float], ranking_by: Ranking) -> list[float]:
+    """What each case adds to the distance of our score from theirs, in a unit of its own for each way of ranking."""
+    pairs = list(zip(ours_us, theirs_us, strict=True))
+    match ranking_by:
+        case Ranking.LAST:
+            return [0.0] * (len(pairs) - 1) + [ours - theirs for ours, theirs in pairs[-1:]]
+        case Ranking.MEAN:
+            return [ours - theirs for ours, theirs in pairs]
+        case _:
+            return [math.log(ours / theirs) for ours, theirs in pairs]
+
+
+def heat(ours_us: Sequence[float], theirs_us: Sequence[float], ranking_by: Ranking) -> list[str]:
+    """A class for each case of a row, by what it costs the row's score against another's, next to its other cases.
+
+    From `heat1` to `heat3` it costs more than an even share of what all of them cost; `worst` costs the most, `faster`
+    costs nothing.  What differs by less than a tie is told apart from nothing; nor is anything where one case ranks.
+    """
+    ratios = [ours / theirs for ours, theirs in zip(ours_us, theirs_us, strict=True)]
+    kinds = ["faster" if ratio < 1 - TIE else "" for ratio in ratios]
+    if ranking_by is Ranking.LAST or len(ratios) == 1 or max(ratios) < 1 + TIE:
+        return kinds
+    costs = case_costs(ours_us, theirs_us, ranking_by)
+    even, most = sum(cost for cost in costs if cost > 0) / len(costs), max(costs)
+    for index, (cost, ratio) in enumerate(zip(costs, ratios, strict=True)):
+        if ratio >= 1 + TIE:
+            step = next((step for share, step in _HEAT_STEPS if cost >= share * even), "")
+            kinds[index] = f"{step} worst".lstrip() if cost == most else step
+    return kinds
+
+
+def iso(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="seconds")
+
+
+# Not by `strftime`: it looks for the machine's time zone each time, and was a tenth of what a page cost.
+
+
+def day(at: datetime) -> str:
+    at = at.astimezone(UTC)
+    return f"{at.day} {_MONTHS[at.month - 1]} {at.year}"
+
+
+def minute(at: datetime) -> str:
+    at = at.astimezone(UTC)
+    return f"{at.day} {_MONTHS[at.month - 1]} {at.year}, {at.hour:02}:{at.minute:02} UTC"
+
+
+# Words.
+
+
+def params(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in values.items()) or "no arguments"
+
+
+def sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}".rstrip(".") + "." if text else ""
+
+
+def first_sentence(markdown: str) -> str:
+    """What a statement begins with, as plain text of one line."""
+    lines = (line for line in markdown.strip().split("\n") if not line.startswith("#"))
+    blocks = "\n".join(lines).strip().split("\n\n")
+    paragraph = " ".join(next((block for block in blocks if not block.lstrip().startswith(("|", "```"))), "").split())
+    found = re.match(r".+?[.!?](?=\s+[^a-z\s]|$)", paragraph)  # Not the stop of an "e.g.".
+    return shorten(re.sub(r"[`*]|\[([^]]*)\]\([^)]*\)", r"\1", found[0] if found else paragraph), 160)
+
+
+def bound(judgement: Judgement) -> str:
+    """The worst of its benchmarks: by how much a time could understate the truth."""
+    worst = worst_bound(judgement)
+    if not worst or not is_bounded(judgement):
+        return "none"
+    return f"at most {format_us(worst.bound_us)}, {format_percent(bound_share(worst))} of a call"
+
+
+def duel_sentence(duel: Duel) -> str:
+    said = [f"{'Won' if duel.won else 'Lost'}: {duel_result(duel)}", why_lost(duel)]
+    return "; ".join(filter(None, said)) + "."
+
+
+def remarks(row: Row, standings: Standings) -> list[str]:
+    """What a reader should know about a row, in words."""
+    leader = standings.leader_of(row)
+    tie = [] if leader is row or row.unproven else [f"tied with {leader.login}"]
+    return tie + ([row.note + _lost_by(row, standings.rows[0])] if row.note else [])
+
+
+def _lost_by(row: Row, first: Row) -> str:
+    """How near a row that looks faster than the first came in its newest duel with that file; empty without one."""
+    duels = (one.duel for one in reversed(row.judgements) if one.duel and one.duel.opponent_digest == first.digest)
+    duel = next(duels, None)
+    if not duel or duel.won or row.digest == first.digest:
+        return ""
+    return ": " + "; ".join(filter(None, (duel_margin(duel), why_lost(duel))))
+
+
+def claims(standings: Standings) -> str:
+    """Said once on a board, when a time there is less than bounded."""
+    judgements = [judgement for row in standings.rows for judgement in row.judgements]
+    return " ".join(sorted({claim_sentence(one) for one in judgements if not is_bounded(one)}))
+
+
+# Cases.
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseLabel:
+    """What a case is called: `text` wherever it stands alone, `cell` in a column of cases whose head is `head`.
+
+    `exact` has its numbers as the task's file has them, to be found and copied.
+    """
+
+    text: str
+    head: str
+    cell: str
+    exact: str
+
+
+def case_labels(cases: Sequence[Mapping[str, Any]]) -> list[CaseLabel]:
+    """A name for each case, by what tells them apart; where that is one parameter, it stands in the head."""
+    found = _telling(cases)
+    names = list(dict.fromkeys(chain(*found)))
+    write = {name: _writer([one[name] for one in found if name in one]) for name in names}
+    is_one = len(names) == 1 and all(found)
+    labels = []
+    for one in found:
+        text = ", ".join(f"{name}\u00a0{write[name](value)}" for name, value in one.items()) or "no arguments"
+        head, cell = (names[0], write[names[0]](one[names[0]])) if is_one else ("Case", text)
+        labels.append(CaseLabel(text=text, head=head, cell=cell, exact=params(one)))
+    return labels
+
+
+def _telling(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What differs of each case, or all of it where that tells them not apart; the seed last: ranked ones are fresh."""
+    every = list(dict.fromkeys(chain(*cases)))
+    telling = [name for name in every if len({str(case.get(name)) for case in cases}) > 1]
+    unseeded = [name for name in every if name != "seed"] or every
+    for names in ([name for name in telling if name != "seed"], telling, unseeded):
+        found = [{name: case[name] for name in names if name in case} for case in cases]
+        if len(set(map(params, found))) == len(cases) > 1:
+            return found
+    return found
+
+
+def _writer(values: Sequence[Any]) -> Callable[[Any], str]:
+    """How all cases' values of one parameter are written: powers of two as such, where the large ones are no others."""
+    large = [value for value in values if _is_large(value)]
+    are_powers = all(value > 0 and value.bit_count() == 1 for value in large)
+    return _power_of_two if are_powers and max(large, default=0) >= 100_000 else _in_thousands
+
+
+def _is_large(value: Any) -> bool:
+    return isinstance(value, int) and abs(value) >= 1000
+
+
+def _power_of_two(value: Any) -> str:
+    return "2" + str(value.bit_length() - 1).translate(_RAISED) if _is_large(value) else str(value)
+
+
+def _in_thousands(value: Any) -> str:
+    return f"{value:,}".replace(",", "\u202f") if _is_large(value) and abs(value) >= 10_000 else str(value)

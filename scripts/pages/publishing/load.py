@@ -1,0 +1,144 @@
+"""The ledger's boards, one at a time: what there is to rank, without what maintainers took out.
+
+ledger ─▶ boards_of: each board's files, unread ─▶ ranked: its judgements ─▶ Standings
+       └▶ what could not be used ─▶ faults, for the build's report and the landing page
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.records.errors import TaskError
+from harness.records.judgement import Judgement
+from harness.task.task import Board, Task
+from scripts.ledger.ledger import Ledger, LedgerContents, LedgerFault
+from scripts.ledger.moderation import Moderated
+from scripts.pages.edition import Edition, editions_of
+from scripts.pages.machines import Reading, readings_of
+from scripts.pages.parts.results import JudgedPart, judged_part
+from scripts.pages.parts.taken_out import TakenOut, taken_out_of
+from scripts.pages.parts.words import count
+from scripts.pages.submission import MOST_CASES
+from scripts.standings.standings import Standings, standings
+
+MANY_CASES = 1000
+RESERVED = frozenset({"assets", "authors", "guides", "machines"})
+"""Folders of the site's own: no task may bear their names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardFiles:
+    """A board, and where its judgements lie in the ledger."""
+
+    board: Board
+    paths: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranked:
+    """A board's standings, now and in earlier editions, all that was judged, what was taken out, what its machines did,
+    what is odd.
+
+    No judgement in it is of the future.  `places` are the ledger's files, by the checksums of the judgements in them;
+    `claimed` are the judgements that claimed to be of the future, as they stand there.
+    """
+
+    table: Standings
+    editions: tuple[Edition, ...]
+    places: Mapping[str, Path]
+    claimed: Mapping[str, Judgement]
+    judged: JudgedPart
+    taken_out: tuple[TakenOut, ...]
+    readings: list[Reading]
+    faults: tuple[LedgerFault, ...]
+    notes: tuple[str, ...]
+
+
+def require_free_names(tasks: Sequence[Task]) -> None:
+    """See that no task takes a folder of the site's own.
+
+    Raises:
+        TaskError: one does.
+    """
+    for task in tasks:
+        if task.name in RESERVED:
+            raise TaskError(f"{task.folder}: the site keeps a folder named '{task.name}' of its own; rename the task")
+
+
+def boards_of(tasks: Sequence[Task], ledger: Ledger, faults: list[LedgerFault]) -> list[BoardFiles]:
+    """Every board of the tasks, those with files first.  What is no board's is added to `faults`."""
+    missing: dict[tuple[str, ...], Board] = {
+        (board.task.name, board.gpu): board for task in tasks for board in task.boards
+    }
+    found = []
+    for place, paths in ledger.files_by_board(faults):
+        if board := missing.pop(place, None):
+            found.append(BoardFiles(board=board, paths=paths))
+        else:
+            faults.extend(_strays(place, ledger.read_judgements(paths)))
+    return found + [BoardFiles(board=board) for board in missing.values()]
+
+
+def ranked(files: BoardFiles, ledger: Ledger, moderated: Moderated, *, allow_unwalled: bool, now: datetime) -> Ranked:
+    """Read a board's judgements, and rank those that count.
+
+    Args:
+        now: when this is: what claims to be from the future is noticed, and shown as if it were of now.
+    """
+    contents = ledger.read_judgements(files.paths)
+    claimed = {one.checksum: one for one in contents.judgements if one.finished_at > now}
+    judgements = [
+        one.model_copy(update={"finished_at": now}) if one.checksum in claimed else one for one in contents.judgements
+    ]
+    shown = moderated.counted(judgements)
+    table = standings(files.board, shown, allow_unwalled=allow_unwalled)
+    taken_out = taken_out_of(judgements, moderated)
+    editions = editions_of(table, shown, allow_unwalled=allow_unwalled)
+    return Ranked(
+        table=table,
+        editions=editions,
+        places=contents.places,
+        claimed=claimed,
+        judged=judged_part(judgements, [table, *(one.table for one in editions)], contents.places, taken_out),
+        taken_out=taken_out,
+        readings=readings_of(table, shown),
+        faults=contents.faults,
+        notes=tuple(_notes(shown, claimed)),
+    )
+
+
+def notes_of_all(tasks: Sequence[Task], files: Sequence[BoardFiles], faults: Sequence[LedgerFault]) -> Iterator[str]:
+    """What is missing, and is no error."""
+    if not faults and not any(one.paths for one in files):
+        yield "the ledger holds no judgements; nobody stands anywhere yet"
+    for task in tasks:
+        if not task.description.strip():
+            yield f"{task.name} has no description; its pages show the reference alone"
+
+
+def _notes(judgements: Sequence[Judgement], claimed: Mapping[str, Judgement]) -> Iterator[str]:
+    """What is odd about judgements that count all the same."""
+    for one in judgements:
+        whose = f"{one.task} on {one.gpu}: {one.submission.login}'s judgement"
+        if one.checksum in claimed:
+            at = f"{claimed[one.checksum].finished_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+            yield f"{whose} says that it was finished at {at}, and is shown as of now; was its machine's clock wrong?"
+        if len(one.cases) > MANY_CASES:
+            yield f"{whose} has {len(one.cases):,} cases; its page lists the first {MOST_CASES}"
+
+
+def _strays(place: tuple[str, ...], contents: LedgerContents) -> Iterator[LedgerFault]:
+    """Judgements of a board that no task has: kept in the ledger, shown nowhere, so said here."""
+    yield from contents.faults
+    if contents.judgements:
+        found = count(len(contents.judgements), "judgement is", "judgements are")
+        yield LedgerFault(path=Path("judgements", *place), reason=f"no task has this board; {found} not shown")
+
+
+def in_order(tasks: Sequence[Task]) -> dict[tuple[str, str], int]:
+    """The place of each board among all, as the tasks name them."""
+    boards: list[Board] = [board for task in tasks for board in task.boards]
+    return {(board.task.name, board.gpu): index for index, board in enumerate(boards)}

@@ -1,0 +1,300 @@
+"""The site: standings in, a folder of static pages out.
+
+    index.html                              boards, latest records
+    <task>/<gpu>/index.html                 one board: standings, cases, record history, the task
+    <task>/<gpu>/_editions/<edition>/       how it stood before its cases or its reference changed
+    <task>/<gpu>/<login>/<digest>/          one submission: its times, samples, code, judgements
+    authors/<login>/                        one author's rows and history, and why they are banned
+    machines/                               how steadily the machines ran their anchors
+    guides/<name>/                          each Markdown file of site/pages
+    results.*, cases.*                      all rows of all boards, and their cases, as CSV and Parquet
+    records.*, judgements.*                 every record, and every ranked judgement, in earlier editions, too
+
+Beside every page stands its JSON; beside a board also CSV, a badge and a feed.  All links are relative, so the site
+works under any path and from a disk; nothing is loaded from elsewhere.  What a page shows is in `scripts/pages/`;
+here it is built: board by board, each process with the judgements of one in its memory, into a folder beside `out` that
+is swapped in whole.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypedDict
+
+from harness.task.task import Task
+from scripts.competition.boards import shown
+from scripts.competition.repository import TITLE
+from scripts.competition.settings import Ban, Gpu, Settings
+from scripts.ledger.ledger import Ledger, LedgerFault
+from scripts.ledger.moderation import Moderated
+from scripts.pages.author import Author, author_pages, authors_of, bans_by_login
+from scripts.pages.board import board_pages
+from scripts.pages.edition import FormerPlace, edition_pages, former_places
+from scripts.pages.feeds import board_files, feed_of_all, sitemap
+from scripts.pages.landing import landing_pages
+from scripts.pages.machines import Reading, machine_pages
+from scripts.pages.parts.render import SITE, data, environment, page
+from scripts.pages.parts.results import JudgedPart, results
+from scripts.pages.parts.site import Guide, Site, Sources, read_guides
+from scripts.pages.parts.summary import BoardSummary, Mark, marks_of, summary_of
+from scripts.pages.parts.words import count
+from scripts.pages.parts.write import swapped_in, write_file
+from scripts.pages.picture import board_picture
+from scripts.pages.publishing.load import (
+    BoardFiles,
+    Ranked,
+    boards_of,
+    in_order,
+    notes_of_all,
+    ranked,
+    require_free_names,
+)
+from scripts.pages.publishing.pool import processes_for, spread, uncollected
+from scripts.pages.submission import submission_pages
+from scripts.standings.standings import Standings
+
+__all__ = ["Guide", "SiteReport", "Sources", "build_site", "described_by", "read_guides"]
+
+
+AUTHORS_AT_ONCE = 64
+"""So many authors' pages one process writes at a time."""
+MOST_NAMED = 5
+"""Of the rows without a file, in a line of the report."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiteReport:
+    pages: int
+    rows: int
+    faults: tuple[LedgerFault, ...]
+    notes: tuple[str, ...]
+    seconds: float
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """What a maintainer should look at: what was left out, and what is odd."""
+        yield from (f"left out: {fault}" for fault in self.faults)
+        yield from (f"odd: {note}" for note in self.notes)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """For scripts."""
+        return {
+            "pages": self.pages,
+            "rows": self.rows,
+            "faults": [fault.facts for fault in self.faults],
+            "notes": self.notes,
+            "seconds": self.seconds,
+        }
+
+
+class Description(TypedDict):
+    """Those arguments of `build_site` that a competition's settings tell."""
+
+    title: str
+    description: str
+    gpus: Mapping[str, Gpu] | None
+    bans: Sequence[Ban]
+
+
+def described_by(settings: Settings | None, title: str | None = None) -> Description:
+    """What the settings tell of a competition, or little, where there are none; `title` comes before theirs."""
+    if not settings:
+        return {"title": title or TITLE, "description": "", "gpus": None, "bans": ()}
+    return {
+        "title": title or settings.title,
+        "description": settings.description,
+        "gpus": settings.gpus,
+        "bans": settings.bans,
+    }
+
+
+def build_site(
+    tasks: Sequence[Task],
+    ledger: Ledger,
+    out: Path,
+    *,
+    submissions: Sources,
+    title: str,
+    now: datetime,
+    description: str = "",
+    notice: str = "",
+    repository: str = "",
+    address: str = "",
+    gpus: Mapping[str, Gpu] | None = None,
+    bans: Sequence[Ban] = (),
+    marks_unmerged: bool = False,
+    allow_unwalled: bool = False,
+    base_path: str = "/",
+) -> SiteReport:
+    """Write the whole site to `out`, or leave what was there.
+
+    Args:
+        now: when this is: a board whose deadline has come is closed, and what claims to be from the future is noticed.
+        description: what the competition is about, in Markdown.
+        repository: its address on GitHub, for links to pull requests and files: `https://github.com/kernels/cup`.
+        address: where the site will be found, for feeds and the sitemap: `https://kernels.github.io/cup/`.
+        bans: the settings' own, beside the ledger's.
+        gpus: the machines by the boards' names, with their peaks: only what they judge, or was judged before, has a
+            page.  None where nothing says which machines there are.
+        marks_unmerged: `submissions` holds all that was ever merged, and a row of another file is provisional.
+        base_path: where the site will be served; only 404.html, which answers at any depth, needs to know.
+
+    Raises:
+        TaskError: a task bears the name of one of the site's own folders.
+        LedgerError: its judgements cannot be read.
+        PullRankError: `out` holds something that is not such a site, or cannot be written.
+    """
+    started = time.perf_counter()
+    require_free_names(tasks)
+    ledger.require_judgements()
+    tasks = [shown(task, gpus, ledger) for task in tasks]
+    site = Site(
+        title=title,
+        sources=submissions,
+        now=now,
+        description=description,
+        notice=notice,
+        guides=read_guides(SITE / "pages"),
+        repository=repository.rstrip("/"),
+        address=f"{address.rstrip('/')}/" if address else "",
+        gpus=gpus,
+        marks_unmerged=marks_unmerged,
+        base_path=f"/{base_path.strip('/')}/".replace("//", "/"),
+    )
+    with swapped_in(out) as folder:
+        _write(folder, ((f"assets/{path.name}", path.read_bytes()) for path in (SITE / "assets").iterdir()))
+        decisions, accounts = ledger.moderations(), ledger.accounts()
+        # First of all: what somebody took out stands on its board again when the decision cannot be read.
+        faults = [*decisions.faults, *accounts.faults]
+        files = boards_of(tasks, ledger, faults)
+        processes = processes_for(sum(len(one.paths) for one in files))
+        moderated = Moderated.after(decisions)
+        rank = partial(ranked, ledger=ledger, moderated=moderated, allow_unwalled=allow_unwalled, now=now)
+        build = partial(_build_board, site, rank, folder)
+        environment()
+        built = list(spread(build, files, processes, size=_size_by_task(files)))
+        faults += [fault for one in built for fault in one.faults]
+        order = in_order(tasks)
+        boards = sorted((one.summary for one in built), key=lambda one: order[one.board.task.name, one.board.gpu])
+        pages = [page for one in built for page in one.pages]
+        readings = [reading for one in built for reading in one.readings]
+        write_authors = partial(_write_authors, site, folder)
+        banned = dict(bans_by_login((*bans, *moderated.banned.values()), accounts.facts))
+        former = [place for one in built for place in one.former]
+        authors = authors_of(boards, former, banned)
+        tables = results(boards, [mark for one in built for mark in one.former_marks], [one.judged for one in built])
+        pages += _write(folder, chain(_pages_of_all(site, boards, authors, readings, faults), tables))
+        pages += chain.from_iterable(spread(write_authors, _shares(authors), processes))
+        _write(folder, sitemap(site, pages))
+    rows = sum(len(board.places) for board in boards)
+    notes = (*notes_of_all(tasks, files, faults), *(note for one in built for note in one.notes))
+    seconds = time.perf_counter() - started
+    return SiteReport(pages=len(pages), rows=rows, faults=tuple(faults), notes=notes, seconds=seconds)
+
+
+def _size_by_task(files: Sequence[BoardFiles]) -> Callable[[BoardFiles], tuple[int, str, int]]:
+    """The largest task's boards first, one after the other: a file is judged on several, its colours at hand."""
+    of_task: Counter[str] = Counter()
+    for one in files:
+        of_task[one.board.task.name] += len(one.paths)
+    return lambda one: (of_task[one.board.task.name], one.board.task.name, len(one.paths))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _BuiltBoard:
+    """What is left of a board when its pages are written, and their paths."""
+
+    summary: BoardSummary
+    former: tuple[FormerPlace, ...]
+    former_marks: tuple[Mark, ...]
+    judged: JudgedPart
+    readings: list[Reading]
+    pages: list[str]
+    faults: tuple[LedgerFault, ...]
+    notes: tuple[str, ...]
+
+
+def _build_board(site: Site, rank: Callable[[BoardFiles], Ranked], folder: Path, files: BoardFiles) -> _BuiltBoard:
+    with uncollected():
+        found = rank(files)
+    summary = summary_of(site, found.table)
+    former_marks = [marks_of(site, edition.table) for edition in found.editions]
+    pages = _write(folder, _pages_of_a_board(site, found, summary, former_marks))
+    notes = (*found.notes, *_files_gone(site, found.table))
+    return _BuiltBoard(
+        summary=summary,
+        former=tuple(former_places(found.editions)),
+        former_marks=tuple(chain.from_iterable(former_marks)),
+        judged=found.judged,
+        readings=found.readings,
+        pages=pages,
+        faults=found.faults,
+        notes=notes,
+    )
+
+
+def _files_gone(site: Site, table: Standings) -> Iterator[str]:
+    """A line about the rows whose file is not there: its author left with it, or it is not merged yet."""
+    gone = [row.login for row in table.rows if site.sources(row.judgements[-1]) is None]
+    if gone:
+        named = ", ".join(gone[:MOST_NAMED]) + (", …" if len(gone) > MOST_NAMED else "")
+        where = f"{table.board.task.name} on {table.board.gpu}"
+        rows = count(len(gone), "row", "rows")
+        yield f"{where}: no file is at hand for {rows} ({named}); taken away, not merged, or not to be read?"
+
+
+def _pages_of_a_board(
+    site: Site, found: Ranked, summary: BoardSummary, former_marks: Sequence[Sequence[Mark]]
+) -> Iterator[tuple[str, str | bytes]]:
+    yield from board_pages(site, found.table, summary, found.editions, found.taken_out)
+    yield from edition_pages(site, found.editions, former_marks, found.places)
+    yield from board_files(site, summary)
+    yield from board_picture(site, summary)
+    yield from submission_pages(site, found.table, summary, found.places, found.claimed)
+
+
+def _pages_of_all(
+    site: Site,
+    boards: Sequence[BoardSummary],
+    authors: Sequence[Author],
+    readings: Sequence[Reading],
+    faults: Sequence[LedgerFault],
+) -> Iterator[tuple[str, str | bytes]]:
+    as_of = max((board.as_of for board in boards if board.as_of), default=None)
+    yield from landing_pages(site, boards, faults, as_of, [author.login for author in authors])
+    yield from feed_of_all(site, boards)
+    yield from machine_pages(site, readings, as_of)
+    for guide in site.guides:
+        yield page("guide.html", guide.path, site=site, guide=guide, as_of=as_of)
+        yield data(guide.path.replace("index.html", "guide.json"), guide.facts)
+    yield page("404.html", "404.html", site=site, root=site.base_path, as_of=as_of)
+
+
+def _write_authors(site: Site, folder: Path, authors: Sequence[Author]) -> list[str]:
+    return _write(folder, author_pages(site, authors))
+
+
+def _shares(authors: Sequence[Author]) -> list[Sequence[Author]]:
+    return [authors[start : start + AUTHORS_AT_ONCE] for start in range(0, len(authors), AUTHORS_AT_ONCE)]
+
+
+def _write(folder: Path, pages: Iterable[tuple[str, str | bytes]]) -> list[str]:
+    """Write files as they are made; which of them are pages."""
+    written, made = [], set()
+    for path, content in pages:
+        parent = path.rpartition("/")[0]
+        if parent not in made:
+            (folder / parent).mkdir(parents=True, exist_ok=True)
+            made.add(parent)
+        write_file(folder / path, content)
+        if path.endswith(".html"):
+            written.append(path)
+    return written
