@@ -28,54 +28,36 @@ _OBJECTS = 50_000
 """So many new ones before Python looks for cycles: reading thousands of facts makes many, and hardly a cycle."""
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "demo": ("scripts.commands.demo:demo", "Run a whole competition on this machine and show its leaderboard."),
-    "doctor": ("scripts.commands.doctor:doctor", "Say what this machine can do, and how to get what is missing."),
-    "gpus": ("scripts.commands.gpus:gpus", "List the GPUs whose peaks are known, and which boards have them."),
-    "init": (
-        "scripts.tasks.init:init",
-        "Make a folder to work in: a template, the task's files for reading, a page for agents.",
-    ),
-    "tasks": ("scripts.commands.task:tasks", "List the tasks, and their boards that a machine judges."),
-    "board": ("scripts.commands.board:board", "Show the standings of one board."),
-    "mine": ("scripts.commands.board:mine", "Show where somebody stands, and what is ahead of them."),
-    "history": ("scripts.commands.board:history", "Show the records of one board, oldest first."),
-    "compare": (
-        "scripts.commands.board:compare",
-        "Compare two authors, case by case, on the boards on which both stand.",
-    ),
-    "test": ("scripts.commands.judge_file:test", "Judge a file on all tests of a task, each with its verdict."),
-    "benchmark": (
-        "scripts.commands.judge_file:benchmark",
-        "Judge a file on the tests, then time it beside the task's anchor.",
-    ),
-    "profile": (
-        "scripts.commands.judge_file:profile",
-        "Judge a file on the tests, then say where the time of a call goes.",
-    ),
-    "rank": (
-        "scripts.commands.judge_file:rank",
-        "Judge a file as the judge ranks: on secret seeds, until the times are steady.",
-    ),
-    "duel": ("scripts.commands.duel:duel", "Play two files against each other, and say whether one of them is faster."),
-    "submit": ("scripts.commands.submit:submit", "Hand a file in as a pull request, and follow it until it is judged."),
+    "demo": ("demo", "Run a whole competition on this machine and show its leaderboard."),
+    "doctor": ("doctor", "Say what this machine can do, and how to get what is missing."),
+    "gpus": ("gpus", "List the GPUs whose peaks are known, and which boards have them."),
+    "init": ("init", "Make a folder to work in: a template, the task's files for reading, a page for agents."),
+    "tasks": ("task", "List the tasks, and their boards that a machine judges."),
+    "board": ("board", "Show the standings of one board."),
+    "mine": ("board", "Show where somebody stands, and what is ahead of them."),
+    "history": ("board", "Show the records of one board, oldest first."),
+    "compare": ("board", "Compare two authors, case by case, on the boards on which both stand."),
+    "test": ("judge_file", "Judge a file on all tests of a task, each with its verdict."),
+    "benchmark": ("judge_file", "Judge a file on the tests, then time it beside the task's anchor."),
+    "profile": ("judge_file", "Judge a file on the tests, then say where the time of a call goes."),
+    "rank": ("judge_file", "Judge a file as the judge ranks: on secret seeds, until the times are steady."),
+    "duel": ("duel", "Play two files against each other, and say whether one of them is faster."),
+    "submit": ("submit", "Hand a file in as a pull request, and follow it until it is judged."),
     "watch": (
-        "scripts.commands.submit:watch",
+        "submit",
         "Follow a pull request until it is judged: your newest, an open one first, or the one of a number.",
     ),
-    "verify": ("scripts.commands.verify:verify", "Play a judgement again on its own seeds, and compare."),
-    "task": ("scripts.commands.task:task", "Look at a task, start from its template, check it, make one."),
-    "site": ("scripts.commands.site:site", "Build the leaderboard's site, and look at it."),
-    "moderate": (
-        "scripts.commands.moderate:moderate",
-        "Take results off the board or put them back, ban authors, each with a reason.",
-    ),
-    "setup": ("scripts.commands.setup:setup", "Set up a repository on GitHub for a competition, or check that it is."),
-    "schema": ("scripts.commands.schema:schema", "Print the JSON Schema of a file format."),
+    "verify": ("verify", "Play a judgement again on its own seeds, and compare."),
+    "task": ("task", "Look at a task, start from its template, check it, make one."),
+    "site": ("site", "Build the leaderboard's site, and look at it."),
+    "moderate": ("moderate", "Take results off the board or put them back, ban authors, each with a reason."),
+    "setup": ("setup", "Set up a repository on GitHub for a competition, or check that it is."),
+    "schema": ("schema", "Print the JSON Schema of a file format."),
 }
-"""Name → where its code is, and its help: `--help` must not have to load them all."""
+"""Name → its module in `scripts.commands`, and its help: `--help` must not have to load them all."""
 
-HIDDEN: Mapping[str, tuple[str, str]] = {"ci": ("scripts.bot.ci:ci", "Do one step of a workflow.")}
-"""The same of what workflows call, and people don't."""
+HIDDEN = {"ci": "scripts.bot.ci"}
+"""Name → module of what workflows call, and people don't."""
 
 
 class LazyGroup(click.Group):
@@ -85,11 +67,10 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        known = {**COMMANDS, **HIDDEN}
-        if cmd_name not in known:
+        modules = {name: f"scripts.commands.{module}" for name, (module, _) in COMMANDS.items()} | HIDDEN
+        if cmd_name not in modules:
             return None
-        module, name = known[cmd_name][0].split(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
+        command: click.Command = getattr(importlib.import_module(modules[cmd_name]), cmd_name)
         return command
 
     def resolve_command(

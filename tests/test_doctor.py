@@ -9,7 +9,8 @@ from harness.gpu.gpu_nodes import Gpu
 from harness.sandbox.freezer import find_cgroup
 from harness.sandbox.sandbox import find_faults
 from scripts.cli import run
-from scripts.commands.doctor import State, _compute_mode, _freezer, _gpus, _memory, examine
+from scripts.doctor.finding import State
+from scripts.doctor.machine import _compute_mode, _freezer, _gpus, _memory, examine
 
 
 def test_each_finding_that_is_not_good_says_what_to_do():

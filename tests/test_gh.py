@@ -9,8 +9,8 @@ from threading import Thread
 
 import pytest
 
-from scripts.github.access import AccessError
 from scripts.github.checks import Annotation, Check, CheckState, Level
+from scripts.github.credentials import AccessError
 from scripts.github.gh import GitHub
 from scripts.github.pulls import (
     ACTIONS_BOT,

@@ -25,8 +25,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from scripts.commands.doctor import State
-from scripts.commands.doctor_runner import examine_runner
+from scripts.doctor.finding import State
+from scripts.doctor.runner import examine_runner
 
 ROOT = Path(__file__).parent.parent
 RUNNER = ROOT / ".github" / "runner"

@@ -25,9 +25,10 @@ from scripts.bot.comment.judgement_section import render
 from scripts.bot.comment.markdown import NBSP
 from scripts.bot.evaluate.resolve import minutes_for
 from scripts.cli import run
-from scripts.commands.doctor import State, _profiler
 from scripts.commands.judge_file import show
 from scripts.common.terminal import console
+from scripts.doctor.finding import State
+from scripts.doctor.machine import _profiler
 from scripts.standings.profiles import limit_of
 from tests.seated import Seated
 from tests.test_profile import HOSTILE, made

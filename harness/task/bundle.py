@@ -8,9 +8,8 @@
     toolchain.json                   what the board's machines compile with, as `main` says
     harness.pyz                      the judge itself, as it is on `main`
 
-`scripts/bot/evaluate/packing.py` writes one.  It is never unpacked by the names that it brings: members are read into memory,
-names, sizes and digests compared, and only a task's files are laid out, under names of letters, digits and `_.+-`, in a
-folder of our own.
+`scripts/bot/evaluate/packing.py` writes one.  Members are read into memory; names, sizes and digests are compared.
+Only a task's files are written to disk, in a folder of our own, under names of letters, digits and `_.+-`.
 """
 
 from __future__ import annotations

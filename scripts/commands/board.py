@@ -21,8 +21,9 @@ from scripts.boards.tables import compare_table, history_table, lines_below, min
 from scripts.common.terminal import console, say
 from scripts.competition.completion import judged_gpu_names, logins, task_names
 from scripts.competition.repository import TASKS, require_ledger
-from scripts.github.access import AccessError, connect, require_repository, require_token, server_url
+from scripts.github.access import connect, require_repository, require_token, server_url
 from scripts.github.contribute import explaining
+from scripts.github.credentials import AccessError
 from scripts.github.pages import pages_address
 from scripts.ledger.ledger import LedgerError
 

@@ -1,4 +1,4 @@
-"""The common GPUs and their vendors' figures: `scripts/gpus.yml`, read and checked.  Pure but for that one file.
+"""The common GPUs and their vendors' figures, read from `gpus.yml` and checked.  Pure but for that one file.
 
 A board of `.github/pullrank.yml` takes from here what it does not say itself, by its own name or by its `model`.
 """

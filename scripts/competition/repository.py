@@ -11,7 +11,7 @@ from harness.task.toolchain import Toolchain
 from scripts.competition.settings import SETTINGS, load_settings
 from scripts.ledger.ledger import Ledger, LedgerError
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 TASKS = ROOT / "tasks"
 LEDGER = ROOT / "ledger"
 SITE = ROOT / "_site"

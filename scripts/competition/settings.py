@@ -2,7 +2,7 @@
 
     title, description      what people read
     gpus                    boards by name ── Gpu      where they run, which device must be there, its peaks, compiler;
-                                                       what is left out comes from `scripts/gpus.yml`
+                                                       what is left out comes from `scripts/competition/gpus.yml`
     limits                  Quotas                     what one author may ask for
     merge, bans             Merge, Ban                 what the bot may do, and for whom it does nothing
     announcements           Announcements              what is told outside

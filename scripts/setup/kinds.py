@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import quote
 
-from scripts.github.admin import Admin, Hidden
+from scripts.github.admin import Admin, Hidden, Json
 from scripts.ledger.branch import LedgerBranch
 from scripts.setup.plan import (
     LABELS,
@@ -21,7 +21,6 @@ from scripts.setup.plan import (
     MAIN,
     SELECTED_ACTIONS,
     SITE,
-    Json,
     find_differences,
     find_environment_faults,
     find_idle,

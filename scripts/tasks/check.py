@@ -1,10 +1,10 @@
 """`pullrank task check`: is a task fit to be competed on?  All that is wrong with it, before anybody loses to it.
 
     files       load_task          all faults with their lines; nothing is run. `--static` ends here
-    reference   probes             wrong answers that its check must refuse; cases that must fit the board; by the board's
-                                   device. Of one that does not load, no example is judged
-    examples    judge_examples     each must get the verdict that its folder is named after; one that needs a package or a
-                                   program which is not here is skipped
+    reference   probes             wrong answers that its check must refuse; cases that must fit the board; by the
+                                   board's device. Of one that does not load, no example is judged
+    examples    judge_examples     each must get the verdict that its folder is named after; one that needs a package or
+                                   a program which is not here is skipped
     times       accepted examples  a benchmark that is too short ranks nothing but the judge's own noise
 
 A fault ends in exit code 1; a warning is said and changes nothing.

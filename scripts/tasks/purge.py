@@ -20,8 +20,9 @@ from harness.records.errors import TaskError
 from harness.task.faults import display
 from harness.task.task import Task, load_tasks
 from scripts.competition.repository import require_ledger
-from scripts.github.access import AccessError, connect, require_repository, require_token, server_url
+from scripts.github.access import connect, require_repository, require_token, server_url
 from scripts.github.contribute import explaining
+from scripts.github.credentials import AccessError
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.names import either, these, under
 

@@ -29,7 +29,7 @@ def queued_section(request: Request) -> BoardSection:
 
 
 def done_section(request: Request, verdict: Verdict, report: str) -> BoardSection:
-    """Judged: `report` is what `scripts.bot.comment.judgement_section.render` made, whose first line becomes the summary."""
+    """Judged: `report` is what `judgement_section.render` made; its first line becomes the summary."""
     heading = _HEADING.match(report)
     summary = heading[1] if heading else f"{verdict.label} ({verdict})"
     facts = _facts(request, State.DONE, summary, accepted=verdict is Verdict.ACCEPTED)

@@ -60,6 +60,8 @@ from scripts.ledger.names import (
 from scripts.ledger.request import WITHDRAWN, Ending, Request
 
 if TYPE_CHECKING:
+    from scripts.bot.intake.gather import IntakeContext
+    from scripts.bot.report.report import ReportContext
     from scripts.github.gh import GitHub
     from scripts.ledger.branch import LedgerBranch
 

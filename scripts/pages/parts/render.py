@@ -25,7 +25,7 @@ from scripts.standings.claims import claim_sentence, is_self_timed, is_unwalled
 VERSION = 1
 """Of the JSON beside the pages: it grows when a field goes or changes its meaning, not when one comes."""
 
-SITE = Path(__file__).resolve().parent.parent.parent / "site"
+SITE = Path(__file__).resolve().parents[3] / "site"
 
 
 class _Generator(CodeGenerator):

@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.commands.finding import Finding, State
+from scripts.doctor.finding import Finding, State
 
 WORKER, REGISTRAR = "pullrank-runner", "pullrank-registrar"
 MIN_RUNNER = (2, 329, 0)

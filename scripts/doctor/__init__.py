@@ -1,0 +1,1 @@
+"""`pullrank doctor`: what is looked at on a machine."""
