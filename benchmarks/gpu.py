@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 import click
 
 from benchmarks.gpu_exploits import Exploit, beside_an_honest_sum, exploits
-from benchmarks.languages import Example, arch_of, guides_examples
+from benchmarks.languages import LanguageExample, arch_of, guides_examples
 from harness.records.errors import PullRankError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement, Machine
@@ -35,7 +35,7 @@ _SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class GpuCheck:
     """One submission, and what must come of it, in a message with these words.
 
     Timed checks are benchmarked; of one that `is_profiled` the vendor's profiler must show a kernel; others are only
@@ -58,7 +58,7 @@ class Check:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class GpuCheckResult:
     """What came of a check.  Times in microseconds; the bound is what the referee's clock cannot account for."""
 
     name: str
@@ -109,46 +109,47 @@ _STAY = "stayed = []\nstay = lambda: stayed or stayed.append(torch.cuda._sleep(1
 _STRIDE = "at = torch.full((1,), 1 << 40, device=a.device)"
 
 CHECKS = (
-    Check(name="a right sum", source=_kernel("return a + b"), least_us=0.0, needs_gpu=False),
-    Check(name="a wrong one", source=_kernel("return a"), verdict="WA", needs_gpu=False),
-    Check(name="one that raises", source=_kernel("raise ValueError(a)"), verdict="RTE", needs_gpu=False),
-    Check(name="100 ms that say 10 µs", source=_kernel("spin(0.1)", "return a + b", before=_SPIN + _LIE), verdict="SV",
-          least_us=0.0, needs_gpu=False),
-    Check(name="20 ms of Python", source=_kernel("spin(0.02)", "return a + b", before=_SPIN), least_us=19_000,
+    GpuCheck(name="a right sum", source=_kernel("return a + b"), least_us=0.0, needs_gpu=False),
+    GpuCheck(name="a wrong one", source=_kernel("return a"), verdict="WA", needs_gpu=False),
+    GpuCheck(name="one that raises", source=_kernel("raise ValueError(a)"), verdict="RTE", needs_gpu=False),
+    GpuCheck(name="100 ms that say 10 µs", source=_kernel("spin(0.1)", "return a + b", before=_SPIN + _LIE),
+          verdict="SV", least_us=0.0, needs_gpu=False),
+    GpuCheck(name="20 ms of Python", source=_kernel("spin(0.02)", "return a + b", before=_SPIN), least_us=19_000,
           needs_gpu=False),
-    Check(name="one GPU to be seen", source=_kernel(_ONE_GPU, "assert torch.cuda.device_count() == 1 >= len(nodes)",
+    GpuCheck(name="one GPU to be seen", source=_kernel(_ONE_GPU, "assert torch.cuda.device_count() == 1 >= len(nodes)",
                                                     "return a + b")),
     *(
-        Check(name=f"{cycles} cycles of sleep", source=_kernel(f"torch.cuda._sleep({cycles})", "return a + b"),
+        GpuCheck(name=f"{cycles} cycles of sleep", source=_kernel(f"torch.cuda._sleep({cycles})", "return a + b"),
               least_us=cycles / _FASTEST_MHZ)
         for cycles in (8_000, 80_000, 800_000, 8_000_000)
     ),
-    Check(name="10 million cycles on a side stream, not awaited", least_us=10_000_000 / _FASTEST_MHZ, source=_kernel(
+    GpuCheck(name="10 million cycles on a side stream, not awaited", least_us=10_000_000 / _FASTEST_MHZ, source=_kernel(
         "stream.wait_stream(torch.cuda.current_stream())", "with torch.cuda.stream(stream):",
         "    torch.cuda._sleep(10_000_000)", "    return a + b", before=_ASIDE)),
-    Check(name="an output in host memory", source=_kernel("return (a + b).cpu()"), verdict="RTE"),
-    Check(name="all of the GPU's memory", source=_kernel(*_HOARD, before="hoard = []\n"), verdict="MLE",
+    GpuCheck(name="an output in host memory", source=_kernel("return (a + b).cpu()"), verdict="RTE"),
+    GpuCheck(name="all of the GPU's memory", source=_kernel(*_HOARD, before="hoard = []\n"), verdict="MLE",
           says="of the GPU's memory"),
-    Check(name="20 million cycles that go on after the answer", verdict="SV", least_us=0.0, says="at work while",
+    GpuCheck(name="20 million cycles that go on after the answer", verdict="SV", least_us=0.0, says="at work while",
           source=_kernel("with torch.cuda.stream(stream):", "    torch.cuda._sleep(20_000_000)", "return a + b",
                          before=_ASIDE + _STAGING + _AFTER)),
-    Check(name="a kernel that stays from call to call", verdict="SV", least_us=0.0, says="at work while",
+    GpuCheck(name="a kernel that stays from call to call", verdict="SV", least_us=0.0, says="at work while",
           source=_kernel("with torch.cuda.stream(stream):", "    stay()", "return a + b",
                          before=_ASIDE + _STAY + _STAGING + _AFTER)),
-    Check(name="a right sum whose caches it does not empty itself", least_us=0.0,
+    GpuCheck(name="a right sum whose caches it does not empty itself", least_us=0.0,
           source=_kernel("return a + b", before=_STAGING + "staging._clock.flush = torch.cuda.synchronize\n")),
-    Check(name="more memory than there is", source=_kernel("torch.empty(1 << 44, device=a.device)"), verdict="MLE"),
-    Check(name="an index out of bounds", source=_kernel(_STRIDE, "return a.view(-1)[at]"), verdict="RTE",
+    GpuCheck(name="more memory than there is", source=_kernel("torch.empty(1 << 44, device=a.device)"), verdict="MLE"),
+    GpuCheck(name="an index out of bounds", source=_kernel(_STRIDE, "return a.view(-1)[at]"), verdict="RTE",
           says="out of bounds"),
-    Check(name="an address that is nobody's", verdict="RTE", says="where nothing of its own lies", source=_kernel(
+    GpuCheck(name="an address that is nobody's", verdict="RTE", says="where nothing of its own lies", source=_kernel(
         'return kernel_of("return *(volatile T*)64;")(a.float())', before=_KERNEL)),
-    Check(name="an address that is not aligned", verdict="RTE", says="no multiple of the size", source=_kernel(
+    GpuCheck(name="an address that is not aligned", verdict="RTE", says="no multiple of the size", source=_kernel(
         'return kernel_of("return *(volatile T*)1;")(a.float())', before=_KERNEL)),
-    Check(name="a package that is not there", source="import no_such_thing\n" + _kernel("return a + b"), verdict="CE",
-          says="nor installed for this board", needs_gpu=False),
-    Check(name="a kernel that never ends", source=_kernel("torch.cuda._sleep(1 << 60)", "return a + b"), verdict="TLE"),
-    Check(name="a profile, with the vendor's counters", source=_kernel("return a + b"), is_profiled=True),
-    Check(name="a right sum, after all that", source=_kernel("return a + b"), least_us=0.0),
+    GpuCheck(name="a package that is not there", source="import no_such_thing\n" + _kernel("return a + b"),
+          verdict="CE", says="nor installed for this board", needs_gpu=False),
+    GpuCheck(name="a kernel that never ends", source=_kernel("torch.cuda._sleep(1 << 60)", "return a + b"),
+          verdict="TLE"),
+    GpuCheck(name="a profile, with the vendor's counters", source=_kernel("return a + b"), is_profiled=True),
+    GpuCheck(name="a right sum, after all that", source=_kernel("return a + b"), least_us=0.0),
 )  # fmt: skip
 
 
@@ -179,7 +180,7 @@ def main(rehearse: bool, sandbox: str, only: str, as_json: bool) -> int:
     limits = replace(board.limits, memory_gib=board.limits.memory_gib if rehearse else 16)
     board = replace(board, gpu="CPU" if rehearse else "GPU", tests=board.tests[:2], benchmarks=board.benchmarks[:1])
     board = replace(board, limits=limits)
-    seen: list[Seen] = []
+    seen: list[GpuCheckResult] = []
     machine = _read_machine(rehearse=rehearse)
     with Display(console(stderr=True), [20.0] * (len(checks) + len(examples) + len(attacks))) as display:
         for check in checks:
@@ -211,14 +212,16 @@ def _read_machine(*, rehearse: bool) -> Machine:
     return read_machine([one for one in facts if one])
 
 
-def _try_example(example: Example, board: Board, sandbox: str, machine: Machine, *, rehearse: bool) -> Seen:
+def _try_example(
+    example: LanguageExample, board: Board, sandbox: str, machine: Machine, *, rehearse: bool
+) -> GpuCheckResult:
     """What comes of an example of the guide: it must be right.  An error of ours keeps nobody from the next one."""
     from harness.gpu.device import CUDA, REHEARSAL
     from harness.judge import judge
 
     name = f"{example.name}, as in the guide"
     if reason := example.why_skipped():
-        return Seen(name=name, right=True, wanted="AC", verdict=_SKIPPED, message=reason, seconds=0.0)
+        return GpuCheckResult(name=name, right=True, wanted="AC", verdict=_SKIPPED, message=reason, seconds=0.0)
     if example.is_compiled:
         board = replace(example.board(arch_of(machine.device)), gpu="GPU")
     start = time.monotonic()
@@ -226,24 +229,28 @@ def _try_example(example: Example, board: Board, sandbox: str, machine: Machine,
         judgement = judge(board, example.submission, Mode.TEST, sandbox=sandbox, device=REHEARSAL if rehearse else CUDA)
     except PullRankError as error:
         seconds = time.monotonic() - start
-        return Seen(name=name, right=False, wanted="AC", verdict="JE", message=str(error), seconds=round(seconds, 1))
-    return _look(Check(name=name, source=""), judgement, time.monotonic() - start)
+        return GpuCheckResult(
+            name=name, right=False, wanted="AC", verdict="JE", message=str(error), seconds=round(seconds, 1)
+        )
+    return _look(GpuCheck(name=name, source=""), judgement, time.monotonic() - start)
 
 
-def _try_attack(attack: Exploit, board: Board, sandbox: str, *, rehearse: bool) -> Seen:
+def _try_attack(attack: Exploit, board: Board, sandbox: str, *, rehearse: bool) -> GpuCheckResult:
     """What comes of an attack: caught, or no more gained than is expected of it."""
     name, wanted = f"attack: {attack.name}", ", ".join(attack.expected)
-    check = Check(name=name, source=attack.submission.text, least_us=0.0)
+    check = GpuCheck(name=name, source=attack.submission.text, least_us=0.0)
     start = time.monotonic()
     try:
         judgement, seconds = _judge(check, beside_an_honest_sum(board), sandbox, rehearse=rehearse)
     except PullRankError as error:
         seconds = time.monotonic() - start
-        return Seen(name=name, right=False, wanted=wanted, verdict="JE", message=str(error), seconds=round(seconds, 1))
+        return GpuCheckResult(
+            name=name, right=False, wanted=wanted, verdict="JE", message=str(error), seconds=round(seconds, 1)
+        )
     return replace(_look(check, judgement, seconds), right=attack.is_stopped(judgement), wanted=wanted)
 
 
-def _judge(check: Check, board: Board, sandbox: str, *, rehearse: bool) -> tuple[Judgement, float]:
+def _judge(check: GpuCheck, board: Board, sandbox: str, *, rehearse: bool) -> tuple[Judgement, float]:
     from harness.gpu.device import CUDA, REHEARSAL
     from harness.judge import judge
 
@@ -253,7 +260,7 @@ def _judge(check: Check, board: Board, sandbox: str, *, rehearse: bool) -> tuple
     return judgement, time.monotonic() - start
 
 
-def _look(check: Check, judgement: Judgement, seconds: float) -> Seen:
+def _look(check: GpuCheck, judgement: Judgement, seconds: float) -> GpuCheckResult:
     timing = next((case.timing for case in judgement.benchmarks if case.timing), None)
     is_right = judgement.verdict.value == check.verdict and check.says in judgement.message
     if timing and check.least_us is not None:
@@ -263,7 +270,7 @@ def _look(check: Check, judgement: Judgement, seconds: float) -> Seen:
     if check.is_profiled:
         is_right = is_right and bool(counters) and not troubles
     wanted = check.verdict if not check.least_us else f"{check.verdict}, {format_us(check.least_us)} or more"
-    return Seen(
+    return GpuCheckResult(
         name=check.name,
         right=is_right,
         wanted=wanted,
@@ -277,7 +284,7 @@ def _look(check: Check, judgement: Judgement, seconds: float) -> Seen:
     )
 
 
-def _table(machine: Machine, seen: list[Seen], *, rehearse: bool, left_out: int) -> Iterator[str]:
+def _table(machine: Machine, seen: list[GpuCheckResult], *, rehearse: bool, left_out: int) -> Iterator[str]:
     driver = f", driver {machine.driver}" if machine.driver else ""
     yield f"## {'Rehearsed without' if rehearse else 'On'} a GPU, {datetime.now(UTC):%Y-%m-%d}\n"
     yield f"{machine.device}{driver}, torch {machine.torch}, {machine.cpu}, {machine.cores} cores, {machine.os}."

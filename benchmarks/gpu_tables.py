@@ -43,7 +43,7 @@ class Taken:
 
 
 @dataclass(kw_only=True)
-class Found:
+class Measured:
     """All that was measured so far; `seconds` are of a way's whole process, `skipped` says why a way was not gone."""
 
     kernels: tuple[str, ...]
@@ -85,7 +85,7 @@ def spread(values: list[float]) -> float | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claim:
+class BenchClaim:
     """What we say, what was seen, and whether it holds; None where it was not measured."""
 
     words: str
@@ -94,56 +94,56 @@ class Claim:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
-    claims: tuple[Claim, ...]
+class BenchReport:
+    claims: tuple[BenchClaim, ...]
     text: str
     """Markdown."""
 
 
-def report_of(found: Found) -> Report:
+def report_of(found: Measured) -> BenchReport:
     claims = (_claim_on_bias(found), _claim_on_spread(found), _claim_on_seconds(found))
-    return Report(claims=claims, text="\n".join(_lines(found, claims)))
+    return BenchReport(claims=claims, text="\n".join(_lines(found, claims)))
 
 
-def _claim_on_bias(found: Found) -> Claim:
+def _claim_on_bias(found: Measured) -> BenchClaim:
     biases = {
         kernel: bias
         for kernel in found.kernels
         if (bias := found.bias(OURS, kernel)) is not None and median(found.true_us(kernel)) >= BIASED_FROM_US
     }
     worst = max(biases, key=lambda kernel: abs(biases[kernel]), default=None)
-    return Claim(
+    return BenchClaim(
         words=f"median bias within {format_percent(BIAS)}, of each kernel of {format_us(BIASED_FROM_US)} or more",
         seen=f"{_signed(biases[worst])} at most ({worst}; {len(biases)} kernels)" if worst else "",
         holds=abs(biases[worst]) <= BIAS if worst else None,
     )
 
 
-def _claim_on_spread(found: Found) -> Claim:
+def _claim_on_spread(found: Measured) -> BenchClaim:
     shares = []
     for kernel in found.kernels:
         ours, theirs = found.normalised_spread(kernel), found.spread("kernelbot", kernel)
         if ours is not None and theirs is not None:
             shares.append(ours / theirs if theirs else math.inf)
     within = sum(share <= SPREAD for share in shares)
-    return Claim(
+    return BenchClaim(
         words=f"spread by the anchor / spread of KernelBot's way: {SPREAD:g} at most, median of the kernels",
         seen=f"{median(shares):.2f} ({within} of {len(shares)} kernels within)" if shares else "",
         holds=median(shares) <= SPREAD if shares else None,
     )
 
 
-def _claim_on_seconds(found: Found) -> Claim:
+def _claim_on_seconds(found: Measured) -> BenchClaim:
     ours, theirs = (found.seconds.get(way) for way in (OURS, "kernelbot"))
     factor = median(ours) / median(theirs) if ours and theirs else None
-    return Claim(
+    return BenchClaim(
         words=f"a ranked verdict takes {SECONDS:g} times as long as KernelBot's evaluator, or less",
         seen=f"{factor:.1f} times: {median(ours):.1f} s, {median(theirs):.1f} s" if factor and ours and theirs else "",
         holds=factor <= SECONDS if factor else None,
     )
 
 
-def _lines(found: Found, claims: tuple[Claim, ...]) -> Iterator[str]:
+def _lines(found: Measured, claims: tuple[BenchClaim, ...]) -> Iterator[str]:
     repetitions = max(map(len, found.seconds.values()), default=0)
     yield f"## Times beside others', {'rehearsed without' if found.is_rehearsed else 'on'} a GPU, {_today()}\n"
     yield f"{found.machine}. {repetitions} repetitions, all ways by turns.\n"
@@ -166,7 +166,7 @@ def _lines(found: Found, claims: tuple[Claim, ...]) -> Iterator[str]:
         yield "\nA rehearsal: nothing of this is about a GPU, and its kernels are smaller than their names say."
 
 
-def _cells(found: Found, kernel: str, others: list[str]) -> Iterator[str]:
+def _cells(found: Measured, kernel: str, others: list[str]) -> Iterator[str]:
     true_us, bounds = found.true_us(kernel), [one.bound_us for one in found.of(OURS, kernel) if one.bound_us]
     yield kernel
     yield format_us(median(true_us)) if true_us else ""

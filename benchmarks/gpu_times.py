@@ -25,7 +25,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks.gpu_tables import OURS, Found, Taken, report_of
+from benchmarks.gpu_tables import OURS, Measured, Taken, report_of
 from harness.records.errors import JudgeError
 from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import Judgement, Machine
@@ -38,7 +38,7 @@ _PEER_S = 1800
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kernel:
+class TimedKernel:
     """What a kernel does, and how much of it: cycles to spin, numbers to add or to sum up, the side of a matrix."""
 
     name: str
@@ -53,16 +53,16 @@ class Kernel:
 
 
 KERNELS = (
-    Kernel(name="spin, 6 thousand cycles", work="spin", amount=6_000),
-    Kernel(name="spin, 60 thousand", work="spin", amount=60_000),
-    Kernel(name="spin, 600 thousand", work="spin", amount=600_000),
-    Kernel(name="spin, 20 million", work="spin", amount=20_000_000),
-    Kernel(name="add, 1 MiB each", work="add", amount=1 << 18, rehearsed=1 << 16),
-    Kernel(name="add, 64 MiB each", work="add", amount=1 << 24, rehearsed=1 << 20),
-    Kernel(name="sum of 64 MiB", work="sum", amount=1 << 24, rehearsed=1 << 20),
-    Kernel(name="matmul, side 512", work="matmul", amount=512, rehearsed=64),
-    Kernel(name="matmul, side 2048", work="matmul", amount=2048, rehearsed=256),
-    Kernel(name="matmul, side 4096", work="matmul", amount=4096, rehearsed=512),
+    TimedKernel(name="spin, 6 thousand cycles", work="spin", amount=6_000),
+    TimedKernel(name="spin, 60 thousand", work="spin", amount=60_000),
+    TimedKernel(name="spin, 600 thousand", work="spin", amount=600_000),
+    TimedKernel(name="spin, 20 million", work="spin", amount=20_000_000),
+    TimedKernel(name="add, 1 MiB each", work="add", amount=1 << 18, rehearsed=1 << 16),
+    TimedKernel(name="add, 64 MiB each", work="add", amount=1 << 24, rehearsed=1 << 20),
+    TimedKernel(name="sum of 64 MiB", work="sum", amount=1 << 24, rehearsed=1 << 20),
+    TimedKernel(name="matmul, side 512", work="matmul", amount=512, rehearsed=64),
+    TimedKernel(name="matmul, side 2048", work="matmul", amount=2048, rehearsed=256),
+    TimedKernel(name="matmul, side 4096", work="matmul", amount=4096, rehearsed=512),
 )
 
 _TASK_YML = """
@@ -130,7 +130,7 @@ def main(rehearse: bool, repetitions: int, only: str, sandbox: str, as_json: boo
     if not kernels:
         raise click.UsageError(f"no kernel is called '{only}'")
     with _board(kernels, rehearse=rehearse) as board:
-        found = Found(kernels=tuple(kernel.name for kernel in kernels), is_rehearsed=rehearse)
+        found = Measured(kernels=tuple(kernel.name for kernel in kernels), is_rehearsed=rehearse)
         try:
             _take_turns(board, found, repetitions, sandbox, raw)
         finally:  # who is stopped half-way has measured something
@@ -141,7 +141,7 @@ def main(rehearse: bool, repetitions: int, only: str, sandbox: str, as_json: boo
     return 0
 
 
-def _take_turns(board: Board, found: Found, repetitions: int, sandbox: str, raw: Path | None) -> None:
+def _take_turns(board: Board, found: Measured, repetitions: int, sandbox: str, raw: Path | None) -> None:
     for repetition in range(repetitions):
         for way in (OURS, *_PEERS) if repetition % 2 == 0 else (*reversed(_PEERS), OURS):
             if way in found.skipped:
@@ -159,14 +159,14 @@ def _take_turns(board: Board, found: Found, repetitions: int, sandbox: str, raw:
                 _keep(raw, found)
 
 
-def _keep(path: Path, found: Found) -> None:
+def _keep(path: Path, found: Measured) -> None:
     beside = path.with_name(f"{path.name}.new")
     beside.write_text(json.dumps(asdict(found)), "utf-8")
     os.replace(beside, path)
 
 
 @contextmanager
-def _board(kernels: list[Kernel], *, rehearse: bool) -> Iterator[Board]:
+def _board(kernels: list[TimedKernel], *, rehearse: bool) -> Iterator[Board]:
     """The board of a task that is made for this; its folder holds the submission, too."""
     files = {
         "task.yml": _TASK_YML,
@@ -187,7 +187,7 @@ def _board(kernels: list[Kernel], *, rehearse: bool) -> Iterator[Board]:
         yield replace(board, gpu="CPU" if rehearse else "GPU", benchmarks=benchmarks, limits=limits)
 
 
-def _judge(board: Board, sandbox: str, found: Found) -> Iterator[Taken]:
+def _judge(board: Board, sandbox: str, found: Measured) -> Iterator[Taken]:
     # In a process of its own, as a judging is: a context that is left on the GPU would keep the next from ranking.
     with ProcessPoolExecutor(1, get_context("spawn")) as process:
         judgement = process.submit(_judgement, board, sandbox, found.is_rehearsed).result()
@@ -220,7 +220,7 @@ def _machine(machine: Machine) -> str:
     return f"{machine.device}{driver}{clock}, torch {machine.torch}, {machine.cpu}, {machine.cores} cores, {machine.os}"
 
 
-def _ask_peer(way: str, board: Board, found: Found) -> Iterator[Taken]:
+def _ask_peer(way: str, board: Board, found: Measured) -> Iterator[Taken]:
     device = "cpu" if found.is_rehearsed else "cuda"
     cases = [json.dumps([dict(case.params) for case in some]) for some in (board.tests, board.benchmarks)]
     command = [sys.executable, "-m", "benchmarks.peers", way, str(board.task.folder), device, *cases]

@@ -31,7 +31,7 @@ from scripts.common.text import format_us
 from scripts.competition.repository import TASKS, require_task
 
 if TYPE_CHECKING:
-    from harness.sandbox.sandbox import Entry
+    from harness.sandbox.sandbox import PlayerFiles
 
 Seconds = list[float]
 Steps = dict[str, Seconds]
@@ -106,7 +106,7 @@ def _start_up(repeat: int) -> Steps:
 
 
 def _players(board: Board, repeat: int) -> Steps:
-    from harness.referee.referee import Table
+    from harness.referee.referee import Referee
     from harness.referee.reference import Reference
     from harness.sandbox.sandbox import Sandbox
 
@@ -119,13 +119,13 @@ def _players(board: Board, repeat: int) -> Steps:
             steps["walls and warm parent"].append(time.perf_counter() - start)
             for _ in range(10):
                 with _timed(steps["a fresh player, loaded and killed"]), sandbox.seat(_null()) as player:
-                    Table(player, reference).load(10)
+                    Referee(player, reference).load(10)
     return steps
 
 
 def _call(board: Board, repeat: int) -> Steps:
     """One call of the first benchmark, by a player that does nothing, and what the referee does around it."""
-    from harness.referee.referee import Deadline, Table
+    from harness.referee.referee import Deadline, Referee
     from harness.referee.reference import Reference
     from harness.sandbox.sandbox import Sandbox
 
@@ -135,7 +135,7 @@ def _call(board: Board, repeat: int) -> Steps:
         sandbox.warm_parent.await_warmth()
         for _ in range(repeat):
             with sandbox.seat(_null()) as player:
-                table = Table(player, reference)
+                table = Referee(player, reference)
                 table.load(10)
                 for seed in range(_CALLS):
                     with _timed(steps["a call"]):
@@ -149,11 +149,11 @@ def _call(board: Board, repeat: int) -> Steps:
     return steps
 
 
-def _null() -> Entry:
+def _null() -> PlayerFiles:
     from harness.referee.sampling import NULL_KERNEL
-    from harness.sandbox.sandbox import Entry
+    from harness.sandbox.sandbox import PlayerFiles
 
-    return Entry(name="null", files={"submission.py": NULL_KERNEL})
+    return PlayerFiles(name="null", files={"submission.py": NULL_KERNEL})
 
 
 def _judgings(board: Board, modes: Sequence[str], repeat: int) -> Steps:

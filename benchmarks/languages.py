@@ -50,7 +50,7 @@ LIBRARIES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Example:
+class LanguageExample:
     """One section's file."""
 
     name: str
@@ -97,13 +97,13 @@ class Example:
         return replace(board, task=task, toolchain=Toolchain(arch=arch, include_dirs=named))
 
 
-def guides_examples() -> tuple[Example, ...]:
+def guides_examples() -> tuple[LanguageExample, ...]:
     """All examples, in the guide's order."""
     section = _SECTION.search(GUIDE.read_text("utf-8"))
     assert section, f"{GUIDE} has lost its section"
     suffixes = {"python": "py", "cuda": "cu"}
     return tuple(
-        Example(
+        LanguageExample(
             name=name,
             submission=Submission(login="guide", source=source.encode(), name=f"submission.{suffixes[kind]}"),
         )

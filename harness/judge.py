@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Self
 from harness import __version__
 from harness.gpu.device import Device, device_of
 from harness.gpu.gpu_facts import GpuFacts, read_gpu
-from harness.gpu.gpu_nodes import Gpu
+from harness.gpu.gpu_nodes import GpuNode
 from harness.gpu.vendors import PROFILERS, Profiler
 from harness.records.errors import JudgeError, PullRankError, SubmissionError, TaskError
 from harness.records.fields import MAX_MESSAGE, CaseKind, Mode
@@ -372,7 +372,7 @@ def _states_of(outcome: _Outcome) -> list[GpuState]:
     return benchmarks + [state for case in (outcome.duel.cases if outcome.duel else ()) for state in case.gpu]
 
 
-def _facts_of(gpu: Gpu, board: Board) -> GpuFacts:
+def _facts_of(gpu: GpuNode, board: Board) -> GpuFacts:
     """What the GPU of this machine says of itself.
 
     Raises:

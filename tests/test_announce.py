@@ -24,11 +24,11 @@ from scripts.announce.gather import gather
 from scripts.announce.milestones import notices_of
 from scripts.announce.news import Kind
 from scripts.announce.plan import due
-from scripts.announce.webhook import Webhook
+from scripts.announce.webhook import DiscordChannel
 from scripts.competition.settings import DEFAULT_WEBHOOK, Announcements
 from scripts.competition.settings import Webhook as Channel
 from scripts.ledger import branch as ledger_branch
-from scripts.ledger.announced import Seen, Started, Told
+from scripts.ledger.announced import AnnouncementLog, Seen, Started
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import Ledger, LedgerError
 from scripts.ledger.moderation import Action, Moderated, Moderation
@@ -117,9 +117,9 @@ class Cup:
         """One run; the lines of its summary."""
         pace = {"timeout_s": 10.0, "patience_s": 0.16} | pace
 
-        def open_webhook(name: str) -> Webhook | None:
+        def open_webhook(name: str) -> DiscordChannel | None:
             address = self.addresses.get(name)
-            return Webhook.at(address, name, **pace) if address else None
+            return DiscordChannel.at(address, name, **pace) if address else None
 
         context = AnnounceContext(
             settings=self.settings,
@@ -151,7 +151,7 @@ class Cup:
         pictures = (picture for table in tables for picture in board_picture(site, summary_of(site, table)))
         return {f"{SITE}{path}": png for path, png in pictures}
 
-    def told(self) -> dict[str, Told]:
+    def told(self) -> dict[str, AnnouncementLog]:
         with LedgerBranch(self.url, wanted=under("announced")) as branch:
             found = branch.ledger.announced()
         assert not found.faults
@@ -915,7 +915,7 @@ def test_at_whichever_call_of_discord_a_run_ends_nothing_is_told_twice(
     """1 looks whether the webhook is there, 2 to 4 post."""
     wanted, now = due_now
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Webhook, "_try", struck_at(call, Webhook._try, is_after=is_after))
+        patch.setattr(DiscordChannel, "_try", struck_at(call, DiscordChannel._try, is_after=is_after))
         with pytest.raises(Struck):
             cup.announce(now)
     posted = call - 2 + is_after if call > 1 else 0
@@ -932,7 +932,7 @@ def test_a_run_that_ends_in_a_correction_is_made_up_for_by_the_next(cup: Cup, di
     cup.announce(after(ada))
     cup.moderate(Action.DISQUALIFY, ada, after(ada))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Webhook, "_try", struck_at(2, Webhook._try, is_after=is_after))
+        patch.setattr(DiscordChannel, "_try", struck_at(2, DiscordChannel._try, is_after=is_after))
         with pytest.raises(Struck):
             cup.announce(after(ada) + timedelta(hours=1))
     cup.announce(after(ada) + timedelta(hours=2))

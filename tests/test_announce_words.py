@@ -11,9 +11,9 @@ from harness.records.stats import Interval
 from scripts.announce import limits
 from scripts.announce.embeds import Look, payload_of
 from scripts.announce.limits import fit, size
-from scripts.announce.news import FRESH, Final, Kind, Notice, Place, Result, Standing
+from scripts.announce.news import FRESH, Final, Kind, PodiumPlace, Result, Standing, TaskNews
 from scripts.announce.picture import finder
-from scripts.announce.webhook import Webhook, WebhookError
+from scripts.announce.webhook import DiscordChannel, WebhookError
 from scripts.announce.words import clip, escape, first_words, length
 from scripts.pages.publishing.serve import site_server, url_of
 from tests.discord_page import markdown, page
@@ -119,8 +119,10 @@ TIME = Interval(value=412.3, low=410.0, high=414.0)
 NAME = "G" * 64
 
 
-def place(rank: int) -> Place:
-    return Place(rank=rank, login="m" * 39, score_us=TIME, gap=0.1 * (rank - 1), digest="a" * 64, note=HOSTILE * 3)
+def place(rank: int) -> PodiumPlace:
+    return PodiumPlace(
+        rank=rank, login="m" * 39, score_us=TIME, gap=0.1 * (rank - 1), digest="a" * 64, note=HOSTILE * 3
+    )
 
 
 BASE: dict[str, Any] = {"key": "record/x/y/z", "task": NAME, "title": HOSTILE * 20, "at": START, "until": START + FRESH}
@@ -132,7 +134,7 @@ RESULT: dict[str, Any] = {
 NEWS = [
     *(Result(kind=kind, who=place(2), **BASE, **RESULT) for kind in (Kind.FIRST_ENTRY, Kind.RECORD, Kind.TOP_THREE)),
     *(
-        Notice(kind=kind, gpus=(NAME,) * 40, deadline=START, blurb=HOSTILE * 20, **BASE)
+        TaskNews(kind=kind, gpus=(NAME,) * 40, deadline=START, blurb=HOSTILE * 20, **BASE)
         for kind in (Kind.NEW_TASK, Kind.NEW_BOARD, Kind.DEADLINE, Kind.EDITION)
     ),
     Final(
@@ -167,13 +169,13 @@ def test_the_worst_news_are_taken_by_discord_and_ping_nobody(news: Any) -> None:
 )  # fmt: skip
 def test_what_is_no_webhook_is_said_to_be_none_and_not_repeated(address: str) -> None:
     with pytest.raises(WebhookError, match="CHANNEL holds no webhook") as caught:
-        Webhook.at(address, "CHANNEL")
+        DiscordChannel.at(address, "CHANNEL")
     assert TOKEN not in str(caught.value) and caught.value.is_final
 
 
 @pytest.mark.parametrize("host", ["discord.com", "discordapp.com", "ptb.discord.com", "canary.discord.com"])
 def test_an_address_of_discords_is_one_and_its_token_is_in_no_repr(host: str) -> None:
-    webhook = Webhook.at(f" https://{host}/api/v10/webhooks/123/{TOKEN}?thread_id=77\n", "CHANNEL")
+    webhook = DiscordChannel.at(f" https://{host}/api/v10/webhooks/123/{TOKEN}?thread_id=77\n", "CHANNEL")
     assert webhook.thread == "77" and webhook.token == TOKEN
     assert TOKEN not in repr(webhook) and TOKEN not in str(webhook)
 
@@ -194,6 +196,6 @@ def test_a_picture_is_linked_where_the_site_has_one_and_only_there(tmp_path: Pat
 
 
 def test_no_word_about_a_webhook_holds_its_token() -> None:
-    webhook = Webhook.at(f"https://discord.com/api/webhooks/123/{TOKEN}", "DISCORD_WEBHOOK")
+    webhook = DiscordChannel.at(f"https://discord.com/api/webhooks/123/{TOKEN}", "DISCORD_WEBHOOK")
     assert TOKEN not in repr(webhook)
     assert webhook._brief(OSError(f"no route to /api/webhooks/123/{TOKEN}")) == "no route to /api/webhooks/123/…"

@@ -147,6 +147,15 @@ def test_no_two_files_need_each_other():
     assert not needs, f"in circles, or above one: {sorted(needs)}"
 
 
+def test_no_two_classes_have_one_name():
+    places: dict[str, list[str]] = {}
+    for file in (file for zone in ZONES for file in files(zone)):
+        for node in ast.parse((ROOT / file).read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(file)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
 def test_scripts_import_the_shared_rooms_and_the_judge_only_where_it_is_called():
     upward = [
         found

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks import peers
-from benchmarks.gpu_tables import OURS, Claim, Found, Taken, report_of, spread
+from benchmarks.gpu_tables import OURS, BenchClaim, Measured, Taken, report_of, spread
 from benchmarks.gpu_times import KERNELS, _ask_peer, _board, main
 from harness.gpu.gpu_nodes import find_gpus
 from scripts.cli import run
 
 
-def found(times: dict[str, list[float]], *, ratios: list[float] | None = None, **more: object) -> Found:
+def found(times: dict[str, list[float]], *, ratios: list[float] | None = None, **more: object) -> Measured:
     """One kernel's times by way; each process took 10 s."""
     taken = [
         Taken(way=way, kernel="add", us=us, seconds=2.0, ratio=(ratios or values)[i] if way == OURS else None)
@@ -22,10 +22,10 @@ def found(times: dict[str, list[float]], *, ratios: list[float] | None = None, *
         for i, us in enumerate(values)
     ]
     seconds = {way: [10.0] * len(values) for way, values in times.items()}
-    return Found(**{"kernels": ("add",), "is_rehearsed": False, "taken": taken, "seconds": seconds, **more})
+    return Measured(**{"kernels": ("add",), "is_rehearsed": False, "taken": taken, "seconds": seconds, **more})
 
 
-def claims(*arguments: object, **more: object) -> tuple[Claim, ...]:
+def claims(*arguments: object, **more: object) -> tuple[BenchClaim, ...]:
     return report_of(found(*arguments, **more)).claims
 
 
@@ -95,7 +95,7 @@ def test_ten_kernels_are_ten_cases():
 def test_each_kernel_is_right_by_its_own_reference():
     quick = [kernel for kernel in KERNELS if kernel.amount != 20_000_000]
     with _board(quick, rehearse=True) as board:
-        seen = Found(kernels=tuple(kernel.name for kernel in quick), is_rehearsed=True)
+        seen = Measured(kernels=tuple(kernel.name for kernel in quick), is_rehearsed=True)
         few = replace(board, benchmarks=tuple(board.tests), tests=board.tests)
         taken = list(_ask_peer("kernelbot", few, replace(seen, kernels=("spin", "add", "sum", "matmul"))))
     assert [one.kernel for one in taken] == ["spin", "add", "sum", "matmul"]
@@ -105,7 +105,7 @@ def test_each_kernel_is_right_by_its_own_reference():
 def test_a_way_that_fails_is_left_out_with_its_last_words():
     with _board([KERNELS[0]], rehearse=True) as board:
         (board.task.folder / "submission.py").write_text("def custom_kernel(data):\n    return data[2]\n")
-        seen = Found(kernels=("spin",), is_rehearsed=True)
+        seen = Measured(kernels=("spin",), is_rehearsed=True)
         assert list(_ask_peer("kernelbot", board, seen)) == []
     assert seen.skipped["kernelbot"].startswith("it failed: ValueError: output")
 

@@ -70,7 +70,7 @@ def test_what_is_no_group_hands_nothing_on(tmp_path):
 
 
 def test_only_the_limits_that_a_group_has_are_set(tmp_path):
-    limits = cgroup.Limits(memory_bytes=1 << 30, processes=64)
+    limits = cgroup.CgroupLimits(memory_bytes=1 << 30, processes=64)
     for there in ([], ["pids.max"], ["memory.max", "memory.oom.group", "pids.max"], ["memory.swap.max"]):
         for name in there:
             (tmp_path / name).write_text("max")
@@ -102,7 +102,7 @@ def test_a_players_group_lists_its_processes_and_is_gone_when_it_is_closed(group
 def test_a_players_group_has_the_limits_that_it_is_told(group, sleeper):
     if not group.limits_memory:
         pytest.skip("the group above hands on no limit of memory: see pullrank doctor")
-    player = freezer.CgroupFreezer(group.folder, sleeper, cgroup.Limits(memory_bytes=1 << 30, processes=64))
+    player = freezer.CgroupFreezer(group.folder, sleeper, cgroup.CgroupLimits(memory_bytes=1 << 30, processes=64))
     assert player.limits_memory
     assert (player.folder / "memory.max").read_text() == f"{1 << 30}\n"
     assert (player.folder / "memory.oom.group").read_text() == "1\n"

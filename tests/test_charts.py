@@ -10,7 +10,7 @@ import pytest
 
 from harness.records.stats import Interval
 from harness.records.times import Run
-from scripts.pages.parts.charts import Side, round_values, strip
+from scripts.pages.parts.charts import StripSide, round_values, strip
 from scripts.pages.parts.staircase import Best, staircase
 from scripts.pages.parts.whiskers import whiskers
 
@@ -52,7 +52,7 @@ def test_each_axis_of_a_strip_has_two_ticks_or_three_whose_numbers_differ_and_do
     for percent in range(1, 2400, 23):
         for slowest in range(100, 1000, 37):
             low, high = slowest / (1 + percent / 100), slowest
-            (group,) = strip("", [Side(label="a", runs=[run(low, *[math.sqrt(low * high)] * 2, high)])]).groups
+            (group,) = strip("", [StripSide(label="a", runs=[run(low, *[math.sqrt(low * high)] * 2, high)])]).groups
             ends = [(tick.at - PLACED[tick.align] * 6.8 * len(tick.label), tick) for tick in group.ticks]
             assert 2 <= len({tick.label for _, tick in ends}) == len(ends) <= 3
             assert all(left + 6.8 * len(tick.label) < after for (left, tick), (after, _) in pairwise(ends))
@@ -63,13 +63,13 @@ PLACED = {"start": 0, "middle": 0.5, "end": 1}
 
 def test_the_axis_holds_an_interval_that_lies_beside_the_samples() -> None:
     runs = [run(100.0, 101.0, 102.0)]
-    (group,) = strip("", [Side(label="a", runs=runs, interval=Interval(value=96, low=95, high=97))]).groups
+    (group,) = strip("", [StripSide(label="a", runs=runs, interval=Interval(value=96, low=95, high=97))]).groups
     assert group.band
     assert 6 < group.band[0] < group.band[1] < dots(group.dots)[0] < group.median_x
 
 
 def test_a_stall_is_drawn_at_the_edge_and_counted_instead_of_stretching_the_axis() -> None:
-    chart = strip("size: 1", [Side(label="this file", runs=[run(*[100.0, 101.0, 102.0] * 5, 9000.0)])])
+    chart = strip("size: 1", [StripSide(label="this file", runs=[run(*[100.0, 101.0, 102.0] * 5, 9000.0)])])
     group = chart.groups[0]
     assert group.dots.count("M") == 1 and dots(group.dots)[-1] == pytest.approx(354)
     assert dots(group.dots)[:3] == sorted(dots(group.dots)[:3])
@@ -78,7 +78,7 @@ def test_a_stall_is_drawn_at_the_edge_and_counted_instead_of_stretching_the_axis
 
 
 def test_each_side_has_its_own_axis_unless_they_share_one() -> None:
-    sides = [Side(label="a", runs=[run(10, 10.1, 10.2)]), Side(label="b", runs=[run(20, 20.2, 20.4)])]
+    sides = [StripSide(label="a", runs=[run(10, 10.1, 10.2)]), StripSide(label="b", runs=[run(20, 20.2, 20.4)])]
     apart, together = strip("", sides).groups, strip("", sides, one_axis=True).groups
     assert apart[0].median_x == pytest.approx(apart[1].median_x)
     assert together[0].median_x < 60 < 300 < together[1].median_x
@@ -86,11 +86,11 @@ def test_each_side_has_its_own_axis_unless_they_share_one() -> None:
 
 
 def test_equal_samples_do_not_divide_by_zero() -> None:
-    assert strip("", [Side(label="a", runs=[run(5.0, 5.0)])]).groups[0].median_x == pytest.approx(180)
+    assert strip("", [StripSide(label="a", runs=[run(5.0, 5.0)])]).groups[0].median_x == pytest.approx(180)
 
 
 def test_a_run_of_very_many_samples_is_thinned() -> None:
-    chart = strip("", [Side(label="a", runs=[run(*(100 + n % 7 for n in range(20_000)))])])
+    chart = strip("", [StripSide(label="a", runs=[run(*(100 + n % 7 for n in range(20_000)))])])
     assert len(dots(chart.groups[0].dots)) == 7
     assert "20000 samples" in chart.description
 

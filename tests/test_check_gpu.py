@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gpu import CHECKS, Check, main
+from benchmarks.gpu import CHECKS, GpuCheck, main
 from scripts.cli import run
 
 pytestmark = pytest.mark.walls
@@ -22,7 +22,7 @@ def test_a_check_that_comes_out_otherwise_is_named_and_fails(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = next(check for check in CHECKS if check.verdict == "WA")
-    lax = Check(name=wrong.name, source=wrong.source, needs_gpu=False)  # as if a wrong sum were to be accepted
+    lax = GpuCheck(name=wrong.name, source=wrong.source, needs_gpu=False)  # as if a wrong sum were to be accepted
     monkeypatch.setattr("benchmarks.gpu.CHECKS", (lax,))
     assert run(["--rehearse", "--only", wrong.name], main) == 1
     assert "NOT AS IT MUST BE: output" in capsys.readouterr().out

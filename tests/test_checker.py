@@ -12,7 +12,7 @@ from harness.records.errors import JudgeError, TaskError
 from harness.records.fields import CaseKind
 from harness.referee.checker import compare
 from harness.referee.reference import Reference
-from harness.referee.uninitialised import Filled
+from harness.referee.uninitialised import FillUninitialised
 from harness.task.task import Board, Case, load_task
 
 NAN, INF = float("nan"), float("inf")
@@ -441,7 +441,7 @@ def generate_input(size, seed):
 
 def test_room_that_is_made_or_grown_in_other_ways_is_filled_and_what_was_written_stays() -> None:
     data = torch.ones(4)
-    with Filled():
+    with FillUninitialised():
         made = [data.new(64), data.new(8, 8), data.new(torch.Size([8, 8])), data.new(size=(8, 8))]
         grown = [torch.ones(4).resize_(64), torch.ones(4).resize_as_(made[1]), torch.ones(4, dtype=bool).resize_(64)]
         copies = [data.new([1.0, 2.0]), data.new(data)]
@@ -454,7 +454,7 @@ def test_room_that_is_made_or_grown_in_other_ways_is_filled_and_what_was_written
 
 
 def test_tensors_without_plain_room_can_still_be_made() -> None:
-    with Filled():
+    with FillUninitialised():
         sparse = torch.empty(3, 3, layout=torch.sparse_coo)
         assert torch.empty_like(sparse).layout is torch.sparse_coo
         assert torch.empty(3, device="meta").is_meta

@@ -31,7 +31,7 @@ from harness.task.examples import (
 )
 from harness.task.task import load_task
 from scripts.bot.check.changed_tasks import MAX_EXAMPLES, TaskPlan, make_plans, pack_tasks
-from scripts.bot.check.findings import MARKER, MAX_CHARS, Answer, Outcome, find, read_answer
+from scripts.bot.check.findings import MARKER, MAX_CHARS, CheckResult, MachineAnswer, find, read_answer
 from scripts.bot.check.static_check import TaskTree
 from scripts.bot.check.workflow import CheckError, require_asked
 from scripts.bot.evaluate.packing import zip_of
@@ -211,9 +211,9 @@ SKIPPED = result("accepted/plain.py", None, "needs jax: not on this machine")
 
 def outcome(
     *plans: TaskPlan, results: tuple[Result, ...] = RIGHT, probed: tuple[Result, ...] = (FIT,), trouble: str = ""
-) -> Outcome:
-    answer = Answer(results=(*probed, *results), trouble=trouble)
-    return Outcome(head_sha=HEAD, plans=plans or (PLAN,), answer=answer, run_url=RUN_URL)
+) -> CheckResult:
+    answer = MachineAnswer(results=(*probed, *results), trouble=trouble)
+    return CheckResult(head_sha=HEAD, plans=plans or (PLAN,), answer=answer, run_url=RUN_URL)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def outcome(
         (outcome(probed=(FIT, probes("accepts None"))), CheckState.SUCCESS, "2 of 2"),
     ],
 )
-def test_a_check_says_what_is_known(found: Outcome, state: CheckState, word: str) -> None:
+def test_a_check_says_what_is_known(found: CheckResult, state: CheckState, word: str) -> None:
     assert found.state is state and word in found.title
 
 
@@ -272,11 +272,11 @@ def test_an_example_that_was_skipped_says_why_and_is_nobodys_fault() -> None:
 def test_of_the_answer_only_what_was_asked_counts_and_only_once() -> None:
     strays = (result("accepted/plain.py", Verdict.WRONG_ANSWER), result("accepted/other.py", Verdict.WRONG_ANSWER))
     strays += (result("accepted/plain.py", Verdict.WRONG_ANSWER, task="other"),)
-    assert [one.got for one in find(PLAN, Answer(results=(*RIGHT, *strays)))] == [
+    assert [one.got for one in find(PLAN, MachineAnswer(results=(*RIGHT, *strays)))] == [
         Verdict.ACCEPTED,
         Verdict.WRONG_ANSWER,
     ]
-    assert find(TaskPlan(name="tiny", faults="x", examples=PLAN.examples), Answer(results=RIGHT)) == ()
+    assert find(TaskPlan(name="tiny", faults="x", examples=PLAN.examples), MachineAnswer(results=RIGHT)) == ()
 
 
 LINE = RIGHT[0].to_line()
@@ -663,7 +663,7 @@ print("::set-output name=x::y")
 """
 
 
-def forged(tmp_path: Path, lines: bytes) -> Answer:
+def forged(tmp_path: Path, lines: bytes) -> MachineAnswer:
     """What comes of tiny, if its reference writes lines of its own wherever it can."""
     reference = files_of()["tasks/tiny/reference.py"] + FORGERY.format(lines=lines)
     bundle, digest = packed(tmp_path, files_of("tiny", reference_py=reference), "tiny")

@@ -19,8 +19,8 @@ from harness.judge import Sitting
 from harness.records.errors import JudgeError
 from harness.records.fields import Mode
 from harness.records.verdict import Foul, Verdict
-from harness.referee.referee import Table, _raised
-from harness.sandbox.sandbox import Entry, Sandbox
+from harness.referee.referee import Referee, _raised
+from harness.sandbox.sandbox import PlayerFiles, Sandbox
 from harness.task.submission import Submission
 from harness.task.task import load_task
 
@@ -195,13 +195,13 @@ def test_a_gpu_that_does_not_compute_after_a_player_makes_the_judging_void_whate
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_a_player_that_does_not_get_hold_of_the_gpu_is_our_fault_and_its_file_is_not_read() -> None:
     absent = FailingGpu(name="cuda", is_staged=True, trouble=[""])
-    entry = Entry(name="test", files={"submission.py": "raise SystemExit\n"})
+    entry = PlayerFiles(name="test", files={"submission.py": "raise SystemExit\n"})
     with (
         Sandbox("bubblewrap", memory_gib=4, device=absent) as sandbox,
         sandbox.seat(entry) as player,
         pytest.raises(JudgeError, match=r"did not get hold of its GPU, and the referee did: .+; "),
     ):
-        Table(player, cast(Any, None), absent).load(10.0)
+        Referee(player, cast(Any, None), absent).load(10.0)
 
 
 @pytest.mark.walls

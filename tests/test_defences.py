@@ -29,7 +29,7 @@ from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
 from harness.referee import checker, values
-from harness.referee.referee import Deadline, Table
+from harness.referee.referee import Deadline, Referee
 from harness.rules.arena import Arena
 from harness.sandbox import bubblewrap, freezer
 from harness.sandbox.player_handle import PlayerHandle
@@ -95,17 +95,17 @@ def one_seed_for_all_calls(patch):
 
 
 def check_the_first_output_only(patch):
-    calls = Table.calls
+    calls = Referee.calls
 
     def check_one(self, params, seeds, deadline, *, checked=True, **rest):
         first = calls(self, params, seeds[:1], deadline, checked=checked, **rest)
         return first + calls(self, params, seeds[1:], deadline, checked=False)
 
-    patch.setattr(Table, "calls", check_one)
+    patch.setattr(Referee, "calls", check_one)
 
 
 def check_against_the_players_inputs(patch):
-    play = Table._play
+    play = Referee._play
 
     def play_and_read_inputs(self, hand, buffers, deadline):
         played = play(self, hand, buffers, deadline)
@@ -113,7 +113,7 @@ def check_against_the_players_inputs(patch):
             cpu.read_memory(self.player.pid, address, tensor.data_ptr(), values.span_bytes(tensor))
         return played
 
-    patch.setattr(Table, "_play", play_and_read_inputs)
+    patch.setattr(Referee, "_play", play_and_read_inputs)
 
 
 def compare_whatever_broadcasts(patch):
@@ -121,7 +121,7 @@ def compare_whatever_broadcasts(patch):
 
 
 def leave_the_last_output_alone(patch):
-    patch.setattr(Table, "_poison_output", lambda _: None)
+    patch.setattr(Referee, "_poison_output", lambda _: None)
 
 
 def believe_any_size(patch):
@@ -139,7 +139,7 @@ def believe_the_players_clock(patch):
         ),
     }
     change_inside(patch, "player.py", changes)
-    read, open_window, said = PlayerHandle.read, Table._open_window, {}
+    read, open_window, said = PlayerHandle.read, Referee._open_window, {}
 
     def read_with_time(self, packet):
         answer = json.loads(packet)
@@ -151,7 +151,7 @@ def believe_the_players_clock(patch):
         return said["us"], answer
 
     patch.setattr(PlayerHandle, "read", read_with_time)
-    patch.setattr(Table, "_open_window", believe)
+    patch.setattr(Referee, "_open_window", believe)
 
 
 def never_stop_the_player(patch):
@@ -167,13 +167,13 @@ def allow_all_system_calls(patch):
 
 def linger_before_the_window(patch):
     """As a slow referee might: who can use that time must not have to hit the right moment."""
-    hand_over = Table._hand_over
+    hand_over = Referee._hand_over
 
     def hand_over_and_linger(self, hand, buffers):
         hand_over(self, hand, buffers)
         time.sleep(LINGER_S)
 
-    patch.setattr(Table, "_hand_over", hand_over_and_linger)
+    patch.setattr(Referee, "_hand_over", hand_over_and_linger)
 
 
 def share_one_process_namespace(patch):

@@ -11,7 +11,7 @@ import pytest
 
 from harness.records.verdict import Verdict
 from harness.task.task import load_task
-from scripts.commands.demo import ENTRIES, Competition, Entry, tasks_of
+from scripts.commands.demo import ENTRIES, DemoCompetition, DemoEntry, tasks_of
 
 TINY = Path(__file__).parent / "tasks" / "tiny"
 
@@ -45,12 +45,12 @@ def held(tmp_path_factory):
     tiny = load_task(TINY)
     tasks = {"tiny": tiny, "lost": replace(tiny, name="lost", anchor=None)}
     entries = [
-        Entry(login="ada-sample", task="tiny", example="accepted/plain.py"),
-        Entry(login="ben-sample", task="tiny", example="wrong_answer/identity.py"),
-        Entry(login="cleo-sample", task="lost", example="accepted/plain.py"),
-        Entry(login="ben-sample", task="tiny", example="accepted/plain.py"),
+        DemoEntry(login="ada-sample", task="tiny", example="accepted/plain.py"),
+        DemoEntry(login="ben-sample", task="tiny", example="wrong_answer/identity.py"),
+        DemoEntry(login="cleo-sample", task="lost", example="accepted/plain.py"),
+        DemoEntry(login="ben-sample", task="tiny", example="accepted/plain.py"),
     ]
-    held = Competition(tmp_path_factory.mktemp("demo"), tasks, faults="no bubblewrap here")
+    held = DemoCompetition(tmp_path_factory.mktemp("demo"), tasks, faults="no bubblewrap here")
     with contextlib.redirect_stdout(StringIO()) as said:
         assert held.hold(entries) == 2, "the exit code of what kept one from being judged"
     del tasks["lost"]
@@ -62,7 +62,7 @@ def competition(held, tmp_path):
     """The same competition for each test, in a folder of its own."""
     first, _ = held
     shutil.copytree(first.folder, tmp_path / "demo")
-    again = Competition(tmp_path / "demo", first.tasks, faults=first.faults)
+    again = DemoCompetition(tmp_path / "demo", first.tasks, faults=first.faults)
     again._files.update(first._files)
     return again
 

@@ -5,11 +5,11 @@ import os
 
 import pytest
 
-from harness.gpu.gpu_nodes import Gpu
+from harness.gpu.gpu_nodes import GpuNode
 from harness.sandbox.freezer import find_cgroup
 from harness.sandbox.sandbox import find_faults
 from scripts.cli import run
-from scripts.doctor.finding import State
+from scripts.doctor.finding import Availability
 from scripts.doctor.machine import _compute_mode, _freezer, _gpus, _memory, examine
 
 
@@ -18,7 +18,7 @@ def test_each_finding_that_is_not_good_says_what_to_do():
     assert {"Python", "torch", "sandbox", "freezer", "memory", "user", "cores", "g++", "ninja", "nvcc", "GPU"} <= {
         one.name for one in findings
     }
-    assert [one.name for one in findings if one.state is not State.OK and not one.remedy] == []
+    assert [one.name for one in findings if one.state is not Availability.OK and not one.remedy] == []
 
 
 def test_the_exit_code_says_whether_this_machine_can_judge_and_the_findings_what_it_would_judge_with(capsys):
@@ -36,9 +36,9 @@ def test_the_exit_code_says_whether_this_machine_can_judge_and_the_findings_what
 @pytest.mark.parametrize(
     ("limited", "could_be", "state", "remedy"),
     [
-        (True, True, State.OK, ""),
-        (False, True, State.LIMITED, "systemd-run --user --scope -p Delegate=yes"),
-        (False, False, State.LIMITED, "systemd.unified_cgroup_hierarchy=1"),
+        (True, True, Availability.OK, ""),
+        (False, True, Availability.LIMITED, "systemd-run --user --scope -p Delegate=yes"),
+        (False, False, Availability.LIMITED, "systemd.unified_cgroup_hierarchy=1"),
     ],
 )
 def test_the_way_to_a_limit_of_memory_depends_on_what_the_kernel_has(limited, could_be, state, remedy):
@@ -50,9 +50,12 @@ def test_the_way_to_a_limit_of_memory_depends_on_what_the_kernel_has(limited, co
 @pytest.mark.parametrize(
     ("said", "found"),
     [
-        ("Default", [(State.OK, "")]),
-        ("Exclusive_Process", [(State.LIMITED, "nvidia-smi -c 0, as root: referee and player compute side by side")]),
-        ("Prohibited", [(State.LIMITED, "nvidia-smi -c 0, as root: referee and player compute side by side")]),
+        ("Default", [(Availability.OK, "")]),
+        (
+            "Exclusive_Process",
+            [(Availability.LIMITED, "nvidia-smi -c 0, as root: referee and player compute side by side")],
+        ),
+        ("Prohibited", [(Availability.LIMITED, "nvidia-smi -c 0, as root: referee and player compute side by side")]),
         ("", []),
     ],
 )
@@ -61,20 +64,20 @@ def test_a_gpu_for_one_process_alone_is_no_place_for_two(said, found, monkeypatc
     program.write_text(f'#!/bin/sh\ncase "$*" in *compute_mode*--id=GPU-1) echo {said};; *) exit 1;; esac\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.defpath}")
-    findings = _compute_mode(Gpu(vendor="nvidia", node="/dev/nvidia0", id="GPU-1"))
+    findings = _compute_mode(GpuNode(vendor="nvidia", node="/dev/nvidia0", id="GPU-1"))
     assert [(finding.state, finding.remedy) for finding in findings] == found
 
 
 def test_a_slice_of_a_gpu_is_no_gpu(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-5b36b802-0ab0-5f37-af2d-ac23f40ef62d")
     (finding,) = [finding for finding in _gpus() if finding.name == "GPU"]
-    assert finding.state is State.LIMITED
+    assert finding.state is Availability.LIMITED
     assert "give the judge a whole GPU" in finding.remedy
 
 
 def test_without_a_freezer_it_says_what_that_costs_and_how_to_get_one():
     finding = _freezer(None)
-    assert finding.state is State.LIMITED
+    assert finding.state is Availability.LIMITED
     assert "signals" in finding.detail
     assert "Delegate=yes" in finding.remedy
 

@@ -14,7 +14,7 @@ from harness import judge
 from harness.gpu import gpu_facts
 from harness.gpu.device import CUDA
 from harness.gpu.gpu_facts import QUERY, GpuFacts, find_meter, read_gpu, read_rocminfo, read_smi
-from harness.gpu.gpu_nodes import Gpu
+from harness.gpu.gpu_nodes import GpuNode
 from harness.records.errors import JudgeError
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
@@ -54,8 +54,8 @@ Agent 2
 """
 
 
-def nvidia(uuid: str = "") -> Gpu:
-    return Gpu(vendor="nvidia", node="/dev/nvidia0", id=uuid)
+def nvidia(uuid: str = "") -> GpuNode:
+    return GpuNode(vendor="nvidia", node="/dev/nvidia0", id=uuid)
 
 
 def test_a_quiet_gpu_is_read_from_nvidia_smis_csv() -> None:
@@ -143,7 +143,7 @@ def test_what_is_no_answer_for_this_gpu_is_none(text: str) -> None:
 
 
 def test_amds_name_is_read_from_rocminfo() -> None:
-    amd = Gpu(vendor="amd", node="/dev/dri/renderD128", id="GPU-0123456789abcdef")
+    amd = GpuNode(vendor="amd", node="/dev/dri/renderD128", id="GPU-0123456789abcdef")
     assert read_rocminfo(ROCMINFO, amd) == GpuFacts(name="AMD Instinct MI300X")
     assert read_rocminfo(ROCMINFO, replace(amd, id="")) == GpuFacts(name="AMD Instinct MI300X")
     assert read_rocminfo(ROCMINFO, replace(amd, id="GPU-ffff")) is None
@@ -171,7 +171,7 @@ def test_amds_state_is_read_from_the_kernels_files(tmp_path: Path, monkeypatch: 
     for path, text in files.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(f"{text}\n")
-    meter = find_meter(Gpu(vendor="amd", node="/dev/dri/renderD129", id="GPU-0123456789abcdef"), tmp_path)
+    meter = find_meter(GpuNode(vendor="amd", node="/dev/dri/renderD129", id="GPU-0123456789abcdef"), tmp_path)
     assert meter
     assert meter() == GpuFacts(
         name="AMD Instinct MI300X", clock_mhz=2100, memory_mhz=1300, power_w=140, temperature_c=57, busy_percent=3,
@@ -181,9 +181,9 @@ def test_amds_state_is_read_from_the_kernels_files(tmp_path: Path, monkeypatch: 
     (tmp_path / device / "hwmon/hwmon5/power1_average").rename(tmp_path / device / "hwmon/hwmon5/power1_input")
     hot = meter()
     assert (hot.power_w, hot.hindrance) == (140, "it is held back: critical temperature; see to its cooling and supply")
-    silent = find_meter(Gpu(vendor="amd", node="/dev/dri/renderD129"), tmp_path / "another")
+    silent = find_meter(GpuNode(vendor="amd", node="/dev/dri/renderD129"), tmp_path / "another")
     assert silent and silent() == GpuFacts(name="AMD Instinct MI300X")
-    assert find_meter(Gpu(vendor="amd", node="/dev/dri/renderD129", id="GPU-ffff"), tmp_path) is None
+    assert find_meter(GpuNode(vendor="amd", node="/dev/dri/renderD129", id="GPU-ffff"), tmp_path) is None
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from harness.gpu.gpu_memory import CardMemory, find_card
-from harness.gpu.gpu_nodes import Gpu
+from harness.gpu.gpu_nodes import GpuNode
 from harness.inside.protocol import Loaded
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.sandbox import memory
-from harness.sandbox.sandbox import Entry, Sandbox
+from harness.sandbox.sandbox import PlayerFiles, Sandbox
 from harness.task.task import Limits, load_task
 from tests import nvidia_driver
 from tests.nvidia_driver import UUID
@@ -43,20 +43,20 @@ def ledger(root):
         file.unlink()
 
 
-GPU = Gpu(vendor="nvidia", node="/dev/nvidia0", id=UUID)
+GPU = GpuNode(vendor="nvidia", node="/dev/nvidia0", id=UUID)
 
 
 def test_nvidias_library_is_asked_for_the_gpu_of_this_id_or_node(root, ledger):
     (ledger / str(os.getpid())).write_text(str(2 * GIB))
     assert find_card(GPU, root)() == CardMemory(total=8 * GIB, used=3 * GIB)
-    assert find_card(Gpu(vendor="nvidia", node="/dev/nvidia0"), root)().used == 3 * GIB
-    assert find_card(Gpu(vendor="nvidia", node="/dev/nvidia3"), root)().free == 7 * GIB
+    assert find_card(GpuNode(vendor="nvidia", node="/dev/nvidia0"), root)().used == 3 * GIB
+    assert find_card(GpuNode(vendor="nvidia", node="/dev/nvidia3"), root)().free == 7 * GIB
 
 
 def test_where_nobody_answers_for_a_gpu_there_is_no_card(root, tmp_path):
-    assert find_card(Gpu(vendor="nvidia", node="/dev/nvidia0", id=UUID.replace("0a", "ff")), root) is None
-    assert find_card(Gpu(vendor="nvidia", node="/dev/nvidia7"), root) is None
-    assert find_card(Gpu(vendor="amd", node="/dev/dri/renderD128"), tmp_path) is None
+    assert find_card(GpuNode(vendor="nvidia", node="/dev/nvidia0", id=UUID.replace("0a", "ff")), root) is None
+    assert find_card(GpuNode(vendor="nvidia", node="/dev/nvidia7"), root) is None
+    assert find_card(GpuNode(vendor="amd", node="/dev/dri/renderD128"), tmp_path) is None
 
 
 def test_amds_memory_is_read_from_the_kernel(tmp_path):
@@ -64,7 +64,7 @@ def test_amds_memory_is_read_from_the_kernel(tmp_path):
     folder.mkdir(parents=True)
     (folder / "mem_info_vram_total").write_text("206141652992\n")
     (folder / "mem_info_vram_used").write_text("298262528\n")
-    card = find_card(Gpu(vendor="amd", node="/dev/dri/renderD129"), tmp_path)
+    card = find_card(GpuNode(vendor="amd", node="/dev/dri/renderD129"), tmp_path)
     assert card() == CardMemory(total=206141652992, used=298262528)
 
 
@@ -76,7 +76,7 @@ def sandbox(root):
         yield sandbox
 
 
-def holding(ledger: Path, gib: float, then: str = "time.sleep(60)") -> Entry:
+def holding(ledger: Path, gib: float, then: str = "time.sleep(60)") -> PlayerFiles:
     source = f"""
         import os, time
         with open("{ledger}/" + str(os.getpid()), "w") as file:
@@ -84,7 +84,7 @@ def holding(ledger: Path, gib: float, then: str = "time.sleep(60)") -> Entry:
         {then}
         def custom_kernel(data): return data
     """
-    return Entry(name="test", files={"submission.py": textwrap.dedent(source)})
+    return PlayerFiles(name="test", files={"submission.py": textwrap.dedent(source)})
 
 
 def load(player):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.gpu.device import CPU, CUDA
-from harness.gpu.gpu_nodes import Gpu, assigned, find_driver_library, find_faults, find_gpus, shown_of
+from harness.gpu.gpu_nodes import GpuNode, assigned, find_driver_library, find_faults, find_gpus, shown_of
 from harness.records.errors import JudgeError
 from harness.sandbox import bubblewrap
 from harness.sandbox.sandbox import gpu_walls
@@ -81,7 +81,7 @@ def test_a_gpu_whose_node_is_not_here_is_somebody_elses(tmp_path: Path) -> None:
 def test_a_uuid_that_the_driver_does_not_know_yet_is_none(tmp_path: Path) -> None:
     text = INFORMATION.format(uuid="GPU-????????-????-????-????-????????????", bus="0000:01:00.0", minor=0)
     root = tree(tmp_path, "dev/nvidia0", texts={"proc/driver/nvidia/gpus/0000:01:00.0/information": text})
-    assert find_gpus(root) == [Gpu(vendor="nvidia", node="/dev/nvidia0")]
+    assert find_gpus(root) == [GpuNode(vendor="nvidia", node="/dev/nvidia0")]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from harness.gpu import cpu, gpu_watch
 from harness.gpu.device import REHEARSAL, Device
 from harness.gpu.gpu_facts import find_meter
-from harness.gpu.gpu_nodes import Gpu
+from harness.gpu.gpu_nodes import GpuNode
 from harness.gpu.gpu_watch import GpuWatch
 from harness.judge import Sitting, judge, open_arena
 from harness.records.errors import JudgeError
@@ -28,7 +28,7 @@ from tests import nvidia_driver
 from tests.nvidia_driver import UUID, tell
 
 BOARD = load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU")
-GPU = Gpu(vendor="nvidia", node="/dev/nvidia0", id=UUID)
+GPU = GpuNode(vendor="nvidia", node="/dev/nvidia0", id=UUID)
 QUIET = {"clock": 1980, "temperature": 50, "power": 400_000, "reasons": 0, "heat_ns": 7, "others": 1}
 GOOD = "def custom_kernel(data):\n    return data + 1\n"
 

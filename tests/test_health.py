@@ -12,7 +12,7 @@ import pytest
 from harness.records.errors import JudgeError
 from harness.sandbox import freezer, health
 from harness.sandbox.health import Health
-from harness.sandbox.sandbox import Entry, Sandbox
+from harness.sandbox.sandbox import PlayerFiles, Sandbox
 from tests import cores
 
 
@@ -22,7 +22,7 @@ def sandbox():
     os.sched_setaffinity(0, cores.ALL)
     sandbox = Sandbox("bubblewrap", memory_gib=1, warm=False)
     sandbox.__enter__()
-    with sandbox.seat(Entry(name="built", files={}), building=True):
+    with sandbox.seat(PlayerFiles(name="built", files={}), building=True):
         pass
     yield sandbox
     with contextlib.suppress(JudgeError):  # what a test has done may be found here once more
@@ -94,7 +94,7 @@ def test_what_has_changed_is_named(sandbox, damage, message):
 @pytest.mark.walls
 def test_damage_makes_the_judging_void_when_the_next_player_ends(sandbox):
     seat = contextlib.ExitStack()
-    seat.enter_context(sandbox.seat(Entry(name="next", files={})))
+    seat.enter_context(sandbox.seat(PlayerFiles(name="next", files={})))
     with a_file_among_ours(sandbox), pytest.raises(JudgeError, match="the files that it was shown"):
         seat.close()
 

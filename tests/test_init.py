@@ -19,7 +19,7 @@ from scripts.bot.comment.check_report import facts_as_text
 from scripts.cli import run
 from scripts.commands.judge_file import _then_there
 from scripts.competition.settings import SETTINGS, load_settings
-from scripts.submit.follow import BoardNews, Stage, read_result
+from scripts.submit.follow import BoardNews, BoardProgress, read_result
 from tests.competition import ROOT, SOURCE, judgement_of
 
 AGENTS = (ROOT / "AGENTS.md").read_text()
@@ -136,8 +136,8 @@ def table_under(heading: str) -> list[str]:
 def test_it_names_every_verdict_every_exit_code_and_every_state() -> None:
     assert [verdict for verdict in Verdict if f"`{verdict.value}`" not in AGENTS] == []
     assert table_under("## Exit codes") == ["0", "1", "2", "3", "130"]
-    assert [stage for stage in Stage if f"`{stage.value}`" not in AGENTS] == []
-    board = BoardNews(gpu="CPU", mode="ranked", stage=Stage.QUEUED, summary="")
+    assert [stage for stage in BoardProgress if f"`{stage.value}`" not in AGENTS] == []
+    board = BoardNews(gpu="CPU", mode="ranked", stage=BoardProgress.QUEUED, summary="")
     assert {"gpu", "mode", "state", "rank", "of", "gap", "place", "result"} <= board.facts.keys()
 
 

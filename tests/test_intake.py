@@ -16,10 +16,10 @@ from harness.records.verdict import Verdict
 from harness.task.task import load_task
 from scripts.bot.admission.admission import Competition, Offer
 from scripts.bot.admission.clones import Original
-from scripts.bot.admission.path_rule import Contribution, Entry, Misplaced, TaskChange, classify
+from scripts.bot.admission.path_rule import Contribution, Misplaced, SubmissionPath, TaskChange, classify
 from scripts.bot.check.static_check import find_task_faults
 from scripts.bot.comment.comment import MARKER, Tone
-from scripts.bot.intake.decision import Decision, Facts
+from scripts.bot.intake.decision import Decision, EventFacts
 from scripts.bot.intake.events import CommentEvent, Nothing, PullAction, PullEvent, read_event
 from scripts.bot.intake.gather import IntakeContext
 from scripts.bot.intake.intake import IntakeError, decide, run
@@ -71,8 +71,8 @@ def offer(source: bytes = SOURCE, **changes: Any) -> Offer:
     return Offer(**(fields | changes))
 
 
-def facts(**changes: Any) -> Facts:
-    return Facts(**({"now": NOW, "offer": offer(), "competition": COMPETITION} | changes))
+def facts(**changes: Any) -> EventFacts:
+    return EventFacts(**({"now": NOW, "offer": offer(), "competition": COMPETITION} | changes))
 
 
 def happened(action: PullAction = PullAction.OPENED, to: PullRequest | None = None) -> PullEvent:
@@ -129,9 +129,9 @@ def refusal(decision: Decision) -> str:
 @pytest.mark.parametrize(
     ("files", "kind"),
     [
-        (changed(PATH), Entry),
-        (changed(PATH, status="modified"), Entry),
-        (changed(PATH.replace(".py", ".cu")), Entry),
+        (changed(PATH), SubmissionPath),
+        (changed(PATH, status="modified"), SubmissionPath),
+        (changed(PATH.replace(".py", ".cu")), SubmissionPath),
         (changed("tasks/gemm/task.yml", "tasks/gemm/reference.py"), TaskChange),
         (changed("tasks/gemm/examples/accepted/submission.py"), TaskChange),
         (changed("tasks/gemm/task.yml", "README.md"), TaskChange),
@@ -780,7 +780,7 @@ CLOSING = NOW + timedelta(hours=1)
 LATER = NOW + timedelta(hours=30)
 
 
-def closing(**changes: Any) -> Facts:
+def closing(**changes: Any) -> EventFacts:
     """After the deadline of a task."""
     return facts(now=LATER, offer=offer(task=replace(TASK, deadline=CLOSING)), **changes)
 

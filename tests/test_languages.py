@@ -26,7 +26,7 @@ from harness.judge import Sitting, open_arena
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
-from harness.sandbox.sandbox import Entry, Sandbox
+from harness.sandbox.sandbox import PlayerFiles, Sandbox
 from harness.task.compile import recipe_of
 from harness.task.submission import read_directives
 from harness.task.task import load_task
@@ -109,7 +109,7 @@ print(len(os.listdir("/cache/jax")), flush=True)
 @pytest.mark.walls
 @pytest.mark.skipif(not importlib.util.find_spec("jax"), reason="jax is not on this machine")
 def test_what_jax_compiled_in_the_build_is_not_compiled_again():
-    entry = Entry(name="test", files={"submission.py": JITTED + "custom_kernel = print\n"})
+    entry = PlayerFiles(name="test", files={"submission.py": JITTED + "custom_kernel = print\n"})
     kept = []
     with Sandbox("bubblewrap", memory_gib=4) as sandbox:
         for building in (True, False, False):

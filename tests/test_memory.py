@@ -14,7 +14,7 @@ from harness.records.verdict import Foul, Verdict
 from harness.sandbox import memory
 from harness.sandbox.freezer import SignalFreezer
 from harness.sandbox.memory import LimitedMemory, Meminfo, WatchedMemory
-from harness.sandbox.sandbox import Entry, Sandbox
+from harness.sandbox.sandbox import PlayerFiles, Sandbox
 
 pytestmark = pytest.mark.alone
 
@@ -72,7 +72,9 @@ def sandbox():
 
 
 def entry(source):
-    return Entry(name="test", files={"submission.py": textwrap.dedent(source) + "\ndef custom_kernel(d): return d\n"})
+    return PlayerFiles(
+        name="test", files={"submission.py": textwrap.dedent(source) + "\ndef custom_kernel(d): return d\n"}
+    )
 
 
 def load(player, seconds=60.0):

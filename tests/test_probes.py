@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from harness.task.task import Board, load_task
-from harness.task_check.probes import Finding, find_flaws
+from harness.task_check.probes import ProbeFinding, find_flaws
 from harness.task_check.wrong_answers import in_form, in_one_element, lower_precision, rounded, wholesale
 
 GENERATE = """\
@@ -46,7 +46,7 @@ def check(body: str) -> str:
     return f"def check_implementation(data, output):\n    right = ref_kernel(data)\n    {body}\n"
 
 
-def flaws(found: list[Finding], *, faults: bool = True) -> set[str]:
+def flaws(found: list[ProbeFinding], *, faults: bool = True) -> set[str]:
     return {one.message for one in found if one.is_fault is faults}
 
 

@@ -18,10 +18,10 @@ from harness.records.verdict import Verdict
 from scripts.bot.comment.comment import MARKER, PullComment
 from scripts.bot.comment.sections import done_section, ended_section, queued_section
 from scripts.bot.reconcile.duels_due import DueDuel
-from scripts.bot.reconcile.plan import MAX_OFFERS, Facts, look_back, plan
-from scripts.bot.reconcile.steps import End, Offer, Step
+from scripts.bot.reconcile.plan import MAX_OFFERS, RepositoryState, look_back, plan
+from scripts.bot.reconcile.steps import AskForJudging, End, Step
 from scripts.bot.report.merging import merge, why_not_merged
-from scripts.bot.report.tables import Place
+from scripts.bot.report.tables import PlaceKind
 from scripts.competition.settings import Ban, Gpu, Settings
 from scripts.github.fork import Fork
 from scripts.github.gh import GitHub
@@ -87,11 +87,11 @@ def telling(status: RequestStatus, how: str = "done") -> dict[int, PullComment]:
     return {12: PullComment().with_board(section)}
 
 
-def facts(*statuses: RequestStatus, **changes: Any) -> Facts:
+def facts(*statuses: RequestStatus, **changes: Any) -> RepositoryState:
     fields: dict[str, Any] = {"now": NOW, "default_branch": "main", "statuses": statuses, "pulls": (pull(),)}
     fields["published_at"] = NOW
     fields |= {"comments": telling(statuses[-1])} if statuses else {}
-    return Facts(**(fields | changes))
+    return RepositoryState(**(fields | changes))
 
 
 def names(steps: tuple[Step, ...]) -> list[str]:
@@ -99,7 +99,7 @@ def names(steps: tuple[Step, ...]) -> list[str]:
 
 
 JUDGED, FAILED, CANCELLED = EndState.JUDGED, EndState.FAILED, EndState.CANCELLED
-ROW, BEHIND = {asked().request.id: Place.ROW}, {asked().request.id: Place.BEHIND}
+ROW, BEHIND = {asked().request.id: PlaceKind.ROW}, {asked().request.id: PlaceKind.BEHIND}
 TEST = asked(mode=Mode.TEST)
 WAITING = asked(gpu="H100", id=make_id(12, HEAD, "H100", Mode.RANKED))
 TELLING_BOTH = {12: telling(asked())[12].with_board(queued_section(WAITING.request))}
@@ -122,8 +122,8 @@ def rematch(state: EndState | None = None, of: DueDuel = DUE, at: datetime = OLD
     return RequestStatus(request=request, ending=ending)
 
 
-PLANS: list[tuple[str, Facts, list[str]]] = [
-    ("an empty repository", Facts(now=NOW, default_branch="main"), []),
+PLANS: list[tuple[str, RepositoryState, list[str]]] = [
+    ("an empty repository", RepositoryState(now=NOW, default_branch="main"), []),
     ("all is well", facts(asked(JUDGED)), []),
     # Open requests.
     ("just asked for", facts(asked(at=LATE)), []),
@@ -278,7 +278,7 @@ PLANS: list[tuple[str, Facts, list[str]]] = [
 
 
 @pytest.mark.parametrize(("known", "steps"), [row[1:] for row in PLANS], ids=[row[0] for row in PLANS])
-def test_the_plan(known: Facts, steps: list[str]) -> None:
+def test_the_plan(known: RepositoryState, steps: list[str]) -> None:
     assert names(plan(known)) == steps
 
 
@@ -323,7 +323,7 @@ def test_after_an_outage_it_looks_back_as_far_as_that_lasted(last: timedelta | N
 
 def test_a_lost_push_is_of_its_time_and_a_lost_opening_is_of_now() -> None:
     (pushed,), (opened_again,) = plan(facts()), plan(facts(asked(**WAS_CLOSED), comments=telling(asked(), "ended")))
-    assert isinstance(pushed, Offer) and isinstance(opened_again, Offer)
+    assert isinstance(pushed, AskForJudging) and isinstance(opened_again, AskForJudging)
     assert (pushed.happened_at, opened_again.happened_at) == (OLD, NOW)
 
 
@@ -332,7 +332,7 @@ def test_what_nothing_comes_of_is_read_less_and_less_often() -> None:
     runs = [begin + quarter * count for count in range(1, 20 * 96)]
     offered = []
     for now in runs:
-        known = Facts(now=now, default_branch="main", pulls=(pull(updated_at=begin),), last_at=now - quarter)
+        known = RepositoryState(now=now, default_branch="main", pulls=(pull(updated_at=begin),), last_at=now - quarter)
         offered += [now] if names(plan(known)) == ["Offer"] else []
     assert offered[:5] == runs[:5]
     assert {later - earlier for earlier, later in pairwise(offered[5:])} == {timedelta(hours=2)}
@@ -343,10 +343,10 @@ def test_after_an_outage_all_get_their_turn_a_few_at_a_time() -> None:
     unheard = {number: pull(number=number, updated_at=THREE_DAYS) for number in range(1, 101)}
     last_at = FOUR_DAYS
     for now in (NOW + timedelta(minutes=15) * run for run in range(12)):
-        steps = plan(Facts(now=now, default_branch="main", pulls=tuple(unheard.values()), last_at=last_at))
+        steps = plan(RepositoryState(now=now, default_branch="main", pulls=tuple(unheard.values()), last_at=last_at))
         assert len(steps) == MAX_OFFERS if last_at == FOUR_DAYS else len(steps) <= MAX_OFFERS
         for step in steps:
-            assert isinstance(step, Offer)
+            assert isinstance(step, AskForJudging)
             del unheard[step.pull.number]
         last_at = now
     assert not unheard

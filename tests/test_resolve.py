@@ -20,7 +20,7 @@ from harness.records.times import Run, Timing
 from harness.records.verdict import Verdict
 from harness.task.bundle import Bundle, read_bundle
 from harness.task.task import Task, load_task
-from scripts.bot.admission.recheck import Facts, why_refused, why_unreadable
+from scripts.bot.admission.recheck import RecheckFacts, why_refused, why_unreadable
 from scripts.bot.evaluate.pyz import LIBRARIES, judge_lock
 from scripts.bot.evaluate.resolve import Resolution, minutes_for, resolve
 from scripts.bot.report.report import next_attempt
@@ -68,8 +68,8 @@ def request(mode: Mode = Mode.RANKED, gpu: str = "CPU", **changes: object) -> Re
     return Request(**(fields | changes))
 
 
-def facts(**changes: object) -> Facts:
-    made = Facts(
+def facts(**changes: object) -> RecheckFacts:
+    made = RecheckFacts(
         request=request(),
         files=(ChangedFile(path=PATH, status="added"),),
         blob=BlobInfo(path=PATH, sha=BLOB, mode="100644", size=len(SOURCE)),

@@ -25,7 +25,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from scripts.doctor.finding import State
+from scripts.doctor.finding import Availability
 from scripts.doctor.runner import examine_runner
 
 ROOT = Path(__file__).parent.parent
@@ -807,13 +807,13 @@ def test_the_doctor_finds_an_installed_machine_well(box):
     box.run()
     found = examine_runner(box.root)
     assert {finding.name for finding in found} == {"users", "credential", "gate", "runner", "network", "cgroups"}
-    assert [finding for finding in found if finding.state is not State.OK] == []
+    assert [finding for finding in found if finding.state is not Availability.OK] == []
 
 
 def test_the_doctor_sees_that_nobody_would_make_cudas_nodes(box):
     box.run()
     (box.root / "proc/driver/nvidia").mkdir(parents=True)
-    found = [finding for finding in examine_runner(box.root) if finding.state is not State.OK]
+    found = [finding for finding in examine_runner(box.root) if finding.state is not Availability.OK]
     assert [(finding.name, finding.remedy) for finding in found] == [("CUDA's nodes", "apt install nvidia-modprobe")]
     (box.root / "usr/bin").mkdir(parents=True)
     (box.root / "usr/bin/nvidia-modprobe").write_text("")
@@ -822,7 +822,7 @@ def test_the_doctor_sees_that_nobody_would_make_cudas_nodes(box):
 
 def test_the_doctor_finds_a_bare_machine_wanting_and_says_what_to_do(box):
     found = [finding for finding in examine_runner(box.root) if finding.name != "cgroups"]
-    assert {finding.state for finding in found} == {State.MISSING, State.LIMITED}
+    assert {finding.state for finding in found} == {Availability.MISSING, Availability.LIMITED}
     assert all("install.sh" in finding.remedy for finding in found)
 
 

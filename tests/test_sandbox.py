@@ -18,7 +18,7 @@ from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.sandbox import freezer
 from harness.sandbox.bubblewrap import environment_of, find_covers
-from harness.sandbox.sandbox import Entry, Sandbox, find_faults
+from harness.sandbox.sandbox import PlayerFiles, Sandbox, find_faults
 from tests import cores
 
 pytestmark = pytest.mark.walls
@@ -42,7 +42,7 @@ WHAT_LIES_AROUND = (
 
 
 def entry(source, name="test"):
-    return Entry(
+    return PlayerFiles(
         name=name, files={"submission.py": textwrap.dedent(source) + "\ndef custom_kernel(data): return data\n"}
     )
 
@@ -378,7 +378,7 @@ def test_a_folder_of_ours_cannot_be_read_by_a_player_even_if_we_are_root(tmp_pat
 
 
 def test_a_profiler_that_dies_without_reading_what_it_was_sent_has_ended(sandbox):
-    with sandbox.seat(Entry(name="test", files={"submission.py": "pass"})) as player:
+    with sandbox.seat(PlayerFiles(name="test", files={"submission.py": "pass"})) as player:
         player.stop()
         player.send({"do": "load"})
         os.kill(player.pid, signal.SIGKILL)

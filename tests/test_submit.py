@@ -24,7 +24,7 @@ from scripts.github.pages import pages_address
 from scripts.github.pulls import PullRequest
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.moderation import Action, Moderation
-from scripts.submit.follow import BoardNews, News, Stage, look, read_result
+from scripts.submit.follow import BoardNews, BoardProgress, PullStatus, look, read_result
 from scripts.submit.prepare import blob_sha
 from tests.competition import FASTER, ROOT, SOURCE, Scene, of_its_board, path_of, two_boards
 from tests.github_server import Failure, User, Way
@@ -345,19 +345,19 @@ def test_every_stage_is_seen(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Non
     desk.submit()
     token = desk.world.personal_token(desk.scene.alice).value
 
-    def stages() -> list[Stage]:
+    def stages() -> list[BoardProgress]:
         with connect(desk.world.repository, token) as github:
             return [board.stage for board in look(github, 1).boards]
 
     assert stages() == []
     desk.scene.intake()
-    assert stages() == [Stage.QUEUED]
+    assert stages() == [BoardProgress.QUEUED]
     (waiting,) = desk.scene.waiting()
     desk.scene.resolve(waiting)
-    assert stages() == [Stage.RUNNING]
+    assert stages() == [BoardProgress.RUNNING]
     desk.scene.judge(waiting, desk.scene.honest())
     desk.scene.report(waiting)
-    assert stages() == [Stage.ACCEPTED]
+    assert stages() == [BoardProgress.ACCEPTED]
 
 
 # What goes wrong.
@@ -686,7 +686,7 @@ def test_a_refusal_of_an_older_commit_is_none_of_this_one(desk: Desk) -> None:
     assert told[-1]["exit_code"] == 0, told
 
 
-def seen(desk: Desk, number: int = 1) -> News:
+def seen(desk: Desk, number: int = 1) -> PullStatus:
     with connect(desk.world.repository, desk.world.personal_token(desk.scene.alice).value) as github:
         return look(github, number)
 
@@ -768,7 +768,7 @@ def test_a_draft_that_becomes_ready_is_followed_until_it_is_ranked(desk: Desk) -
     desk.submit()
     assert not seen(desk).is_done
     desk.scene.intake()
-    assert [board.stage for board in seen(desk).boards] == [Stage.QUEUED]
+    assert [board.stage for board in seen(desk).boards] == [BoardProgress.QUEUED]
 
 
 # Pure.
@@ -777,17 +777,19 @@ def test_a_draft_that_becomes_ready_is_followed_until_it_is_ranked(desk: Desk) -
 @pytest.mark.parametrize(
     ("stages", "changes", "code"),
     [
-        ([Stage.ACCEPTED, Stage.ACCEPTED], {}, 0),
-        ([Stage.ACCEPTED, Stage.REJECTED], {}, 1),
-        ([Stage.ACCEPTED, Stage.ENDED], {}, 3),
-        ([Stage.ACCEPTED, Stage.REFUSED], {}, 2),
-        ([Stage.ACCEPTED], {"left_out": ("H100",)}, 2),
+        ([BoardProgress.ACCEPTED, BoardProgress.ACCEPTED], {}, 0),
+        ([BoardProgress.ACCEPTED, BoardProgress.REJECTED], {}, 1),
+        ([BoardProgress.ACCEPTED, BoardProgress.ENDED], {}, 3),
+        ([BoardProgress.ACCEPTED, BoardProgress.REFUSED], {}, 2),
+        ([BoardProgress.ACCEPTED], {"left_out": ("H100",)}, 2),
         ([], {"refusal": "No."}, 2),
     ],
 )
-def test_the_exit_code_tells_the_worst_of_all_boards(stages: list[Stage], changes: dict[str, Any], code: int) -> None:
+def test_the_exit_code_tells_the_worst_of_all_boards(
+    stages: list[BoardProgress], changes: dict[str, Any], code: int
+) -> None:
     boards = tuple(BoardNews(gpu="CPU", mode="ranked", stage=stage, summary="") for stage in stages)
-    assert News(pull=cast(PullRequest, None), boards=boards, **changes).exit_code == code
+    assert PullStatus(pull=cast(PullRequest, None), boards=boards, **changes).exit_code == code
 
 
 def test_a_blob_has_gits_own_name() -> None:
@@ -803,4 +805,4 @@ def test_a_check_run_without_facts_has_none(text: str) -> None:
 
 def test_the_result_of_a_check_run_is_read() -> None:
     assert read_result('Words.\n```json\n{"verdict": "AC"}\n```\n') == {"verdict": "AC"}
-    assert re.fullmatch("[a-z ]+", Stage.REJECTED)
+    assert re.fullmatch("[a-z ]+", BoardProgress.REJECTED)

@@ -15,7 +15,7 @@ import pytest
 from harness.task.task import Evaluator, Language, Ranking, Task, load_task
 from scripts.cli import run
 from scripts.kernelbot.device_alias import cuda_lines, without_cuda
-from scripts.kernelbot.files import Found
+from scripts.kernelbot.files import FoundTask
 from scripts.kernelbot.kind import why_script
 from scripts.kernelbot.source import find_tasks, task_name
 
@@ -86,7 +86,7 @@ def test_a_deadline_without_a_zone_is_in_utc_wherever_the_machine_stands(monkeyp
         elsewhere.setenv("TZ", "EST5")
         time.tzset()
         with find_tasks(SETS / "first.yaml") as found:
-            deadlines = {one.name: one.deadline for one in found if isinstance(one, Found)}
+            deadlines = {one.name: one.deadline for one in found if isinstance(one, FoundTask)}
     time.tzset()
     assert deadlines["cached"] == "2027-06-30T00:00:00Z"
 

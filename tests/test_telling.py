@@ -14,7 +14,7 @@ import pytest
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
 from scripts.bot.comment import evaluation
-from scripts.bot.comment.comment import BoardSection, FileFacts, Notice, PullComment, State, Tone, read_comment
+from scripts.bot.comment.comment import BoardSection, BoardState, FileFacts, Notice, PullComment, Tone, read_comment
 from scripts.bot.comment.sections import done_section, ended_section, queued_section, section_of_check
 from scripts.bot.comment.show import remark, tell
 from scripts.github.checks import Check, CheckRun, CheckState
@@ -50,20 +50,20 @@ def check_run(state: CheckState, **changes: Any) -> CheckRun:
 @pytest.mark.parametrize(
     ("check", "state", "report"),
     [
-        (check_run(CheckState.SUCCESS), State.DONE, "A report."),
-        (check_run(CheckState.FAILURE), State.DONE, "A report."),
-        (check_run(CheckState.NEUTRAL), State.ENDED, ""),
-        (check_run(CheckState.NEUTRAL, title="not judged: 'copied'"), State.REFUSED, ""),
-        (check_run(CheckState.CANCELLED), State.ENDED, ""),
-        (check_run(CheckState.RUNNING), State.QUEUED, ""),
-        (check_run(CheckState.SUCCESS, external_id="another"), State.QUEUED, ""),
+        (check_run(CheckState.SUCCESS), BoardState.DONE, "A report."),
+        (check_run(CheckState.FAILURE), BoardState.DONE, "A report."),
+        (check_run(CheckState.NEUTRAL), BoardState.ENDED, ""),
+        (check_run(CheckState.NEUTRAL, title="not judged: 'copied'"), BoardState.REFUSED, ""),
+        (check_run(CheckState.CANCELLED), BoardState.ENDED, ""),
+        (check_run(CheckState.RUNNING), BoardState.QUEUED, ""),
+        (check_run(CheckState.SUCCESS, external_id="another"), BoardState.QUEUED, ""),
     ],
 )
-def test_a_board_that_waits_learns_from_its_own_check(check: CheckRun, state: State, report: str) -> None:
+def test_a_board_that_waits_learns_from_its_own_check(check: CheckRun, state: BoardState, report: str) -> None:
     section = section_of_check(queued_section(request("CPU")), check)
     assert (section.facts.state, section.report) == (state, report)
     assert section.facts.accepted is {CheckState.SUCCESS: True, CheckState.FAILURE: False}.get(
-        check.state if state is State.DONE else CheckState.RUNNING
+        check.state if state is BoardState.DONE else CheckState.RUNNING
     )
 
 
@@ -170,7 +170,10 @@ ORDERS += [random.Random(seed).sample([0, 1] * 8, 16) for seed in range(16)]
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: "".join(map(str, order)))
 def test_whatever_the_order_both_reports_stand_in_the_comment(stage: Stage, order: list[int]) -> None:
     boards = stage.play(list(order))
-    assert [(board.facts.gpu, board.facts.state) for board in boards] == [("CPU", State.DONE), ("H100", State.DONE)]
+    assert [(board.facts.gpu, board.facts.state) for board in boards] == [
+        ("CPU", BoardState.DONE),
+        ("H100", BoardState.DONE),
+    ]
     assert [board.report for board in boards] == [report_of(one) for one in stage.requests]
     assert all(board.facts.accepted for board in boards)
 
@@ -207,7 +210,7 @@ def test_a_comment_that_github_does_not_take_is_written_without_its_reports(
         short = tell(one, section, evaluation.check_of(one, CheckState.SUCCESS, section.facts.summary), github)
     assert short.startswith("the comment lacks a report:") and "422" in short
     told = read_comment(stage.comment.body)
-    assert [board.facts.state for board in told.boards] == [State.DONE, State.QUEUED]
+    assert [board.facts.state for board in told.boards] == [BoardState.DONE, BoardState.QUEUED]
     assert "accepted (AC)" in stage.comment.body and "The times of CPU" not in stage.comment.body
     assert f"{stage.server.url}/{stage.world.repository}/pull/{one.pull_request}/checks" in stage.comment.body
     assert told.render() == stage.comment.body
@@ -224,7 +227,10 @@ def test_a_report_that_github_does_not_take_hides_no_others_unless_it_must(stage
         tell(one, section, evaluation.check_of(one, CheckState.SUCCESS, section.facts.summary), github)
     assert "GitHub did not take this report" in stage.comment.body and "The times of H100" not in stage.comment.body
     assert ("The times of CPU" in stage.comment.body) is (refusals == 1)
-    assert [board.facts.state for board in read_comment(stage.comment.body).boards] == [State.DONE, State.DONE]
+    assert [board.facts.state for board in read_comment(stage.comment.body).boards] == [
+        BoardState.DONE,
+        BoardState.DONE,
+    ]
 
 
 def test_a_comment_that_is_not_taken_without_reports_either_is_an_error(stage: Stage) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.gpu.device import REHEARSAL
-from harness.gpu.vendors import MAX_TABLE, NCU, PARAMS, PROFILERS, ROCPROF, Parcel, why_refused
+from harness.gpu.vendors import MAX_TABLE, NCU, PARAMS, PROFILERS, ROCPROF, ProfilerOutput, why_refused
 from harness.judge import judge
 from harness.records.counters import MAX_KERNELS, MAX_REPORT, Counters, Kernel
 from harness.records.fields import Mode
@@ -27,7 +27,7 @@ from scripts.bot.evaluate.resolve import minutes_for
 from scripts.cli import run
 from scripts.commands.judge_file import show
 from scripts.common.terminal import console
-from scripts.doctor.finding import State
+from scripts.doctor.finding import Availability
 from scripts.doctor.machine import _profiler
 from scripts.standings.profiles import limit_of
 from tests.seated import Seated
@@ -300,14 +300,14 @@ def test_as_many_kernels_as_are_shown_are_kept_and_long_names_cut():
     ],
 )  # fmt: skip
 def test_a_parcel_is_what_it_says_or_empty(sent, opened):
-    parcel = Parcel()
+    parcel = ProfilerOutput()
     for start in range(0, len(sent), 7):
         parcel.feed(sent[start : start + 7])
     assert parcel.open() == opened
 
 
 def test_who_sends_without_end_fills_no_memory():
-    parcel = Parcel()
+    parcel = ProfilerOutput()
     for _ in range((MAX_TABLE + MAX_REPORT >> 20) + 8):
         parcel.feed(b"x" * (1 << 20))
     assert len(parcel._bytes) <= MAX_TABLE + MAX_REPORT + 100
@@ -409,13 +409,13 @@ def test_the_doctor_says_whether_the_tool_is_there_and_may_count(tmp_path, monke
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setitem(PROFILERS, "amd", replace(ROCPROF, places=()))
     missing = _profiler("amd", tmp_path)
-    assert missing.state is State.OPTIONAL and "rocprofiler-sdk" in missing.remedy
+    assert missing.state is Availability.OPTIONAL and "rocprofiler-sdk" in missing.remedy
     with installed("ncu") as folder:
         monkeypatch.setenv("PATH", str(folder))
-        assert _profiler("nvidia", tmp_path).state is State.OK
+        assert _profiler("nvidia", tmp_path).state is Availability.OK
         (tmp_path / PARAMS).parent.mkdir(parents=True)
         (tmp_path / PARAMS).write_text('EnableMSI: 1\nRmProfilingAdminOnly: 1\nRegistryDwords: ""\n')
         refused = _profiler("nvidia", tmp_path)
-    assert refused.state is State.LIMITED and "NVreg_RestrictProfilingToAdminUsers=0" in refused.remedy
+    assert refused.state is Availability.LIMITED and "NVreg_RestrictProfilingToAdminUsers=0" in refused.remedy
     (tmp_path / PARAMS).write_text("RmProfilingAdminOnly: 0\n")
     assert why_refused("nvidia", tmp_path) == ""

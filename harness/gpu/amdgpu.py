@@ -13,17 +13,17 @@ import glob
 import re
 from pathlib import Path
 
-from harness.gpu.gpu_nodes import Gpu
+from harness.gpu.gpu_nodes import GpuNode
 
 
 class AmdGpu:
-    def __init__(self, gpu: Gpu, root: Path = Path("/")) -> None:
+    def __init__(self, gpu: GpuNode, root: Path = Path("/")) -> None:
         self._folder = root / "sys/class/drm" / Path(gpu.node).name / "device"
         self._sensors = next(iter(sorted(self._folder.glob("hwmon/hwmon*"))), self._folder)
         self._kfd = root / "sys/class/kfd/kfd"
         self._number = self._find_number(gpu)
 
-    def _find_number(self, gpu: Gpu) -> int | None:
+    def _find_number(self, gpu: GpuNode) -> int | None:
         """By which amdkfd knows it."""
         minor = rf"^drm_render_minor {Path(gpu.node).name.removeprefix('renderD')}$"
         for folder in self._kfd.glob("topology/nodes/*"):

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from harness.gpu import nvml
 from harness.gpu.amdgpu import AmdGpu
-from harness.gpu.gpu_nodes import Gpu
+from harness.gpu.gpu_nodes import GpuNode
 
 _PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/local/nvidia/bin:/opt/rocm/bin"}
 _ASK_S = 20
@@ -115,28 +115,28 @@ Meter = Callable[[], GpuFacts]
 """Ask one GPU how it is now, in milliseconds."""
 
 
-def find_meter(gpu: Gpu, root: Path = Path("/")) -> Meter | None:
+def find_meter(gpu: GpuNode, root: Path = Path("/")) -> Meter | None:
     """How to ask this GPU again and again, while others compute on it; None if nobody here can."""
     with contextlib.suppress(OSError, AttributeError):  # no such library, file or function
         return _find_amd_meter(gpu, root) if gpu.vendor == "amd" else _find_nvidia_meter(gpu, root)
     return None
 
 
-def read_gpu(gpu: Gpu) -> GpuFacts | None:
+def read_gpu(gpu: GpuNode) -> GpuFacts | None:
     """What this GPU says now; None if nobody here can ask it."""
     if meter := find_meter(gpu):
         return meter()
     return _ask_smi(gpu) if gpu.vendor == "nvidia" else None
 
 
-def _ask_smi(gpu: Gpu) -> GpuFacts | None:
+def _ask_smi(gpu: GpuNode) -> GpuFacts | None:
     which = ["--id=" + gpu.id] if gpu.id else []
     table = _ask(["nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits", *which])
     others = _ask(["nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader", *which])
     return read_smi(table or "", others, gpu)
 
 
-def read_smi(table: str, others: str | None, gpu: Gpu) -> GpuFacts | None:
+def read_smi(table: str, others: str | None, gpu: GpuNode) -> GpuFacts | None:
     """From nvidia-smi's CSV: one line a GPU, one line a process; None if the GPU is not among them."""
     for row in csv.reader(table.splitlines(), skipinitialspace=True):
         if len(row) == len(QUERY) and (not gpu.id or row[1] == gpu.id):
@@ -158,7 +158,7 @@ def read_smi(table: str, others: str | None, gpu: Gpu) -> GpuFacts | None:
     return None
 
 
-def _find_nvidia_meter(gpu: Gpu, root: Path) -> Meter:
+def _find_nvidia_meter(gpu: GpuNode, root: Path) -> Meter:
     device = nvml.Nvml(gpu, root)
     name, driver = device.name[:200], device.driver[:100]
 
@@ -195,7 +195,7 @@ def _known(ask: Callable[[], _Answer]) -> _Answer | None:
     return None
 
 
-def _find_amd_meter(gpu: Gpu, root: Path) -> Meter | None:
+def _find_amd_meter(gpu: GpuNode, root: Path) -> Meter | None:
     if not (known := read_rocminfo(_ask(["rocminfo"]) or "", gpu)):
         return None
     card = AmdGpu(gpu, root)
@@ -211,7 +211,7 @@ def _find_amd_meter(gpu: Gpu, root: Path) -> Meter | None:
     )
 
 
-def read_rocminfo(text: str, gpu: Gpu) -> GpuFacts | None:
+def read_rocminfo(text: str, gpu: GpuNode) -> GpuFacts | None:
     """From rocminfo's list of agents: the name of the one that has the GPU's id, or of the first GPU."""
     for agent in re.split(r"^Agent \d+", text, flags=re.MULTILINE)[1:]:
         facts: dict[str, str] = dict(re.findall(r"^  ([\w ]+?):\s+(\S.*?)\s*$", agent, re.MULTILINE))

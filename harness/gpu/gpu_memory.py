@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.gpu.gpu_nodes import Gpu
-from harness.gpu.nvml import Memory, Nvml
+from harness.gpu.gpu_nodes import GpuNode
+from harness.gpu.nvml import Nvml, NvmlMemory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ Card = Callable[[], CardMemory]
 """Ask one GPU.  Raises OSError if it does not answer any more."""
 
 
-def find_card(gpu: Gpu, root: Path = Path("/")) -> Card | None:
+def find_card(gpu: GpuNode, root: Path = Path("/")) -> Card | None:
     """How to ask this GPU; None if nobody here can."""
     try:
         card = _amd(gpu, root) if gpu.vendor == "amd" else _nvidia(gpu, root)
@@ -43,7 +43,7 @@ def find_card(gpu: Gpu, root: Path = Path("/")) -> Card | None:
     return card
 
 
-def _amd(gpu: Gpu, root: Path) -> Card:
+def _amd(gpu: GpuNode, root: Path) -> Card:
     folder = root / "sys/class/drm" / Path(gpu.node).name / "device"
 
     def ask(what: str) -> int:
@@ -52,11 +52,11 @@ def _amd(gpu: Gpu, root: Path) -> Card:
     return lambda: CardMemory(total=ask("total"), used=ask("used"))
 
 
-def _nvidia(gpu: Gpu, root: Path) -> Card:
+def _nvidia(gpu: GpuNode, root: Path) -> Card:
     nvml = Nvml(gpu, root)
 
     def read() -> CardMemory:
-        memory = nvml.ask("nvmlDeviceGetMemoryInfo", Memory())
+        memory = nvml.ask("nvmlDeviceGetMemoryInfo", NvmlMemory())
         return CardMemory(total=memory.total, used=memory.used)
 
     return read

@@ -41,7 +41,7 @@ _OPENED: Mapping[Vendor, str] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gpu:
+class GpuNode:
     """One GPU as the machine's folders show it; `id` is what its vendor's library calls it, "" if nothing says."""
 
     vendor: Vendor
@@ -58,37 +58,37 @@ class Shown:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def find_gpus(root: Path = Path("/")) -> list[Gpu]:
+def find_gpus(root: Path = Path("/")) -> list[GpuNode]:
     """All GPUs of a machine, in the order of their bus."""
     return list(_nvidia(root)) or list(_amd(root))
 
 
-def _nvidia(root: Path) -> Iterator[Gpu]:
+def _nvidia(root: Path) -> Iterator[GpuNode]:
     """As the driver lists them; by their nodes alone where a container hides that."""
     listed = sorted((root / _NVIDIA).glob("*/information"))
     if not listed:
         nodes = (path.name for path in (root / "dev").glob("nvidia*"))
         for node in sorted((name for name in nodes if re.fullmatch(r"nvidia\d+", name)), key=_number):
-            yield Gpu(vendor="nvidia", node=f"/dev/{node}")
+            yield GpuNode(vendor="nvidia", node=f"/dev/{node}")
         return
     for path in listed:
         facts = dict(re.findall(r"^([\w ]+?):[ \t]+(\S.*?)\s*$", path.read_text(), re.MULTILINE))
         node = f"nvidia{facts.get('Device Minor', '')}"
         if (root / "dev" / node).exists():
             known = re.fullmatch(r"GPU-[0-9a-f-]{36}", facts.get("GPU UUID", ""))
-            yield Gpu(vendor="nvidia", node=f"/dev/{node}", id=known[0] if known else "")
+            yield GpuNode(vendor="nvidia", node=f"/dev/{node}", id=known[0] if known else "")
 
 
-def _amd(root: Path) -> Iterator[Gpu]:
+def _amd(root: Path) -> Iterator[GpuNode]:
     for folder in sorted((root / _AMD).glob("*"), key=lambda path: _number(path.name)):
         facts = dict(re.findall(r"^(\w+) (\d+)$", _read(folder / "properties"), re.MULTILINE))
         node = f"renderD{facts.get('drm_render_minor', '')}"
         if facts.get("simd_count", "0") != "0" and (root / "dev/dri" / node).exists():
             unique = int(facts.get("unique_id", "0"))
-            yield Gpu(vendor="amd", node=f"/dev/dri/{node}", id=f"GPU-{unique:016x}" if unique else "")
+            yield GpuNode(vendor="amd", node=f"/dev/dri/{node}", id=f"GPU-{unique:016x}" if unique else "")
 
 
-def assigned(gpus: list[Gpu], environment: Mapping[str, str]) -> list[Gpu]:
+def assigned(gpus: list[GpuNode], environment: Mapping[str, str]) -> list[GpuNode]:
     """The GPUs that are judged on, in the order of the variable; as for CUDA, what it names in vain ends the list."""
     for name in _VARIABLES:
         if name in environment:
@@ -103,13 +103,13 @@ def find_slice(environment: Mapping[str, str]) -> str:
     return next((wanted for wanted in named if wanted.startswith("MIG-")), "")
 
 
-def _named(wanted: str, gpus: list[Gpu]) -> Gpu | None:
+def _named(wanted: str, gpus: list[GpuNode]) -> GpuNode | None:
     if wanted.isdecimal():
         return gpus[int(wanted)] if int(wanted) < len(gpus) else None
     return next((gpu for gpu in gpus if wanted and gpu.id.startswith(wanted)), None)
 
 
-def shown_of(gpus: Sequence[Gpu], root: Path = Path("/")) -> Shown:
+def shown_of(gpus: Sequence[GpuNode], root: Path = Path("/")) -> Shown:
     """What a player must see to use these GPUs, of one vendor, and no others."""
     own = tuple(gpu.node for gpu in gpus)
     # Without ids they are numbered as they can be opened in there.
@@ -137,7 +137,7 @@ def find_driver_library(root: Path = Path("/")) -> str:
     return next((folder for folder in folders if (root / folder / "libcuda.so.1").exists()), "")
 
 
-def find_faults(gpus: Sequence[Gpu], root: Path = Path("/")) -> list[str]:
+def find_faults(gpus: Sequence[GpuNode], root: Path = Path("/")) -> list[str]:
     """What keeps a player from using these GPUs, each with the way out; empty if nothing seen here does."""
     vendor = gpus[0].vendor
     faults = [_fault_of(node, root / node.lstrip("/"), vendor) for node in shown_of(gpus, root).nodes]
@@ -172,7 +172,7 @@ def _maker_of(node: str, vendor: Vendor) -> str:
     return f"nvidia-modprobe -c {_number(node) if node[-1].isdigit() else _CONTROL}, as root"
 
 
-def _is_cut(gpu: Gpu, root: Path) -> bool:
+def _is_cut(gpu: GpuNode, root: Path) -> bool:
     """Whether the driver has instances of it (MIG); by its minor, which is its node's number."""
     return any((root / f"proc/driver/nvidia/capabilities/gpu{_number(gpu.node)}/mig").glob("gi*"))
 

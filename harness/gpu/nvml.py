@@ -9,7 +9,7 @@ import ctypes
 from pathlib import Path
 from typing import Any
 
-from harness.gpu.gpu_nodes import Gpu, find_driver_library
+from harness.gpu.gpu_nodes import GpuNode, find_driver_library
 
 CLOCK_SM, CLOCK_MEMORY = 1, 2
 TEMPERATURE_GPU = 0
@@ -18,7 +18,7 @@ _INSUFFICIENT_SIZE = 7
 _TEXT = 96
 
 
-class Memory(ctypes.Structure):
+class NvmlMemory(ctypes.Structure):
     """nvmlMemory_t, in bytes; `used` counts what the driver keeps for itself, too."""
 
     _fields_ = (("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong))
@@ -39,13 +39,13 @@ class Violation(ctypes.Structure):
 class Nvml:
     """One GPU.  What it does not answer, or not any more, is an OSError; what its driver lacks, an AttributeError."""
 
-    def __init__(self, gpu: Gpu, root: Path = Path("/")) -> None:
+    def __init__(self, gpu: GpuNode, root: Path = Path("/")) -> None:
         folder = find_driver_library(root)
         self._library = ctypes.CDLL(str(root / folder / "libnvidia-ml.so.1") if folder else "libnvidia-ml.so.1")
         _require(self._library.nvmlInit_v2())
         self._device = self._find_device(gpu)
 
-    def _find_device(self, gpu: Gpu) -> ctypes.c_void_p:
+    def _find_device(self, gpu: GpuNode) -> ctypes.c_void_p:
         """By its id; without one, by the number of its node."""
         device, minor, count = ctypes.c_void_p(), ctypes.c_uint(), ctypes.c_uint()
         if gpu.id:

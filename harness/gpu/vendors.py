@@ -120,7 +120,7 @@ class Profiler:
         return Counters(tool=self.name, trouble=next(known, f"{self.name} showed no kernel: {why}")[:500])
 
 
-class Parcel:
+class ProfilerOutput:
     """What a watcher sends: how long table and report are, then both.  Hostile bytes."""
 
     def __init__(self) -> None:

@@ -102,7 +102,7 @@ class Deadline:
         return self.phase_ends, f"All calls together took over {self.phase_s:g} s."
 
 
-class Table:
+class Referee:
     """A player at the referee's table."""
 
     def __init__(self, player: PlayerHandle, reference: Reference, device: Device = CPU) -> None:

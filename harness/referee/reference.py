@@ -31,7 +31,7 @@ from harness.records.errors import JudgeError, TaskError
 from harness.records.fields import CaseKind
 from harness.referee.checker import compare, describe, is_same, mismatch, pairs, tensors
 from harness.referee.task_modules import TaskFiles
-from harness.referee.uninitialised import Filled
+from harness.referee.uninitialised import FillUninitialised
 from harness.referee.values import UnsupportedInput, deal, moved
 from harness.task.task import Board, Case
 
@@ -72,7 +72,7 @@ class Reference:
     def generate(self, params: Mapping[str, Any], seed: int) -> Any:
         """Inputs of a case: the same for the same seed, whatever generator they are drawn from."""
         _seed_generators(seed, self._device)
-        with torch.no_grad(), Filled():
+        with torch.no_grad(), FillUninitialised():
             return self._call("generate_input", **{**params, "seed": seed} if self._takes_seed else params)
 
     def compute(self, data: Any) -> Any:

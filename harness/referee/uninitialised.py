@@ -26,7 +26,7 @@ _MAKERS = {
 _GROWERS = {torch.Tensor.resize_, torch.Tensor.resize_as_, torch.resize_as_}
 
 
-class Filled(TorchFunctionMode):
+class FillUninitialised(TorchFunctionMode):
     """While it is active, new room holds 0xFF in every byte: NaN in most floats, -1 in integers."""
 
     def __torch_function__(

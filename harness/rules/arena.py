@@ -19,7 +19,7 @@ from typing import Any
 
 from harness.gpu.device import CPU, Device
 from harness.gpu.gpu_watch import GpuWatch
-from harness.gpu.vendors import Parcel, Profiler, last_words
+from harness.gpu.vendors import Profiler, ProfilerOutput, last_words
 from harness.records.counters import Counters
 from harness.records.errors import JudgeError
 from harness.records.fields import MAX_MESSAGE, CaseKind, Mode
@@ -30,13 +30,13 @@ from harness.records.replay import Replay
 from harness.records.times import Timing
 from harness.records.verdict import Foul, Verdict
 from harness.referee import sampling
-from harness.referee.referee import Deadline, Table
+from harness.referee.referee import Deadline, Referee
 from harness.referee.reference import Reference
 from harness.referee.sampling import NULL_KERNEL, SAMPLES, WARMUPS, Windows
 from harness.referee.self_timing import Outside, find_lie
 from harness.sandbox.player_handle import PlayerHandle, how_it_ended
 from harness.sandbox.program import follow
-from harness.sandbox.sandbox import Entry, Sandbox
+from harness.sandbox.sandbox import PlayerFiles, Sandbox
 from harness.task.compile import Recipe
 from harness.task.submission import Submission
 from harness.task.task import Board, Case
@@ -78,7 +78,7 @@ class Phase:
         self._running_s: dict[str, float] = {}
 
     @contextlib.contextmanager
-    def watch(self, side: str, case: Case, table: Table) -> Iterator[None]:
+    def watch(self, side: str, case: Case, table: Referee) -> Iterator[None]:
         """Play one side's run.  Raises SideFoul, or OutOfTime."""
         caught: Foul | None = None
         try:
@@ -139,10 +139,10 @@ class Arena:
         idle = Submission(login="idle", source=NULL_KERNEL.encode())
         self.idler = self.entry("idle player", idle)
 
-    def entry(self, name: str, submission: Submission) -> Entry:
+    def entry(self, name: str, submission: Submission) -> PlayerFiles:
         shared = {file: content.decode() for file, content in self.board.task.shared_files.items()}
         recipe = self.recipe if submission.is_compiled else None
-        return Entry(name=name, files={**shared, submission.name: submission.text}, recipe=recipe)
+        return PlayerFiles(name=name, files={**shared, submission.name: submission.text}, recipe=recipe)
 
     def seed(self) -> int:
         # 31 bits: every library's generator takes as many.
@@ -152,7 +152,7 @@ class Arena:
         self.on_progress(Progress(step=step, done=done, total=total, seconds_left=seconds_left))
 
     @contextlib.contextmanager
-    def _seat(self, entry: Entry, *, building: bool = False) -> Iterator[PlayerHandle]:
+    def _seat(self, entry: PlayerFiles, *, building: bool = False) -> Iterator[PlayerHandle]:
         """A fresh player; what it prints is kept.
 
         Raises:
@@ -173,16 +173,16 @@ class Arena:
         if trouble := self.device.side.find_trouble():
             raise JudgeError(f"a player has ended, and {trouble}")
 
-    def _table(self, player: PlayerHandle) -> Table:
-        return Table(player, self.reference, self.device)
+    def _table(self, player: PlayerHandle) -> Referee:
+        return Referee(player, self.reference, self.device)
 
-    def _keep_log(self, entry: Entry, player: PlayerHandle) -> None:
+    def _keep_log(self, entry: PlayerFiles, player: PlayerHandle) -> None:
         if player.log:
             self.logs[entry.name] = player.log[-MAX_MESSAGE:]
 
     # ------------------------------------------------------------------ build and tests
 
-    def examine(self, entry: Entry, cases: list[Case], *, label: str = "") -> list[CaseResult]:
+    def examine(self, entry: PlayerFiles, cases: list[Case], *, label: str = "") -> list[CaseResult]:
         """Build an entry for these cases and, if it can be built, play all tests; `label` is for those who watch."""
         self.report(f"{label}build", 0, 1)
         self._probe(cases)
@@ -198,7 +198,7 @@ class Arena:
                 self._varies[case.name] = self.reference.probe(case.params)
         self.reference.require_variety((case, self._varies[case.name]) for case in cases)
 
-    def build(self, entry: Entry, cases: list[Case]) -> CaseResult:
+    def build(self, entry: PlayerFiles, cases: list[Case]) -> CaseResult:
         """Import a submission and call it once per shape on throw-away inputs; its caches are sealed after.
 
         What is compiled is sealed before anything of it runs: what is played is what its source says.
@@ -223,7 +223,7 @@ class Arena:
                 foul = error
         return result(CaseKind.BUILD, {}, foul, start)
 
-    def _compile(self, entry: Entry, recipe: Recipe) -> Foul | None:
+    def _compile(self, entry: PlayerFiles, recipe: Recipe) -> Foul | None:
         with self._seat(entry, building=True) as player:
             try:
                 self._table(player).compile(recipe, self.board.limits.compile_timeout_s)
@@ -231,14 +231,14 @@ class Arena:
                 return foul
         return None
 
-    def require_build(self, entry: Entry) -> None:
+    def require_build(self, entry: PlayerFiles) -> None:
         """Build an entry for the benchmarks.  Raises SideFoul."""
         benchmarks = list(self.board.benchmarks)
         build = self.build(entry, benchmarks)
         if build.verdict is not Verdict.ACCEPTED:
             raise SideFoul(entry.name, benchmarks[0], Foul(build.verdict, build.message))
 
-    def _play_tests(self, entry: Entry, label: str) -> list[CaseResult]:
+    def _play_tests(self, entry: PlayerFiles, label: str) -> list[CaseResult]:
         limits = self.board.limits
         deadline = Deadline.of(limits.test_timeout_s, limits.case_timeout_s)
         results: list[CaseResult] = []
@@ -292,7 +292,7 @@ class Arena:
         self.sandbox.keep_awake()
         return sampling.calibrate(self.runs_of(self.idler, case, phase))
 
-    def runs_of(self, entry: Entry, case: Case, phase: Phase) -> sampling.Play:
+    def runs_of(self, entry: PlayerFiles, case: Case, phase: Phase) -> sampling.Play:
         """How an entry plays one run of a case: a fresh player, warm-ups and samples, every output checked.
 
         What it returns raises SideFoul, or JudgeError: OutOfTime, or of a GPU that ranks nobody now.
@@ -330,7 +330,7 @@ class Arena:
 
         return play
 
-    def profile(self, entry: Entry, case: Case, phase: Phase) -> Profile:
+    def profile(self, entry: PlayerFiles, case: Case, phase: Phase) -> Profile:
         """One watched call of a fresh player, after its warm-ups.  Raises SideFoul, or OutOfTime."""
         with self._seat(entry) as player:
             table = self._table(player)
@@ -341,7 +341,7 @@ class Arena:
                 watched = dataclasses.replace(phase.deadline, call_s=phase.deadline.call_s + PROFILER_S)
                 return table.profile(case.params, self.seed(), watched)
 
-    def watch(self, entry: Entry, case: Case, phase: Phase, profiler: Profiler) -> tuple[Counters, bytes]:
+    def watch(self, entry: PlayerFiles, case: Case, phase: Phase, profiler: Profiler) -> tuple[Counters, bytes]:
         """One call of a fresh player under the vendor's profiler: its counters, and its report.
 
         Whatever goes wrong in there is in the counters: the case itself was played before.
@@ -349,7 +349,7 @@ class Arena:
         if not profiler.path:
             return profiler.missing(), b""
         program = self.sandbox.watcher(entry, profiler.order)
-        parcel, why = Parcel(), "the call launches none"
+        parcel, why = ProfilerOutput(), "the call launches none"
         with self.sandbox.seat(entry, program=program) as player:
             try:
                 if status := self._watch(player, case, dataclasses.replace(phase.deadline, call_s=WATCH_S), parcel):
@@ -361,7 +361,7 @@ class Arena:
         why = why.rstrip(".") + last_words(player.log)
         return profiler.counters_of(table, len(report), player.log, why), report
 
-    def _watch(self, player: PlayerHandle, case: Case, deadline: Deadline, parcel: Parcel) -> int:
+    def _watch(self, player: PlayerHandle, case: Case, deadline: Deadline, parcel: ProfilerOutput) -> int:
         """Play a call with the player that a profiler starts, and take what that leaves; the profiler's wait status.
 
         Raises:

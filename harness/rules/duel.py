@@ -19,13 +19,17 @@ from harness.records.times import Duel
 from harness.records.verdict import Foul, Verdict
 from harness.referee import sampling
 from harness.rules.arena import Arena, SideFoul, result
-from harness.sandbox.sandbox import Entry
+from harness.sandbox.sandbox import PlayerFiles
 from harness.task.submission import Submission
 from harness.task.task import Ranking
 
 
 def play_duel(
-    arena: Arena, challenger: Entry, champion: Entry, opponent: Submission, looks: Sequence[int] = DUEL_LOOKS
+    arena: Arena,
+    challenger: PlayerFiles,
+    champion: PlayerFiles,
+    opponent: Submission,
+    looks: Sequence[int] = DUEL_LOOKS,
 ) -> Duel:
     """Play two entries that are built against each other, on every benchmark that counts.
 

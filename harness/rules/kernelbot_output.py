@@ -55,7 +55,7 @@ class Times:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class CaseReport:
     """What a program says of one case."""
 
     is_right: bool
@@ -94,7 +94,7 @@ class Lines:
             self._number += 1
             raise self._refusal(f"longer than {MAX_LINE_BYTES >> 10} KiB")
 
-    def end(self, seconds: float) -> list[Told | None]:
+    def end(self, seconds: float) -> list[CaseReport | None]:
         """What was said of each case in the end; None where nothing was.
 
         Args:
@@ -178,7 +178,7 @@ class Lines:
 
     # ------------------------------------------------------------------ one case
 
-    def _case(self, index: int) -> Told | None:
+    def _case(self, index: int) -> CaseReport | None:
         def field(name: str) -> str | None:
             return self._said.get(f"{self.kind}.{index}.{name}")
 
@@ -187,15 +187,15 @@ class Lines:
         if status == "fail":
             if given:
                 raise self._contradiction(f"{self.kind} {index} failed, and has times")
-            return Told(is_right=False, message=error or "The task's program says that it is wrong, and not why.")
+            return CaseReport(is_right=False, message=error or "The task's program says that it is wrong, and not why.")
         if self.kind is CaseKind.TEST:
-            return Told(is_right=True) if status else None
+            return CaseReport(is_right=True) if status else None
         if not given and status is None:
             return None
         if self.is_complete and len(given) <= len(TIMES):
             missing = ", ".join(name for name in ("runs", *TIMES) if name not in given)
             raise self._contradiction(f"benchmark {index} has no {missing}")
-        return Told(is_right=True, times=self._times(index, field)) if len(given) > len(TIMES) else None
+        return CaseReport(is_right=True, times=self._times(index, field)) if len(given) > len(TIMES) else None
 
     def _times(self, index: int, field: Callable[[str], str | None]) -> Times:
         mean, std, err, best, worst = (float(field(name) or "nan") / 1e3 for name in TIMES)
@@ -205,7 +205,7 @@ class Lines:
         calls = int(field("runs") or 0)
         return Times(calls=calls, mean_us=mean, std_us=std, err_us=err, best_us=best, worst_us=worst)
 
-    def _require_agreement(self, told: list[Told | None]) -> None:
+    def _require_agreement(self, told: list[CaseReport | None]) -> None:
         check = self._said["check"]
         if check == "pass" and f"{self.kind}-count" not in self._said:
             raise self._contradiction(f"a verdict without '{self.kind}-count'")

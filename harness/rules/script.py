@@ -28,10 +28,10 @@ from harness.records.progress import OnProgress, Progress
 from harness.records.stats import MIN_PAIRS
 from harness.records.times import ToldRun, ToldTiming
 from harness.records.verdict import Foul, Verdict
-from harness.rules.kernelbot_output import Lines, Times, Told, case_line, name_of, refuse_any
+from harness.rules.kernelbot_output import CaseReport, Lines, Times, case_line, name_of, refuse_any
 from harness.sandbox.player_handle import how_it_ended
 from harness.sandbox.program import Ended, run
-from harness.sandbox.sandbox import Entry, Program, Sandbox
+from harness.sandbox.sandbox import PlayerFiles, Program, Sandbox
 from harness.task.compile import Recipe, explain, ran_out_of_memory
 from harness.task.submission import Submission
 from harness.task.task import Board, Case, ScriptConfig
@@ -152,7 +152,9 @@ class Script:
         told = None if foul else ToldTiming.of(tuple(runs), note)
         return _result(CaseKind.BENCHMARK, case, foul, seconds, told=told)
 
-    def _play(self, cases: Sequence[Case], seconds: float, seed: int | None, order: int = 0, of: int = 1) -> _Played:
+    def _play(
+        self, cases: Sequence[Case], seconds: float, seed: int | None, order: int = 0, of: int = 1
+    ) -> _ProgramRun:
         """Have a fresh process of the task's program judge these cases, which are of one kind."""
         kind = cases[0].kind
         lines = Lines(kind, len(cases))
@@ -161,7 +163,7 @@ class Script:
         files = self.files | {_CASES: "".join(f"{case_line(case.params)}\n" for case in cases)}
         words = (*command, name_of(self.mode, kind), _CASES)
         ended = self._run(words, files, lines.feed, seconds, f"The {kind}s", seed=seed)
-        return _Played(lines, ended)
+        return _ProgramRun(lines, ended)
 
     def _run(
         self,
@@ -186,7 +188,7 @@ class Script:
             environment["POPCORN_SEED"] = str(seed)
         ended = run(
             self.sandbox,
-            Entry(name="submission", files=files),
+            PlayerFiles(name="submission", files=files),
             Program(command=command, environment=environment),
             take,
             seconds=seconds,
@@ -204,13 +206,13 @@ class Script:
         self.on_progress(Progress(step=step, done=done, total=total))
 
 
-class _Played:
+class _ProgramRun:
     """What one process has said, and how it ended."""
 
     def __init__(self, lines: Lines, ended: Ended) -> None:
         self.seconds = ended.seconds
         self.is_late = ended.foul is not None and ended.foul.verdict is Verdict.TIME_LIMIT_EXCEEDED
-        self.told: list[Told | None] = []
+        self.told: list[CaseReport | None] = []
         self.foul = ended.foul
         try:
             self.told = lines.end(ended.seconds)

@@ -28,14 +28,14 @@ _PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class CgroupLimits:
     """What the kernel allows a player's group."""
 
     memory_bytes: int
     processes: int
 
 
-class Group:
+class Cgroup:
     """One judging's own group."""
 
     def __init__(self, base: Path) -> None:
@@ -104,7 +104,7 @@ def _words(file: Path) -> set[str]:
         return set()
 
 
-def set_limits(group: Path, limits: Limits) -> bool:
+def set_limits(group: Path, limits: CgroupLimits) -> bool:
     """Set those limits that this group has; returns whether its memory is limited."""
     wanted = {
         "pids.max": limits.processes,

@@ -63,7 +63,7 @@ class CgroupFreezer:
     """
 
     def __init__(
-        self, parent: Path, pid: int, limits: cgroup.Limits | None = None, *, shares_core: bool = False
+        self, parent: Path, pid: int, limits: cgroup.CgroupLimits | None = None, *, shares_core: bool = False
     ) -> None:
         self._shares_core = shares_core
         self.folder = parent / f"player-{pid}"
@@ -138,12 +138,12 @@ def _unstoppable() -> Foul:
     return Foul(Verdict.RUN_TIME_ERROR, f"Its processes could not be stopped within {_PATIENCE_S:.0f} s.")
 
 
-def find_cgroup() -> cgroup.Group | None:
+def find_cgroup() -> cgroup.Cgroup | None:
     """A cgroup of ours in which players can be frozen; None where the machine has none.  The caller removes it."""
     with contextlib.suppress(OSError):
         for base in cgroup.find_bases():
             with contextlib.suppress(OSError):
-                group = cgroup.Group(base)
+                group = cgroup.Cgroup(base)
                 if _can_freeze(group.folder):
                     cgroup.remove_abandoned(base)
                     return group

@@ -45,7 +45,7 @@ _REFEREES_SHARE = 1 / 16
 """Of a GPU's memory, what a player leaves free if nothing else is said: the referee makes inputs and answers there."""
 
 
-class Source(Protocol):
+class MemorySource(Protocol):
     """One kind of memory that a player uses."""
 
     def check(self) -> None:
@@ -64,9 +64,9 @@ class Source(Protocol):
 
 
 class Memory:
-    """All memory of one player: a `Source`, too."""
+    """All memory of one player: a `MemorySource`, too."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[MemorySource]) -> None:
         self.sources = sources
 
     def check(self) -> None:

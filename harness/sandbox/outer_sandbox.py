@@ -27,7 +27,7 @@ _MAX_REASON = 400
 
 
 @dataclass(frozen=True, kw_only=True)
-class Done:
+class ProgramResult:
     """What a program printed, and how it ended.  Both may be hostile text."""
 
     output: bytes
@@ -36,7 +36,7 @@ class Done:
 
 def run_enclosed(
     program: Callable[[Path], list[str]], files: Mapping[str, bytes], *, seconds: float, max_bytes: int
-) -> Done:
+) -> ProgramResult:
     """Run a program behind the outer walls, until it ends, has printed too much, or its time is over.
 
     Args:
@@ -71,7 +71,7 @@ def run_enclosed(
             finally:
                 # The first process of the namespaces dies with bubblewrap, and all others with it.
                 process.kill()
-        return Done(output=output, reason=reason or _last_words(process.returncode, errors.fileno()))
+        return ProgramResult(output=output, reason=reason or _last_words(process.returncode, errors.fileno()))
 
 
 def _read(process: subprocess.Popen[bytes], seconds: float, max_bytes: int) -> tuple[bytes, str]:

@@ -51,10 +51,10 @@ _LAST_WORDS_S = 1.0
 class Confinement:
     """How a sandbox holds its players."""
 
-    limits: cgroup.Limits
+    limits: cgroup.CgroupLimits
     gpu_memory_bytes: int | None
     cards: Sequence[Card]
-    cgroup: cgroup.Group | None
+    cgroup: cgroup.Cgroup | None
     has_core_of_its_own: bool
     """Whether the referee may spin without taking the player's core."""
     is_walled: bool

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from harness.records.verdict import Foul, Verdict
 from harness.sandbox.player_handle import PlayerHandle
-from harness.sandbox.sandbox import Entry, Program, Sandbox
+from harness.sandbox.sandbox import PlayerFiles, Program, Sandbox
 
 _LOOK_S = 0.02
 """How often to look whether it has ended, and how much memory it uses."""
@@ -38,7 +38,7 @@ class Ended:
 
 def run(
     sandbox: Sandbox,
-    entry: Entry,
+    entry: PlayerFiles,
     program: Program,
     take: Callable[[bytes], None],
     *,

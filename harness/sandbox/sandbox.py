@@ -27,7 +27,7 @@ from typing import Literal, Self
 
 from harness.gpu.device import CPU, Device
 from harness.gpu.gpu_memory import Card, find_card
-from harness.gpu.gpu_nodes import WHOLE_GPU, Gpu, Shown, assigned, find_gpus, find_slice, shown_of
+from harness.gpu.gpu_nodes import WHOLE_GPU, GpuNode, Shown, assigned, find_gpus, find_slice, shown_of
 from harness.gpu.gpu_nodes import find_faults as find_gpu_faults
 from harness.inside import seccomp, walls, zygote
 from harness.records import stale_folders
@@ -45,7 +45,7 @@ _STAGE = "pullrank-stage-"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class PlayerFiles:
     """What one side puts on the table: its files, the name of the cache that its build fills, how it is compiled."""
 
     name: str
@@ -74,7 +74,10 @@ def find_faults() -> list[str]:
     if missing := [tool for tool in ("unshare", "setpriv", "mount") if os.geteuid() == 0 and not shutil.which(tool)]:
         return [f"{', '.join(missing)} is missing: apt install util-linux mount"]
     try:
-        with Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox, sandbox.seat(Entry(name="probe", files={})):
+        with (
+            Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox,
+            sandbox.seat(PlayerFiles(name="probe", files={})),
+        ):
             return []
     except JudgeError as error:
         return [f"the walls don't stand here: {error}{bubblewrap.remedy()}"]
@@ -94,7 +97,7 @@ def gpu_walls(device: Device, world_size: int = 1) -> Shown | None:
     return shown_of(gpus)
 
 
-def require_gpus(world_size: int = 1) -> list[Gpu]:
+def require_gpus(world_size: int = 1) -> list[GpuNode]:
     """The GPUs of this machine that are judged on.  Raises JudgeError if there are not so many."""
     if named := find_slice(os.environ):
         raise JudgeError(f"the judge is told to use {named[:60]}: {WHOLE_GPU}")
@@ -256,7 +259,7 @@ class Sandbox:
         paths = f"import sys; sys.path[:0] = [{home!r}]; sys.path += {packages!r}; "
         return [sys.executable, "-IB", "-c", paths + code, json.dumps(options)]
 
-    def watcher(self, entry: Entry, order: Mapping[str, object]) -> Program:
+    def watcher(self, entry: PlayerFiles, order: Mapping[str, object]) -> Program:
         """What starts an entry's player below a profiler; `order` is `watch.start`'s, but for what is known here."""
         player = {
             "library": str(self.cache / "build" / f"{entry.name}.so"),
@@ -277,7 +280,7 @@ class Sandbox:
     @property
     def _confinement(self) -> Confinement:
         return Confinement(
-            limits=cgroup.Limits(memory_bytes=self.memory_bytes, processes=self.max_processes),
+            limits=cgroup.CgroupLimits(memory_bytes=self.memory_bytes, processes=self.max_processes),
             gpu_memory_bytes=self.gpu_memory_bytes,
             cards=self.cards,
             cgroup=self._cgroup,
@@ -293,7 +296,7 @@ class Sandbox:
     def require_health(self) -> None:
         """Raises JudgeError if anything is not as it was before the first player came."""
         # That it seats another player shows that the warm parent is well.
-        with self.seat(Entry(name="nobody", files={})):
+        with self.seat(PlayerFiles(name="nobody", files={})):
             pass
         self.warm_parent.await_warmth().check_thoroughly()
 
@@ -303,7 +306,9 @@ class Sandbox:
         return Path("/cache") if self.is_walled else self._stage / "tmp"
 
     @contextlib.contextmanager
-    def seat(self, entry: Entry, *, building: bool = False, program: Program | None = None) -> Iterator[PlayerHandle]:
+    def seat(
+        self, entry: PlayerFiles, *, building: bool = False, program: Program | None = None
+    ) -> Iterator[PlayerHandle]:
         """A fresh player, ready to load or to become a program; killed with all it started when the block ends."""
         health = self.warm_parent.await_warmth()
         room = walls.Room(

@@ -82,13 +82,13 @@ def _limit(unit: str, what: str, default: float, most: float) -> Any:
     return Field(default=None, strict=True, gt=0, le=most, description=f"{unit} {what} Default: {default:g}.")
 
 
-class Section(BaseModel):
+class TaskSection(BaseModel):
     """A part of task.yml: unknown keys are faults."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class LimitKeys(Section):
+class LimitKeys(TaskSection):
     """The limits, as a task or one of its boards sets them; what is left out keeps its default."""
 
     test_timeout: float | None = _limit("Seconds", "for all tests together.", Limits.test_timeout_s, 86_400)
@@ -115,7 +115,7 @@ class LimitKeys(Section):
         return {name: value for name, value in fields.items() if value is not None}
 
 
-class SourceFile(Section):
+class SourceFile(TaskSection):
     name: FileName = Field(description="What the file is called, and imported as, when it is used.")
     source: Source = Field(
         description=f"Path from the task's folder; `../` may lead to elsewhere in the tree of tasks. "
@@ -123,7 +123,7 @@ class SourceFile(Section):
     )
 
 
-class ScriptConfig(Section):
+class ScriptConfig(TaskSection):
     main: FileName | None = Field(default=None, description="lang: py: the evaluator's program, one of `files`.")
     sources: tuple[FileName, ...] = Field(
         default=(),
@@ -143,7 +143,7 @@ class ScriptConfig(Section):
     )
 
 
-class WorkFile(Section):
+class WorkFile(TaskSection):
     bytes: TextOrNumber | None = Field(
         default=None, description="Bytes that must be moved, over a case's parameters: '3 * size * size * 2'."
     )

@@ -41,7 +41,7 @@ _SEEDS = (0, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class ProbeFinding:
     """What is wrong with a task, or may be."""
 
     where: str
@@ -52,7 +52,7 @@ class Finding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Played:
+class _PlayedCase:
     """A case as the referee would play it: its inputs, the right answer, and the seconds that each step took."""
 
     case: Case
@@ -75,7 +75,9 @@ class _Played:
         return (deal(self.data).span_bytes + deal(self.answer).span_bytes) / _GIB
 
 
-def find_flaws(board: Board, on_step: Callable[[str], None] = lambda _: None, *, device: str = "cpu") -> list[Finding]:
+def find_flaws(
+    board: Board, on_step: Callable[[str], None] = lambda _: None, *, device: str = "cpu"
+) -> list[ProbeFinding]:
     """All that is wrong with a board's reference and cases, as far as can be told without a submission.
 
     Of a task that brings its own program nothing is: what that makes of a wrong answer, its examples show.
@@ -88,8 +90,8 @@ def find_flaws(board: Board, on_step: Callable[[str], None] = lambda _: None, *,
     try:
         reference = Reference(board, device)
     except TaskError as error:
-        return [Finding(where="reference.py", message=str(error), is_fatal=True)]
-    found: list[Finding] = []
+        return [ProbeFinding(where="reference.py", message=str(error), is_fatal=True)]
+    found: list[ProbeFinding] = []
     tests = _play_all(reference, board.tests, on_step, found)
     if len(tests) == len(board.tests):
         on_step("wrong answers")
@@ -110,9 +112,9 @@ def _play_all(
     reference: Reference,
     cases: Sequence[Case],
     on_step: Callable[[str], None],
-    found: list[Finding],
+    found: list[ProbeFinding],
     board: Board | None = None,
-) -> list[_Played]:
+) -> list[_PlayedCase]:
     """The cases that can be played; of the others it is said why not, of each cause once.
 
     Args:
@@ -126,7 +128,7 @@ def _play_all(
             one = replace(_play(reference, case), varies=varies)
         except TaskError as error:
             if all(one.message != str(error) for one in found):
-                found.append(Finding(where=case.name, message=str(error)))
+                found.append(ProbeFinding(where=case.name, message=str(error)))
             continue
         if board:
             found += _too_large(board, [one])
@@ -136,21 +138,23 @@ def _play_all(
     return played
 
 
-def _constant(reference: Reference, played: Sequence[_Played], found: Sequence[Finding]) -> Iterator[Finding]:
+def _constant(
+    reference: Reference, played: Sequence[_PlayedCase], found: Sequence[ProbeFinding]
+) -> Iterator[ProbeFinding]:
     """Cases whose inputs anybody can know: too many of them are a fault, a few are said."""
     still = [one.case.name for one in played if not one.varies]
     try:
         reference.require_variety((one.case, one.varies) for one in played)
     except TaskError as error:
         if all(one.message != str(error) for one in found):
-            yield Finding(where=still[0], message=str(error))
+            yield ProbeFinding(where=still[0], message=str(error))
         return
     for name in still:
         message = "has the same inputs for every seed, so that its answer can be known beforehand"
-        yield Finding(where=name, message=message, is_fault=False)
+        yield ProbeFinding(where=name, message=message, is_fault=False)
 
 
-def _play(reference: Reference, case: Case, turn: int = 0) -> _Played:
+def _play(reference: Reference, case: Case, turn: int = 0) -> _PlayedCase:
     """Play a case on its own seed, or on one that is further by `turn`.
 
     Raises:
@@ -169,56 +173,56 @@ def _play(reference: Reference, case: Case, turn: int = 0) -> _Played:
             "generate_input makes other inputs from the same seed, so that nobody can replay a judgement; "
             "draw all of them from torch's, numpy's or random's own generators"
         )
-    return _Played(
+    return _PlayedCase(
         case=case, data=data, answer=answer,
         make_s=made - began, answer_s=answered - made, check_s=checked - answered,
     )  # fmt: skip
 
 
-def _too_large(board: Board, played: Sequence[_Played]) -> Iterator[Finding]:
+def _too_large(board: Board, played: Sequence[_PlayedCase]) -> Iterator[ProbeFinding]:
     limit = board.limits.memory_gib
     for one in played:
         if one.data is not None and one.gib > limit / 2:
             message = f"inputs and answer take {one.gib:.2g} GiB; memory_gib is {limit:g}"
-            yield Finding(where=one.case.name, message=message, is_fault=one.gib > limit)
+            yield ProbeFinding(where=one.case.name, message=message, is_fault=one.gib > limit)
 
 
-def _too_slow(board: Board, benchmarks: Sequence[_Played]) -> Iterator[Finding]:
+def _too_slow(board: Board, benchmarks: Sequence[_PlayedCase]) -> Iterator[ProbeFinding]:
     """Warnings: how long something takes is this machine's word, and today's."""
     limits = board.limits
     for one in benchmarks:
         if one.answer_s > limits.case_timeout_s:
             message = f"the reference itself takes {one.answer_s:.1f} s; case_timeout is {limits.case_timeout_s:g}"
-            yield Finding(where=one.case.name, message=message, is_fault=False)
+            yield ProbeFinding(where=one.case.name, message=message, is_fault=False)
     needed_s = CALLS * sum(one.make_s + one.check_s for one in benchmarks)
     if needed_s > limits.ranked_timeout_s / 2:
         message = (
             f"to make and to check {CALLS} inputs of each takes {needed_s:.0f} s; "
             f"ranked_timeout is {limits.ranked_timeout_s:g}"
         )
-        yield Finding(where="benchmarks", message=message, is_fault=False)
+        yield ProbeFinding(where="benchmarks", message=message, is_fault=False)
 
 
 # Wrong answers.
 
 
-def _as_far_as_it_goes(flaws: Iterator[Finding]) -> Iterator[Finding]:
+def _as_far_as_it_goes(flaws: Iterator[ProbeFinding]) -> Iterator[ProbeFinding]:
     """What was found until an error: then it is said what was not tried, and the rest of the check goes on."""
     try:
         yield from flaws
     except TaskError as error:  # of what is neither right nor wrong to its check
-        yield Finding(where="wrong answers", message=str(error))
+        yield ProbeFinding(where="wrong answers", message=str(error))
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
         # Torch cannot do everything with numbers of every dtype.
         message = f"not all of them were tried: none could be made of such answers ({type(error).__name__}: {error})"
-        yield Finding(where="wrong answers", message=message, is_fault=False)
+        yield ProbeFinding(where="wrong answers", message=message, is_fault=False)
 
 
-def _accepted_wholesale(reference: Reference, board: Board, tests: Sequence[_Played]) -> Iterator[Finding]:
+def _accepted_wholesale(reference: Reference, board: Board, tests: Sequence[_PlayedCase]) -> Iterator[ProbeFinding]:
     """Answers that no test refuses; those that happen to be right prove nothing, and are passed over."""
     for name in dict.fromkeys(name for one in tests for name in _wholesale(one)):
         if _all_accepted(reference, tests, partial(_answer_of, name)):
-            yield Finding(where="all tests", message=f"accepts {name}")
+            yield ProbeFinding(where="all tests", message=f"accepts {name}")
     less = wrong_answers.lower_precision(tests[0].data, tests[0].answer)
     work = board.task.work
     if less is None or (work and work.dtype in _AS_COARSE[less]):
@@ -229,25 +233,25 @@ def _accepted_wholesale(reference: Reference, board: Board, tests: Sequence[_Pla
             f"accepts what ref_kernel makes in {dtype}; sharpen the tolerance, or say `work: {{dtype: {dtype}}}`, "
             "against whose peak times are then held"
         )
-        yield Finding(where="all tests", message=message, is_fault=False)
+        yield ProbeFinding(where="all tests", message=message, is_fault=False)
 
 
-def _wholesale(one: _Played) -> dict[str, Any]:
+def _wholesale(one: _PlayedCase) -> dict[str, Any]:
     return dict(wrong_answers.wholesale(one.data, one.answer))
 
 
-def _answer_of(name: str, one: _Played) -> Any:
+def _answer_of(name: str, one: _PlayedCase) -> Any:
     return _wholesale(one).get(name)
 
 
-def _in_lower_precision(reference: Reference, one: _Played, less: torch.dtype) -> Any:
+def _in_lower_precision(reference: Reference, one: _PlayedCase, less: torch.dtype) -> Any:
     try:
         return wrong_answers.rounded(reference.compute(wrong_answers.rounded(one.data, less)), less)
     except TaskError:
         return None  # the reference refuses such inputs: nobody can go that way
 
 
-def _all_accepted(reference: Reference, tests: Sequence[_Played], make: Callable[[_Played], Any]) -> bool:
+def _all_accepted(reference: Reference, tests: Sequence[_PlayedCase], make: Callable[[_PlayedCase], Any]) -> bool:
     tried = 0
     for one in tests:
         answer = make(one)
@@ -259,16 +263,16 @@ def _all_accepted(reference: Reference, tests: Sequence[_Played], make: Callable
     return tried > 0
 
 
-def _accepted_somewhere(reference: Reference, tests: Sequence[_Played]) -> Iterator[Finding]:
+def _accepted_somewhere(reference: Reference, tests: Sequence[_PlayedCase]) -> Iterator[ProbeFinding]:
     """Answers that every test must refuse, tried in the smallest and in the largest."""
     # In an empty answer only its form can be wrong: it is tried where there is no other.
     by_size = sorted([one for one in tests if one.elements] or tests, key=lambda one: one.elements)
     for one in by_size[:1] + by_size[1:][-1:]:
         wrong = dict.fromkeys(name for turn in _SEEDS for name in _accepted_in(reference, one, turn))
-        yield from (Finding(where=one.case.name, message=f"accepts {name}") for name in wrong)
+        yield from (ProbeFinding(where=one.case.name, message=f"accepts {name}") for name in wrong)
 
 
-def _accepted_in(reference: Reference, one: _Played, turn: int) -> Iterator[str]:
+def _accepted_in(reference: Reference, one: _PlayedCase, turn: int) -> Iterator[str]:
     """What a test lets through whose seed is further by `turn`."""
     again = _play(reference, one.case, turn) if turn else one
     for make in (wrong_answers.in_form, partial(wrong_answers.in_one_element, turn=turn)):
@@ -277,7 +281,7 @@ def _accepted_in(reference: Reference, one: _Played, turn: int) -> Iterator[str]
                 yield name
 
 
-def _failing(reference: Reference, tests: Sequence[_Played]) -> Iterator[Finding]:
+def _failing(reference: Reference, tests: Sequence[_PlayedCase]) -> Iterator[ProbeFinding]:
     """A check that fails itself on wrong numbers: it looks as if it refused them, and may refuse right ones, too.
 
     A warning: one that indexes by the output, as that of a sort does, rightly refuses an index that is none.
@@ -286,17 +290,17 @@ def _failing(reference: Reference, tests: Sequence[_Played]) -> Iterator[Finding
         for name, answer in wrong_answers.in_one_element(one.answer):
             if error := reference.failure(one.data, answer):
                 message = f"check_implementation itself fails on {name}: {error}; better return (False, why)"
-                yield Finding(where=one.case.name, message=message, is_fault=False)
+                yield ProbeFinding(where=one.case.name, message=message, is_fault=False)
                 return
 
 
-def _unsteady(reference: Reference, tests: Sequence[_Played]) -> Iterator[Finding]:
+def _unsteady(reference: Reference, tests: Sequence[_PlayedCase]) -> Iterator[ProbeFinding]:
     """Whether the same inputs get another answer the second time; one that its check refuses is a fault already."""
     for one in tests:
         right, difference = compare(reference.compute(one.data), one.answer, rtol=0, atol=0)
         if not right:
             message = f"ref_kernel answers otherwise the second time: {difference}; what is right must not be drawn"
-            yield Finding(where=one.case.name, message=message, is_fault=False)
+            yield ProbeFinding(where=one.case.name, message=message, is_fault=False)
             return
 
 

@@ -26,12 +26,12 @@ from scripts.announce.gather import gather
 from scripts.announce.milestones import newly_seen
 from scripts.announce.news import News, Result
 from scripts.announce.plan import MAX_REFUSALS, Post, due
-from scripts.announce.webhook import InDoubt, MessageGone, Webhook, WebhookError, WebhookGone
+from scripts.announce.webhook import DiscordChannel, InDoubt, MessageGone, WebhookError, WebhookGone
 from scripts.common.text import shorten
 from scripts.competition.boards import shown
 from scripts.competition.settings import DEFAULT_WEBHOOK, Announcements
 from scripts.competition.settings import Webhook as Channel
-from scripts.ledger.announced import Announced, Edit, Intent, Outcome, Started, State, Told
+from scripts.ledger.announced import Announced, AnnouncementLog, Edit, Intent, Outcome, PostState, Started
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.names import Choice, either, open_requests, under
 
@@ -60,7 +60,7 @@ class AnnounceContext:
     gpus: Collection[str]
     look: Look
     open_ledger: Callable[[Choice], AbstractContextManager[LedgerBranch]]
-    open_webhook: Callable[[str], Webhook | None]
+    open_webhook: Callable[[str], DiscordChannel | None]
     now: datetime
 
 
@@ -74,7 +74,7 @@ def run(context: AnnounceContext) -> Iterator[str]:
     Raises:
         LedgerError: before anything was posted.
     """
-    channels: dict[str, tuple[Channel, Webhook]] = {}
+    channels: dict[str, tuple[Channel, DiscordChannel]] = {}
     for channel in context.settings.webhooks:
         try:
             webhook = context.open_webhook(channel.secret)
@@ -100,7 +100,7 @@ class _Run:
         self._unsaved: list[Outcome] = []
         self._is_cut_off = False
 
-    def announce(self, channels: Mapping[str, tuple[Channel, Webhook]]) -> Iterator[str]:
+    def announce(self, channels: Mapping[str, tuple[Channel, DiscordChannel]]) -> Iterator[str]:
         announced = self.ledger.announced()
         for fault in announced.faults:
             yield f"left out: {fault}"
@@ -119,7 +119,7 @@ class _Run:
         for told in announced.told.values():
             if intent := told.lost:
                 reason = "the run that was about to post it ended before it could say whether it had"
-                self.ledger.append_announced(self._outcome(intent, State.DOUBTFUL, reason=reason))
+                self.ledger.append_announced(self._outcome(intent, PostState.DOUBTFUL, reason=reason))
                 yield _doubt(intent, reason)
 
     def _begin(self, channels: Mapping[str, object], announced: Announced) -> Iterator[str]:
@@ -133,7 +133,9 @@ class _Run:
                 yield f"{name}: a new channel; it hears of what comes from now on"
         self.branch.commit("Remember what Discord is told of")
 
-    def _tell(self, channel: Channel, webhook: Webhook, news: Sequence[News], announced: Announced) -> Iterator[str]:
+    def _tell(
+        self, channel: Channel, webhook: DiscordChannel, news: Sequence[News], announced: Announced
+    ) -> Iterator[str]:
         """Bring one channel up to date.
 
         Raises:
@@ -160,14 +162,14 @@ class _Run:
         if left:
             yield f"{channel.secret}: {left} more; the next run goes on"
 
-    def _post(self, webhook: Webhook, post: Post, announced: Announced) -> str:
+    def _post(self, webhook: DiscordChannel, post: Post, announced: Announced) -> str:
         """Post a message: its intent is on GitHub before, its outcome in the folder afterwards.
 
         Raises:
             _Stop: it is in doubt.
             WebhookError: the channel cannot be reached; that the message is not there is in the folder.
         """
-        told = announced.told.get((webhook.name, post.key), Told())
+        told = announced.told.get((webhook.name, post.key), AnnouncementLog())
         intent = Intent(channel=webhook.name, key=post.key, number=told.next_attempt, at=self.context.now)
         payload = post.payload(self.context.look)
         self.ledger.append_announced(intent)
@@ -176,20 +178,20 @@ class _Run:
         try:
             message = webhook.post(payload)
         except InDoubt as doubt:
-            self._note(self._outcome(intent, State.DOUBTFUL, news=post.news, reason=str(doubt)))
+            self._note(self._outcome(intent, PostState.DOUBTFUL, news=post.news, reason=str(doubt)))
             self._commit("Say what is in doubt")
             raise _Stop(_doubt(intent, str(doubt))) from None
         except WebhookError as error:
-            state = State.REFUSED if error.is_final else State.DELAYED
+            state = PostState.REFUSED if error.is_final else PostState.DELAYED
             self._note(self._outcome(intent, state, news=post.news, reason=str(error)))
             if not error.is_final:
                 raise
             given_up = f"; given up after {MAX_REFUSALS} times: tell it yourself"
             return f"not announced: {post.key}: {error}{given_up if told.refusals + 1 == MAX_REFUSALS else ''}"
-        self._note(self._outcome(intent, State.POSTED, news=post.news, message=message, title=title_of(payload)))
+        self._note(self._outcome(intent, PostState.POSTED, news=post.news, message=message, title=title_of(payload)))
         return f"{webhook.name}: told {post.key}, message {message}"
 
-    def _edit(self, webhook: Webhook, post: Post) -> str:
+    def _edit(self, webhook: DiscordChannel, post: Post) -> str:
         """Let a message say what is true.  Done twice it does no harm, so there is no intent.
 
         Raises:
@@ -239,8 +241,8 @@ class _Run:
         return standing
 
     def _outcome(
-        self, intent: Intent, state: State, *, news: News | None = None, reason: str = "", message: str | None = None,
-        title: str = "",
+        self, intent: Intent, state: PostState, *, news: News | None = None, reason: str = "",
+        message: str | None = None, title: str = "",
     ) -> Outcome:  # fmt: skip
         result = news if isinstance(news, Result) else None
         return Outcome(

@@ -21,7 +21,7 @@ from typing import Any
 from discord_webhook import DiscordEmbed, DiscordWebhook  # type: ignore[import-untyped]
 
 from scripts.announce.limits import fit
-from scripts.announce.news import Final, Kind, News, Notice, Place, Result
+from scripts.announce.news import Final, Kind, News, PodiumPlace, Result, TaskNews
 from scripts.announce.words import escape, moment
 from scripts.common.text import format_gap, format_interval, format_percent, format_us, plain
 from scripts.pages.parts.words import lost
@@ -66,7 +66,7 @@ def payload_of(news: News, look: Look) -> Payload:
     match news:
         case Result():
             return _message([_result(news, look)])
-        case Notice():
+        case TaskNews():
             return _message([_notice(news, look)])
         case Final():
             return _message([_final(news, look)])
@@ -142,12 +142,12 @@ def _time_and_gain(news: Result) -> str:
     return time
 
 
-def _time_of(place: Place) -> str:
+def _time_of(place: PodiumPlace) -> str:
     time = format_us(place.score_us.value)
     return time if place.rank == 1 else f"{time} · {format_gap(place.gap)}"
 
 
-def _notice(news: Notice, look: Look) -> DiscordEmbed:
+def _notice(news: TaskNews, look: Look) -> DiscordEmbed:
     title, gpus = escape(news.title, 200), ", ".join(map(escape, news.gpus))
     page = look.board(news.task, news.gpus[0]) if news.gpus else look.site
     if news.kind is Kind.EDITION:

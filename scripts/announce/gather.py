@@ -10,7 +10,7 @@ from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from harness.task.task import Board, Task
 from scripts.announce.milestones import final_of, notices_of
-from scripts.announce.news import News, Place, Standing
+from scripts.announce.news import News, PodiumPlace, Standing
 from scripts.announce.results import results_of
 from scripts.ledger.announced import Seen
 from scripts.ledger.ledger import Ledger
@@ -53,4 +53,4 @@ def _standing_of(board: Board, judgements: Sequence[Judgement], now: datetime) -
     """How a board stands, where somebody will ask: a board that is open has no end yet."""
     deadline = board.task.deadline
     rows = standings(board, judgements).rows if deadline and deadline <= now else ()
-    return Standing(gpu=board.gpu, podium=tuple(map(Place.of, rows[:3])), entries=len(rows))
+    return Standing(gpu=board.gpu, podium=tuple(map(PodiumPlace.of, rows[:3])), entries=len(rows))

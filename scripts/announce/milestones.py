@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from harness.task.task import Task
-from scripts.announce.news import FRESH, Final, Kind, Notice, Standing
+from scripts.announce.news import FRESH, Final, Kind, Standing, TaskNews
 from scripts.announce.words import first_words
 from scripts.competition.boards import offered
 from scripts.ledger.announced import Seen
@@ -32,7 +32,7 @@ def newly_seen(tasks: Iterable[Task], seen: Sequence[Seen], now: datetime, gpus:
             yield Seen(task=board.task.name, gpu=board.gpu, edition=board.edition, at=now)
 
 
-def notices_of(task: Task, seen: Sequence[Seen], gpus: Collection[str]) -> Iterator[Notice]:
+def notices_of(task: Task, seen: Sequence[Seen], gpus: Collection[str]) -> Iterator[TaskNews]:
     """A task's news of all times but for results; `seen` in the order of their times.
 
     Args:
@@ -50,7 +50,7 @@ def notices_of(task: Task, seen: Sequence[Seen], gpus: Collection[str]) -> Itera
         yield replace(notice, is_ready=bool(judged))
 
 
-def _new_boards(task: Task, seen: Sequence[Seen]) -> Iterator[Notice]:
+def _new_boards(task: Task, seen: Sequence[Seen]) -> Iterator[TaskNews]:
     """Boards that came after the task did; those that came at once are told at once."""
     firsts = {one.gpu: one.at for one in reversed(seen)}
     for at in sorted(set(firsts.values()) - {seen[0].at}):
@@ -59,7 +59,7 @@ def _new_boards(task: Task, seen: Sequence[Seen]) -> Iterator[Notice]:
             yield _notice(task, Kind.NEW_BOARD, at, gpus)
 
 
-def _editions(task: Task, seen: Sequence[Seen]) -> Iterator[Notice]:
+def _editions(task: Task, seen: Sequence[Seen]) -> Iterator[TaskNews]:
     """Boards that began anew; those that did so at once are told at once."""
     known: dict[str, str] = {}
     changed: defaultdict[datetime, list[str]] = defaultdict(list)
@@ -72,10 +72,10 @@ def _editions(task: Task, seen: Sequence[Seen]) -> Iterator[Notice]:
             yield _notice(task, Kind.EDITION, at, gpus)
 
 
-def _notice(task: Task, kind: Kind, at: datetime, gpus: Iterable[str], *, until: datetime | None = None) -> Notice:
+def _notice(task: Task, kind: Kind, at: datetime, gpus: Iterable[str], *, until: datetime | None = None) -> TaskNews:
     # A new deadline is other news: it is in the key.
     time = until or at
-    return Notice(
+    return TaskNews(
         kind=kind,
         key=f"{kind}/{task.name}/{time.astimezone(UTC):%Y%m%dT%H%M%SZ}",
         task=task.name,

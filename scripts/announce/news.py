@@ -51,7 +51,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class PodiumPlace:
     """A row of a podium.
 
     `digest` is of its file, `note` says why one that looks faster stands behind; `rests_on` are the checksums of the
@@ -67,7 +67,7 @@ class Place:
     rests_on: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, row: Row) -> Place:
+    def of(cls, row: Row) -> PodiumPlace:
         return cls(
             rank=row.rank,
             login=row.login,
@@ -118,8 +118,8 @@ class Result(News):
 
     gpu: str
     edition: str
-    who: Place
-    podium: tuple[Place, ...]
+    who: PodiumPlace
+    podium: tuple[PodiumPlace, ...]
     former: tuple[str, ...]
     over: str = ""
     beaten: str = ""
@@ -136,7 +136,7 @@ class Result(News):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Notice(News):
+class TaskNews(News):
     """Something about a task.  `gpus` are the boards that it concerns, `blurb` its first words."""
 
     gpus: tuple[str, ...]
@@ -153,7 +153,7 @@ class Standing:
     """How a board stands at the end: its podium, and how many took part."""
 
     gpu: str
-    podium: tuple[Place, ...]
+    podium: tuple[PodiumPlace, ...]
     entries: int
 
 

@@ -18,7 +18,7 @@ from scripts.announce.embeds import Look, Payload, payload_of, withdrawal_of
 from scripts.announce.news import Kind, News
 from scripts.competition.settings import Announcements
 from scripts.competition.settings import Webhook as Channel
-from scripts.ledger.announced import Announced, Outcome, Told
+from scripts.ledger.announced import Announced, AnnouncementLog, Outcome
 
 MAX_REFUSALS = 5
 """So often Discord may refuse one message for what it is, before it is given up."""
@@ -56,7 +56,7 @@ def due(
     return [*filter(None, edits), *_withdrawals(tasks, news, told), *posts]
 
 
-def _is_due(news: News, told: Told | None, since: datetime, now: datetime) -> bool:
+def _is_due(news: News, told: AnnouncementLog | None, since: datetime, now: datetime) -> bool:
     if told and (told.posted or told.doubtful or told.refusals >= MAX_REFUSALS):
         return False
     # A deadline is still to come, whenever one begins to listen.
@@ -68,7 +68,7 @@ def _post_of(news: News) -> Post:
     return Post(key=news.key, says=news.says, news=news, payload=lambda look: payload_of(news, look))
 
 
-def _edit_of(news: News, told: Told) -> Post | None:
+def _edit_of(news: News, told: AnnouncementLog) -> Post | None:
     posted = told.posted
     if not posted or told.is_gone or told.says == news.says or not news.is_ready:
         return None
@@ -76,7 +76,7 @@ def _edit_of(news: News, told: Told) -> Post | None:
     return Post(key=news.key, says=news.says, message=message, payload=lambda look: payload_of(news, look))
 
 
-def _withdrawals(tasks: Sequence[Task], news: Sequence[News], told: Mapping[str, Told]) -> Iterator[Post]:
+def _withdrawals(tasks: Sequence[Task], news: Sequence[News], told: Mapping[str, AnnouncementLog]) -> Iterator[Post]:
     known = {one.key for one in news}
     editions = {(board.task.name, board.gpu): board.edition for task in tasks for board in task.boards}
     names = {task.name for task in tasks}

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from harness.records.judgement import Judgement
 from harness.task.task import Board
-from scripts.announce.news import FRESH, Kind, Place, Result
+from scripts.announce.news import FRESH, Kind, PodiumPlace, Result
 from scripts.standings.claims import claim_sentence, duel_result, is_bounded
 from scripts.standings.standings import Podium, Record, podiums, standings
 
@@ -50,7 +50,7 @@ def _record(board: Board, podium: Podium, record: Record, former: Record) -> Res
 
 
 def _result(kind: Kind, board: Board, podium: Podium) -> Result:
-    judgement, places = podium.judgement, tuple(map(Place.of, podium.rows))
+    judgement, places = podium.judgement, tuple(map(PodiumPlace.of, podium.rows))
     return Result(
         kind=kind,
         key=f"{kind}/{board.task.name}/{board.gpu}/{judgement.checksum[:16]}",
@@ -67,7 +67,7 @@ def _result(kind: Kind, board: Board, podium: Podium) -> Result:
     )
 
 
-def _mover(podium: Podium, places: Sequence[Place]) -> Place:
+def _mover(podium: Podium, places: Sequence[PodiumPlace]) -> PodiumPlace:
     """The judged author's row; where pooled times have moved somebody else, the first row that is another's."""
     author = podium.judgement.submission.login.lower()
     former = [row.login for row in podium.former]

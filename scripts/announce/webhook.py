@@ -88,7 +88,7 @@ _OPENER = urllib.request.build_opener(_StayHere)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Webhook:
+class DiscordChannel:
     """A channel; `name` is what people may read of it.  `patience_s` is the longest wait before one request."""
 
     name: str
@@ -99,7 +99,7 @@ class Webhook:
     patience_s: float = LONGEST_WAIT_S
 
     @classmethod
-    def at(cls, address: str, name: str, **pace: float) -> Webhook:
+    def at(cls, address: str, name: str, **pace: float) -> DiscordChannel:
         """The webhook at an address, which may name a thread: `…?thread_id=123`.
 
         Raises:

@@ -31,11 +31,11 @@ Short = Annotated[str, StringConstraints(max_length=100)]
 Line = Annotated[str, StringConstraints(max_length=1000)]
 
 
-class Facts(BaseModel):
+class SiteModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
 
-class CaseFacts(Facts):
+class CaseFacts(SiteModel):
     """One benchmark of a row.  `ratio` is to the anchor; None on self-timed boards."""
 
     params: dict[Short, Any] = Field(max_length=50)
@@ -43,7 +43,7 @@ class CaseFacts(Facts):
     ratio: Interval | None = None
 
 
-class RowFacts(Facts):
+class RowFacts(SiteModel):
     """A row.  `gap` is the score over the first's, less 1; rows of one `band` are tied but for those `unproven`.
 
     These look faster than the first beyond a tie, and have not won their duel; a site may be too old to say so.
@@ -72,7 +72,7 @@ class RowFacts(Facts):
         return self.band == other.band and not (self.unproven or other.unproven)
 
 
-class RecordFacts(Facts):
+class RecordFacts(SiteModel):
     """A best time of its day.  `gain` is the share of time saved; None for the first entry."""
 
     at: AwareDatetime
@@ -82,7 +82,7 @@ class RecordFacts(Facts):
     digest: Digest
 
 
-class BoardName(Facts):
+class BoardName(SiteModel):
     """A board of the index; `judged`: a machine judges it now.  `lang` is None where a site is older than that."""
 
     task: Name
@@ -99,7 +99,7 @@ class BoardName(Facts):
         return self.ranks and (self.deadline is None or now < self.deadline)
 
 
-class TakenOutFacts(Facts):
+class TakenOutFacts(SiteModel):
     """A judgement that maintainers took off the board: for good, or until it is looked at."""
 
     login: Login
@@ -109,7 +109,7 @@ class TakenOutFacts(Facts):
     at: AwareDatetime
 
 
-class BoardFacts(Facts):
+class BoardFacts(SiteModel):
     """A board.  `rows` are in order; `unranked` counts judgements of this edition that don't rank.
 
     `judged`: a machine judges it now.
@@ -137,16 +137,16 @@ class BoardFacts(Facts):
         return any(row.is_tied_with(other) for other in self.rows if other.band == row.band and other is not row)
 
 
-class IndexFacts(Facts):
+class IndexFacts(SiteModel):
     boards: tuple[BoardName, ...] = Field(max_length=MAX_ROWS)
 
 
-class _Place(Facts):
+class _Place(SiteModel):
     task: Name
     gpu: Name
 
 
-class AuthorFacts(Facts):
+class AuthorFacts(SiteModel):
     login: Login
     rows: tuple[_Place, ...] = Field(max_length=MAX_ROWS)
 

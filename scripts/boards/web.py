@@ -18,10 +18,10 @@ from pydantic import ValidationError
 
 from harness.records.errors import PullRankError
 from harness.records.judgement import MAX_BYTES as MAX_JUDGEMENT_BYTES
-from scripts.boards.facts import Facts
+from scripts.boards.facts import SiteModel
 from scripts.common.text import plain, shorten
 
-F = TypeVar("F", bound=Facts)
+F = TypeVar("F", bound=SiteModel)
 
 MAX_BYTES = 64 * 1024 * 1024
 TIMEOUT_S = 20.0

@@ -240,11 +240,11 @@ def _announce(workflow: Workflow) -> Iterator[str]:
     from scripts.announce.announce import AnnounceContext, run
     from scripts.announce.embeds import Look
     from scripts.announce.picture import finder
-    from scripts.announce.webhook import Webhook
+    from scripts.announce.webhook import DiscordChannel
 
-    def open_webhook(secret: str) -> Webhook | None:
+    def open_webhook(secret: str) -> DiscordChannel | None:
         address = os.environ.get(secret, "").strip()
-        return Webhook.at(address, secret) if address else None
+        return DiscordChannel.at(address, secret) if address else None
 
     site = f"{(os.environ.get('SITE') or pages_address(workflow.repository)).rstrip('/')}/"
     context = AnnounceContext(

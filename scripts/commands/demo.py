@@ -48,7 +48,7 @@ UNWALLED = "Judged without walls: good for one's own code only."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class DemoEntry:
     """One pull request of the demo.  `guess_s` is about how long it takes on two cores."""
 
     login: str
@@ -62,18 +62,20 @@ class Entry:
 
 
 ENTRIES = (
-    Entry(login="ada-sample", task="vectoradd", example="accepted/in_float32.py", guess_s=11),
-    Entry(login="ben-sample", task="vectoradd", example="compile_error/missing_module.py"),
-    Entry(login="ben-sample", task="vectoradd", example="wrong_answer/forgets_the_tail.py"),
-    Entry(login="cleo-sample", task="vectoradd", example="accepted/in_place.py", guess_s=20),
-    Entry(login="dan-sample", task="matmul", example="accepted/slices.py", guess_s=11),
-    Entry(login="fay-sample", task="matmul", example="wrong_answer/half_precision_sum.py"),
-    Entry(login="eve-sample", task="softmax", example="accepted/textbook.py", guess_s=11),
-    Entry(login="dan-sample", task="softmax", example="wrong_answer/one_maximum_for_all.py"),
-    Entry(login="dan-sample", task="softmax", example="accepted/fused.py", guess_s=20),
-    Entry(login="fay-sample", task="prefixsum", example="run_time_error/null_pointer.py"),
-    Entry(login="eve-sample", task="prefixsum", example="time_limit_exceeded/waits_for_its_predecessor.py", guess_s=12),
-    Entry(login="fay-sample", task="prefixsum", example="accepted/three_steps.py", guess_s=11),
+    DemoEntry(login="ada-sample", task="vectoradd", example="accepted/in_float32.py", guess_s=11),
+    DemoEntry(login="ben-sample", task="vectoradd", example="compile_error/missing_module.py"),
+    DemoEntry(login="ben-sample", task="vectoradd", example="wrong_answer/forgets_the_tail.py"),
+    DemoEntry(login="cleo-sample", task="vectoradd", example="accepted/in_place.py", guess_s=20),
+    DemoEntry(login="dan-sample", task="matmul", example="accepted/slices.py", guess_s=11),
+    DemoEntry(login="fay-sample", task="matmul", example="wrong_answer/half_precision_sum.py"),
+    DemoEntry(login="eve-sample", task="softmax", example="accepted/textbook.py", guess_s=11),
+    DemoEntry(login="dan-sample", task="softmax", example="wrong_answer/one_maximum_for_all.py"),
+    DemoEntry(login="dan-sample", task="softmax", example="accepted/fused.py", guess_s=20),
+    DemoEntry(login="fay-sample", task="prefixsum", example="run_time_error/null_pointer.py"),
+    DemoEntry(
+        login="eve-sample", task="prefixsum", example="time_limit_exceeded/waits_for_its_predecessor.py", guess_s=12
+    ),
+    DemoEntry(login="fay-sample", task="prefixsum", example="accepted/three_steps.py", guess_s=11),
 )
 
 
@@ -89,7 +91,7 @@ def demo(serve: bool, port: int, out: Path | None) -> int:
     Example: pullrank demo --no-serve --out demo
     """
     with _scratch_folder(out) as folder:
-        competition = Competition(folder, tasks_of(ENTRIES), faults=_wall_faults())
+        competition = DemoCompetition(folder, tasks_of(ENTRIES), faults=_wall_faults())
         exit_code = competition.hold(ENTRIES)
         competition.show_boards()
         site, report = competition.build_site()
@@ -130,7 +132,7 @@ def _wall_faults() -> str:
     return faults
 
 
-def tasks_of(entries: Sequence[Entry]) -> dict[str, Task]:
+def tasks_of(entries: Sequence[DemoEntry]) -> dict[str, Task]:
     return {name: shortened(require_task(name, TASKS)) for name in dict.fromkeys(entry.task for entry in entries)}
 
 
@@ -142,7 +144,7 @@ def shortened(task: Task) -> Task:
     return replace(task, gpus=("CPU",), per_gpu={"CPU": rules})
 
 
-class Competition:
+class DemoCompetition:
     """A competition in a folder: its ledger, its files, and what has come of them so far.
 
     `faults` is why there are no walls; with none, everything is judged behind walls.
@@ -160,7 +162,7 @@ class Competition:
     def is_walled(self) -> bool:
         return not self.faults
 
-    def hold(self, entries: Sequence[Entry]) -> int:
+    def hold(self, entries: Sequence[DemoEntry]) -> int:
         """Judge all entries, one after the other, and say what each pull request would be told.
 
         Returns the exit code: 0, or that of the worst error that kept an entry from being judged.
@@ -178,7 +180,7 @@ class Competition:
                 _print_comment(self._stdout, f"#{number} {entry.name}", comment)
         return exit_code
 
-    def judge(self, entry: Entry, number: int, display: Display) -> str:
+    def judge(self, entry: DemoEntry, number: int, display: Display) -> str:
         """Judge one entry, add it to the ledger, and return the comment."""
         from harness.judge import judge
 
@@ -195,7 +197,7 @@ class Competition:
         self.ledger.append(judgement, f"demo-{number:02}")
         return render(judgement, board, self.standings(board))
 
-    def _submit(self, entry: Entry, number: int) -> Submission:
+    def _submit(self, entry: DemoEntry, number: int) -> Submission:
         source = (self.tasks[entry.task].folder / "examples" / entry.example).read_bytes()
         folder = self.folder / "submissions" / entry.task / entry.login
         folder.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from scripts.common.terminal import console, table
-from scripts.doctor.finding import Finding, State
+from scripts.doctor.finding import Availability, Finding
 from scripts.doctor.machine import examine
 
 _STYLES = {"ok": "green", "limited": "yellow", "missing": "red", "optional": "dim"}
@@ -33,7 +33,7 @@ def doctor(as_json: bool, runner: bool) -> int:
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=1))
     else:
         _print(findings)
-    return int(any(finding.state is State.MISSING for finding in findings))
+    return int(any(finding.state is Availability.MISSING for finding in findings))
 
 
 def _print(findings: list[Finding]) -> None:
@@ -41,5 +41,5 @@ def _print(findings: list[Finding]) -> None:
     for finding in findings:
         made.add_row(finding.state, finding.name, finding.detail, finding.remedy, style=_STYLES[finding.state])
     console().print(made)
-    missing = [finding.name for finding in findings if finding.state is State.MISSING]
+    missing = [finding.name for finding in findings if finding.state is Availability.MISSING]
     click.echo(f"\nThis machine cannot judge yet: {', '.join(missing)}." if missing else "\nThis machine can judge.")

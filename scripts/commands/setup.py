@@ -33,7 +33,7 @@ class SetupError(PullRankError):
     """It cannot be set up, or by nobody with this token."""
 
 
-class State(StrEnum):
+class SettingState(StrEnum):
     OK = "ok"
     CHANGED = "changed"
     MISSING = "missing"
@@ -41,11 +41,11 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class SettingFinding:
     """How a setting stands.  `found` is empty where it is, and was, as it must be."""
 
     name: str
-    state: State
+    state: SettingState
     must: str
     found: str
     right: str
@@ -53,7 +53,7 @@ class Finding:
 
     @property
     def is_good(self) -> bool:
-        return self.state in (State.OK, State.CHANGED)
+        return self.state in (SettingState.OK, SettingState.CHANGED)
 
 
 @click.command()
@@ -78,7 +78,7 @@ def setup(repo: str | None, check: bool, as_json: bool) -> int:
         ledger = partial(LedgerBranch, f"{server}/{repository}.git", token=token)
         settings = settings_for(ledger, is_public=admin.is_public)
         findings = [examine(one, admin) if check else set_up(one, admin) for one in settings]
-        if any(one.name == PAGES and one.state is State.CHANGED for one in findings):
+        if any(one.name == PAGES and one.state is SettingState.CHANGED for one in findings):
             _publish(admin)
     if as_json:
         click.echo(json.dumps({"repository": repository, "settings": [asdict(one) for one in findings]}, indent=1))
@@ -90,19 +90,19 @@ def setup(repo: str | None, check: bool, as_json: bool) -> int:
 # One setting.
 
 
-def examine(setting: Setting, admin: Admin) -> Finding:
+def examine(setting: Setting, admin: Admin) -> SettingFinding:
     """Look at a setting."""
     try:
         faults = setting.look(admin)
     except (Hidden, NotInPlan) as error:
-        return _finding(setting, State.UNSEEN, _reason(error, setting, admin))
-    return _finding(setting, State.MISSING if faults else State.OK, "; ".join(faults))
+        return _finding(setting, SettingState.UNSEEN, _reason(error, setting, admin))
+    return _finding(setting, SettingState.MISSING if faults else SettingState.OK, "; ".join(faults))
 
 
-def set_up(setting: Setting, admin: Admin) -> Finding:
+def set_up(setting: Setting, admin: Admin) -> SettingFinding:
     """Set a setting, unless it is as it must be, and look whether GitHub keeps it."""
     before = examine(setting, admin)
-    if before.state is not State.MISSING:
+    if before.state is not SettingState.MISSING:
         return before
     try:
         setting.mend(admin)
@@ -110,14 +110,16 @@ def set_up(setting: Setting, admin: Admin) -> Finding:
         # What is refused for one setting says nothing about the next; an outage does.
         if isinstance(error, RateLimitError) or (isinstance(error, GitHubError) and (error.status or 500) >= 500):
             raise
-        return _finding(setting, State.MISSING, f"{before.found}; {_reason(error, setting, admin)}")
+        return _finding(setting, SettingState.MISSING, f"{before.found}; {_reason(error, setting, admin)}")
     after = examine(setting, admin)
-    return _finding(setting, State.CHANGED, before.found) if after.state is State.OK else after
+    return _finding(setting, SettingState.CHANGED, before.found) if after.state is SettingState.OK else after
 
 
-def _finding(setting: Setting, state: State, found: str) -> Finding:
+def _finding(setting: Setting, state: SettingState, found: str) -> SettingFinding:
     about = setting.about
-    return Finding(name=about.name, state=state, must=about.must, found=found, right=about.right, clicks=about.clicks)
+    return SettingFinding(
+        name=about.name, state=state, must=about.must, found=found, right=about.right, clicks=about.clicks
+    )
 
 
 def _reason(error: PullRankError, setting: Setting, admin: Admin) -> str:
@@ -182,7 +184,7 @@ def _publish(admin: Admin) -> None:
 # What is said.
 
 
-def _print(findings: list[Finding], url: str, *, checked: bool, may_see: bool) -> None:
+def _print(findings: list[SettingFinding], url: str, *, checked: bool, may_see: bool) -> None:
     made = table("", "", "", "")
     made.show_header = False
     for one in findings:
@@ -195,17 +197,17 @@ def _print(findings: list[Finding], url: str, *, checked: bool, may_see: bool) -
     click.echo(f"\nBy `pullrank setup`, or by hand, at {url}:" if checked else f"\nBy hand, at {url}:")
     for one in rest:
         click.echo(f"  {one.name}: {one.clicks}")
-    lacking = sorted({one.right for one in rest if one.state is State.UNSEEN})
+    lacking = sorted({one.right for one in rest if one.state is SettingState.UNSEEN})
     if lacking and may_see:
         click.echo(f"\nA token that may see and set all of it: {NEW_TOKEN}, for this repository only,\n{_RIGHTS}.")
 
 
-def _words(one: Finding) -> str:
+def _words(one: SettingFinding) -> str:
     match one.state:
-        case State.OK:
+        case SettingState.OK:
             return one.must
-        case State.CHANGED:
+        case SettingState.CHANGED:
             return f"{one.must} (before: {one.found})"
-        case State.MISSING:
+        case SettingState.MISSING:
             return f"{one.found} (wanted: {one.must})"
     return one.found

@@ -35,9 +35,9 @@ from scripts.competition.settings import SETTINGS, Settings, load_settings
 from scripts.github.access import CLASSIC_TOKEN, connect, require_repository, require_token, server_url
 from scripts.github.contribute import Contributor, Sent, explaining
 from scripts.github.pulls import GitHubError, PullRequest, RateLimitError
-from scripts.submit.ending import Ending
-from scripts.submit.follow import News, is_submission, look
-from scripts.submit.prepare import Parcel, SubmitError, find_stale, prepare, with_gpus
+from scripts.submit.ending import ClosingLine
+from scripts.submit.follow import PullStatus, is_submission, look
+from scripts.submit.prepare import PreparedSubmission, SubmitError, find_stale, prepare, with_gpus
 from scripts.submit.show import Voice
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def submit(
     wanted = find_task(file, submission, task, None)
     token = require_token(RIGHTS, CLASSIC_TOKEN)
     with Voice(as_json=as_json) as voice, connect(require_repository(repo), token) as github:
-        ending = Ending(github=github, token=token, voice=voice)
+        ending = ClosingLine(github=github, token=token, voice=voice)
         contributor = Contributor(github)
         named = _named(with_gpus(submission, gpu), wanted, contributor.me.login)
         _require_current(contributor, wanted, tests=test)
@@ -133,7 +133,7 @@ def watch(number: int | None, repo: str | None, every: float, as_json: bool) -> 
     with Voice(as_json=as_json) as voice, connect(require_repository(repo), token) as github:
         number = number or _newest(github)
         with _left_to_judge(voice, number):
-            return _follow(Ending(github=github, token=token, voice=voice), number, every)
+            return _follow(ClosingLine(github=github, token=token, voice=voice), number, every)
 
 
 def _newest(github: GitHub) -> int:
@@ -164,7 +164,7 @@ def _named(submission: Submission, task: Task, login: str) -> Submission:
     return replace(submission, login=login, name=task.submission_name)
 
 
-def _prepared(contributor: Contributor, submission: Submission, task: Task, *, draft: bool) -> Parcel:
+def _prepared(contributor: Contributor, submission: Submission, task: Task, *, draft: bool) -> PreparedSubmission:
     try:
         return prepare(submission, task, contributor.me, _settings(), draft=draft)
     except SubmitError as error:
@@ -189,7 +189,9 @@ def _require_current(contributor: Contributor, task: Task, *, tests: bool) -> No
         )
 
 
-def _is_accepted(submission: Submission, parcel: Parcel, sandbox: str, voice: Voice, *, as_json: bool) -> bool:
+def _is_accepted(
+    submission: Submission, parcel: PreparedSubmission, sandbox: str, voice: Voice, *, as_json: bool
+) -> bool:
     """Whether the tests are passed here; true where they cannot be run."""
     gpu = "CPU" if "CPU" in parcel.gpus else parcel.gpus[0]
     try:
@@ -248,7 +250,7 @@ def _facts(sent: Sent) -> dict[str, object]:
     return {"pull_request": facts.pop("number"), "draft": facts.pop("is_draft"), **facts}
 
 
-def _follow(ending: Ending, number: int, every_s: float) -> int:
+def _follow(ending: ClosingLine, number: int, every_s: float) -> int:
     voice = ending.voice
     news = _until_done(ending.github, number, voice, every_s)
     voice.clear()
@@ -273,7 +275,7 @@ def _silence(repository: str) -> str:
     return f"the bot has not answered yet. {runs} shows whether it tries; if it does not, tell the organisers"
 
 
-def _until_done(github: GitHub, number: int, voice: Voice, every_s: float) -> News:
+def _until_done(github: GitHub, number: int, voice: Voice, every_s: float) -> PullStatus:
     failures, is_known, silent_from = 0, False, time.monotonic() + ANSWER_S
     while True:
         try:

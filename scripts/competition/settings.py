@@ -74,7 +74,7 @@ def _distinct_names(gpus: dict[str, Gpu]) -> dict[str, Gpu]:
     return {name: gpu.known_as(name) for name, gpu in gpus.items()}
 
 
-class Section(BaseModel):
+class SettingsSection(BaseModel):
     """A part of the settings: unknown keys are faults."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -87,7 +87,7 @@ def _model(name: str) -> str:
     return name
 
 
-class Gpu(Section):
+class Gpu(SettingsSection):
     """A GPU, or CPU: the machines that judge for one column of boards."""
 
     runs_on: RunsOn = Field(
@@ -144,7 +144,7 @@ def _quota(default: int, most: int, what: str) -> Any:
     return Field(default=default, strict=True, gt=0, le=most, description=f"{what} Default: {default}.")
 
 
-class Quotas(Section):
+class Quotas(SettingsSection):
     """What one author may ask for, in all modes and on all boards together.  A day is the last 24 hours."""
 
     file_kib: int = _quota(256, 256, "KiB that a submission may have.")
@@ -154,7 +154,7 @@ class Quotas(Section):
     minutes_per_day: int = _quota(120, 100_000, "Minutes of the judging machines a day.")
 
 
-class Ban(Section):
+class Ban(SettingsSection):
     """Somebody whose pull requests are not judged.  A login can be renamed; the numeric id stays."""
 
     user_id: Annotated[int, Field(strict=True, gt=0)] | None = Field(
@@ -190,7 +190,7 @@ def _distinct_secrets(webhooks: tuple[Webhook, ...]) -> tuple[Webhook, ...]:
     return webhooks
 
 
-class Webhook(Section):
+class Webhook(SettingsSection):
     """A channel on Discord.  Its address is a secret: whoever has it can write there."""
 
     secret: Annotated[str, BeforeValidator(_secret)] = Field(
@@ -205,7 +205,7 @@ class Webhook(Section):
         return not self.tasks or task in self.tasks
 
 
-class Announcements(Section):
+class Announcements(SettingsSection):
     """What is told on Discord, by kind, and in which channels."""
 
     records: Flag = Field(default=True, description="A new first place.")
@@ -220,7 +220,7 @@ class Announcements(Section):
     )
 
 
-class Settings(Section):
+class Settings(SettingsSection):
     """The settings of one competition on PullRank."""
 
     title: Line = Field(default="PullRank", description="Name of the competition, for people.")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class State(StrEnum):
+class Availability(StrEnum):
     OK = "ok"
     LIMITED = "limited"
     """It works, but promises less."""
@@ -21,6 +21,6 @@ class Finding:
     """What one look at the machine has shown, and what to do about it."""
 
     name: str
-    state: State
+    state: Availability
     detail: str
     remedy: str = ""

@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scripts.doctor.finding import Finding, State
+from scripts.doctor.finding import Availability, Finding
 
 if TYPE_CHECKING:
-    from harness.gpu.gpu_nodes import Gpu, Vendor
+    from harness.gpu.gpu_nodes import GpuNode, Vendor
     from harness.sandbox.player_handle import PlayerHandle
 
 _TENSOR_BYTES = 4096
@@ -29,14 +29,14 @@ _TENSOR_BYTES = 4096
 def examine() -> list[Finding]:
     """All findings; what needs torch is left out where torch is missing."""
     findings = [_python(), _torch()]
-    if findings[-1].state is State.OK:
+    if findings[-1].state is Availability.OK:
         findings += [_walls(), *_cgroups()]
     return [*findings, _user(), _cores(), *_quiet(), *map(_compiler, _COMPILERS), *_gpus(), _browser()]
 
 
 def _python() -> Finding:
     version = f"{platform.python_version()} in {sys.prefix}"
-    return Finding(name="Python", state=State.OK, detail=version)
+    return Finding(name="Python", state=Availability.OK, detail=version)
 
 
 def _torch() -> Finding:
@@ -44,35 +44,35 @@ def _torch() -> Finding:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
         remedy = "make setup, or pip install torch numpy"
-        return Finding(name="torch", state=State.MISSING, detail="not installed", remedy=remedy)
-    return Finding(name="torch", state=State.OK, detail=version)
+        return Finding(name="torch", state=Availability.MISSING, detail="not installed", remedy=remedy)
+    return Finding(name="torch", state=Availability.OK, detail=version)
 
 
 def _walls() -> Finding:
     from harness.records.errors import JudgeError
     from harness.records.verdict import Foul
-    from harness.sandbox.sandbox import Entry, Sandbox, find_faults
+    from harness.sandbox.sandbox import PlayerFiles, Sandbox, find_faults
 
     if faults := find_faults():
-        return Finding(name="sandbox", state=State.MISSING, detail="no walls", remedy="; ".join(faults))
+        return Finding(name="sandbox", state=Availability.MISSING, detail="no walls", remedy="; ".join(faults))
     try:
         with Sandbox("bubblewrap", memory_gib=1) as sandbox:
             sandbox.warm_parent.await_warmth()
             began = time.perf_counter()
-            with sandbox.seat(Entry(name="doctor", files={})) as player:
+            with sandbox.seat(PlayerFiles(name="doctor", files={})) as player:
                 seconds = time.perf_counter() - began
                 _cross_border(player)
     except (JudgeError, Foul) as error:
         remedy = "Linux 5.11 or later, with user namespaces"
-        return Finding(name="sandbox", state=State.MISSING, detail=str(error), remedy=remedy)
+        return Finding(name="sandbox", state=Availability.MISSING, detail=str(error), remedy=remedy)
     except OSError as error:
         remedy = (
             "the right to trace one's own processes: kernel.yama.ptrace_scope at most 1, a container's CAP_SYS_PTRACE"
         )
         detail = f"a player's memory is out of reach: {error.strerror}"
-        return Finding(name="sandbox", state=State.MISSING, detail=detail, remedy=remedy)
+        return Finding(name="sandbox", state=Availability.MISSING, detail=detail, remedy=remedy)
     detail = f"bubblewrap; a fresh player stands in {seconds * 1e3:.0f} ms"
-    return Finding(name="sandbox", state=State.OK, detail=detail)
+    return Finding(name="sandbox", state=Availability.OK, detail=detail)
 
 
 def _cross_border(player: PlayerHandle) -> None:
@@ -119,33 +119,44 @@ def _cgroups() -> Iterator[Finding]:
 
 def _freezer(place: str | None) -> Finding:
     if place:
-        return Finding(name="freezer", state=State.OK, detail=f"cgroup v2 at {place}: nothing inside can undo a stop")
+        return Finding(
+            name="freezer", state=Availability.OK, detail=f"cgroup v2 at {place}: nothing inside can undo a stop"
+        )
     detail = "players are stopped by signals: each call costs more, and so does the bound on its time"
-    return Finding(name="freezer", state=State.LIMITED, detail=detail, remedy=f"run as root, or in {_DELEGATION}")
+    return Finding(
+        name="freezer", state=Availability.LIMITED, detail=detail, remedy=f"run as root, or in {_DELEGATION}"
+    )
 
 
 def _memory(*, limited: bool, could_be: bool) -> Finding:
     if limited:
-        return Finding(name="memory", state=State.OK, detail="limited by cgroup: whatever a player fills, it ends")
+        return Finding(
+            name="memory", state=Availability.OK, detail="limited by cgroup: whatever a player fills, it ends"
+        )
     detail = "watched, not limited: pages and memfds count, what is hidden elsewhere only when the machine runs out"
     remedy = (
         _DELEGATION if could_be else "cgroup v2 with its memory controller: boot systemd.unified_cgroup_hierarchy=1"
     )
-    return Finding(name="memory", state=State.LIMITED, detail=detail, remedy=remedy)
+    return Finding(name="memory", state=Availability.LIMITED, detail=detail, remedy=remedy)
 
 
 def _user() -> Finding:
     if os.geteuid() == 0:
-        return Finding(name="user", state=State.OK, detail="root; players are started as another user")
-    return Finding(name="user", state=State.OK, detail=f"unprivileged, uid {os.geteuid()}")
+        return Finding(name="user", state=Availability.OK, detail="root; players are started as another user")
+    return Finding(name="user", state=Availability.OK, detail=f"unprivileged, uid {os.geteuid()}")
 
 
 def _cores() -> Finding:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if cores > 1:
-        return Finding(name="cores", state=State.OK, detail=f"{cores}: one for the referee, {cores - 1} for players")
+        return Finding(
+            name="cores", state=Availability.OK, detail=f"{cores}: one for the referee, {cores - 1} for players"
+        )
     return Finding(
-        name="cores", state=State.LIMITED, detail="one for both sides: times are rough", remedy="two cores or more"
+        name="cores",
+        state=Availability.LIMITED,
+        detail="one for both sides: times are rough",
+        remedy="two cores or more",
     )
 
 
@@ -158,7 +169,7 @@ def _quiet() -> Iterator[Finding]:
             return
         yield Finding(
             name="quiet",
-            state=State.OK if busy <= 0.1 else State.LIMITED,
+            state=Availability.OK if busy <= 0.1 else Availability.LIMITED,
             detail=f"{busy:.0%} of the cores are busy with other work",
             remedy="" if busy <= 0.1 else "times are better when nothing else runs",
         )
@@ -174,8 +185,8 @@ _COMPILERS = {
 def _compiler(name: str) -> Finding:
     path = shutil.which(name)
     if not path:
-        return Finding(name=name, state=State.OPTIONAL, detail="not installed", remedy=_COMPILERS[name])
-    return Finding(name=name, state=State.OK, detail=_first_line_with_digits([path, "--version"]) or path)
+        return Finding(name=name, state=Availability.OPTIONAL, detail="not installed", remedy=_COMPILERS[name])
+    return Finding(name=name, state=Availability.OK, detail=_first_line_with_digits([path, "--version"]) or path)
 
 
 def _gpus() -> Iterator[Finding]:
@@ -185,11 +196,13 @@ def _gpus() -> Iterator[Finding]:
     gpus = find_gpus()
     ours = assigned(gpus, os.environ)
     if named := find_slice(os.environ):
-        yield Finding(name="GPU", state=State.LIMITED, detail=f"the judge is told to use {named}", remedy=WHOLE_GPU)
+        yield Finding(
+            name="GPU", state=Availability.LIMITED, detail=f"the judge is told to use {named}", remedy=WHOLE_GPU
+        )
         return
     if not ours:
         detail = f"none of {len(gpus)} is the one that CUDA_VISIBLE_DEVICES names" if gpus else "none found"
-        yield Finding(name="GPU", state=State.OPTIONAL, detail=detail, remedy="CPU boards need none")
+        yield Finding(name="GPU", state=Availability.OPTIONAL, detail=detail, remedy="CPU boards need none")
         return
     library = f", driver in /{find_driver_library()}" if find_driver_library() else ""
     faults, gpu = find_faults(ours), ours[0]
@@ -198,7 +211,7 @@ def _gpus() -> Iterator[Finding]:
         yield from _compute_mode(one)
     yield Finding(
         name="GPU",
-        state=State.LIMITED if faults else State.OK,
+        state=Availability.LIMITED if faults else Availability.OK,
         detail=f"{gpu.vendor} at {gpu.node}, {gpu.id or 'without an id'}{library}; {len(ours)} of {len(gpus)} judge",
         remedy="; ".join(faults),
     )
@@ -213,25 +226,25 @@ def _profiler(vendor: Vendor, root: Path = Path("/")) -> Finding:
     tool = PROFILERS[vendor]
     if not tool.path:
         detail = "not installed: profiles are torch's alone"
-        return Finding(name=tool.name, state=State.OPTIONAL, detail=detail, remedy=tool.install)
+        return Finding(name=tool.name, state=Availability.OPTIONAL, detail=detail, remedy=tool.install)
     if refused := why_refused(vendor, root):
         detail = f"{tool.path}, but {refused}"
-        return Finding(name=tool.name, state=State.LIMITED, detail=detail, remedy=COUNTERS_FOR_ALL)
-    return Finding(name=tool.name, state=State.OK, detail=tool.path)
+        return Finding(name=tool.name, state=Availability.LIMITED, detail=detail, remedy=COUNTERS_FOR_ALL)
+    return Finding(name=tool.name, state=Availability.OK, detail=tool.path)
 
 
-def _gpu_facts(gpu: Gpu) -> Finding:
+def _gpu_facts(gpu: GpuNode) -> Finding:
     from harness.gpu.gpu_facts import read_gpu
 
     if not (facts := read_gpu(gpu)):
         remedy = "libnvidia-ml.so.1 of the driver, or nvidia-smi in the PATH (of AMD, rocminfo)"
-        return Finding(name="GPU's state", state=State.LIMITED, detail="it does not answer", remedy=remedy)
+        return Finding(name="GPU's state", state=Availability.LIMITED, detail="it does not answer", remedy=remedy)
     detail = ", ".join(filter(None, (facts.name, f"driver {facts.driver}" if facts.driver else "", facts.state)))
-    state = State.LIMITED if facts.trouble else State.OK
+    state = Availability.LIMITED if facts.trouble else Availability.OK
     return Finding(name="GPU's state", state=state, detail=detail, remedy=facts.trouble)
 
 
-def _compute_mode(gpu: Gpu) -> Iterator[Finding]:
+def _compute_mode(gpu: GpuNode) -> Iterator[Finding]:
     """Whether several processes may compute on it, as referee and player must; nothing where nobody says."""
     if gpu.vendor == "nvidia":
         which = [f"--id={gpu.id}"] if gpu.id else []
@@ -239,7 +252,7 @@ def _compute_mode(gpu: Gpu) -> Iterator[Finding]:
         if mode := next(iter(said.splitlines()), "").strip():
             yield Finding(
                 name="GPU's mode",
-                state=State.OK if mode == "Default" else State.LIMITED,
+                state=Availability.OK if mode == "Default" else Availability.LIMITED,
                 detail=f"compute mode {mode}",
                 remedy="" if mode == "Default" else "nvidia-smi -c 0, as root: referee and player compute side by side",
             )
@@ -249,17 +262,19 @@ def _cuda() -> Finding:
     """In a process of its own: a torch for GPUs takes seconds, and this one may be needed without."""
     code = "import torch; print(torch.cuda.get_device_name(0))"
     if name := _output([sys.executable, "-c", code], seconds=120):
-        return Finding(name="torch's GPU", state=State.OK, detail=name)
+        return Finding(name="torch's GPU", state=Availability.OK, detail=name)
     remedy = "a torch that is built for this GPU's driver; `python -c 'import torch; torch.cuda.init()'` says why"
-    return Finding(name="torch's GPU", state=State.LIMITED, detail="torch finds none: CPU boards only", remedy=remedy)
+    return Finding(
+        name="torch's GPU", state=Availability.LIMITED, detail="torch finds none: CPU boards only", remedy=remedy
+    )
 
 
 def _browser() -> Finding:
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path:
-        return Finding(name="chromium", state=State.OK, detail=path)
+        return Finding(name="chromium", state=Availability.OK, detail=path)
     remedy = "for the tests of the site: apt install chromium"
-    return Finding(name="chromium", state=State.OPTIONAL, detail="not installed", remedy=remedy)
+    return Finding(name="chromium", state=Availability.OPTIONAL, detail="not installed", remedy=remedy)
 
 
 def _first_line_with_digits(command: list[str]) -> str:

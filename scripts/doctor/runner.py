@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.doctor.finding import Finding, State
+from scripts.doctor.finding import Availability, Finding
 
 WORKER, REGISTRAR = "pullrank-runner", "pullrank-registrar"
 MIN_RUNNER = (2, 329, 0)
@@ -34,9 +34,11 @@ def examine_runner(root: Path = Path("/")) -> list[Finding]:
     return findings
 
 
-def _finding(name: str, fault: str | None, good: str, *, remedy: str = _AGAIN, bad: State = State.MISSING) -> Finding:
+def _finding(
+    name: str, fault: str | None, good: str, *, remedy: str = _AGAIN, bad: Availability = Availability.MISSING
+) -> Finding:
     if fault is None:
-        return Finding(name=name, state=State.OK, detail=good)
+        return Finding(name=name, state=Availability.OK, detail=good)
     return Finding(name=name, state=bad, detail=fault, remedy=remedy)
 
 
@@ -111,7 +113,7 @@ def _network(root: Path) -> Finding:
     needed = (root / "etc/systemd/system/pullrank-worker.service.d/egress.conf").is_file()
     fault = None if rules and needed else "a job reaches this machine's network and the cloud's metadata service"
     remedy = f"apt install nftables, then {_AGAIN}"
-    return _finding("network", fault, "DNS and HTTPS to the outside only", remedy=remedy, bad=State.LIMITED)
+    return _finding("network", fault, "DNS and HTTPS to the outside only", remedy=remedy, bad=Availability.LIMITED)
 
 
 def _cgroups(root: Path) -> Finding:
@@ -121,7 +123,7 @@ def _cgroups(root: Path) -> Finding:
         None if found else "no cgroup v2: players are stopped by signals, and their memory is watched from outside",
         "version 2",
         remedy="boot with systemd.unified_cgroup_hierarchy=1",
-        bad=State.LIMITED,
+        bad=Availability.LIMITED,
     )
 
 
@@ -134,7 +136,7 @@ def _cuda_nodes(root: Path) -> Iterator[Finding]:
             None if found else "no nvidia-modprobe: after a start CUDA's nodes are missing, and nothing is judged",
             "nvidia-modprobe makes them before each job",
             remedy="apt install nvidia-modprobe",
-            bad=State.LIMITED,
+            bad=Availability.LIMITED,
         )
 
 
@@ -152,7 +154,7 @@ def _tried_as_worker() -> Iterator[Finding]:
     """What the worker can do, tried as the worker."""
     if os.geteuid() != 0 or not shutil.which("setpriv") or WORKER not in _user_ids(Path("/")):
         detail = "Python and walls were not tried"
-        yield Finding(name="worker", state=State.LIMITED, detail=detail, remedy="run the doctor as root")
+        yield Finding(name="worker", state=Availability.LIMITED, detail=detail, remedy="run the doctor as root")
         return
     # Through a shell: what setpriv starts itself is still found with root's rights.
     shell = ["sh", "-c", 'exec "$@"', "sh"]

@@ -24,7 +24,7 @@ from scripts.github.pulls import (
     Comment,
     GitHubError,
     Job,
-    Merge,
+    MergeResult,
     MergeState,
     Permission,
     PullRequest,
@@ -102,21 +102,21 @@ class GitHub:
         """The first hundred files that a pull request changes."""
         return tuple(map(ChangedFile.of, items(self.ask("GET", f"/pulls/{number}/files?per_page={PER_PAGE}"))))
 
-    def merge(self, number: int, head_sha: str, title: str, message: str) -> Merge:
+    def merge(self, number: int, head_sha: str, title: str, message: str) -> MergeResult:
         """Squash a pull request into its base, if its head is still `head_sha`."""
         body = {"sha": head_sha, "commit_title": title, "commit_message": message, "merge_method": "squash"}
         try:
             require(self.ask("PUT", f"/pulls/{number}/merge", body), bool, "merged")
         except GitHubError as error:
             if error.status == 409:
-                return Merge(state=MergeState.MOVED, reason=str(error))
+                return MergeResult(state=MergeState.MOVED, reason=str(error))
             if error.status != 405:
                 raise
             # A merge that was done, and whose answer was lost, is refused when it is sent again.
             pull = self.get_pull(number)
             if not (pull.merged and pull.head_sha == head_sha):
-                return Merge(state=MergeState.REFUSED, reason=str(error))
-        return Merge(state=MergeState.MERGED)
+                return MergeResult(state=MergeState.REFUSED, reason=str(error))
+        return MergeResult(state=MergeState.MERGED)
 
     def close_pull(self, number: int) -> None:
         self.ask("PATCH", f"/pulls/{number}", {"state": "closed"})

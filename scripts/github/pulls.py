@@ -283,7 +283,7 @@ class Artifact:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Merge:
+class MergeResult:
     """What came of a merge; `reason` is GitHub's word for a refusal."""
 
     state: MergeState

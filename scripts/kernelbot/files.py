@@ -21,7 +21,7 @@ from pydantic import Field, ValidationError
 from harness.records.errors import TaskError, did_you_mean
 from harness.task.faults import Faults, Loc
 from harness.task.python_file import require_python
-from harness.task.task_file import Section, TaskFile
+from harness.task.task_file import TaskFile, TaskSection
 from harness.task.task_values import MAX_FILE_BYTES, SUBMISSION, FileName, Line
 from harness.task.yaml_file import read_yaml, windows_line_ends
 
@@ -34,7 +34,7 @@ _EXAMPLES = {"solutions/correct": "accepted", "solutions/wrong": "wrong_answer"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class FoundTask:
     """A task to be imported.  Nothing outside `root` comes along.
 
     `shown` is what messages call the root, where it is what was unpacked and is gone in the end.
@@ -74,19 +74,19 @@ class Parts:
         return config.get("main") if isinstance(config, dict) else None
 
 
-class _Source(Section):
+class _Source(TaskSection):
     name: FileName
     source: Annotated[str, Field(min_length=1)]
 
 
-class _Sources(Section):
+class _Sources(TaskSection):
     """What `TaskFile` cannot read here: files that lie outside the folder."""
 
     files: tuple[_Source, ...] = Field(default=(), max_length=64)
     templates: dict[Line, str] = Field(default_factory=dict)
 
 
-def read_parts(found: Found) -> Parts:
+def read_parts(found: FoundTask) -> Parts:
     """Read a task.
 
     Raises:
@@ -94,14 +94,14 @@ def read_parts(found: Found) -> Parts:
     """
     faults = Faults(found.folder / "task.yml", is_packed=bool(found.shown))
     keys = read_yaml(found.folder / "task.yml", faults)
-    parts = _Reader(found, faults).read(keys) if keys else None
+    parts = _TaskReader(found, faults).read(keys) if keys else None
     if faults or not parts:
         raise TaskError(str(faults))
     return parts
 
 
-class _Reader:
-    def __init__(self, found: Found, faults: Faults) -> None:
+class _TaskReader:
+    def __init__(self, found: FoundTask, faults: Faults) -> None:
         self.found = found
         self.faults = faults
         self.outside: dict[str, str] = {}

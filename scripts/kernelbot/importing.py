@@ -17,7 +17,7 @@ from harness.task.faults import display
 from harness.task.task import Task
 from scripts.competition.repository import TASKS
 from scripts.kernelbot.device_alias import ALIASES
-from scripts.kernelbot.files import Found
+from scripts.kernelbot.files import FoundTask
 from scripts.kernelbot.source import Refusal, find_tasks
 from scripts.kernelbot.task import Converted, convert
 from scripts.tasks.show import until
@@ -83,7 +83,7 @@ class Imported:
         return [f"{until(deadline)}, so that nothing is ranked; for a new contest, change the deadline in its task.yml"]
 
 
-def _import(found: Found | Refusal, out: Path, gpus: tuple[str, ...], *, alias: bool) -> Imported | Refusal:
+def _import(found: FoundTask | Refusal, out: Path, gpus: tuple[str, ...], *, alias: bool) -> Imported | Refusal:
     if isinstance(found, Refusal):
         return found
     try:
@@ -97,7 +97,7 @@ def _import(found: Found | Refusal, out: Path, gpus: tuple[str, ...], *, alias: 
     return Imported(task=task, converted=converted)
 
 
-def _refusal(found: Found, *faults: str) -> Refusal:
+def _refusal(found: FoundTask, *faults: str) -> Refusal:
     """All that is wrong, by the names that its sender knows."""
     reason = "\n".join(filter(None, faults))
     return Refusal(name=found.name, reason=reason.replace(display(found.root), found.shown or display(found.root)))

@@ -28,12 +28,12 @@ def class_returned(function: str, home: ast.Module, modules: Sequence[ast.Module
     """
     found = next((node for node in home.body if isinstance(node, ast.FunctionDef) and node.name == function), None)
     try:
-        return _Reader(modules).returned(found) if found else ""
+        return _ObjectReader(modules).returned(found) if found else ""
     except RecursionError:
         return ""  # nested as nobody writes it
 
 
-class _Reader:
+class _ObjectReader:
     def __init__(self, modules: Sequence[ast.Module]) -> None:
         nodes = [node for module in modules for node in module.body]
         self.classes = {name for node in nodes for name in _classes_of(node)}

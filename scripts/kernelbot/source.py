@@ -24,10 +24,10 @@ from pydantic import BeforeValidator, Field, ValidationError
 from harness.records.errors import TaskError, did_you_mean
 from harness.task.faults import Faults, display, quote
 from harness.task.python_file import require_python
-from harness.task.task_file import Section
+from harness.task.task_file import TaskSection
 from harness.task.task_values import Gpu
 from harness.task.yaml_file import read_yaml
-from scripts.kernelbot.files import Found, read_parts
+from scripts.kernelbot.files import FoundTask, read_parts
 from scripts.kernelbot.kind import FUNCTIONS, names_of, required_arguments
 from scripts.kernelbot.zip_file import unpack
 
@@ -67,14 +67,14 @@ def _deadline(value: object) -> str:
     return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-class _Problem(Section):
+class _Problem(TaskSection):
     directory: Annotated[str, Field(min_length=1)]
     name: Annotated[str, Field(min_length=1)]
     deadline: Annotated[str, BeforeValidator(_deadline)] = ""
     gpus: tuple[Gpu, ...] = ()
 
 
-class _Set(Section):
+class _Set(TaskSection):
     name: str = ""
     description: str = ""
     deadline: Annotated[str, BeforeValidator(_deadline)] = ""
@@ -82,7 +82,7 @@ class _Set(Section):
 
 
 @contextmanager
-def find_tasks(path: Path, name: str | None = None) -> Iterator[list[Found | Refusal]]:
+def find_tasks(path: Path, name: str | None = None) -> Iterator[list[FoundTask | Refusal]]:
     """The tasks at a path, whatever it is; what had to be unpacked is gone when the block ends.
 
     Args:
@@ -95,7 +95,7 @@ def find_tasks(path: Path, name: str | None = None) -> Iterator[list[Found | Ref
         yield list(_find(path, name, Path(workshop)))
 
 
-def _find(path: Path, name: str | None, workshop: Path) -> Iterator[Found | Refusal]:
+def _find(path: Path, name: str | None, workshop: Path) -> Iterator[FoundTask | Refusal]:
     if path.is_dir():
         yield _folder(path, name)
     elif not path.exists():
@@ -111,7 +111,7 @@ def _find(path: Path, name: str | None, workshop: Path) -> Iterator[Found | Refu
         raise TaskError(f"{path}: a task is a folder, a zip, a set's .yaml, or an old reference_code.py")
 
 
-def _folder(folder: Path, name: str | None) -> Found:
+def _folder(folder: Path, name: str | None) -> FoundTask:
     if not (folder / "task.yml").is_file():
         # KernelBot's sets lie beside their folders: problems/pmpp.yaml and problems/pmpp/.
         beside = [folder.with_name(folder.name + ending) for ending in (".yaml", ".yml") if folder.name]
@@ -120,7 +120,7 @@ def _folder(folder: Path, name: str | None) -> Found:
         raise TaskError(f"{display(folder)}: no task.yml in it{hint}")
     folder = folder.resolve()
     # KernelBot's tasks lie in problems/<set>/<task>, and share files up there.
-    return Found(name=name or task_name(folder.name), folder=folder, root=folder.parent.parent)
+    return FoundTask(name=name or task_name(folder.name), folder=folder, root=folder.parent.parent)
 
 
 def task_name(text: str) -> str:
@@ -128,7 +128,7 @@ def task_name(text: str) -> str:
     return re.sub(r"[^a-z0-9_]+", "-", text.lower()).strip("-_") or text
 
 
-def _set(path: Path, name: str | None) -> Iterator[Found | Refusal]:
+def _set(path: Path, name: str | None) -> Iterator[FoundTask | Refusal]:
     if name:
         raise TaskError(f"{path}: --name is for one task; a set names its own")
     faults = Faults(path)
@@ -159,7 +159,9 @@ def _sound_problems(values: dict[str, Any]) -> dict[int, _Problem]:
     return problems
 
 
-def _problems(path: Path, problems: dict[int, _Problem], deadline: str, faults: Faults) -> Iterator[Found | Refusal]:
+def _problems(
+    path: Path, problems: dict[int, _Problem], deadline: str, faults: Faults
+) -> Iterator[FoundTask | Refusal]:
     names: set[str] = set()
     for number, problem in problems.items():
         name, place = task_name(problem.name), f"{display(path)}:{faults.lines['problems', number]}"
@@ -167,7 +169,7 @@ def _problems(path: Path, problems: dict[int, _Problem], deadline: str, faults: 
         names.add(name)
 
 
-def _faults_of(found: Iterable[Found | Refusal]) -> Iterator[str]:
+def _faults_of(found: Iterable[FoundTask | Refusal]) -> Iterator[str]:
     """What is wrong with the tasks of a set that is not imported."""
     for one in found:
         try:
@@ -179,7 +181,7 @@ def _faults_of(found: Iterable[Found | Refusal]) -> Iterator[str]:
             yield str(error)
 
 
-def _problem(path: Path, problem: _Problem, deadline: str, place: str, *, is_second: bool) -> Found | Refusal:
+def _problem(path: Path, problem: _Problem, deadline: str, place: str, *, is_second: bool) -> FoundTask | Refusal:
     name, folder = task_name(problem.name), (path.parent / problem.directory).resolve()
     reasons = ["its name stands twice in the set"] if is_second else []
     if not folder.is_relative_to(path.parent.resolve()):
@@ -190,7 +192,7 @@ def _problem(path: Path, problem: _Problem, deadline: str, place: str, *, is_sec
     if reasons:
         return Refusal(name=name, reason="\n".join(f"{place}: {reason}" for reason in reasons))
     root = path.parent.resolve()
-    return Found(name=name, folder=folder, root=root, gpus=problem.gpus, deadline=problem.deadline or deadline)
+    return FoundTask(name=name, folder=folder, root=root, gpus=problem.gpus, deadline=problem.deadline or deadline)
 
 
 def _folders_below(root: Path) -> Iterator[str]:
@@ -199,14 +201,14 @@ def _folders_below(root: Path) -> Iterator[str]:
         yield from (file.parent.relative_to(root).as_posix() for file in sorted(root.glob(pattern)))
 
 
-def _zip(path: Path, name: str | None, workshop: Path) -> Found:
+def _zip(path: Path, name: str | None, workshop: Path) -> FoundTask:
     unpack(path, workshop)
     (folder,) = (file.parent for file in workshop.rglob("task.yml") if file.is_file())  # no folder of that name
     own = path.stem if folder == workshop else folder.name
-    return Found(name=name or task_name(own), folder=folder, root=workshop, shown=str(path))
+    return FoundTask(name=name or task_name(own), folder=folder, root=workshop, shown=str(path))
 
 
-def _single_file(path: Path, name: str | None, workshop: Path) -> Found:
+def _single_file(path: Path, name: str | None, workshop: Path) -> FoundTask:
     """A reference without a task.yml: one test and one benchmark, each a call of generate_input without arguments."""
     source, beside = path.read_bytes(), path.parent / "task.py"
     types = beside.read_bytes() if beside.is_file() else _OLD_TASK
@@ -222,7 +224,7 @@ def _single_file(path: Path, name: str | None, workshop: Path) -> Found:
     (workshop / "task.yml").write_bytes(_OLD_TASK_YML)
     (workshop / "reference.py").write_bytes(source)
     (workshop / "task.py").write_bytes(types)
-    return Found(name=name, folder=workshop, root=workshop, shown=str(path))
+    return FoundTask(name=name, folder=workshop, root=workshop, shown=str(path))
 
 
 def _faults_of_single_file(source: bytes) -> Iterator[str]:

@@ -23,7 +23,7 @@ from harness.records.errors import TaskError
 from harness.task.faults import display
 from harness.task.task_values import SUBMISSION
 from scripts.kernelbot.device_alias import cuda_lines, without_cuda
-from scripts.kernelbot.files import Found, Parts, read_parts
+from scripts.kernelbot.files import FoundTask, Parts, read_parts
 from scripts.kernelbot.kind import spans_gpus, why_script
 from scripts.tasks.writing import SCHEMA_LINE
 
@@ -63,7 +63,7 @@ class Converted:
     notes: tuple[str, ...] = ()
 
 
-def convert(found: Found, *, alias: bool = False) -> Converted:
+def convert(found: FoundTask, *, alias: bool = False) -> Converted:
     """Make one of our tasks of one of theirs.
 
     Args:
@@ -89,11 +89,11 @@ def convert(found: Found, *, alias: bool = False) -> Converted:
     )
 
 
-def _place(found: Found) -> str:
+def _place(found: FoundTask) -> str:
     return display(found.folder / "task.yml")
 
 
-def _gpus(found: Found, parts: Parts, files: Mapping[str, bytes]) -> tuple[str, ...]:
+def _gpus(found: FoundTask, parts: Parts, files: Mapping[str, bytes]) -> tuple[str, ...]:
     """The set file's boards, else the task's own; CPU only for files that no GPU is named in."""
     if gpus := found.gpus or tuple(parts.keys.get("gpus", ())):
         return gpus
@@ -142,7 +142,7 @@ def _left_on_cuda(files: Mapping[str, bytes]) -> list[str]:
     ]
 
 
-def _task_yml(found: Found, parts: Parts, files: list[str], gpus: tuple[str, ...], why: str, alias: bool) -> str:
+def _task_yml(found: FoundTask, parts: Parts, files: list[str], gpus: tuple[str, ...], why: str, alias: bool) -> str:
     own = {key: value for key, value in parts.keys.items() if key not in ("config", "evaluator")}
     listed = [{"name": f"submission.{parts.lang}", "source": SUBMISSION}]
     values = own | {

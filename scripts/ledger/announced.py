@@ -83,7 +83,7 @@ class Intent(Fact):
         return Path("announced", self.channel, self.key, f"{self.number}.intent.json")
 
 
-class State(StrEnum):
+class PostState(StrEnum):
     """What became of a post."""
 
     POSTED = "posted"
@@ -103,7 +103,7 @@ class Outcome(Fact):
     channel: Channel
     key: Key
     number: PositiveInt
-    state: State
+    state: PostState
     message: MessageId | None = None
     says: Digest | None = None
     title: Title = ""
@@ -139,7 +139,7 @@ class Edit(Fact):
 
 
 @dataclass
-class Told:
+class AnnouncementLog:
     """All that is known of one announcement in one channel.  `is_torn`: a file of it cannot be read."""
 
     is_torn: bool = False
@@ -149,12 +149,12 @@ class Told:
 
     @property
     def posted(self) -> Outcome | None:
-        return next((one for one in self.outcomes.values() if one.state is State.POSTED and one.message), None)
+        return next((one for one in self.outcomes.values() if one.state is PostState.POSTED and one.message), None)
 
     @property
     def doubtful(self) -> bool:
         """Whether it may stand on Discord without our knowing its id."""
-        return self.is_torn or bool(self.lost) or any(one.state is State.DOUBTFUL for one in self.outcomes.values())
+        return self.is_torn or bool(self.lost) or any(one.state is PostState.DOUBTFUL for one in self.outcomes.values())
 
     @property
     def lost(self) -> Intent | None:
@@ -163,7 +163,7 @@ class Told:
 
     @property
     def refusals(self) -> int:
-        return sum(one.state is State.REFUSED for one in self.outcomes.values())
+        return sum(one.state is PostState.REFUSED for one in self.outcomes.values())
 
     @property
     def says(self) -> str | None:
@@ -191,7 +191,7 @@ class Announced:
 
     seen: tuple[Seen, ...] = ()
     started: dict[str, datetime] = field(default_factory=dict)
-    told: dict[tuple[str, str], Told] = field(default_factory=dict)
+    told: dict[tuple[str, str], AnnouncementLog] = field(default_factory=dict)
     faults: tuple[LedgerFault, ...] = ()
 
 
@@ -217,8 +217,10 @@ def read_announced(ledger: Path) -> Announced:
     )
 
 
-def _read_told(ledger: Path, paths: Iterable[Path], faults: list[LedgerFault]) -> dict[tuple[str, str], Told]:
-    told: defaultdict[tuple[str, str], Told] = defaultdict(Told)
+def _read_told(
+    ledger: Path, paths: Iterable[Path], faults: list[LedgerFault]
+) -> dict[tuple[str, str], AnnouncementLog]:
+    told: defaultdict[tuple[str, str], AnnouncementLog] = defaultdict(AnnouncementLog)
     for path in paths:
         kind = _KINDS.get(path.name.partition(".")[2])
         if kind is None:
@@ -233,7 +235,7 @@ def _read_told(ledger: Path, paths: Iterable[Path], faults: list[LedgerFault]) -
     return dict(told)
 
 
-def _add(told: Told, fact: Intent | Outcome | Edit) -> None:
+def _add(told: AnnouncementLog, fact: Intent | Outcome | Edit) -> None:
     match fact:
         case Intent():
             told.intents[fact.number] = fact

@@ -43,7 +43,7 @@ from scripts.ledger.moderation import KnownAccount, Moderation
 from scripts.ledger.names import ENDED, SPENT, requests_of_pulls
 from scripts.ledger.request import Ending, Request, Spent
 
-__all__ = ["Found", "Ledger", "LedgerContents", "LedgerError", "LedgerFault", "RequestStatus"]
+__all__ = ["FoundFacts", "Ledger", "LedgerContents", "LedgerError", "LedgerFault", "RequestStatus"]
 
 T = TypeVar("T")
 Told = TypeVar("Told", Ending, Spent)
@@ -64,7 +64,7 @@ class LedgerContents:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found(Generic[T]):
+class FoundFacts(Generic[T]):
     """What was read, in the order of its times, and what could not be."""
 
     facts: tuple[T, ...]
@@ -194,7 +194,7 @@ class Ledger:
 
     def requests(
         self, since: date | None = None, user_id: int | None = None, pulls: Collection[int] | None = None
-    ) -> Found[RequestStatus]:
+    ) -> FoundFacts[RequestStatus]:
         """All requests, or those asked for since a day (in UTC), by an author, in pull requests; oldest first."""
         faults: list[LedgerFault] = []
         found_files = find_files(self.path, "requests", faults)
@@ -212,7 +212,7 @@ class Ledger:
             else:
                 found[request.id] = RequestStatus(request=request, ending=ending, spent=spent)
         faults += [LedgerFault(path=path, reason="of a request that is not there") for path in (*endings, *costs)]
-        return Found(facts=tuple(found.values()), faults=tuple(faults))
+        return FoundFacts(facts=tuple(found.values()), faults=tuple(faults))
 
     def ended_since(self, moment: datetime) -> list[Path]:
         """Where the requests stand, or should, that ended at a moment or later; they themselves are not read."""
@@ -231,24 +231,24 @@ class Ledger:
             return False
         return self._add(account.place, account)
 
-    def accounts(self) -> Found[KnownAccount]:
+    def accounts(self) -> FoundFacts[KnownAccount]:
         """All participants, in the order in which they came."""
         faults: list[LedgerFault] = []
         found = read_facts(self.path, find_files(self.path, "accounts", faults), KnownAccount, faults)
         accounts = sorted((account for _, account in found), key=lambda one: (one.first_seen, one.user_id))
-        return Found(facts=tuple(accounts), faults=tuple(faults))
+        return FoundFacts(facts=tuple(accounts), faults=tuple(faults))
 
     def append_moderation(self, decision: Moderation) -> bool:
         """Add a maintainer's decision; False if one of its day and id stands there."""
         return self._add(decision.place, decision)
 
-    def moderations(self) -> Found[Moderation]:
+    def moderations(self) -> FoundFacts[Moderation]:
         """All decisions, in the order in which they were taken; a fault says what is lost with it."""
         faults: list[LedgerFault] = []
         found = read_facts(self.path, find_files(self.path, "moderation", faults), Moderation, faults)
         decisions = sorted((decision for _, decision in found), key=lambda one: (one.at, one.id))
         lost = tuple(replace(fault, reason=f"what it decides does not hold: {fault.reason}") for fault in faults)
-        return Found(facts=tuple(decisions), faults=lost)
+        return FoundFacts(facts=tuple(decisions), faults=lost)
 
     # Announcements.
 

@@ -12,7 +12,7 @@ from scripts.pages.edition import FormerPlace
 from scripts.pages.parts.paths import author_path
 from scripts.pages.parts.render import data, page
 from scripts.pages.parts.site import Site
-from scripts.pages.parts.summary import BoardSummary, Mark, Place, Step
+from scripts.pages.parts.summary import BoardSummary, Mark, NewBest, Place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class Author:
     login: str
     places: list[Place] = field(default_factory=list)
     former: list[FormerPlace] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[NewBest] = field(default_factory=list)
     ban: Banned | None = None
 
     @property

@@ -52,7 +52,7 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class BoardRow:
     """A row of the standings as it is shown."""
 
     place: Place
@@ -64,7 +64,7 @@ class Line:
 
 
 @dataclass(frozen=True, kw_only=True)
-class File:
+class ShownFile:
     title: str
     hint: str
     code: Markup
@@ -140,13 +140,13 @@ def columns_of(site: Site, table: Standings) -> tuple[Column, ...]:
     )
 
 
-def _lines(site: Site, table: Standings, summary: BoardSummary, columns: Sequence[Column]) -> list[Line]:
+def _lines(site: Site, table: Standings, summary: BoardSummary, columns: Sequence[Column]) -> list[BoardRow]:
     if not table.rows:
         return []
     unit = Unit.fitting(table.rows[0].score_us.value)
     drawn = whiskers([row.score_us for row in table.rows])
     return [
-        Line(
+        BoardRow(
             place=place,
             time=unit(row.score_us.value),
             whisker=whisker,
@@ -167,16 +167,16 @@ def _cells(row: Row, first: Row, columns: Sequence[Column], ranking_by: Ranking)
     )
 
 
-def _templates(task: Task) -> Iterator[File]:
+def _templates(task: Task) -> Iterator[ShownFile]:
     for language, path in task.templates.items():
         text = path.read_text("utf-8", "replace")
-        yield File(title="Template", hint=f"to start from, in {language}", code=render_code(text, path.name))
+        yield ShownFile(title="Template", hint=f"to start from, in {language}", code=render_code(text, path.name))
 
 
-def _shared(task: Task) -> Iterator[File]:
+def _shared(task: Task) -> Iterator[ShownFile]:
     for name, content in task.shared_files.items():
         text = content.decode("utf-8", "replace")
-        yield File(title=name, hint="lies beside your file when it runs", code=render_code(text, name))
+        yield ShownFile(title=name, hint="lies beside your file when it runs", code=render_code(text, name))
 
 
 def _staircase(summary: BoardSummary, width: int, height: int) -> Staircase | None:

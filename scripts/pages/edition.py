@@ -62,7 +62,7 @@ class FormerPlace:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class EditionRow:
     """A row as it is shown.  `judgement`, its newest, and `pull`, its pull request, are empty off GitHub."""
 
     place: Place
@@ -147,9 +147,9 @@ def edition_pages(
         yield data(board_path(board, edition.path.replace("index.html", "edition.json")), facts)
 
 
-def _lines(site: Site, table: Standings, places: Mapping[str, Path]) -> list[Line]:
+def _lines(site: Site, table: Standings, places: Mapping[str, Path]) -> list[EditionRow]:
     return [
-        Line(
+        EditionRow(
             place=place,
             cases=row.cases,
             judgement=raw_url(site.repository, places[row.judgements[-1].checksum]),

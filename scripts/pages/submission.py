@@ -17,7 +17,7 @@ from harness.task.task import Board
 from harness.task.task_file import Ranking
 from scripts.common.text import shorten
 from scripts.pages.board import Column, columns_of
-from scripts.pages.parts.charts import Side, Strip, strip
+from scripts.pages.parts.charts import Strip, StripSide, strip
 from scripts.pages.parts.code import is_exact, render_code, render_diff
 from scripts.pages.parts.paths import file_url, ledger_url, pull_url, raw_url, submission_path
 from scripts.pages.parts.render import data, page
@@ -63,7 +63,7 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rival:
+class ComparedSubmission:
     """Another submission that this one is held against.
 
     `title` begins a sentence about how one became the other; `came_before`: it is what this one began from.
@@ -83,7 +83,7 @@ class Rival:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class CaseComparison:
     """One benchmark beside those of the rivals; `worst` is where the score loses the most to the first of them."""
 
     column: Column
@@ -107,7 +107,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class SourceDiff:
     """What changed between another file and this one.  `lines` is None where too much did to be compared."""
 
     title: str
@@ -255,7 +255,7 @@ def _links(site: Site, places: Mapping[str, Path], judgements: Sequence[Judgemen
     return tuple(raw_url(site.repository, places[one.checksum]) for one in judgements) if site.repository else ()
 
 
-def _rivals(table: Standings, summary: BoardSummary, entry: Entry, ahead: Row | None) -> list[Rival]:
+def _rivals(table: Standings, summary: BoardSummary, entry: Entry, ahead: Row | None) -> list[ComparedSubmission]:
     """The first place, or for it the second; and whose record this file broke, else who is next to beat."""
     first = table.rows[0]
     rivals = []
@@ -267,7 +267,7 @@ def _rivals(table: Standings, summary: BoardSummary, entry: Entry, ahead: Row | 
     if former:
         whose = _whose(entry, former.login)
         rivals.append(
-            Rival(
+            ComparedSubmission(
                 title=f"From the record before, {whose}",
                 name="the record before",
                 login=former.login,
@@ -282,9 +282,9 @@ def _rivals(table: Standings, summary: BoardSummary, entry: Entry, ahead: Row | 
     return rivals
 
 
-def _row_as_rival(entry: Entry, row: Row, name: str) -> Rival:
+def _row_as_rival(entry: Entry, row: Row, name: str) -> ComparedSubmission:
     whose = _whose(entry, row.login)
-    return Rival(
+    return ComparedSubmission(
         title=f"To the {name}, {whose}", name=f"the {name}", login=row.login, whose=whose, cases=row.cases,
         judgement=row.judgements[-1], came_before=False,
     )  # fmt: skip
@@ -300,12 +300,12 @@ def _record_before(table: Standings, summary: BoardSummary, entry: Entry) -> Rec
 
 
 def _comparisons(
-    entry: Entry, rivals: Sequence[Rival], columns: Sequence[Column], ranking_by: Ranking
-) -> list[Comparison]:
+    entry: Entry, rivals: Sequence[ComparedSubmission], columns: Sequence[Column], ranking_by: Ranking
+) -> list[CaseComparison]:
     theirs = list(zip(*([case.time_us.value for case in rival.cases] for rival in rivals), strict=True))
     worst = _worst_case(entry.cases, rivals[0].cases, ranking_by) if rivals else None
     rows = zip(columns, entry.cases, theirs or [()] * len(columns), strict=True)
-    return [Comparison(column=column, case=case, theirs_us=us, worst=case is worst) for column, case, us in rows]
+    return [CaseComparison(column=column, case=case, theirs_us=us, worst=case is worst) for column, case, us in rows]
 
 
 def _worst_case(ours: Sequence[CaseTime], theirs: Sequence[CaseTime], ranking_by: Ranking) -> CaseTime | None:
@@ -314,13 +314,13 @@ def _worst_case(ours: Sequence[CaseTime], theirs: Sequence[CaseTime], ranking_by
     return ours[costs.index(max(costs))] if max(costs) > 0 else None
 
 
-def _changes(site: Site, rivals: Sequence[Rival], source: str | None) -> Iterator[Change]:
+def _changes(site: Site, rivals: Sequence[ComparedSubmission], source: str | None) -> Iterator[SourceDiff]:
     """From the predecessor's file to this one, and from this one to other places'; where they are at hand."""
     for rival in sorted(rivals, key=lambda one: not one.came_before):
         theirs = site.sources(rival.judgement)
         if source is not None and theirs is not None:
             old, new = (theirs, source) if rival.came_before else (source, theirs)
-            yield Change(title=rival.title, href=rival.href, lines=render_diff(old, new))
+            yield SourceDiff(title=rival.title, href=rival.href, lines=render_diff(old, new))
 
 
 def _sample_charts(judgement: Judgement, columns: Sequence[Column]) -> list[Strip]:
@@ -330,12 +330,12 @@ def _sample_charts(judgement: Judgement, columns: Sequence[Column]) -> list[Stri
         strip(
             label.text,
             [
-                Side(
+                StripSide(
                     label="this file, as measured",
                     runs=timing.submission,
                     interval=timing.ratio.scaled(timing.anchor_us),
                 ),
-                Side(label="anchor, as measured", runs=timing.anchor),
+                StripSide(label="anchor, as measured", runs=timing.anchor),
             ],
         )
         for label, timing in timings
@@ -361,8 +361,8 @@ def _duel_charts(judgement: Judgement) -> list[Strip]:
         strip(
             label.text,
             [
-                Side(label=judgement.submission.login, runs=case.challenger),
-                Side(label=f"{duel.opponent}, then first", runs=case.champion),
+                StripSide(label=judgement.submission.login, runs=case.challenger),
+                StripSide(label=f"{duel.opponent}, then first", runs=case.champion),
             ],
             one_axis=True,
         )

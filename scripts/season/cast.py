@@ -71,7 +71,7 @@ def machine_of(gpu: str, dice: random.Random) -> Machine:
 
 
 @dataclass(frozen=True, kw_only=True)
-class File:
+class MadeUpFile:
     """One version of an author's file; `quality` says how near to the best it is, 0 to 1."""
 
     login: str
@@ -86,7 +86,7 @@ class File:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
-class Kernel:
+class MadeUpKernel:
     """An author's file for one task, from version to version: each changes a little, so that a diff has a story."""
 
     def __init__(self, task: str, login: str, dice: random.Random) -> None:

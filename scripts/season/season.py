@@ -24,8 +24,8 @@ from harness.task.task import Task, load_task
 from scripts.competition.repository import TASKS
 from scripts.competition.settings import SETTINGS, Settings, load_settings
 from scripts.ledger.ledger import Ledger
-from scripts.season.cast import GPUS, File, Kernel, logins, settings_yml
-from scripts.season.stage import Stage
+from scripts.season.cast import GPUS, MadeUpFile, MadeUpKernel, logins, settings_yml
+from scripts.season.stage import BoardSeason
 
 NOTICE = "Made up, from first to last: nobody here exists, and nothing here was measured."
 START = datetime(2026, 8, 24, 7, 30, tzinfo=UTC)
@@ -67,14 +67,14 @@ class Season:
 
 
 @dataclass(kw_only=True)
-class _Author:
+class _MadeUpAuthor:
     login: str
     user_id: int
     skill: float
     zeal: float
     gpus: tuple[str, ...]
-    kernels: dict[str, Kernel] = field(default_factory=dict)
-    files: dict[str, list[File]] = field(default_factory=dict)
+    kernels: dict[str, MadeUpKernel] = field(default_factory=dict)
+    files: dict[str, list[MadeUpFile]] = field(default_factory=dict)
 
 
 def make_season(folder: Path, size: Size | None = None, seed: int = 1) -> Season:
@@ -108,13 +108,13 @@ def _copy_task(folder: Path, index: int, size: Size) -> Task:
     return load_task(path.parent).on(size.played_on)
 
 
-def _new_author(login: str, index: int, size: Size, dice: random.Random) -> _Author:
+def _new_author(login: str, index: int, size: Size, dice: random.Random) -> _MadeUpAuthor:
     gpus = tuple(gpu for gpu in size.played_on if dice.random() < 0.55) or size.played_on[:1]
     skill = dice.betavariate(4.5, 1.6)
-    return _Author(login=login, user_id=9_000_000 + index, skill=skill, zeal=dice.paretovariate(1.3), gpus=gpus)
+    return _MadeUpAuthor(login=login, user_id=9_000_000 + index, skill=skill, zeal=dice.paretovariate(1.3), gpus=gpus)
 
 
-def _write_submissions(folder: Path, tasks: tuple[Task, ...], authors: list[_Author]) -> None:
+def _write_submissions(folder: Path, tasks: tuple[Task, ...], authors: list[_MadeUpAuthor]) -> None:
     for task in tasks:
         for author in authors:
             if files := author.files.get(task.name):
@@ -126,8 +126,10 @@ def _write_submissions(folder: Path, tasks: tuple[Task, ...], authors: list[_Aut
 # One task's season.
 
 
-def _play(season: Season, task: Task, authors: list[_Author], wanted: int, dice: random.Random, index: int) -> None:
-    stages = {board.gpu: Stage(season.settings, board, began_anew=index == 1) for board in task.boards}
+def _play(
+    season: Season, task: Task, authors: list[_MadeUpAuthor], wanted: int, dice: random.Random, index: int
+) -> None:
+    stages = {board.gpu: BoardSeason(season.settings, board, began_anew=index == 1) for board in task.boards}
     if index == len(_PLAYED) - 1:
         stages.pop(GPUS[-1], None)  # A board that nobody has entered yet.
     end = min(LENGTH, timedelta(days=_CLOSES_AFTER_DAYS[index] or LENGTH.days))
@@ -140,23 +142,23 @@ def _play(season: Season, task: Task, authors: list[_Author], wanted: int, dice:
             season.ledger.append(stages[gpu].judge(file, at, moment), f"{file.number}-{number}-{gpu}")
 
 
-def _moments(authors: list[_Author], wanted: int, dice: random.Random) -> list[float]:
+def _moments(authors: list[_MadeUpAuthor], wanted: int, dice: random.Random) -> list[float]:
     """When files are sent, as shares of the season, more towards its end; each is judged on its author's GPUs."""
     boards = sum(one.zeal * len(one.gpus) for one in authors) / sum(one.zeal for one in authors)
     return sorted(dice.random() ** 0.8 for _ in range(max(1, round(wanted / boards))))
 
 
-def _next_file(author: _Author, task: Task, number: int, moment: float, dice: random.Random) -> File:
+def _next_file(author: _MadeUpAuthor, task: Task, number: int, moment: float, dice: random.Random) -> MadeUpFile:
     """A new version, or, now and then, the last one once more."""
     files = author.files.setdefault(task.name, [])
     if files and dice.random() < _JUDGED_AGAIN:
         return files[-1]
-    kernel = author.kernels.setdefault(task.name, Kernel(task.name, author.login, dice))
+    kernel = author.kernels.setdefault(task.name, MadeUpKernel(task.name, author.login, dice))
     before = files[-1].quality if files else 0.0
     reached = author.skill * (0.75 + 0.25 * moment) * (1 - 0.5 ** (len(files) + 1)) + dice.gauss(0, 0.03)
     quality = min(max(reached, before + dice.gauss(0.01, 0.02)), 0.995)
     files.append(
-        File(
+        MadeUpFile(
             login=author.login, user_id=author.user_id, number=100 + number, text=kernel.next_version(),
             language=kernel.language, quality=max(quality, 0.02),
         )

@@ -19,7 +19,7 @@ from harness.records.times import Duel, DuelCase, Run, Timing
 from harness.records.verdict import Verdict
 from harness.task.task import Board, Case
 from scripts.competition.settings import Settings
-from scripts.season.cast import LAUNCH_US, File, machine_of
+from scripts.season.cast import LAUNCH_US, MadeUpFile, machine_of
 from scripts.standings.roofline import find_floors_us
 
 _PAIRS, _SAMPLES, _BLOCKS = 6, 10, 8
@@ -29,7 +29,7 @@ _SPREAD, _DRIFT, _STALL = 0.006, 0.004, 0.004
 """Between the samples of a run, between runs (both as shares), and how often a sample is a stall."""
 
 
-class Stage:
+class BoardSeason:
     """A board while its season is played; `began_anew`: its edition changed after the first days."""
 
     def __init__(self, settings: Settings, board: Board, *, began_anew: bool) -> None:
@@ -40,10 +40,10 @@ class Stage:
         self._best_us = [launch + floor * dice.uniform(1.12, 1.6) for floor in floors]
         self._anchor_us = [best * dice.uniform(3.5, 7.5) for best in self._best_us]
         self._edition = ""
-        self._standing: dict[str, tuple[File, Interval]] = {}
+        self._standing: dict[str, tuple[MadeUpFile, Interval]] = {}
         self._champion: str | None = None
 
-    def judge(self, file: File, at: datetime, moment: float) -> Judgement:
+    def judge(self, file: MadeUpFile, at: datetime, moment: float) -> Judgement:
         """The judgement of a file that comes at `at`, after the share `moment` of the season."""
         dice = random.Random(f"{self._board.task.name} {self._board.gpu} {file.digest} {at}")
         self._play(_OLD_EDITION if self._began_anew and moment < _OLD_EDITION_UNTIL else self._board.edition)
@@ -58,7 +58,7 @@ class Stage:
         if edition != self._edition:
             self._edition, self._standing, self._champion = edition, {}, None
 
-    def _cases(self, file: File, dice: random.Random, machine: Machine, *, fails: bool) -> list[CaseResult]:
+    def _cases(self, file: MadeUpFile, dice: random.Random, machine: Machine, *, fails: bool) -> list[CaseResult]:
         board = self._board
         cases = [CaseResult(kind=CaseKind.BUILD, params={}, verdict=Verdict.ACCEPTED, seconds=dice.uniform(1, 9))]
         cases += [_tested(case, dice, fails=fails and case is board.tests[-1]) for case in board.tests]
@@ -66,7 +66,7 @@ class Stage:
             cases += [self._timed(file, index, case, dice, machine) for index, case in enumerate(board.benchmarks)]
         return cases
 
-    def _timed(self, file: File, index: int, case: Case, dice: random.Random, machine: Machine) -> CaseResult:
+    def _timed(self, file: MadeUpFile, index: int, case: Case, dice: random.Random, machine: Machine) -> CaseResult:
         anchor_us = self._anchor_us[index] * math.exp(dice.gauss(0, 0.02))
         true_us = self._true_us(file, index)
         steady = machine.quiet or dice.random() > 0.5
@@ -83,7 +83,7 @@ class Stage:
             kind=CaseKind.BENCHMARK, params=params, verdict=Verdict.ACCEPTED, seconds=dice.uniform(2, 11), timing=timing
         )
 
-    def _true_us(self, file: File, index: int) -> float:
+    def _true_us(self, file: MadeUpFile, index: int) -> float:
         """Between a slow start and the best, by quality, with what an author is good at."""
         best, slow = self._best_us[index], self._anchor_us[index] * 1.3
         taste = random.Random(f"{file.login} {index}").gauss(0, 0.16) * (1 - file.quality)
@@ -91,7 +91,7 @@ class Stage:
 
     # Who is first.
 
-    def _enter(self, file: File, cases: list[CaseResult], dice: random.Random) -> Duel | None:
+    def _enter(self, file: MadeUpFile, cases: list[CaseResult], dice: random.Random) -> Duel | None:
         mine = self._score(cases)
         before = self._standing.get(file.login)
         if before is None or beats(mine, before[1]):
@@ -112,7 +112,7 @@ class Stage:
         times = [ratio.scaled(us) for ratio, us in zip(ratios, self._anchor_us, strict=True)]
         return score(times, self._board.ranking_by)
 
-    def _duel(self, file: File, first: File, dice: random.Random) -> Duel:
+    def _duel(self, file: MadeUpFile, first: MadeUpFile, dice: random.Random) -> Duel:
         cases = tuple(
             DuelCase(
                 params={**case.params, "seed": dice.getrandbits(62)},
@@ -128,7 +128,7 @@ class Stage:
 
     def _judgement(
         self,
-        file: File,
+        file: MadeUpFile,
         at: datetime,
         cases: tuple[CaseResult, ...],
         duel: Duel | None,

@@ -19,7 +19,7 @@ from scripts.github.pages import pages_address
 from scripts.github.pulls import GitHubError, PullRequest, find
 from scripts.ledger.ledger import LedgerError
 from scripts.ledger.names import requests_of
-from scripts.submit.follow import BoardNews, News
+from scripts.submit.follow import BoardNews, PullStatus
 from scripts.submit.show import Voice
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ending:
+class ClosingLine:
     """Says it, with the token's own eyes: a private competition's ledger is read with it."""
 
     github: GitHub
@@ -52,7 +52,7 @@ class Ending:
         self.voice.say("end", " ".join(sentences), **facts, quota=quota_facts(used), site=site)
         return exit_code
 
-    def say_of(self, news: News) -> int:
+    def say_of(self, news: PullStatus) -> int:
         """What came of a pull request."""
         page = f"{server_url()}/{self.github.repository}/pull/{news.pull.number}"
 

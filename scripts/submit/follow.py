@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from scripts.bot.admission.path_rule import Entry, Misplaced, classify
-from scripts.bot.comment.comment import MARKER, BoardSection, PullComment, State, Tone, read_comment
+from scripts.bot.admission.path_rule import Misplaced, SubmissionPath, classify
+from scripts.bot.comment.comment import MARKER, BoardSection, BoardState, PullComment, Tone, read_comment
 from scripts.bot.comment.evaluation import check_name
 from scripts.github.checks import CheckRun, CheckState
 from scripts.github.pulls import PullRequest, find
@@ -29,7 +29,7 @@ _PLACE = re.compile(r"^\*\*(Rank [^*\n]*)\*\*([^\n]*)", re.MULTILINE)
 _JSON = re.compile(r"```json\n(.*?)\n```", re.DOTALL)
 
 
-class Stage(StrEnum):
+class BoardProgress(StrEnum):
     """How far a board is."""
 
     QUEUED = "queued"
@@ -41,7 +41,7 @@ class Stage(StrEnum):
 
     @property
     def is_done(self) -> bool:
-        return self not in (Stage.QUEUED, Stage.RUNNING)
+        return self not in (BoardProgress.QUEUED, BoardProgress.RUNNING)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class BoardNews:
 
     gpu: str
     mode: str
-    stage: Stage
+    stage: BoardProgress
     summary: str
     place: str = ""
     result: dict[str, Any] | None = None
@@ -89,7 +89,7 @@ class BoardNews:
 
 
 @dataclass(frozen=True, kw_only=True)
-class News:
+class PullStatus:
     """What is known of a pull request's newest commit.
 
     `refusal` says why it, or some of it, is not judged.  `left_out` are boards that it wanted, and for which the quota
@@ -111,19 +111,19 @@ class News:
     @property
     def exit_code(self) -> int:
         stages = {board.stage for board in self.boards}
-        if Stage.REJECTED in stages:
+        if BoardProgress.REJECTED in stages:
             return 1
-        if self.refusal or self.left_out or not stages or Stage.REFUSED in stages:
+        if self.refusal or self.left_out or not stages or BoardProgress.REFUSED in stages:
             return 2
-        return 0 if stages == {Stage.ACCEPTED} else 3
+        return 0 if stages == {BoardProgress.ACCEPTED} else 3
 
 
 def is_submission(github: GitHub, pull: PullRequest) -> bool:
     """Whether the bot answers a pull request: it hands in a file, or was meant to."""
-    return isinstance(classify(github.changed_files(pull.number), pull.author.login), Entry | Misplaced)
+    return isinstance(classify(github.changed_files(pull.number), pull.author.login), SubmissionPath | Misplaced)
 
 
-def look(github: GitHub, number: int) -> News:
+def look(github: GitHub, number: int) -> PullStatus:
     """How the newest commit of a pull request stands."""
     pull = github.get_pull(number)
     found = github.find_comment(number, MARKER)
@@ -131,11 +131,11 @@ def look(github: GitHub, number: int) -> News:
     refusal = _refusal(comment, pull)
     sections = [one for one in comment.boards if one.facts.head_sha == pull.head_sha]
     if not sections or (_is_to_be_ranked(comment, pull) and not refusal):
-        return News(pull=pull, refusal=refusal)
+        return PullStatus(pull=pull, refusal=refusal)
     checks = {check.name: check for check in sorted(github.checks(pull.head_sha), key=lambda one: one.id)}
     boards = [_board(one, checks.get(check_name(one.facts.gpu))) for one in sections]
     left_out = _left_out(comment, pull)
-    return News(
+    return PullStatus(
         pull=pull,
         boards=tuple(_with_result(github, one, checks.get(check_name(one.gpu))) for one in boards),
         refusal=refusal,
@@ -166,22 +166,24 @@ def _is_to_be_ranked(comment: PullComment, pull: PullRequest) -> bool:
 
 def _board(section: BoardSection, check: CheckRun | None) -> BoardNews:
     facts = section.facts
-    stage = Stage.QUEUED
-    if facts.state is State.DONE:
-        stage = Stage.ACCEPTED if facts.accepted else Stage.REJECTED
-    elif facts.state is State.REFUSED:
-        stage = Stage.REFUSED
-    elif facts.state is State.ENDED:
-        stage = Stage.ENDED
+    stage = BoardProgress.QUEUED
+    if facts.state is BoardState.DONE:
+        stage = BoardProgress.ACCEPTED if facts.accepted else BoardProgress.REJECTED
+    elif facts.state is BoardState.REFUSED:
+        stage = BoardProgress.REFUSED
+    elif facts.state is BoardState.ENDED:
+        stage = BoardProgress.ENDED
     elif check and check.external_id == facts.request and check.state is CheckState.RUNNING:
-        stage = Stage.RUNNING
-    place = "".join(found.groups()) if facts.state is State.DONE and (found := _PLACE.search(section.report)) else ""
+        stage = BoardProgress.RUNNING
+    place = (
+        "".join(found.groups()) if facts.state is BoardState.DONE and (found := _PLACE.search(section.report)) else ""
+    )
     return BoardNews(gpu=facts.gpu, mode=facts.mode, stage=stage, summary=facts.summary, place=place)
 
 
 def _with_result(github: GitHub, board: BoardNews, check: CheckRun | None) -> BoardNews:
     """With the JSON of its check run, once it is judged."""
-    if not check or board.stage not in (Stage.ACCEPTED, Stage.REJECTED):
+    if not check or board.stage not in (BoardProgress.ACCEPTED, BoardProgress.REJECTED):
         return board
     text = find(github.ask("GET", f"/check-runs/{check.id}"), str, "output", "text") or ""
     return replace(board, result=read_result(text))

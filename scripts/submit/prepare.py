@@ -10,7 +10,7 @@ from harness.records.errors import PullRankError, SubmissionError
 from harness.task.submission import Submission, read_directives
 from harness.task.task import Task
 from scripts.bot.admission.admission import Admission, Competition, Offer, Refused, admit
-from scripts.bot.admission.path_rule import Entry
+from scripts.bot.admission.path_rule import SubmissionPath
 from scripts.bot.intake.gather import merged_by_others
 from scripts.common.git_command import blob_sha
 from scripts.competition.repository import ROOT
@@ -25,7 +25,7 @@ class SubmitError(PullRankError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parcel:
+class PreparedSubmission:
     """What is sent: the file's bytes as they will be committed, where, and for which boards."""
 
     task: Task
@@ -59,7 +59,9 @@ def with_gpus(submission: Submission, gpus: tuple[str, ...]) -> Submission:
     return replace(submission, source=f"{mark}!PULLRANK gpus {' '.join(gpus)}\n".encode() + submission.source)
 
 
-def prepare(submission: Submission, task: Task, author: Account, settings: Settings, *, draft: bool) -> Parcel:
+def prepare(
+    submission: Submission, task: Task, author: Account, settings: Settings, *, draft: bool
+) -> PreparedSubmission:
     """What intake would admit.
 
     Args:
@@ -70,17 +72,19 @@ def prepare(submission: Submission, task: Task, author: Account, settings: Setti
     """
     if not (draft or task.is_open(datetime.now(UTC))):
         raise SubmitError(f"{task.name} is closed: nothing is ranked any more. --draft has it tested and timed")
-    entry = Entry(task=task.name, login=author.login, name=task.submission_name)
+    entry = SubmissionPath(task=task.name, login=author.login, name=task.submission_name)
     try:
         admitted = _admit(entry, submission, task, author, settings)
     except Refused as refused:
         raise SubmitError(str(refused).replace("`", "'")) from None
     except SubmissionError as error:
         raise SubmitError(str(error)) from None
-    return Parcel(task=task, login=author.login, source=submission.source, path=entry.path, gpus=admitted.gpus)
+    return PreparedSubmission(
+        task=task, login=author.login, source=submission.source, path=entry.path, gpus=admitted.gpus
+    )
 
 
-def _admit(entry: Entry, submission: Submission, task: Task, author: Account, settings: Settings) -> Admission:
+def _admit(entry: SubmissionPath, submission: Submission, task: Task, author: Account, settings: Settings) -> Admission:
     source = submission.source
     blob = BlobInfo(path=entry.path, sha=blob_sha(source), mode="100644", size=len(source))
     offer = Offer(

@@ -14,15 +14,15 @@ from rich.text import Text
 
 from scripts.common.terminal import cell, console, say, table
 from scripts.common.text import plain
-from scripts.submit.follow import BoardNews, News, Stage
+from scripts.submit.follow import BoardNews, BoardProgress, PullStatus
 
 _STYLES = {
-    Stage.QUEUED: "yellow",
-    Stage.RUNNING: "cyan",
-    Stage.ACCEPTED: "bold green",
-    Stage.REJECTED: "bold red",
-    Stage.REFUSED: "bold red",
-    Stage.ENDED: "magenta",
+    BoardProgress.QUEUED: "yellow",
+    BoardProgress.RUNNING: "cyan",
+    BoardProgress.ACCEPTED: "bold green",
+    BoardProgress.REJECTED: "bold red",
+    BoardProgress.REFUSED: "bold red",
+    BoardProgress.ENDED: "magenta",
 }
 
 
@@ -55,7 +55,7 @@ class Voice(AbstractContextManager["Voice"]):
         elif sentence:
             say(plain(sentence))
 
-    def news(self, news: News) -> None:
+    def news(self, news: PullStatus) -> None:
         """How the boards stand now."""
         self._trouble = ""
         changed = [board for board in news.boards if self._said.get(board.gpu) != board]
@@ -79,14 +79,14 @@ class Voice(AbstractContextManager["Voice"]):
             click.echo(f"pullrank: {error}; trying again", err=True)
         self._trouble = error
 
-    def _draw(self, news: News) -> None:
+    def _draw(self, news: PullStatus) -> None:
         if not self._live:
             self._live = Live(console=self._console, refresh_per_second=4)
             self._live.start()
         self._live.update(_table(news))
 
 
-def _table(news: News) -> Table | Spinner:
+def _table(news: PullStatus) -> Table | Spinner:
     if not news.boards:
         return Spinner("dots", f"#{news.pull.number}: waits to be read")
     made = table("", "Board", "Mode", "State", "")
@@ -97,9 +97,9 @@ def _table(news: News) -> Table | Spinner:
 
 def _words(board: BoardNews) -> str:
     """How a board stands, in one line; of a file that was not accepted, what is wrong with it."""
-    if board.stage is Stage.RUNNING:
+    if board.stage is BoardProgress.RUNNING:
         return f"being judged; {board.summary.replace('queued since', 'queued at')}"
-    message = board.result.get("message") if board.result and board.stage is Stage.REJECTED else None
+    message = board.result.get("message") if board.result and board.stage is BoardProgress.REJECTED else None
     wrong = message.partition("\n")[0] if isinstance(message, str) else ""
     return board.place or (f"{board.summary}: {wrong}" if wrong else board.summary)
 

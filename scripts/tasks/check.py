@@ -35,7 +35,7 @@ from scripts.competition.repository import choose_board, require_task
 from scripts.tasks.show import as_json_too
 
 if TYPE_CHECKING:
-    from harness.task_check.probes import Finding
+    from harness.task_check.probes import ProbeFinding
 
 TOO_SHORT = 1 / 20
 """A benchmark whose bound is more than this share of its time tells small differences from nothing."""
@@ -74,7 +74,7 @@ def check(paths: tuple[str, ...], gpu: str | None, sandbox: str, static: bool, a
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class ExampleOutcome:
     """What an example should have got, and what it got: None if it was skipped, for the reason in `message`.
 
     `error_code` is of an error that kept it from being judged.
@@ -117,7 +117,7 @@ class Remark:
 class Report:
     """What a check came to."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ExampleOutcome, ...]
     remarks: tuple[Remark, ...]
     is_static: bool = False
     """Whether nothing of the tasks was run."""
@@ -155,7 +155,7 @@ def check_tasks(tasks: Sequence[Task], gpu: str | None, sandbox: str) -> Report:
         for task in tasks
         for guess in (_PROBES_S, *(_GUESSES_S.get(example.verdict, 3.0) for example in task.examples))
     ]
-    outcomes: list[Outcome] = []
+    outcomes: list[ExampleOutcome] = []
     remarks: list[Remark] = []
     with Display(console(stderr=True), guesses_s) as display:
         for board in boards:
@@ -201,7 +201,7 @@ def _probe(board: Board, display: Display, remarks: list[Remark]) -> bool:
     return not any(one.is_fatal for one in found)
 
 
-def _flaws(board: Board, display: Display) -> list[Finding]:
+def _flaws(board: Board, display: Display) -> list[ProbeFinding]:
     """What is wrong with a board's reference, by its own device.  Raises JudgeError if that is not here."""
     from harness.gpu.device import device_of
     from harness.task_check.probes import find_flaws
@@ -215,7 +215,7 @@ def _flaws(board: Board, display: Display) -> list[Finding]:
 
 def _judge_examples(
     board: Board, sandbox: str, display: Display, probe: Callable[[], bool]
-) -> Iterator[tuple[Outcome, Judgement | None]]:
+) -> Iterator[tuple[ExampleOutcome, Judgement | None]]:
     """Judge all examples; the reference is probed while the walls go up."""
     from harness.task_check.judge_examples import rehearse
 
@@ -223,7 +223,7 @@ def _judge_examples(
         display.begin(f"{board.task.name}/{place_of(board.task, example)}")
 
     for one in rehearse(board, sandbox=sandbox, meanwhile=probe, on_begin=begin, on_progress=display.show):
-        outcome = Outcome(
+        outcome = ExampleOutcome(
             task=board.task.name,
             example=place_of(board.task, one.example),
             expected=one.example.verdict,
@@ -240,7 +240,7 @@ def place_of(task: Task, example: Example) -> str:
     return example.path.relative_to(task.folder / "examples").as_posix()
 
 
-def _never_judged(task: Task, outcomes: Sequence[Outcome]) -> Iterator[Remark]:
+def _never_judged(task: Task, outcomes: Sequence[ExampleOutcome]) -> Iterator[Remark]:
     """Verdicts whose every example was skipped, though each task must have one."""
     mine = [one for one in outcomes if one.task == task.name]
     for verdict in (Verdict.ACCEPTED, Verdict.WRONG_ANSWER):

@@ -48,7 +48,7 @@ class Effect(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class BoardChange:
     """A board that is not as it was: what became of it, by what, and whose rows that takes away."""
 
     task: str
@@ -90,7 +90,7 @@ def _here(tasks: Iterable[Task], folder: Path, ledger: Ledger | None) -> dict[st
 
 def find_changes(
     before: Mapping[str, Task], after: Mapping[str, Task], ledger: Ledger | None = None, *, method: int = METHOD
-) -> list[Change]:
+) -> list[BoardChange]:
     """Every board that is new, gone, or not what it was.
 
     Args:
@@ -107,7 +107,7 @@ def find_changes(
     return changes
 
 
-def _change(name: str, gpu: str, was: Board | None, now: Board | None, ledger: Ledger | None) -> Change | None:
+def _change(name: str, gpu: str, was: Board | None, now: Board | None, ledger: Ledger | None) -> BoardChange | None:
     if was and now:
         decisive, other = tuple(_decisive(was, now)), tuple(_other(was.task, now.task))
         effect = Effect.RESET if decisive else Effect.KEPT
@@ -117,7 +117,7 @@ def _change(name: str, gpu: str, was: Board | None, now: Board | None, ledger: L
     else:
         effect, because = (Effect.GONE if was else Effect.NEW), ()
     lost = was if was and effect in (Effect.RESET, Effect.GONE) else None
-    return Change(task=name, gpu=gpu, effect=effect, because=because, logins=_rows(lost, ledger))
+    return BoardChange(task=name, gpu=gpu, effect=effect, because=because, logins=_rows(lost, ledger))
 
 
 def _rows(board: Board | None, ledger: Ledger | None) -> tuple[str, ...]:
@@ -221,7 +221,7 @@ def _method_at(top: Path, commit: str) -> int:
     return int(found[1]) if found else METHOD
 
 
-def _print(changes: list[Change], *, with_rows: bool) -> None:
+def _print(changes: list[BoardChange], *, with_rows: bool) -> None:
     made = table("", "Task", "Board", "It", "Because of", *(["Rows that go"] if with_rows else []))
     for one in changes:
         rows = [cell(", ".join(one.logins) or "none")] if with_rows else []

@@ -20,7 +20,7 @@ from harness.records.errors import PullRankError, SubmissionError, did_you_mean
 from harness.task.submission import Submission, read_directives
 from harness.task.task import Task
 from scripts.bot.admission.clones import Original, find_original
-from scripts.bot.admission.path_rule import Contribution, Entry, Misplaced, TaskChange, classify, entry_path
+from scripts.bot.admission.path_rule import Contribution, Misplaced, SubmissionPath, TaskChange, classify, entry_path
 from scripts.common.text import inline
 from scripts.competition.boards import offered
 from scripts.competition.settings import Settings
@@ -62,7 +62,7 @@ class Offer:
 class Admission:
     """A file that may be judged, and the boards that it is for."""
 
-    entry: Entry
+    entry: SubmissionPath
     task: Task
     blob: BlobInfo
     digest: str
@@ -101,7 +101,7 @@ def why_banned(user_id: int, login: str, settings: Settings, moderated: Moderate
     return ban.reason if ban else ""
 
 
-def find_entry(offer: Offer, competition: Competition) -> Entry | TaskChange | Contribution:
+def find_entry(offer: Offer, competition: Competition) -> SubmissionPath | TaskChange | Contribution:
     """What the changed files make of a pull request.
 
     Raises:
@@ -120,7 +120,7 @@ def _about_name(author: Account, login: str) -> str:
     return f" You first took part as `{login}`, and your folders keep that name, whatever your account is called today."
 
 
-def admit(entry: Entry, offer: Offer, competition: Competition) -> Admission:
+def admit(entry: SubmissionPath, offer: Offer, competition: Competition) -> Admission:
     """Let a file in its place be judged.
 
     Raises:
@@ -142,7 +142,7 @@ def admit(entry: Entry, offer: Offer, competition: Competition) -> Admission:
     )
 
 
-def require_task(entry: Entry, offer: Offer, competition: Competition) -> Task:
+def require_task(entry: SubmissionPath, offer: Offer, competition: Competition) -> Task:
     """A task of that name, in that language."""
     if not offer.task:
         near = did_you_mean(entry.task, competition.task_names).replace("'", "`") or "."
@@ -157,7 +157,7 @@ def require_task(entry: Entry, offer: Offer, competition: Competition) -> Task:
 # The file.
 
 
-def require_plain(entry: Entry, offer: Offer, competition: Competition) -> BlobInfo:
+def require_plain(entry: SubmissionPath, offer: Offer, competition: Competition) -> BlobInfo:
     """A plain file of the size that is allowed."""
     blob = offer.blob
     if blob is None:
@@ -172,7 +172,7 @@ def require_plain(entry: Entry, offer: Offer, competition: Competition) -> BlobI
     return blob
 
 
-def require_kernel(entry: Entry, offer: Offer, task: Task) -> None:
+def require_kernel(entry: SubmissionPath, offer: Offer, task: Task) -> None:
     """A text that people see as it is, and that defines what is called, where that is ours to know."""
     submission = Submission(login=entry.login, source=offer.source, name=entry.name)
     if fault := submission.find_fault(needs_kernel=task.is_refereed):
@@ -195,7 +195,7 @@ def find_invisible(text: str) -> tuple[int, str] | None:
     return None
 
 
-def require_directives(entry: Entry, source: bytes) -> tuple[str, ...]:
+def require_directives(entry: SubmissionPath, source: bytes) -> tuple[str, ...]:
     """The GPUs that the file names; its leaderboard is the folder's."""
     try:
         directives = read_directives(source.decode("utf-8-sig", "replace"), entry.name)
@@ -210,7 +210,7 @@ def require_directives(entry: Entry, source: bytes) -> tuple[str, ...]:
     return directives.gpus
 
 
-def require_original(entry: Entry, offer: Offer) -> None:
+def require_original(entry: SubmissionPath, offer: Offer) -> None:
     """Not what somebody else has merged."""
     original = find_original(offer.source, entry.name, offer.merged, offer.given)
     if original:

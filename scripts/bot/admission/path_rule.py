@@ -29,7 +29,7 @@ _CHANGES = frozenset({"added", "modified", "changed", "copied"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class SubmissionPath:
     """A submission in its place: `submissions/<task>/<login>/<name>`."""
 
     task: str
@@ -61,7 +61,7 @@ class Misplaced:
     reason: str
 
 
-Change = Entry | TaskChange | Contribution | Misplaced
+Change = SubmissionPath | TaskChange | Contribution | Misplaced
 
 
 def entry_path(task: str, login: str, name: str = FILE_NAMES[0]) -> str:
@@ -103,7 +103,7 @@ def _other(files: Sequence[ChangedFile]) -> TaskChange | Contribution:
 # Submissions, and what is wrong with them.
 
 
-def _entry(file: ChangedFile, login: str) -> Entry | Misplaced:
+def _entry(file: ChangedFile, login: str) -> SubmissionPath | Misplaced:
     if file.status == "removed":
         return Misplaced(
             reason=f"This removes {inline(file.path)}. Results stand in the ledger, so removing a file takes back none "
@@ -126,7 +126,7 @@ def _entry(file: ChangedFile, login: str) -> Entry | Misplaced:
             reason=f"The file is named {inline(name)}; a submission is always named `{wanted}`. "
             f"Rename it to `{entry_path(task, login, wanted)}`."
         )
-    return Entry(task=task, login=login, name=name)
+    return SubmissionPath(task=task, login=login, name=name)
 
 
 def _wrong_path(path: str, login: str) -> Misplaced:

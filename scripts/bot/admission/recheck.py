@@ -14,7 +14,7 @@ from datetime import datetime
 
 from harness.task.bundle import sha256
 from harness.task.task import Task
-from scripts.bot.admission.path_rule import Entry, Misplaced, classify, entry_path
+from scripts.bot.admission.path_rule import Misplaced, SubmissionPath, classify, entry_path
 from scripts.common.text import inline
 from scripts.github.pulls import BlobInfo, ChangedFile
 from scripts.ledger.moderation import KnownAccount
@@ -22,7 +22,7 @@ from scripts.ledger.request import Request
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class RecheckFacts:
     """All that decides whether a request's file may be judged, but for the file's content.
 
     `ban` is why its author is banned, `gpus` those that have a machine.
@@ -38,26 +38,26 @@ class Facts:
     ban: str = ""
 
 
-def why_refused(facts: Facts) -> str | None:
+def why_refused(facts: RecheckFacts) -> str | None:
     """Why a request's file must not be judged, told without its content; None if it may."""
     if facts.ban:
         return f"Pull requests of this account are not judged: {inline(facts.ban)}. Ask a maintainer."
     return _why_not_theirs(facts) or _why_not_the_file(facts) or _why_no_board(facts)
 
 
-def _why_not_theirs(facts: Facts) -> str | None:
+def _why_not_theirs(facts: RecheckFacts) -> str | None:
     request = facts.request
     if facts.owner and facts.owner.user_id != request.user_id:
         return f"The folder `{request.login}` belongs to account {facts.owner.user_id}, which was called so before."
     return None
 
 
-def _why_not_the_file(facts: Facts) -> str | None:
+def _why_not_the_file(facts: RecheckFacts) -> str | None:
     request, blob = facts.request, facts.blob
     match classify(facts.files, request.login):
         case Misplaced(reason=reason):
             return reason
-        case Entry(task=request.task, login=request.login, name=facts.task.submission_name):
+        case SubmissionPath(task=request.task, login=request.login, name=facts.task.submission_name):
             pass
         case _:
             wanted = entry_path(request.task, request.login, facts.task.submission_name)
@@ -73,7 +73,7 @@ def _why_not_the_file(facts: Facts) -> str | None:
     return None
 
 
-def _why_no_board(facts: Facts) -> str | None:
+def _why_no_board(facts: RecheckFacts) -> str | None:
     task, request = facts.task, facts.request
     if request.gpu not in task.gpus:
         return f"`{task.name}` has no board `{request.gpu}` any more."

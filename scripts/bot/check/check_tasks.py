@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from harness.task.bundle import HARNESS, sha256
 from scripts.bot.check.changed_tasks import TaskPlan, make_plans, pack_tasks
-from scripts.bot.check.findings import CHECK_NAME, MARKER, Answer, Outcome, read_answer
+from scripts.bot.check.findings import CHECK_NAME, MARKER, CheckResult, MachineAnswer, read_answer
 from scripts.bot.check.static_check import TaskTree
 from scripts.bot.evaluate.pyz import build_pyz, judge_lock
 from scripts.bot.evaluate.resolve import HOSTED_SETUP
@@ -103,8 +103,8 @@ def report(number: int, head_sha: str, result: str, context: CheckContext) -> st
         return f"#{number}: this run was cancelled for a newer one"
     with context.open_tasks(head_sha) as tree:
         plans = _plans(tree, context)
-    answer = _fetch(result, context) if any(plan.is_run for plan in plans) else Answer()
-    outcome = Outcome(head_sha=head_sha, plans=plans, answer=answer, run_url=context.run_url)
+    answer = _fetch(result, context) if any(plan.is_run for plan in plans) else MachineAnswer()
+    outcome = CheckResult(head_sha=head_sha, plans=plans, answer=answer, run_url=context.run_url)
     context.github.upsert_check(outcome.check())
     _comment(number, outcome, context.github)
     return f"#{number}: {outcome.title}"
@@ -116,18 +116,18 @@ def _is_run_anew(number: int, context: CheckContext) -> bool:
     return any(run.title.startswith(title) and run.id > context.run_id for run in context.github.runs(CHECK_WORKFLOW))
 
 
-def _fetch(result: str, context: CheckContext) -> Answer:
+def _fetch(result: str, context: CheckContext) -> MachineAnswer:
     """What the machine handed over.  GitHub's own trouble is raised: what was handed over still lies there."""
     found = [one for one in context.github.artifacts(context.run_id, ARTIFACT) if one.name == ARTIFACT]
     if not found:
-        return Answer(trouble=f"the machine's job ({result}) handed over nothing")
+        return MachineAnswer(trouble=f"the machine's job ({result}) handed over nothing")
     newest = max(found, key=lambda one: one.id)
     if newest.is_expired or newest.size > MAX_ZIP:
-        return Answer(trouble="what the machine handed over is too old, or too large")
+        return MachineAnswer(trouble="what the machine handed over is too old, or too large")
     return read_answer(context.github.download_artifact(newest.id, MAX_ZIP, newest.digest or ""))
 
 
-def _comment(number: int, outcome: Outcome, github: GitHub) -> None:
+def _comment(number: int, outcome: CheckResult, github: GitHub) -> None:
     """The one comment of ours that begins with the marker: elsewhere it may stand in somebody's quoted words."""
     ours = (one for one in github.comments(number) if one.author.id == github.me.id)
     known = next((one for one in ours if one.body.startswith(MARKER)), None)

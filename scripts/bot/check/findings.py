@@ -44,7 +44,7 @@ _LEFT_OUT = "\nSome of it has no room here; the check run's text has more.\n"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class MachineAnswer:
     """What a machine handed over; `trouble` is why there is nothing, or not all."""
 
     results: tuple[Result, ...] = ()
@@ -52,7 +52,7 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class JudgedExample:
     """An example, the verdict of its folder, and what it got; None where it was not judged.
 
     `is_skipped` tells that this was so because of what `message` says, and not because nobody came to it.
@@ -79,18 +79,18 @@ class Finding:
         return f"tasks/{self.task}/examples/{self.example}"
 
 
-def read_answer(artifact: bytes) -> Answer:
+def read_answer(artifact: bytes) -> MachineAnswer:
     """What is in a machine's artifact, whatever it is."""
     try:
         name, content = only_member(artifact, {"checked.jsonl": MAX_BYTES, "error.json": MAX_ERROR})
         if name == "error.json":
-            return Answer(trouble=read_error(content))
-        return Answer(results=read_results(content))
+            return MachineAnswer(trouble=read_error(content))
+        return MachineAnswer(results=read_results(content))
     except PullRankError as error:
-        return Answer(trouble=str(error))
+        return MachineAnswer(trouble=str(error))
 
 
-def find(plan: TaskPlan, answer: Answer) -> tuple[Finding, ...]:
+def find(plan: TaskPlan, answer: MachineAnswer) -> tuple[JudgedExample, ...]:
     """What is known of each example of a task that was to be run."""
     if not plan.is_run:
         return ()
@@ -101,16 +101,16 @@ def find(plan: TaskPlan, answer: Answer) -> tuple[Finding, ...]:
     return tuple(_finding(plan.name, example, expected, said.get(example)) for example, expected in plan.examples)
 
 
-def find_probes(plan: TaskPlan, answer: Answer) -> ProbesResult | None:
+def find_probes(plan: TaskPlan, answer: MachineAnswer) -> ProbesResult | None:
     """What is known of the reference of a task that was to be run."""
     said = (one for one in answer.results if isinstance(one, ProbesResult) and one.task == plan.name)
     return next(said, None) if plan.is_run else None
 
 
-def _finding(task: str, example: str, expected: Verdict, result: ExampleResult | None) -> Finding:
+def _finding(task: str, example: str, expected: Verdict, result: ExampleResult | None) -> JudgedExample:
     if not result:
-        return Finding(task=task, example=example, expected=expected)
-    return Finding(
+        return JudgedExample(task=task, example=example, expected=expected)
+    return JudgedExample(
         task=task,
         example=example,
         expected=expected,
@@ -121,16 +121,16 @@ def _finding(task: str, example: str, expected: Verdict, result: ExampleResult |
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class CheckResult:
     """A whole check: of which commit, what was planned, what came of it, and where its run is."""
 
     head_sha: str
     plans: tuple[TaskPlan, ...]
-    answer: Answer
+    answer: MachineAnswer
     run_url: str
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[JudgedExample, ...]:
         return tuple(finding for plan in self.plans for finding in find(plan, self.answer))
 
     @property
@@ -210,7 +210,7 @@ class Outcome:
         )
 
 
-def _rows(findings: Sequence[Finding]) -> Iterable[str]:
+def _rows(findings: Sequence[JudgedExample]) -> Iterable[str]:
     for one in findings[:MAX_ROWS]:
         got = one.got.value if one.got else "skipped" if one.is_skipped else "not judged"
         mark = got if one.is_good else f"**{got}**"
@@ -220,14 +220,14 @@ def _rows(findings: Sequence[Finding]) -> Iterable[str]:
         yield f"| {len(rest)} more, of which {sum(one.is_good for one in rest)} as expected | | | |"
 
 
-def _as_json(findings: Iterable[Finding], probes: Mapping[str, ProbesResult | None]) -> str:
+def _as_json(findings: Iterable[JudgedExample], probes: Mapping[str, ProbesResult | None]) -> str:
     known = [facts_of(probed) for probed in probes.values() if probed]
     facts = json.dumps({"examples": [_facts(one) for one in findings], "probes": known}, indent=1)
     # In JSON a backtick may be written so, too: then nothing in there can end the block.
     return fence(facts.replace("`", "\\u0060"), 60_000)
 
 
-def _facts(one: Finding) -> dict[str, Any]:
+def _facts(one: JudgedExample) -> dict[str, Any]:
     return {
         "task": one.task,
         "example": one.example,
@@ -237,7 +237,7 @@ def _facts(one: Finding) -> dict[str, Any]:
     }
 
 
-def _remarks(findings: Iterable[Finding]) -> Iterable[Annotation]:
+def _remarks(findings: Iterable[JudgedExample]) -> Iterable[Annotation]:
     for one in findings:
         if one.got and not one.is_good and not one.is_open:
             title = f"{one.got} where its folder says {one.expected}"

@@ -58,7 +58,7 @@ class TaskTree:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _File:
+class _TreeFile:
     mode: str
     sha: str
     path: str
@@ -100,7 +100,7 @@ def open_tasks(url: str, token: str | None, head_sha: str) -> Iterator[TaskTree]
         yield TaskTree(root=root, head_sha=head_sha, faults=tuple(faults))
 
 
-def _lay_out(git: Git, files: Sequence[_File], root: Path) -> list[str]:
+def _lay_out(git: Git, files: Sequence[_TreeFile], root: Path) -> list[str]:
     """Write the files, whose names and number are known to be harmless; returns what is wrong with their sizes."""
     told = git.run(*_OFFLINE, "cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objectsize)").decode()
     sizes = {sha: int(size) for sha, size in (line.split() for line in told.splitlines())}
@@ -125,19 +125,19 @@ def _fetch(folder: Path, url: str, token: str | None, *asked: str) -> Git:
     return git
 
 
-def _list(git: Git, head_sha: str) -> list[_File]:
+def _list(git: Git, head_sha: str) -> list[_TreeFile]:
     rows = git.run(*_OFFLINE, "ls-tree", "-r", "-z", "--full-tree", head_sha, "--", "tasks").decode("utf-8", "replace")
     found = [row.partition("\t") for row in rows.split("\0") if row]
-    return [_File(mode=facts.split()[0], sha=facts.split()[2], path=path) for facts, _, path in found]
+    return [_TreeFile(mode=facts.split()[0], sha=facts.split()[2], path=path) for facts, _, path in found]
 
 
-def _faults_of_tree(files: Sequence[_File]) -> list[str]:
+def _faults_of_tree(files: Sequence[_TreeFile]) -> list[str]:
     if len(files) > MAX_FILES:
         return [f"tasks/: more than {MAX_FILES} files"]
     return [f"{shorten(file.path, 200)}: {fault}" for file in files if (fault := _fault_of(file))][:20]
 
 
-def _fault_of(file: _File) -> str:
+def _fault_of(file: _TreeFile) -> str:
     if file.mode not in ("100644", "100755"):
         return f"must be a plain file; its mode is {file.mode}"
     if not all(map(_PART.fullmatch, file.path.split("/"))):

@@ -34,7 +34,7 @@ _OPEN = re.compile(r"<!-- pullrank:(file|notice|board) (\{[^\n]*\}) -->\n")
 _CLOSE = "<!-- pullrank:end -->"
 
 
-class State(StrEnum):
+class BoardState(StrEnum):
     """How far a board is.  `done` comes with a report; without: `refused`, or `ended` as superseded, cancelled, failed.
 
     Whether a machine has begun with what is queued, the board's check run says: to say it twice costs a request.
@@ -61,7 +61,7 @@ class FileFacts(Model):
     is_draft: bool
 
 
-class BoardFacts(Model):
+class BoardMarker(Model):
     """What stands in a board's marker: for us, and for whoever reads the comment by program."""
 
     gpu: Name
@@ -69,7 +69,7 @@ class BoardFacts(Model):
     mode: Mode
     head_sha: Sha
     request: Name
-    state: State
+    state: BoardState
     accepted: bool | None = None
     summary: Annotated[str, Field(max_length=200)]
 
@@ -86,12 +86,12 @@ class _NoticeFacts(Model):
 class BoardSection:
     """A board's part of the comment: its `report`, or, until there is one, the report before it, folded away."""
 
-    facts: BoardFacts
+    facts: BoardMarker
     report: str = ""
 
     @property
     def is_done(self) -> bool:
-        return self.facts.state is State.DONE
+        return self.facts.state is BoardState.DONE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,8 +199,8 @@ def _with_block(comment: PullComment, kind: str, facts: str, text: str) -> PullC
         case "notice":
             words = "\n".join(line.removeprefix(">").removeprefix(" ") for line in text.split("\n")[1:])
             return replace(comment, notice=Notice(text=words, **_NoticeFacts.model_validate_json(facts).model_dump()))
-    known = BoardFacts.model_validate_json(facts)
-    if known.state is not State.DONE:
+    known = BoardMarker.model_validate_json(facts)
+    if known.state is not BoardState.DONE:
         text = text.partition("</summary>")[2].removesuffix("</details>").strip("\n")
     return replace(comment, boards=(*comment.boards, BoardSection(facts=known, report=text)))
 
@@ -259,15 +259,15 @@ def _overview(file: FileFacts | None, boards: Sequence[BoardSection]) -> str:
     return "\n".join(["| Board | Mode | State |", "| :-- | :-- | :-- |", *rows])
 
 
-def _state(facts: BoardFacts, file: FileFacts | None) -> str:
+def _state(facts: BoardMarker, file: FileFacts | None) -> str:
     of = f", of `{facts.head_sha[:7]}`" if file and facts.head_sha != file.head_sha else ""
     return facts.summary + of
 
 
-def _lamp(facts: BoardFacts) -> str:
-    if facts.state is State.DONE:
+def _lamp(facts: BoardMarker) -> str:
+    if facts.state is BoardState.DONE:
         return "🟢" if facts.accepted else "🔴"
-    return "🟡" if facts.state is State.QUEUED else "⚪"
+    return "🟡" if facts.state is BoardState.QUEUED else "⚪"
 
 
 def _footer(file: FileFacts | None, *, has_boards: bool) -> str:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from harness.records.verdict import Verdict
-from scripts.bot.comment.comment import BoardFacts, BoardSection, State, sealed
+from scripts.bot.comment.comment import BoardMarker, BoardSection, BoardState, sealed
 from scripts.common.text import inline, shorten
 from scripts.github.checks import CheckRun, CheckState
 from scripts.ledger.request import Ending, EndState, Request
@@ -25,14 +25,14 @@ _HEADING = re.compile(r"### .*?: (.+)")
 
 def queued_section(request: Request) -> BoardSection:
     """Asked for, and waiting for a machine."""
-    return BoardSection(facts=_facts(request, State.QUEUED, f"queued since {_clock(request.asked_at)}"))
+    return BoardSection(facts=_facts(request, BoardState.QUEUED, f"queued since {_clock(request.asked_at)}"))
 
 
 def done_section(request: Request, verdict: Verdict, report: str) -> BoardSection:
     """Judged: `report` is what `judgement_section.render` made; its first line becomes the summary."""
     heading = _HEADING.match(report)
     summary = heading[1] if heading else f"{verdict.label} ({verdict})"
-    facts = _facts(request, State.DONE, summary, accepted=verdict is Verdict.ACCEPTED)
+    facts = _facts(request, BoardState.DONE, summary, accepted=verdict is Verdict.ACCEPTED)
     return BoardSection(facts=facts, report=sealed(report))
 
 
@@ -43,7 +43,7 @@ def ended_section(request: Request, ending: Ending) -> BoardSection:
     summary = f"{_ENDED[ending.state]}: {why}" if why else _ENDED[ending.state]
     if ending.verdict and ending.state is EndState.JUDGED:
         summary = f"{ending.verdict.label} ({ending.verdict}); {summary}"
-    state = State.REFUSED if ending.state is EndState.REFUSED else State.ENDED
+    state = BoardState.REFUSED if ending.state is EndState.REFUSED else BoardState.ENDED
     return BoardSection(facts=_facts(request, state, summary))
 
 
@@ -54,10 +54,10 @@ def section_of_check(section: BoardSection, check: CheckRun) -> BoardSection:
         return section
     known = facts.model_copy(update={"summary": shorten(check.title, MAX_SUMMARY)})
     if check.state not in _JUDGED:
-        state = State.REFUSED if check.title.startswith(_ENDED[EndState.REFUSED]) else State.ENDED
+        state = BoardState.REFUSED if check.title.startswith(_ENDED[EndState.REFUSED]) else BoardState.ENDED
         return BoardSection(facts=known.model_copy(update={"state": state}), report=section.report)
     accepted = check.state is CheckState.SUCCESS
-    done = known.model_copy(update={"state": State.DONE, "accepted": accepted})
+    done = known.model_copy(update={"state": BoardState.DONE, "accepted": accepted})
     return BoardSection(facts=done, report=sealed(check.summary))
 
 
@@ -72,8 +72,8 @@ _ENDED = {
 }
 
 
-def _facts(request: Request, state: State, summary: str, **rest: Any) -> BoardFacts:
-    return BoardFacts(
+def _facts(request: Request, state: BoardState, summary: str, **rest: Any) -> BoardMarker:
+    return BoardMarker(
         gpu=request.gpu,
         task=request.task,
         mode=request.mode,

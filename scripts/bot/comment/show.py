@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING
 
 from scripts.bot.admission.path_rule import entry_path
 from scripts.bot.comment import evaluation
-from scripts.bot.comment.comment import MARKER, BoardSection, FileFacts, Notice, PullComment, State, Tone, read_comment
+from scripts.bot.comment.comment import (
+    MARKER,
+    BoardSection,
+    BoardState,
+    FileFacts,
+    Notice,
+    PullComment,
+    Tone,
+    read_comment,
+)
 from scripts.bot.comment.sections import section_of_check
 from scripts.github.access import server_url
 from scripts.github.checks import Check, CheckRun
@@ -160,7 +169,7 @@ def _put_text(number: int, text: str, known: Comment | None, github: GitHub) -> 
 
 
 def _mended(comment: PullComment, github: GitHub, head_sha: str, ours: Collection[str]) -> PullComment:
-    waiting = [one for one in comment.boards if one.facts.head_sha == head_sha and one.facts.state is State.QUEUED]
+    waiting = [one for one in comment.boards if one.facts.head_sha == head_sha and one.facts.state is BoardState.QUEUED]
     if not {one.facts.request for one in waiting}.difference(ours):
         return comment
     checks = {check.name: check for check in sorted(find_checks(head_sha, github), key=lambda one: one.id)}

@@ -28,7 +28,7 @@ from harness.task.task import Board, Task
 from harness.task.toolchain import Toolchain
 from scripts.bot.admission.admission import Refused, why_banned
 from scripts.bot.admission.path_rule import entry_path
-from scripts.bot.admission.recheck import Facts, why_refused, why_unreadable
+from scripts.bot.admission.recheck import RecheckFacts, why_refused, why_unreadable
 from scripts.bot.evaluate.champion import find_champion
 from scripts.bot.evaluate.packing import pack
 from scripts.bot.evaluate.pyz import build_pyz, judge_lock
@@ -123,7 +123,7 @@ def _admit(request: Request, fork: Fork, ledger: Ledger, settings: Settings, roo
         if _GONE not in error.said:
             raise
         raise Refused(f"The commit `{request.head_sha[:7]}` is gone. Push again.") from None
-    facts = Facts(
+    facts = RecheckFacts(
         request=request,
         files=files,
         blob=blob,

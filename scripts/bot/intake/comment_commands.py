@@ -24,13 +24,13 @@ from scripts.bot.admission.admission import (
     require_gpus,
     require_welcome,
 )
-from scripts.bot.admission.path_rule import Entry, TaskChange
+from scripts.bot.admission.path_rule import SubmissionPath, TaskChange
 from scripts.bot.admission.quotas import uses
 from scripts.bot.comment.comment import Notice, Tone
 from scripts.bot.intake.decision import (
-    Answer,
     Decision,
-    Facts,
+    EventFacts,
+    Reply,
     about_rest,
     end_open,
     file_facts,
@@ -54,18 +54,18 @@ _SAME_MOMENT, _SOONEST_PUSH = timedelta(seconds=5), timedelta(seconds=1)
 """So far apart may be GitHub's times of a comment, and of the pull request that it changes; nobody pushes sooner."""
 
 
-def decide_on_comment(event: CommentEvent, facts: Facts) -> Decision:
+def decide_on_comment(event: CommentEvent, facts: EventFacts) -> Decision:
     author, commenter = facts.pull.author, event.comment.author
     if commenter.id != author.id and not facts.permission.can_write:
         return Decision(why="a stranger's command")
     try:
         return _obey(event, facts)
     except (Refused, SlashError) as refused:
-        answer = Answer(key=f"comment {event.comment.id}", text=str(refused))
+        answer = Reply(key=f"comment {event.comment.id}", text=str(refused))
         return Decision(why="refused", answer=answer, reaction=Reaction.CONFUSED)
 
 
-def _obey(event: CommentEvent, facts: Facts) -> Decision:
+def _obey(event: CommentEvent, facts: EventFacts) -> Decision:
     command = event.command
     if isinstance(command, SlashError):
         raise command
@@ -79,7 +79,7 @@ def _obey(event: CommentEvent, facts: Facts) -> Decision:
     if command.verb is Verb.CANCEL:
         return _cancel(event.comment, command.gpus, facts)
     change = find_entry(facts.offer, facts.competition)
-    if not isinstance(change, Entry):
+    if not isinstance(change, SubmissionPath):
         raise Refused(f"This pull request changes no submission, so there is nothing for `/{command.verb}` to do.")
     if command.verb is Verb.SHOW:
         return _answer(event, _show(change, facts))
@@ -97,17 +97,17 @@ def _obey(event: CommentEvent, facts: Facts) -> Decision:
 
 
 def _answer(event: CommentEvent, text: str) -> Decision:
-    return Decision(why="answered", answer=Answer(key=f"comment {event.comment.id}", text=text))
+    return Decision(why="answered", answer=Reply(key=f"comment {event.comment.id}", text=text))
 
 
-def _show(entry: Entry, facts: Facts) -> str:
+def _show(entry: SubmissionPath, facts: EventFacts) -> str:
     login = folder_of(facts.pull.author, facts.competition)
     waiting = [status for status in facts.of_pull if status.is_open]
     used = uses(facts.history, facts.competition.settings.limits, facts.now)
     return f"Where `{login}` stands in `{entry.task}`:\n\n{show(login, facts.standings, waiting, used, facts.now)}"
 
 
-def _check(comment: Comment, facts: Facts) -> Decision:
+def _check(comment: Comment, facts: EventFacts) -> Decision:
     if not facts.permission.can_write:
         raise Refused("`/check` runs code on our machines, so only those who may write to this repository can say it.")
     if not isinstance(find_entry(facts.offer, facts.competition), TaskChange):
@@ -124,7 +124,7 @@ def _check(comment: Comment, facts: Facts) -> Decision:
     return Decision(why="a maintainer lets the changed tasks run", checks_tasks=True, reaction=Reaction.ROCKET)
 
 
-def _cancel(comment: Comment, gpus: Sequence[str], facts: Facts) -> Decision:
+def _cancel(comment: Comment, gpus: Sequence[str], facts: EventFacts) -> Decision:
     """End what had been asked for when that was said; once, however often and late we hear of it."""
     note = f"/cancel, comment {comment.id}"
     if any(status.ending and status.ending.note == note for status in facts.of_pull):
@@ -139,14 +139,14 @@ def _cancel(comment: Comment, gpus: Sequence[str], facts: Facts) -> Decision:
     return Decision(why=f"cancels {len(ended)}", endings=ended, reaction=Reaction.THUMBS_UP)
 
 
-def _require_rankable(mode: Mode, gpus: Sequence[str], facts: Facts, admission: Admission) -> None:
+def _require_rankable(mode: Mode, gpus: Sequence[str], facts: EventFacts, admission: Admission) -> None:
     if mode is Mode.RANKED and facts.pull.is_draft:
         raise Refused("A draft is not ranked. Mark the pull request as ready for review, and it is.")
     if mode is Mode.RANKED and not all(is_in_time(facts, admission, gpu) for gpu in gpus):
         raise Refused(f"{over(admission)} `/test` and `/benchmark` still work; nothing is ranked any more.")
 
 
-def _mode_to_repeat(facts: Facts, admission: Admission, gpu: str) -> Mode:
+def _mode_to_repeat(facts: EventFacts, admission: Admission, gpu: str) -> Mode:
     """That of the board's last request of this commit, where it may still be; else what the state asks for."""
     if not facts.pull.is_draft and first_asked_at(facts, gpu) and is_in_time(facts, admission, gpu):
         return Mode.RANKED
@@ -156,7 +156,7 @@ def _mode_to_repeat(facts: Facts, admission: Admission, gpu: str) -> Mode:
     return last.mode if last and last.mode is not Mode.RANKED else mode
 
 
-def _ask_by_comment(event: CommentEvent, facts: Facts, admission: Admission, modes: dict[str, Mode]) -> Decision:
+def _ask_by_comment(event: CommentEvent, facts: EventFacts, admission: Admission, modes: dict[str, Mode]) -> Decision:
     assert isinstance(event.command, Command)
     by, reason = event.comment.author, f"/{event.command.verb}, comment {event.comment.id}"
     if any(status.request.reason == reason for status in facts.of_pull):

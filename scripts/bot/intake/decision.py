@@ -28,7 +28,7 @@ Endings = tuple[tuple[Request, Ending], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class EventFacts:
     """All that decides.  What an event does not need is not read, and missing here.
 
     `now` is when we hear of the event, `happened_at` when it happened, by GitHub's clock.  `history` are the author's
@@ -60,7 +60,7 @@ class Facts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class Reply:
     """A comment of its own.  `key` makes it one, however often the event comes."""
 
     key: str
@@ -81,7 +81,7 @@ class Decision:
     file: FileFacts | None = None
     notice: Notice | None = None
     is_settled: bool = False
-    answer: Answer | None = None
+    answer: Reply | None = None
     reaction: Reaction | None = None
     checks_tasks: bool = False
 
@@ -89,7 +89,7 @@ class Decision:
 # In which mode, and what of it is open.
 
 
-def mode_of(facts: Facts, admission: Admission) -> tuple[Mode, str]:
+def mode_of(facts: EventFacts, admission: Admission) -> tuple[Mode, str]:
     """As what a pull request is judged in the state that it is in, and a remark where that may surprise."""
     if facts.pull.is_draft:
         return Mode.BENCHMARK, ""
@@ -98,13 +98,13 @@ def mode_of(facts: Facts, admission: Admission) -> tuple[Mode, str]:
     return Mode.TEST, f"{over(admission)} This is tested, and not ranked."
 
 
-def is_in_time(facts: Facts, admission: Admission, gpu: str) -> bool:
+def is_in_time(facts: EventFacts, admission: Admission, gpu: str) -> bool:
     """Whether a ranked judging may be asked for: now, or once more because we failed with what was in time."""
     task, since = admission.task, first_asked_at(facts, gpu)
     return task.is_open(facts.in_time_at) or (since is not None and task.is_open(since))
 
 
-def first_asked_at(facts: Facts, gpu: str) -> datetime | None:
+def first_asked_at(facts: EventFacts, gpu: str) -> datetime | None:
     """When the ranked judging of this commit was asked for with which we failed last; None if we did not."""
     last = find_last(facts, gpu, Mode.RANKED)
     is_ours = last and last.ending and last.ending.state is EndState.FAILED
@@ -118,26 +118,26 @@ def over(admission: Admission) -> str:
     return f"`{task.name}` closed at {task.deadline:%Y-%m-%d %H:%M} UTC."
 
 
-def end_open(facts: Facts, state: EndState, note: str, among: Iterable[RequestStatus] | None = None) -> Endings:
+def end_open(facts: EventFacts, state: EndState, note: str, among: Iterable[RequestStatus] | None = None) -> Endings:
     """The endings of those that are open: of all of the pull request's, or of some.  A rematch is the board's."""
     among = facts.of_pull if among is None else among
     open_ones = [status.request for status in among if status.is_open and not status.request.is_rematch]
     return tuple((one, Ending(request=one.id, state=state, at=facts.now, note=note)) for one in open_ones)
 
 
-def _of(facts: Facts, gpu: str, mode: Mode) -> Iterator[RequestStatus]:
+def _of(facts: EventFacts, gpu: str, mode: Mode) -> Iterator[RequestStatus]:
     for status in facts.of_pull:
         request = status.request
         if (request.head_sha, request.gpu, request.mode) == (facts.pull.head_sha, gpu, mode):
             yield status
 
 
-def find_last(facts: Facts, gpu: str, mode: Mode) -> RequestStatus | None:
+def find_last(facts: EventFacts, gpu: str, mode: Mode) -> RequestStatus | None:
     return max(_of(facts, gpu, mode), key=lambda status: status.request.attempt, default=None)
 
 
 def fit(
-    facts: Facts,
+    facts: EventFacts,
     gpus: Sequence[str],
     mode: Mode,
     ended: Endings = (),
@@ -161,7 +161,7 @@ def fit(
 
 
 def make_requests(
-    facts: Facts, admission: Admission, gpus: Iterable[str], mode: Mode, *, by: Account, reason: str
+    facts: EventFacts, admission: Admission, gpus: Iterable[str], mode: Mode, *, by: Account, reason: str
 ) -> tuple[Request, ...]:
     pull, asked = facts.pull, []
     for gpu in gpus:
@@ -190,7 +190,7 @@ def make_requests(
     return tuple(asked)
 
 
-def newcomer(facts: Facts, admission: Admission) -> KnownAccount | None:
+def newcomer(facts: EventFacts, admission: Admission) -> KnownAccount | None:
     """The author's entry in the register, if there is none yet."""
     author = facts.pull.author
     if any(account.user_id == author.id for account in facts.competition.accounts):
@@ -198,7 +198,7 @@ def newcomer(facts: Facts, admission: Admission) -> KnownAccount | None:
     return KnownAccount(user_id=author.id, login=admission.entry.login, first_seen=facts.now)
 
 
-def file_facts(facts: Facts, admission: Admission) -> FileFacts:
+def file_facts(facts: EventFacts, admission: Admission) -> FileFacts:
     return FileFacts(path=admission.entry.path, head_sha=facts.pull.head_sha, is_draft=facts.pull.is_draft)
 
 

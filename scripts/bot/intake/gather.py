@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from harness.task.task import Task, load_task
 from scripts.bot.admission.admission import Competition, Offer, Refused, find_entry
 from scripts.bot.admission.clones import Original
-from scripts.bot.admission.path_rule import FOLDER, Entry, TaskChange
-from scripts.bot.intake.decision import Facts
+from scripts.bot.admission.path_rule import FOLDER, SubmissionPath, TaskChange
+from scripts.bot.intake.decision import EventFacts
 from scripts.bot.intake.events import CommentEvent, Event, PullAction, PullEvent
 from scripts.bot.intake.slash import Command, Verb
 from scripts.competition.boards import offered
@@ -66,7 +66,7 @@ def _verb(event: Event) -> Verb | None:
     return None
 
 
-def gather(event: Event, pull: PullRequest, context: IntakeContext, branch: LedgerBranch, now: datetime) -> Facts:
+def gather(event: Event, pull: PullRequest, context: IntakeContext, branch: LedgerBranch, now: datetime) -> EventFacts:
     """What an event needs, with as few requests as can be."""
     ledger = branch.ledger
     moderated = Moderated.after(ledger.moderations())
@@ -89,7 +89,7 @@ def gather(event: Event, pull: PullRequest, context: IntakeContext, branch: Ledg
             standings(board, moderated.counted(ledger.judgements(board.task.name, board.gpu).judgements))
             for board in offered(offer.task, context.settings.gpus).boards
         )
-    return Facts(
+    return EventFacts(
         now=now,
         offer=offer,
         competition=competition,
@@ -108,7 +108,7 @@ def _happened_at(event: Event, pull: PullRequest) -> datetime:
     return max(event.comment.created_at, pull.head_at)
 
 
-def renew(facts: Facts, ledger: Ledger) -> Facts:
+def renew(facts: EventFacts, ledger: Ledger) -> EventFacts:
     """The same, with what others have written into the ledger since."""
     competition = replace(
         facts.competition,
@@ -148,7 +148,7 @@ def _read_offer(
         return offer, ""
     if isinstance(change, TaskChange):
         return offer, context.find_task_faults(pull.head_sha, change.tasks)
-    if not isinstance(change, Entry) or change.task not in competition.task_names:
+    if not isinstance(change, SubmissionPath) or change.task not in competition.task_names:
         return offer, ""
     task = load_task(context.root / "tasks" / change.task)
     if _verb(event) is Verb.SHOW:
@@ -156,7 +156,7 @@ def _read_offer(
     return _read_file(offer, change, task, context, fork), ""
 
 
-def _read_file(offer: Offer, entry: Entry, task: Task, context: IntakeContext, fork: Fork) -> Offer:
+def _read_file(offer: Offer, entry: SubmissionPath, task: Task, context: IntakeContext, fork: Fork) -> Offer:
     blob, source = fork.read(offer.pull.head_sha, entry.path, context.settings.limits.file_kib * 1024)
     return Offer(
         pull=offer.pull,
@@ -169,7 +169,7 @@ def _read_file(offer: Offer, entry: Entry, task: Task, context: IntakeContext, f
     )
 
 
-def merged_by_others(root: Path, entry: Entry) -> tuple[Original, ...]:
+def merged_by_others(root: Path, entry: SubmissionPath) -> tuple[Original, ...]:
     """The merged files of a task but for one author's, as they stand on the default branch."""
     files = sorted((root / FOLDER / entry.task).glob(f"*/{entry.name}"))
     others = [file for file in files if file.parent.name.lower() != entry.login.lower() and not file.is_symlink()]

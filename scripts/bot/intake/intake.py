@@ -23,7 +23,7 @@ from scripts.bot.comment.comment import MARKER, PullComment, read_comment
 from scripts.bot.comment.sections import ended_section, queued_section
 from scripts.bot.comment.show import write
 from scripts.bot.intake.comment_commands import decide_on_comment
-from scripts.bot.intake.decision import Decision, Facts
+from scripts.bot.intake.decision import Decision, EventFacts
 from scripts.bot.intake.events import CommentEvent, Event, Nothing, PullAction, PullEvent, read_event
 from scripts.bot.intake.gather import IntakeContext, gather, renew, wanted_of
 from scripts.bot.intake.pull_events import decide_on_pull
@@ -50,7 +50,7 @@ class IntakeError(PullRankError):
     """The event cannot be read."""
 
 
-def decide(event: Event, facts: Facts) -> Decision:
+def decide(event: Event, facts: EventFacts) -> Decision:
     """What is to be done about an event.  Pure."""
     return decide_on_comment(event, facts) if isinstance(event, CommentEvent) else decide_on_pull(event, facts)
 
@@ -95,7 +95,9 @@ def _load(payload: Path) -> object:
 # Writing.
 
 
-def _write(event: Event, facts: Facts, branch: LedgerBranch, github: GitHub) -> tuple[Decision, tuple[Request, ...]]:
+def _write(
+    event: Event, facts: EventFacts, branch: LedgerBranch, github: GitHub
+) -> tuple[Decision, tuple[Request, ...]]:
     """Decide, and put it into the ledger; returns the requests that are new there, too, and ours to start.
 
     Of many events of one author at once each is decided on by what those before it have come to: so quotas hold.
@@ -114,7 +116,7 @@ def _write(event: Event, facts: Facts, branch: LedgerBranch, github: GitHub) -> 
     return decision, tuple(request for request in decision.requests if request.place in standing)
 
 
-def _decide(event: Event, facts: Facts, github: GitHub) -> Decision:
+def _decide(event: Event, facts: EventFacts, github: GitHub) -> Decision:
     """What is to be done; nothing by an event that came late: what was asked for since must not end by it."""
     decision = decide(event, facts)
     if isinstance(event, PullEvent) and _may_be_overtaken(event.pull, decision, facts):
@@ -124,7 +126,7 @@ def _decide(event: Event, facts: Facts, github: GitHub) -> Decision:
     return decision
 
 
-def _may_be_overtaken(pull: PullRequest, decision: Decision, facts: Facts) -> bool:
+def _may_be_overtaken(pull: PullRequest, decision: Decision, facts: EventFacts) -> bool:
     """Whether it pays to ask how the pull request is by now."""
     is_late = facts.now - pull.updated_at > LATE and bool(decision.requests or decision.endings)
     return is_late or any(one.request.asked_at > pull.updated_at for one in facts.of_pull)
@@ -138,7 +140,7 @@ def _append(decision: Decision, ledger: Ledger) -> bool:
     return any(added)
 
 
-def _message(decision: Decision, facts: Facts) -> str:
+def _message(decision: Decision, facts: EventFacts) -> str:
     return f"#{facts.pull.number}: {decision.why}"
 
 

@@ -21,7 +21,7 @@ from scripts.bot.comment.comment import Notice, Tone
 from scripts.bot.intake.decision import (
     Decision,
     Endings,
-    Facts,
+    EventFacts,
     about_rest,
     end_open,
     file_facts,
@@ -37,7 +37,7 @@ from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.request import EndState
 
 
-def decide_on_pull(event: PullEvent, facts: Facts) -> Decision:
+def decide_on_pull(event: PullEvent, facts: EventFacts) -> Decision:
     """What is to be done about an event of a pull request."""
     match event.action:
         case PullAction.CLOSED:
@@ -48,7 +48,7 @@ def decide_on_pull(event: PullEvent, facts: Facts) -> Decision:
             return _after_offering(event, facts)
 
 
-def _after_closing(facts: Facts) -> Decision:
+def _after_closing(facts: EventFacts) -> Decision:
     if facts.pull.merged:
         older = [status for status in facts.of_pull if status.request.head_sha != facts.pull.head_sha]
         ended = end_open(facts, EndState.SUPERSEDED, "another commit was merged", among=older)
@@ -57,13 +57,13 @@ def _after_closing(facts: Facts) -> Decision:
     return Decision(why="closed: nothing waits any more", endings=ended)
 
 
-def _after_drafting(facts: Facts) -> Decision:
+def _after_drafting(facts: EventFacts) -> Decision:
     ranked = [status for status in facts.of_pull if status.request.is_ranked]
     ended = end_open(facts, EndState.CANCELLED, "the pull request became a draft", among=ranked)
     return Decision(why="a draft again: nothing of it is ranked", endings=ended)
 
 
-def _after_offering(event: PullEvent, facts: Facts) -> Decision:
+def _after_offering(event: PullEvent, facts: EventFacts) -> Decision:
     older = [status for status in facts.of_pull if status.request.head_sha != facts.pull.head_sha]
     ended = end_open(facts, EndState.SUPERSEDED, "there is a newer commit", among=older)
     try:
@@ -80,7 +80,7 @@ def _after_offering(event: PullEvent, facts: Facts) -> Decision:
         return Decision(why="refused", endings=ended, notice=Notice(text=f"**Not judged.** {refused}"))
 
 
-def _ask_by_event(event: PullEvent, facts: Facts, admission: Admission, ended: Endings) -> Decision:
+def _ask_by_event(event: PullEvent, facts: EventFacts, admission: Admission, ended: Endings) -> Decision:
     mode, remark = mode_of(facts, admission)
     is_anew = event.action in (PullAction.REOPENED, PullAction.READIED)
     wanted = [gpu for gpu in admission.gpus if _is_due(find_last(facts, gpu, mode), is_anew=is_anew)]
@@ -120,13 +120,13 @@ def _holds(ranked: RequestStatus | None) -> bool:
     return bool(ranked and (not ranked.ending or ranked.ending.state is EndState.JUDGED))
 
 
-def _tried_before(facts: Facts, gpus: Sequence[str], mode: Mode) -> list[RequestStatus]:
+def _tried_before(facts: EventFacts, gpus: Sequence[str], mode: Mode) -> list[RequestStatus]:
     """Of this commit, on these boards, in another mode: what a pull request that becomes ready has no more use for."""
     of_head = [status for status in facts.of_pull if status.request.head_sha == facts.pull.head_sha]
     return [status for status in of_head if status.request.gpu in gpus and status.request.mode is not mode]
 
 
-def _about_tasks(change: TaskChange, facts: Facts) -> Notice:
+def _about_tasks(change: TaskChange, facts: EventFacts) -> Notice:
     names = ", ".join(inline(name) for name in change.tasks)
     what = f"This changes the task{'s' if len(change.tasks) > 1 else ''} {names}."
     if facts.task_faults:

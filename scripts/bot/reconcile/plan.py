@@ -26,16 +26,16 @@ from random import Random
 
 from harness.records.verdict import Verdict
 from scripts.bot.comment import evaluation
-from scripts.bot.comment.comment import PullComment, State
+from scripts.bot.comment.comment import BoardState, PullComment
 from scripts.bot.reconcile.duels_due import DueDuel
 from scripts.bot.reconcile.lost_events import is_unheard
 from scripts.bot.reconcile.steps import (
+    AskForJudging,
     Close,
     Deliver,
     Drop,
     End,
-    Merge,
-    Offer,
+    MergePull,
     Publish,
     Rematch,
     Start,
@@ -43,7 +43,7 @@ from scripts.bot.reconcile.steps import (
     Stop,
     Tell,
 )
-from scripts.bot.report.tables import Place
+from scripts.bot.report.tables import PlaceKind
 from scripts.competition.settings import Ban
 from scripts.github.pulls import PullRequest, WorkflowRun
 from scripts.ledger.ledger import LedgerFault, RequestStatus
@@ -69,7 +69,7 @@ TURNS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class RepositoryState:
     """What the plan follows from.
 
     `statuses` are the oldest first.  `pulls` are open, `closed` those that are not, and of which something waits still;
@@ -89,7 +89,7 @@ class Facts:
     comments: Mapping[int, PullComment] = field(default_factory=dict)
     comments_since: datetime | None = None
     spare: Mapping[int, int] = field(default_factory=dict)
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, PlaceKind] = field(default_factory=dict)
     duels: tuple[DueDuel, ...] = ()
     published_at: datetime | None = None
     decided_at: datetime | None = None
@@ -137,7 +137,7 @@ def look_back(now: datetime, last_at: datetime | None) -> datetime:
     return max(now - LONGEST_LOOK_BACK, min(now - LOOK_BACK, last))
 
 
-def plan(facts: Facts) -> tuple[Step, ...]:
+def plan(facts: RepositoryState) -> tuple[Step, ...]:
     """What is to be done.  Pure."""
     offers = _offers(facts)
     offered = {offer.pull.number for offer in offers}  # A merge would come before what is still to be asked for.
@@ -152,7 +152,7 @@ def plan(facts: Facts) -> tuple[Step, ...]:
     return (*steps, *offers)
 
 
-def _for_live_runs(facts: Facts) -> Iterator[Step]:
+def _for_live_runs(facts: RepositoryState) -> Iterator[Step]:
     """The first of all steps: what follows may need the machines."""
     withdrawn = {
         evaluation.run_title(status.request.id): status.request
@@ -164,7 +164,7 @@ def _for_live_runs(facts: Facts) -> Iterator[Step]:
             yield Stop(request=request, run=run)
 
 
-def _for_request(status: RequestStatus, facts: Facts) -> Step | None:
+def _for_request(status: RequestStatus, facts: RepositoryState) -> Step | None:
     if status.ending:
         return _after_end(status.request, status.ending, facts)
     if not facts.is_settled(status.request.asked_at):
@@ -177,7 +177,7 @@ def _for_request(status: RequestStatus, facts: Facts) -> Step | None:
     return Deliver(request=status.request, run=runs[-1]) if runs else Start(request=status.request)
 
 
-def _why_unwanted(request: Request, facts: Facts) -> End | None:
+def _why_unwanted(request: Request, facts: RepositoryState) -> End | None:
     if facts.is_banned(request.user_id, request.login):
         return End(request=request, state=EndState.CANCELLED, note="its author is banned")
     if request.is_rematch:
@@ -195,11 +195,11 @@ def _why_unwanted(request: Request, facts: Facts) -> End | None:
     return None
 
 
-def _after_end(request: Request, ending: Ending, facts: Facts) -> Step | None:
+def _after_end(request: Request, ending: Ending, facts: RepositoryState) -> Step | None:
     return _shown(request, ending, facts) if facts.is_settled(ending.at) else None
 
 
-def _shown(request: Request, ending: Ending | None, facts: Facts) -> Step | None:
+def _shown(request: Request, ending: Ending | None, facts: RepositoryState) -> Step | None:
     """Nothing, if the comment says how a request stands; of each board only the newest request counts."""
     since = ending.at if ending else request.asked_at
     if _newest(request, facts) != request or not facts.knows_what_was_told(since):
@@ -209,7 +209,7 @@ def _shown(request: Request, ending: Ending | None, facts: Facts) -> Step | None
     is_shown = section is not None and section.facts.request == request.id
     if not ending:
         return None if is_shown else Tell(request=request, ending=None)
-    if is_shown and section and section.facts.state is not State.QUEUED:
+    if is_shown and section and section.facts.state is not BoardState.QUEUED:
         return None
     if ending.state is EndState.JUDGED:
         return Deliver(request=request, run=next(reversed(facts.runs_of(request)), None))
@@ -218,7 +218,7 @@ def _shown(request: Request, ending: Ending | None, facts: Facts) -> Step | None
     return Tell(request=request, ending=ending)
 
 
-def _newest(request: Request, facts: Facts) -> Request:
+def _newest(request: Request, facts: RepositoryState) -> Request:
     of_board = (
         status.request
         for status in facts.statuses
@@ -227,7 +227,7 @@ def _newest(request: Request, facts: Facts) -> Request:
     return max(of_board, key=lambda one: (one.asked_at, one.attempt, one.id))
 
 
-def _for_duels(facts: Facts) -> Iterator[Step]:
+def _for_duels(facts: RepositoryState) -> Iterator[Step]:
     """A row's file is judged once for each champion that its duel is due with, whatever comes of it."""
     for due in (due for due in facts.duels if not facts.is_banned(due.last.user_id, due.last.login)):
         history = [one for one in facts.statuses if due.is_of(one.request)]
@@ -238,25 +238,25 @@ def _for_duels(facts: Facts) -> Iterator[Step]:
             yield Rematch(request=due.request(facts.now))
 
 
-def _ours(facts: Facts) -> tuple[PullRequest, ...]:
+def _ours(facts: RepositoryState) -> tuple[PullRequest, ...]:
     """The open pull requests for the default branch, of people who are welcome."""
     people = (pull for pull in facts.pulls if not pull.author.is_bot and pull.base_ref == facts.default_branch)
     return tuple(pull for pull in people if not facts.is_banned(pull.author.id, pull.author.login))
 
 
-def _for_judged(pull: PullRequest, facts: Facts) -> Iterator[Step]:
+def _for_judged(pull: PullRequest, facts: RepositoryState) -> Iterator[Step]:
     of_pull = facts.of_pull[pull.number]
     of_head = [one for one in of_pull if one.request.head_sha == pull.head_sha]
     waiting = [one for one in of_pull if one.is_open]
     places = {one.request.id: place for one in of_head if (place := facts.places.get(one.request.id))}
-    rows = [one for one in of_head if places.get(one.request.id) is Place.ROW]
+    rows = [one for one in of_head if places.get(one.request.id) is PlaceKind.ROW]
     ends = [one.ending.at for one in of_head if one.ending]
     is_settled = bool(rows) and all(map(facts.is_settled, ends))
     # What GitHub refuses, it refuses again: after two days it is left to people, who were told.
     is_due = is_settled and facts.is_recent(max(filter(None, (*ends, facts.decided_at))))
     # A machine that is away holds back its own board, no other, nor the merge.
     if is_due and facts.merges and all(one.request.asked_at <= facts.now - MERGE_WAIT for one in waiting):
-        yield Merge(request=rows[0].request)
+        yield MergePull(request=rows[0].request)
     # What is held, or failed by our fault, may still make a row.
     may_rank = [one for one in of_head if _may_rank(one) and _newest(one.request, facts) == one.request]
     improves_nothing = bool(places) and not rows and all(one.request.id in places for one in may_rank)
@@ -270,7 +270,7 @@ def _may_rank(status: RequestStatus) -> bool:
     return bool(status.request.is_ranked and end and (end.state is EndState.FAILED or end.verdict is Verdict.ACCEPTED))
 
 
-def _offers(facts: Facts) -> list[Offer]:
+def _offers(facts: RepositoryState) -> list[AskForJudging]:
     missed = [
         pull
         for pull in _ours(facts)
@@ -281,10 +281,10 @@ def _offers(facts: Facts) -> list[Offer]:
     ]
     # By lot: else those that nothing comes of would stand in the way of the others each time.
     drawn = Random(facts.now.timestamp()).sample(missed, min(len(missed), MAX_OFFERS))  # noqa: S311  no secret
-    return [Offer(pull=pull, happened_at=_offered_at(pull, facts)) for pull in drawn]
+    return [AskForJudging(pull=pull, happened_at=_offered_at(pull, facts)) for pull in drawn]
 
 
-def _offered_at(pull: PullRequest, facts: Facts) -> datetime:
+def _offered_at(pull: PullRequest, facts: RepositoryState) -> datetime:
     """When what is made up for happened, at the latest: a push, if nothing was asked for since.
 
     Not `updated_at`: by a comment after the deadline, anybody could make it late.  When it was opened again, or marked
@@ -294,7 +294,7 @@ def _offered_at(pull: PullRequest, facts: Facts) -> datetime:
     return facts.now if is_known else pull.head_at
 
 
-def _is_published(facts: Facts) -> bool:
+def _is_published(facts: RepositoryState) -> bool:
     """Whether the site knows all that is old enough for its own publication to have begun: judgements, decisions."""
     news = [facts.decided_at] if facts.decided_at else []
     news += [

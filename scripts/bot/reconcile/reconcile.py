@@ -22,14 +22,14 @@ from scripts.bot.comment.show import tell
 from scripts.bot.intake import intake
 from scripts.bot.intake.events import PullAction, PullEvent
 from scripts.bot.reconcile.duels_due import find_due_rows
-from scripts.bot.reconcile.plan import PATIENCE, Facts, look_back, plan
+from scripts.bot.reconcile.plan import PATIENCE, RepositoryState, look_back, plan
 from scripts.bot.reconcile.steps import (
+    AskForJudging,
     Close,
     Deliver,
     Drop,
     End,
-    Merge,
-    Offer,
+    MergePull,
     Publish,
     Rematch,
     Start,
@@ -100,13 +100,13 @@ def run(context: ReconcileContext, now: datetime | None = None) -> Iterator[str]
     facts = read(context, at)
     yield from (f"left out: {fault}" for fault in facts.faults)
     steps, trouble = list(plan(facts)), None
-    offers = sum(isinstance(step, Offer) for step in steps)  # the last ones
+    offers = sum(isinstance(step, AskForJudging) for step in steps)  # the last ones
     for step in steps:
         if trouble and isinstance(step, Start):
             continue
         try:
             yield (said := do(step, context, at))
-            if isinstance(step, Merge) and said == f"{step.request.id}: {MERGED}" and Publish() not in steps:
+            if isinstance(step, MergePull) and said == f"{step.request.id}: {MERGED}" and Publish() not in steps:
                 steps.insert(len(steps) - offers, Publish())  # What is merged is provisional no more.
         except NotStarted as error:
             trouble = error
@@ -118,7 +118,7 @@ def run(context: ReconcileContext, now: datetime | None = None) -> Iterator[str]
         raise trouble
 
 
-def read(context: ReconcileContext, now: datetime) -> Facts:
+def read(context: ReconcileContext, now: datetime) -> RepositoryState:
     """The facts, with eight requests, or a few more where there is a lot."""
     github, settings = context.github, context.report.settings
     last_at = max((run.created_at for run in github.runs(WORKFLOW, status="success")), default=None)
@@ -147,7 +147,7 @@ def read(context: ReconcileContext, now: datetime) -> Facts:
             branch.check_out(requests_of_pulls(of_rows))
             statuses = tuple(dict.fromkeys([*statuses, *ledger.requests(pulls=of_rows)]))
     comments, spare, comments_since = _comments(github, since - PATIENCE)
-    return Facts(
+    return RepositoryState(
         now=now,
         default_branch=context.report.default_branch,
         statuses=statuses,
@@ -259,10 +259,10 @@ def do(step: Step, context: ReconcileContext, now: datetime) -> str:
             return f"{request.id}: the comment says how it stands"
         case Rematch(request=request):
             return _ask(request, context)
-        case Offer(pull=pull, happened_at=happened_at):
+        case AskForJudging(pull=pull, happened_at=happened_at):
             event = PullEvent(action=PullAction.PUSHED, pull=pull, default_branch=branch, happened_at=happened_at)
             return intake.follow(event, context.intake, now)
-        case Merge(request=request):
+        case MergePull(request=request):
             return f"{request.id}: {_merge(request, context.report)}"
         case Close(pull=pull):
             github.upsert_comment(pull.number, _CLOSED, _WHY_CLOSED)
@@ -317,9 +317,9 @@ def _name(step: Step) -> str:
     match step:
         case Start(request=request) | Stop(request=request) | Deliver(request=request) | End(request=request):
             return request.id
-        case Tell(request=request) | Merge(request=request) | Rematch(request=request):
+        case Tell(request=request) | MergePull(request=request) | Rematch(request=request):
             return request.id
-        case Offer(pull=pull) | Close(pull=pull):
+        case AskForJudging(pull=pull) | Close(pull=pull):
             return f"#{pull.number}"
         case Drop(number=number):
             return f"#{number}"

@@ -58,7 +58,7 @@ class Rematch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Offer:
+class AskForJudging:
     """A pull request whose head nobody has asked to judge; `happened_at` is what counts for a deadline."""
 
     pull: PullRequest
@@ -66,7 +66,7 @@ class Offer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Merge:
+class MergePull:
     request: Request
 
 
@@ -88,4 +88,4 @@ class Publish:
     pass
 
 
-Step = Start | Stop | Deliver | End | Tell | Rematch | Offer | Merge | Close | Drop | Publish
+Step = Start | Stop | Deliver | End | Tell | Rematch | AskForJudging | MergePull | Close | Drop | Publish

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from scripts.bot.admission.admission import why_banned
-from scripts.bot.admission.path_rule import Entry, classify
+from scripts.bot.admission.path_rule import SubmissionPath, classify
 from scripts.bot.comment.show import remark
-from scripts.bot.report.tables import Place, Tables
+from scripts.bot.report.tables import PlaceKind, Tables
 from scripts.common.text import inline
 from scripts.competition.settings import Merge
 from scripts.github.pulls import MergeState, PullRequest
@@ -42,7 +42,7 @@ def find_due(of_pull: Iterable[RequestStatus], head_sha: str, tables: Tables) ->
     if any(status.is_open for status in statuses):
         return None
     of_head = (status for status in statuses if status.request.head_sha == head_sha)
-    return next((status.request for status in of_head if tables.place(status) is Place.ROW), None)
+    return next((status.request for status in of_head if tables.place(status) is PlaceKind.ROW), None)
 
 
 def why_left_to_people(request: Request, settings: Settings, moderated: Moderated) -> str:
@@ -88,7 +88,7 @@ def merge(
         return f"not merged: {reason}"
     with open_fork() as fork:
         change = classify(fork.changes(request.head_sha), request.login)
-    if not isinstance(change, Entry) or change.task != request.task:
+    if not isinstance(change, SubmissionPath) or change.task != request.task:
         return "not merged: it changes something else than the judged file"
     title = f"{request.task}: {request.login} (#{request.pull_request})"
     message = f"Judged on {request.gpu} as {request.id}.\nSHA-256 of the file: {request.digest or 'unknown'}"

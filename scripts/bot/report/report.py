@@ -87,7 +87,7 @@ class Hints:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class JudgingOutcome:
     """What came of a judging: a judgement that answers the request, or why there is none, by no fault of the author's.
 
     `is_hopeless` says that trying again would not help, `is_withdrawn` that nobody wants it any more.
@@ -150,14 +150,14 @@ def run(
         kept = branch.ledger.judgement_of(request) if status.ending else None
         if not kept and not run_id and status.ending:
             run_id = evaluation.find_run(context.github, request, status.ending)
-        outcome = Outcome(judgement=kept)
+        outcome = JudgingOutcome(judgement=kept)
         if not kept and run_id:
             outcome = fetch(request, board, run_id, judge_result, context, hints)
         pull = None
         if not status.ending and _would_rank(request, outcome):
             pull = _find_pull(request.pull_request, context.github)
             if reason := _why_withdrawn(pull):
-                outcome = Outcome(trouble=reason, seconds=outcome.seconds, is_withdrawn=True)
+                outcome = JudgingOutcome(trouble=reason, seconds=outcome.seconds, is_withdrawn=True)
         if status.ending and not outcome.judgement:
             return _tell_lost(request, status.ending, context.github)
         again = None if status.ending else record(status, outcome, board, branch, context, at)
@@ -201,7 +201,7 @@ def merge_judged(due: Request, moderated: Moderated, context: ReportContext, pul
     return merge(due, context.settings, moderated, context.github, context.open_fork, context.default_branch, pull)
 
 
-def _would_rank(request: Request, outcome: Outcome) -> bool:
+def _would_rank(request: Request, outcome: JudgingOutcome) -> bool:
     """Whether a row may come of it that its pull request must still ask for; a rematch is the board's."""
     return request.is_ranked and not request.is_rematch and outcome.is_accepted
 
@@ -233,29 +233,29 @@ def _why_withdrawn(pull: PullRequest | None) -> str:
 
 def fetch(
     request: Request, board: Board | None, run_id: int, judge_result: str, context: ReportContext, hints: Hints
-) -> Outcome:
+) -> JudgingOutcome:
     """The judgement of a run, if there is one that answers the request."""
     if not board or request.gpu not in context.settings.gpus:
-        return Outcome(trouble="there is no such board any more", is_hopeless=True)
+        return JudgingOutcome(trouble="there is no such board any more", is_hopeless=True)
     job = _judge_job(run_id, context.github)
     seconds = _seconds(job)
     content = _download(run_id, hints, context.github)
     if content is None:
-        return Outcome(trouble=f"the judge's job ended ({judge_result}) without a judgement", seconds=seconds)
+        return JudgingOutcome(trouble=f"the judge's job ended ({judge_result}) without a judgement", seconds=seconds)
     try:
         handed = read_artifact(content)
     except PullRankError as error:
-        return Outcome(trouble=str(error), seconds=seconds)
+        return JudgingOutcome(trouble=str(error), seconds=seconds)
     if isinstance(handed, Trouble):
-        return Outcome(trouble=handed.message, seconds=seconds)
+        return JudgingOutcome(trouble=handed.message, seconds=seconds)
     gpu = context.settings.gpus[request.gpu]
     if reason := why_not_the_answer(
         handed, request, board, gpu, context.harness_digest, _window(job), context.run_url(run_id)
     ):
-        return Outcome(trouble=f"the judgement is refused: {reason}", seconds=seconds)
+        return JudgingOutcome(trouble=f"the judgement is refused: {reason}", seconds=seconds)
     if handed.edition != board.edition:
-        return Outcome(trouble="the task was changed while this was judged", seconds=seconds)
-    return Outcome(judgement=handed, seconds=seconds)
+        return JudgingOutcome(trouble="the task was changed while this was judged", seconds=seconds)
+    return JudgingOutcome(judgement=handed, seconds=seconds)
 
 
 def _download(run_id: int, hints: Hints, github: GitHub) -> bytes | None:
@@ -295,7 +295,7 @@ def _window(job: Job | None) -> Window | None:
 
 def record(
     status: RequestStatus,
-    outcome: Outcome,
+    outcome: JudgingOutcome,
     board: Board | None,
     branch: LedgerBranch,
     context: ReportContext,
@@ -399,7 +399,12 @@ def _tell_lost(request: Request, ending: Ending, github: GitHub) -> str:
 
 
 def _words(
-    request: Request, outcome: Outcome, again: Request | None, ending: Ending, board: Board | None, tables: Tables
+    request: Request,
+    outcome: JudgingOutcome,
+    again: Request | None,
+    ending: Ending,
+    board: Board | None,
+    tables: Tables,
 ) -> tuple[BoardSection, Check]:
     """The board's part of the comment, and its check run."""
     if outcome.judgement and board:

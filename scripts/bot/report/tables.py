@@ -22,7 +22,7 @@ from scripts.ledger.request import Request
 from scripts.standings.standings import Standings, standings
 
 
-class Place(Enum):
+class PlaceKind(Enum):
     """`ROW`: its file is what its author stands on the board with.  `BEHIND`: it improves nothing."""
 
     ROW = auto()
@@ -57,7 +57,7 @@ class Tables:
         now = self._moderated
         return now.disqualified.get(judgement.checksum) or now.held.get(judgement.checksum)
 
-    def place(self, status: RequestStatus) -> Place | None:
+    def place(self, status: RequestStatus) -> PlaceKind | None:
         """Where a judged file stands; None if it is not accepted, not ranked, held back, or of another edition."""
         ending = status.ending
         if not ending or ending.verdict is not Verdict.ACCEPTED:
@@ -70,7 +70,7 @@ class Tables:
             return None
         row = table.find_row(judgement.submission.login)
         is_row = row is not None and row.digest == judgement.submission.digest
-        return Place.ROW if is_row else Place.BEHIND
+        return PlaceKind.ROW if is_row else PlaceKind.BEHIND
 
     def _make(self, task: str, gpu: str) -> Standings | None:
         board = find_board(task, gpu, self._root)

@@ -49,7 +49,7 @@ class Tick(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
+class StripGroup:
     """The runs of one side, and what they come to."""
 
     label: str
@@ -89,7 +89,7 @@ class Strip:
     description: str
     width: int
     height: int
-    groups: tuple[Group, ...]
+    groups: tuple[StripGroup, ...]
 
     @property
     def drawn(self) -> Markup:
@@ -101,7 +101,7 @@ class Strip:
             f"<title>{title}</title>\n<desc>{description}</desc>\n{groups}</svg>\n</figure>\n"
         )
 
-    def _drawn_group(self, group: Group, kind: str) -> str:
+    def _drawn_group(self, group: StripGroup, kind: str) -> str:
         y = group.top - 6
         return (
             f'<g{kind}>\n<text x="6" y="{y}">{escape(plain(group.label))}</text>\n'
@@ -111,7 +111,7 @@ class Strip:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Side:
+class StripSide:
     """One side of a strip: its name, its runs, and the interval to shade, if there is one.
 
     It need not be of these samples: that of a ratio to the other side is, times the other side.  Its axis holds both.
@@ -165,7 +165,7 @@ class Scale:
         return places if places[-1] <= end else [*[place for place in places if place < end], end]
 
 
-def strip(title: str, sides: Sequence[Side], *, one_axis: bool = False) -> Strip:
+def strip(title: str, sides: Sequence[StripSide], *, one_axis: bool = False) -> Strip:
     """Samples of both sides at one magnification: on one axis, or each from its own fastest sample on."""
     lows = [side.low for side in sides]
     highs = [side.high for side in sides]
@@ -186,10 +186,10 @@ def strip(title: str, sides: Sequence[Side], *, one_axis: bool = False) -> Strip
     )
 
 
-def _group(side: Side, scale: Scale, top: float) -> Group:
+def _group(side: StripSide, scale: Scale, top: float) -> StripGroup:
     pitch = GROUP_HEIGHT / len(side.runs)
     middle = median([run.median_us for run in side.runs])
-    return Group(
+    return StripGroup(
         label=side.label,
         value=format_us(middle),
         top=top,
@@ -211,7 +211,7 @@ def _dots(samples: Sequence[float], scale: Scale, y: float) -> str:
     return f"M{places[0] / 10:g} {y:.1f}h0{steps}"
 
 
-def _describe(side: Side, scale: Scale) -> str:
+def _describe(side: StripSide, scale: Scale) -> str:
     samples = side.samples
     beyond = len(samples) - bisect_right(samples, scale.high)
     text = f"{side.label}: {len(samples)} samples in {len(side.runs)} runs, from {format_us(samples[0])}"

@@ -55,7 +55,7 @@ class Name(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class StairStep:
     x: float
     y: float
     label: str
@@ -76,7 +76,7 @@ class Staircase:
     bottom: float
     path: str
     floor: Name | None
-    steps: tuple[Step, ...]
+    steps: tuple[StairStep, ...]
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
 
@@ -97,7 +97,7 @@ def staircase(
     def x(at: datetime) -> float:
         return left + (right - left) * (at - start).total_seconds() / seconds
 
-    steps = [Step(x=x(best.at), y=y(best.us), label=best.label, href=best.href) for best in bests]
+    steps = [StairStep(x=x(best.at), y=y(best.us), label=best.label, href=best.href) for best in bests]
     floor = Name(f"hardware’s limit, {format_us(floor_us)}", left + 6, y(floor_us) - 6, "start") if floor_us else None
     first, *later = steps
     path = f"M{first.x:.1f} {first.y:.1f}" + "".join(f"H{step.x:.1f}V{step.y:.1f}" for step in later) + f"H{right:.1f}"
@@ -118,7 +118,7 @@ def staircase(
     )
 
 
-def _named(steps: Sequence[Step], bests: Sequence[Best], floor: Name | None, right: float) -> Iterator[Step]:
+def _named(steps: Sequence[StairStep], bests: Sequence[Best], floor: Name | None, right: float) -> Iterator[StairStep]:
     """The steps, with names where the holder changed: of who holds it now, then of the largest, where there is room."""
     pairs = list(pairwise(bests))
     gains = {0: 0.0} | {n: math.log(old.us / new.us) for n, (old, new) in enumerate(pairs, 1) if new.name != old.name}
@@ -134,7 +134,7 @@ def _named(steps: Sequence[Step], bests: Sequence[Best], floor: Name | None, rig
     return (replace(step, name=names.get(index)) for index, step in enumerate(steps))
 
 
-def _places(step: Step, text: str, right: float) -> Iterator[Name]:
+def _places(step: StairStep, text: str, right: float) -> Iterator[Name]:
     """Where the name of a step fits: above it to its right, or below it to its left; no step is ever there."""
     if step.x + 9 + _width(text) <= right:
         yield Name(text, step.x + 9, step.y - 6, "start")

@@ -97,7 +97,7 @@ class Mark:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class NewBest:
     """An author's new best on a board, or a `record` that they set with an older file.
 
     `before_us` is what their step before took, None for their first.  Only rows and former firsts have a page: of the
@@ -143,7 +143,7 @@ class BoardSummary:
     board: Board
     places: tuple[Place, ...]
     marks: tuple[Mark, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[NewBest, ...]
     as_of: datetime | None
 
     @property
@@ -260,7 +260,7 @@ def _has_diff(site: Site, former: Record, record: Record) -> bool:
     return all(site.sources(one.judgement) is not None for one in (former, record))
 
 
-def _steps(site: Site, table: Standings, marks: Sequence[Mark]) -> Iterator[Step]:
+def _steps(site: Site, table: Standings, marks: Sequence[Mark]) -> Iterator[NewBest]:
     """Everybody's improvements and records, oldest first; what was both is one step."""
     improved = {(one.at, one.login, one.digest): one for one in table.improvements}
     records = {(one.at, one.login, one.digest): (one, mark) for one, mark in zip(table.records, marks, strict=True)}
@@ -272,7 +272,7 @@ def _steps(site: Site, table: Standings, marks: Sequence[Mark]) -> Iterator[Step
         found = improved.get(key) or record
         assert found
         score_us = found.score_us.value
-        yield Step(
+        yield NewBest(
             board=table.board,
             at=at,
             login=login,
