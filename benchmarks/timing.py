@@ -169,17 +169,19 @@ def _say(part: str, done: int, total: int, each_s: float, note: str) -> None:
 
 
 def _play_duels(board: Board, raw: Raw, part: str, sources: tuple[str, str], duels: int) -> None:
-    from harness.judge import open_arena
+    from harness.judge import open_context
     from harness.rules.duel import play_duel
+    from harness.rules.game import require_build
+    from harness.rules.runs import Runs
 
     challenger, champion = (_submission(source, f"side-{n}") for n, source in enumerate(sources))
-    with open_arena(board, Mode.RANKED, "bubblewrap") as arena:
-        ours, theirs = arena.entry("challenger", challenger), arena.entry("champion", champion)
+    with open_context(board, Mode.RANKED, "bubblewrap") as context:
+        ours, theirs = context.entry("challenger", challenger), context.entry("champion", champion)
         for done in range(1, duels + 1):
             start = time.monotonic()
-            arena.require_build(ours)
-            arena.require_build(theirs)
-            duel = play_duel(arena, ours, theirs, champion)
+            require_build(context, ours)
+            require_build(context, theirs)
+            duel = play_duel(Runs(context), ours, theirs, champion)
             seconds = time.monotonic() - start
             raw.add(
                 part,
@@ -232,11 +234,12 @@ def _judge_repeatedly(board: Board, raw: Raw, judgings: int, over_s: float) -> N
 
 
 def _measure_cost(board: Board, raw: Raw) -> None:
-    from harness.judge import open_arena
+    from harness.judge import open_context
     from harness.referee.referee import Deadline
     from harness.referee.referee import Referee as Referee
     from harness.referee.reference import Reference
     from harness.referee.sampling import SAMPLES, WARMUPS
+    from harness.rules.runs import Runs
 
     class Clocked(Reference):
         """What the task's own functions take is not ours."""
@@ -251,17 +254,17 @@ def _measure_cost(board: Board, raw: Raw) -> None:
                 self.seconds += time.perf_counter() - start
 
     calls, total = WARMUPS + SAMPLES, _PLAYERS * len(_SIZES)
-    with open_arena(board, Mode.RANKED, "bubblewrap") as arena:
+    with open_context(board, Mode.RANKED, "bubblewrap") as context:
         reference = Clocked(board)
         for done, size in enumerate(_SIZES * _PLAYERS, 1):
             began, deadline = time.monotonic(), Deadline.of(600, 60)
             params = {"size": size // _ITEM_BYTES}
-            with arena.sandbox.seat(arena.idler) as player:
+            with context.sandbox.seat(Runs(context).idler) as player:
                 referee = Referee(player, reference)
                 referee.load(60)
-                referee.call(params, arena.seed(), deadline, checked=False)
+                referee.call(params, context.seed(), deadline, checked=False)
                 for _ in range(_RUNS):
-                    seeds = [arena.seed() for _ in range(calls)]
+                    seeds = [context.seed() for _ in range(calls)]
                     reference.seconds, start = 0.0, time.perf_counter()
                     windows_us = referee.calls(params, seeds, deadline, checked=False)
                     call_us = (time.perf_counter() - start - reference.seconds) / calls * 1e6

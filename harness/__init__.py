@@ -1,24 +1,19 @@
-"""The judge: everything between a submission and its judgement.
+"""The judge: everything between a submission and its judgement.  It never talks to a network.
 
-    judge.judge(board, submission, mode)                 the frame: walls up, game played, judgement written
-      │  sandbox.Sandbox                                 the walls; inside them a warm parent (zygote)
-      │  sandbox.seat(entry)                             a fresh player behind inner walls (walls, seccomp)
-      │  devices                                         what differs between a CPU and a GPU; inside: the player's part
-    arena.Arena                                          what all sides share: reference, seeds (fresh, or of a replay)
-    game.Game                                            the rules
-      ├─ build       one player imports the submission and calls it once per shape; caches are sealed
-      │              before that, what is no Python: a player compiles it (compile, library), and that is sealed
-      ├─ tests       referee.Table deals inputs, opens the window, takes the output, asks the checker
-      ├─ benchmarks  clock plays submission and anchor in mirrored order, fresh players each
-      ├─ profiles    one call of each benchmark under torch's profiler; on a GPU one more under its vendor's (vendors)
-      └─ duel        the same, against the champion; `judge.duel` plays any two files so
-         → judgement.Judgement                           one JSON file; never edited
+    judge.judge(board, submission, mode)       one judging, from the sandbox's start to the written judgement
+      sandbox.Sandbox                          bubblewrap, and in it a warm parent that has imported torch
+      rules.context.Context                    what all sides share: reference, seeds, device
+      rules.game.Game                          the rules
+        build       a player imports the submission and calls it once per shape; then its caches are sealed
+        tests       referee.Referee makes the inputs, opens the window, takes the output, asks the checker
+        benchmarks  referee.sampling plays submission and anchor in mirrored order, a fresh player for each run
+        duel        the same, against the champion; rules.game.Match does it with any two files
+      records.judgement.Judgement              one JSON file, which nobody edits
 
-A task that brings its own program takes another way: script.Script builds and runs it in a player's place (program),
-and reads what it says, line by line, as hostile text (popcorn).
+A task that brings its own program goes another way: rules.script builds and runs it in a player's place and reads its
+output, line by line, as hostile text.
 
-Only bytes cross from player to referee: `protocol` says which.  `harness` imports nothing of `scripts`; the
-half that needs no torch (task, submission, verdict, timing, judgement, stats, errors) is what `scripts` may import.
+ARCHITECTURE.md says what each folder holds, and which of them may import which.
 """
 
 __version__ = "0.1.0"

@@ -38,9 +38,9 @@ from harness.task.submission import Champion, Submission
 from harness.task.task import METHOD, Board, Language
 
 if TYPE_CHECKING:
-    from harness.rules.arena import Arena
+    from harness.rules.context import Context
 
-__all__ = ["Champion", "Dueled", "OnProgress", "Progress", "Sitting", "duel", "judge", "open_arena"]
+__all__ = ["Champion", "Dueled", "OnProgress", "Progress", "Sitting", "duel", "judge", "open_context"]
 
 
 def judge(
@@ -78,13 +78,13 @@ def judge(
         frame.require_unhindered()
     outcome = _play_without_referee(frame, submission, mode, on_progress)
     if not outcome:
-        with open_arena(board, mode, frame.kind, on_progress, frame.device, replay) as arena:
+        with open_context(board, mode, frame.kind, on_progress, frame.device, replay) as context:
             from harness.rules.game import Game
 
-            game = Game(arena, submission, champion, reports=reports)
+            game = Game(context, submission, champion, reports=reports)
             game.play()
             outcome = _Outcome(cases=tuple(game.results), duel=game.duel, message=game.message, log=game.log)
-            frame.note_walls(arena.sandbox)
+            frame.note_walls(context.sandbox)
     if mode is Mode.RANKED:
         frame.require_was_unhindered()
     return frame.judgement(submission, mode, outcome)
@@ -123,16 +123,16 @@ def duel(
     if not board.task.is_refereed:
         raise TaskError(f"{board.task.name}: its own program takes the times, one file at a time: it knows no duels")
     frame = _Frame(board, choose_kind(sandbox))
-    with open_arena(board, Mode.TEST, frame.kind, on_progress) as arena:
-        from harness.rules.duel import Match
+    with open_context(board, Mode.TEST, frame.kind, on_progress) as context:
+        from harness.rules.game import Match
 
-        match = Match(arena, a, b)
+        match = Match(context, a, b)
         match.play(looks)
-        frame.note_walls(arena.sandbox)
-    judgements = {
-        side: frame.judgement(file, Mode.TEST, _Outcome(cases=tuple(match.results[side]), log=arena.logs.get(side, "")))
-        for side, file in match.files.items()
+        frame.note_walls(context.sandbox)
+    outcomes = {
+        side: _Outcome(cases=tuple(results), log=context.logs.get(side, "")) for side, results in match.results.items()
     }
+    judgements = {side: frame.judgement(file, Mode.TEST, outcomes[side]) for side, file in match.files.items()}
     return Dueled(a=judgements["A"], b=judgements["B"], duel=match.duel)
 
 
@@ -157,7 +157,7 @@ class Sitting:
         self._kind: Kind | None = None
         self._on_progress = on_progress
         self._numbers = itertools.count(1)
-        self._arena: Arena | None = None
+        self._context: Context | None = None
         self._walls = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -188,44 +188,44 @@ class Sitting:
         if outcome := _play_without_referee(frame, submission, mode, self._on_progress):
             return frame.judgement(submission, mode, outcome)
         try:
-            arena = self._stand()
-            outcome = self._play(arena, submission, mode, pairs)
+            context = self._stand()
+            outcome = self._play(context, submission, mode, pairs)
         except BaseException:
-            self._arena = None
+            self._context = None
             self._walls.__exit__(*sys.exc_info())
             raise
-        frame.note_walls(arena.sandbox)
+        frame.note_walls(context.sandbox)
         return frame.judgement(submission, mode, outcome)
 
     def _choose_kind(self) -> Kind:
         self._kind = self._kind or choose_kind(self._sandbox)
         return self._kind
 
-    def _stand(self) -> Arena:
-        """The arena behind the walls, which are put up if they don't stand."""
-        if not self._arena:
-            arena = open_arena(self.board, Mode.BENCHMARK, self._choose_kind(), self._on_progress, self._device)
-            self._arena = self._walls.enter_context(arena)
-        return self._arena
+    def _stand(self) -> Context:
+        """The context behind the walls, which are put up if they don't stand."""
+        if not self._context:
+            context = open_context(self.board, Mode.BENCHMARK, self._choose_kind(), self._on_progress, self._device)
+            self._context = self._walls.enter_context(context)
+        return self._context
 
-    def _play(self, arena: Arena, submission: Submission, mode: Mode, pairs: int) -> _Outcome:
+    def _play(self, context: Context, submission: Submission, mode: Mode, pairs: int) -> _Outcome:
         from harness.rules.game import Game
 
-        game = Game(arena, submission, mode=mode, name=f"submission {next(self._numbers)}", pairs=pairs)
+        game = Game(context, submission, mode=mode, name=f"submission {next(self._numbers)}", pairs=pairs)
         game.play()
-        arena.sandbox.require_health()
+        context.sandbox.require_health()
         return _Outcome(cases=tuple(game.results), log=game.log)
 
 
 @contextlib.contextmanager
-def open_arena(
+def open_context(
     board: Board,
     mode: Mode,
     kind: Kind,
     on_progress: OnProgress | None = None,
     device: Device | None = None,
     replay: Replay | None = None,
-) -> Iterator[Arena]:
+) -> Iterator[Context]:
     """The walls of a judging, and inside them all that its sides share."""
     device = device or device_of(board.gpu)
     recipe = recipe_of(board) if board.task.is_compiled else None
@@ -239,13 +239,13 @@ def open_arena(
         device=device,
     ) as sandbox:
         # Only now: this imports torch, while the warm parent behind the walls does the same on its own core.
-        from harness.rules.arena import Arena
+        from harness.rules.context import Context
 
         with device.side.prepared():
-            arena = Arena(board, mode, sandbox, on_progress or (lambda _: None), recipe, device, replay, profiler)
-            if device.is_gpu and not arena.gpu.sees:
+            context = Context(board, mode, sandbox, on_progress or (lambda _: None), recipe, device, replay, profiler)
+            if device.is_gpu and not context.gpu.sees:
                 sandbox.missing.append("a driver that says while times are taken how its GPU is: nobody watches that")
-            yield arena
+            yield context
 
 
 def _profiler_of(device: Device) -> Profiler | None:

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from harness.gpu.device import Device
-from harness.judge import open_arena
+from harness.judge import open_context
 from harness.records.fields import Mode
 from harness.records.judgement import CaseResult
 from harness.task.submission import Submission
@@ -19,11 +19,11 @@ class Seated:
     """Each file has players and a cache of its own, as in `harness.judge.Sitting`, which knows no profiles."""
 
     def __init__(self, board: Board, mode: Mode, device: Device | None = None) -> None:
-        self._walls = open_arena(board, mode, "bubblewrap", device=device)
+        self._walls = open_context(board, mode, "bubblewrap", device=device)
         self._numbers = itertools.count(1)
 
     def __enter__(self) -> Self:
-        self._arena = self._walls.__enter__()
+        self._context = self._walls.__enter__()
         return self
 
     def __exit__(
@@ -36,7 +36,7 @@ class Seated:
         from harness.rules.game import Game
 
         file = Submission(login="sample", source=source.encode(), name="submission.py")
-        game = Game(self._arena, file, name=f"submission {next(self._numbers)}", reports=reports)
+        game = Game(self._context, file, name=f"submission {next(self._numbers)}", reports=reports)
         game.play()
-        self._arena.sandbox.require_health()
+        self._context.sandbox.require_health()
         return tuple(game.results)

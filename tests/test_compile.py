@@ -14,12 +14,13 @@ import pytest
 
 from harness.gpu.device import REHEARSAL
 from harness.inside.library import load_kernel
-from harness.judge import Sitting, judge, open_arena
+from harness.judge import Sitting, judge, open_context
 from harness.records.errors import JudgeError, SubmissionError, TaskError
 from harness.records.fields import Mode
 from harness.records.judgement import CaseResult
 from harness.records.verdict import Verdict
-from harness.rules.arena import Arena
+from harness.rules import game
+from harness.rules.context import Context
 from harness.task.compile import explain, ran_out_of_memory, recipe_of
 from harness.task.submission import Submission, read_submission
 from harness.task.task import Board, Example, Limits, ScriptConfig, load_task
@@ -73,16 +74,16 @@ def impatient() -> Iterator[Sitting]:
 
 
 @pytest.fixture(scope="module")
-def hopper() -> Iterator[Arena]:
+def hopper() -> Iterator[Context]:
     """One sandbox for all files that nvcc compiles."""
-    with open_arena(replace(H100, limits=Limits()), Mode.TEST, "bubblewrap", device=REHEARSAL) as arena:
-        yield arena
+    with open_context(replace(H100, limits=Limits()), Mode.TEST, "bubblewrap", device=REHEARSAL) as context:
+        yield context
 
 
-def build(arena: Arena, path: Path) -> tuple[CaseResult, str]:
+def build(context: Context, path: Path) -> tuple[CaseResult, str]:
     """What the build of a file came to, without a call of it, and what was printed."""
-    entry = arena.entry(str(path.stem), read_submission(path, login="ada"))
-    return arena.build(entry, []), arena.logs.get(entry.name, "")
+    entry = context.entry(str(path.stem), read_submission(path, login="ada"))
+    return game.build(context, entry, []), context.logs.get(entry.name, "")
 
 
 # The command
@@ -313,15 +314,15 @@ def test_a_file_of_another_language_is_refused() -> None:
 def test_a_new_task_for_a_gpu_has_a_template_that_compiles(tmp_path: Path) -> None:
     assert run(["task", "new", "square", "--lang", "cu", "--gpu", "H100", "--tasks", str(tmp_path)]) == 0
     board = replace(load_task(tmp_path / "square").board("H100"), toolchain=HOPPER)
-    with open_arena(board, Mode.TEST, "bubblewrap", device=REHEARSAL) as arena:
-        built, _ = build(arena, tmp_path / "square" / "template.cu")
+    with open_context(board, Mode.TEST, "bubblewrap", device=REHEARSAL) as context:
+        built, _ = build(context, tmp_path / "square" / "template.cu")
     assert built.verdict is Verdict.ACCEPTED, built.message
 
 
 @pytest.mark.walls
 @needs_nvcc
 @pytest.mark.parametrize("example", CUDA.examples, ids=lambda example: f"{example.verdict.folder}/{example.path.stem}")
-def test_device_code_is_compiled_and_loaded_without_a_gpu(example: Example, hopper: Arena) -> None:
+def test_device_code_is_compiled_and_loaded_without_a_gpu(example: Example, hopper: Context) -> None:
     built, printed = build(hopper, example.path)
     if example.verdict is Verdict.COMPILE_ERROR:
         assert (built.verdict, built.message) == (example.verdict, 'submission.cu:6: identifier "z" is undefined')

@@ -30,7 +30,7 @@ from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
 from harness.referee import checker, values
 from harness.referee.referee import Deadline, Referee
-from harness.rules.arena import Arena
+from harness.rules.context import Context
 from harness.sandbox import bubblewrap, freezer
 from harness.sandbox.player_handle import PlayerHandle
 from harness.sandbox.sandbox import Sandbox
@@ -91,7 +91,7 @@ def blocks_the_judge(outcome):
 
 
 def one_seed_for_all_calls(patch):
-    patch.setattr(Arena, "seed", lambda _: 102)
+    patch.setattr(Context, "seed", lambda _: 102)
 
 
 def check_the_first_output_only(patch):

@@ -17,7 +17,7 @@ from harness.records.judgement import Judgement
 from harness.records.stats import DUEL_LOOKS, Interval
 from harness.records.verdict import Foul, Verdict
 from harness.referee.referee import Deadline, Referee
-from harness.rules.arena import OutOfTime, Phase, SideFoul
+from harness.rules.phase import OutOfTime, Phase, SideFoul
 from harness.sandbox.sandbox import find_faults
 from harness.task.submission import Submission
 from harness.task.task import load_task

@@ -14,14 +14,14 @@ from harness.gpu.device import REHEARSAL, Device
 from harness.gpu.gpu_facts import find_meter
 from harness.gpu.gpu_nodes import GpuNode
 from harness.gpu.gpu_watch import GpuWatch
-from harness.judge import Sitting, judge, open_arena
+from harness.judge import Sitting, judge, open_context
 from harness.records.errors import JudgeError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from harness.records.times import GpuState
 from harness.records.verdict import Verdict
 from harness.referee.machine import as_timed, read_machine
-from harness.rules.duel import Match
+from harness.rules.game import Match
 from harness.task.submission import Submission
 from harness.task.task import load_task
 from tests import nvidia_driver
@@ -157,8 +157,8 @@ def test_a_gpu_that_is_held_back_while_it_is_timed_ranks_nobody(device, root):
 
 
 def test_a_duel_is_not_decided_on_a_gpu_that_is_held_back(device, root):
-    with open_arena(BOARD, Mode.TEST, "none", device=device) as arena:
-        match = Match(arena, submission(GOOD), which_makes(root, "reasons", 0x20))
+    with open_context(BOARD, Mode.TEST, "none", device=device) as context:
+        match = Match(context, submission(GOOD), which_makes(root, "reasons", 0x20))
         with pytest.raises(JudgeError, match="the GPU ranks nobody now: it is held back: software thermal slowdown"):
             match.play((1,))
 

@@ -14,7 +14,7 @@ from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import Judgement
 from harness.records.stats import Interval
 from harness.records.verdict import Verdict
-from harness.rules import arena
+from harness.rules import phase
 from harness.task.submission import Submission
 from harness.task.task import load_task
 from tests import cores
@@ -246,7 +246,7 @@ def test_a_slow_import_takes_nothing_of_the_time_that_both_sides_share(board):
 
 
 def test_an_import_that_the_build_could_not_shorten_is_too_slow_for_a_benchmark(board, monkeypatch):
-    monkeypatch.setattr(arena, "IMPORT_S", 0.3)
+    monkeypatch.setattr(phase, "IMPORT_S", 0.3)
     judgement = verdict_of(board, "import time\ntime.sleep(0.6)\n" + GOOD, Mode.BENCHMARK)
     assert judgement.verdict is Verdict.TIME_LIMIT_EXCEEDED
     assert "Importing the submission took over 0.3 s (of a benchmark" in judgement.message

@@ -22,10 +22,11 @@ import pytest
 from benchmarks.gpu import main
 from benchmarks.languages import CUDA_TASK, LIBRARIES, arch_of, guides_examples
 from harness.gpu.device import REHEARSAL
-from harness.judge import Sitting, open_arena
+from harness.judge import Sitting, open_context
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
+from harness.rules.game import build
 from harness.sandbox.sandbox import PlayerFiles, Sandbox
 from harness.task.compile import recipe_of
 from harness.task.submission import read_directives
@@ -126,9 +127,9 @@ def test_what_stands_in_cuda_is_compiled_for_a_gpu(example):
     if reason := example.why_skipped():
         pytest.skip(reason)
     board = example.board("sm_90a")
-    with open_arena(board, Mode.TEST, "bubblewrap", device=REHEARSAL) as arena:
-        build = arena.build(arena.entry("submission", example.submission), [])
-    assert build.verdict is Verdict.ACCEPTED, build.message
+    with open_context(board, Mode.TEST, "bubblewrap", device=REHEARSAL) as context:
+        built = build(context, context.entry("submission", example.submission), [])
+    assert built.verdict is Verdict.ACCEPTED, built.message
 
 
 @needs_nvcc

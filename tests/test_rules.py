@@ -10,8 +10,8 @@ from harness.records.fields import CaseKind, Mode
 from harness.records.stats import Interval
 from harness.records.verdict import Verdict, overall
 from harness.referee.sampling import SAMPLES, WARMUPS, Blocks, Play, Windows, is_steady, play_until_decided
-from harness.rules.arena import Arena
-from harness.rules.game import Game
+from harness.rules.context import Context
+from harness.rules.game import Game, _test_seed
 from harness.task.submission import Champion, Submission
 from harness.task.task import Case
 
@@ -46,8 +46,8 @@ def test_nobody_is_dueled_with_themselves_nor_with_the_same_file_nor_when_it_doe
 
 @pytest.mark.parametrize(("mode", "seed"), [(Mode.TEST, 13), (Mode.BENCHMARK, 99), (Mode.RANKED, 99)])
 def test_only_who_tries_is_tested_on_the_seeds_of_the_task(mode: Mode, seed: int) -> None:
-    arena = cast(Arena, SimpleNamespace(mode=mode, replay=None, seed=lambda: 99))
-    assert Arena._test_seed(arena, Case(kind=CaseKind.TEST, params={"size": 7, "seed": 13}), 0) == seed
+    context = cast(Context, SimpleNamespace(mode=mode, replay=None, seed=lambda: 99))
+    assert _test_seed(context, Case(kind=CaseKind.TEST, params={"size": 7, "seed": 13}), 0) == seed
 
 
 def test_warm_ups_are_no_samples() -> None:

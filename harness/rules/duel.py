@@ -12,20 +12,17 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from harness.records.fields import CaseKind
-from harness.records.judgement import CaseResult
 from harness.records.stats import DUEL_LOOKS, LONGEST_EXTENDED_DUEL_S, is_faster
 from harness.records.times import Duel
-from harness.records.verdict import Foul, Verdict
 from harness.referee import sampling
-from harness.rules.arena import Arena, SideFoul, result
+from harness.rules.runs import Runs
 from harness.sandbox.sandbox import PlayerFiles
 from harness.task.submission import Submission
 from harness.task.task import Ranking
 
 
 def play_duel(
-    arena: Arena,
+    runs: Runs,
     challenger: PlayerFiles,
     champion: PlayerFiles,
     opponent: Submission,
@@ -41,13 +38,14 @@ def play_duel(
         SideFoul: an output was wrong, or a rule was broken; `side` says by whom.
         OutOfTime: it took too long, and not because of one side.
     """
-    board = arena.board
+    context = runs.context
+    board = context.board
     counting = board.benchmarks[-1:] if board.ranking_by is Ranking.LAST else board.benchmarks
     seconds = board.limits.ranked_timeout_s
     if looks[-1] > DUEL_LOOKS[0]:
         seconds = max(seconds, min(seconds * looks[-1] / DUEL_LOOKS[0], LONGEST_EXTENDED_DUEL_S))
     # Twice as patient as a ranked judging: whoever got onto the board can be dueled.
-    phase = arena.phase("the duel", seconds, patience=2)
+    phase = context.phase("the duel", seconds, patience=2)
     began = time.monotonic()
 
     def has_time(factor: float) -> bool:
@@ -57,12 +55,12 @@ def play_duel(
 
     def report(done: int, total: int) -> None:
         left_s = (time.monotonic() - began) / done * (total - done) if done else None
-        arena.report("duel, block", done, total, left_s)
+        context.report("duel, block", done, total, left_s)
 
     cases = []
     for case in counting:
-        overhead_us = arena.calibrate(case, phase)
-        sides = arena.runs_of(challenger, case, phase), arena.runs_of(champion, case, phase)
+        overhead_us = runs.calibrate(case, phase)
+        sides = runs.of(challenger, case, phase), runs.of(champion, case, phase)
         cases.append(sampling.Blocks(case.params, *sides, overhead_us))
     ratio = sampling.play_until_decided(cases, board.ranking_by, looks, has_time=has_time, on_block=report)
     played = tuple(blocks.case for blocks in cases)
@@ -73,34 +71,3 @@ def play_duel(
         ratio=ratio,
         won=is_faster(ratio) and played[0].blocks >= DUEL_LOOKS[0],
     )
-
-
-class Match:
-    """Anybody's two files: both are built and tested and, if both are accepted, dueled; A is the challenger."""
-
-    def __init__(self, arena: Arena, a: Submission, b: Submission) -> None:
-        self.arena = arena
-        self.files = {"A": a, "B": b}
-        self.entries = {side: arena.entry(side, file) for side, file in self.files.items()}
-        self.results: dict[str, list[CaseResult]] = {}
-        self.duel: Duel | None = None
-
-    def play(self, looks: Sequence[int]) -> None:
-        self.results = {side: self._examine(side) for side in self.files}
-        if all(one.verdict is Verdict.ACCEPTED for results in self.results.values() for one in results):
-            self._play_duel(looks)
-
-    def _examine(self, side: str) -> list[CaseResult]:
-        if fault := self.files[side].fault:
-            return [result(CaseKind.BUILD, {}, Foul(Verdict.COMPILE_ERROR, fault), time.monotonic())]
-        cases = [*self.arena.board.tests, *self.arena.board.benchmarks]
-        return self.arena.examine(self.entries[side], cases, label=f"{side}: ")
-
-    def _play_duel(self, looks: Sequence[int]) -> None:
-        start = time.monotonic()
-        try:
-            self.duel = play_duel(self.arena, self.entries["A"], self.entries["B"], self.files["B"], looks)
-        except SideFoul as fault:
-            if fault.side not in self.results:
-                raise self.arena.our_fault(fault) from None
-            self.results[fault.side].append(result(CaseKind.BENCHMARK, fault.case.params, fault.foul, start))

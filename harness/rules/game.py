@@ -1,29 +1,41 @@
-"""The rules of the game: what one submission plays, until something is not accepted.
+"""The rules of the game: build, tests, benchmarks, duel.
 
 build        import the submission, call it once per shape; CE if that fails
 tests        all of them, so that the participant sees every failure
 benchmarks   if all tests are accepted: in random order, beside the anchor; or each of them once, to be profiled, and
              once more below the vendor's profiler, where there is a GPU
 duel         if it could be first: beside the champion
+
+`Game` is one submission's; `Match` is of two files, of which neither needs to be on a board.
 """
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from harness.gpu.vendors import Profiler
 from harness.records.counters import Counters
 from harness.records.errors import TaskError
 from harness.records.fields import MAX_MESSAGE, CaseKind, Mode
-from harness.records.judgement import CaseResult
+from harness.records.judgement import CaseResult, Digests
+from harness.records.profile import Profile
 from harness.records.stats import MIN_PAIRS, score
-from harness.records.times import Duel
+from harness.records.times import Duel, Timing
 from harness.records.verdict import Foul, Verdict
 from harness.referee import sampling
-from harness.rules.arena import Arena, OutOfTime, Phase, SideFoul, result
+from harness.referee.referee import Deadline
+from harness.rules.context import Context
 from harness.rules.duel import play_duel
+from harness.rules.phase import OutOfTime, Phase, SideFoul
+from harness.rules.runs import Runs
+from harness.sandbox.player_handle import PlayerHandle
+from harness.sandbox.sandbox import PlayerFiles
+from harness.task.compile import Recipe
 from harness.task.submission import Champion, Submission, read_submission
 from harness.task.task import Board, Case
 
@@ -36,7 +48,7 @@ class Game:
 
     def __init__(
         self,
-        arena: Arena,
+        context: Context,
         submission: Submission,
         champion: Champion | None = None,
         *,
@@ -45,34 +57,37 @@ class Game:
         pairs: int = MIN_PAIRS,
         reports: Path | None = None,
     ) -> None:
-        """`mode` may be less than the arena's; `name` is of the submission's cache, which no other may have filled.
+        """`mode` may be less than the context's; `name` is of the submission's cache, which no other may have filled.
 
         `pairs` of runs are the least that a benchmark is timed by; `reports` is the folder for a vendor's profiler's.
         """
-        self.arena = arena
-        self.board = arena.board
-        self.mode = mode or arena.mode
+        self.context = context
+        self.runs = Runs(context)
+        self.board = context.board
+        self.mode = mode or context.mode
         self.pairs = pairs
         self.reports = reports
         self.submission = submission
         self.champion = champion
-        self.challenger = arena.entry(name, submission)
-        self.anchor = arena.entry("anchor", _anchor_of(arena.board))
+        self.challenger = context.entry(name, submission)
+        self.anchor = context.entry("anchor", _anchor_of(context.board))
         self.results: list[CaseResult] = []
         self.duel: Duel | None = None
         self.message = ""
 
     def play(self) -> None:
         """Build, tests, benchmarks, duel, until one of them is not accepted."""
-        self.results = self.arena.examine(
-            self.challenger, [*self.board.tests, *(self.board.benchmarks if self.mode is not Mode.TEST else ())]
+        self.results = examine(
+            self.context,
+            self.challenger,
+            [*self.board.tests, *(self.board.benchmarks if self.mode is not Mode.TEST else ())],
         )
         if self.is_accepted and self.is_timed:
             self._play_benchmarks()
         if self.is_accepted and self.mode is Mode.PROFILE:
             self._play_profiles()
-        if self.is_accepted and self.mode is Mode.PROFILE and self.arena.profiler:
-            self._count(self.arena.profiler)
+        if self.is_accepted and self.mode is Mode.PROFILE and self.context.profiler:
+            self._count(self.context.profiler)
         if self.is_accepted and self.champion and self._could_be_first(self.champion):
             self._play_duel(self.champion)
 
@@ -87,25 +102,25 @@ class Game:
     @property
     def log(self) -> str:
         """The end of what the submission printed."""
-        return self.arena.logs.get(self.challenger.name, "")
+        return self.context.logs.get(self.challenger.name, "")
 
     # ------------------------------------------------------------------ benchmarks
 
     def _play_benchmarks(self) -> None:
         limits, benchmarks = self.board.limits, self.board.benchmarks
-        self.arena.report("benchmark", 0, len(benchmarks))
+        self.context.report("benchmark", 0, len(benchmarks))
         try:
-            self.arena.require_build(self.anchor)
+            require_build(self.context, self.anchor)
         except SideFoul as fault:
-            raise self.arena.our_fault(fault) from None
+            raise self.context.our_fault(fault) from None
         phase_s = limits.ranked_timeout_s if self.mode is Mode.RANKED else limits.benchmark_timeout_s
-        phase = self.arena.phase("the benchmarks", phase_s)
+        phase = self.context.phase("the benchmarks", phase_s)
         results: dict[int, CaseResult] = {}
         order = random.SystemRandom().sample(range(len(benchmarks)), len(benchmarks))
         began = time.monotonic()
         for done, index in enumerate(order):
             left = (time.monotonic() - began) / done * (len(order) - done) if done else None
-            self.arena.report("benchmark", done, len(order), left)
+            self.context.report("benchmark", done, len(order), left)
             results[index] = self._play_benchmark(benchmarks[index], phase)
             if results[index].verdict is not Verdict.ACCEPTED:
                 break
@@ -116,42 +131,42 @@ class Game:
         timing, foul = None, None
         try:
             timing = sampling.time_case(
-                self.arena.runs_of(self.challenger, case, phase),
-                self.arena.runs_of(self.anchor, case, phase),
-                self.arena.calibrate(case, phase),
+                self.runs.of(self.challenger, case, phase),
+                self.runs.of(self.anchor, case, phase),
+                self.runs.calibrate(case, phase),
                 min(STEADY_S[self.mode], max(0.0, phase.deadline.phase_ends - time.monotonic())),
                 self.pairs,
             )
         except SideFoul as fault:
             foul = self._own(fault)
-        digests = self.arena.digests.get((self.challenger.name, case.name))
+        digests = self.context.digests.get((self.challenger.name, case.name))
         return result(CaseKind.BENCHMARK, case.params, foul, start, timing=timing, digests=digests)
 
     def _own(self, fault: SideFoul) -> Foul:
         """The submission's foul; everybody else here is ours."""
         if fault.side != self.challenger.name:
-            raise self.arena.our_fault(fault) from None
+            raise self.context.our_fault(fault) from None
         return fault.foul
 
     def _play_profiles(self) -> None:
         benchmarks = self.board.benchmarks
-        phase = self.arena.phase("the profiles", self.board.limits.benchmark_timeout_s)
+        phase = self.context.phase("the profiles", self.board.limits.benchmark_timeout_s)
         for done, case in enumerate(benchmarks):
-            self.arena.report("profile", done, len(benchmarks))
+            self.context.report("profile", done, len(benchmarks))
             start, profile, foul = time.monotonic(), None, None
             try:
-                profile = self.arena.profile(self.challenger, case, phase)
+                profile = self.runs.profile(self.challenger, case, phase)
             except SideFoul as fault:
                 foul = self._own(fault)
             self.results.append(result(CaseKind.PROFILE, case.params, foul, start, profile=profile))
 
     def _count(self, profiler: Profiler) -> None:
         """Have the vendor's profiler watch each benchmark's call, and add what it counts to the profiles."""
-        phase = self.arena.phase("the counters", self.board.limits.benchmark_timeout_s)
+        phase = self.context.phase("the counters", self.board.limits.benchmark_timeout_s)
         first = len(self.results) - len(self.board.benchmarks)
         for done, case in enumerate(self.board.benchmarks):
-            self.arena.report("counters", done, len(self.board.benchmarks))
-            counters, report = self.arena.watch(self.challenger, case, phase, profiler)
+            self.context.report("counters", done, len(self.board.benchmarks))
+            counters, report = self.runs.watch(self.challenger, case, phase, profiler)
             counters = self._keep(counters, report, done + 1)
             result = self.results[first + done]
             assert result.profile
@@ -181,10 +196,10 @@ class Game:
     def _play_duel(self, champion: Champion) -> None:
         """A duel that can't be played, by no fault of the challenger's, decides nothing."""
         start, opponent = time.monotonic(), champion.submission
-        theirs = self.arena.entry("champion", opponent)
+        theirs = self.context.entry("champion", opponent)
         try:
-            self.arena.require_build(theirs)
-            self.duel = play_duel(self.arena, self.challenger, theirs, opponent)
+            require_build(self.context, theirs)
+            self.duel = play_duel(self.runs, self.challenger, theirs, opponent)
         except OutOfTime as error:
             self._void_duel(opponent, str(error))
         except SideFoul as fault:
@@ -200,7 +215,166 @@ class Game:
         self.message = f"The duel with {opponent.login} is void: {why}"[:MAX_MESSAGE]
 
 
+class Match:
+    """Anybody's two files: both are built and tested and, if both are accepted, dueled; A is the challenger."""
+
+    def __init__(self, context: Context, a: Submission, b: Submission) -> None:
+        self.context = context
+        self.runs = Runs(context)
+        self.files = {"A": a, "B": b}
+        self.entries = {side: context.entry(side, file) for side, file in self.files.items()}
+        self.results: dict[str, list[CaseResult]] = {}
+        self.duel: Duel | None = None
+
+    def play(self, looks: Sequence[int]) -> None:
+        self.results = {side: self._examine(side) for side in self.files}
+        if all(one.verdict is Verdict.ACCEPTED for results in self.results.values() for one in results):
+            self._play_duel(looks)
+
+    def _examine(self, side: str) -> list[CaseResult]:
+        if fault := self.files[side].fault:
+            return [result(CaseKind.BUILD, {}, Foul(Verdict.COMPILE_ERROR, fault), time.monotonic())]
+        cases = [*self.context.board.tests, *self.context.board.benchmarks]
+        return examine(self.context, self.entries[side], cases, label=f"{side}: ")
+
+    def _play_duel(self, looks: Sequence[int]) -> None:
+        start = time.monotonic()
+        try:
+            self.duel = play_duel(self.runs, self.entries["A"], self.entries["B"], self.files["B"], looks)
+        except SideFoul as fault:
+            if fault.side not in self.results:
+                raise self.context.our_fault(fault) from None
+            self.results[fault.side].append(result(CaseKind.BENCHMARK, fault.case.params, fault.foul, start))
+
+
+# ---------------------------------------------------------------------- build and tests
+
+
+def examine(context: Context, entry: PlayerFiles, cases: list[Case], *, label: str = "") -> list[CaseResult]:
+    """Build an entry for these cases and, if it can be built, play all tests; `label` is for those who watch."""
+    context.report(f"{label}build", 0, 1)
+    context.probe(cases)
+    built = build(context, entry, cases)
+    if built.verdict is not Verdict.ACCEPTED:
+        return [built]
+    return [built, *_play_tests(context, entry, label)]
+
+
+def build(context: Context, entry: PlayerFiles, cases: list[Case]) -> CaseResult:
+    """Import a submission and call it once per shape on throw-away inputs; its caches are sealed after.
+
+    What is compiled is sealed before anything of it runs: what is played is what its source says.
+    """
+    limits = context.board.limits
+    start = time.monotonic()
+    if entry.recipe and (foul := _compile(context, entry, entry.recipe)):
+        return result(CaseKind.BUILD, {}, foul, start)
+    # A first call may compile, and may take a good part of the build's time for it.
+    call_s = max(limits.case_timeout_s, limits.compile_timeout_s / 4)
+    deadline = Deadline.of(limits.compile_timeout_s, call_s)
+    foul = None
+    with context.seat(entry, building=not entry.recipe) as player:
+        try:
+            referee = context.referee(player)
+            referee.load(limits.compile_timeout_s)
+            # What goes wrong in a call is found again, and reported, by the case itself.
+            with contextlib.suppress(Foul):
+                for case in cases:
+                    referee.call(case.params, context.seed(), deadline, checked=False)
+        except Foul as error:
+            foul = error
+    return result(CaseKind.BUILD, {}, foul, start)
+
+
+def _compile(context: Context, entry: PlayerFiles, recipe: Recipe) -> Foul | None:
+    with context.seat(entry, building=True) as player:
+        try:
+            context.referee(player).compile(recipe, context.board.limits.compile_timeout_s)
+        except Foul as foul:
+            return foul
+    return None
+
+
+def require_build(context: Context, entry: PlayerFiles) -> None:
+    """Build an entry for the benchmarks.  Raises SideFoul."""
+    benchmarks = list(context.board.benchmarks)
+    built = build(context, entry, benchmarks)
+    if built.verdict is not Verdict.ACCEPTED:
+        raise SideFoul(entry.name, benchmarks[0], Foul(built.verdict, built.message))
+
+
+def _play_tests(context: Context, entry: PlayerFiles, label: str) -> list[CaseResult]:
+    limits = context.board.limits
+    deadline = Deadline.of(limits.test_timeout_s, limits.case_timeout_s)
+    results: list[CaseResult] = []
+    waiting = list(context.board.tests)
+    while waiting and not deadline.is_over:
+        with context.seat(entry) as player:
+            results += _play_tests_with(context, player, waiting, deadline, label)
+    for case in waiting:
+        message = f"Not played: the tests together took over {limits.test_timeout_s:g} s."
+        foul = Foul(Verdict.TIME_LIMIT_EXCEEDED, message)
+        results.append(result(CaseKind.TEST, case.params, foul, time.monotonic()))
+    return results
+
+
+def _play_tests_with(
+    context: Context, player: PlayerHandle, waiting: list[Case], deadline: Deadline, label: str
+) -> Iterator[CaseResult]:
+    """Play tests until all are done or the player is of no more use."""
+    referee = context.referee(player)
+    is_loaded = False
+    while waiting and not deadline.is_over:
+        case = waiting.pop(0)
+        context.report(f"{label}test", len(context.board.tests) - len(waiting) - 1, len(context.board.tests))
+        seed = _test_seed(context, case, len(context.board.tests) - len(waiting) - 1)
+        start, foul = time.monotonic(), None
+        try:
+            if not is_loaded:
+                referee.load(context.board.limits.compile_timeout_s)
+                is_loaded = True
+            referee.call(case.params, seed, deadline, digested=True)
+        except Foul as error:
+            foul = error
+        yield result(CaseKind.TEST, case.params, foul, start, seed, digests=referee.digests)
+        if foul and foul.verdict is not Verdict.WRONG_ANSWER:
+            break
+
+
+def _test_seed(context: Context, case: Case, index: int) -> int:
+    """Trying is repeatable: the seeds that stand in task.yml.  Ranking is on seeds that nobody knows."""
+    if context.replay:
+        seed = context.replay.test_seed(index)
+    else:
+        seed = case.public_seed if context.mode is Mode.TEST else None
+    return context.seed() if seed is None else seed
+
+
 def _anchor_of(board: Board) -> Submission:
     if board.task.anchor is None:
         raise TaskError(f"{board.task.name}: no anchor; put an accepted example into examples/accepted/")
     return read_submission(board.task.anchor, login="anchor")
+
+
+def result(
+    kind: CaseKind,
+    params: Mapping[str, Any],
+    foul: Foul | None,
+    start: float,
+    seed: int | None = None,
+    timing: Timing | None = None,
+    profile: Profile | None = None,
+    digests: Digests | None = None,
+) -> CaseResult:
+    """What a case came to that began at `start` (of `time.monotonic()`)."""
+    return CaseResult(
+        kind=kind,
+        params=dict(params),
+        verdict=foul.verdict if foul else Verdict.ACCEPTED,
+        message=foul.message[:MAX_MESSAGE] if foul else "",
+        seconds=time.monotonic() - start,
+        seed=seed,
+        timing=timing,
+        profile=profile,
+        digests=None if foul else digests,
+    )

@@ -1,0 +1,116 @@
+"""What all sides of a judging share: one board, the sandbox, the reference, the seeds, the device."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+
+from harness.gpu.device import CPU, Device
+from harness.gpu.gpu_watch import GpuWatch
+from harness.gpu.vendors import Profiler
+from harness.records.errors import JudgeError
+from harness.records.fields import MAX_MESSAGE, Mode
+from harness.records.judgement import Digests
+from harness.records.progress import OnProgress, Progress
+from harness.records.replay import Replay
+from harness.records.verdict import Foul
+from harness.referee.referee import Deadline, Referee
+from harness.referee.reference import Reference
+from harness.rules import phase
+from harness.rules.phase import Phase, SideFoul
+from harness.sandbox.player_handle import PlayerHandle
+from harness.sandbox.sandbox import PlayerFiles, Sandbox
+from harness.task.compile import Recipe
+from harness.task.submission import Submission
+from harness.task.task import Board, Case
+
+
+class Context:
+    """One board, and what its players are judged with."""
+
+    def __init__(
+        self,
+        board: Board,
+        mode: Mode,
+        sandbox: Sandbox,
+        on_progress: OnProgress,
+        recipe: Recipe | None = None,
+        device: Device = CPU,
+        replay: Replay | None = None,
+        profiler: Profiler | None = None,
+    ) -> None:
+        self.board = board
+        self.device = device
+        self.profiler = profiler
+        self.mode = mode
+        self.sandbox = sandbox
+        self.on_progress = on_progress
+        self.recipe = recipe
+        self.replay = replay
+        self.reference = Reference(board, device.name)
+        self.gpu = GpuWatch(device.side.find_meter())
+        self._varies: dict[str, bool] = {}
+        """By the name of a case that the reference was tried with: whether seeds make a difference."""
+        self.logs: dict[str, str] = {}
+        """By the name of an entry: the end of what its last player printed."""
+        self.digests: dict[tuple[str, str], Digests] = {}
+        """By the names of an entry and of a benchmark: of the first call of its first run."""
+
+    def entry(self, name: str, submission: Submission) -> PlayerFiles:
+        shared = {file: content.decode() for file, content in self.board.task.shared_files.items()}
+        recipe = self.recipe if submission.is_compiled else None
+        return PlayerFiles(name=name, files={**shared, submission.name: submission.text}, recipe=recipe)
+
+    def seed(self) -> int:
+        # 31 bits: every library's generator takes as many.
+        return secrets.randbits(31)
+
+    def report(self, step: str, done: int, total: int, seconds_left: float | None = None) -> None:
+        self.on_progress(Progress(step=step, done=done, total=total, seconds_left=seconds_left))
+
+    @contextlib.contextmanager
+    def seat(self, entry: PlayerFiles, *, building: bool = False) -> Iterator[PlayerHandle]:
+        """A fresh player; what it prints is kept.
+
+        Raises:
+            JudgeError: the device does not compute any more since then, whatever the player got.
+        """
+        foul: Foul | SideFoul | None = None
+        try:
+            with contextlib.ExitStack() as once_closed, self.sandbox.seat(entry, building=building) as player:
+                once_closed.callback(self._keep_log, entry, player)
+                yield player
+        except (Foul, SideFoul) as caught:
+            foul = caught
+        self.require_device()
+        if foul:
+            raise foul
+
+    def require_device(self) -> None:
+        if trouble := self.device.side.find_trouble():
+            raise JudgeError(f"a player has ended, and {trouble}")
+
+    def referee(self, player: PlayerHandle) -> Referee:
+        return Referee(player, self.reference, self.device)
+
+    def _keep_log(self, entry: PlayerFiles, player: PlayerHandle) -> None:
+        if player.log:
+            self.logs[entry.name] = player.log[-MAX_MESSAGE:]
+
+    def probe(self, cases: list[Case]) -> None:
+        """Try each case with the reference alone, once for all who play it here.  Raises TaskError."""
+        for case in cases:
+            if case.name not in self._varies:
+                self._varies[case.name] = self.reference.probe(case.params)
+        self.reference.require_variety((case, self._varies[case.name]) for case in cases)
+
+    def phase(self, name: str, seconds: float, patience: float = 1) -> Phase:
+        """A phase of so many seconds; `patience` is how many times `IMPORT_S` an import may take in it."""
+        limits = self.board.limits
+        import_s = min(patience * phase.IMPORT_S, limits.compile_timeout_s)
+        return Phase(name, Deadline.of(seconds, limits.case_timeout_s), import_s)
+
+    def our_fault(self, fault: SideFoul) -> JudgeError:
+        """What a foul of the anchor or of the idle player is: they are ours."""
+        return JudgeError(f"{self.board.task.name}: {fault.side} got {fault.foul.verdict}: {fault.foul.message}")

@@ -1,0 +1,138 @@
+"""How a side plays: one run of a benchmark, or one call under a profiler, each with a fresh player."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from harness.gpu.vendors import Profiler, ProfilerOutput, last_words
+from harness.records.counters import Counters
+from harness.records.errors import JudgeError
+from harness.records.fields import Mode
+from harness.records.profile import Profile
+from harness.records.verdict import Foul, Verdict
+from harness.referee import sampling
+from harness.referee.referee import Deadline
+from harness.referee.sampling import NULL_KERNEL, SAMPLES, WARMUPS, Windows
+from harness.referee.self_timing import Outside, find_lie
+from harness.rules.context import Context
+from harness.rules.phase import Phase, SideFoul
+from harness.sandbox.player_handle import PlayerHandle, how_it_ended
+from harness.sandbox.program import follow
+from harness.sandbox.sandbox import PlayerFiles
+from harness.task.submission import Submission
+from harness.task.task import Case
+
+PROFILER_S = 30.0
+"""How long the profiler may take to start and to sum up, beside the call that it watches."""
+WATCH_S = 120.0
+"""How long a vendor's profiler may take to start, to play a call's kernels again and again, or to write its report."""
+
+
+class Runs:
+    """The runs of all sides of one game."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.idler = context.entry("idle player", Submission(login="idle", source=NULL_KERNEL.encode()))
+        self._idle: dict[str, list[Outside]] = {}
+        """By the name of a case: what the referee's clock says of a player that does nothing."""
+
+    def calibrate(self, case: Case, phase: Phase) -> float:
+        """What a window costs with this case's inputs when nothing is computed, in microseconds."""
+        self.context.sandbox.keep_awake()
+        return sampling.calibrate(self.of(self.idler, case, phase))
+
+    def of(self, entry: PlayerFiles, case: Case, phase: Phase) -> sampling.Play:
+        """How an entry plays one run of a case: a fresh player, warm-ups and samples, every output checked.
+
+        What it returns raises SideFoul, or JudgeError: OutOfTime, or of a GPU that ranks nobody now.
+        """
+
+        replay = self.context.replay
+
+        def play(order: int) -> Windows:
+            self.context.gpu.begin()
+            with self.context.seat(entry) as player:
+                referee = self.context.referee(player)
+                with phase.watch(entry.name, case, referee):
+                    with phase.deadline.paused():
+                        referee.load(phase.import_s, "of a benchmark; what takes long is cached by the build")
+                    # Drawn only now that the submission is loaded.
+                    known = replay.run_seeds(entry.name, case.params, order) if replay else None
+                    seeds = known or tuple(self.context.seed() for _ in range(WARMUPS + SAMPLES))
+                    is_real = entry is not self.idler
+                    is_first = is_real and order == 0
+                    windows = referee.calls(
+                        case.params, seeds, phase.deadline, checked=is_real, digested=is_first,
+                        after_windows=self.context.gpu.look,
+                    )  # fmt: skip
+                    if referee.digests:
+                        self.context.digests[entry.name, case.name] = referee.digests
+            state = self.context.gpu.end()
+            if entry is self.idler:
+                self._idle.setdefault(case.name, []).extend(referee.outside[WARMUPS:])
+            lie = "" if entry is self.idler else self._find_lie(case, referee.outside, phase)
+            # A benchmark that ranks nobody decides nothing, and says it.  But who is held up by a stranger's work on
+            # the GPU looks like somebody who works there in secret.
+            if state and state.hindrance and (lie or self.context.mode is not Mode.BENCHMARK):
+                raise JudgeError(f"the GPU ranks nobody now: {state.hindrance}")
+            if lie:
+                raise SideFoul(entry.name, case, Foul(Verdict.SECURITY_VIOLATION, lie))
+            return Windows(windows_us=windows, seeds=seeds, outside=tuple(referee.outside), gpu=state)
+
+        return play
+
+    def profile(self, entry: PlayerFiles, case: Case, phase: Phase) -> Profile:
+        """One watched call of a fresh player, after its warm-ups.  Raises SideFoul, or OutOfTime."""
+        with self.context.seat(entry) as player:
+            referee = self.context.referee(player)
+            with phase.watch(entry.name, case, referee):
+                with phase.deadline.paused():
+                    referee.load(phase.import_s, "of a profile; what takes long is cached by the build")
+                referee.calls(case.params, tuple(self.context.seed() for _ in range(WARMUPS)), phase.deadline)
+                watched = dataclasses.replace(phase.deadline, call_s=phase.deadline.call_s + PROFILER_S)
+                return referee.profile(case.params, self.context.seed(), watched)
+
+    def watch(self, entry: PlayerFiles, case: Case, phase: Phase, profiler: Profiler) -> tuple[Counters, bytes]:
+        """One call of a fresh player under the vendor's profiler: its counters, and its report.
+
+        Whatever goes wrong in there is in the counters: the case itself was played before.
+        """
+        if not profiler.path:
+            return profiler.missing(), b""
+        program = self.context.sandbox.watcher(entry, profiler.order)
+        parcel, why = ProfilerOutput(), "the call launches none"
+        with self.context.sandbox.seat(entry, program=program) as player:
+            try:
+                if status := self._watch(player, case, dataclasses.replace(phase.deadline, call_s=WATCH_S), parcel):
+                    why = how_it_ended(status, player.log)
+            except (Foul, JudgeError) as error:  # below a profiler nothing is ours, not even a GPU that does not open
+                why = str(error)
+        self.context.require_device()
+        table, report = parcel.open()
+        why = why.rstrip(".") + last_words(player.log)
+        return profiler.counters_of(table, len(report), player.log, why), report
+
+    def _watch(self, player: PlayerHandle, case: Case, deadline: Deadline, parcel: ProfilerOutput) -> int:
+        """Play a call with the player that a profiler starts, and take what that leaves; the profiler's wait status.
+
+        Raises:
+            Foul: it, or the player, did not get so far.
+        """
+        player.send({"do": "run"})
+        player.follow(*deadline.next_call())
+        referee = self.context.referee(player)
+        referee.load(self.context.board.limits.compile_timeout_s)
+        referee.calls(case.params, tuple(self.context.seed() for _ in range(WARMUPS)), deadline)
+        referee.watch(case.params, self.context.seed(), deadline)
+        player.hang_up()
+        player.resume()
+        return follow(player, parcel.feed, *deadline.next_call())
+
+    def _find_lie(self, case: Case, calls: list[Outside], phase: Phase) -> str:
+        """What a run's own clock cannot have shown.  Before anybody is blamed, an idle player is tried once more."""
+        samples = calls[WARMUPS:]
+        if samples and find_lie(samples, self._idle[case.name]):
+            self.of(self.idler, case, phase)(0)
+            return find_lie(samples, self._idle[case.name])
+        return ""
