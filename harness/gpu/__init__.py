@@ -1,0 +1,1 @@
+"""Devices, drivers' libraries, vendors' profilers."""

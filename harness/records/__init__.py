@@ -1,0 +1,1 @@
+"""What is written to files: judgement, times, verdicts, statistics, errors."""

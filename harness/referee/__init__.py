@@ -1,0 +1,1 @@
+"""One call: inputs, the window, the output, the check; sampling; reference and checker."""

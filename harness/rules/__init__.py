@@ -1,0 +1,1 @@
+"""The game: build, tests, benchmarks, duel; tasks that bring their own program."""

@@ -1,0 +1,1 @@
+"""Bubblewrap, the warm parent, the handle on a player, freezer, memory, health."""

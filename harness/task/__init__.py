@@ -1,0 +1,1 @@
+"""`task.yml` and its folder, submissions, bundles, compilers."""

@@ -1,0 +1,1 @@
+"""What `pullrank task check` tries: wrong answers, all examples."""

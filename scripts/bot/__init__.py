@@ -1,11 +1,10 @@
-"""The pull request is the interface: events in, judgings started, comments, checks and merges out.
+"""The bot: events of GitHub in; judgings, comments, checks and merges out.
 
-    intake     an event     ─► gather ─► admission, offers, commands ─► decision ─► requests, a comment
-    resolve    a request    ─► recheck ─► the bundle that a judge's machine gets
-    refuse     a refusal    ─► the request's end, a comment, a check
-    deliver    an artifact  ─► report (times, rivals), check_report ─► a judgement, a comment, a check, a merge
-    reconcile  the ledger   ─► plan ─► steps, each done by one of the above
+    intake      an event     ─► gather ─► decide (pure) ─► requests in the ledger, a comment, started judgings
+    evaluate    a request    ─► admission once more ─► the bundle that a judge's machine gets
+    report      an artifact  ─► a judgement in the ledger, a comment, a check, a merge
+    reconcile   the ledger   ─► plan (pure) ─► whatever one of the above has left undone
+    check       a pull request that changes tasks ─► findings
 
-`ci` is what the workflows call.  What decides is pure; `gather`, `intake`, `resolve`, `refuse`, `deliver`, `merging`
-and `reconcile` read and write.
+`ci` holds the commands that the workflows call; `workflow` is what all of them share.
 """

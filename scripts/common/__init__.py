@@ -1,0 +1,1 @@
+"""Text made harmless, the terminal, git."""

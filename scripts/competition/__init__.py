@@ -1,0 +1,1 @@
+"""Settings, boards, GPUs, the files on `main`."""

@@ -1,1 +1,1 @@
-"""What maintainers decide about results and authors, as facts of the ledger: `decide` checks, `tools` commands."""
+"""Which judgements or which author a maintainer's decision is about."""

@@ -1,1 +1,1 @@
-"""`pullrank setup`: a repository's settings on GitHub, looked at and set; `plan` says what each must be."""
+"""A repository's settings on GitHub, read and set; `plan` says what each must be."""

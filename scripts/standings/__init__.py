@@ -1,0 +1,1 @@
+"""Who is ahead: the ranking, ties, claims, hardware limits."""

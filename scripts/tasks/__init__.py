@@ -1,1 +1,1 @@
-"""`pullrank tasks` and `pullrank task …`: a module for each command, named as it is; `tools` is their group."""
+"""The commands `pullrank task …`, one module each."""

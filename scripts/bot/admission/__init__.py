@@ -1,0 +1,1 @@
+"""Whether a file may be judged: paths, sizes, clones, quotas."""

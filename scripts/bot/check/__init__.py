@@ -1,0 +1,1 @@
+"""`/check`: the tasks that a pull request changes."""

@@ -1,0 +1,1 @@
+"""`pullrank ci resolve`: the bundle of one judging."""

@@ -1,0 +1,1 @@
+"""`pullrank ci intake`: from an event to a decision, and its execution."""

@@ -1,0 +1,1 @@
+"""`pullrank ci reconcile`: what was missed."""

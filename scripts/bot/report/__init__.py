@@ -1,0 +1,1 @@
+"""`pullrank ci report`: from an artifact to ledger, comment and merge."""
