@@ -5,6 +5,7 @@ import functools
 import os
 import re
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -83,7 +84,13 @@ MEMORY_GIB = 4
 
 
 def pytest_configure(config):
-    """Keep temporary files in memory where there is room, unless `TMPDIR` says where to keep them."""
+    """Let Ctrl-C reach what the tests start, and keep temporary files in memory where there is room.
+
+    What an unattended shell starts ignores SIGINT, and so would all that it starts in turn.  `TMPDIR` says where to
+    keep temporary files instead.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.memory_folder = None
     if "TMPDIR" in os.environ or not MEMORY_FOLDER.is_dir():
         return

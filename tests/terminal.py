@@ -33,9 +33,8 @@ class Terminal:
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         # These would be believed before the terminal is asked.
         environment = {name: value for name, value in environment.items() if name not in ("COLUMNS", "LINES")}
-        # SIGINT is ignored by what an unattended shell starts.
         self._program = subprocess.Popen(
-            ["env", "--default-signal=INT", "setsid", "--ctty", *command],
+            ["setsid", "--ctty", *command],
             stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env={**environment, "TERM": "xterm-256color"},
         )  # fmt: skip
         os.close(theirs)

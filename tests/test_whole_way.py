@@ -117,9 +117,8 @@ class Agent:
         assert line in LOOP or f"`pullrank {line}`" in AGENTS, f"AGENTS.md does not say {line!r}"
         for name, value in words.items():
             line = line.replace(name, value)
-        # SIGINT is ignored by what an unattended shell starts.
         return subprocess.Popen(
-            ["env", "--default-signal=INT", *self._call, *line.split(), *more],
+            [*self._call, *line.split(), *more],
             cwd=self.folder, env=self._environment, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
