@@ -33,9 +33,10 @@ from harness.task.task import load_task
 from scripts.bot.check.changed_tasks import MAX_EXAMPLES, TaskPlan, make_plans, pack_tasks
 from scripts.bot.check.findings import MARKER, MAX_CHARS, CheckResult, MachineAnswer, find, read_answer
 from scripts.bot.check.static_check import TaskTree
-from scripts.bot.check.workflow import CheckError, require_asked
+from scripts.bot.ci import _require_asked
 from scripts.bot.evaluate.packing import zip_of
 from scripts.bot.evaluate.pyz import build_pyz
+from scripts.bot.workflow import CiError
 from scripts.cli import run
 from scripts.github.checks import CheckState
 from scripts.github.pulls import ChangedFile
@@ -176,16 +177,16 @@ def test_a_zip_of_another_digest_is_refused(tmp_path: Path) -> None:
 def test_only_a_number_is_a_pull_request(number: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULL_REQUEST", number)
     monkeypatch.setenv("HEAD_SHA", HEAD)
-    with pytest.raises(CheckError):
-        require_asked()
+    with pytest.raises(CiError):
+        _require_asked()
 
 
 @pytest.mark.parametrize("sha", ["main", HEAD + "a", HEAD[1:], HEAD.upper()])
 def test_only_a_hash_is_a_commit(sha: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULL_REQUEST", "12")
     monkeypatch.setenv("HEAD_SHA", sha)
-    with pytest.raises(CheckError):
-        require_asked()
+    with pytest.raises(CiError):
+        _require_asked()
 
 
 # What was found out.

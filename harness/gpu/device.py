@@ -60,7 +60,7 @@ class Device:
 
     @property
     def side(self) -> Side:
-        return cast(Side, importlib.import_module(f"harness.devices.{self.name}"))
+        return cast(Side, importlib.import_module(f"harness.gpu.{self.name}"))
 
 
 CPU = Device(name="cpu", is_staged=False)

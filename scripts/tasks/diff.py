@@ -10,6 +10,7 @@ and the harness's way of timing, which a commit brings along.  Prose, deadlines,
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import re
@@ -213,12 +214,11 @@ def _check_out(rev: str, folder: Path, workshop: Path) -> tuple[Path, int]:
 
 def _method_at(top: Path, commit: str) -> int:
     """Today's, where a repository holds tasks and no harness."""
-    try:
-        source = Git(top, "").run("cat-file", "blob", f"{commit}:harness/task/task.py")
-    except GitError:
-        return METHOD
-    found = _METHOD.search(source)
-    return int(found[1]) if found else METHOD
+    for path in ("harness/task/task.py", "harness/task.py"):  # today's, and before the harness had folders
+        with contextlib.suppress(GitError):
+            if found := _METHOD.search(Git(top, "").run("cat-file", "blob", f"{commit}:{path}")):
+                return int(found[1])
+    return METHOD
 
 
 def _print(changes: list[BoardChange], *, with_rows: bool) -> None:

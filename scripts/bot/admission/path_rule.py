@@ -166,7 +166,7 @@ def _mixed(outside: Sequence[ChangedFile], login: str) -> Misplaced:
 def _is_stray(path: str) -> bool:
     """Whether somebody meant to submit, in a folder where nobody does."""
     parts = path.split("/")
-    if path in _OURS or parts[0] in ("tasks", "tests", "harness", "scripts", "site"):
+    if path in _OURS or parts[0] in ("tasks", "tests", "harness", "scripts", "benchmarks", "site"):
         return False
     return parts[-1] in FILE_NAMES or parts[0].lower() in ("submission", FOLDER)
 
