@@ -1,8 +1,8 @@
-# What a newcomer types.  Each target sets up what it needs, once: `make demo` works in a fresh clone.
+# Each target sets up what it needs, once: `make demo` works in a fresh clone.
 #
 #   PY=python3.12            another Python, 3.11 or later
-#   TORCH_ARGS='--index-url https://download.pytorch.org/whl/cpu'     another torch than pip's own choice
-#   ARGS='--no-serve'        arguments for the command that a target runs
+#   TORCH_ARGS='--index-url https://download.pytorch.org/whl/cpu'     another torch than pip's default
+#   ARGS='--no-serve'        arguments for the target's command
 
 PY ?= python3
 VENV ?= .venv
@@ -11,7 +11,7 @@ TORCH_ARGS ?=
 UV ?= uv
 ARGS ?=
 
-# Images of containers often set it.  What Python compiles is kept here: tests start Python thousands of times.
+# Container images often set it.  Keep compiled files: the tests start Python thousands of times.
 unexport PYTHONDONTWRITEBYTECODE
 
 BIN := $(VENV)/bin
@@ -23,40 +23,40 @@ LANGUAGES := $(VENV)/.languages
 .PHONY: help setup demo test test-all test-minutes faults announcements exploits season lint bench-judge check-gpu bench-gpu bench-timing bench-github
 .PHONY: bench-site bench-lighthouse lock clean languages check
 
-help:  ## say what can be made
+help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1 —/p' $(MAKEFILE_LIST)
 
-setup: $(READY) $(NODE)  ## make .venv, once, with everything that the other targets need
+setup: $(READY) $(NODE)  ## create .venv, once, with everything that the other targets need
 
-languages: $(LANGUAGES)  ## install what else submissions may be written in: JAX, Numba, Triton (475 MB, 1.4 GB unpacked)
+languages: $(LANGUAGES)  ## install more languages for submissions: JAX, Numba, Triton (475 MB, 1.4 GB unpacked)
 
-demo: $(READY)  ## run a whole competition on this machine, and show its site
+demo: $(READY)  ## run a whole competition on this machine and show its site
 	@$(BIN)/pullrank demo $(ARGS)
 
-test: $(READY) $(NODE)  ## run the tests, but for the long ones (ARGS='-k ties', ARGS=tests/test_ledger.py)
+test: $(READY) $(NODE)  ## run the tests except the long ones (ARGS='-k ties', ARGS=tests/test_ledger.py)
 	$(BIN)/python -m pytest --numprocesses auto $(ARGS)
 
 test-all: $(READY) $(NODE)  ## run all tests, as CI does
 	$(BIN)/python -m pytest --numprocesses auto --all $(ARGS)
 
-test-minutes: $(READY) $(NODE)  ## run all tests, and print where their minutes go, by file and by cause
+test-minutes: $(READY) $(NODE)  ## run all tests and print how they spend their time, by file and by cause
 	$(BIN)/python -m pytest --numprocesses auto --all -p tests.minutes $(ARGS)
 
-faults: $(READY) $(NODE)  ## put a fault into each important rule, and see that a test notices it (ARGS='--sample 12')
+faults: $(READY) $(NODE)  ## put a fault into each important rule and check that a test notices it (ARGS='--sample 12')
 	$(BIN)/python -m tests.faults $(ARGS)
 
-season: $(READY)  ## make up a lively season in .season, build its site, and show it
+season: $(READY)  ## generate a fictional season in .season, build its site and serve it
 	rm -rf .season
 	$(BIN)/pullrank site season .season $(ARGS)
 	$(BIN)/pullrank site serve .season/_site
 
-announcements: $(READY)  ## write announcements.html: each kind of announcement, as Discord would show it
+announcements: $(READY)  ## write announcements.html: each kind of announcement as Discord shows it
 	@$(BIN)/python -m tests.discord_page announcements.html
 
-exploits: $(READY)  ## judge every attack that we know of, and print the table
+exploits: $(READY)  ## judge every known attack and print the table
 	$(BIN)/python -m pytest tests/test_exploits.py $(ARGS)
 
-check: $(READY)  ## judge every example of every task, and probe every reference (ARGS='tasks/sort' for one)
+check: $(READY)  ## judge every example of every task and probe every reference (ARGS='tasks/sort' for one)
 	$(BIN)/pullrank task check $(or $(ARGS),tasks/*)
 
 lint: $(READY)  ## check style and types
@@ -65,29 +65,29 @@ lint: $(READY)  ## check style and types
 	$(BIN)/zizmor --offline --quiet --strict-collection .github
 	@if command -v shellcheck >/dev/null; then set -x; shellcheck .ci/run .github/runner/*.sh; else echo "shellcheck: skipped, not installed"; fi
 
-bench-judge: $(READY)  ## print where the seconds of a judging go
+bench-judge: $(READY)  ## time the steps of a judging
 	$(BIN)/python -m benchmarks.judge $(ARGS)
 
-check-gpu: $(READY)  ## check on a machine with a GPU what needs one, and print the table (ARGS=--rehearse without)
+check-gpu: $(READY)  ## run the checks that need a GPU and print the table (ARGS=--rehearse without a GPU)
 	$(BIN)/python -m benchmarks.gpu $(ARGS)
 
-bench-gpu: $(READY)  ## hold times on a GPU against others' ways of timing (hours; ARGS='--repetitions 3'; --rehearse without)
+bench-gpu: $(READY)  ## compare times on a GPU with other methods (hours; ARGS='--repetitions 3'; ARGS=--rehearse without a GPU)
 	@$(BIN)/python -m benchmarks.gpu_times $(ARGS)
 
-bench-timing: $(READY)  ## measure what times and duels are worth here (an hour and a half; ARGS='--part aa --duels 20')
+bench-timing: $(READY)  ## test the claims about times and duels (an hour and a half; ARGS='--part aa --duels 20')
 	$(BIN)/python -m benchmarks.timing $(ARGS)
 
 bench-github: $(READY)  ## count and time what the workflows' commands do, with a GitHub on loopback
 	$(BIN)/python -m benchmarks.github $(ARGS)
 
-bench-site: $(READY)  ## build the sites of made-up seasons, and print what that costs
+bench-site: $(READY)  ## build the sites of fictional seasons and print time, memory and size
 	$(BIN)/python -m benchmarks.site $(ARGS)
 
-bench-lighthouse: $(READY) $(NODE)  ## print what Lighthouse says of a site's pages (needs Chromium; npx fetches 114 packages)
+bench-lighthouse: $(READY) $(NODE)  ## print Lighthouse's scores of a site's pages (needs Chromium; npx fetches 114 packages)
 	$(BIN)/python -m benchmarks.lighthouse $(ARGS)
 
-# torch stands outside the lock: which build is right depends on the machine, and each has its own hash.
-# The lock names no index, so that pip takes the files from wherever it is told to; their hashes must match.
+# torch is not in the lock file: the right build depends on the machine, and each has its own hash.
+# The lock names no index, so that pip can use any; the hashes must match.
 $(READY): requirements.lock pyproject.toml
 	@$(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "PullRank needs Python 3.11 or later, and $(PY) is: $$($(PY) --version 2>&1)"; \
@@ -100,7 +100,7 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# The tests play the workflows with GitHub's own packages for Node.  Where no Node is, PyPI brings it.
+# The tests run the workflows with GitHub's own Node packages.  If Node is missing, install it from PyPI.
 $(NODE): $(READY) tests/actions/node.lock tests/actions/package-lock.json
 	@{ command -v npm && node -e 'process.exit(parseInt(process.version.slice(1)) >= 24 ? 0 : 1)'; } >/dev/null 2>&1 || \
 	  $(BIN)/python -m pip install --quiet --require-hashes -r tests/actions/node.lock
@@ -111,8 +111,8 @@ $(LANGUAGES): $(READY) languages.lock
 	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r languages.lock
 	@touch $@
 
-# For maintainers, after a change of the dependencies in pyproject.toml; ARGS=--upgrade takes newer versions, too.
-lock:  ## write requirements.lock anew (needs uv)
+# For maintainers, after a change of the dependencies in pyproject.toml; ARGS=--upgrade also updates versions.
+lock:  ## update the lock files (needs uv)
 	@command -v $(UV) >/dev/null || { echo "$(UV) is missing: pip install uv"; exit 2; }
 	echo 'torch ; python_version < "0"' | $(UV) pip compile pyproject.toml --override /dev/stdin \
 	  --extra dev --extra hosted --extra judge \
@@ -128,6 +128,6 @@ lock:  ## write requirements.lock anew (needs uv)
 	  --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make lock' --quiet \
 	  --output-file tests/actions/node.lock
 
-clean:  ## remove what was built; .venv stays
+clean:  ## delete build results, but keep .venv
 	rm -rf _site ._site.build-* .season announcements.html build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find harness scripts tests -name __pycache__ -prune -exec rm -rf {} +

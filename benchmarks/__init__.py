@@ -1,1 +1,1 @@
-"""`make bench-…`: what judging, timing, GitHub's work and the site cost, measured on this machine."""
+"""`make bench-…`: measure judging, timing, the workflows and the site on this machine."""

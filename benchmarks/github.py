@@ -1,11 +1,11 @@
-"""`make bench-github`: what the workflows' commands cost, told by a GitHub on loopback; nothing leaves the machine.
+"""`make bench-github`: measure the cost of the workflows' commands against a fake GitHub on loopback.
 
-    requests    of the thousand that a token has in an hour; git's and storage's are not among them
-    seconds     of a fresh process, Python's start and all imports included, without the time that GitHub took; and
-                how long that process and its git had a processor, whatever else this machine does
-    fetched     what git brought: the ledger's names and some of its facts, the pull request's commit and its file
+    requests    API requests, of which a token has a thousand per hour; git's and storage's do not count
+    seconds     wall time of a fresh process, with Python's start and all imports, without GitHub's time; and the CPU
+                time of that process and its git, which does not depend on other load
+    fetched     bytes that git fetches: the ledger's names and some of its facts, the pull request's commit and file
 
-The server is the tests' own, so this runs in a checkout only.
+The server is part of the tests, so this works only in a checkout.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ FACTS, AUTHORS, BOARDS = 10_000, 1000, 10
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Of one command."""
+    """The cost of one command."""
 
     name: str
     requests: int
@@ -58,9 +58,9 @@ class Cost:
 
 
 @click.command()
-@click.option("--facts", default=FACTS, show_default=True, help="Size of the large ledger.")
+@click.option("--facts", default=FACTS, show_default=True, help="Number of facts in the large ledger.")
 def main(facts: int) -> None:
-    """Count and time what the workflows' commands do.
+    """Count the requests of the workflows' commands and time them.
 
     Example: python -m benchmarks.github --facts 1000
     """
@@ -76,14 +76,12 @@ def main(facts: int) -> None:
         bench.play(bench.scene.honest(ratio=0.4))
         bench.reconcile()
         console.print(
-            _table(
-                f"The same, where the ledger holds {facts:,} facts of {BOARDS} boards, {size / 1e6:.1f} MB", bench.costs
-            )
+            _table(f"The same with a ledger of {facts:,} facts on {BOARDS} boards, {size / 1e6:.1f} MB", bench.costs)
         )
 
 
 class Bench:
-    """A competition whose commands run as processes of their own, each with its cost."""
+    """A competition that runs each command in its own process and measures its cost."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -111,7 +109,7 @@ class Bench:
         )
 
     def play(self, make: Any, **how: Any) -> None:
-        """A pull request of alice's, judged on every board."""
+        """Open a pull request of alice's and judge it on every board."""
         from tests.competition import SOURCE, path_of
 
         source = SOURCE + b"# %d\n" % next(self._sources)
@@ -127,12 +125,12 @@ class Bench:
         self.scene.world.finish_run(run, "success")
 
     def reconcile(self) -> None:
-        """As a quarter of an hour after the last time."""
+        """Run the reconciler, as it runs every quarter of an hour."""
         self.scene.world.finish_run(self.scene.world.start_run("reconcile.yml", "schedule"), "success")
         self.cost_of("reconcile", self.scene.reconcile)
 
     def fill(self, facts: int) -> int:
-        """Put facts of others into the ledger: each request with its ending and its judgement; returns their bytes."""
+        """Add facts of other authors to the ledger: requests, endings and judgements.  Return their size in bytes."""
         files = dict(_facts_of_others(facts))
         stream = [b"commit refs/heads/ledger\ncommitter Bench <bench@localhost> 0 +0000\ndata 0\n\n"]
         for path, content in files.items():
@@ -159,12 +157,12 @@ def _competition(*, in_processes: bool = True) -> Iterator[Bench]:
 
 
 def _run(arguments: tuple[str, ...]) -> float:
-    """Run a command in a process of its own; for how many seconds it had a processor."""
+    """Run a command in its own process and return its CPU time in seconds."""
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
             [sys.executable, "-m", "scripts.cli", *arguments], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=said
         )
-        # Not `wait`: only this tells what the process and its own children have used.
+        # `wait` would not return the resource usage of the process and its children.
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
@@ -174,13 +172,13 @@ def _run(arguments: tuple[str, ...]) -> float:
 
 
 def _facts_of_others(wanted: int) -> Iterator[tuple[str, bytes]]:
-    """So many files of a ledger: of many authors their entries, requests, endings and judgements, on several boards."""
+    """Files of a ledger: accounts, requests, endings and judgements of many authors on several boards."""
     facts = (fact for number in count() for fact in _facts_of(number).items())
     return ((str(path), text.encode()) for path, text in islice(facts, wanted))
 
 
 def _facts_of(number: int) -> dict[Path | None, str]:
-    """Of one ranked judging: the author's entry if it is their first, the request, its ending, the judgement."""
+    """The facts of one ranked judging: the author's account if it is new, the request, its ending, the judgement."""
     request = _request(number)
     at, known = (
         request.asked_at,
@@ -220,13 +218,13 @@ def _request(number: int) -> Request:
 
 @cache
 def _template() -> Judgement:
-    """A judgement to be made many of: it takes a while to make one."""
+    """A judgement to copy, because creating one takes a while."""
     from tests.competition import judgement_of
 
     return judgement_of(_request(0), "", ratio=0.9)
 
 
-# Requests of one board, in one way and another.
+# Requests for one board, for several kinds of pull requests.
 
 
 def _requests_table() -> Table:
@@ -249,7 +247,7 @@ def _requests_table() -> Table:
 
 
 def _table(title: str, costs: list[Cost]) -> Table:
-    table = Table("command", "requests", "seconds", "of processor", "network", "fetched by git", title=title)
+    table = Table("command", "requests", "seconds", "CPU s", "network", "fetched by git", title=title)
     for cost in costs:
         seconds = f"{cost.seconds:.2f}" + (" !" if cost.seconds > CLAIMED_S else "")
         fetched = f"{cost.fetched_bytes / 1e3:,.0f} kB"
@@ -258,7 +256,7 @@ def _table(title: str, costs: list[Cost]) -> Table:
     judged = sum(cost.requests for cost in costs if cost.name != "reconcile")
     table.caption = (
         f"{judged} requests for a judged board (claimed: at most {CLAIMED_REQUESTS}); "
-        f"claimed: at most {CLAIMED_S:g} s each beside the network"
+        f"claimed: at most {CLAIMED_S:g} s each without the network"
     )
     return table
 

@@ -1,9 +1,9 @@
-"""`make check-gpu`: on a machine with a GPU, what could not be tried without one; a table for BENCHMARKS.md.
+"""`make check-gpu`: run the checks that need a GPU, and print a table for BENCHMARKS.md.
 
-Each check is a submission to `vectoradd`, judged behind the walls as any other, with the verdict that it must get and,
-where it is timed, the least that its time must be.  With `--rehearse` a CPU takes the GPU's place, and what only a GPU
-can do is left out.  After these come the examples of the participants' guide, a language each (`languages`); what needs
-something that is not installed is skipped, and said to be; and attacks on a GPU's clock and caches (`gpu_exploits`).
+Each check is a submission to `vectoradd`, judged in the sandbox like any other.  It has an expected verdict and, if it
+is timed, a minimum time.  `--rehearse` replaces the GPU with a CPU and skips the checks that need a GPU.  Then come the
+examples of the participants' guide, one per language (`languages`), of which those that need a missing package are
+skipped, and the attacks on a GPU's clock and caches (`gpu_exploits`).
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from scripts.common.text import format_us
 from scripts.competition.repository import TASKS
 
 _FASTEST_MHZ = 4000
-"""No GPU's clock is faster: what sleeps for so many cycles takes a microsecond at least."""
+"""An upper limit of GPU clocks: sleeping for this many cycles takes at least a microsecond."""
 _SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, kw_only=True)
 class GpuCheck:
-    """One submission, and what must come of it, in a message with these words.
+    """A submission, its expected verdict, and words that the message must contain.
 
-    Timed checks are benchmarked; of one that `is_profiled` the vendor's profiler must show a kernel; others are only
-    tested.
+    Checks with `least_us` are benchmarked; for one that `is_profiled`, the vendor's profiler must show a kernel; all
+    others are only tested.
     """
 
     name: str
@@ -59,7 +59,10 @@ class GpuCheck:
 
 @dataclass(frozen=True, kw_only=True)
 class GpuCheckResult:
-    """What came of a check.  Times in microseconds; the bound is what the referee's clock cannot account for."""
+    """The result of a check.
+
+    Times are in microseconds; the bound is the time that the referee's clock cannot account for.
+    """
 
     name: str
     right: bool
@@ -98,72 +101,75 @@ def kernel_of(body):
     from torch.cuda.jiterator import _create_jit_fn
     return _create_jit_fn("template <typename T> T made(T x) { " + body + " }")
 """
-"""Compiled by torch itself, at run time: what no operator of its own does."""
+"""A kernel that torch compiles at run time, for accesses that none of its operators makes."""
 _HOARD = ("while True:", "    try:", "        hoard.append(torch.empty(1 << 26, dtype=torch.uint8, device=a.device))",
           "    except torch.OutOfMemoryError:", "        break", "return a + b")  # fmt: skip
 _ONE_GPU = r'nodes = [name for name in os.listdir("/dev") if re.fullmatch(r"nvidia\d+", name)]'
 _AFTER = "staging.time = lambda kernel, data: (kernel(data), 10.0)\nstaging._clock.flush = lambda: None\n"
-"""A player's clock that awaits nothing, and caches that it does not empty."""
+"""A player's clock that does not synchronize, and caches that it does not flush."""
 _ASIDE = "stream = torch.cuda.Stream() if torch.cuda.is_available() else None\n"
 _STAY = "stayed = []\nstay = lambda: stayed or stayed.append(torch.cuda._sleep(1 << 60))\n"
 _STRIDE = "at = torch.full((1,), 1 << 40, device=a.device)"
 
 CHECKS = (
-    GpuCheck(name="a right sum", source=_kernel("return a + b"), least_us=0.0, needs_gpu=False),
-    GpuCheck(name="a wrong one", source=_kernel("return a"), verdict="WA", needs_gpu=False),
-    GpuCheck(name="one that raises", source=_kernel("raise ValueError(a)"), verdict="RTE", needs_gpu=False),
-    GpuCheck(name="100 ms that say 10 µs", source=_kernel("spin(0.1)", "return a + b", before=_SPIN + _LIE),
+    GpuCheck(name="a correct sum", source=_kernel("return a + b"), least_us=0.0, needs_gpu=False),
+    GpuCheck(name="a wrong sum", source=_kernel("return a"), verdict="WA", needs_gpu=False),
+    GpuCheck(name="a kernel that raises", source=_kernel("raise ValueError(a)"), verdict="RTE", needs_gpu=False),
+    GpuCheck(name="100 ms that report 10 µs", source=_kernel("spin(0.1)", "return a + b", before=_SPIN + _LIE),
           verdict="SV", least_us=0.0, needs_gpu=False),
     GpuCheck(name="20 ms of Python", source=_kernel("spin(0.02)", "return a + b", before=_SPIN), least_us=19_000,
           needs_gpu=False),
-    GpuCheck(name="one GPU to be seen", source=_kernel(_ONE_GPU, "assert torch.cuda.device_count() == 1 >= len(nodes)",
-                                                    "return a + b")),
+    GpuCheck(name="exactly one visible GPU", source=_kernel(
+        _ONE_GPU, "assert torch.cuda.device_count() == 1 >= len(nodes)", "return a + b")),
     *(
         GpuCheck(name=f"{cycles} cycles of sleep", source=_kernel(f"torch.cuda._sleep({cycles})", "return a + b"),
               least_us=cycles / _FASTEST_MHZ)
         for cycles in (8_000, 80_000, 800_000, 8_000_000)
     ),
-    GpuCheck(name="10 million cycles on a side stream, not awaited", least_us=10_000_000 / _FASTEST_MHZ, source=_kernel(
+    GpuCheck(name="10 million cycles on an unsynchronized stream", least_us=10_000_000 / _FASTEST_MHZ, source=_kernel(
         "stream.wait_stream(torch.cuda.current_stream())", "with torch.cuda.stream(stream):",
         "    torch.cuda._sleep(10_000_000)", "    return a + b", before=_ASIDE)),
     GpuCheck(name="an output in host memory", source=_kernel("return (a + b).cpu()"), verdict="RTE"),
     GpuCheck(name="all of the GPU's memory", source=_kernel(*_HOARD, before="hoard = []\n"), verdict="MLE",
           says="of the GPU's memory"),
-    GpuCheck(name="20 million cycles that go on after the answer", verdict="SV", least_us=0.0, says="at work while",
+    GpuCheck(name="20 million cycles that continue after the output", verdict="SV", least_us=0.0, says="busy while",
           source=_kernel("with torch.cuda.stream(stream):", "    torch.cuda._sleep(20_000_000)", "return a + b",
                          before=_ASIDE + _STAGING + _AFTER)),
-    GpuCheck(name="a kernel that stays from call to call", verdict="SV", least_us=0.0, says="at work while",
+    GpuCheck(name="a kernel that runs across calls", verdict="SV", least_us=0.0, says="busy while",
           source=_kernel("with torch.cuda.stream(stream):", "    stay()", "return a + b",
                          before=_ASIDE + _STAY + _STAGING + _AFTER)),
-    GpuCheck(name="a right sum whose caches it does not empty itself", least_us=0.0,
+    GpuCheck(name="a correct sum that does not flush its caches", least_us=0.0,
           source=_kernel("return a + b", before=_STAGING + "staging._clock.flush = torch.cuda.synchronize\n")),
-    GpuCheck(name="more memory than there is", source=_kernel("torch.empty(1 << 44, device=a.device)"), verdict="MLE"),
+    GpuCheck(name="more than the GPU's memory", source=_kernel("torch.empty(1 << 44, device=a.device)"), verdict="MLE"),
     GpuCheck(name="an index out of bounds", source=_kernel(_STRIDE, "return a.view(-1)[at]"), verdict="RTE",
           says="out of bounds"),
-    GpuCheck(name="an address that is nobody's", verdict="RTE", says="where nothing of its own lies", source=_kernel(
+    GpuCheck(name="an unmapped address", verdict="RTE", says="outside its memory", source=_kernel(
         'return kernel_of("return *(volatile T*)64;")(a.float())', before=_KERNEL)),
-    GpuCheck(name="an address that is not aligned", verdict="RTE", says="no multiple of the size", source=_kernel(
+    GpuCheck(name="a misaligned address", verdict="RTE", says="not a multiple of", source=_kernel(
         'return kernel_of("return *(volatile T*)1;")(a.float())', before=_KERNEL)),
-    GpuCheck(name="a package that is not there", source="import no_such_thing\n" + _kernel("return a + b"),
-          verdict="CE", says="nor installed for this board", needs_gpu=False),
+    GpuCheck(name="a missing package", source="import no_such_thing\n" + _kernel("return a + b"),
+          verdict="CE", says="not installed for this board", needs_gpu=False),
     GpuCheck(name="a kernel that never ends", source=_kernel("torch.cuda._sleep(1 << 60)", "return a + b"),
           verdict="TLE"),
     GpuCheck(name="a profile, with the vendor's counters", source=_kernel("return a + b"), is_profiled=True),
-    GpuCheck(name="a right sum, after all that", source=_kernel("return a + b"), least_us=0.0),
+    GpuCheck(name="a correct sum, after all of these", source=_kernel("return a + b"), least_us=0.0),
 )  # fmt: skip
 
 
 @click.command()
-@click.option("--rehearse", is_flag=True, help="With a CPU in the GPU's place; what only a GPU can do is left out.")
+@click.option("--rehearse", is_flag=True, help="Use a CPU instead of a GPU, and skip the checks that need one.")
 @click.option(
-    "--sandbox", type=click.Choice(["auto", "none"]), default="auto", help="The walls; none, to look at the rest."
+    "--sandbox",
+    type=click.Choice(["auto", "none"]),
+    default="auto",
+    help="The sandbox. `none` is for your own code only, and never ranks.",
 )
-@click.option("--only", metavar="WORDS", default="", help="Checks whose name has these words.")
+@click.option("--only", metavar="WORDS", default="", help="Run only the checks whose name contains these words.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def main(rehearse: bool, sandbox: str, only: str, as_json: bool) -> int:
-    """Check on a real GPU what nobody could check without one, and print a table for BENCHMARKS.md.
+    """Run the checks that need a GPU and print a table for BENCHMARKS.md.
 
-    Exits with 0 if all came out as it must, and with 1 if not.
+    Exits with 0 if all results are as expected, and with 1 if not.
 
     Example: python -m benchmarks.gpu --rehearse
     """
@@ -174,9 +180,9 @@ def main(rehearse: bool, sandbox: str, only: str, as_json: bool) -> int:
     all_attacks = [attack for attack in exploits() if only in attack.name]
     attacks = [attack for attack in all_attacks if not (rehearse and attack.needs_gpu)]
     if not (checks or examples or attacks):
-        raise click.UsageError(f"no check that can be made here is called '{only}'")
+        raise click.UsageError(f"no check that can run here has '{only}' in its name")
     board = load_task(TASKS / "vectoradd").board("CPU")
-    # The libraries of a torch for GPUs are mapped, and count.
+    # A GPU build of torch maps large libraries, which count as memory.
     limits = replace(board.limits, memory_gib=board.limits.memory_gib if rehearse else 16)
     board = replace(board, gpu="CPU" if rehearse else "GPU", tests=board.tests[:2], benchmarks=board.benchmarks[:1])
     board = replace(board, limits=limits)
@@ -203,7 +209,7 @@ def main(rehearse: bool, sandbox: str, only: str, as_json: bool) -> int:
 
 
 def _read_machine(*, rehearse: bool) -> Machine:
-    """Raises JudgeError where there is no GPU, and none is to be rehearsed without."""
+    """Raises JudgeError if there is no GPU and this is no rehearsal."""
     from harness.gpu.gpu_facts import read_gpu
     from harness.referee.machine import read_machine
     from harness.sandbox.sandbox import require_gpus
@@ -215,7 +221,7 @@ def _read_machine(*, rehearse: bool) -> Machine:
 def _try_example(
     example: LanguageExample, board: Board, sandbox: str, machine: Machine, *, rehearse: bool
 ) -> GpuCheckResult:
-    """What comes of an example of the guide: it must be right.  An error of ours keeps nobody from the next one."""
+    """Judge an example of the guide, which must be accepted.  An error of the judge does not stop the other checks."""
     from harness.gpu.device import CUDA, REHEARSAL
     from harness.judge import judge
 
@@ -236,7 +242,7 @@ def _try_example(
 
 
 def _try_attack(attack: Exploit, board: Board, sandbox: str, *, rehearse: bool) -> GpuCheckResult:
-    """What comes of an attack: caught, or no more gained than is expected of it."""
+    """Judge an attack, which must be caught or gain no more than expected."""
     name, wanted = f"attack: {attack.name}", ", ".join(attack.expected)
     check = GpuCheck(name=name, source=attack.submission.text, least_us=0.0)
     start = time.monotonic()
@@ -266,7 +272,7 @@ def _look(check: GpuCheck, judgement: Judgement, seconds: float) -> GpuCheckResu
     if timing and check.least_us is not None:
         is_right = is_right and timing.submission_us + timing.overhead_us >= check.least_us
     counters = [case.profile.counters for case in judgement.profiles if case.profile]
-    troubles = [one.trouble if one else "no vendor's profiler was asked" for one in counters if not one or one.trouble]
+    troubles = [one.trouble if one else "no vendor's profiler was used" for one in counters if not one or one.trouble]
     if check.is_profiled:
         is_right = is_right and bool(counters) and not troubles
     wanted = check.verdict if not check.least_us else f"{check.verdict}, {format_us(check.least_us)} or more"
@@ -289,7 +295,7 @@ def _table(machine: Machine, seen: list[GpuCheckResult], *, rehearse: bool, left
     yield f"## {'Rehearsed without' if rehearse else 'On'} a GPU, {datetime.now(UTC):%Y-%m-%d}\n"
     yield f"{machine.device}{driver}, torch {machine.torch}, {machine.cpu}, {machine.cores} cores, {machine.os}."
     yield f"{machine.note}\n" if machine.note else ""
-    yield "| check | must get | got | time | its clock's own | bound | ± | seconds | |"
+    yield "| check | expected | got | time | clock overhead | bound | ± | seconds | |"
     yield "|---|---|---|---|---|---|---|---|---|"
     for one in seen:
         times = [format_us(us) if us is not None else "" for us in (one.time_us, one.overhead_us, one.bound_us)]
@@ -299,12 +305,12 @@ def _table(machine: Machine, seen: list[GpuCheckResult], *, rehearse: bool, left
             if one.verdict == "skipped"
             else ""
             if one.right
-            else f"NOT AS IT MUST BE: {one.message.replace('|', '/')}"
+            else f"UNEXPECTED: {one.message.replace('|', '/')}"
         )
         cells = (one.name, one.wanted, one.verdict, *times, interval, f"{one.seconds:g}", said)
         yield f"| {' | '.join(cells)} |"
     if left_out:
-        yield f"\nLeft out, for they need a GPU: {left_out}."
+        yield f"\nSkipped, because they need a GPU: {left_out}."
 
 
 if __name__ == "__main__":

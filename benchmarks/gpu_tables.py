@@ -1,8 +1,8 @@
-"""What `make bench-gpu` found, as Markdown: bias, spread, seconds, and whether our claims hold.  Pure.
+"""The report of `make bench-gpu` in Markdown: bias, spread, seconds, and whether the claims hold.  Pure functions.
 
-bias      median over the repetitions of a way's time / the true one, less 1; true is replay's, else CUPTI's
-spread    middle half of the repetitions' times, as a share of their median
-seconds   what a judging takes: of one kernel in the table, of all together in the claim
+bias      median over the repetitions of a method's time / the true time, minus 1; replay's time is true, else CUPTI's
+spread    interquartile range of the repetitions' times, as a fraction of their median
+seconds   duration of a judging: of one kernel in the table, of all kernels in the claim
 """
 
 from __future__ import annotations
@@ -18,20 +18,26 @@ from scripts.common.text import format_percent, format_us
 
 OURS = "judge"
 _TRUE = ("replay", "cupti")
-_NAMES = {OURS: "judge", "do_bench": "do_bench", "kernelbot": "KernelBot's way", "cupti": "CUPTI", "replay": "replay"}
+_NAMES = {
+    OURS: "judge",
+    "do_bench": "do_bench",
+    "kernelbot": "KernelBot's method",
+    "cupti": "CUPTI",
+    "replay": "replay",
+}
 
 BIAS = 0.01
 BIASED_FROM_US = 20.0
-"""Below, the host takes longer to launch a kernel than the device to run it, and no way of single calls is right."""
+"""Below this, launching a kernel takes longer than running it, and no method that times single calls is right."""
 SPREAD = 0.5
 SECONDS = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:
-    """One kernel's time in microseconds by one way, once, and how many seconds that took.
+    """One measurement of a kernel by one method: its time in microseconds, and the seconds that measuring took.
 
-    Of ours, also the ratio to the anchor, and what the referee's clock cannot account for.
+    The judge also gives the ratio to the anchor, and the bound: the time that the referee's clock cannot account for.
     """
 
     way: str
@@ -44,7 +50,10 @@ class Taken:
 
 @dataclass(kw_only=True)
 class Measured:
-    """All that was measured so far; `seconds` are of a way's whole process, `skipped` says why a way was not gone."""
+    """All measurements so far.
+
+    `seconds` are those of a method's whole process; `skipped` says why a method was not used.
+    """
 
     kernels: tuple[str, ...]
     is_rehearsed: bool
@@ -54,14 +63,14 @@ class Measured:
     skipped: dict[str, str] = field(default_factory=dict)
 
     def of(self, way: str, kernel: str) -> list[Taken]:
-        """In the order of the repetitions."""
+        """A method's measurements of a kernel, in the order of the repetitions."""
         return [one for one in self.taken if (one.way, one.kernel) == (way, kernel)]
 
     def times_us(self, way: str, kernel: str) -> list[float]:
         return [one.us for one in self.of(way, kernel)]
 
     def true_us(self, kernel: str) -> list[float]:
-        """Empty if neither way that would know it was gone."""
+        """The true times of a kernel; empty if neither method for them was used."""
         return next((times for way in _TRUE if (times := self.times_us(way, kernel))), [])
 
     def bias(self, way: str, kernel: str) -> float | None:
@@ -72,12 +81,12 @@ class Measured:
         return spread(self.times_us(way, kernel))
 
     def normalised_spread(self, kernel: str) -> float | None:
-        """Of our ratios to the anchor."""
+        """The spread of the judge's ratios to the anchor."""
         return spread([one.ratio for one in self.of(OURS, kernel) if one.ratio is not None])
 
 
 def spread(values: list[float]) -> float | None:
-    """Middle half / median; None of fewer than two."""
+    """Interquartile range / median; None for fewer than two values."""
     if len(values) < 2:
         return None
     low, high = quartiles(values)
@@ -86,7 +95,7 @@ def spread(values: list[float]) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class BenchClaim:
-    """What we say, what was seen, and whether it holds; None where it was not measured."""
+    """A claim, what was measured, and whether the claim holds; None if it was not measured."""
 
     words: str
     seen: str
@@ -113,7 +122,7 @@ def _claim_on_bias(found: Measured) -> BenchClaim:
     }
     worst = max(biases, key=lambda kernel: abs(biases[kernel]), default=None)
     return BenchClaim(
-        words=f"median bias within {format_percent(BIAS)}, of each kernel of {format_us(BIASED_FROM_US)} or more",
+        words=f"median bias within {format_percent(BIAS)}, for each kernel of {format_us(BIASED_FROM_US)} or more",
         seen=f"{_signed(biases[worst])} at most ({worst}; {len(biases)} kernels)" if worst else "",
         holds=abs(biases[worst]) <= BIAS if worst else None,
     )
@@ -127,7 +136,7 @@ def _claim_on_spread(found: Measured) -> BenchClaim:
             shares.append(ours / theirs if theirs else math.inf)
     within = sum(share <= SPREAD for share in shares)
     return BenchClaim(
-        words=f"spread by the anchor / spread of KernelBot's way: {SPREAD:g} at most, median of the kernels",
+        words=f"spread of the ratio to the anchor / KernelBot's spread: at most {SPREAD:g}, median of the kernels",
         seen=f"{median(shares):.2f} ({within} of {len(shares)} kernels within)" if shares else "",
         holds=median(shares) <= SPREAD if shares else None,
     )
@@ -137,7 +146,7 @@ def _claim_on_seconds(found: Measured) -> BenchClaim:
     ours, theirs = (found.seconds.get(way) for way in (OURS, "kernelbot"))
     factor = median(ours) / median(theirs) if ours and theirs else None
     return BenchClaim(
-        words=f"a ranked verdict takes {SECONDS:g} times as long as KernelBot's evaluator, or less",
+        words=f"a ranked verdict takes at most {SECONDS:g} times as long as KernelBot's evaluator",
         seen=f"{factor:.1f} times: {median(ours):.1f} s, {median(theirs):.1f} s" if factor and ours and theirs else "",
         holds=factor <= SECONDS if factor else None,
     )
@@ -145,25 +154,31 @@ def _claim_on_seconds(found: Measured) -> BenchClaim:
 
 def _lines(found: Measured, claims: tuple[BenchClaim, ...]) -> Iterator[str]:
     repetitions = max(map(len, found.seconds.values()), default=0)
-    yield f"## Times beside others', {'rehearsed without' if found.is_rehearsed else 'on'} a GPU, {_today()}\n"
-    yield f"{found.machine}. {repetitions} repetitions, all ways by turns.\n"
+    yield f"## Times of several methods, {'rehearsed without' if found.is_rehearsed else 'on'} a GPU, {_today()}\n"
+    yield f"{found.machine}. {repetitions} repetitions; the methods take turns.\n"
     others = [way for way in ("cupti", "do_bench", "kernelbot") if way not in found.skipped]
-    head = ["kernel", "true", *(f"bias: {_NAMES[way]}" for way in (OURS, *others)), "spread: judge", "by the anchor"]
+    head = [
+        "kernel",
+        "true",
+        *(f"bias: {_NAMES[way]}" for way in (OURS, *others)),
+        "spread: judge",
+        "ratio to the anchor",
+    ]
     head += [*(f"spread: {_NAMES[way]}" for way in others), "bound", "seconds: judge"]
     yield _row([*head, *(f"seconds: {_NAMES[way]}" for way in others)])
     yield _row(["---"] * (len(head) + len(others)))
     for kernel in found.kernels:
         yield _row(_cells(found, kernel, others))
     yield ""
-    yield _row(["claim", "seen", ""])
+    yield _row(["claim", "measured", ""])
     yield _row(["---"] * 3)
     for claim in claims:
         verdict = "not measured" if claim.holds is None else "holds" if claim.holds else "does not hold"
         yield _row([claim.words, claim.seen, verdict])
     for way, reason in found.skipped.items():
-        yield f"\nLeft out: {_NAMES[way]}, for {reason}."
+        yield f"\nSkipped: {_NAMES[way]}, because {reason}."
     if found.is_rehearsed:
-        yield "\nA rehearsal: nothing of this is about a GPU, and its kernels are smaller than their names say."
+        yield "\nA rehearsal on a CPU: it says nothing about a GPU, and the kernels are smaller than their names say."
 
 
 def _cells(found: Measured, kernel: str, others: list[str]) -> Iterator[str]:

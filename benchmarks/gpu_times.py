@@ -1,11 +1,11 @@
-"""`make bench-gpu`: our times on a GPU beside those of others, on ten kernels from 3 µs to 10 ms, in one run.
+"""`make bench-gpu`: compare the judge's times on a GPU with other methods, on ten kernels from 3 µs to 10 ms.
 
-    judge      a ranked judging of all ten: our windows, events inside, cold L2, the referee's clock around them
-    peers      the same task by others' ways (`peers`), a fresh process each
-    tables     bias against replay, spread, seconds, and whether our claims hold (`gpu_tables`)
+    judge      a ranked judging of all ten: events inside the windows, cold L2, the referee's clock around them
+    peers      the same task by other methods (`peers`), each in a fresh process
+    tables     bias against replay, spread, seconds, and whether the claims hold (`gpu_tables`)
 
-All ways take turns, repetition by repetition, so that drift falls on all alike.  The anchor does a kernel's work twice.
-With `--rehearse` a CPU takes the GPU's place, and what is printed says nothing about any GPU.
+The methods take turns in each repetition, so that drift affects them equally.  The anchor does a kernel's work twice.
+With `--rehearse` a CPU replaces the GPU, and the results say nothing about any GPU.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _PEER_S = 1800
 
 @dataclass(frozen=True, kw_only=True)
 class TimedKernel:
-    """What a kernel does, and how much of it: cycles to spin, numbers to add or to sum up, the side of a matrix."""
+    """A kernel's work and its amount: cycles to spin, numbers to add or to sum, or the side of a matrix."""
 
     name: str
     work: str
     amount: int
     rehearsed: int | None = None
-    """The same on a CPU; None where it is no other."""
+    """The amount on a CPU; None if it is the same."""
 
     def case(self, *, rehearse: bool) -> Case:
         amount = self.rehearsed if rehearse and self.rehearsed else self.amount
@@ -115,25 +115,32 @@ _WRONG = "def custom_kernel(data):\n    return data[2]\n"
 
 
 @click.command()
-@click.option("--rehearse", is_flag=True, help="With a CPU in the GPU's place: it shows that all of this runs.")
-@click.option("--repetitions", default=20, show_default=True, type=click.IntRange(2), help="Of each way.")
-@click.option("--only", metavar="WORDS", default="", help="Kernels whose name has these words.")
-@click.option("--sandbox", type=click.Choice(["auto", "none"]), default="auto", help="The walls of our own way.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: every number, and what follows from them.")
-@click.option("--raw", type=click.Path(dir_okay=False, path_type=Path), help="Keep all numbers so far in this file.")
+@click.option("--rehearse", is_flag=True, help="Use a CPU instead of a GPU, to show that everything runs.")
+@click.option(
+    "--repetitions", default=20, show_default=True, type=click.IntRange(2), help="Repetitions of each method."
+)
+@click.option("--only", metavar="WORDS", default="", help="Run only the kernels whose name contains these words.")
+@click.option(
+    "--sandbox",
+    type=click.Choice(["auto", "none"]),
+    default="auto",
+    help="The sandbox. `none` is for your own code only, and never ranks.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: every number and the claims.")
+@click.option("--raw", type=click.Path(dir_okay=False, path_type=Path), help="Write all numbers so far to this file.")
 def main(rehearse: bool, repetitions: int, only: str, sandbox: str, as_json: bool, raw: Path | None) -> int:
-    """Hold our times on a GPU against others' ways of timing, and print a table for BENCHMARKS.md.
+    """Compare the judge's times on a GPU with other methods and print a table for BENCHMARKS.md.
 
     Example: python -m benchmarks.gpu_times --rehearse --repetitions 2 --only spin
     """
     kernels = [kernel for kernel in KERNELS if only in kernel.name]
     if not kernels:
-        raise click.UsageError(f"no kernel is called '{only}'")
+        raise click.UsageError(f"no kernel has '{only}' in its name")
     with _board(kernels, rehearse=rehearse) as board:
         found = Measured(kernels=tuple(kernel.name for kernel in kernels), is_rehearsed=rehearse)
         try:
             _take_turns(board, found, repetitions, sandbox, raw)
-        finally:  # who is stopped half-way has measured something
+        finally:  # report what was measured so far, even after an interruption
             if found.seconds:
                 report = report_of(found)
                 shown = json.dumps(asdict(found) | {"claims": [asdict(claim) for claim in report.claims]}, indent=1)
@@ -167,7 +174,7 @@ def _keep(path: Path, found: Measured) -> None:
 
 @contextmanager
 def _board(kernels: list[TimedKernel], *, rehearse: bool) -> Iterator[Board]:
-    """The board of a task that is made for this; its folder holds the submission, too."""
+    """The board of a generated task; its folder also contains the submission."""
     files = {
         "task.yml": _TASK_YML,
         "task.py": _TASK,
@@ -188,7 +195,7 @@ def _board(kernels: list[TimedKernel], *, rehearse: bool) -> Iterator[Board]:
 
 
 def _judge(board: Board, sandbox: str, found: Measured) -> Iterator[Taken]:
-    # In a process of its own, as a judging is: a context that is left on the GPU would keep the next from ranking.
+    # Judge in a separate process: a CUDA context left on the GPU would keep the next judging from ranking.
     with ProcessPoolExecutor(1, get_context("spawn")) as process:
         judgement = process.submit(_judgement, board, sandbox, found.is_rehearsed).result()
     if judgement.verdict.value != "AC":
@@ -227,7 +234,7 @@ def _ask_peer(way: str, board: Board, found: Measured) -> Iterator[Taken]:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PEER_S, check=True)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-        # One way less is no reason to lose the others, on a machine that may be lent for half an hour.
+        # Skip the method and keep the others: time on a GPU machine is scarce.
         said = error.stderr if isinstance(error.stderr, str) else ""
         found.skipped[way] = f"it failed: {(said.strip().splitlines() or [str(error)])[-1][:300]}"
         return

@@ -1,11 +1,10 @@
-"""`make bench-judge`: where the seconds of a judging go, on this machine, for each task.
+"""`make bench-judge`: measure the steps of a judging on this machine, for each task.
 
-    once       Python, the command line, torch; walls and a fresh player
-    a task     one timed call and its parts; whole judgings of the task's anchor by itself, which is what a participant
-               waits for
+    once       starting Python, the command line and torch; the sandbox and a fresh player
+    a task     one timed call and its parts; whole judgings of the task's anchor, for which a participant waits
 
-Every step is taken alone and repeated; tables give medians.  All tasks take a quarter of an hour on two quiet cores;
-ARGS='--task sort' takes one, ARGS='--mode test' leaves out the judgings that take long.
+Each step is measured alone and repeated; tables show medians.  All tasks take a quarter of an hour on two idle cores;
+ARGS='--task sort' measures one, ARGS='--mode test' skips the long judgings.
 """
 
 from __future__ import annotations
@@ -41,21 +40,23 @@ _CALLS = 30
 
 
 @click.command()
+@click.option("--task", "names", multiple=True, help="A task, by name or folder (repeatable). Default: all.")
 @click.option(
-    "--task", "names", multiple=True, help="A task, by name or folder; may stand several times. Default: all."
+    "--mode",
+    "modes",
+    multiple=True,
+    type=click.Choice(_MODES),
+    help="A mode of whole judgings (repeatable). Default: all.",
 )
-@click.option(
-    "--mode", "modes", multiple=True, type=click.Choice(_MODES), help="Which whole judgings. Default: all three."
-)
-@click.option("--repeat", default=1, show_default=True, help="How often each step is taken.")
-@click.option("--json", "as_json", is_flag=True, help="Print all seconds as JSON, a line for each task.")
+@click.option("--repeat", default=1, show_default=True, help="Measurements of each step.")
+@click.option("--json", "as_json", is_flag=True, help="Print all seconds as JSON, one line per task.")
 def main(names: tuple[str, ...], modes: tuple[str, ...], repeat: int, as_json: bool) -> None:
-    """Measure the steps of a judging on this machine: of every task that has a CPU board, or of some.
+    """Measure the steps of a judging on this machine, for the tasks that have a CPU board.
 
     Example: python -m benchmarks.judge --task sort --task vectoradd --repeat 5
     """
     boards = [task.board("CPU") for task in _tasks(names)]
-    table = RichTable("task", title=f"medians on this machine, {repeat} times each")
+    table = RichTable("task", title=f"Medians on this machine, n = {repeat}")
     once = _start_up(repeat) | _players(boards[0], repeat)
     if not as_json:
         _print_once(once)
@@ -71,13 +72,13 @@ def main(names: tuple[str, ...], modes: tuple[str, ...], repeat: int, as_json: b
 
 
 def _tasks(names: Sequence[str]) -> list[Task]:
-    """Those that were named, else all that our referee judges on a CPU."""
+    """The named tasks, else all Python tasks that the referee judges on a CPU."""
     found = [require_task(name) for name in names] or [
         load_task(path.parent) for path in sorted(TASKS.glob("*/task.yml"))
     ]
     fit = [task for task in found if task.is_refereed and task.lang is Language.PY and "CPU" in task.gpus]
     if unfit := [task.name for task in found if names and task not in fit]:
-        raise TaskError(f"{', '.join(unfit)}: only Python tasks with a CPU board are measured, that the referee judges")
+        raise TaskError(f"{', '.join(unfit)}: only Python tasks that the referee judges on a CPU board can be measured")
     return fit
 
 
@@ -99,9 +100,9 @@ def _start_up(repeat: int) -> Steps:
         subprocess.run([sys.executable, "-c", code], check=True)
 
     return {
-        "python starts": _time(repeat, lambda: run("pass")),
-        "the command line is loaded": _time(repeat, lambda: run("import scripts.cli")),
-        "torch is imported": _time(repeat, lambda: run("import torch")),
+        "start Python": _time(repeat, lambda: run("pass")),
+        "import the command line": _time(repeat, lambda: run("import scripts.cli")),
+        "import torch": _time(repeat, lambda: run("import torch")),
     }
 
 
@@ -110,13 +111,13 @@ def _players(board: Board, repeat: int) -> Steps:
     from harness.referee.reference import Reference
     from harness.sandbox.sandbox import Sandbox
 
-    steps: Steps = {"walls and warm parent": [], "a fresh player, loaded and killed": []}
+    steps: Steps = {"sandbox and warm parent": [], "a fresh player, loaded and killed": []}
     reference = Reference(board)
     for _ in range(repeat):
         start = time.perf_counter()
         with Sandbox("bubblewrap", memory_gib=board.limits.memory_gib) as sandbox:
             sandbox.warm_parent.await_warmth()
-            steps["walls and warm parent"].append(time.perf_counter() - start)
+            steps["sandbox and warm parent"].append(time.perf_counter() - start)
             for _ in range(10):
                 with _timed(steps["a fresh player, loaded and killed"]), sandbox.seat(_null()) as player:
                     Referee(player, reference).load(10)
@@ -124,7 +125,7 @@ def _players(board: Board, repeat: int) -> Steps:
 
 
 def _call(board: Board, repeat: int) -> Steps:
-    """One call of the first benchmark, by a player that does nothing, and what the referee does around it."""
+    """Time one call of the first benchmark with a player that does nothing, and the referee's work around it."""
     from harness.referee.referee import Deadline, Referee
     from harness.referee.reference import Reference
     from harness.sandbox.sandbox import Sandbox

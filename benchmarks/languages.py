@@ -1,8 +1,8 @@
-"""The participants' guide, as `make check-gpu` reads it: one whole file for each language of a GPU board.
+"""The examples of the participants' guide, which `make check-gpu` judges: one file per language of a GPU board.
 
-### CuPy            the example's name
+## CuPy             the example's name
 ```python           a submission to `vectoradd`
-```cuda             one to tests/tasks/axpy_cuda, with what its headers need
+```cuda             a submission to tests/tasks/axpy_cuda, with the libraries that its headers need
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ from harness.task.toolchain import Toolchain
 from scripts.competition.gpu_models import gpu_models
 from scripts.competition.repository import ROOT
 
-GUIDE = ROOT / "site" / "pages" / "participants.md"
+GUIDES = tuple(ROOT / "site" / "pages" / f"participants-{page}.md" for page in ("gpu", "cuda"))
 CUDA_TASK = ROOT / "tests" / "tasks" / "axpy_cuda"
 
-_SECTION = re.compile(r"^## Languages on a GPU board\n(.*?)^## ", re.DOTALL | re.MULTILINE)
-_EXAMPLE = re.compile(r"^### ([^\n]+)\n(?:(?!^###).)*?^```(python|cuda)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_EXAMPLE = re.compile(r"^## ([^\n]+)\n(?:(?!^## ).)*?^```(python|cuda)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Library:
-    """What a header of C++ needs to be compiled; `folder` is where the guides put it, None for CUDA's own."""
+    """A C++ header and what it needs to compile; `folder` is its place in the guides, None for CUDA's own headers."""
 
     header: str
     name: str | None = None
@@ -51,7 +50,7 @@ LIBRARIES = (
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageExample:
-    """One section's file."""
+    """The file of one section."""
 
     name: str
     submission: Submission
@@ -69,19 +68,19 @@ class LanguageExample:
         return tuple(one for one in LIBRARIES if f"#include <{one.header}>" in self.submission.text)
 
     def why_skipped(self) -> str:
-        """What it needs and this machine has not; "" if it can be judged here."""
+        """What it needs and this machine lacks; "" if it can be judged here."""
         from harness.rules.needs import why_skipped
 
         if self.is_compiled and not _find_nvcc():
-            return "needs nvcc: not on this machine"
+            return "needs nvcc: not installed on this machine"
         for library in self.libraries:
             folders = [Path(library.folder)] if library.folder else _cudas_headers()
             if not any((folder / library.header).is_file() for folder in folders):
-                return f"needs {library.header} in {folders[-1]}: not on this machine"
+                return f"needs {library.header} in {folders[-1]}: not installed on this machine"
         return why_skipped(self.submission)
 
     def board(self, arch: str | None) -> Board:
-        """Of the task that a file in CUDA C++ is for, with the libraries that its headers name."""
+        """The board for a file in CUDA C++, with the libraries that its headers need."""
         board = load_task(CUDA_TASK).board("H100")
         config = board.task.config or ScriptConfig()
         named = {one.name: one.folder for one in self.libraries if one.name and one.folder}
@@ -98,21 +97,20 @@ class LanguageExample:
 
 
 def guides_examples() -> tuple[LanguageExample, ...]:
-    """All examples, in the guide's order."""
-    section = _SECTION.search(GUIDE.read_text("utf-8"))
-    assert section, f"{GUIDE} has lost its section"
+    """All examples, in the guides' order."""
     suffixes = {"python": "py", "cuda": "cu"}
     return tuple(
         LanguageExample(
             name=name,
             submission=Submission(login="guide", source=source.encode(), name=f"submission.{suffixes[kind]}"),
         )
-        for name, kind, source in _EXAMPLE.findall(section[1])
+        for guide in GUIDES
+        for name, kind, source in _EXAMPLE.findall(guide.read_text("utf-8"))
     )
 
 
 def arch_of(device: str) -> str | None:
-    """What nvcc compiles for, by the name that a driver reports; None of a device that nobody knows."""
+    """The architecture for nvcc, from the device name that a driver reports; None for an unknown device."""
     from harness.records.judgement import is_named
 
     return next((model.arch for model in gpu_models().values() if is_named(device, model.device)), None)
@@ -125,7 +123,7 @@ def _find_nvcc() -> str | None:
 
 
 def _cudas_headers() -> list[Path]:
-    """Where nvcc finds CUDA's own; what lies in the path may be a script that calls it elsewhere."""
+    """The include folders of CUDA; nvcc in the PATH may be a wrapper script for one elsewhere."""
     nvcc = _find_nvcc()
     homes = [*([Path(nvcc).resolve().parent.parent] if nvcc else []), Path("/opt/cuda"), Path("/usr/local/cuda")]
     return [home / "include" for home in homes]

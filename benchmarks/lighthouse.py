@@ -1,6 +1,6 @@
-"""`make bench-lighthouse`: what Google's Lighthouse says of a landing page, a board and a submission.
+"""`make bench-lighthouse`: run Google's Lighthouse on a landing page, a board and a submission's page.
 
-Its 114 packages are no part of the lock: npx fetches them, once, when this is asked for.
+Its 114 packages are not in the lock file; npx fetches them at the first run.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _FLAGS = "--headless --no-sandbox --disable-gpu"
 
 @click.command()
 @click.argument("site", type=click.Path(path_type=Path, exists=True, file_okay=False), required=False)
-@click.option("--runs", default=3, show_default=True, help="Of each page; the best counts, the others met other work.")
-@click.option("--slowdown", default=4.0, show_default=True, help="Of the processor, to make a phone of this machine.")
+@click.option("--runs", default=3, show_default=True, help="Runs per page; the best one counts.")
+@click.option("--slowdown", default=4.0, show_default=True, help="CPU slowdown, to imitate a phone.")
 def main(site: Path | None, runs: int, slowdown: float) -> None:
-    """Print Lighthouse's four categories for three pages of a site, by default of a made-up season's.
+    """Print Lighthouse's four categories for three pages of a site (default: of a fictional season).
 
-    Performance is of a phone, which is this machine slowed down: `index` is how fast the machine was, 1500 and more for
-    an idle desktop.  The slower it is, the less should be asked of --slowdown.
+    Performance is for a phone, imitated by slowing this machine down. `index` shows the machine's speed: at least 1500
+    on an idle desktop. Use a smaller --slowdown on a slower machine.
 
     Example: python -m benchmarks.lighthouse _site
     """
@@ -56,9 +56,9 @@ def _judged(url: str, slowdown: float) -> list[float]:
     """The score of each category, 0 to 100, and the machine's index.
 
     Raises:
-        PullRankError: Lighthouse is not to be had, or could not load the page.
+        PullRankError: Lighthouse could not be fetched, or could not load the page.
     """
-    # Where `make setup` had to bring a Node, it lies beside this Python.
+    # If `make setup` had to install Node, it is next to this Python.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     command = ["npx", "--yes", LIGHTHOUSE, url, "--quiet", "--output=json", f"--chrome-flags={_FLAGS}"]
     chosen = [f"--only-categories={','.join(CATEGORIES)}", f"--throttling.cpuSlowdownMultiplier={slowdown}"]

@@ -1,9 +1,9 @@
-"""How soon a site's pages show on slow 4G: in Chromium, whose own developer tools slow the network down.
+"""First paints of a site's pages on slow 4G, in Chromium, whose developer tools throttle the network.
 
-    first_paints_ms     three pages, each loaded a few times by a browser that has seen nothing yet
+    first_paints_ms     three pages, each loaded several times with an empty cache
 
-Pages travel gzipped, as from GitHub Pages, but from loopback and by HTTP/1.1: looking the host up and greeting it, two
-or three round trips of 150 ms, come on top.
+Pages are gzipped, as on GitHub Pages, but come from loopback over HTTP/1.1: on a real network, add the DNS lookup and
+the handshakes, two or three round trips of 150 ms.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 SLOW_4G = {"offline": False, "latency": 150, "downloadThroughput": 1.6e6 / 8, "uploadThroughput": 750e3 / 8}
-"""Milliseconds there and back, bytes a second: the profile that Lighthouse has for phones."""
+"""Round-trip time in milliseconds and bytes per second: Lighthouse's profile for phones."""
 
 _WIDTH, _HEIGHT = 412, 823
 _PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
@@ -34,7 +34,7 @@ _PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """This machine's.
+    """Start this machine's Chromium.
 
     Raises:
         PullRankError: Chromium or Playwright is missing.
@@ -48,7 +48,7 @@ def chromium() -> Iterator[Browser]:
 
 
 def first_paints_ms(site: Path, browser: Browser, loads: int = 5) -> dict[str, float]:
-    """The first paint of anything to be read, in milliseconds after the click; medians of `loads`."""
+    """First contentful paints in milliseconds after navigation; medians of `loads`."""
     with served(site) as url:
         return {
             kind: median(_first_paint_ms(browser, url + path) for _ in range(loads))
@@ -57,7 +57,7 @@ def first_paints_ms(site: Path, browser: Browser, loads: int = 5) -> dict[str, f
 
 
 def _first_paint_ms(browser: Browser, url: str) -> float:
-    # Playwright waits by `eval`, which the site's policy forbids; the policy itself takes no time.
+    # Playwright waits with `eval`, which the site's policy forbids; bypassing the policy does not affect the time.
     with browser.new_context(viewport={"width": _WIDTH, "height": _HEIGHT}, bypass_csp=True) as context:
         page = context.new_page()
         tools = context.new_cdp_session(page)
@@ -69,10 +69,10 @@ def _first_paint_ms(browser: Browser, url: str) -> float:
 
 
 def require_chromium() -> str:
-    """Where Chromium is.
+    """The path of Chromium.
 
     Raises:
-        PullRankError: nowhere.
+        PullRankError: Chromium is not installed.
     """
     if not (found := shutil.which("chromium")):
         raise PullRankError("chromium is not installed: apt-get install chromium")
@@ -80,7 +80,7 @@ def require_chromium() -> str:
 
 
 def telling_pages(site: Path) -> dict[str, str]:
-    """The landing page, the largest board, and the largest page of a submission there."""
+    """The landing page, the largest board page, and that board's largest submission page."""
     boards = [path for path in site.glob("*/*/index.html") if path.with_name("board.json").exists()]
     board = max(boards, key=_size)
     found = {"landing": site / "index.html", "board": board}
@@ -97,7 +97,7 @@ class _Gzipping(SimpleHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base's names)
-        """Quiet."""
+        """Log nothing."""
 
     def send_head(self) -> BytesIO | BinaryIO | None:
         path = Path(self.translate_path(self.path))
@@ -114,7 +114,7 @@ class _Gzipping(SimpleHTTPRequestHandler):
 
 @contextmanager
 def served(site: Path) -> Iterator[str]:
-    """The site on loopback, its files gzipped; gives its address."""
+    """Serve the site on loopback with gzipped files; yields its address."""
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Gzipping, directory=str(site))) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,16 +1,16 @@
-"""How others time kernels, each in a process of its own: what `make bench-gpu` holds our times against.
+"""Other ways to time kernels, to which `make bench-gpu` compares the judge.  Each runs in its own process.
 
-    replay      one CUDA graph of many calls, each on inputs that no cache holds; its time through their number
-    cupti       how long the device says that a call's kernels ran, after one flush (torch's profiler asks CUPTI)
-    do_bench    triton.testing.do_bench as it comes: its own warm-ups and flushes, the median
-    kernelbot   KernelBot's way, written from its description: after tests, the mean of single calls by CUDA events,
-                each on fresh inputs and after one flush, until its standard error is below 0.1 % or time is up
+    replay      one CUDA graph of many calls, each on uncached inputs; its time divided by their number
+    cupti       the device's own time for a call's kernels, after one flush (from CUPTI, by torch's profiler)
+    do_bench    triton.testing.do_bench with its defaults: its own warm-ups and flushes, the median
+    kernelbot   KernelBot's method, written from its description: after tests, the mean of single calls by CUDA events,
+                each on fresh inputs and after one flush, until the standard error is below 0.1 % or time is up
 
-    python -m benchmarks.peers WAY FOLDER DEVICE TESTS BENCHMARKS     a line of JSON for each benchmark
+    python -m benchmarks.peers WAY FOLDER DEVICE TESTS BENCHMARKS     prints one line of JSON per benchmark
 
-FOLDER holds reference.py and submission.py, DEVICE is torch's name, and cases are lists of parameters in JSON.  On a
-CPU calls are timed by perf_counter, and a loop takes the graph's place.  What a way needs and has not is said in its
-one line, `{"skipped": why}`.
+FOLDER contains reference.py and submission.py, DEVICE is a torch device, and cases are lists of parameters in JSON.  On
+a CPU, perf_counter times the calls, and a loop replaces the graph.  If a way lacks something that it needs, it prints
+the single line `{"skipped": why}`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Params = dict[str, Any]
 
 _ERROR = 0.001
 _CALLS = 3, 100
-"""No fewer, and no more, whatever the standard error."""
+"""The least and the most calls, whatever the standard error."""
 _LONGEST_S = 30.0
 _HOST_CACHE_BYTES = 32 << 20
 _COPIES = 8, 512
@@ -37,11 +37,11 @@ _REPLAY_S = 0.2
 _REPLAYS = 5
 _WATCHED = 10
 _NO_KERNELS = ("Activity Buffer Request", "Context Sync")
-"""What the profiler tells of the device beside kernels and copies: its own work, and waiting."""
+"""Device rows of the profiler that are not kernels or copies: its own work, and waiting."""
 
 
 class _Host:
-    """A CPU's clock, and its caches."""
+    """A CPU's clock and caches."""
 
     def __init__(self) -> None:
         import torch
@@ -53,18 +53,18 @@ class _Host:
         self._sweep.zero_()
 
     def time(self, run: Callable[[], Any]) -> float:
-        """Microseconds."""
+        """The time of one run, in microseconds."""
         start = time.perf_counter_ns()
         run()
         return (time.perf_counter_ns() - start) / 1e3
 
     def record(self, calls: list[Callable[[], Any]]) -> Callable[[], Any]:
-        """All these calls, one after the other, as one."""
+        """Combine these calls into one function."""
         return lambda: [call() for call in calls]
 
 
 class _Gpu:
-    """A GPU's events, its L2, its graphs."""
+    """A GPU's events, L2 cache and graphs."""
 
     def __init__(self) -> None:
         import torch
@@ -73,14 +73,14 @@ class _Gpu:
         self._sweep = torch.empty(2 * self.cache_bytes, dtype=torch.uint8, device="cuda")
 
     def flush(self) -> None:
-        """Not awaited: while it is at work the call's kernels are launched, which is no time of theirs then."""
+        """Flush without waiting: the host launches the call's kernels meanwhile, so launch latency is not counted."""
         import torch
 
         torch.cuda.synchronize()
         self._sweep.zero_()
 
     def time(self, run: Callable[[], Any]) -> float:
-        """Microseconds."""
+        """The time of one run, in microseconds."""
         import torch
 
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
@@ -91,7 +91,7 @@ class _Gpu:
         return float(start.elapsed_time(end)) * 1e3
 
     def record(self, calls: list[Callable[[], Any]]) -> Callable[[], Any]:
-        """All these calls as one graph, recorded now."""
+        """Record these calls as one graph."""
         import torch
 
         graph = torch.cuda.CUDAGraph()
@@ -102,7 +102,7 @@ class _Gpu:
 
 
 class _Bench:
-    """One way's process: the task's functions, the kernel, and the clock of a device."""
+    """The process of one way: the task's functions, the kernel, and a device's clock."""
 
     def __init__(self, folder: str, device: str, tests: list[Params]) -> None:
         import torch
@@ -121,7 +121,7 @@ class _Bench:
         return self._reference.generate_input(**params | {"seed": self._seed})
 
     def call_checked(self, params: Params) -> float:
-        """One call on fresh inputs after a flush, in microseconds.  Raises ValueError if its output is wrong."""
+        """Time one call on fresh inputs after a flush, in microseconds.  Raises ValueError if the output is wrong."""
         data, outputs = self.fresh(params), []
         self.clock.flush()
         us = self.clock.time(lambda: outputs.append(self.kernel(data)))
@@ -130,7 +130,7 @@ class _Bench:
             raise ValueError(message)
         return us
 
-    # ------------------------------------------------------------------ the ways: a time in microseconds each
+    # ------------------------------------------------------------------ the ways; each returns microseconds
 
     def replay(self, params: Params) -> float:
         data = self.fresh(params)
@@ -149,7 +149,7 @@ class _Bench:
         from torch.profiler import ProfilerActivity, profile
 
         times_us = []
-        for _ in range(_WATCHED + 1):  # the first one loads what all of them need
+        for _ in range(_WATCHED + 1):  # the first one initializes the profiler
             data = self.fresh(params)
             self.clock.flush()
             torch.cuda.synchronize()
@@ -178,21 +178,21 @@ class _Bench:
 
 
 def standard_error(times: list[float]) -> float:
-    """Of the mean of two or more times, as a share of it."""
+    """The relative standard error of the mean of two or more times."""
     return stdev(times) / math.sqrt(len(times)) / fmean(times)
 
 
 def why_not(way: str, device: str) -> str:
-    """What a way needs and has not here; "" if it can be gone."""
+    """What a way lacks on this machine; "" if it can run."""
     if way == "do_bench" and importlib.util.find_spec("triton") is None:
         return "triton is not installed"
     if way in ("do_bench", "cupti") and device == "cpu":
-        return "it times GPUs only"
+        return "it times only GPUs"
     if way == "cupti":
         from torch.profiler import ProfilerActivity, supported_activities
 
         if ProfilerActivity.CUDA not in supported_activities():  # type: ignore[no-untyped-call]
-            return "this torch comes without CUPTI"
+            return "this torch has no CUPTI"
     return ""
 
 

@@ -1,9 +1,9 @@
-"""`make bench-site`: how long the site takes to build, and how large it and its pages are, by the size of the ledger.
+"""`make bench-site`: measure how the site's build time and size grow with the ledger.
 
-    for each size: a made-up season  ─▶  `pullrank site build` as a process of its own  ─▶  a line, and its first paints
+    for each size: a fictional season  ─▶  `pullrank site build` in its own process  ─▶  a line, and its first paints
 
-Making the season takes longer than building its site; it is not counted, and with --keep it is done once.  Memory is of
-the command and all processes that it starts, together; what they share is counted once.
+Generating the season takes longer than building its site; it is not counted, and --keep avoids repeating it.  Memory is
+that of the command and its child processes together; shared memory counts once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PAGES = f"{'landing KB':>11} {'largest board KB':>17} {'largest submission KB':
 
 @dataclass(frozen=True, kw_only=True)
 class Built:
-    """One build: wall and processor time in seconds, memory at its peak in MB."""
+    """One build: wall time and CPU time in seconds, peak memory in MB."""
 
     rows: int
     pages: int
@@ -47,11 +47,16 @@ class Built:
 
 @click.command()
 @click.option(
-    "--judgements", multiple=True, type=int, default=(1000, 10_000, 100_000), show_default=True, help="Sizes."
+    "--judgements",
+    multiple=True,
+    type=int,
+    default=(1000, 10_000, 100_000),
+    show_default=True,
+    help="Size of a ledger (repeatable).",
 )
 @click.option("--keep", type=click.Path(path_type=Path), help="Keep seasons and sites in this folder.")
 def main(judgements: tuple[int, ...], keep: Path | None) -> None:
-    """Build the sites of made-up seasons, and print what that costs; pages are gzipped, as they travel.
+    """Build the sites of fictional seasons and print time, memory and size; page sizes are gzipped.
 
     Example: python -m benchmarks.site --judgements 1000 --judgements 10000
     """
@@ -97,7 +102,7 @@ def _build(folder: Path) -> Built:
         assert process.stdout
         with _watched(process.pid) as peaks:
             report = json.loads(process.stdout.read())
-        # `wait4` tells of this child and those that it waited for; `getrusage` would of all that there were.
+        # `wait4` returns the usage of this child and its own children; `getrusage` would add earlier children.
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     return Built(
@@ -111,7 +116,7 @@ def _build(folder: Path) -> Built:
 
 @contextmanager
 def _watched(pid: int) -> Iterator[list[int]]:
-    """What a process and its children hold, in kB, ten times a second."""
+    """Sample the memory of a process and its children ten times a second, in kB."""
     peaks, is_over = [0], threading.Event()
 
     def watch() -> None:
@@ -130,7 +135,7 @@ def _watched(pid: int) -> Iterator[list[int]]:
 
 
 def _held_kb(pid: str) -> int:
-    """A process's proportional set size: its own memory, and its share of what it shares."""
+    """A process's proportional set size (PSS): its private memory, and its share of shared memory."""
     with suppress(OSError):
         found = re.search(r"^Pss:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
         return int(found[1]) if found else 0

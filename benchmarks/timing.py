@@ -1,13 +1,13 @@
-"""`make bench-timing`: whether times and duels are worth what we say of them, tried out on this machine.
+"""`make bench-timing`: test on this machine the claims about times and duels.
 
-    cost     what a timed call costs beside the task's own code, and at what rate data moves
-    aa       a kernel dueled with itself: how often does it win?
-    power    a kernel that does 10 % less, dueled with one that does not: how often is it recognised?
-    spread   one submission ranked again and again: how far its scores lie apart, and how far its raw means do
+    cost     the overhead of a timed call without the task's own code, and the data rate
+    aa       duels of a kernel with itself: how often does it win?
+    power    duels of a kernel that does 10 % less work with one that does not: how often does it win?
+    spread   one submission, ranked repeatedly: the spread of its scores and of its raw means
 
-Everything is as in a real judging: walls, builds, calibration, fresh players for every run, every output checked.
-Only the warm parent, which never sees a submission, is kept from duel to duel.  The task is made for this: one
-small case of about a millisecond, whose work is in proportion to a number of repetitions.
+Everything is as in a real judging: sandbox, builds, calibration, fresh players for every run, every output checked.
+Only the warm parent, which never sees a submission, is reused between duels.  The task is made for this benchmark: one
+small case of about a millisecond, whose work is proportional to a number of repetitions.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def custom_kernel(data):
         torch.sub(data, math.pi / 2, out=out).cos_()
     return out
 """
-"""What the anchor computes, by other steps: drift need not fall on both alike."""
+"""Computes the same as the anchor in other steps, so that drift may affect the two differently."""
 
 _WRONG = "def custom_kernel(data):\n    return data\n"
 
@@ -86,19 +86,21 @@ _FULL, _TENTH_LESS = _REPEATED.format(repetitions=100), _REPEATED.format(repetit
 
 _ITEM_BYTES = 4
 _SIZES = (4 << 10, 16 << 20)
-"""Of the inputs of `cost`, in bytes."""
+"""The input sizes of `cost`, in bytes."""
 _PLAYERS, _RUNS = 10, 3
-"""For each of them: fresh players, and runs of each."""
+"""Fresh players for each size, and runs of each player."""
 
 
 @click.command()
 @click.option("--part", type=click.Choice([*_PARTS, "all"]), default="all", help="What to measure. Default: all.")
-@click.option("--duels", type=click.IntRange(1), default=200, show_default=True, help="Duels of aa, and of power.")
-@click.option("--judgings", type=click.IntRange(1), default=20, show_default=True, help="Judgings of spread.")
-@click.option("--over", default=3600.0, show_default=True, help="Seconds over which spread's judgings are spread.")
-@click.option("--json", "out", type=click.Path(path_type=Path), help="Keep all raw numbers in this file, as they come.")
+@click.option(
+    "--duels", type=click.IntRange(1), default=200, show_default=True, help="Number of duels in aa and in power."
+)
+@click.option("--judgings", type=click.IntRange(1), default=20, show_default=True, help="Number of judgings in spread.")
+@click.option("--over", default=3600.0, show_default=True, help="Seconds over which to distribute spread's judgings.")
+@click.option("--json", "out", type=click.Path(path_type=Path), help="Write all raw numbers so far to this file.")
 def main(part: str, duels: int, judgings: int, over: float, out: Path | None) -> None:
-    """Measure what our times and duels are worth on this machine.
+    """Test the claims about times and duels on this machine.
 
     Example: python -m benchmarks.timing --part aa --duels 20 --json aa.json
     """
@@ -125,7 +127,7 @@ def main(part: str, duels: int, judgings: int, over: float, out: Path | None) ->
 
 @dataclass
 class Raw:
-    """All numbers so far, by part; kept in a file, if one is named, after each that is added."""
+    """All numbers so far, by part.  If a file is given, each addition is written to it."""
 
     out: Path | None
     machine: dict[str, Any]
@@ -242,7 +244,7 @@ def _measure_cost(board: Board, raw: Raw) -> None:
     from harness.rules.runs import Runs
 
     class Clocked(Reference):
-        """What the task's own functions take is not ours."""
+        """Measures the time in the task's own functions, which is not part of the overhead."""
 
         seconds = 0.0
 

@@ -1,8 +1,8 @@
-"""What `make bench-timing` found, as tables: medians, how far things lie apart, and whether our claims hold.  Pure.
+"""The tables of `make bench-timing`: medians, spreads, and whether the claims hold.  Pure functions.
 
     Raw numbers of a part  ─►  one or two tables
 
-A claim stands beside the share that was seen and, where chance has a part in it, the interval of that share.
+A claim is next to the measured share and, if chance plays a part, the confidence interval of that share.
 """
 
 from __future__ import annotations
@@ -19,34 +19,36 @@ from scripts.common.terminal import table
 from scripts.common.text import format_percent, format_us
 
 MOVES = 3
-"""How often an input's bytes move in a call of a kernel that returns it: written, read, and overwritten after."""
+"""How often a call of a kernel that returns its input moves the input's bytes: write, read, and overwrite."""
 
 Numbers = Sequence[Mapping[str, Any]]
 
 
 def tables_of(part: str, numbers: Numbers) -> Iterator[Table]:
-    """The tables of one part, from what was measured so far, which is at least once."""
+    """The tables of one part, from at least one measurement."""
     makers = {"cost": _cost_tables, "aa": _aa_tables, "power": _power_tables, "spread": _spread_tables}
     return makers[part](numbers)
 
 
 def _cost_tables(numbers: Numbers) -> Iterator[Table]:
-    made = _table_of_times("A timed call of a kernel that does nothing, without generate_input and check")
+    made = _table_of_times(
+        "A timed call of a kernel that does nothing, without generate_input and check_implementation"
+    )
     calls_us: dict[int, list[float]] = {}
     for size in sorted({one["bytes"] for one in numbers}):
         measured = [one for one in numbers if one["bytes"] == size]
         calls_us[size] = [one["call_us"] for one in measured]
         windows_us = [window for one in measured for window in one["windows_us"]]
-        _add_row(made, f"all of it, {size // 1024} KiB in and out", calls_us[size], format_us)
-        _add_row(made, "of that the window", windows_us, format_us)
+        _add_row(made, f"whole call, {size // 1024} KiB in and out", calls_us[size], format_us)
+        _add_row(made, "its window", windows_us, format_us)
     yield made
     small, large = min(calls_us), max(calls_us)
     cost_us, more_us = median(calls_us[small]), median(calls_us[large]) - median(calls_us[small])
-    claims = table("", "Claim", "Seen", "", right=("Seen",))
-    claims.add_row("a call costs at most 250 µs", format_us(cost_us), _holds(cost_us <= 250))
+    claims = table("", "Claim", "Measured", "", right=("Measured",))
+    claims.add_row("a call's overhead is at most 250 µs", format_us(cost_us), _holds(cost_us <= 250))
     if more_us > 0:
         rate = MOVES * (large - small) / more_us / 1e3
-        claims.add_row("data moves at 3 GB/s or more", f"{rate:.1f} GB/s", _holds(rate >= 3))
+        claims.add_row("data moves at 3 GB/s at least", f"{rate:.1f} GB/s", _holds(rate >= 3))
     yield claims
 
 
@@ -56,7 +58,7 @@ def _aa_tables(numbers: Numbers) -> Iterator[Table]:
 
 
 def _power_tables(numbers: Numbers) -> Iterator[Table]:
-    yield _wins_table("A kernel that does 10 % less", numbers, "wins 95 % or more", lambda share: share >= 0.95)
+    yield _wins_table("A kernel that does 10 % less work", numbers, "wins 95 % or more", lambda share: share >= 0.95)
     yield _duels_table(numbers)
 
 
@@ -73,49 +75,49 @@ def _wins_table(title: str, numbers: Numbers, claim: str, holds: Callable[[float
 
 
 def _duels_table(numbers: Numbers) -> Table:
-    made = _table_of_times("Its duels")
+    made = _table_of_times("The duels")
     ratios = [Interval(**one["ratio"]) for one in numbers]
     noise = [_deviation([math.log(ours / theirs) for ours, theirs in one["blocks_us"]]) for one in numbers]
     champions_us = [median([theirs for _, theirs in one["blocks_us"]]) for one in numbers]
     _add_row(made, "ratio", [ratio.value for ratio in ratios], _format_ratio)
-    _add_row(made, "half of its interval", [ratio.log_half_width for ratio in ratios], format_percent)
+    _add_row(made, "half-width of its interval", [ratio.log_half_width for ratio in ratios], format_percent)
     _add_row(made, "noise of one block", noise, format_percent)
     _add_row(made, "the champion's time", champions_us, format_us)
     _add_row(made, "blocks played", [len(one["blocks_us"]) for one in numbers], "{:g}".format)
-    _add_row(made, "a duel takes", [one["seconds"] for one in numbers], _format_seconds)
+    _add_row(made, "duration of a duel", [one["seconds"] for one in numbers], _format_seconds)
     return made
 
 
 def _spread_tables(numbers: Numbers) -> Iterator[Table]:
     columns = ("Median", "Interquartile range", "Deviation (MAD)", "Coefficient of variation")
-    made = table("One submission, judged again and again", "What", *columns, "", right=columns)
+    made = table("One submission, judged repeatedly", "Quantity", *columns, "", right=columns)
     ratios = [one["ratio"]["value"] for one in numbers]
     means_us, medians_us = ([one[key] for one in numbers] for key in ("mean_us", "median_us"))
     for name, values, form in (
         ("score: ratio to the anchor", ratios, _format_ratio),
         ("raw mean of the samples", means_us, format_us),
-        ("raw median, to compare", medians_us, format_us),
+        ("raw median, for comparison", medians_us, format_us),
     ):
         made.add_row(name, form(median(values)), *map(format_percent, _spreads(values)), "")
     shares = [ours / raw if raw else math.nan for ours, raw in zip(_spreads(ratios), _spreads(means_us), strict=True)]
     claim = f"at most 0.50: {_holds(shares[0] <= 0.5)}"
     made.add_row("score's spread / raw mean's", "", *(f"{share:.2f}" for share in shares), claim)
     yield made
-    null = _table_of_times("Its judgings; the bound is the overhead that a null window shows")
+    null = _table_of_times("The judgings; the bound is the overhead of an empty window")
     bounds_us, halves = (
         [one["bound_us"] for one in numbers],
         [Interval(**one["ratio"]).log_half_width for one in numbers],
     )
     _add_row(null, "bound", bounds_us, format_us)
-    _add_row(null, "bound, of the time", [b / m for b, m in zip(bounds_us, medians_us, strict=True)], format_percent)
-    _add_row(null, "half of the ratio's interval", halves, format_percent)
-    _add_row(null, "a judging takes", [one["seconds"] for one in numbers], _format_seconds)
+    _add_row(null, "bound / time", [b / m for b, m in zip(bounds_us, medians_us, strict=True)], format_percent)
+    _add_row(null, "half-width of the ratio's interval", halves, format_percent)
+    _add_row(null, "duration of a judging", [one["seconds"] for one in numbers], _format_seconds)
     yield null
 
 
 def _table_of_times(title: str) -> Table:
-    columns = ("Median", "Middle half", "Range")
-    return table(title, "What", *columns, right=columns)
+    columns = ("Median", "Interquartile range", "Range")
+    return table(title, "Quantity", *columns, right=columns)
 
 
 def _add_row(made: Table, name: str, values: Sequence[float], form: Callable[[float], str]) -> None:
@@ -132,7 +134,7 @@ def _format_seconds(seconds: float) -> str:
 
 
 def _spreads(values: Sequence[float]) -> tuple[float, float, float]:
-    """Interquartile range, deviation and standard deviation, as shares of median and mean."""
+    """Interquartile range and MAD deviation as fractions of the median, standard deviation as one of the mean."""
     low, high = quartiles(values)
     return (high - low) / median(values), _deviation(values) / median(values), pstdev(values) / fmean(values)
 
@@ -145,13 +147,13 @@ def quartiles(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _deviation(values: Sequence[float]) -> float:
-    """The standard deviation, estimated from the median absolute deviation: a stall does not count."""
+    """The standard deviation, estimated from the median absolute deviation, so that a stall does not count."""
     middle = median(values)
     return 1.4826 * median([abs(value - middle) for value in values])
 
 
 def wilson(hits: int, n: int) -> tuple[float, float]:
-    """The 95 % interval of a share, after Wilson (1927)."""
+    """The 95 % interval of a proportion: Wilson (1927)."""
     z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
     middle = (hits + z * z / 2) / (n + z * z)
     half = z / (n + z * z) * math.sqrt(hits * (n - hits) / n + z * z / 4)

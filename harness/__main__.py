@@ -1,18 +1,17 @@
-"""The judge's own command, for the machine that judges: no GitHub, no scripts, no checkout.
+"""The command of the judging machine.  It needs no GitHub access and no checkout.
 
     python -I harness.pyz judge BUNDLE --out judgement.json [--digest SHA256] [--sandbox auto] [--run-url URL]
                                 [--reports FOLDER]
     python -I harness.pyz check TASKS --out checked.jsonl [--digest SHA256] [--minutes 50]
 
-    BUNDLE          the zip that `resolve` made, or the folder that holds it as bundle.zip
-    TASKS           the zip that `prepare-check` made: tasks that nobody trusts, judged behind walls of their own
-    judgement.json, checked.jsonl     written whole, or not at all
-    FOLDER          for the reports of ncu or rocprofv3, in the mode `profile`: profile-1.ncu-rep, ...
-    error.json      beside it, if there is none: {"format": "pullrank-error", "version": 1, "message": ...}
+    BUNDLE          the zip made by `resolve`, or the folder that contains it as bundle.zip
+    TASKS           the zip made by `prepare-check`: untrusted tasks, judged in an outer sandbox
+    judgement.json, checked.jsonl     written atomically
+    FOLDER          for the reports of ncu or rocprofv3, in mode `profile`: profile-1.ncu-rep, ...
+    error.json      written beside --out on failure: {"format": "pullrank-error", "version": 1, "message": ...}
 
-It needs what the machine's Python must bring: torch, pydantic 2.12 and PyYAML 6.  So nothing but the standard library
-is imported before that has been looked at.  Exit codes: 0 accepted, 1 judged and not accepted, 2 the bundle or the call
-is wrong, 3 judging error.
+The machine's Python must have torch, pydantic 2.12 and PyYAML 6.  Only the standard library is imported before this is
+checked.  Exit codes: 0 accepted, 1 judged, not accepted, 2 invalid bundle or usage, 3 judging error.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _INTERRUPTED = 130
 
 
 def main() -> NoReturn:
-    """Being told to end is an exception, too, so that all we started ends with us."""
+    """Turn SIGTERM into an exception, so that cleanup code stops all child processes."""
     signal.signal(signal.SIGTERM, _terminated)
     sys.exit(run(sys.argv[1:]))
 
@@ -55,7 +54,7 @@ def _terminated(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG0
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line; whatever went wrong stands in error.json, and on stderr."""
+    """Run one command line; errors go to error.json and stderr.  Returns the exit code."""
     options = _options(arguments)
     if options.command == "examples":
         return _print_examples(options.tasks)
@@ -72,17 +71,17 @@ def run(arguments: Sequence[str]) -> int:
     except PullRankError as error:
         return _complain(trouble, str(error), error.exit_code)
     except KeyboardInterrupt:
-        return _complain(trouble, "the judge was told to stop", _INTERRUPTED)
+        return _complain(trouble, "the judge was interrupted", _INTERRUPTED)
     except Exception as error:
         traceback.print_exc()
-        return _complain(trouble, f"a fault of ours: {type(error).__name__}: {error}", 3)
+        return _complain(trouble, f"internal error: {type(error).__name__}: {error}", 3)
     _say(f"{made.summary}, written to {out}")
     return made.exit_code
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Made:
-    """What a command writes, and says."""
+    """Output of a command: file content, summary line, exit code."""
 
     text: str
     summary: str
@@ -90,7 +89,7 @@ class _Made:
 
 
 def _empty(reports: Path) -> None:
-    """Before anything else: what is left behind by another participant's profile must never be taken for this one's."""
+    """Delete reports of earlier profiles, so that another participant's are never taken for this one's."""
     reports.mkdir(parents=True, exist_ok=True)
     for stale in reports.glob("profile-*"):
         if not stale.is_dir():
@@ -101,23 +100,23 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="harness.pyz", description="Judge one bundle on this machine.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="judge | check")
     judge = commands.add_parser("judge", help="judge one bundle")
-    judge.add_argument("bundle", type=Path, help="the bundle, or the folder that holds it as bundle.zip")
-    judge.add_argument("--sandbox", choices=["auto", "bubblewrap", "none"], default="auto", help="the walls")
-    judge.add_argument("--run-url", type=_url, default=_own_run(), help="where to read how it went. Default: this run")
+    judge.add_argument("bundle", type=Path, help="the bundle, or the folder that contains it as bundle.zip")
+    judge.add_argument("--sandbox", choices=["auto", "bubblewrap", "none"], default="auto", help="the kind of sandbox")
+    judge.add_argument("--run-url", type=_url, default=_own_run(), help="page of the workflow run. Default: this run")
     judge.add_argument("--reports", type=Path, help="folder for the full reports of a GPU vendor's profiler")
-    check = commands.add_parser("check", help="judge all examples of tasks that nobody trusts")
+    check = commands.add_parser("check", help="judge all examples of untrusted tasks")
     check.add_argument("tasks", type=Path, help="the zip of the tasks")
-    check.add_argument("--minutes", type=float, default=50, help="what is not judged by then is left out. Default: 50")
+    check.add_argument("--minutes", type=float, default=50, help="time limit; the rest is not judged. Default: 50")
     for command, name in ((judge, "judgement"), (check, "results")):
         command.add_argument("--out", type=Path, required=True, help=f"where to write the {name}")
-        command.add_argument("--digest", help="what the zip's SHA-256 must be")
-    # For `check`, behind its walls.
+        command.add_argument("--digest", help="expected SHA-256 of the zip")
+    # Used by `check`, inside its sandbox.
     commands.add_parser("examples").add_argument("tasks", type=Path)
     return parser.parse_args(arguments)
 
 
 def _own_run() -> str | None:
-    """The page of the workflow run that we are part of."""
+    """The page of the current workflow run."""
     server, repository, run = (os.environ.get(f"GITHUB_{key}") for key in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
     return f"{server}/{repository}/actions/runs/{run}" if server and repository and run else None
 
@@ -157,16 +156,16 @@ def _judge(options: argparse.Namespace) -> _Made:
 
 
 def _check(options: argparse.Namespace) -> _Made:
-    """Judge the examples of tasks that nobody trusts: in a process of its own, behind walls."""
+    """Judge the examples of untrusted tasks, in a sandboxed process."""
     _require_machine()
     from harness.task_check.task_check import check_behind_walls
 
     archive = Path(sys.argv[0])
     if not zipfile.is_zipfile(archive):
-        raise PullRankError("`check` takes itself behind the walls: run it as harness.pyz")
+        raise PullRankError("`check` copies itself into the sandbox: run it as harness.pyz")
     tasks = _read(options.tasks, "tasks.zip")
     lines = check_behind_walls(tasks, archive.read_bytes(), digest=options.digest, minutes=options.minutes)
-    # Not read here: they are as hostile as the tasks.
+    # Not parsed here: the lines are as untrusted as the tasks.
     return _Made(text=lines.decode("utf-8", "replace"), summary=f"{len(lines.splitlines())} lines")
 
 
@@ -182,7 +181,7 @@ def _print_examples(tasks: Path) -> int:
 
 
 def _read(path: Path, name: str) -> bytes:
-    """A zip, or the one of that name in a folder."""
+    """Read a zip, or the one called `name` in a folder."""
     path = path / name if path.is_dir() else path
     try:
         return path.read_bytes()
@@ -190,7 +189,7 @@ def _read(path: Path, name: str) -> bytes:
         raise PullRankError(f"{path} cannot be read: {error.strerror}") from None
 
 
-_REMEDY = "it takes torch, pydantic 2.12 and PyYAML 6: pip install torch 'pydantic>=2.12,<3' 'pyyaml>=6,<7'"
+_REMEDY = "the judge needs torch, pydantic 2.12 and PyYAML 6: pip install torch 'pydantic>=2.12,<3' 'pyyaml>=6,<7'"
 
 
 def _require_machine() -> None:
@@ -198,14 +197,14 @@ def _require_machine() -> None:
         raise JudgeError(f"{sys.executable} is Python {sys.version.split()[0]}; the judge needs 3.11 or later")
     missing = [name for name in ("torch", "pydantic", "yaml") if importlib.util.find_spec(name) is None]
     if missing:
-        raise JudgeError(f"{sys.executable} has no {' and no '.join(missing)}; {_REMEDY}")
+        raise JudgeError(f"{sys.executable} lacks {' and '.join(missing)}; {_REMEDY}")
     pydantic = importlib.metadata.version("pydantic")
     if tuple(map(int, pydantic.split(".")[:2])) < _MIN_PYDANTIC:
         raise JudgeError(f"{sys.executable} has pydantic {pydantic}; {_REMEDY}")
 
 
 def _require_this_harness(packed: bytes) -> None:
-    """A bundle is judged by the harness that came with it: which one that is, the judgement says."""
+    """Check that this is the bundle's own harness, whose digest the judgement records."""
     archive = Path(sys.argv[0])
     if zipfile.is_zipfile(archive) and archive.read_bytes() != packed:
         raise PullRankError(f"{archive} is not the harness of this bundle; take the one that came with it")
@@ -220,13 +219,13 @@ def _show(progress: Progress) -> None:
 def _complain(trouble: Path, message: str, exit_code: int) -> int:
     line = " ".join(message.split())[:2000]
     _say(line)
-    with contextlib.suppress(OSError):  # then stderr alone has to tell
+    with contextlib.suppress(OSError):  # then the message is on stderr only
         _write(trouble, json.dumps({"format": "pullrank-error", "version": 1, "message": line}) + "\n")
     return exit_code
 
 
 def _write(path: Path, text: str) -> None:
-    """A file that appears whole or not at all."""
+    """Write a file atomically."""
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".", delete=False) as draft:
         draft.write(text)
     os.chmod(draft.name, 0o644)
@@ -234,7 +233,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _say(line: str) -> None:
-    # GitHub reads commands from a job's output, at the beginning of a line.
+    # The prefix prevents GitHub from reading a line as a workflow command.
     sys.stderr.write(f"judge: {line}\n")
     sys.stderr.flush()
 

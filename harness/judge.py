@@ -1,8 +1,8 @@
-"""The main path: a submission and a board in, a judgement out.  Or two files, and who is faster; or one after another.
+"""Judge a submission on a board (`judge`), duel two files (`duel`), or judge several in one sandbox (`Sitting`).
 
-judge     the walls go up; inside them the warm parent imports torch
-game      meanwhile we import torch ourselves; then build, tests, benchmarks, duel are played
-judgement what came out, with the machine's facts
+judge     starts the sandbox, in which the warm parent imports torch
+game      imports torch in the meantime; then plays build, tests, benchmarks, duel
+judgement collects the results and the machine's facts
 """
 
 from __future__ import annotations
@@ -56,23 +56,25 @@ def judge(
     device: Device | None = None,
     reports: Path | None = None,
 ) -> Judgement:
-    """Judge one submission on one board, for real.
+    """Judge one submission on one board.
+
+    Faults of the submission are not raised; they are in the judgement.
 
     Args:
-        sandbox: `bubblewrap`, `auto` (the same, which fails where it can't be had), or `none` for one's own code.
-        champion: dueled if the submission could take its place; ranked mode only.
-        replay: play on the seeds of an earlier judgement; never in ranked mode.
-        device: another than the board's, to rehearse on.
-        reports: the folder for what a GPU vendor's profiler leaves, in the mode `profile`.
+        sandbox: `bubblewrap`, `auto` (bubblewrap, or an error if it is not available), or `none` for your own code.
+        champion: dueled if the submission could take its place; in mode `ranked` only.
+        replay: play on the seeds of an earlier judgement; not in mode `ranked`.
+        device: use this device instead of the board's, for a rehearsal.
+        reports: folder for the reports of a GPU vendor's profiler, in mode `profile`.
 
     Raises:
         TaskError: the task's own files are at fault.
-        SubmissionError: the file is of another language than the task's.
-        JudgeError: this machine is.  A participant's trouble is never raised: it is in the judgement.
+        SubmissionError: the file is in another language than the task's.
+        JudgeError: this machine is at fault.
     """
     _require_supported(board, mode, submission)
     if replay and mode is Mode.RANKED:
-        raise ValueError("seeds that are known rank nobody")
+        raise ValueError("a replay cannot be ranked, because its seeds are known")
     frame = _Frame(board, choose_kind(sandbox), run_url, device)
     if mode is Mode.RANKED:
         frame.require_unhindered()
@@ -92,9 +94,9 @@ def judge(
 
 @dataclass(frozen=True, kw_only=True)
 class Dueled:
-    """Two files on one board: what build and tests of each came to, and their duel if both were accepted.
+    """Two files on one board: the judgements of their builds and tests, and their duel if both were accepted.
 
-    In the duel A is the challenger; its `ratio` is A / B.
+    In the duel, A is the challenger and `ratio` is A / B.
     """
 
     a: Judgement
@@ -111,17 +113,17 @@ def duel(
     sandbox: str = "auto",
     on_progress: OnProgress | None = None,
 ) -> Dueled:
-    """Play two files against each other, as a challenger is played against the champion.
+    """Play two files against each other, in the same way as challenger and champion.
 
     Args:
-        looks: after how many blocks of each benchmark to see whether it is decided; the last ends it.
+        looks: numbers of blocks of each benchmark after which to check for a decision; the last ends the duel.
 
     Raises:
-        TaskError, JudgeError: as `judge` does; also if the duel does not fit into its time.
+        TaskError, JudgeError: as `judge` does; also if the duel exceeds its time limit.
     """
     _require_supported(board, Mode.TEST, a, b)
     if not board.task.is_refereed:
-        raise TaskError(f"{board.task.name}: its own program takes the times, one file at a time: it knows no duels")
+        raise TaskError(f"{board.task.name} is timed by its own program, one file at a time: it does not support duels")
     frame = _Frame(board, choose_kind(sandbox))
     with open_context(board, Mode.TEST, frame.kind, on_progress) as context:
         from harness.rules.game import Match
@@ -137,9 +139,9 @@ def duel(
 
 
 class Sitting:
-    """Submissions judged one after the other on one board, behind walls that go up once.
+    """Judges several submissions on one board, one after the other, in one sandbox.
 
-    Each has players and a cache of its own, as the sides of a duel have, and the machine is looked over after each.
+    Each has its own players and cache, like the sides of a duel, and the sandbox's health is checked after each.
     """
 
     def __init__(
@@ -150,7 +152,7 @@ class Sitting:
         on_progress: OnProgress | None = None,
         device: Device | None = None,
     ) -> None:
-        """`device` is another than the board's, to rehearse on."""
+        """`device` replaces the board's, for a rehearsal."""
         self.board = board
         self._device = device
         self._sandbox = sandbox
@@ -169,19 +171,19 @@ class Sitting:
         self._walls.__exit__(kind, error, trace)
 
     def begin(self) -> None:
-        """Let the walls go up, whose warm parent imports torch by itself while the caller does something else.
+        """Start the sandbox, so that its warm parent imports torch while the caller does something else.
 
-        What keeps them from it is raised by `judge`, which tries anew.
+        Errors are ignored here; `judge` tries again and raises them.
         """
         if self.board.task.is_refereed:
             with contextlib.suppress(PullRankError):
                 self._stand()
 
     def judge(self, submission: Submission, mode: Mode, *, pairs: int = MIN_PAIRS) -> Judgement:
-        """Judge one of them: `test` or `benchmark`, on seeds that nobody knows; `pairs` of runs time a benchmark.
+        """Judge one submission in mode `test` or `benchmark`, on secret seeds, with `pairs` of runs per benchmark.
 
         Raises:
-            TaskError, JudgeError: as the function `judge` does; the next one finds new walls.
+            TaskError, JudgeError: as the function `judge` does; the next call starts a new sandbox.
         """
         _require_supported(self.board, mode, submission)
         frame = _Frame(self.board, self._choose_kind(), device=self._device)
@@ -202,7 +204,7 @@ class Sitting:
         return self._kind
 
     def _stand(self) -> Context:
-        """The context behind the walls, which are put up if they don't stand."""
+        """The context, in a sandbox that is started if there is none."""
         if not self._context:
             context = open_context(self.board, Mode.BENCHMARK, self._choose_kind(), self._on_progress, self._device)
             self._context = self._walls.enter_context(context)
@@ -226,7 +228,7 @@ def open_context(
     device: Device | None = None,
     replay: Replay | None = None,
 ) -> Iterator[Context]:
-    """The walls of a judging, and inside them all that its sides share."""
+    """Start the sandbox of a judging, and set up the context that its sides share."""
     device = device or device_of(board.gpu)
     recipe = recipe_of(board) if board.task.is_compiled else None
     profiler = _profiler_of(device) if mode is Mode.PROFILE else None
@@ -238,13 +240,13 @@ def open_context(
         shown=shown,
         device=device,
     ) as sandbox:
-        # Only now: this imports torch, while the warm parent behind the walls does the same on its own core.
+        # Not earlier: this imports torch, while the warm parent in the sandbox does the same on another core.
         from harness.rules.context import Context
 
         with device.side.prepared():
             context = Context(board, mode, sandbox, on_progress or (lambda _: None), recipe, device, replay, profiler)
             if device.is_gpu and not context.gpu.sees:
-                sandbox.missing.append("a driver that says while times are taken how its GPU is: nobody watches that")
+                sandbox.missing.append("a GPU driver that reports clocks and load during runs: they are not watched")
             yield context
 
 
@@ -257,7 +259,7 @@ def _profiler_of(device: Device) -> Profiler | None:
 def _play_without_referee(
     frame: _Frame, submission: Submission, mode: Mode, on_progress: OnProgress | None
 ) -> _Outcome | None:
-    """Of a file that is not let in, and of a task that brings its own program; None where the referee is to judge."""
+    """The outcome of an invalid file, or of a task with its own program; None if the referee must judge."""
     is_refereed = frame.board.task.is_refereed
     if fault := submission.find_fault(needs_kernel=is_refereed):
         return _refuse(fault)
@@ -265,7 +267,7 @@ def _play_without_referee(
 
 
 def _run_script(frame: _Frame, submission: Submission, mode: Mode, on_progress: OnProgress | None) -> _Outcome:
-    """Let the task's own program judge; nobody here needs torch, so nobody waits for it."""
+    """Let the task's own program judge; does not import torch."""
     from harness.rules.script import Script
 
     board = frame.board
@@ -283,14 +285,14 @@ def _run_script(frame: _Frame, submission: Submission, mode: Mode, on_progress: 
         script.play()
         frame.note_walls(sandbox)
     if frame.device.is_gpu and any(case.verdict is not Verdict.ACCEPTED for case in script.results):
-        with frame.device.side.prepared(len(frame.gpus)):  # a GPU that does not compute is at fault, no submission
+        with frame.device.side.prepared(len(frame.gpus)):  # raises if a GPU is broken, so no submission is blamed
             pass
     return _Outcome(cases=tuple(script.results), log=script.log)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Outcome:
-    """What has been played, of one submission."""
+    """The results of one submission."""
 
     cases: tuple[CaseResult, ...]
     duel: Duel | None = None
@@ -299,7 +301,7 @@ class _Outcome:
 
 
 def _refuse(fault: str) -> _Outcome:
-    """What can't even be built is not let in."""
+    """The outcome of a file that cannot be judged: its build fails."""
     build = CaseResult(
         kind=CaseKind.BUILD, params={}, verdict=Verdict.COMPILE_ERROR, message=fault[:MAX_MESSAGE], seconds=0.0
     )
@@ -307,7 +309,7 @@ def _refuse(fault: str) -> _Outcome:
 
 
 class _Frame:
-    """What a judgement says beside what has been played: where, when, with what."""
+    """Everything in a judgement except its results: machine, times, sandbox, versions."""
 
     def __init__(self, board: Board, kind: Kind, run_url: str | None = None, device: Device | None = None) -> None:
         self.board = board
@@ -324,17 +326,17 @@ class _Frame:
         self.walls = SandboxInfo(kind=self.kind, stop=sandbox.stop_kind, missing=tuple(sandbox.missing))
 
     def require_unhindered(self) -> None:
-        """Raises JudgeError if the GPU is held back, or not ours alone: no time that it takes ranks anybody."""
+        """Raise JudgeError if a GPU is throttled or shared, so that its times cannot be ranked."""
         for facts in self.facts:
             if reason := facts.hindrance:
-                raise JudgeError(f"{facts.name} ranks nobody now: {reason}")
+                raise JudgeError(f"{facts.name} cannot be used for ranking now: {reason}")
 
     def require_was_unhindered(self) -> None:
-        """Raises JudgeError if the GPU was held back since we began."""
+        """Raise JudgeError if a GPU was throttled or shared since the judging began."""
         for gpu, before in zip(self.gpus, self.facts, strict=True):
             now = read_gpu(gpu)
             if now and (reason := now.hindrance_since(before)):
-                raise JudgeError(f"{now.name} ranks nobody now: {reason}")
+                raise JudgeError(f"{now.name} cannot be used for ranking now: {reason}")
 
     @property
     def claim(self) -> Claim:
@@ -367,27 +369,27 @@ class _Frame:
 
 
 def _states_of(outcome: _Outcome) -> list[GpuState]:
-    """How the GPU was after each run, if it told."""
+    """The GPU's state after each run, if recorded."""
     benchmarks = [state for case in outcome.cases if case.timing for state in case.timing.gpu]
     return benchmarks + [state for case in (outcome.duel.cases if outcome.duel else ()) for state in case.gpu]
 
 
 def _facts_of(gpu: GpuNode, board: Board) -> GpuFacts:
-    """What the GPU of this machine says of itself.
+    """The facts that a GPU of this machine reports.
 
     Raises:
-        JudgeError: nothing, or it is another than the board expects.
+        JudgeError: it reports none, or it is not the device that the board expects.
     """
     if not (facts := read_gpu(gpu)):
         raise JudgeError(
-            f"the board {board.gpu} needs a GPU that says what it is: see that libnvidia-ml.so.1 of its driver is here "
-            "(a container needs the driver capability `utility`), or that nvidia-smi answers; of AMD, rocminfo"
+            f"the board {board.gpu} needs a GPU that reports its name: install the driver's libnvidia-ml.so.1 "
+            "(containers need the driver capability `utility`), or make sure that nvidia-smi (AMD: rocminfo) works"
         )
     expected = board.toolchain.device
     if expected and not is_named(facts.name, expected):
         raise JudgeError(
-            f"the board {board.gpu} expects {' or '.join(expected)}, and this machine has {facts.name}: a board never "
-            f"mixes devices. Take this machine's label away, or correct `device` of gpus.{board.gpu} in "
+            f"the board {board.gpu} expects {' or '.join(expected)}, but this machine has {facts.name}: a board never "
+            f"mixes devices. Remove this machine's label, or correct `device` of gpus.{board.gpu} in "
             ".github/pullrank.yml"
         )
     return facts
@@ -408,10 +410,8 @@ def _describe(submission: Submission) -> SubmissionInfo:
 def _require_supported(board: Board, mode: Mode, *files: Submission) -> None:
     task = board.task
     if wrong := next((file.name for file in files if file.name != task.submission_name), None):
-        raise SubmissionError(f"{task.name} wants a {task.submission_name}, not a {wrong}")
+        raise SubmissionError(f"{task.name} expects a {task.submission_name}, not a {wrong}")
     if mode is Mode.RANKED and not task.ranks:
         raise TaskError(f"{task.name} never ranks: its code was rewritten for another device (device_alias)")
     if mode is Mode.PROFILE and not task.is_refereed:
-        raise TaskError(
-            f"{task.name}: its own program plays it, and this judge has no profile of that; use test or benchmark"
-        )
+        raise TaskError(f"{task.name} is judged by its own program, which cannot be profiled; use test or benchmark")

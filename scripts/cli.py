@@ -1,9 +1,9 @@
-"""`pullrank`: every command that a person types, by name; each is loaded when it is called.
+"""`pullrank`: the command line.  Each command is imported when it is called.
 
-    main          what the shell starts: errors become one line on stderr and an exit code, here and nowhere else
-      └─ cli      the click group: names, one sentence each, and where the command's code is
+    main          the console script; the only place that turns an error into a message on stderr and an exit code
+      └─ cli      the click group: each command's name, one-line help and module
 
-A command's function parses, calls one function of ours, prints, and returns its exit code (None is 0).
+A command parses its arguments, calls one function, prints the result and returns its exit code (None is 0).
 """
 
 from __future__ import annotations
@@ -25,43 +25,40 @@ from harness.records.errors import PullRankError, did_you_mean
 
 INTERRUPTED = 130
 _OBJECTS = 50_000
-"""So many new ones before Python looks for cycles: reading thousands of facts makes many, and hardly a cycle."""
+"""New objects between garbage collections: reading thousands of facts allocates a lot and makes hardly a cycle."""
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": ("demo", "Run a whole competition on this machine and show its leaderboard."),
-    "doctor": ("doctor", "Say what this machine can do, and how to get what is missing."),
-    "gpus": ("gpus", "List the GPUs whose peaks are known, and which boards have them."),
-    "init": ("init", "Make a folder to work in: a template, the task's files for reading, a page for agents."),
-    "tasks": ("task", "List the tasks, and their boards that a machine judges."),
+    "doctor": ("doctor", "Show what this machine can do and how to install what is missing."),
+    "gpus": ("gpus", "List the known GPUs, their peaks, and the boards that use them."),
+    "init": ("init", "Create a working folder: a template, the task's files, and a page for agents."),
+    "tasks": ("task", "List the tasks and the boards that have a runner."),
     "board": ("board", "Show the standings of one board."),
-    "mine": ("board", "Show where somebody stands, and what is ahead of them."),
+    "mine": ("board", "Show an author's ranks and who is ahead."),
     "history": ("board", "Show the records of one board, oldest first."),
-    "compare": ("board", "Compare two authors, case by case, on the boards on which both stand."),
-    "test": ("judge_file", "Judge a file on all tests of a task, each with its verdict."),
-    "benchmark": ("judge_file", "Judge a file on the tests, then time it beside the task's anchor."),
-    "profile": ("judge_file", "Judge a file on the tests, then say where the time of a call goes."),
-    "rank": ("judge_file", "Judge a file as the judge ranks: on secret seeds, until the times are steady."),
-    "duel": ("duel", "Play two files against each other, and say whether one of them is faster."),
-    "submit": ("submit", "Hand a file in as a pull request, and follow it until it is judged."),
-    "watch": (
-        "submit",
-        "Follow a pull request until it is judged: your newest, an open one first, or the one of a number.",
-    ),
-    "verify": ("verify", "Play a judgement again on its own seeds, and compare."),
-    "task": ("task", "Look at a task, start from its template, check it, make one."),
-    "site": ("site", "Build the leaderboard's site, and look at it."),
-    "moderate": ("moderate", "Take results off the board or put them back, ban authors, each with a reason."),
-    "setup": ("setup", "Set up a repository on GitHub for a competition, or check that it is."),
+    "compare": ("board", "Compare two authors case by case, on every board where both are ranked."),
+    "test": ("judge_file", "Run a task's tests on a file and show each verdict."),
+    "benchmark": ("judge_file", "Test a file, then time it beside the task's anchor."),
+    "profile": ("judge_file", "Test a file, then show where a call spends its time."),
+    "rank": ("judge_file", "Judge a file as on the leaderboard: secret seeds, sampled until stable."),
+    "duel": ("duel", "Play two files against each other and say whether one is faster."),
+    "submit": ("submit", "Open a pull request with a file and follow it until it is judged."),
+    "watch": ("submit", "Follow a pull request until it is judged."),
+    "verify": ("verify", "Replay a judgement on its own seeds and compare the results."),
+    "task": ("task", "Show, create, check, import and archive tasks."),
+    "site": ("site", "Build the leaderboard's site and serve it."),
+    "moderate": ("moderate", "Disqualify, hold and restore results, and ban authors, each with a reason."),
+    "setup": ("setup", "Set up a GitHub repository for a competition, or check its settings."),
     "schema": ("schema", "Print the JSON Schema of a file format."),
 }
-"""Name → its module in `scripts.commands`, and its help: `--help` must not have to load them all."""
+"""Name → module in `scripts.commands` and one-line help, so that `--help` imports no command."""
 
 HIDDEN = {"ci": "scripts.bot.ci"}
-"""Name → module of what workflows call, and people don't."""
+"""Name → module of the commands that only workflows call."""
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are called."""
+    """A group that imports a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(COMMANDS)
@@ -91,14 +88,14 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """PullRank turns a GitHub repository into a GPU-kernel competition.
 
-    Try `pullrank demo`; then `pullrank tasks`, `pullrank init TASK`, `pullrank test FILE`, and `pullrank submit FILE`
-    to be ranked.
+    Try `pullrank demo`. To take part: `pullrank tasks`, `pullrank init TASK`, `pullrank test FILE`, and then
+    `pullrank submit FILE`.
 
-    Exit codes: 0 accepted or done, 1 judged and not accepted, 2 the input or the call is wrong, or it was refused,
-    3 judging error, 130 stopped.
+    Exit codes: 0 accepted or done, 1 judged but not accepted, 2 wrong input or usage, or refused, 3 judging error,
+    130 interrupted.
 
     \b
-    Tab completes, from the next terminal on:
+    Shell completion, from the next terminal on:
       # ~/.bashrc
       eval "$(_PULLRANK_COMPLETE=bash_source pullrank)"
       # ~/.zshrc
@@ -110,7 +107,7 @@ def cli() -> None:
 
 
 def run(arguments: Sequence[str] | None = None, command: click.Command = cli) -> int:
-    """Run one command line and return its exit code; whatever went wrong has been said on stderr."""
+    """Run one command line, report errors on stderr, and return the exit code."""
     try:
         return command.main(arguments, prog_name="pullrank", standalone_mode=False) or 0
     except click.UsageError as error:
@@ -122,9 +119,10 @@ def run(arguments: Sequence[str] | None = None, command: click.Command = cli) ->
     except PullRankError as error:
         return _complain(str(error), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        return _complain("stopped; nothing is left running.", INTERRUPTED)
+        return _complain("stopped; nothing is left running", INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read our output has gone, as in `pullrank tasks | head -1`: not even an exit flush may complain.
+        # The reader closed the pipe, as in `pullrank tasks | head -1`.  Redirect stdout so that the flush at exit
+        # does not fail as well.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -133,7 +131,9 @@ def run(arguments: Sequence[str] | None = None, command: click.Command = cli) ->
         if os.environ.get("PULLRANK_TRACEBACK"):
             raise
         kind = type(error).__name__
-        return _complain(f"a fault of ours: {kind}: {error}\nPULLRANK_TRACEBACK=1 shows where; please report it.", 3)
+        return _complain(
+            f"internal error: {kind}: {error}\nPULLRANK_TRACEBACK=1 shows the traceback; please report it.", 3
+        )
 
 
 def _complain(message: str, exit_code: int) -> int:
@@ -141,7 +141,7 @@ def _complain(message: str, exit_code: int) -> int:
 
 
 def _say(message: str, exit_code: int) -> int:
-    """On a terminal between words, so that a path is not broken and can be copied."""
+    """Print to stderr.  On a terminal, wrap between words, so that paths stay whole and can be copied."""
     if sys.stderr.isatty():
         from scripts.common.terminal import console, wrapped
 
@@ -155,10 +155,10 @@ def _terminated(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG0
 
 
 def main(arguments: Sequence[str] | None = None, command: click.Command = cli) -> NoReturn:
-    """The console script.  Being told to end is an exception, too, so that all we started ends with us."""
+    """The console script.  SIGTERM and SIGHUP raise SystemExit, so that every child process ends with this one."""
     gc.set_threshold(_OBJECTS)
     signal.signal(signal.SIGTERM, _terminated)
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # under nohup it is ignored, and stays so
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # nohup ignores it; leave that
         signal.signal(signal.SIGHUP, _terminated)
     sys.exit(run(arguments, command))
 

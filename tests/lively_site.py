@@ -80,6 +80,6 @@ def one_of_each(site: Path) -> dict[str, str]:
         path = next((site / "hostile/CPU" / login).glob("*/index.html"))
         found[kind] = path.relative_to(site).as_posix()
     path = next(
-        path for path in sorted((site / "matmul/H100").rglob("index.html")) if "To the first" in path.read_text()
+        path for path in sorted((site / "matmul/H100").rglob("index.html")) if "Diff to first place" in path.read_text()
     )
     return found | {"submission of a GPU": path.relative_to(site).as_posix()}

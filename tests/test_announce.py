@@ -220,7 +220,7 @@ def test_a_season_is_told_as_it_goes_and_a_second_run_tells_nothing(cup: Cup, di
         "edsger takes first place: Vector addition, CPU",
         "barbara is second: Vector addition, CPU",
         "Vector addition is about to close",
-        "Vector addition is decided",
+        "Vector addition has closed",
     ]
     calls = len(discord.calls)
     assert cup.announce(DEADLINE + timedelta(hours=2)) == [] and len(discord.calls) == calls
@@ -234,8 +234,8 @@ def test_a_record_says_who_what_time_how_much_faster_than_whom_and_by_which_duel
     cup.announce(after(grace))
     embed = discord.messages[-1].embed
     assert embed["author"]["name"] == "New record"
-    assert "**211.3 µs ±0.3 %**, 34.0 % faster than ada" in embed["description"]
-    assert "Won the duel: 34.0 % faster, ±1.0 %, over 8 interleaved blocks." in embed["description"]
+    assert "**211.3 µs ±0.3 %**, speedup 1.52× over ada" in embed["description"]
+    assert "Won the duel: speedup 1.52×, ±1.0 %, over 8 interleaved blocks." in embed["description"]
     assert [field["name"] for field in embed["fields"]] == ["🥇 grace", "🥈 ada"]
     assert embed["fields"][1]["value"] == "316.6 µs · +49.8 %"
     assert embed["image"]["url"].startswith(f"{SITE}vectoradd/CPU/og.png?of=")
@@ -254,7 +254,7 @@ def test_an_own_faster_file_is_a_record_and_a_better_time_at_the_same_place_is_n
     assert [title.partition(":")[0] for title in discord.titles()] == [
         "ada opens the board", "bob is second", "ada improves the record",
     ]  # fmt: skip
-    assert "33.5 % faster than before" in discord.messages[-1].embed["description"]
+    assert "speedup 1.50× over their own record" in discord.messages[-1].embed["description"]
 
 
 def test_what_stands_behind_although_it_looks_faster_says_why(cup: Cup, discord: Discord) -> None:
@@ -269,7 +269,7 @@ def test_a_time_that_is_less_than_bounded_says_so(cup: Cup, discord: Discord) ->
     ada = judged(cup.board, "ada", 2.0, claim=Claim.INSIDE_TIMED)
     cup.judge(ada)
     cup.announce(after(ada))
-    assert "bounded only loosely" in only(discord.messages).embed["description"]
+    assert "only loosely bounded" in only(discord.messages).embed["description"]
 
 
 def test_a_new_task_and_a_new_edition_are_told_when_they_are_first_seen(cup: Cup, discord: Discord) -> None:
@@ -284,7 +284,7 @@ def test_a_new_task_and_a_new_edition_are_told_when_they_are_first_seen(cup: Cup
     cup.announce(START + timedelta(hours=2))
     embed = discord.messages[1].embed
     assert (embed["author"]["name"], embed["title"]) == ("New edition", "Vector addition has changed")
-    assert "The boards CPU, H100 start anew" in embed["description"] and len(discord.messages) == 2
+    assert "The boards CPU, H100 start over" in embed["description"] and len(discord.messages) == 2
 
 
 def test_a_board_that_a_task_gets_later_is_told_once(cup: Cup, discord: Discord) -> None:
@@ -294,7 +294,7 @@ def test_a_board_that_a_task_gets_later_is_told_once(cup: Cup, discord: Discord)
     cup.announce(START)
     cup.announce(START + timedelta(hours=1))
     embed = only(discord.messages).embed
-    assert (embed["author"]["name"], embed["title"]) == ("New board", "Vector addition, now on B200, L4, too")
+    assert (embed["author"]["name"], embed["title"]) == ("New board", "Vector addition, now also on B200, L4")
     assert embed["url"] == f"{SITE}vectoradd/B200/" and embed["fields"][0]["value"] == "B200, L4"
     assert embed["description"] == "Add two vectors of float32."
     few = cup.tasks[0] = load_task(task_folder(cup.folder / "tasks"))
@@ -315,10 +315,10 @@ def test_a_board_is_told_of_once_it_has_a_machine_and_not_before(cup: Cup, disco
     assert boards == ["CPU"] and discord.titles() == ["Vector addition"]
     cup.tasks[1] = load_task(task_folder(cup.folder / "changed", "sort", MULTI))
     cup.announce(START + timedelta(hours=1))
-    assert "The board CPU starts anew" in discord.messages[1].embed["description"]
+    assert "The board CPU starts over" in discord.messages[1].embed["description"]
     cup.gpus = ("CPU", "H100")
     cup.announce(START + timedelta(hours=2))
-    assert discord.titles()[2:] == ["Vector addition, now on H100, too"]
+    assert discord.titles()[2:] == ["Vector addition, now also on H100"]
     cup.gpus = ("CPU", "H100", "B200")
     cup.announce(START + timedelta(hours=3))
     assert discord.titles()[3:] == ["Vector addition"] and discord.messages[3].embed["url"] == f"{SITE}scan/B200/"
@@ -347,7 +347,7 @@ def test_a_task_without_a_machine_has_no_news(cup: Cup, discord: Discord) -> Non
 
 def test_a_channel_whose_secret_is_not_handed_over_names_the_line_that_does(cup: Cup) -> None:
     cup.settings = Announcements(webhooks=(Channel(secret="OTHER"),))
-    assert only(cup.announce(START)).endswith("by a line beside DISCORD_WEBHOOK: OTHER: ${{ secrets.OTHER }}")
+    assert only(cup.announce(START)).endswith("in a line beside DISCORD_WEBHOOK: OTHER: ${{ secrets.OTHER }}")
 
 
 def test_an_edition_that_comes_back_is_told_once_more(cup: Cup, discord: Discord) -> None:
@@ -409,7 +409,7 @@ def test_the_final_podium_has_its_medals_board_by_board(cup: Cup, discord: Disco
     cup.judge(*(judged(cpu, login, speed, day=n / 10) for n, (login, speed) in enumerate(speeds.items())))
     cup.announce(DEADLINE + timedelta(hours=1))
     final = only(discord.messages).embed
-    assert (final["author"]["name"], final["title"]) == ("Final standings", "Vector addition is decided")
+    assert (final["author"]["name"], final["title"]) == ("Final standings", "Vector addition has closed")
     assert final["description"].endswith("with 4 entries.")
     assert [field["name"] for field in final["fields"]] == ["CPU", "H100"] == list(cup.tasks[0].gpus)
     podium, empty = (field["value"] for field in final["fields"])
@@ -466,7 +466,7 @@ def test_a_new_channel_hears_of_nothing_that_was_before_it(cup: Cup, discord: Di
     cup.addresses["LATE"] = discord.add_webhook()
     cup.settings = Announcements(webhooks=(Channel(secret="LATE"),))
     lines = cup.announce(after(judgements[2]))
-    assert lines == ["LATE: a new channel; it hears of what comes from now on"] and not discord.messages
+    assert lines == ["LATE: a new channel; it gets news from now on"] and not discord.messages
     cup.judge(judgements[3])
     cup.announce(after(judgements[3]))
     assert discord.titles() == ["edsger takes first place: Vector addition, CPU"]
@@ -570,7 +570,7 @@ def test_a_flood_is_told_in_batches(cup: Cup, discord: Discord, monkeypatch: pyt
     monkeypatch.setattr(announce, "BATCH", 2)
     judgements = [judged(cup.board, f"author{n}", 1 + n / 10, day=n / 100) for n in range(3)]
     cup.judge(*judgements)
-    assert "1 more; the next run goes on" in cup.announce(after(judgements[-1]))[-1]
+    assert "1 more; the next run continues" in cup.announce(after(judgements[-1]))[-1]
     cup.announce(after(judgements[-1]))
     assert len(discord.messages) == 3
 
@@ -579,7 +579,7 @@ def test_what_there_was_no_time_for_is_said(cup: Cup, discord: Discord, monkeypa
     monkeypatch.setattr(announce, "LONGEST_S", -1.0)
     ada = judged(cup.board, "ada", 2.0)
     cup.judge(ada)
-    assert cup.announce(after(ada)) == ["DISCORD_WEBHOOK: 1 more; the next run goes on"] and not discord.messages
+    assert cup.announce(after(ada)) == ["DISCORD_WEBHOOK: 1 more; the next run continues"] and not discord.messages
 
 
 # Corrections.
@@ -656,7 +656,7 @@ def test_a_disqualified_time_goes_though_its_author_keeps_the_place(cup: Cup, di
     cup.announce(after(best_ada))
     cup.announce(DEADLINE + timedelta(hours=1))
     of_carol, of_ada, final = discord.messages[3:]
-    assert of_carol.embed["title"].startswith("carol is third") and final.embed["title"].endswith("is decided")
+    assert of_carol.embed["title"].startswith("carol is third") and final.embed["title"].endswith("has closed")
 
     def gone(judgement: Judgement, hour: int) -> list[tuple[str, str]]:
         """Of those three, fields and words before."""
@@ -669,7 +669,10 @@ def test_a_disqualified_time_goes_though_its_author_keeps_the_place(cup: Cup, di
     for message, old in ((of_carol, podium), (of_ada, of_record), (final, end)):
         assert "bob" in old and str(message.embed["fields"]) != old
     _, (words, _), _ = gone(better_ada, 3)
-    assert "24.8 % faster than before" in words and "50.0 % faster than before" in of_ada.embed["description"]
+    assert (
+        "speedup 1.33× over their own record" in words
+        and "speedup 2.00× over their own record" in of_ada.embed["description"]
+    )
     assert final.edits == 1, "her best is another file"
 
 
@@ -771,7 +774,7 @@ def test_a_discord_that_is_down_is_asked_a_few_times_and_nothing_is_in_doubt(
     wanted, now = due_now
     discord.faults = [fault] * 100
     line = cup.announce(now)[-1]
-    assert "5 times; the next run goes on" in line and len(discord.calls) == 5
+    assert "5 times; the next run continues" in line and len(discord.calls) == 5
     discord.faults = []
     cup.announce(now + timedelta(hours=1))
     assert set(discord.titles()) == wanted and not any(told.doubtful for told in cup.told().values())
@@ -797,7 +800,7 @@ def test_a_wait_that_is_too_long_is_not_waited_for(
     wanted, now = due_now
     discord.limit, discord.per_s = 1, 3600
     lines = cup.announce(now)
-    assert len(discord.messages) == 1 and "asks to wait 3600 s, so the next run goes on" in lines[-1]
+    assert len(discord.messages) == 1 and "asks to wait 3600 s, so the next run continues" in lines[-1]
     discord.limit = 100
     cup.announce(now + timedelta(minutes=5))
     assert set(discord.titles()) == wanted and not any(told.doubtful for told in cup.told().values())
@@ -809,7 +812,7 @@ def test_however_many_runs_fall_into_an_outage_nothing_is_given_up(
     wanted, now = due_now
     discord.limit, discord.per_s = 1, 3600
     for minute in range(plan.MAX_REFUSALS + 1):
-        assert "the next run goes on" in cup.announce(now + timedelta(minutes=minute))[-1]
+        assert "the next run continues" in cup.announce(now + timedelta(minutes=minute))[-1]
     discord.limit, discord.threads = 100, set()
     cup.addresses[DEFAULT_WEBHOOK] += "?thread_id=77"
     for minute in range(plan.MAX_REFUSALS + 1):
@@ -849,7 +852,7 @@ def test_a_message_that_discord_refuses_holds_up_no_other_and_is_given_up(
     for hour in range(8):
         lines = cup.announce(now + timedelta(hours=hour))
         assert bool(lines) == (hour < plan.MAX_REFUSALS)
-        given_up = "given up after 5 times: tell it yourself" in "".join(lines)
+        given_up = "given up after 5 attempts: announce it yourself" in "".join(lines)
         assert given_up == (hour == plan.MAX_REFUSALS - 1)
     assert set(discord.titles()) == {title for title in wanted if "linus" not in title}
 
@@ -977,7 +980,7 @@ def test_two_runs_that_meet_tell_each_message_once(
 
     cup.open = late
     lines = cup.announce(now)
-    assert len([line for line in lines if "another run tells it" in line]) == 3
+    assert len([line for line in lines if "another run announces it" in line]) == 3
     assert sorted(discord.titles()) == sorted(wanted)
 
 

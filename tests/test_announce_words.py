@@ -129,7 +129,7 @@ BASE: dict[str, Any] = {"key": "record/x/y/z", "task": NAME, "title": HOSTILE * 
 PODIUM = tuple(map(place, (1, 2, 3)))
 RESULT: dict[str, Any] = {
     "gpu": NAME, "edition": "b" * 64, "podium": PODIUM, "former": ("m" * 39,) * 3, "over": "m" * 39, "gain": 0.03,
-    "by_duel": "3.0 % faster", "caveat": "Self-timed.",
+    "by_duel": "speedup 1.03×", "caveat": "Self-timed.",
 }  # fmt: skip
 NEWS = [
     *(Result(kind=kind, who=place(2), **BASE, **RESULT) for kind in (Kind.FIRST_ENTRY, Kind.RECORD, Kind.TOP_THREE)),
@@ -168,7 +168,7 @@ def test_the_worst_news_are_taken_by_discord_and_ping_nobody(news: Any) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_webhook_is_said_to_be_none_and_not_repeated(address: str) -> None:
-    with pytest.raises(WebhookError, match="CHANNEL holds no webhook") as caught:
+    with pytest.raises(WebhookError, match="CHANNEL is no webhook") as caught:
         DiscordChannel.at(address, "CHANNEL")
     assert TOKEN not in str(caught.value) and caught.value.is_final
 

@@ -90,8 +90,8 @@ FORGED = [
     ("a test of its own", forged(cases=(*forged().cases, forged().cases[1])), "its cases"),
     ("easier benchmarks",
      forged(cases=(*forged().cases[:-1], forged().cases[-1].model_copy(update={"params": {"size": 1}}))), "its cases"),
-    ("judged before the job", forged(started_at=NOW - timedelta(days=1)), "its times"),
-    ("judged in the future", forged(finished_at=NOW + timedelta(days=1)), "its times"),
+    ("judged before the job", forged(started_at=NOW - timedelta(days=1)), "its start and end"),
+    ("judged in the future", forged(finished_at=NOW + timedelta(days=1)), "its start and end"),
 ]  # fmt: skip
 
 
@@ -107,12 +107,12 @@ def test_timed_cases_have_no_place_in_a_test() -> None:
 
 
 def test_another_device_than_the_settings_say_is_refused() -> None:
-    assert "another device than H100" in refusal(forged(), gpu=Gpu(runs_on="h", device=("H100",)))
+    assert "a device other than H100" in refusal(forged(), gpu=Gpu(runs_on="h", device=("H100",)))
 
 
 def test_a_device_is_told_by_whole_words() -> None:
     machine = forged().machine.model_copy(update={"device": "NVIDIA L40S"})
-    assert "another device than L4" in refusal(forged(machine=machine), gpu=Gpu(runs_on="h", device=("L4",)))
+    assert "a device other than L4" in refusal(forged(machine=machine), gpu=Gpu(runs_on="h", device=("L4",)))
     assert refusal(forged(machine=machine), gpu=Gpu(runs_on="h", device=("nvidia l40s",))) == ""
 
 
@@ -120,7 +120,7 @@ def test_a_device_is_told_by_whole_words() -> None:
 def test_several_gpus_are_of_the_board_if_each_is(device: str, is_right: bool) -> None:
     machine = forged().machine.model_copy(update={"device": device})
     said = refusal(forged(machine=machine), gpu=Gpu(runs_on="h", device=("H200",)))
-    assert ("another device than H200" not in said) is is_right
+    assert ("a device other than H200" not in said) is is_right
 
 
 def test_a_judging_error_is_no_answer() -> None:
@@ -129,7 +129,7 @@ def test_a_judging_error_is_no_answer() -> None:
 
 
 def test_without_a_job_that_made_it_nothing_counts() -> None:
-    assert "its times" in refusal(forged(), window=None)
+    assert "its start and end" in refusal(forged(), window=None)
 
 
 # The zip.
@@ -155,8 +155,8 @@ def lzma() -> bytes:
 
 
 HOSTILE = [
-    ("nothing", b"", "no zip"),
-    ("no zip", b"PK" * 50, "no zip"),
+    ("nothing", b"", "not a valid zip"),
+    ("no zip", b"PK" * 50, "not a valid zip"),
     ("empty", b"PK\5\6" + b"\0" * 18, "nothing else"),
     ("two members", zipped("{}", **{"error.json": b"{}"}), "nothing else"),
     ("twice the same name", zipped("{}", **{"judgement.jsom": b"{}"}).replace(b".jsom", b".json"), "nothing else"),
@@ -166,17 +166,17 @@ HOSTILE = [
     ("bomb", bomb(), "larger than"),
     ("a long error", zipped(b" " * (MAX_ERROR + 1), "error.json"), "larger than"),
     ("greedy compression", lzma(), "compression"),
-    ("torn", zipped(forged().to_json())[:-30], "no zip"),
+    ("torn", zipped(forged().to_json())[:-30], "not a valid zip"),
     ("no JSON", zipped("{"), "cannot be read"),
     ("not UTF-8", zipped(b"\xff\xfe{}"), "cannot be read"),
     ("deep", zipped("[" * 200_000), "cannot be read"),
     ("edited", zipped(forged().to_json().replace('"AC"', '"WA"', 1)), "checksum"),
     ("NaN", zipped(forged().to_json().replace("100.0", "NaN", 1)), "cannot be read"),
     ("infinite", zipped(forged().to_json().replace("100.0", "1e999", 1)), "cannot be read"),
-    ("error without message", zipped('{"format": "pullrank-error", "version": 1}', "error.json"), "not of this format"),
-    ("error that is none", zipped("7", "error.json"), "not of this format"),
+    ("error without message", zipped('{"format": "pullrank-error", "version": 1}', "error.json"), "the expected format"),
+    ("error that is none", zipped("7", "error.json"), "the expected format"),
     ("error with more", zipped('{"format": "pullrank-error", "version": 1, "message": "", "x": 1}', "error.json"),
-     "not of this format"),
+     "the expected format"),
     ("error no JSON", zipped("[", "error.json"), "not JSON"),
 ]  # fmt: skip
 

@@ -72,7 +72,7 @@ def test_what_was_not_measured_is_no_claim_and_what_was_left_out_is_said():
     report = report_of(found({OURS: [1.0, 1.0]}, skipped={"kernelbot": "it failed: out of memory"}))
     assert [claim.holds for claim in report.claims] == [None] * 3
     assert report.text.count("| not measured |") == 3
-    assert "Left out: KernelBot's way, for it failed: out of memory." in report.text
+    assert "Skipped: KernelBot's method, because it failed: out of memory." in report.text
 
 
 def test_the_standard_error_is_that_of_the_mean():
@@ -81,7 +81,7 @@ def test_the_standard_error_is_that_of_the_mean():
 
 def test_a_way_says_what_it_has_not(monkeypatch):
     assert peers.why_not("kernelbot", "cpu") == peers.why_not("replay", "cuda") == ""
-    assert peers.why_not("cupti", "cpu") == "it times GPUs only"
+    assert peers.why_not("cupti", "cpu") == "it times only GPUs"
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert peers.why_not("do_bench", "cuda") == "triton is not installed"
 
@@ -123,7 +123,7 @@ def test_a_rehearsal_times_in_all_ways_that_there_are_and_prints_tables(tmp_path
     # What spins until a clock says so is the one kernel whose time is known.
     assert all(290 < one["us"] < 2000 for one in kept["taken"])
     assert "| spin, 600 thousand |" in shown
-    assert "Left out: do_bench, for " in shown and "Left out: CUPTI, for it times GPUs only" in shown
+    assert "Skipped: do_bench, because " in shown and "Skipped: CUPTI, because it times only GPUs" in shown
     assert len([line for line in shown.splitlines() if line.endswith(("| holds |", "| does not hold |"))]) == 3
 
 
@@ -132,7 +132,7 @@ def test_without_a_gpu_there_is_one_line(capsys):
     assert run([], main) == 3
     shown = capsys.readouterr()
     assert shown.out == "" and shown.err.count("\n") == 1
-    assert "this machine shows no GPU" in shown.err
+    assert "no GPU found on this machine" in shown.err
 
 
 def test_make_knows_it():

@@ -138,7 +138,7 @@ def test_who_looks_faster_without_a_duel_won_is_called_tied_with_nobody() -> Non
     said = StringIO()
     Console(width=80, file=said).print(standings_table(alone))
     assert "= tied" not in said.getvalue() and "2~" in said.getvalue()
-    assert "~ looks faster than the first, but has not won that duel" in said.getvalue()
+    assert "~ looks faster than the leader, but has not won their duel" in said.getvalue()
     behind = facts(*events, Event("dan", "d", 0.7))
     assert behind.ahead_of(behind.rows[-1]) == behind.rows[2]
     last = facts(*events[:2], Event("dan", "d", 0.7))
@@ -171,14 +171,14 @@ def test_what_is_disqualified_is_on_no_board(season, tmp_path, capsys) -> None:
     }
     for command in ("board", "history"):
         told = printed(capsys, command, *[word for word in words[1:] if word != "--json"])
-        assert re.search(rf"taken out: {out}, judged 20\d\d-\d\d-\d\d: disqualified 20\d\d-\d\d-\d\d\. cached", told)
+        assert re.search(rf"removed: {out}, judged 20\d\d-\d\d-\d\d: disqualified 20\d\d-\d\d-\d\d\. cached", told)
 
 
 def test_a_site_says_what_was_taken_out_as_its_ledger_does(season, site, capsys) -> None:
     words = ["board", "matmul", "--gpu", "H100"]
     local = printed(capsys, *words, *ledger_of(season))
-    assert re.search(r"taken out: \S+, judged \S+: held for review \S+\. hold it\.", local)
-    assert re.search(r"taken out: \S+, judged \S+: disqualified \S+\. disqualify it\.", local)
+    assert re.search(r"removed: \S+, judged \S+: held for review \S+\. hold it\.", local)
+    assert re.search(r"removed: \S+, judged \S+: disqualified \S+\. disqualify it\.", local)
     assert local == printed(capsys, *words, "--site", site)
 
 
@@ -204,7 +204,7 @@ def by_name(tasks: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def test_a_stranger_stands_nowhere(site, capsys) -> None:
-    assert "nobody stands on no board" in printed(capsys, "mine", "nobody", "--site", site)
+    assert "nobody is not ranked on any board" in printed(capsys, "mine", "nobody", "--site", site)
 
 
 @pytest.mark.parametrize(
@@ -212,9 +212,9 @@ def test_a_stranger_stands_nowhere(site, capsys) -> None:
     [
         (["board", "matmull"], "did you mean 'matmul'?"),
         (["board", "matmul", "--gpu", "H10"], "did you mean 'H100'?"),
-        (["compare", "nobody", "noone"], "stand together on no board"),
-        (["board", "matmul", "--allow-unwalled"], "without --ledger, --tasks and --allow-unwalled"),
-        (["board", "matmul", "--tasks", "tasks"], "without --ledger, --tasks and --allow-unwalled"),
+        (["compare", "nobody", "noone"], "share no board"),
+        (["board", "matmul", "--allow-unwalled"], "cannot be combined with --ledger, --tasks or --allow-unwalled"),
+        (["board", "matmul", "--tasks", "tasks"], "cannot be combined with --ledger, --tasks or --allow-unwalled"),
     ],
 )
 def test_a_wrong_name_gets_one_message(site, capsys, words, message) -> None:
@@ -225,7 +225,7 @@ def test_a_wrong_name_gets_one_message(site, capsys, words, message) -> None:
     "url", ["ftp://example.org", "file:///etc", "https://user:word@example.org", "http://", "https://[x"]
 )
 def test_an_address_that_is_none_is_refused(url) -> None:
-    with pytest.raises(SiteError, match="write the site's address"):
+    with pytest.raises(SiteError, match="must be the site's address"):
         site_address(url)
 
 
@@ -256,12 +256,12 @@ def hostile(
 @pytest.mark.parametrize(
     ("content", "status", "headers", "message"),
     [
-        (b"<html>", 200, (), "is not what a site of PullRank holds"),
-        (b'{"boards": [{"task": "../../etc"}]}', 200, (), "is not what a site of PullRank holds"),
-        (b'{"boards": ' + b"[" * 100_000, 200, (), "is not what a site of PullRank holds"),
-        (b"", 404, (), "is no site of PullRank"),
+        (b"<html>", 200, (), "is not a file of a PullRank site"),
+        (b'{"boards": [{"task": "../../etc"}]}', 200, (), "is not a file of a PullRank site"),
+        (b'{"boards": ' + b"[" * 100_000, 200, (), "is not a file of a PullRank site"),
+        (b"", 404, (), "is not a PullRank site"),
         (b"", 503, (), "answers 503; try again later"),
-        (b"", 302, (("Location", "ftp://127.0.0.1/x"),), "leads away from https"),
+        (b"", 302, (("Location", "ftp://127.0.0.1/x"),), "redirects away from https"),
         (b"{", 200, (("Content-Length", "99"),), "cannot be read"),
     ],
 )

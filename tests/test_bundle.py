@@ -110,7 +110,7 @@ def test_a_bundle_brings_what_the_board_s_machines_compile_with():
 def test_a_bundle_that_would_show_a_compiler_something_else_is_refused():
     members = members_of(packed())
     members["toolchain.json"] = b'{"arch": null, "include_dirs": {"cutlass": "/root"}}'
-    with pytest.raises(BundleError, match=r"toolchain\.json: include_dirs\.cutlass: .* must lie below /usr or /opt"):
+    with pytest.raises(BundleError, match=r"toolchain\.json: include_dirs\.cutlass: .* must be below /usr or /opt"):
         read_bundle(resealed(members))
 
 
@@ -166,7 +166,7 @@ def test_a_task_that_cannot_be_brought_along_whole_is_refused(tmp_path):
 def test_a_bundle_other_than_the_one_that_was_made_is_refused():
     content = packed()
     assert read_bundle(content, sha256(content))
-    with pytest.raises(BundleError, match="not the one that was made"):
+    with pytest.raises(BundleError, match="not made for this judging"):
         read_bundle(content, sha256(content + b" "))
 
 
@@ -193,7 +193,7 @@ def test_no_member_can_be_left_out(name):
     with pytest.raises(BundleError):
         read_bundle(zip_of(members))
     if name != "manifest.json":
-        with pytest.raises(BundleError, match="make no bundle"):
+        with pytest.raises(BundleError, match="not a valid set of members"):
             read_bundle(resealed(members))
 
 
@@ -206,7 +206,7 @@ def test_no_member_can_be_left_out(name):
     ],
 )  # fmt: skip
 def test_no_other_member_gets_in(name):
-    with pytest.raises(BundleError, match="an unknown member"):
+    with pytest.raises(BundleError, match="unknown member"):
         read_bundle(resealed(members_of(packed()) | {name: b"x"}))
 
 
@@ -214,7 +214,7 @@ def test_no_member_stands_twice():
     file = io.BytesIO(packed())
     with zipfile.ZipFile(file, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr("submission.py", GOOD)
-    with pytest.raises(BundleError, match="stands twice"):
+    with pytest.raises(BundleError, match="duplicate member"):
         read_bundle(file.getvalue())
 
 
@@ -230,7 +230,7 @@ def test_a_bomb_is_refused_unread():
     many = {f"tasks/vectoradd/zeros{number}.py": bytes(4 << 20) for number in range(9)}
     bomb = resealed(members_of(packed()) | many)
     assert len(bomb) < MAX_BYTES // 100
-    with pytest.raises(BundleError, match="together"):
+    with pytest.raises(BundleError, match="MiB unpacked"):
         read_bundle(bomb)
 
 
@@ -252,7 +252,7 @@ def test_a_size_that_lies_is_refused():
         ({"task": "../vectoradd"}, "task"),
         ({"head_sha": "main"}, "head_sha"),
         ({"user_id": "5"}, "user_id"),
-        ({"digest": "0" * 64}, "not the file that was asked for"),
+        ({"digest": "0" * 64}, "not the requested file"),
     ],
 )
 def test_a_request_that_is_none_is_refused(changes, message):
@@ -270,7 +270,7 @@ def test_a_request_for_another_board_than_the_tasks_is_refused(changes, message)
 
 def test_a_champion_whose_file_is_not_the_one_told_of_is_refused():
     members = members_of(packed(champion=champion()))
-    with pytest.raises(BundleError, match=r"champion\.json tells of"):
+    with pytest.raises(BundleError, match=r"champion\.json describes"):
         read_bundle(resealed(members | {"champion.py": b"def custom_kernel(data): return 1\n"}))
 
 
@@ -358,7 +358,7 @@ def test_another_bundle_than_the_one_that_was_made_exits_with_2(pyz, tmp_path):
     (tmp_path / "judgement.json").write_text("an older one")
     done = judge.judge("--sandbox", "none", "--digest", "0" * 64)
     assert done.returncode == 2
-    assert "not the one that was made" in judge.error
+    assert "not made for this judging" in judge.error
     assert judge.left_behind == {"error.json"}, "an older judgement must not be taken for this one"
 
 
@@ -379,7 +379,7 @@ def test_a_machine_without_the_libraries_is_told_which(pyz, tmp_path):
     judge = machine(tmp_path, pyz, BROKEN)
     done = judge.judge(python=("-I", "-S"))
     assert done.returncode == 3
-    assert "has no torch and no pydantic and no yaml" in judge.error
+    assert "lacks torch and pydantic and yaml" in judge.error
     assert "pip install torch" in judge.error
     assert len(done.stderr.splitlines()) == 1, "one line, no traceback"
 
@@ -391,7 +391,7 @@ def test_a_machine_whose_pydantic_is_too_old_is_told_so(pyz, tmp_path, monkeypat
     monkeypatch.setenv("PYTHONPATH", str(old.parent))
     judge = machine(tmp_path, pyz, BROKEN)
     assert judge.judge("--sandbox", "none", python=("-B",)).returncode == 3
-    assert "has pydantic 2.7.4; it takes torch, pydantic 2.12 and PyYAML 6: pip install" in judge.error
+    assert "has pydantic 2.7.4; the judge needs torch, pydantic 2.12 and PyYAML 6: pip install" in judge.error
 
 
 def test_reports_of_an_earlier_judging_are_gone_even_if_nothing_is_judged(pyz, tmp_path):
@@ -399,7 +399,7 @@ def test_reports_of_an_earlier_judging_are_gone_even_if_nothing_is_judged(pyz, t
     (tmp_path / "reports" / "profile-of-mine").mkdir(parents=True)
     (tmp_path / "reports" / "profile-1.ncu-rep").write_text("another participant's")
     assert judge.judge("--sandbox", "none", "--digest", "0" * 64, "--reports", "reports").returncode == 2
-    assert "not the one that was made" in judge.error
+    assert "not made for this judging" in judge.error
     assert [path.name for path in (tmp_path / "reports").iterdir()] == ["profile-of-mine"]
 
 
@@ -452,5 +452,5 @@ def test_a_task_with_another_kind_of_file_is_refused():
     assert task.submission_name == "submission.cu"
     members = members_of(packed())
     members["submission.cu"] = members.pop("submission.py")
-    with pytest.raises(TaskError, match=r"wants a submission\.py"), read_bundle(resealed(members)).open_board():
+    with pytest.raises(TaskError, match=r"expects a submission\.py"), read_bundle(resealed(members)).open_board():
         pass

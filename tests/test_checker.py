@@ -211,7 +211,7 @@ def test_all_forms_of_a_check_are_understood(tmp_path: Path, check: str) -> None
 def test_a_bare_false_is_explained_beside_the_references_answer(tmp_path: Path) -> None:
     reference = Reference(board(tmp_path, GENERATE, KERNEL, FORMS["the oldest"]))
     data = reference.generate(CASE, 7)
-    assert "; beside the reference's, output[0] is " in reference.check(data, 3 * data)
+    assert "; compared with the reference, output[0] is " in reference.check(data, 3 * data)
 
 
 def test_a_check_that_an_output_upsets_is_a_wrong_answer(tmp_path: Path) -> None:
@@ -246,14 +246,14 @@ def test_a_gpu_that_an_outputs_form_fills_is_a_wrong_answer_and_no_error_of_ours
     data = reference.generate(CASE, 7)
     assert reference.objection(data, torch.zeros(8, 1, device="meta")) == "output has shape (8, 1), expected (8,)"
     assert reference.objection(data, torch.zeros(8, device="meta")) == (
-        "the task's check refuses this output: ValueError: out of memory, says the output"
+        "the task's check rejects this output: ValueError: out of memory, says the output"
     )
 
 
 def test_a_gpu_that_has_no_room_for_an_output_of_the_right_form_is_an_error_of_ours(tmp_path: Path) -> None:
     reference = Reference(board(tmp_path, GENERATE.replace("size)", "size, dtype=torch.float64)"), FULL), "meta")
     data = reference.generate(CASE, 7)
-    with pytest.raises(JudgeError, match="check_implementation did not find room on the GPU beside the player"):
+    with pytest.raises(JudgeError, match="check_implementation ran out of GPU memory beside the player"):
         reference.objection(data, 2 * data)
 
 
@@ -262,7 +262,7 @@ def test_a_check_that_refuses_the_references_answer_is_never_the_participants_fa
     reference = Reference(board(tmp_path, GENERATE, KERNEL, check))
     data = reference.generate(CASE, 7)
     with pytest.raises(
-        TaskError, match=r"reference\.py:8: check_implementation refuses the answer of ref_kernel itself"
+        TaskError, match=r"reference\.py:8: check_implementation rejects the output of ref_kernel itself"
     ):
         reference.check(data, data)
 
@@ -322,11 +322,11 @@ FAULTS = {
     ),
     "a generator that wants CUDA": (
         ("def generate_input(size, seed):\n    return torch.randn(size, device='cuda')\n", KERNEL, CHECK),
-        r"reference\.py:4: generate_input: .*; this board runs on the CPU: name no device",
+        r"reference\.py:4: generate_input: .*; this board runs on the CPU: do not name a device",
     ),
     "an input that cannot cross": (
         ("def generate_input(size, seed):\n    return [torch.randn(size), object()]\n", KERNEL, CHECK),
-        r"reference\.py:3: generate_input returns what cannot cross to a player: object",
+        r"reference\.py:3: generate_input returns a value that cannot be sent to a player: object",
     ),
     "a reference that raises": (
         (GENERATE, "def ref_kernel(data):\n    return data + torch.zeros(3)\n", CHECK),
@@ -334,7 +334,7 @@ FAULTS = {
     ),
     "a reference that returns another type": (
         (GENERATE, "def ref_kernel(data):\n    return {1, 2}\n", CHECK),
-        r"reference\.py:6: ref_kernel returns what cannot cross to a player: set",
+        r"reference\.py:6: ref_kernel returns a value that cannot be sent to a player: set",
     ),
     "a reference that changes its input": (
         (GENERATE, "def ref_kernel(data):\n    data += 1\n    return data * 2\n", CHECK),
@@ -342,7 +342,7 @@ FAULTS = {
     ),
     "a check that returns neither form": (
         (GENERATE, KERNEL, "def check_implementation(data, output):\n    return None\n"),
-        r"reference\.py:8: check_implementation returns None, but must return str or \(bool, str\)",
+        r"reference\.py:8: check_implementation returns None; it must return str or \(bool, str\)",
     ),
     "a check that raises": (
         (GENERATE, KERNEL, "def check_implementation(data, output):\n    raise ValueError('x')\n"),
@@ -350,7 +350,7 @@ FAULTS = {
     ),
     "a check that refuses the reference": (
         (GENERATE, KERNEL, "def check_implementation(data, output):\n    return False, 'too blue'\n"),
-        r"reference\.py:8: check_implementation refuses the answer of ref_kernel itself: too blue",
+        r"reference\.py:8: check_implementation rejects the output of ref_kernel itself: too blue",
     ),
 }
 

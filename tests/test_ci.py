@@ -79,7 +79,7 @@ def test_all_that_is_missing_is_named_at_once(
     monkeypatch.setenv("GITHUB_REPOSITORY", "acme/kernels")
     assert run(["ci", "reconcile"]) == 2
     said = capsys.readouterr().err
-    assert "GITHUB_TOKEN, GITHUB_API_URL, GITHUB_SERVER_URL are missing" in said
+    assert "GITHUB_TOKEN, GITHUB_API_URL, GITHUB_SERVER_URL are not set" in said
     assert ".github/workflows/" in said and len(said.splitlines()) == 1
 
 
@@ -97,7 +97,7 @@ def test_each_step_says_what_it_needs(
     for name in missing.split(", "):
         monkeypatch.delenv(name, raising=False)
     assert run(["ci", *arguments]) == 2
-    assert f"{missing} are missing" in capsys.readouterr().err
+    assert f"{missing} are not set" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("result", "run_id"), [("sucess", "7"), ("success", "0"), ("success", "7; rm"), ("", "7")])
@@ -183,7 +183,7 @@ def test_without_the_history_of_main_nothing_is_called_provisional(scene: Scene)
     assert scene.step("publish", "--out", str(scene.folder / "_site"), workflow="publish.yml", job="build") == 0
     board = (scene.folder / "_site/vectoradd/CPU/index.html").read_text()
     assert "alice" in board and "provisional" not in board
-    assert (scene.folder / "summary").read_text().count("no whole git history") == 1
+    assert (scene.folder / "summary").read_text().count("git history is incomplete") == 1
 
 
 # What Discord is told.
@@ -212,7 +212,7 @@ def test_what_was_judged_is_announced_once_and_links_to_the_site(scene: Scene, d
         ({}, "DISCORD_WEBHOOK: there is no such secret"),
         ({"DISCORD_WEBHOOK": f"https://discord.example/api/webhooks/1/{TOKEN}"}, "DISCORD_WEBHOOK holds no webhook"),
         ({"DISCORD_WEBHOOK": "{discord}", "GITHUB_TOKEN": "wrong"}, "not announced: "),
-        ({"DISCORD_WEBHOOK": "{discord}", "GITHUB_REF_NAME": "other"}, "not announced: this runs on the branch"),
+        ({"DISCORD_WEBHOOK": "{discord}", "GITHUB_REF_NAME": "other"}, "not announced: this runs on branch"),
         ({"DISCORD_WEBHOOK": "{discord}", "GITHUB_REPOSITORY": f"x/{TOKEN}"}, "not announced: "),
     ],
 )
@@ -237,4 +237,4 @@ def test_a_fault_of_our_own_is_told_in_a_line_without_the_token(
     monkeypatch.setattr("scripts.announce.webhook.Webhook.at", broken)
     assert announce(scene, DISCORD_WEBHOOK=address) == 0
     shown = "".join(capfd.readouterr())
-    assert "not announced, by a fault of ours: KeyError" in shown and TOKEN not in shown
+    assert "not announced, because of a bug in PullRank: KeyError" in shown and TOKEN not in shown

@@ -207,7 +207,7 @@ def probes(*messages: str, task: str = "tiny", is_fault: bool = True) -> ProbesR
 
 RIGHT = (result("accepted/plain.py", Verdict.ACCEPTED), result("wrong_answer/identity.py", Verdict.WRONG_ANSWER, "x"))
 FIT = probes()
-SKIPPED = result("accepted/plain.py", None, "needs jax: not on this machine")
+SKIPPED = result("accepted/plain.py", None, "needs jax: not installed on this machine")
 
 
 def outcome(
@@ -225,7 +225,7 @@ def outcome(
         (outcome(results=()), CheckState.NEUTRAL, "0 of 2 examples"),
         (outcome(results=(result("accepted/plain.py", Verdict.WRONG_ANSWER), RIGHT[1])), CheckState.FAILURE, "1 of 2"),
         (outcome(results=(result("accepted/plain.py", Verdict.JUDGING_ERROR), RIGHT[1])), CheckState.NEUTRAL, "1 of 2"),
-        (outcome(PLAN, TaskPlan(name="b", faults="b/task.yml: no")), CheckState.FAILURE, "1 would not load; 2 of 2"),
+        (outcome(PLAN, TaskPlan(name="b", faults="b/task.yml: no")), CheckState.FAILURE, "1 did not load; 2 of 2"),
         (outcome(PLAN, TaskPlan(name="b", note="has no board", examples=PLAN.examples)), CheckState.NEUTRAL, "2 of 2"),
         (outcome(PLAN, TaskPlan(name="b", note="is removed")), CheckState.SUCCESS, "2 of 2"),
         (outcome(TaskPlan(name="b", note="is removed"), results=()), CheckState.NEUTRAL, "nothing was run"),
@@ -259,15 +259,15 @@ def test_what_the_probes_found_is_told_faults_first() -> None:
     assert [(note.path, note.message) for note in found.check().annotations] == [
         ("tasks/tiny/task.yml", "all tests: accepts None"), ("tasks/tiny/task.yml", "all tests: accepts zeros"),
     ]  # fmt: skip
-    assert "Its reference was probed: it refuses" in outcome().comment()
+    assert "The probes passed: its reference rejects" in outcome().comment()
     body = outcome(probed=()).comment()
-    assert "Its reference was not probed." in body and "Not all was judged" in body
+    assert "Its reference was not probed." in body and "**Incomplete:**" in body
 
 
 def test_an_example_that_was_skipped_says_why_and_is_nobodys_fault() -> None:
     body = outcome(results=(SKIPPED, RIGHT[1])).comment()
-    assert "| `accepted/plain.py` | AC | **skipped** | `needs jax: not on this machine` |" in body
-    assert "Not all was judged" not in body
+    assert "| `accepted/plain.py` | AC | **skipped** | `needs jax: not installed on this machine` |" in body
+    assert "**Incomplete:**" not in body
 
 
 def test_of_the_answer_only_what_was_asked_counts_and_only_once() -> None:
@@ -317,7 +317,7 @@ def test_lines_of_another_form_are_refused(content: bytes) -> None:
         (zipped(LINE, "checked.jsonl", more=b""), "must hold checked.jsonl or error.json"),
         (zipped(b"x\n", "checked.jsonl"), "no result"),
         (zipped('{"format": "pullrank-error", "version": 1, "message": "no walls"}', "error.json"), "no walls"),
-        (zipped("{}", "error.json"), "not of this format"),
+        (zipped("{}", "error.json"), "the expected format"),
     ],
 )
 def test_an_artifact_that_is_no_answer_is_trouble(artifact: bytes, word: str) -> None:
@@ -367,7 +367,7 @@ def test_a_comment_is_never_longer_than_github_takes() -> None:
     plans = [TaskPlan(name=f"t{n}", examples=examples) for n in range(4)]
     loud = tuple(result(name, Verdict.WRONG_ANSWER, "`" * 900, plan.name) for plan in plans for name, _ in examples)
     body = outcome(*plans, results=loud).comment()
-    assert len(body) < MAX_CHARS + 1000 and "no room" in body
+    assert len(body) < MAX_CHARS + 1000 and "do not fit here" in body
     assert "more, of which 0 as expected" in outcome(plans[0], results=loud).comment()
 
 
@@ -449,11 +449,11 @@ def test_a_changed_task_is_judged_behind_walls_and_told(scene: Scene) -> None:
 def test_a_second_check_edits_the_first_ones_comment(scene: Scene) -> None:
     pull, run = ask(scene, files_of("tiny"))
     report(scene, run, None)
-    assert "handed over nothing" in comments(scene, pull)[0]
+    assert "without a result" in comments(scene, pull)[0]
     lines = b"".join(one.to_line() for one in (FIT, *RIGHT))
     report(scene, run, zipped(lines, "checked.jsonl"))
     (body,) = comments(scene, pull)
-    assert "2 of 2 examples" in body and "handed over nothing" not in body
+    assert "2 of 2 examples" in body and "without a result" not in body
     assert scene.checks() == ["PullRank / tasks: success"]
 
 
@@ -697,14 +697,14 @@ def test_a_check_that_accepts_everything_is_found_by_the_probes_behind_the_walls
     assert [one.got for one in found.findings] == [None, Verdict.ACCEPTED, Verdict.ACCEPTED]
     assert found.state is CheckState.FAILURE and found.title.startswith("1 of 2 examples")
     body = found.comment()
-    assert "- **fault** `all tests`: `accepts nothing but zeros`" in body
-    assert "**skipped** | `needs no_such_package: not on this machine`" in body
+    assert "- **fault** `all tests`: `accepts only zeros`" in body
+    assert "**skipped** | `needs no_such_package: not installed on this machine`" in body
 
 
 @pytest.mark.walls
 def test_rubbish_that_a_tasks_code_prints_is_no_answer(tmp_path: Path) -> None:
     answer = forged(tmp_path, b"::error::x\n")
-    assert not answer.results and "no result" in answer.trouble
+    assert not answer.results and "invalid line" in answer.trouble
 
 
 @pytest.mark.walls

@@ -130,11 +130,11 @@ def test_help_is_quick_and_loads_no_command():
         (["task", "check", "{folder}"], 2, "no task.yml in"),
         (["task", "check", "nothing", "nowhere"], 2, "no task 'nowhere'"),
         (["board", "vectoradd", "--gpu", "CPV", "--ledger", "tests"], 2, "did you mean 'CPU'?"),
-        (["site", "serve", "{folder}"], 2, "holds no site"),
-        (["test", "{kernel}", "--task", "vectoradd", "--out", "{folder}"], 2, "it cannot be written"),
+        (["site", "serve", "{folder}"], 2, "has no site"),
+        (["test", "{kernel}", "--task", "vectoradd", "--out", "{folder}"], 2, "cannot be written"),
         (["test", "{placed}", "--task", "vectoradd"], 2, "the folder of the task 'home', but --task says 'vectoradd'"),
         (["test", "{strayed}"], 2, "the folder of the task 'home', but its directive says 'vectoradd'"),
-        (["test", "{kernel}", "--task", "matmul", "--task-dir", "{folder}"], 2, "say one of them"),
+        (["test", "{kernel}", "--task", "matmul", "--task-dir", "{folder}"], 2, "use one of them"),
         (["board", "vectoradd", "--ledger", "nowhere"], 2, "--ledger nowhere: there is no such folder"),
         (["site", "build", "--ledger", "nowhere"], 2, "--ledger nowhere: there is no such folder"),
         (["site", "build", "--address", "kernels.example"], 2, "an address begins with https://"),
@@ -172,7 +172,7 @@ def test_all_faults_of_all_tasks_are_told_in_one_go(tmp_path, capsys):
 def test_a_fault_of_ours_is_one_message_and_exit_code_3(monkeypatch, capsys):
     monkeypatch.setitem(COMMANDS, "broken", ("json:nothing", "Break."))
     assert run(["broken"]) == 3
-    assert "a fault of ours: AttributeError" in capsys.readouterr().err
+    assert "internal error: AttributeError" in capsys.readouterr().err
 
 
 def test_who_stops_reading_our_output_sees_no_complaint():
@@ -288,7 +288,7 @@ def test_a_file_in_a_tasks_folder_is_for_that_task(tmp_path, capsys):
     assert run(["rank", str(submission(tmp_path / "tiny" / "examples", BROKEN)), *UNWALLED]) == 1
     said = capsys.readouterr().out
     assert "tiny / CPU, ranked" in said
-    assert "without walls: it cannot rank" in said
+    assert "without a sandbox: it cannot rank" in said
 
 
 def test_a_duel_is_printed_for_scripts_and_who_is_faster_changes_no_exit_code(tmp_path, capsys):
@@ -297,7 +297,7 @@ def test_a_duel_is_printed_for_scripts_and_who_is_faster_changes_no_exit_code(tm
     said = capsys.readouterr()
     found = json.loads(said.out)
     assert [len(case["a"]) for case in found["cases"]] == [16]
-    assert re.match(r"A is faster by|B is faster by|No difference can be told", found["decision"])
+    assert re.match(r"A is faster by|B is faster by|No difference found", found["decision"])
     assert "kernel.py against plain.py on tiny / CPU: B: test 2 of 2" in said.err
     assert "duel, block 8 of 8" in said.err
 
@@ -404,7 +404,7 @@ def test_when_it_is_stopped_nothing_is_left(number, code, walls, tmp_path, stage
         process.send_signal(number)
         rest = process.stderr.read()
         ended = process.wait(20), rest.strip()
-    assert ended == (code, "pullrank: stopped; nothing is left running." if code == 130 else "")
+    assert ended == (code, "pullrank: stopped; nothing is left running" if code == 130 else "")
     give_up = time.monotonic() + 5
     while orphans() and time.monotonic() < give_up:
         time.sleep(0.05)

@@ -70,7 +70,7 @@ def test_an_end_without_a_report_says_why(state: EndState) -> None:
         EndState.REFUSED: "not judged",
         EndState.SUPERSEDED: "newer request",
         EndState.CANCELLED: "`/rerun`",
-        EndState.FAILED: "our fault",
+        EndState.FAILED: "failed on our side",
     }[state] in text
 
 
@@ -88,10 +88,10 @@ def test_the_last_report_stays_folded_until_the_next_one_is_there() -> None:
     newer = request(head="f" * 40)
     waiting = read_comment(DONE.render()).with_board(queued_section(newer))
     text = waiting.render()
-    assert "<summary>The last report on <code>H100</code></summary>" in text and "40.00 µs" in text
+    assert "<summary>Previous report on <code>H100</code></summary>" in text and "40.00 µs" in text
     assert "of `fffffff`" in text
     done = read_comment(waiting.render()).with_board(done_section(newer, Verdict.ACCEPTED, REPORT.replace("40", "39")))
-    assert "last report" not in done.render() and "40.00 µs" not in done.render()
+    assert "Previous report" not in done.render() and "40.00 µs" not in done.render()
 
 
 def test_a_refusal_stands_on_top_and_goes_when_it_is_mended() -> None:
@@ -104,7 +104,7 @@ def test_a_refusal_stands_on_top_and_goes_when_it_is_mended() -> None:
 
 def test_a_refusal_alone_needs_no_file() -> None:
     text = PullComment(notice=Notice(text="**Not judged.** Two files.")).render()
-    assert "judges" not in text and "Push a change, and it is read again." in text
+    assert "judges" not in text and "Push a change to have it read again." in text
 
 
 def test_a_draft_is_told_how_to_be_ranked() -> None:
@@ -147,7 +147,7 @@ def test_what_people_made_of_a_comment_is_no_comment_of_ours(body: str) -> None:
 
 ESCAPES = (
     "<!-- pullrank:end -->\n<!-- pullrank:board {} -->\n</details></summary>\n<!-- pullrank -->\n"
-    "<details><summary>The last report on <code>H100</code></summary>"
+    "<details><summary>Previous report on <code>H100</code></summary>"
 )
 
 
@@ -183,4 +183,4 @@ def test_the_longest_reports_give_way() -> None:
     assert len(text) <= MAX_CHARS
     assert all(f"### `vectoradd` on `G{number}`: accepted (AC)\n" in text for number in range(20))
     assert "0 0 0" in text and "19 19 19" not in text
-    assert "stands in the check run" in text
+    assert "read it in the check run" in text

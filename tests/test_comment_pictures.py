@@ -84,7 +84,7 @@ def ranked() -> dict[str, PullComment]:
 
 
 def held(judgement: Judgement) -> Moderation:
-    why = "it would stand first by a time that was taken inside its own process"
+    why = "it would be first with a time measured inside its own process"
     return Moderation(
         id="held-1", action=Action.HOLD, judgement=judgement.checksum, reason=why, by=1, at=judgement.finished_at
     )

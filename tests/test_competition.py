@@ -80,12 +80,12 @@ def test_a_board_whose_machine_is_gone_stays_and_says_so(tmp_path: Path, task: T
     site, report = built(tmp_path, task, judgements, gpus=machines("CPU"), address=ADDRESS)
     assert report.rows == 7 and {path.name for path in (site / "vectoradd").iterdir()} == {"CPU", "H100"}
     gone, here = page_text(site, "vectoradd/H100"), page_text(site, "vectoradd/CPU")
-    assert "No machine judges this board now. What was judged stays." in gone and "Open a pull request" not in gone
+    assert "No machine judges this board now. Existing results stay." in gone and "Open a pull request" not in gone
     assert "No machine judges" not in here and "Open a pull request" in here
     assert (site / "vectoradd/H100/grace").is_dir() and (site / "vectoradd/H100/og.png").is_file()
     index = json.loads((site / "index.json").read_text())
     assert {board["gpu"]: board["judged"] for board in index["boards"]} == {"CPU": True, "H100": False}
-    assert "grace over" in page_text(site, ".")
+    assert "grace inactive" in page_text(site, ".")
 
 
 def test_the_news_of_a_task_names_the_boards_that_it_came_with_whatever_machines_come_and_go(task: Task) -> None:

@@ -57,31 +57,31 @@ def test_memory_that_is_not_there_is_a_limit_and_no_crash(error: str, message: s
 @pytest.mark.parametrize(
     ("said", "meaning"),
     [
-        ("an illegal memory access was encountered", "where nothing of its own lies"),
-        ("misaligned address", "no multiple of the size it moves"),
-        ("device-side assert triggered", "an index that is out of bounds"),
+        ("an illegal memory access was encountered", "outside its memory"),
+        ("misaligned address", "not a multiple of the access size"),
+        ("device-side assert triggered", "an index is out of bounds"),
         ("unspecified launch failure", "a kernel crashed"),
         ("invalid configuration argument", "larger than this GPU allows"),
         ("too many resources requested for launch", "more registers or shared memory"),
         ("no kernel image is available for execution on the device", "compiled for another GPU than this board's"),
-        ("an illegal instruction was encountered", "no instruction of this GPU"),
+        ("an illegal instruction was encountered", "an instruction that this GPU does not have"),
     ],
 )
 def test_a_kernel_that_faults_is_told_what_it_did_and_that_the_line_may_be_late(said: str, meaning: str) -> None:
     foul = raised("AcceleratorError", f"CUDA error: {said}{ASIDE}")
     assert foul.verdict is Verdict.RUN_TIME_ERROR
     assert foul.message.startswith(f"line 7: AcceleratorError: CUDA error: {said}: ") and meaning in foul.message
-    assert foul.message.endswith("the line is where it came out.") and "DSA" not in foul.message
+    assert foul.message.endswith("may have been launched before this line.") and "DSA" not in foul.message
 
 
 def test_other_errors_keep_their_words_and_one_of_a_device_without_a_meaning_its_first_line() -> None:
     assert explain("two\nlines") == "two\nlines"
-    assert explain("HIP error: unknown error\nmore").startswith("HIP error: unknown error. Kernels run on")
+    assert explain("HIP error: unknown error\nmore").startswith("HIP error: unknown error. Kernels run asynchronously")
 
 
 def test_an_import_of_what_is_not_installed_says_whom_to_ask() -> None:
     foul = raised("ModuleNotFoundError", "No module named 'cupy'")
-    assert foul.message.startswith("line 7: ModuleNotFoundError: No module named 'cupy'; it is neither beside")
+    assert foul.message.startswith("line 7: ModuleNotFoundError: No module named 'cupy'; it is not installed")
 
 
 def test_what_a_player_says_of_the_gpus_health_blames_nobody_but_itself() -> None:
@@ -91,20 +91,20 @@ def test_what_a_player_says_of_the_gpus_health_blames_nobody_but_itself() -> Non
 @pytest.mark.parametrize(
     ("said", "remedy"),
     [
-        ("Torch not compiled with CUDA enabled", "a torch that is built for this machine's GPU"),
+        ("Torch not compiled with CUDA enabled", "a torch built for this machine's GPU"),
         ("The NVIDIA driver on your system is too old (found version 12080). Please update your GPU driver",
-         "install a newer driver, or a torch that is built for this one's CUDA"),
+         "install a newer driver, or a torch built for this driver's CUDA version"),
         ("Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized", "nvidia-fabricmanager"),
         ("Unexpected error from cudaGetDeviceCount(). Error 803: system has unsupported display driver / cuda driver "
-         "combination", "reboot after an update"),
+         "combination", "after an update, reboot"),
         ("Error 804: forward compatibility was attempted on non supported HW", "cuda-compat"),
         ("Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU", "`nvidia-smi` must show"),
         ("CUDA error: CUDA-capable device(s) is/are busy or unavailable" + ASIDE, "`nvidia-smi -c 0`"),
         ("CUDA error: all CUDA-capable devices are busy or unavailable" + ASIDE, "referee and player each need a context"),
-        ("No CUDA GPUs are available", "see that the driver is loaded"),
+        ("No CUDA GPUs are available", "check that the driver is loaded"),
         ("CUDA error: no kernel image is available for execution on the device" + ASIDE, "has no code for this GPU"),
-        ("CUDA error: uncorrectable ECC error encountered" + ASIDE, "its memory fails"),
-        ("CUDA error: out of memory" + ASIDE, "what else holds its memory"),
+        ("CUDA error: uncorrectable ECC error encountered" + ASIDE, "the GPU's memory fails"),
+        ("CUDA error: out of memory" + ASIDE, "what else uses the GPU's memory"),
         ("CUDA error: unknown error" + ASIDE, "dmesg"),
     ],
 )  # fmt: skip
@@ -122,8 +122,8 @@ def test_only_what_says_so_is_want_of_memory() -> None:
 def test_a_torch_without_a_gpu_says_so_in_its_own_words() -> None:
     with pytest.raises(JudgeError, match=r"^torch 2\..* can't use this machine's GPU: .+; "), cuda.prepared():
         pass
-    assert cuda.find_trouble().startswith("the GPU does not compute: ")
-    assert cuda.find_trouble(4).startswith("GPU 1 of the 4 does not compute: ")
+    assert cuda.find_trouble().startswith("the GPU does not work: ")
+    assert cuda.find_trouble(4).startswith("GPU 1 of the 4 does not work: ")
 
 
 def test_a_gpu_that_hangs_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +152,7 @@ def test_where_rocm_ends_the_process_its_last_words_are_the_message() -> None:
     assert judgement.verdict is Verdict.RUN_TIME_ERROR
     assert judgement.message == (
         "The process crashed: SIGABRT (aborted). Memory access fault by GPU node-1 (Agent handle: 0x55) on address 0x7f. "
-        "Reason: Unknown: a kernel read or wrote where nothing of its own lies; look at its bounds."
+        "Reason: Unknown: a kernel read or wrote outside its memory; check its bounds."
     )
 
 
@@ -184,8 +184,8 @@ def test_a_gpu_that_does_not_compute_after_a_player_makes_the_judging_void_whate
     crash = Submission(login="ada", source=b"def custom_kernel(data): raise ValueError('odd')\n", name="submission.py")
     with Sitting(BOARD, device=gpu) as sitting:
         assert sitting.judge(crash, Mode.TEST).verdict is Verdict.RUN_TIME_ERROR
-        gpu.trouble.append("the GPU does not compute: CUDA error: unknown error")
-        with pytest.raises(JudgeError, match="a player has ended, and the GPU does not compute"):
+        gpu.trouble.append("the GPU does not work: CUDA error: unknown error")
+        with pytest.raises(JudgeError, match="after a player ended, the GPU does not work"):
             sitting.judge(crash, Mode.TEST)
         gpu.trouble.append("")
         assert sitting.judge(crash, Mode.TEST).verdict is Verdict.RUN_TIME_ERROR
@@ -199,7 +199,7 @@ def test_a_player_that_does_not_get_hold_of_the_gpu_is_our_fault_and_its_file_is
     with (
         Sandbox("bubblewrap", memory_gib=4, device=absent) as sandbox,
         sandbox.seat(entry) as player,
-        pytest.raises(JudgeError, match=r"did not get hold of its GPU, and the referee did: .+; "),
+        pytest.raises(JudgeError, match=r"could not open its GPU, but the referee could: .+; "),
     ):
         Referee(player, cast(Any, None), absent).load(10.0)
 
@@ -210,4 +210,4 @@ def test_a_package_that_is_missing_is_a_compile_error_with_its_line() -> None:
     with Sitting(BOARD, device=REHEARSAL) as sitting:
         judgement = sitting.judge(file, Mode.TEST)
     assert judgement.verdict is Verdict.COMPILE_ERROR
-    assert "No module named 'no_such_thing'; it is neither" in judgement.message
+    assert "No module named 'no_such_thing'; it is not installed" in judgement.message

@@ -14,7 +14,7 @@ from scripts.cli import COMMANDS, INTERRUPTED, cli
 from tests.terminal import Terminal
 
 ROOT = Path(__file__).parent.parent
-GUIDE = (ROOT / "site" / "pages" / "participants.md").read_text()
+GUIDE = (ROOT / "site" / "pages" / "participants-commands.md").read_text()
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_help_names_the_guides_line_and_what_ctrl_c_ends_with(program: dict[str,
     done = subprocess.run(["pullrank", "--help"], env=program, cwd=ROOT, capture_output=True, text=True, check=True)
     shown = " ".join(done.stdout.split())
     (line,) = re.findall(r"^(eval .*bash_source.*?) +#", GUIDE, re.MULTILINE)
-    assert line in shown and f"{INTERRUPTED} stopped" in shown
+    assert line in shown and f"{INTERRUPTED} interrupted" in shown
 
 
 def test_zsh_and_fish_are_given_every_command_with_its_help(program: dict[str, str]) -> None:

@@ -133,7 +133,7 @@ def test_a_crashed_judge_is_asked_again_and_after_three_times_no_more(scene: Sce
         scene.evaluate(run, lambda request, run: None)
     assert not scene.waiting()
     assert [one.ending.state for one in scene.ledger().values() if one.ending] == [EndState.FAILED] * 3
-    assert "failed by our fault; `/rerun` asks for it again" in scene.comment(pull.number)
+    assert "failed on our side; `/rerun` starts it again" in scene.comment(pull.number)
     assert scene.checks() == ["PullRank / CPU: neutral"]
 
 
@@ -148,7 +148,7 @@ def test_a_branch_in_conflict_keeps_its_row_and_its_author_is_told_what_to_do(sc
     scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.3))
     assert pull.state == "open" and len(scene.judgements()) == 2
     told = scene.comment(pull.number)
-    assert "but GitHub did not merge it: `" in told and "not mergeable" in told and "onto a new branch" in told
+    assert "but GitHub did not merge it: `" in told and "not mergeable" in told and "on a new branch" in told
     assert "rank 1 of 1" in told
     scene.reconcile()
     assert scene.comment(pull.number) == told
@@ -222,7 +222,7 @@ def test_a_task_that_is_gone_ends_its_requests(scene: Scene) -> None:
     assert scene.report(run) == 0
     (status,) = scene.ledger().values()
     assert status.ending and status.ending.state is EndState.FAILED
-    assert "there is no such board any more" in scene.comment(pull.number)
+    assert "the board no longer exists" in scene.comment(pull.number)
 
 
 def test_a_forged_judgement_is_refused_and_judged_again(scene: Scene) -> None:
@@ -304,9 +304,9 @@ def test_a_first_place_by_a_time_taken_inside_waits_for_a_persons_look(scene: Sc
     scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.5, claim=Claim.INSIDE_TIMED))
     with LedgerBranch(scene.server.git_url) as branch:
         (hold,) = branch.ledger.moderations()
-    assert hold.action is Action.HOLD and "taken inside its own process" in hold.reason
-    assert first.state == "open" and "waits for a maintainer's look" in scene.comment(first.number)
-    assert f"until then this does not rank**: `{hold.reason}`." in scene.comment(first.number)
+    assert hold.action is Action.HOLD and "measured inside its own process" in hold.reason
+    assert first.state == "open" and "needs a maintainer's review" in scene.comment(first.number)
+    assert f"it does not rank until then**: `{hold.reason}`." in scene.comment(first.number)
 
 
 def test_a_bounded_first_place_waits_for_nobody(scene: Scene) -> None:

@@ -88,7 +88,7 @@ def test_the_site_says_that_it_is_a_demo_and_marks_every_unwalled_row(competitio
     page = (site / "tiny" / "CPU" / "index.html").read_text()
     assert "the authors are fictional" in page
     assert "no bubblewrap here" in page
-    assert page.count(">unwalled<") == 2
+    assert page.count(">no sandbox<") == 2
 
 
 def comments(said):
@@ -106,7 +106,7 @@ def test_a_pull_request_is_told_its_verdict_and_its_place(held):
 def test_an_error_in_one_entry_is_told_and_the_others_are_judged(held):
     told = comments(held[1])
     assert "wrong answer (WA)" in told["2"]
-    assert "judging error (JE): lost: no anchor" in told["3"]
+    assert "judging error (JE): lost has no anchor" in told["3"]
 
 
 def test_the_files_lie_where_a_repository_has_them(competition):

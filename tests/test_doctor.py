@@ -53,9 +53,9 @@ def test_the_way_to_a_limit_of_memory_depends_on_what_the_kernel_has(limited, co
         ("Default", [(Availability.OK, "")]),
         (
             "Exclusive_Process",
-            [(Availability.LIMITED, "nvidia-smi -c 0, as root: referee and player compute side by side")],
+            [(Availability.LIMITED, "nvidia-smi -c 0, as root: referee and player share the GPU")],
         ),
-        ("Prohibited", [(Availability.LIMITED, "nvidia-smi -c 0, as root: referee and player compute side by side")]),
+        ("Prohibited", [(Availability.LIMITED, "nvidia-smi -c 0, as root: referee and player share the GPU")]),
         ("", []),
     ],
 )

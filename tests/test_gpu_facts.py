@@ -70,7 +70,7 @@ def test_a_quiet_gpu_is_read_from_nvidia_smis_csv() -> None:
 def test_a_gpu_that_is_held_back_and_shared_says_why() -> None:
     facts = read_smi(H100 + HOT, "4711\n4712\n", nvidia(TWO))
     assert facts and facts.held_back == ("power cap", "software thermal slowdown", "hardware thermal slowdown")
-    assert "power cap" in facts.trouble and "Others compute on it: 2 processes." in facts.trouble
+    assert "power cap" in facts.trouble and "2 other processes use the GPU." in facts.trouble
     machine = read_machine([facts])
     assert (machine.device, machine.driver, machine.clock_mhz, machine.quiet) == (
         "NVIDIA H200",
@@ -78,17 +78,17 @@ def test_a_gpu_that_is_held_back_and_shared_says_why() -> None:
         1200,
         False,
     )
-    assert "The GPU is held back" in machine.note and "698 W" in machine.note
+    assert "The GPU is throttled" in machine.note and "698 W" in machine.note
 
 
 def test_what_is_held_back_or_shared_ranks_nobody() -> None:
     quiet = GpuFacts(name="H100", held_back=("power cap",), others=0, throttled_ms=12.0)
     assert quiet.hindrance == ""
     assert replace(quiet, held_back=("power cap", "hardware thermal slowdown")).hindrance == (
-        "it is held back: hardware thermal slowdown; see to its cooling and supply"
+        "it is throttled: hardware thermal slowdown; check its cooling and power supply"
     )
-    assert replace(quiet, others=1).hindrance == "1 other process computes on it; it must be alone"
-    assert replace(quiet, others=2).hindrance == "2 other processes compute on it; it must be alone"
+    assert replace(quiet, others=1).hindrance == "1 other process uses it; the judge needs it alone"
+    assert replace(quiet, others=2).hindrance == "2 other processes use it; the judge needs it alone"
     # Our own players are among them when all is over.
     assert replace(quiet, others=2).hindrance_since(quiet) == ""
     assert "power brake" in replace(quiet, held_back=("power brake",)).hindrance_since(quiet)
@@ -134,7 +134,7 @@ def test_what_a_gpu_does_not_tell_is_absent() -> None:
 
 def test_a_gpu_that_is_busy_though_nobody_is_listed_is_not_quiet() -> None:
     facts = read_smi(HOT.replace("0x0000000000000064", "0x0000000000000002"), "", nvidia())
-    assert facts and facts.trouble == "It was busy for 97 % of the time before."
+    assert facts and facts.trouble == "The GPU was 97 % busy."
 
 
 @pytest.mark.parametrize("text", ["", "No devices were found\n", H100[:60], HOT])
@@ -180,7 +180,10 @@ def test_amds_state_is_read_from_the_kernels_files(tmp_path: Path, monkeypatch: 
     (tmp_path / device / "hwmon/hwmon5/temp2_input").write_text("100000\n")
     (tmp_path / device / "hwmon/hwmon5/power1_average").rename(tmp_path / device / "hwmon/hwmon5/power1_input")
     hot = meter()
-    assert (hot.power_w, hot.hindrance) == (140, "it is held back: critical temperature; see to its cooling and supply")
+    assert (hot.power_w, hot.hindrance) == (
+        140,
+        "it is throttled: critical temperature; check its cooling and power supply",
+    )
     silent = find_meter(GpuNode(vendor="amd", node="/dev/dri/renderD129"), tmp_path / "another")
     assert silent and silent() == GpuFacts(name="AMD Instinct MI300X")
     assert find_meter(GpuNode(vendor="amd", node="/dev/dri/renderD129", id="GPU-ffff"), tmp_path) is None
@@ -210,14 +213,14 @@ def test_another_gpu_than_the_board_expects_is_refused_in_words_for_the_runners_
         return judge._facts_of(nvidia(ONE), replace(board, gpu=name, toolchain=Toolchain(device=device)))
 
     with pytest.raises(
-        JudgeError, match="the board A100 expects A100-SXM4-80GB, and this machine has NVIDIA H100 80GB HBM3"
+        JudgeError, match="the board A100 expects A100-SXM4-80GB, but this machine has NVIDIA H100 80GB HBM3"
     ):
         on("A100", "A100-SXM4-80GB")
     with pytest.raises(
-        JudgeError, match=r"the board H100 needs a GPU that says what it is: see that libnvidia-ml\.so\.1"
+        JudgeError, match=r"the board H100 needs a GPU that reports its name: install the driver's libnvidia-ml\.so\.1"
     ):
         judge._facts_of(nvidia(TWO), replace(board, gpu="H100"))
-    with pytest.raises(JudgeError, match="expects H100 PCIe or H100, and this machine has NVIDIA H100 80GB HBM3"):
+    with pytest.raises(JudgeError, match="expects H100 PCIe or H100, but this machine has NVIDIA H100 80GB HBM3"):
         on("H100", "H100 PCIe", "H100")
     assert on("H100", "H100 80GB HBM3").name == on("any").name == "NVIDIA H100 80GB HBM3"
 
@@ -232,7 +235,9 @@ def test_a_hot_gpu_ranks_nobody_and_still_tests(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(judge, "require_gpus", lambda world_size: [nvidia(ONE)] * world_size)
     board = replace(load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU"), gpu="H100")
     nothing = Submission(login="ada", source=b"x = 1\n")
-    with pytest.raises(JudgeError, match="NVIDIA H100 80GB HBM3 ranks nobody now: it is held back: hardware thermal"):
+    with pytest.raises(
+        JudgeError, match="NVIDIA H100 80GB HBM3 cannot be used for ranking now: it is throttled: hardware thermal"
+    ):
         judge.judge(board, nothing, Mode.RANKED, sandbox="none", device=CUDA)
     tested = judge.judge(board, nothing, Mode.TEST, sandbox="none", device=CUDA)
     assert tested.verdict is Verdict.COMPILE_ERROR and not tested.machine.quiet
@@ -250,6 +255,6 @@ def test_a_gpu_that_grew_hot_while_it_was_ranked_ranks_nobody(tmp_path: Path, mo
     monkeypatch.setattr(judge, "require_gpus", lambda world_size: [nvidia(ONE)] * world_size)
     board = replace(load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU"), gpu="H100")
     nothing = Submission(login="ada", source=b"x = 1\n")
-    with pytest.raises(JudgeError, match="ranks nobody now: it is held back: hardware thermal"):
+    with pytest.raises(JudgeError, match="cannot be used for ranking now: it is throttled: hardware thermal"):
         judge.judge(board, nothing, Mode.RANKED, sandbox="none", device=CUDA)
     assert (tmp_path / "asked").is_dir()

@@ -101,7 +101,7 @@ def end_of(sandbox, entry):
 def test_a_player_that_takes_more_than_the_boards_limit_is_ended(sandbox, ledger):
     assert end_of(sandbox, holding(ledger, 2.5)) == (
         Verdict.MEMORY_LIMIT_EXCEEDED,
-        "Used 2.5 GiB of the GPU's memory; 1 GiB are allowed.",
+        "Used 2.5 GiB of the GPU's memory; the limit is 1 GiB.",
     )
 
 
@@ -117,7 +117,7 @@ def test_without_a_limit_a_sixteenth_of_the_card_is_left_to_the_referee(sandbox,
     monkeypatch.setattr(sandbox, "gpu_memory_bytes", None)
     with sandbox.seat(holding(ledger, 6.4, "pass")) as player:
         assert isinstance(load(player), Loaded)
-    assert end_of(sandbox, holding(ledger, 6.6))[1] == "Used 6.6 GiB of the GPU's memory; 6.5 GiB are allowed."
+    assert end_of(sandbox, holding(ledger, 6.6))[1] == "Used 6.6 GiB of the GPU's memory; the limit is 6.5 GiB."
     monkeypatch.setattr(sandbox, "gpu_memory_bytes", 100 * GIB)  # more than there is
     assert end_of(sandbox, holding(ledger, 6.6))[0] is Verdict.MEMORY_LIMIT_EXCEEDED
 
@@ -131,7 +131,7 @@ def test_a_player_that_was_ended_for_what_others_hold_makes_the_judging_void(san
         with pytest.raises(Foul, match=r"Used 2\.5 GiB"):
             player._memory.sources[1]._look()
         seat = stack.pop_all()
-    with pytest.raises(JudgeError, match="filled, and not by the player"):
+    with pytest.raises(JudgeError, match="full, but not because of the player"):
         seat.close()
 
 
@@ -140,7 +140,7 @@ def test_a_gpu_that_falls_off_the_bus_is_our_fault(sandbox, ledger):
         assert isinstance(load(player), Loaded)
         away = ledger.rename(ledger.with_name("away"))
         try:
-            with pytest.raises(JudgeError, match="does not say any more what memory is used: NVML error 15"):
+            with pytest.raises(JudgeError, match="no longer reports memory use: NVML error 15"):
                 player._memory.sources[1]._look()
         finally:
             away.rename(ledger)
@@ -154,7 +154,7 @@ def test_a_gpu_that_falls_off_the_bus_before_a_players_end_lets_nobody_live(sand
         pid, seat = player.pid, stack.pop_all()
     away = ledger.rename(ledger.with_name("away"))
     try:
-        with pytest.raises(JudgeError, match="does not say any more what memory is used"):
+        with pytest.raises(JudgeError, match="no longer reports memory use"):
             seat.close()
     finally:
         away.rename(ledger)

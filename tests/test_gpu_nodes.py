@@ -248,7 +248,7 @@ def test_a_gpu_that_is_cut_into_slices_is_not_judged_on(tmp_path: Path) -> None:
     first, second, _ = find_gpus(root)
     assert first.node == "/dev/nvidia1", "its minor, not its place on the bus"
     assert [fault.partition(";")[0] for fault in find_faults([first], root)] == [
-        "/dev/nvidia1 is cut into slices: MIG slices are not judged on"
+        "/dev/nvidia1 is partitioned: MIG slices are not supported"
     ]
     assert not find_faults([second], root)
 
@@ -258,12 +258,12 @@ def test_a_judge_that_is_given_a_slice_is_told_that_it_needs_a_whole_gpu(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", f"0, {name}")
-    with pytest.raises(JudgeError, match=rf"told to use {name}: MIG slices are not judged on; give the judge a whole"):
+    with pytest.raises(JudgeError, match=rf"assigned {name}: MIG slices are not supported; give the judge a whole"):
         gpu_walls(CUDA)
 
 
 @pytest.mark.skipif(bool(find_gpus()), reason="there is a GPU here")
 def test_a_machine_without_a_gpu_is_told_so_before_anything_is_judged() -> None:
     assert gpu_walls(CPU) is None
-    with pytest.raises(JudgeError, match="this machine shows no GPU"):
+    with pytest.raises(JudgeError, match="no GPU found on this machine"):
         gpu_walls(CUDA)

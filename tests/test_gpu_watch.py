@@ -97,11 +97,11 @@ def test_a_quiet_run_is_told_with_its_clock_and_hinders_nobody(watch, root):
 @pytest.mark.parametrize(
     ("before", "after", "hindrance"),
     [
-        ({}, {"reasons": 0x80}, "it is held back: power brake"),
+        ({}, {"reasons": 0x80}, "it is throttled: power brake"),
         ({}, {"reasons": 0x4}, ""),  # the card's own power cap
         ({}, {"reasons": 0x8}, ""),  # any change of clocks
-        ({}, {"heat_ns": 9_000_007}, "held back by its temperature for 9 ms meanwhile"),
-        ({"others": 2}, {"others": 2}, "1 other process computes on it"),
+        ({}, {"heat_ns": 9_000_007}, "heat throttled it for 9 ms meanwhile"),
+        ({"others": 2}, {"others": 2}, "1 other process uses it"),
         ({}, {"others": 9}, ""),  # the player's own
     ],
 )
@@ -152,14 +152,16 @@ def test_a_judgement_on_a_cpu_is_written_as_it_always_was():
 
 
 def test_a_gpu_that_is_held_back_while_it_is_timed_ranks_nobody(device, root):
-    with pytest.raises(JudgeError, match="the GPU ranks nobody now: it is held back: power brake"):
+    with pytest.raises(JudgeError, match="the GPU cannot be used for ranking now: it is throttled: power brake"):
         judge(BOARD, which_makes(root, "reasons", 0x80), Mode.RANKED, device=device, sandbox="none")
 
 
 def test_a_duel_is_not_decided_on_a_gpu_that_is_held_back(device, root):
     with open_context(BOARD, Mode.TEST, "none", device=device) as context:
         match = Match(context, submission(GOOD), which_makes(root, "reasons", 0x20))
-        with pytest.raises(JudgeError, match="the GPU ranks nobody now: it is held back: software thermal slowdown"):
+        with pytest.raises(
+            JudgeError, match="the GPU cannot be used for ranking now: it is throttled: software thermal slowdown"
+        ):
             match.play((1,))
 
 
@@ -167,7 +169,7 @@ def test_what_ranks_nobody_anyway_is_judged_and_says_so(device, root):
     with Sitting(BOARD, device=device, sandbox="none") as sitting:
         judgement = sitting.judge(which_makes(root, "reasons", 0x80), Mode.BENCHMARK, pairs=2)
     assert judgement.verdict is Verdict.ACCEPTED and not judgement.machine.quiet
-    assert "4 of 4 runs rank nobody: it is held back: power brake" in judgement.machine.note
+    assert "4 of 4 runs cannot be ranked: it is throttled: power brake" in judgement.machine.note
 
 
 def test_who_is_held_up_by_a_strangers_work_is_no_cheat(device, root):
@@ -178,7 +180,7 @@ def test_who_is_held_up_by_a_strangers_work_is_no_cheat(device, root):
     with Sitting(BOARD, device=device, sandbox="none") as sitting:
         caught = sitting.judge(submission(source), Mode.BENCHMARK, pairs=2)
         shared = submission(source.replace("    return", f"    open('{root}/gpu/others', 'w').write('3')\n    return"))
-        with pytest.raises(JudgeError, match="the GPU ranks nobody now: 2 other processes compute on it"):
+        with pytest.raises(JudgeError, match="the GPU cannot be used for ranking now: 2 other processes use it"):
             sitting.judge(shared, Mode.BENCHMARK, pairs=2)
     assert caught.verdict is Verdict.SECURITY_VIOLATION
 
@@ -189,6 +191,6 @@ def test_of_many_runs_a_judgement_says_the_range():
     ]
     machine = as_timed(read_machine(), states)
     assert (machine.clock_mhz, machine.temperature_c, machine.quiet) == (1900, 49.5, False)
-    assert "After its 3 runs: 1400 to 1980 MHz, 35 to 50 °C. 1 of 3 runs rank nobody: hot." in machine.note
+    assert "After its 3 runs: 1400 to 1980 MHz, 35 to 50 °C. 1 of 3 runs cannot be ranked: hot." in machine.note
     silent = read_machine()
     assert as_timed(silent, []) == silent

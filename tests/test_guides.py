@@ -12,13 +12,29 @@ from scripts.cli import COMMANDS, cli
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.moderation import Moderation
 from scripts.pages.parts.code import anchor
+from scripts.pages.parts.site import GUIDES as PAGES
 from scripts.setup.settings import settings_for
 
 ROOT = Path(__file__).parent.parent
 GUIDES = sorted((ROOT / "site" / "pages").glob("*.md"))
 DOCUMENTS = [ROOT / "README.md", ROOT / "AGENTS.md", ROOT / ".github" / "runner" / "README.md", *GUIDES]
-ORGANISERS = (ROOT / "site" / "pages" / "organisers.md").read_text()
-PARTICIPANTS = (ROOT / "site" / "pages" / "participants.md").read_text()
+MOST_WORDS = 1500
+"""On a page."""
+
+
+def guide(name: str) -> str:
+    """The text of a guide, all its pages."""
+    (pages,) = (pages for pages in PAGES if pages[0] == name)
+    return "\n".join((ROOT / "site" / "pages" / f"{page}.md").read_text() for page in pages)
+
+
+ORGANISERS = guide("organisers")
+PARTICIPANTS = guide("participants")
+
+
+def test_no_page_of_a_guide_is_long():
+    words = {page: len((ROOT / "site" / "pages" / f"{page}.md").read_text().split()) for one in PAGES for page in one}
+    assert max(words.values()) <= MOST_WORDS, words
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -51,11 +67,10 @@ def test_every_command_that_is_shown_exists(document):
 
 
 def test_the_guides_explain_every_verdict():
-    for guide in ("judging", "participants"):
-        text = (ROOT / "site" / "pages" / f"{guide}.md").read_text()
-        rows = [re.split(r"\s*\|\s*", line.strip(" |")) for line in text.splitlines() if line.startswith("| ")]
+    for name in ("judging", "participants"):
+        rows = [re.split(r"\s*\|\s*", line.strip(" |")) for line in guide(name).splitlines() if line.startswith("| ")]
         meanings = {row[0]: row[-1] for row in rows if len(row) == 3}
-        assert all(meanings[verdict] for verdict in Verdict), guide
+        assert all(meanings[verdict] for verdict in Verdict), name
 
 
 def test_the_organisers_guide_says_of_each_setting_why_it_is_set():

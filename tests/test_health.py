@@ -79,9 +79,9 @@ def a_process_of_the_players_user(sandbox):
     [
         (a_limit_less, "the limits"),
         (other_cores, "the limits"),
-        (a_file_among_ours, "the files that it was shown"),
-        (another_cache, "the cache that the build of built has filled"),
-        (a_process_of_the_players_user, "processes of its are left"),
+        (a_file_among_ours, "the files shown to a player changed"),
+        (another_cache, "changed the cache that the build of built filled"),
+        (a_process_of_the_players_user, "its processes are left"),
     ],
 )
 def test_what_has_changed_is_named(sandbox, damage, message):
@@ -95,7 +95,7 @@ def test_what_has_changed_is_named(sandbox, damage, message):
 def test_damage_makes_the_judging_void_when_the_next_player_ends(sandbox):
     seat = contextlib.ExitStack()
     seat.enter_context(sandbox.seat(PlayerFiles(name="next", files={})))
-    with a_file_among_ours(sandbox), pytest.raises(JudgeError, match="the files that it was shown"):
+    with a_file_among_ours(sandbox), pytest.raises(JudgeError, match="the files shown to a player changed"):
         seat.close()
 
 
@@ -115,7 +115,7 @@ def test_memory_that_nobody_owns_is_given_a_moment_to_be_freed_and_then_named(tm
     state.check_thoroughly()
     monkeypatch.setattr(health, "_RETURN_S", 0.1)
     monkeypatch.setattr(health, "_GROWTH", -1.0)  # as if everything had grown by as much as the machine has
-    with pytest.raises(JudgeError, match="that nobody owns"):
+    with pytest.raises(JudgeError, match="that no process owns"):
         state.check_thoroughly()
 
 
@@ -142,6 +142,6 @@ def test_killed_processes_are_waited_for_as_long_as_it_takes():
         freezer.await_end([slow.pid])
         assert freezer.has_ended(slow.pid)
     with subprocess.Popen(["sleep", "60"]) as endless:
-        with pytest.raises(JudgeError, match=f"not ended after 0.1 s: process {endless.pid}$"):
+        with pytest.raises(JudgeError, match=f"still running after 0.1 s: process {endless.pid}$"):
             freezer.await_end([endless.pid], patience_s=0.1)
         endless.kill()

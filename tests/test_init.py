@@ -66,7 +66,7 @@ def test_of_a_task_anywhere_each_next_command_works_as_it_is_typed(tmp_path: Pat
     (benchmark,) = told(capsys)
     assert benchmark[0] == "benchmark" and run(benchmark) == 0
     shown = capsys.readouterr().out
-    assert "Against it" in shown and "`pullrank" not in shown
+    assert "Speedup" in shown and "`pullrank" not in shown
     kernel = tmp_path / "kernel.py"
     assert run(["task", "template", "vectoradd", "--tasks", str(elsewhere), "--out", str(kernel)]) == 0
     assert kernel.is_file()
@@ -117,7 +117,7 @@ def test_every_task_has_such_a_folder_and_its_file_says_what_it_is_for(task: str
 def test_nothing_is_written_over_and_nothing_half(tmp_path: Path, capsys) -> None:
     (tmp_path / "mine").write_text("x")
     assert run(["init", "vectoradd", "--out", str(tmp_path)]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
     assert run(["init", "vectoradd", "--out", str(tmp_path / "new"), "--language", "Pyton"]) == 2
     assert "did you mean 'Python'" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]

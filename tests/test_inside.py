@@ -100,10 +100,10 @@ def judged(play, lie):
 @pytest.mark.parametrize(
     ("lie", "message"),
     [
-        ("told('10.0')", "Its own clock says 10.0 µs. By the referee's clock"),
+        ("told('10.0')", "The process reported 10.0 µs per call. The referee measured"),
         ("told('1e9')", "the clock in the process was changed"),
-        ("slowed('fill')", "to receive its inputs, outside of its own time"),
-        ("slowed('fetch')", "to hand over its outputs, outside of its own time"),
+        ("slowed('fill')", "to receive its inputs, outside its own time"),
+        ("slowed('fetch')", "to return its outputs, outside its own time"),
     ],
 )
 def test_a_time_that_the_referees_clock_contradicts_is_refused(play, lie, message):
@@ -123,7 +123,7 @@ def test_what_no_clock_shows_is_no_time(text):
 
 def test_a_time_that_is_none_is_a_violation_in_the_first_test(play):
     judgement = play(SLOW + TAMPER + "told('NaN')\n", Mode.TEST)
-    assert (judgement.verdict, judgement.message[-25:]) == (Verdict.SECURITY_VIOLATION, "time that no clock shows.")
+    assert (judgement.verdict, judgement.message[-16:]) == (Verdict.SECURITY_VIOLATION, "time is invalid.")
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_time_that_is_none_is_a_violation_in_the_first_test(play):
         ("return (data + 1).to('meta')", "RTE", "a tensor on meta; its inputs are on cpu"),
         ("raise ValueError('odd')", "RTE", "line 2: ValueError: odd"),
         ("import os; os._exit(3)", "RTE", "exit code 3"),
-        ("while True: pass", "TLE", "took over 3 s"),
+        ("while True: pass", "TLE", "took more than 3 s"),
         ("return data.add_(1)", "AC", ""),
     ],
 )
@@ -159,7 +159,7 @@ def test_the_board_says_which_device():
 
 @pytest.mark.skipif("__import__('torch').cuda.is_available()", reason="there is a GPU here")
 def test_where_torch_finds_no_gpu_the_machine_is_at_fault_and_told_what_to_do():
-    with pytest.raises(JudgeError, match="this machine shows no GPU"):
+    with pytest.raises(JudgeError, match="no GPU found on this machine"):
         judge(replace(BOARD, gpu="H100"), submission(GOOD), Mode.TEST)
 
 
@@ -189,17 +189,17 @@ DELAYED = [call(inside_us=1.0, beside_us=300.0, delay_us=200.0)] * 10
         ([call(inside_us=0.0)] * 10, ""),
         ([call(beside_us=1200)] * 10, ""),  # a slow machine
         ([call()] * 6 + [call(beside_us=1e6, fill_us=1e6, fetch_us=1e6)] * 4, ""),  # stalls
-        ([call()] * 4 + [call(beside_us=1e6)] * 6, "beside that"),
+        ([call()] * 4 + [call(beside_us=1e6)] * 6, "more than that"),
         ([call(inside_us=1e6, beside_us=2e5)] * 10, ""),  # a long call that cleans up
-        ([call(inside_us=1e6, beside_us=4e5)] * 10, "beside that"),
+        ([call(inside_us=1e6, beside_us=4e5)] * 10, "more than that"),
         ([call()] * 9 + [call(beside_us=-20)], "was changed"),
         ([call(beside_us=-0.5)] * 10, ""),  # two clocks that agree
         ([call(fill_us=2000)] * 10, "receive its inputs"),
-        ([call(fetch_us=2000)] * 10, "hand over its outputs"),
+        ([call(fetch_us=2000)] * 10, "return its outputs"),
         ([call(fetch_us=2000, fetched_bytes=40_000)] * 10, ""),  # ten times as much takes ten times as long
         ([call(sweep_us=300)] * 10, ""),
         ([call()] * 6 + [call(sweep_us=2000)] * 4, ""),  # somebody else's turns, now and then
-        ([call()] * 4 + [call(sweep_us=2000)] * 6, "at work while the process was stopped"),
+        ([call()] * 4 + [call(sweep_us=2000)] * 6, "busy while the process was stopped"),
     ],
 )
 def test_gross_lies_are_told_from_a_machines_stalls(calls, lie, idle):
@@ -301,7 +301,7 @@ def test_a_device_that_is_left_at_work_while_the_player_is_stopped_gives_it_away
         caught = sitting.judge(submission(f"{leaves}    return data + 1\n"), Mode.BENCHMARK)
         honest = sitting.judge(submission(GOOD), Mode.BENCHMARK, pairs=2)
     assert caught.verdict is Verdict.SECURITY_VIOLATION
-    assert "the referee's own work there took 2000.0 µs; beside an idle process, 40.0 µs at most" in caught.message
+    assert "the referee's own work on it took 2000.0 µs; with an idle process, at most 40.0 µs" in caught.message
     assert honest.verdict is Verdict.ACCEPTED
 
 

@@ -162,41 +162,41 @@ REFUSALS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("wrong folder", {"files": changed("submissions/alice/vectoradd/submission.py")},
      ("your login is `alice`", "Put the file under `submissions/alice/alice/`")),
     ("no folder", {"files": changed("submissions/vectoradd.py")},
-     ("`submissions/vectoradd.py` is not where", "`submissions/<task>/alice/submission.py`")),
+     ("`submissions/vectoradd.py` is not the place", "`submissions/<task>/alice/submission.py`")),
     ("folder too deep", {"files": changed("submissions/vectoradd/alice/v2/submission.py")},
      ("Put it at `submissions/vectoradd/alice/submission.py`",)),
     ("wrong name", {"files": changed("submissions/vectoradd/alice/fast.py")},
      ("named `fast.py`", "Rename it to `submissions/vectoradd/alice/submission.py`")),
     ("a name that would be collected", {"files": changed("submissions/vectoradd/alice/conftest.py")},
-     ("always named `submission.py`",)),
+     ("must be named `submission.py`",)),
     ("login is not the folder", {"files": changed("submissions/gemm/bob/fast.py")},
      ("You changed `submissions/gemm/bob/fast.py`, but your login is `alice`.",
       "Put the file under `submissions/gemm/alice/`.")),
-    ("case of the login", {"files": changed("submissions/vectoradd/Alice/submission.py")}, ("the case of the letters",)),
+    ("case of the login", {"files": changed("submissions/vectoradd/Alice/submission.py")}, ("upper and lower case",)),
     ("two files", {"files": changed(PATH, "submissions/matmul/alice/submission.py")},
      ("changes 2 files", "another pull request")),
     ("many files", {"files": changed(*(f"submissions/t{n}/alice/submission.py" for n in range(9)))}, ("and 4 more",)),
     ("submissions and anything else", {"files": changed(PATH, "README.md", ".github/workflows/evil.yml")},
-     ("Beside your submission this changes `README.md` and `.github/workflows/evil.yml`", "exactly one file")),
+     ("Besides your submission, this changes `README.md` and `.github/workflows/evil.yml`", "exactly one file")),
     ("file outside", {"files": changed("submission.py")},
-     ("`submission.py` is not where a submission lies", "submissions/<task>/alice/submission.py")),
+     ("`submission.py` is not the place for a submission", "submissions/<task>/alice/submission.py")),
     ("folder misspelled", {"files": changed("Submissions/vectoradd/alice/submission.py")},
      ("Put it at `submissions/vectoradd/alice/submission.py`",)),
-    ("removed", {"files": changed(PATH, status="removed")}, ("removing a file takes back none", "Close")),
+    ("removed", {"files": changed(PATH, status="removed")}, ("removing a file withdraws none", "Close")),
     ("moved from another's folder",
      {"files": changed(PATH, status="renamed", previous="submissions/vectoradd/bob/submission.py")},
      ("This moves `submissions/vectoradd/bob/submission.py`",)),
-    ("hostile path", {"files": changed("submissions/`@everyone`\n# hi/<img src=x>/a.py")}, ("is not where",)),
+    ("hostile path", {"files": changed("submissions/`@everyone`\n# hi/<img src=x>/a.py")}, ("is not the place",)),
     ("unknown task", {"files": changed("submissions/vectorad/alice/submission.py"), "task": None},
      ("There is no task `vectorad`; did you mean `vectoradd`?", "`matmul`, `vectoradd`")),
     ("language of another task", {"files": changed(PATH.replace(".py", ".cu"))},
      ("takes no cu file", "`submissions/vectoradd/alice/submission.py`")),
     ("symbolic link", {"blob": BlobInfo(path=PATH, sha="c" * 40, mode="120000", size=9)}, ("a symbolic link", "plain file")),
     ("executable", {"blob": BlobInfo(path=PATH, sha="c" * 40, mode="100755", size=9)}, ("git update-index --chmod=-x",)),
-    ("another mode", {"blob": BlobInfo(path=PATH, sha="c" * 40, mode="100664", size=9)}, ("of the mode `100664`",)),
-    ("submodule", {"blob": None}, ("is no file", "no submodule")),
+    ("another mode", {"blob": BlobInfo(path=PATH, sha="c" * 40, mode="100664", size=9)}, ("of mode `100664`",)),
+    ("submodule", {"blob": None}, ("is not a file", "a submodule")),
     ("too large", {"blob": BlobInfo(path=PATH, sha="c" * 40, mode="100644", size=400_000)},
-     ("has more than 256 KiB",)),
+     ("is larger than 256 KiB",)),
     ("no custom_kernel", {"source": b"def custom_kernal(data):\n    return data\n"},
      ("does not define custom_kernel(data); rename custom_kernal",)),
     ("syntax error", {"source": b"def custom_kernel(data:\n"}, ("submission.py:1: SyntaxError",)),
@@ -374,7 +374,7 @@ def test_of_a_tasks_boards_those_with_a_machine_are_asked_for() -> None:
     named = offer(b"#!PULLRANK gpus CPU L4\n" + SOURCE, task=WIDE)
     assert "No machine here is a `L4`" in refusal(decide(happened(), facts(offer=named)))
     nowhere = offer(task=replace(TASK, gpus=("T4", "L4")))
-    assert "It can be judged on `T4`, `L4`: ask a maintainer." in refusal(decide(happened(), facts(offer=nowhere)))
+    assert "Its boards are `T4`, `L4`: ask a maintainer for one." in refusal(decide(happened(), facts(offer=nowhere)))
 
 
 def test_after_the_deadline_it_is_tested_and_not_ranked() -> None:
@@ -382,7 +382,7 @@ def test_after_the_deadline_it_is_tested_and_not_ranked() -> None:
     decision = decide(happened(PullAction.PUSHED), late)
     assert boards(decision) == ["CPU test 1", "H100 test 1"]
     assert decision.notice and decision.notice.tone is Tone.REMARK
-    assert decision.notice.text == "`vectoradd` closed at 2026-11-22 12:00 UTC. This is tested, and not ranked."
+    assert decision.notice.text == "`vectoradd` closed at 2026-11-22 12:00 UTC. This is tested but not ranked."
     assert "closed at 2026-11-22 12:00 UTC. `/test`" in refusal(decide(said("/rank"), late))
     assert boards(decide(said("/benchmark gpu=CPU"), late)) == ["CPU benchmark 1"]
     assert boards(decide(happened(), facts(now=late.now, offer=offer(pull=pull(is_draft=True))))) == [
@@ -395,7 +395,7 @@ def test_after_the_deadline_it_is_tested_and_not_ranked() -> None:
 def test_a_plain_contribution_is_none_of_our_business(files: tuple[ChangedFile, ...]) -> None:
     decision = decide(happened(), facts(offer=offer(files=files)))
     assert decision == Decision(why="changes no submission and no task", is_settled=True)
-    assert "changes no submission" in refusal(decide(said("/rank"), facts(offer=offer(files=files))))
+    assert "does not change a submission" in refusal(decide(said("/rank"), facts(offer=offer(files=files))))
 
 
 # Quotas.
@@ -410,7 +410,7 @@ def test_a_used_up_quota_names_the_next_slot() -> None:
     known = facts(competition=limited(ranked_per_day=3), history=used)
     for event in (happened(), said("/rank")):
         told = refusal(decide(event, known))
-        assert "3 of 3 ranked judgings in 24 hours" in told and "Ask again at 2026-11-22 09:00 UTC" in told
+        assert "3 of 3 ranked judgings in 24 hours" in told and "Try again at 2026-11-22 09:00 UTC" in told
     assert boards(decide(said("/rank gpu=CPU", by=BOB), replace(known, permission=Permission.ADMIN))) == [
         "CPU ranked 1"
     ]
@@ -422,7 +422,7 @@ def test_as_many_boards_are_judged_as_fit() -> None:
     assert boards(decision) == ["CPU ranked 1"]
     assert decision.notice and decision.notice.tone is Tone.REMARK
     assert decision.notice.text == (
-        "Not judged on `H100`: 1 pending judgings are allowed. Ask when there is room: `/rank gpu=H100`."
+        "Not judged on `H100`: the limit is 1 pending judgings. Comment `/rank gpu=H100` when there is room."
     )
 
 
@@ -478,8 +478,8 @@ def test_a_comment_that_comes_twice_asks_once() -> None:
     [
         ("/rank", {"offer": offer(pull=pull(is_draft=True))}, "Mark the pull request as ready for review"),
         ("/rank", {"offer": offer(pull=pull(is_open=False))}, "Reopen it"),
-        ("/rank", {"offer": offer(pull=pull(base_ref="release"))}, "not for `main`"),
-        ("/rank", {"history": (asked(), asked("H100"))}, "waits to be judged already"),
+        ("/rank", {"offer": offer(pull=pull(base_ref="release"))}, "does not target `main`"),
+        ("/rank", {"history": (asked(), asked("H100"))}, "is already queued"),
         ("/rank gpu=h100", {}, "No machine here is a `h100`; did you mean `H100`?"),
         (
             "/test gpu=A100",
@@ -491,11 +491,11 @@ def test_a_comment_that_comes_twice_asks_once() -> None:
             {"offer": offer(task=WIDE)},
             "No machine here is a `L4`. The boards of `vectoradd` here: `CPU`, `H100`.",
         ),
-        ("/cancel", {}, "Nothing waits"),
-        ("/cancel gpu=H100", {"history": (asked(),)}, "Nothing waits to be judged here on that board"),
-        ("/check", {}, "only those who may write"),
+        ("/cancel", {}, "nothing to cancel"),
+        ("/cancel gpu=H100", {"history": (asked(),)}, "nothing to cancel here on that board"),
+        ("/check", {}, "needs write access"),
         ("/check", {"permission": Permission.WRITE}, "this pull request changes none"),
-        ("/rank\n/test", {}, "One command a comment"),
+        ("/rank\n/test", {}, "Only one command per comment"),
         ("/rnak", {}, "did you mean `/rank`?"),
     ],
 )
@@ -506,7 +506,7 @@ def test_commands_are_refused(body: str, changes: dict[str, Any], words: str) ->
 def test_cancel_spares_what_was_asked_for_after_it_was_said() -> None:
     soon = timedelta(seconds=40)
     newer = asked(head_sha=OLD, asked_at=NOW + soon)
-    words = "asked for after you said that"
+    words = "are newer than your comment"
     assert words in refusal(decide(said("/cancel"), facts(history=(newer,))))
     assert ends(decide(said("/cancel"), facts(history=(asked(), newer)))) == ["CPU ranked cancelled"]
     # Asked for later, for what happened before.
@@ -548,7 +548,7 @@ def test_help_lists_every_command_and_show_says_where_one_stands() -> None:
     answer = decide(said("/help"), facts()).answer
     assert answer and all(f"`/{verb}`" in answer.text for verb in ("rank", "test", "rerun", "cancel", "show", "check"))
     shown = decide(said("/show"), facts(history=(asked(), asked("H100", state=EndState.JUDGED)))).answer
-    assert shown and "`CPU`, ranked, of `aaaaaaa`: for 5 minutes" in shown.text
+    assert shown and "`CPU`, ranked, commit `aaaaaaa`: for 5 minutes" in shown.text
     assert "1 of 4 pending judgings" in shown.text and "2 of 20 ranked judgings" in shown.text
 
 
@@ -573,9 +573,9 @@ def test_only_a_maintainer_lets_a_task_run() -> None:
     known = facts(offer=offer(files=TASK_FILES))
     assert decide(said("/check", by=BOB), replace(known, permission=Permission.WRITE)).checks_tasks
     assert decide(said("/check"), replace(known, permission=Permission.ADMIN)).checks_tasks
-    assert "only those who may write" in refusal(decide(said("/check"), known))
+    assert "needs write access" in refusal(decide(said("/check"), known))
     ill = replace(known, permission=Permission.WRITE, task_faults="ill")
-    assert "would not load" in refusal(decide(said("/check"), ill))
+    assert "does not load" in refusal(decide(said("/check"), ill))
 
 
 def test_what_was_pushed_since_a_maintainer_looked_does_not_run() -> None:
@@ -687,7 +687,7 @@ def test_a_ready_pull_request_is_asked_for_told_and_started(stage: Stage) -> Non
     alice = stage.world.add_user("alice")
     pull = stage.world.open_pull(alice, {PATH: SOURCE})
     stage.server.log.clear()
-    assert stage.intake() == f"#{pull.number}: asks for 1 of 1 boards, ranked."
+    assert stage.intake() == f"#{pull.number}: requests 1 of 1 boards, ranked."
     [status] = stage.requests()
     assert (status.request.login, status.request.user_id, status.request.head_sha) == ("alice", alice.id, pull.head_sha)
     [body] = stage.bodies(pull.number)
@@ -747,7 +747,7 @@ def test_a_task_of_a_fork_is_read_and_not_run(stage: Stage) -> None:
     pull = stage.world.open_pull(stage.world.add_user("carol"), files)
     stage.intake()
     [body] = stage.bodies(pull.number)
-    assert "would not load" in body and "tasks/vectoradd/task.yml:1: titel: unknown key; did you mean 'title'?" in body
+    assert "Loading failed" in body and "tasks/vectoradd/task.yml:1: titel: unknown key; did you mean 'title'?" in body
     assert not Path("/tmp/pullrank-was-here").exists()
 
 

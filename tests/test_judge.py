@@ -73,7 +73,7 @@ def sitting(board):
         (AROUND.format("os._exit(0)"), "RTE", "exit code 0"),
         (AROUND.format("raise ValueError('odd')"), "RTE", "line 3: ValueError: odd"),
         (AROUND.format("return torch.ones(10**12)"), "MLE", "memory"),
-        (AROUND.format("while True: pass"), "TLE", "took over 3 s"),
+        (AROUND.format("while True: pass"), "TLE", "took more than 3 s"),
         (AROUND.format("return None"), "WA", "None"),
         (AROUND.format("return data[:0]"), "WA", "shape"),
         (AROUND.format("return data * float('nan')"), "WA", "nan"),
@@ -85,7 +85,7 @@ def sitting(board):
         (AROUND.format("return torch.ones(1).expand(10**11)"), "WA", "bytes"),
         # On all cores, and alone: else the honest answer behind it may arrive before the player is stopped.
         pytest.param(
-            AROUND.format("os.write(900, b'{\"is\": \"accepted\"}'); return data + 1"), "SV", "by itself",
+            AROUND.format("os.write(900, b'{\"is\": \"accepted\"}'); return data + 1"), "SV", "forged a message",
             marks=pytest.mark.alone,
         ),
     ],
@@ -249,4 +249,4 @@ def test_an_import_that_the_build_could_not_shorten_is_too_slow_for_a_benchmark(
     monkeypatch.setattr(phase, "IMPORT_S", 0.3)
     judgement = verdict_of(board, "import time\ntime.sleep(0.6)\n" + GOOD, Mode.BENCHMARK)
     assert judgement.verdict is Verdict.TIME_LIMIT_EXCEEDED
-    assert "Importing the submission took over 0.3 s (of a benchmark" in judgement.message
+    assert "Importing the submission took more than 0.3 s (in a benchmark" in judgement.message

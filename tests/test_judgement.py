@@ -219,7 +219,7 @@ FORGED: dict[str, tuple[str, str]] = {
     "nested without end": ("[" * 100_000, "not JSON"),
     "a number of ten thousand digits": ('{"format": ' + "9" * 10_000 + "}", "not JSON"),
     "a constant that is no number": ('{"format": NaN}', "NaN is not a number"),
-    "a key that stands twice": ('{"format": "a", "format": "b"}', "a key stands twice"),
+    "a key that stands twice": ('{"format": "a", "format": "b"}', "duplicate key"),
     "edited": (NEWEST.read_text().replace('"grace-h"', '"mallory"'), "checksum"),
     "of a later version": (edited(lambda it: it.update(version=2)), "format version 2; this PullRank reads version 1"),
     "with an unknown key": (edited(lambda it: it.update(extra=1)), "extra: "),
@@ -231,7 +231,7 @@ FORGED: dict[str, tuple[str, str]] = {
     ),
     "with an edited sample": (
         edited(lambda it: it["cases"][4]["timing"]["submission"][0].update(samples_us=[1.0] * 10)),
-        "cases.4.timing: Value error, medians and ratio do not follow from the samples",
+        "cases.4.timing: Value error, medians and ratio do not match the samples",
     ),
     "with a case that is a number": (edited(lambda it: it["cases"].append(5)), "cases.6: "),
     "with a run that is a number": (
@@ -258,7 +258,7 @@ def test_no_quotation_marks_hide_a_key_that_stands_twice(log: str) -> None:
     text = edited(lambda it: it.update(log=json.loads(f'"{log}"')))
     start, rest = text.split('"log": ')
     twice = f'{start}"log": "", "log": "{log}", ' + rest[rest.index('"checksum') :]
-    with pytest.raises(JudgementError, match="a key stands twice"):
+    with pytest.raises(JudgementError, match="duplicate key"):
         Judgement.from_json(twice)
 
 

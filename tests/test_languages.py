@@ -224,7 +224,7 @@ def test_check_gpu_judges_them_and_says_what_it_skips(capsys, monkeypatch):
     monkeypatch.setattr("harness.rules.needs._is_here", lambda need: need != "jax")
     assert run(["--rehearse", "--only", "J"], main) == 0
     assert "| JAX, as in the guide | AC | skipped |" in (shown := capsys.readouterr().out)
-    assert "needs jax: not on this machine" in shown
+    assert "needs jax: not installed on this machine" in shown
     assert run(["--rehearse", "--only", "PyTorch", "--json"], main) == 0
     seen = json.loads(capsys.readouterr().out)["seen"]
     assert [(one["name"], one["verdict"]) for one in seen] == [("PyTorch, as in the guide", "AC")]
@@ -241,4 +241,4 @@ def test_an_example_that_its_directive_keeps_for_other_boards_is_skipped(tmp_pat
 
 
 def test_the_guide_names_the_task_that_the_last_four_are_for():
-    assert CUDA_TASK.relative_to(ROOT).as_posix() in (ROOT / "site/pages/participants.md").read_text()
+    assert CUDA_TASK.relative_to(ROOT).as_posix() in (ROOT / "site/pages/participants-cuda.md").read_text()

@@ -103,7 +103,7 @@ def test_one_task_and_one_gpu_can_be_asked_for(tmp_path: Path) -> None:
 def test_nothing_is_written_over_and_nothing_is_left_behind(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     path = ledger.append(judged(minute=1), "r1")
-    with pytest.raises(LedgerError, match="never written over"):
+    with pytest.raises(LedgerError, match="never overwritten"):
         ledger.append(judged(minute=2), "r1")
     assert minutes(ledger) == [1]
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == [path]
@@ -220,11 +220,11 @@ FAULTS: list[tuple[Callable[[Path], None], str]] = [
     (huge, "larger than 32 MiB"),
     (nested, "not JSON"),
     (of_another_version, "version 2"),
-    (moved_to_another_login, "belong into judgements/vectoradd/CPU/bob/"),
-    (moved_to_another_task, "belong into judgements/vectoradd/CPU/bob/"),
-    (moved_up, "belong into judgements/vectoradd/CPU/bob/"),
-    (renamed, "belong into a file named local-"),
-    (with_another_suffix, "belong into a file named local-"),
+    (moved_to_another_login, "belongs in judgements/vectoradd/CPU/bob/"),
+    (moved_to_another_task, "belongs in judgements/vectoradd/CPU/bob/"),
+    (moved_up, "belongs in judgements/vectoradd/CPU/bob/"),
+    (renamed, "belongs in a file named local-"),
+    (with_another_suffix, "belongs in a file named local-"),
     (replaced_by_a_link, "not a plain file"),
     (replaced_by_a_linked_folder, "not a plain file"),
     (replaced_by_a_pipe, "not a plain file"),
@@ -368,7 +368,7 @@ def test_what_was_withdrawn_may_have_cost_something(tmp_path: Path) -> None:
     assert ledger.append_spent(request, spent(request))
     assert not ledger.append_spent(request, spent(request, 50.0))
     assert [one.seconds for one in statuses(ledger)] == [40]
-    with pytest.raises(LedgerError, match="says nothing of"):
+    with pytest.raises(LedgerError, match="is not for request"):
         ledger.append_spent(asked(13), spent(request))
 
 
@@ -394,7 +394,7 @@ def test_requests_of_some_pull_requests_can_be_asked_for(tmp_path: Path) -> None
 
 
 def test_an_ending_ends_its_own_request(tmp_path: Path) -> None:
-    with pytest.raises(LedgerError, match="does not end"):
+    with pytest.raises(LedgerError, match="is not for request"):
         Ledger(tmp_path).append_ending(asked(12), ended(asked(13)))
 
 
@@ -457,13 +457,13 @@ REQUEST_FAULTS: list[tuple[Callable[[Path, Path], None], int, str]] = [
     (lambda ledger, path: os.truncate(path, 2**20), 2, "larger than 64 KiB"),
     (lambda ledger, path: (path.unlink(), path.symlink_to("/etc/passwd")), 2, "not a plain file"),
     (lambda ledger, path: (path.unlink(), os.mkfifo(path)), 2, "not a plain file"),
-    (copied_to_another_day, 3, "requests/2026-11-03/7-13-aaaaaaaaaaaa-CPU-ranked-1.json: its contents belong into requests/2026-11-02/7-13-"),
-    (given_to_another_account, 2, "its contents belong into requests/2026-11-02/7-13-"),
-    (asked_for_again_on_another_day, 3, "requests/2026-11-03/7-13-aaaaaaaaaaaa-CPU-ranked-1.json: the same was asked for before"),
-    (ended_without_having_been_asked_for, 3, "7-14-aaaaaaaaaaaa-CPU-ranked-1.ended.json: of a request that is not there"),
-    (costing_without_having_been_asked_for, 3, "7-14-aaaaaaaaaaaa-CPU-ranked-1.spent.json: of a request that is not there"),
-    (ended_by_the_ending_of_another, 3, "7-13-aaaaaaaaaaaa-CPU-ranked-1.ended.json: speaks of 14-"),
-    (with_the_cost_of_another, 3, "7-13-aaaaaaaaaaaa-CPU-ranked-1.spent.json: speaks of 14-"),
+    (copied_to_another_day, 3, "requests/2026-11-03/7-13-aaaaaaaaaaaa-CPU-ranked-1.json: its content belongs in requests/2026-11-02/7-13-"),
+    (given_to_another_account, 2, "its content belongs in requests/2026-11-02/7-13-"),
+    (asked_for_again_on_another_day, 3, "requests/2026-11-03/7-13-aaaaaaaaaaaa-CPU-ranked-1.json: duplicate of an earlier request"),
+    (ended_without_having_been_asked_for, 3, "7-14-aaaaaaaaaaaa-CPU-ranked-1.ended.json: its request is missing"),
+    (costing_without_having_been_asked_for, 3, "7-14-aaaaaaaaaaaa-CPU-ranked-1.spent.json: its request is missing"),
+    (ended_by_the_ending_of_another, 3, "7-13-aaaaaaaaaaaa-CPU-ranked-1.ended.json: belongs to 14-"),
+    (with_the_cost_of_another, 3, "7-13-aaaaaaaaaaaa-CPU-ranked-1.spent.json: belongs to 14-"),
     (with_a_torn_ending, 3, "7-13-aaaaaaaaaaaa-CPU-ranked-1.ended.json: not JSON"),
     (asked_beyond_the_calendar, 2, "asked_at: Input should be less than 9999-"),
     (beside_a_note, 3, "requests/README.md: not JSON"),
@@ -500,7 +500,7 @@ def test_an_account_stays_as_it_was_first_seen(tmp_path: Path) -> None:
     found = ledger.accounts()
     assert found.facts == (ada, bob)
     assert [str(fault) for fault in found.faults] == [
-        "accounts/9-ada.json: its contents belong into accounts/70-ada.json"
+        "accounts/9-ada.json: its content belongs in accounts/70-ada.json"
     ]
 
 

@@ -114,7 +114,7 @@ HOARDS = {
 def test_what_can_be_proved_to_be_a_players_ends_it(sandbox, hoard):
     foul = end_of(sandbox, HOARDS[hoard])
     assert foul.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
-    assert foul.message.endswith("GiB of memory; 0.5 GiB are allowed.")
+    assert foul.message.endswith("GiB of memory; the limit is 0.5 GiB.")
 
 
 HIDDEN = """
@@ -139,7 +139,7 @@ def test_what_is_hidden_is_let_be_until_the_machine_runs_out_and_then_proved_by_
         with pytest.raises(Foul) as caught:
             player._memory.sources[0]._look()
     assert caught.value.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
-    assert caught.value.message == "Used all the memory of the machine; 0.5 GiB are allowed."
+    assert caught.value.message == "Used all of the machine's memory; the limit is 0.5 GiB."
 
 
 @pytest.mark.walls

@@ -93,9 +93,9 @@ def test_a_file_that_its_author_replaced_has_its_code_and_diff_and_is_not_provis
     for gpu, login, source, is_shown in (("CPU", "ada", A, True), ("H100", "ada", A, True), ("H100", "ada", B, True),
                                          ("CPU", "grace", C, False)):  # fmt: skip
         page = page_of(site, gpu, login, source)
-        assert ("not at hand" not in page) == is_shown and ("not merged yet" not in page) == is_shown
+        assert ("not available" not in page) == is_shown and ("not merged yet" not in page) == is_shown
     assert diffs(site, "H100") == [f"ada/{sha256(B.encode())[:12]}/index.html#changes"] and diffs(site, "CPU") == []
-    assert "From the record before, their own other file" in page_of(site, "H100", "ada", B)
+    assert "Diff from previous record, the author’s other file" in page_of(site, "H100", "ada", B)
 
 
 def test_a_record_whose_predecessor_is_not_at_hand_has_no_link_to_a_diff(tmp_path: Path, task: Task) -> None:
@@ -157,7 +157,7 @@ def test_without_the_history_what_lies_there_is_found_and_that_is_said_once(
     ledger_of(tmp_path, [judged(task.board("CPU"), "ada", 2.0, source=A)])
     words = ["--ledger", tmp_path / "ledger", "--tasks", tmp_path / "tasks", "--submissions", there]
     assert run(["site", "build", *map(str, words), "--out", str(tmp_path / "_site")]) == 0
-    assert capsys.readouterr().err.count("no whole git history") == 1
+    assert capsys.readouterr().err.count("git history is incomplete") == 1
 
 
 def test_what_cannot_be_read_is_not_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +223,7 @@ def test_a_page_tells_the_duel_that_made_it_first_not_one_that_was_lost_later(tm
     again = judged(board, "grace", 2.1, day=3, source=B, duel=duel_with(board, edsger, 1.4))
     site, _ = built(tmp_path, task, [ada, grace, edsger, again])
     page = page_of(site, "CPU", "grace", B)
-    assert "The duel that made it first" in page and "Against ada, then first." in page
+    assert "The duel that won first place" in page and "Against ada, the champion at that time." in page
     site, _ = built(tmp_path / "never", task, [ada, edsger.model_copy(update={"duel": duel_with(board, ada, 1.2)})])
     assert "Duel with ada" in page_of(site, "CPU", "edsger", C)
 

@@ -56,7 +56,7 @@ def test_a_file_without_a_page_leads_to_its_pull_request(site: Path) -> None:
     assert f"https://github.com/kernels/cup/pull/{step['pull_request']}" in set(links(page))
 
 
-GUIDE = (SITE / "pages" / "programs.md").read_text()
+GUIDE = "\n".join((SITE / "pages" / f"{name}.md").read_text() for name in ("programs", "programs-json"))
 HOLES = {
     "TASK": "[^/]+", "GPU": "[^/]+", "LOGIN": "[^/]+", "NAME": "[^/]+", "DIGEST": "[0-9a-f]{12}",
     "EDITION": "[0-9a-f]{12}", "judgement": "judgement(-[0-9]+)?",

@@ -299,14 +299,14 @@ def test_the_board_says_who_leads_who_is_tied_and_who_lost_a_duel(seasons_site: 
 
 def test_a_lost_duel_says_by_how_much_and_what_first_place_takes(seasons_site: tuple[Path, SiteReport]) -> None:
     site, _ = seasons_site
-    takes = "0.5 % faster, ±1.0 %; first place takes a gain of at least 1 %, and more than the noise"
+    takes = "speedup 1.005×, ±1.0 %; first place needs a gain of at least 1 %, and more than the noise"
     assert f"looks faster, but lost its duel with edsger: {takes}" in page_text(site, "vectoradd/CPU")
     barbara = next((site / "vectoradd/CPU/barbara").iterdir()).name
     text = page_text(site, f"vectoradd/CPU/barbara/{barbara}")
-    assert "Lost: 0.5 % faster, ±1.0 %, over 8 interleaved blocks; first place takes a gain of at least 1 %" in text
+    assert "Lost: speedup 1.005×, ±1.0 %, over 8 interleaved blocks; first place needs a gain of at least 1 %" in text
 
 
-@pytest.mark.parametrize(("ratio", "said"), [(0.72, "Won: 28.0 % faster"), (1.2, "Lost: 20.0 % slower")])
+@pytest.mark.parametrize(("ratio", "said"), [(0.72, "Won: speedup 1.39×"), (1.2, "Lost: 20.0 % slower")])
 def test_a_duel_that_was_won_or_slower_needs_no_reason(task: Task, ratio: float, said: str) -> None:
     board = task.board("CPU")
     sentence = duel_sentence(duel_with(board, judged(board, "ada", 1.4), ratio))
@@ -346,14 +346,18 @@ def test_a_long_history_shows_its_latest_steps_and_folds_the_others_away(tmp_pat
     shown, _, folded = page.partition("<details>")
     assert shown.partition('id="history-title"')[2].count("<tr>") == LATEST_STEPS + 1
     assert folded.count("<tr>") == 4 and "3 steps" in folded
-    assert page.count(">record<") == LATEST_STEPS + 3
+    assert page.count(">record<") == LATEST_STEPS + 2  # The board's first entry beat nothing.
+    assert f"Records{LATEST_STEPS + 2} " in page_text(site, "authors/ada")
+    assert f"Records{LATEST_STEPS + 2} " in page_text(site, ".") and "in 22 records." in page_text(
+        site, "vectoradd/CPU"
+    )
 
 
 def test_a_former_first_keeps_its_page(tmp_path: Path, task: Task) -> None:
     board = task.board("CPU")
     old = judged(board, "ada", 1.2, day=0)
     site, _ = built(tmp_path, task, [old, judged(board, "ada", 2.4, day=1)])
-    assert "A former first of Vector addition" in page_text(site, f"vectoradd/CPU/ada/{old.submission.digest[:12]}")
+    assert "Former first place on Vector addition" in page_text(site, f"vectoradd/CPU/ada/{old.submission.digest[:12]}")
 
 
 def test_judgements_lie_beside_the_pages_of_the_first_rows_and_of_the_latest_records(
@@ -417,9 +421,9 @@ def test_pooled_judgements_all_lie_beside_their_page(tmp_path: Path, task: Task)
 def test_an_empty_ledger_gives_pages_that_say_how_to_begin(tmp_path: Path, task: Task) -> None:
     site, report = built(tmp_path, task, [])
     assert "every first place is free" in page_text(site, ".")
-    assert "Nobody stands here yet" in page_text(site, "vectoradd/CPU")
+    assert "No entries yet. The first accepted, ranked entry takes first place" in page_text(site, "vectoradd/CPU")
     assert (report.pages, report.rows) == (len(list(site.rglob("*.html"))), 0)
-    assert [*report.lines] == ["odd: the ledger holds no judgements; nobody stands anywhere yet"]
+    assert [*report.lines] == ["odd: the ledger has no judgements; all boards are empty"]
 
 
 def test_a_repository_without_tasks_has_a_landing_page(tmp_path: Path) -> None:
@@ -440,7 +444,7 @@ def test_a_judgement_of_ten_thousand_cases_has_a_page_that_can_be_read_and_a_lin
     )
     path = site / "vectoradd/CPU/ada" / one.submission.digest[:12] / "index.html"
     assert "10,000 cases, each with its verdict" in Tags(path.read_text()).text
-    assert "9,800 more stand in the judgement" in Tags(path.read_text()).text and path.stat().st_size < 100_000
+    assert "9,800 more cases are in the judgement" in Tags(path.read_text()).text and path.stat().st_size < 100_000
     assert report.rows == 1 and "ada's judgement has 10,000 cases" in report.notes[0]
 
 
@@ -448,9 +452,7 @@ def test_a_judgement_from_the_future_counts_and_is_named_in_the_report(tmp_path:
     judgements = season(task.board("CPU"))
     site, report = built(tmp_path, task, judgements, now=START + timedelta(days=31))
     (line,) = report.lines
-    assert line.startswith(
-        "odd: vectoradd on CPU: donald's judgement says that it was finished at 2026-12-03 09:00 UTC"
-    )
+    assert line.startswith("odd: vectoradd on CPU: donald's judgement is from the future (2026-12-03 09:00 UTC)")
     assert report.rows == 6 and "donald" in page_text(site, "vectoradd/CPU")
 
 
@@ -503,7 +505,7 @@ def test_a_board_is_closed_from_its_deadline_on_whenever_it_was_last_judged(
         assert ("Closes 1 Mar 2027" in page_text(site, path)) == (not is_closed)
     entered, empty = page_text(site, "vectoradd/CPU"), page_text(site, "vectoradd/H100")
     assert ("Start from the template" in entered) == (not is_closed)
-    assert ("is tested, and not ranked" in entered) == is_closed
+    assert ("are tested, but not ranked" in entered) == is_closed
     assert ("takes first place" in empty) == ("No entries yet" in empty) == (not is_closed)
     assert ("takes first place" in page_text(site, ".")) == (not is_closed)
 
@@ -567,7 +569,7 @@ def test_an_author_who_left_with_their_file_keeps_row_and_pages(tmp_path: Path, 
     assert "grace" in page_text(site, "vectoradd/CPU") and "2" in page_text(site, "authors/grace")
     assert grace in page_text(site, f"vectoradd/CPU/grace/{grace[:12]}")
     assert [*report.lines] == [
-        "odd: vectoradd on CPU: no file is at hand for 1 row (grace); taken away, not merged, or not to be read?"
+        "odd: vectoradd on CPU: the file is missing for 1 row (grace); deleted, not merged or not readable?"
     ]
 
 
@@ -576,7 +578,7 @@ def test_a_task_without_a_description_has_a_page(tmp_path: Path) -> None:
     task = load_task(task_folder(tmp_path / "tasks", yml=yml))
     site, report = built(tmp_path, task, [judged(task.board("CPU"), "ada", 1.5)])
     assert "This task has no statement" in page_text(site, "vectoradd/CPU")
-    assert [*report.lines] == ["odd: vectoradd has no description; its pages show the reference alone"]
+    assert [*report.lines] == ["odd: vectoradd has no description; its pages show only the reference"]
 
 
 HOSTILE = {
@@ -646,12 +648,15 @@ def test_unwalled_rows_are_marked_and_only_there_when_allowed(tmp_path: Path, ta
     judgements = [judged(task.board("CPU"), "ada", 1.5, sandbox="none")]
     site, report = built(tmp_path, task, judgements)
     assert report.rows == 0
+    assert "1 judgement of this board does not rank: not accepted, judged without" in page_text(site, "vectoradd/CPU")
     report = build_site(
         [task], Ledger(tmp_path / "ledger"), site, submissions=lambda _: None, title="Cup", now=NOW, allow_unwalled=True,
         notice="Demo: judged without walls",
     )  # fmt: skip
     assert report.rows == 1
-    assert "unwalled" in page_text(site, "vectoradd/CPU")
+    assert "no sandbox" in page_text(site, "vectoradd/CPU")
+    landing = page_text(site, ".")
+    assert "judged without a sandbox" in landing and "Self-timed" not in landing
     assert "Demo: judged without walls" in page_text(site, "authors/ada")
 
 
@@ -676,9 +681,9 @@ def test_a_decision_or_an_account_that_cannot_be_read_is_the_first_thing_said(
         (tmp_path / "ledger" / folder / "2026-11-02-x.json").write_text(content)
     site, report = built(tmp_path, task, [one])
     first, second = report.lines
-    assert first.startswith("left out: moderation/2026-11-02-x.json: what it decides does not hold: not JSON")
+    assert first.startswith("left out: moderation/2026-11-02-x.json: this decision has no effect: not JSON")
     assert "accounts/2026-11-02-x.json: not a pull" in second
-    assert "what it decides does not hold" in page_text(site, ".") and "ada" in page_text(site, "vectoradd/CPU")
+    assert "this decision has no effect" in page_text(site, ".") and "ada" in page_text(site, "vectoradd/CPU")
     for command in (["board", "vectoradd", "--tasks", str(tmp_path / "tasks")], ["moderate", "list"]):
         assert run([*command, "--ledger", str(tmp_path / "ledger")]) == 0
         assert first in capsys.readouterr().err
@@ -770,7 +775,7 @@ def test_what_a_killed_build_has_left_is_removed_and_the_site_that_it_had_moved_
         fail_to_build(tmp_path / "_site")
     assert left.exists(), "so young a one may belong to somebody who has not claimed it yet"
     os.utime(left, (1e9, 1e9))
-    with pytest.raises(PullRankError, match="stands as it was"):
+    with pytest.raises(PullRankError, match="the old site is unchanged"):
         fail_to_build(tmp_path / "_site")
     assert [path.name for path in tmp_path.rglob("*")] == ["_site", "index.html"]
 
@@ -795,7 +800,7 @@ def test_a_site_that_may_not_be_moved_stands_and_the_way_out_is_said(
         raise PermissionError(1, "Operation not permitted", str(path), None, str(target))
 
     monkeypatch.setattr(Path, "rename", refuse)
-    said = "Operation not permitted; the site there stands as it was; make room and rights there, or choose"
+    said = "Operation not permitted; the old site is unchanged; free space or fix the permissions there, or choose"
     with pytest.raises(PullRankError, match=said), swapped_in(tmp_path / "_site"):
         pass
     assert [path.name for path in tmp_path.rglob("*")] == ["_site", "index.json"]
@@ -826,7 +831,7 @@ def test_a_folder_that_cannot_be_replaced_is_refused_with_the_way_out(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with (
-        pytest.raises(PullRankError, match=r"^\. is replaced whole, and you stand in it; go elsewhere"),
+        pytest.raises(PullRankError, match=r"^\. will be replaced, but it is the current folder; change"),
         swapped_in(Path()),
     ):
         pass
@@ -841,8 +846,8 @@ def test_a_full_disk_is_named_and_the_old_site_stands(tmp_path: Path) -> None:
     with pytest.raises(PullRankError) as caught:
         fail_to_build(tmp_path / "_site")
     assert str(caught.value) == (
-        f"{tmp_path / '_site'}: the new site cannot be put there: No space left on device; "
-        "the site there stands as it was; make room and rights there, or choose another folder"
+        f"{tmp_path / '_site'}: the new site cannot be written: No space left on device; "
+        "the old site is unchanged; free space or fix the permissions there, or choose another folder"
     )
     assert [path.name for path in tmp_path.rglob("*")] == ["_site", "index.json"]
 
@@ -964,6 +969,15 @@ def test_the_header_leads_participants_first_and_a_guide_of_ones_own_last(tmp_pa
     assert '<a href="#part">Take part</a>' in landing and 'id="part"' in landing
 
 
+def test_the_header_links_the_first_page_of_a_guide_and_the_page_its_others(tmp_path: Path, task: Task) -> None:
+    site, _ = built(tmp_path, task, [])
+    assert ">How judging works</a>" in (landing := (site / "index.html").read_text())
+    assert ">Judging on a GPU</a>" not in landing
+    page = (site / "guides/judging-gpu/index.html").read_text()
+    assert 'aria-current="page">Judging on a GPU</a>' in page and ">What a time is worth</a>" in page
+    assert ">Discord</a>" not in page
+
+
 PEAKS = {"CPU": Gpu(runs_on="ubuntu-24.04", bandwidth_gbs=40, tflops={"float32": 1})}
 WORK = TASK_YML + 'work: {bytes: "12 * size", flops: "size", dtype: float32}\n'
 
@@ -1003,7 +1017,7 @@ def test_samples_are_told_apart_from_the_times_that_rank(seasons_site: tuple[Pat
     site, _ = seasons_site
     linus = next((site / "vectoradd/CPU/linus").iterdir()).name
     text = page_text(site, f"vectoradd/CPU/linus/{linus}")
-    assert "this file, as measured" in text and "those of the table above are corrected" in text
+    assert "this file, as measured" in text and "The anchor corrects the times in the table above" in text
 
 
 def test_a_submission_says_where_the_most_is_lost_against_the_first_place(
@@ -1019,15 +1033,15 @@ def test_a_submission_says_where_the_most_is_lost_against_the_first_place(
     ]
     worst = f"{max(ratios) - 1:.1%}".replace("%", " %")
     size = ("2¹²", "2¹⁶", "2²⁰")[ratios.index(max(ratios))]
-    assert f"Most is lost at size {size}: {worst} slower than edsger’s" in text
+    assert f"Largest loss at size {size}: {worst} slower than edsger’s" in text
 
 
 @pytest.mark.parametrize(
     ("ranking_by", "said"),
     [
-        ("geom", r"Most is lost at size 2¹²: 2\.\d× as long as ada’s\."),
-        ("mean", r"Most is lost at size 2¹⁶: 13\d\.\d µs, 6\d\.\d % slower than ada’s\."),
-        ("last", r"The last benchmark alone ranks here, size 2²⁰: 5\.\d % slower than ada’s\."),
+        ("geom", r"Largest loss at size 2¹²: 2\.\d× as long as ada’s\."),
+        ("mean", r"Largest loss at size 2¹⁶: 13\d\.\d µs, 6\d\.\d % slower than ada’s\."),
+        ("last", r"Only the last benchmark ranks here: size 2²⁰: 5\.\d % slower than ada’s\."),
     ],
 )
 def test_most_is_lost_where_the_boards_own_ranking_loses_it(tmp_path: Path, ranking_by: str, said: str) -> None:
@@ -1042,7 +1056,7 @@ def test_of_a_board_that_ranks_by_the_last_benchmark_the_others_lose_nothing(tmp
     linus = judged(board, "linus", (0.9, 1.2, 2.5), day=1)
     site, _ = built(tmp_path, board.task, [judged(board, "ada", 2.0), linus])
     page = site / "vectoradd/CPU/linus" / linus.submission.digest[:12] / "index.html"
-    assert "The last benchmark alone ranks here; there it is not slower than ada’s." in " ".join(
+    assert "Not slower than ada’s on the last benchmark, the only one that ranks here." in " ".join(
         Tags(page.read_text()).text.split()
     )
     assert "<b>2." not in page.read_text()
@@ -1057,8 +1071,8 @@ def test_a_record_shows_what_it_changed_and_what_the_first_place_changed_since(t
     )  # fmt: skip
     grace = next((site / "vectoradd/CPU/grace").iterdir()).name
     text = page_text(site, f"vectoradd/CPU/grace/{grace}")
-    assert "From the record before, ada’s" in text and "-# by ada +# by grace x = 1" in text
-    assert "To the first place, edsger’s" in text and "-# by grace +# by edsger x = 1" in text
+    assert "Diff from previous record, ada’s" in text and "-# by ada +# by grace x = 1" in text
+    assert "Diff to first place, edsger’s" in text and "-# by grace +# by edsger x = 1" in text
     board = set(links(Tags((site / "vectoradd/CPU/index.html").read_text())))
     assert "https://github.com/kernels/cup/pull/7/files" in board
     assert f"grace/{grace}/index.html#changes" in board
@@ -1070,13 +1084,13 @@ def test_a_row_is_held_against_the_first_place_and_its_predecessor(seasons_site:
     def heads(login: str) -> str:
         folder = next((site / "vectoradd/CPU" / login).iterdir())
         page = (folder / "index.html").read_text()
-        head = page[page.index('<table class="against">') : page.index("Best here")]
+        head = page[page.index('<table class="against">') : page.index("Best on board")]
         return " ".join(Tags(head.replace("</th>", " | ")).text.split())
 
-    first = "size | Time | edsger, the first place |"
-    assert heads("linus") == f"{first} donald, the one to beat next |"
-    assert heads("grace") == f"{first} ada, the record before |"
-    assert heads("edsger") == "size | Time | barbara, the second place | grace, the record before |"
+    first = "size | Time | edsger, first place |"
+    assert heads("linus") == f"{first} donald, next row ahead |"
+    assert heads("grace") == f"{first} ada, previous record |"
+    assert heads("edsger") == "size | Time | barbara, second place | grace, previous record |"
     assert heads("barbara") == first  # Next to beat is the first.
 
 
@@ -1133,7 +1147,7 @@ def test_a_page_says_where_the_code_that_it_shows_is_not_the_file_to_the_letter(
     line = re.search('id="L1">(.*)</span>', page)
     assert line
     assert Tags(line[1]).text == first
-    assert ("What is invisible in the file is written out" not in page) is is_exact
+    assert ("Invisible characters are escaped" not in page) is is_exact
 
 
 def test_coloured_code_holds_every_character_of_the_file_and_no_tag_of_its_own() -> None:
@@ -1306,7 +1320,10 @@ def test_an_earlier_edition_shows_ties_duels_that_were_never_held_and_leads_to_i
     page = Tags((site / path).read_text())
     rows = [attributes["class"].split() for tag, attributes in page.tags if tag == "tr" and "class" in attributes]
     assert rows == [["champion"], ["unproven", "ends"], ["tied"], ["tied", "ends"]]
-    assert "A dotted bar: looks faster, but has not won that duel." in text and "tied with ada" not in text
+    assert (
+        "A dotted bar marks a row that looks faster than first place but has not won the duel." in text
+        and "tied with ada" not in text
+    )
     assert {f"../../../../authors/{login}/index.html" for login in speeds} <= set(links(page))
     assert "4 4 Vector addition CPU" in page_text(site, "authors/dan")
     assert f"../../{path}" in set(links(Tags((site / "authors/dan/index.html").read_text())))
@@ -1325,7 +1342,7 @@ def test_an_authors_rows_say_whom_they_are_tied_with_and_which_duel_they_lost(
 def test_an_earlier_edition_in_which_nobody_was_ranked_is_only_counted(tmp_path: Path, task: Task) -> None:
     board = task.board("CPU")
     site, _ = built(tmp_path, task, [judged(board, "ada", 1.5, edition="e" * 64, sandbox="none")])
-    assert "1 earlier edition lies in the ledger" in page_text(site, "vectoradd/CPU")
+    assert "1 earlier edition is in the ledger" in page_text(site, "vectoradd/CPU")
     assert not (site / "vectoradd/CPU/_editions").exists()
 
 
@@ -1417,7 +1434,7 @@ def test_a_statement_is_told_by_its_first_sentence(statement: str, said: str) ->
         (2.0, r"Gap to cy\+40\.\d % ", "cy +40 %"),
         (1.2, r"Gap to ada2\.0× ", "ada 2.0× , cy "),
         (2.801, "Tied withcy", "cy tied"),
-        (4.0, r"cy looks faster by30\.\d % duel not won", "bob , cy , ada "),
+        (4.0, r"cy looks faster1\.4\d× duel not won", "bob contested , cy looks faster , ada "),
     ],
 )
 def test_who_leads_is_said_with_how_far_and_since_when(
@@ -1427,7 +1444,8 @@ def test_who_leads_is_said_with_how_far_and_since_when(
     site, _ = built(tmp_path, task, reign(board, second))
     text, since = page_text(site, "vectoradd/CPU"), page_text(site, ".")
     assert re.search(said, text), text
-    assert f"Firstbob since {day(START + timedelta(days=5))}" in text  # Not since they became faster.
+    since_when = day(START + timedelta(days=5))  # Not since they became faster.
+    assert f"Firstbob {'contested ' if second == 4.0 else ''}since {since_when}" in text
     assert on_the_landing_page.replace(" ,", ",") in since.replace(" ,", ","), since
 
 
@@ -1436,29 +1454,31 @@ def test_the_first_place_is_held_against_the_second_and_says_how_it_was_won(tmp_
     *_, won, now = reign(board, 2.0)
     site, _ = built(tmp_path, task, reign(board, 2.0))
     text = page_text(site, f"vectoradd/CPU/bob/{now.submission.digest[:12]}")
-    assert f"First since {day(won.finished_at)}, by the duel that an earlier file won against ada." in text
-    assert "Against the second place Nowhere slower than cy’s." in text and "Gap to cy+40" in text
-    assert "To the second place, cy’s" in text and "From the record before, their own other file" in text
+    assert f"First since {day(won.finished_at)}, after an earlier file won a duel against ada." in text
+    assert "Compared with second place Not slower than cy’s on any benchmark." in text and "Gap to cy+40" in text
+    assert "Diff to second place, cy’s" in text and "Diff from previous record, the author’s other file" in text
     page = Tags((site / f"vectoradd/CPU/bob/{now.submission.digest[:12]}/index.html").read_text())
     assert f"../../../../vectoradd/CPU/bob/{won.submission.digest[:12]}/index.html#duel" in set(links(page))
     assert "Next to beat" not in text
     cy = next((site / "vectoradd/CPU/cy").iterdir()).name
-    assert "Next to beat: bob’s, 1st, which takes 28.6 % less time. How to submit." in page_text(
+    assert "Next to beat: bob’s, 1st, with a speedup of 1.40× over this file. How to submit." in page_text(
         site, f"vectoradd/CPU/cy/{cy}"
     )
     waiting, _ = built(
         tmp_path / "waiting", task, reign(board, 4.0)
     )  # Cy looks faster: no place of theirs is to be beaten.
     ada = next((waiting / "vectoradd/CPU/ada").iterdir()).name
-    assert "Next to beat: bob’s, 1st, which takes 50.0 % less time" in page_text(waiting, f"vectoradd/CPU/ada/{ada}")
+    assert "Next to beat: bob’s, 1st, with a speedup of 2.00× over this file" in page_text(
+        waiting, f"vectoradd/CPU/ada/{ada}"
+    )
     page = Tags((waiting / "vectoradd/CPU/index.html").read_text())
     rows = [attributes.get("class", "").split() for tag, attributes in page.tags if "data-login" in attributes]
     assert rows[:3] == [["champion"], ["unproven", "ends"], ["ends"]]
     former = page_text(site, f"vectoradd/CPU/bob/{won.submission.digest[:12]}")
-    assert "bob is 1st now, with another file." in former and "slower than their own other file." in former
+    assert "bob is 1st now, with another file." in former and "slower than the author’s other file." in former
     site, _ = built(tmp_path / "at once", task, [*reign(board, 2.0)[:3]])
     text = page_text(site, f"vectoradd/CPU/bob/{won.submission.digest[:12]}")
-    assert "by the duel won against ada." in text and "The duel that made it first" in text
+    assert "after winning a duel against ada." in text and "The duel that won first place" in text
 
 
 def test_before_the_first_entry_the_landing_page_says_it_once_and_how_to_begin(tmp_path: Path, task: Task) -> None:

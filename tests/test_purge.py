@@ -79,7 +79,7 @@ def test_who_is_not_the_owner_deletes_nothing_and_the_owner_nothing_of_another_t
     maintainer = scene.world.add_user("carol", permission="write")
     monkeypatch.setenv("GH_TOKEN", scene.world.personal_token(maintainer).value)
     assert run([*PURGE, "--tasks", str(tree)]) == 2
-    assert "only the owner of" in capsys.readouterr().err
+    assert "only an admin of" in capsys.readouterr().err
     assert (names(scene), folders(tree)) == (before, here)
     monkeypatch.setenv("GH_TOKEN", owner)
     assert run(["task", "archive", "softmax", "--purge", "--confirm", "softmax", "--tasks", str(tree)]) == 0
@@ -90,7 +90,7 @@ def test_a_token_that_github_does_not_take_is_a_wrong_call(scene, tree, monkeypa
     before, here = names(scene), folders(tree)
     monkeypatch.setenv("GH_TOKEN", "ghp_wrong")
     assert run([*PURGE, "--tasks", str(tree)]) == 2
-    assert "GitHub does not take this token" in capsys.readouterr().err
+    assert "GitHub rejects this token" in capsys.readouterr().err
     assert (names(scene), folders(tree)) == (before, here)
 
 

@@ -123,17 +123,17 @@ def test_messages_say_what_was_reached_and_the_way_out() -> None:
         return str(find_refusal(history, Mode.TEST, QUOTAS, NOW, wanted=wanted))
 
     assert said([asked(hour) for hour in (1, 2, 3, 20)]) == (
-        "You have had 4 of 4 judgings in 24 hours. Ask again at 2026-11-02 16:00 UTC."
+        "You have used 4 of 4 judgings in 24 hours. Try again at 2026-11-02 16:00 UTC."
     )
     assert said([asked(1, "open"), asked(2, "open")]) == (
         "You have 2 of 2 pending judgings. Wait until one ends, or `/cancel` what you don't need."
     )
     assert said([asked(hour) for hour in (1, 2, 3)], wanted=2) == (
-        "You have had 3 of 4 judgings in 24 hours, and ask for 2 more. Ask again at 2026-11-03 09:00 UTC."
+        "You have used 3 of 4 judgings in 24 hours and request 2 more. Try again at 2026-11-03 09:00 UTC."
     )
-    assert said([], wanted=3) == "That asks for 3 judgings at once, beyond the 2 pending judgings. Name fewer boards."
+    assert said([], wanted=3) == "This requests 3 judgings at once; the limit is 2 pending judgings. Name fewer boards."
     assert said([asked(1, seconds=570)]) == (
-        "You have had 9.5 of 10 minutes of judging in 24 hours. Ask again at 2026-11-03 11:00 UTC."
+        "You have used 9.5 of 10 minutes of judging in 24 hours. Try again at 2026-11-03 11:00 UTC."
     )
 
 

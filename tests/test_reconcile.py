@@ -286,11 +286,11 @@ def test_the_plan(known: RepositoryState, steps: list[str]) -> None:
     ("changes", "why"),
     [
         ({}, ""),
-        ({"is_open": False}, "not open and ready"),
-        ({"is_draft": True}, "not open and ready"),
+        ({"is_open": False}, "not open and ready for review"),
+        ({"is_draft": True}, "not open and ready for review"),
         ({"head_sha": NEWER}, "the head has moved since it was judged"),
-        ({"base_ref": "old"}, "it is not for the default branch any more"),
-        ({"author": replace(ALICE, id=8)}, "its author is another one"),
+        ({"base_ref": "old"}, "it no longer targets the default branch"),
+        ({"author": replace(ALICE, id=8)}, "its author is not the request's"),
     ],
 )
 def test_only_what_was_judged_is_merged(changes: dict[str, Any], why: str) -> None:
@@ -305,7 +305,7 @@ def test_a_commit_that_changes_something_else_than_the_judged_file_is_not_merged
         asked(JUDGED).request, settings, Moderated(), cast(GitHub, None), lambda: cast(Fork, nullcontext(fork)), "main",
         pull(),
     )  # fmt: skip
-    assert said == "not merged: it changes something else than the judged file"
+    assert said == "not merged: it changes more than the judged file"
 
 
 @pytest.mark.parametrize(
@@ -383,7 +383,7 @@ def test_a_rematch_is_a_new_attempt_that_the_bot_asks_for() -> None:
 
 def test_a_lost_event_is_made_up_for(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     pull = opened(scene)
-    assert "asks for 1 of 1 boards" in settle(scene, capsys)
+    assert "requests 1 of 1 boards" in settle(scene, capsys)
     assert "queued" in scene.comment(pull.number)
     scene.evaluate(scene.waiting()[0], scene.honest())
     assert pull.merged_at
@@ -398,7 +398,7 @@ def test_a_draft_that_becomes_ready_is_ranked_though_the_event_is_lost(
     assert "Nothing to do" in settle(scene, capsys)
     scene.world.mark_ready(pull)
     scene.events.clear()
-    assert "asks for 1 of 1 boards, ranked" in settle(scene, capsys)
+    assert "requests 1 of 1 boards, ranked" in settle(scene, capsys)
     scene.evaluate(scene.waiting()[0], scene.honest())
     assert pull.merged_at and "rank 1 of 1" in scene.comment(pull.number)
     assert "Nothing to do" in settle(scene, capsys)
@@ -408,9 +408,9 @@ def test_where_no_event_is_ever_heard_a_draft_is_tried_and_then_ranked(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE}, draft=True)
-    assert "asks for 1 of 1 boards, benchmark" in settle(scene, capsys)
+    assert "requests 1 of 1 boards, benchmark" in settle(scene, capsys)
     scene.world.mark_ready(pull)
-    assert "asks for 1 of 1 boards, ranked" in settle(scene, capsys)
+    assert "requests 1 of 1 boards, ranked" in settle(scene, capsys)
     (run,) = scene.waiting()
     scene.evaluate(run, scene.honest())
     assert pull.merged_at
@@ -428,7 +428,7 @@ def test_what_is_opened_again_is_judged_though_the_event_is_lost(
     assert not scene.waiting() and "Nothing to do" in settle(scene, capsys)
     scene.world.reopen(pull)
     scene.events.clear()
-    assert "asks for 1 of 2 boards, ranked" in settle(scene, capsys)
+    assert "requests 1 of 2 boards, ranked" in settle(scene, capsys)
     scene.evaluate(scene.waiting()[0], of_its_board(scene))
     assert len(scene.judgements()) == 2
     settle(scene, capsys)
@@ -445,7 +445,7 @@ def test_what_somebody_cancelled_is_not_asked_for_again(scene: Scene, capsys: py
     scene.world.reopen(pull)
     scene.events.pop()
     scene.intake()
-    assert "asks for 1 of 2 boards, ranked" in settle(scene, capsys)
+    assert "requests 1 of 2 boards, ranked" in settle(scene, capsys)
     (run,) = scene.waiting()
     assert "CPU" in run.title
 
@@ -543,7 +543,7 @@ def test_a_judging_that_never_started_is_started(scene: Scene, capsys: pytest.Ca
     scene.server.fail("POST */dispatches", Failure(status=500))
     scene.intake()
     assert not scene.runs()
-    assert "started once more" in settle(scene, capsys)
+    assert "started again" in settle(scene, capsys)
     scene.evaluate(scene.waiting()[0], scene.honest())
     assert pull.merged_at
 
@@ -592,7 +592,7 @@ def test_a_report_that_github_does_not_take_as_a_comment_stands_in_the_check_and
     (run,) = scene.waiting()
     scene.server.fail("PATCH */issues/comments/*", Failure(status=422))
     scene.evaluate(run, scene.honest())
-    assert pull.merged_at and "it stands in the [check run](" in scene.comment(pull.number)
+    assert pull.merged_at and "read it in the [check run](" in scene.comment(pull.number)
     assert "accepted (AC), rank 1 of 1" in scene.comment(pull.number)
     assert "the comment lacks a report" in (scene.folder / "summary").read_text()
     (check,) = scene.world.checks.values()
@@ -604,7 +604,7 @@ def test_a_report_that_github_does_not_take_as_a_comment_stands_in_the_check_and
     ("pattern", "times", "words"),
     [
         ("GET */issues/*/comments", 1, "accepted (AC), benchmark only"),  # what the check says still
-        ("PATCH */check-runs/*", 2, "accepted (AC); its report is lost; `/rerun` asks for it again"),
+        ("PATCH */check-runs/*", 2, "accepted (AC); its report is lost; `/rerun` judges it again"),
     ],
 )
 def test_of_a_benchmark_whose_judgement_is_not_there_any_more_it_is_told_what_is_known(
@@ -621,7 +621,7 @@ def test_of_a_benchmark_whose_judgement_is_not_there_any_more_it_is_told_what_is
     scene.root = scene.copy_of_main()
     reference = scene.root / "tasks/vectoradd/reference.py"
     reference.write_text(reference.read_text() + "\n# Changed.\n")
-    assert "judged before" in settle(scene, capsys)
+    assert "already judged" in settle(scene, capsys)
     assert words in scene.comment(pull.number)
     assert "Nothing to do" in settle(scene, capsys)
 
@@ -749,7 +749,7 @@ def test_a_pull_request_that_cannot_be_read_holds_up_nothing(scene: Scene, capsy
     scene.server.fail(f"GET */pulls/{gone.number}", Failure(status=404), times=1000)
     unheard = scene.world.open_pull(scene.world.add_user("bob"), {path_of("bob"): FASTER})
     scene.events.clear()
-    assert "asks for 1 of 1 boards" in settle(scene, capsys)
+    assert "requests 1 of 1 boards" in settle(scene, capsys)
     assert "queued since" in scene.comment(unheard.number) and "queued since" in scene.comment(gone.number)
     scene.server.failures.clear()
     assert "cancelled, the pull request was closed" in settle(scene, capsys)
@@ -777,7 +777,7 @@ def test_what_was_withdrawn_is_stopped_where_intake_has_died_before_it_came_to_t
     scene.server.fail("*/comments*", Failure(status=422), nth=2)  # the command was obeyed, and its answer is lost
     scene.intake()
     assert scene.waiting() == [run]
-    assert "its run is stopped, for nobody wants it any more" in settle(scene, capsys)
+    assert "stopped its run, which is no longer wanted" in settle(scene, capsys)
     assert run.conclusion == "cancelled" and "cancelled" in scene.comment(pull.number)
     assert "Nothing to do" in settle(scene, capsys)
 
@@ -834,18 +834,18 @@ def test_what_was_judged_between_looking_and_acting_stays_judged(
             intake=workflow.intake_context(github), report=workflow.report_context(github)
         )
         step = End(request=status.request, state=EndState.CANCELLED, note="the pull request was closed")
-        assert reconcile.do(step, context, datetime.now(UTC)).endswith("ended meanwhile in another way")
+        assert reconcile.do(step, context, datetime.now(UTC)).endswith("already ended differently")
     assert scene.comment(pull.number) == before and scene.checks() == ["PullRank / CPU: success"]
 
 
 def test_where_no_event_ever_comes_the_way_out_is_told(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     opened(scene)
-    assert "No event of a pull request reaches intake.yml" in settle(scene, capsys)
+    assert "Pull request events do not reach intake.yml" in settle(scene, capsys)
     assert "Nothing to do" in settle(scene, capsys)
     scene.world.start_run("intake.yml", "pull_request_target")
     opened(scene, FASTER)
     said = settle(scene, capsys)
-    assert "asks for 1 of 1 boards" in said and "No event" not in said
+    assert "requests 1 of 1 boards" in said and "Pull request events" not in said
 
 
 def test_of_two_first_comments_the_younger_goes(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
@@ -855,7 +855,7 @@ def test_of_two_first_comments_the_younger_goes(scene: Scene, capsys: pytest.Cap
     for author in (scene.world.bot, mallory):
         scene.world.add_comment(pull.number, author, f"{MARKER}\nAnother.")
     scene.world.add_comment(pull.number, scene.world.bot, f"An answer that quotes {MARKER}.")
-    assert "our comment stood there twice" in settle(scene, capsys)
+    assert "deleted our second comment" in settle(scene, capsys)
     first, *others = [one.body for one in scene.world.comments_on(pull.number)]
     assert "queued since" in first and others == [f"{MARKER}\nAnother.", f"An answer that quotes {MARKER}."]
 
@@ -871,7 +871,7 @@ def test_where_nothing_can_be_started_it_is_said_once(scene: Scene, capsys: pyte
     assert said.err.count("it is disabled. Enable it: Actions → evaluate.yml → Enable workflow") == 1
     assert len(scene.server.requests("POST */evaluate.yml/dispatches")) == 3
     scene.world.disabled_workflows.clear()
-    assert settle(scene, capsys).count("started once more") == 2
+    assert settle(scene, capsys).count("started again") == 2
     for run in scene.waiting():
         scene.evaluate(run, scene.honest())
     assert all(pull.merged_at for pull in pulls)
@@ -883,7 +883,7 @@ def test_a_decision_that_cannot_be_read_is_named(scene: Scene, capsys: pytest.Ca
         (branch.ledger.path / "moderation/2026-11-02-x.json").write_text("{")
         branch.commit("torn")
     scene.reconcile()
-    assert "left out: moderation/2026-11-02-x.json: what it decides does not hold: not JSON" in capsys.readouterr().out
+    assert "left out: moderation/2026-11-02-x.json: this decision has no effect: not JSON" in capsys.readouterr().out
 
 
 def test_with_nothing_to_do_it_takes_eight_requests(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:

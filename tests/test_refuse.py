@@ -45,10 +45,10 @@ def close(scene: Scene) -> None:
 
 HARMS: list[tuple[str, Harm, str]] = [
     ("banned", lambda scene: decide(scene, Action.BAN), "not judged: `copied`. Ask a maintainer."),
-    ("closed", close, "`vectoradd` was closed at 2026-01-01 00:00 UTC; it can still be tested: `/test`."),
-    ("no machine", lambda scene: write(scene, ".github/pullrank.yml", "\n  CPU:", "\n  H100:"), "No machine here is a"),
-    ("no board", lambda scene: write(scene, "tasks/vectoradd/task.yml", "CPU", "CPU-2"), "has no board `CPU`"),
-    ("no task", lambda scene: (scene.root / "tasks/vectoradd").rename(scene.root / "tasks/gone"), "There is no task"),
+    ("closed", close, "`vectoradd` closed at 2026-01-01 00:00 UTC; `/test` still works."),
+    ("no machine", lambda scene: write(scene, ".github/pullrank.yml", "\n  CPU:", "\n  H100:"), "longer a machine for"),
+    ("no board", lambda scene: write(scene, "tasks/vectoradd/task.yml", "CPU", "CPU-2"), "no longer has a board `CPU`"),
+    ("no task", lambda scene: (scene.root / "tasks/vectoradd").rename(scene.root / "tasks/gone"), "no longer exists"),
 ]  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def test_what_mends_it_is_judged_and_the_refusal_goes(scene: Scene, capsys: pyte
     told = scene.comment(pull.number)
     capsys.readouterr()
     scene.reconcile(after=timedelta(hours=1))
-    assert capsys.readouterr().out == "the site is built anew\n"  # with the ban
+    assert capsys.readouterr().out == "started to publish the site\n"  # with the ban
     assert scene.comment(pull.number) == told and not scene.waiting()
     decide(scene, Action.UNBAN)
     scene.world.push(pull, {path_of("alice"): FASTER})
@@ -91,7 +91,10 @@ def test_one_board_is_refused_and_the_other_judged(scene: Scene) -> None:
     scene.evaluate(of_cpu, scene.honest())
     told = scene.comment(pull.number)
     assert "🟢\u00a0`CPU` | ranked | accepted (AC), rank 1 of 1 |" in told
-    assert "⚪\u00a0`H100` | ranked | not judged: `No machine here is a 'H100' any more. Ask a maintainer.` |" in told
+    assert (
+        "⚪\u00a0`H100` | ranked | not judged: `There is no longer a machine for 'H100' here. Ask a maintainer.` |"
+        in told
+    )
 
 
 def test_what_has_ended_meanwhile_is_told_nothing(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,7 +107,7 @@ def test_what_has_ended_meanwhile_is_told_nothing(scene: Scene, capsys: pytest.C
     scene.intake()
     before = scene.comment(pull.number)
     assert scene.report(run) == 0
-    assert "ended meanwhile; nothing is told" in capsys.readouterr().out
+    assert "already ended; nothing to report" in capsys.readouterr().out
     assert scene.comment(pull.number) == before and scene.checks() == []
 
 

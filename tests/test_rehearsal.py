@@ -161,7 +161,10 @@ def test_after_an_error_of_ours_the_next_one_finds_new_walls(sitting, monkeypatc
 def test_an_example_that_needs_what_is_not_here_is_skipped(tmp_path):
     needy = "#!PULLRANK needs no_such_package torch\n" + GOOD
     done = named(list(rehearse(board_with(tmp_path, accepted__wants=needy), sandbox="none")))
-    assert (done["wants.py"].got, done["wants.py"].message) == (None, "needs no_such_package: not on this machine")
+    assert (done["wants.py"].got, done["wants.py"].message) == (
+        None,
+        "needs no_such_package: not installed on this machine",
+    )
     assert done["plain.py"].judgement.benchmarks[0].timing
 
 
@@ -175,7 +178,7 @@ def test_packages_and_programs_are_found_where_players_find_them(tmp_path, monke
     assert missing_for(asked) == ()  # a directive that cannot be read is for the judge to tell
     asked = submission("#!PULLRANK needs torch numpy sh only_here program\n" + GOOD)
     assert missing_for(asked) == ("only_here", "program")
-    assert why_skipped(asked) == "needs only_here and program: not on this machine"
+    assert why_skipped(asked) == "needs only_here and program: not installed on this machine"
     assert why_skipped(submission(GOOD)) == ""
 
 

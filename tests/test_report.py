@@ -129,8 +129,8 @@ def test_an_accepted_entry_is_told_its_rank_gap_and_times() -> None:
     assert "| `size: 4096` | 60.00 µs ±0.4 % | +20.0 % | 1.67× |" in text
     assert "| **geometric mean** | 60.00 µs ±0.3 % | +20.0 % |  |" in text
     assert "<details><summary>3 of 3 tests accepted</summary>" in text
-    assert "bounds these times; none understates the truth by more than 500.0 ns a call, 0.8 % at worst." in text
-    assert "Judged in 21 s, 1 s of them to build it, on `CPU`, `AMD EPYC`, 2 cores." in text
+    assert "bounds these times; none understates the true time by more than 500.0 ns per call, 0.8 % at worst." in text
+    assert "Judged in 21 s, of which 1 s for the build, on `CPU`, `AMD EPYC`, 2 cores." in text
 
 
 def test_a_first_entry_is_told_that_it_is_first() -> None:
@@ -151,11 +151,11 @@ def test_a_first_entry_is_told_that_it_is_first() -> None:
         ),
         (
             [ADA, accepted("bob", 0.4, duel=duel(ADA, 0.8), minute=1)],
-            "Duel with ada**, then first: 20.0 % faster, ±0.4 %, over 8 interleaved blocks. Won: it takes first place.",
+            "Duel with ada**, the champion at that time: speedup 1.25×, ±0.4 %, over 8 interleaved blocks. Won: it takes first place.",
         ),
         (
             [ADA, accepted("bob", 0.499, duel=duel(ADA, 1.02), minute=1)],
-            "2.0 % slower, ±0.4 %, over 8 interleaved blocks. Lost: first place takes a gain of at least 1 %",
+            "2.0 % slower, ±0.4 %, over 8 interleaved blocks. Lost: first place needs a gain of at least 1 %",
         ),
         (
             [
@@ -163,15 +163,15 @@ def test_a_first_entry_is_told_that_it_is_first() -> None:
                 accepted("bob", 0.4, duel=duel(ADA, 0.8), minute=1),
                 accepted("cy", 0.3, duel=duel(ADA, 0.6), minute=2),
             ],
-            "Won, but bob stands first now: the duel with bob decides.",
+            "Won, but bob is first now: the duel with bob decides.",
         ),
         (
             [accepted("ada", 0.5, sandbox=SandboxInfo(kind="none", stop="signals"))],
-            "This judgement does not rank: it was judged without walls.",
+            "This judgement does not rank: it was judged without a sandbox.",
         ),
         (
             [accepted("ada", 0.5, claim=Claim.SELF_TIMED, sandbox=SandboxInfo(kind="none", stop="signals"))],
-            "<sub>Judged without walls: a time to trust only if you trust the author.",
+            "<sub>Judged without a sandbox: trust these times only if you trust the author.",
         ),
     ],
 )
@@ -187,12 +187,12 @@ FASTER = accepted("ada", 0.4, file="faster", duel=duel(accepted("bob", 0.45), 0.
 
 
 def test_what_is_held_is_told_why_and_not_that_it_was_too_slow() -> None:
-    held = decided(Action.HOLD, "it would stand first")
+    held = decided(Action.HOLD, "it would be first")
     text = render(FASTER, BOARD, standings(BOARD, [ADA]), [ADA], held)
-    assert text.startswith("### 🟢 `vectoradd` on `CPU`: accepted (AC), held back\n")
+    assert text.startswith("### 🟢 `vectoradd` on `CPU`: accepted (AC), held for review\n")
     assert (
-        "**Held for a maintainer's look; until then this does not rank**: `it would stand first`. "
-        "Your row stands without it: rank 1 of 1."
+        "**Held for a maintainer's review; it does not rank until then**: `it would be first`. "
+        "Your row without it: rank 1 of 1."
     ) in text
     assert "does not beat it" not in text and "it takes first place" not in text
     assert "Won, but this does not rank." in text
@@ -200,7 +200,9 @@ def test_what_is_held_is_told_why_and_not_that_it_was_too_slow() -> None:
 
 def test_what_is_held_of_a_newcomer_is_told_why() -> None:
     text = render(ADA, BOARD, standings(BOARD, []), [], decided(Action.HOLD, "`it` is <b>fast</b>"))
-    assert "does not rank**: `` `it` is <b>fast</b> ``." in text and "This judgement does not rank" not in text
+    assert (
+        "does not rank until then**: `` `it` is <b>fast</b> ``." in text and "This judgement does not rank" not in text
+    )
 
 
 def test_what_is_disqualified_is_told_so() -> None:
@@ -213,14 +215,14 @@ def test_what_is_disqualified_is_told_so() -> None:
 
 
 def test_a_first_attempt_on_an_empty_board_is_held_against_nothing_but_the_anchor() -> None:
-    assert list(columns(told(ADA))) == ["Benchmark", "Time", "Over the anchor"]
+    assert list(columns(told(ADA))) == ["Benchmark", "Time", "Speedup vs anchor"]
     assert "noise" not in told(ADA)
 
 
 def test_times_stand_beside_the_authors_last_and_best_and_the_first_place() -> None:
     best, last = accepted("bob", 0.6, file="best", minute=1), accepted("bob", 0.8, file="last", minute=2)
     found = columns(told(ADA, best, last, accepted("bob", 0.76, minute=3)))
-    assert list(found) == ["Benchmark", "Time", "Your last", "Your best", "First place", "Over the anchor"]
+    assert list(found) == ["Benchmark", "Time", "Your last", "Your best", "First place", "Speedup vs anchor"]
     assert found["Your last"] == ["**−5.0 %**"] * 3
     assert found["Your best"] == ["+26.7 %"] * 3
     assert found["First place"] == ["+52.0 %"] * 3
@@ -235,14 +237,14 @@ def test_a_new_best_stands_beside_the_best_before_it() -> None:
 
 def test_where_the_last_was_the_best_it_is_said_once() -> None:
     found = columns(told(ADA, accepted("bob", 0.6, file="best", minute=1), accepted("bob", 0.3, minute=2)))
-    assert list(found)[2:] == ["Your last and best", "First place", "Over the anchor"]
+    assert list(found)[2:] == ["Your last and best", "First place", "Speedup vs anchor"]
     assert found["Your last and best"] == ["**−50.0 %**"] * 3
 
 
 def test_the_same_file_once_more_is_within_the_noise_of_the_last_and_has_no_other_best() -> None:
     again = ADA.model_copy(update={"finished_at": ADA.finished_at + timedelta(minutes=1)})
     found = columns(told(ADA, again))
-    assert list(found)[2:] == ["Your last", "Over the anchor"]
+    assert list(found)[2:] == ["Your last", "Speedup vs anchor"]
     assert found["Your last"] == ["≈ +0.0 %"] * 3
 
 
@@ -380,7 +382,7 @@ def test_a_judgement_of_an_earlier_edition_is_compared_with_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("claim", "words"), [(Claim.INSIDE_TIMED, "bounded only loosely"), (Claim.SELF_TIMED, "Nothing outside")]
+    ("claim", "words"), [(Claim.INSIDE_TIMED, "only loosely bounded"), (Claim.SELF_TIMED, "no bound")]
 )
 def test_a_weaker_claim_is_said_and_no_bound_with_it(claim: Claim, words: str) -> None:
     text = told(accepted("ada", 0.5, claim=claim))

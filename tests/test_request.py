@@ -126,7 +126,7 @@ def test_only_what_was_judged_has_a_verdict(state: EndState, verdict: Verdict | 
     if is_right:
         assert ending(state=state, verdict=verdict).verdict is verdict
     else:
-        with pytest.raises(ValidationError, match="exactly if it was judged"):
+        with pytest.raises(ValidationError, match="if and only if it was judged"):
             ending(state=state, verdict=verdict)
 
 
@@ -145,7 +145,7 @@ HARMS: dict[str, tuple[Callable[[str], str | bytes], str]] = {
     "another format": (changed(format="pullrank-ending"), "not a pullrank-request"),
     "another version": (changed(version=2), "format version 2; this PullRank reads version 1"),
     "the version as text": (changed(version="1"), "format version '1'"),
-    "equal keys": (lambda text: text.replace("{", '{"version": 1,', 1), "a key stands twice"),
+    "equal keys": (lambda text: text.replace("{", '{"version": 1,', 1), "duplicate key"),
     "an unknown key": (changed(admin=True), "admin: Extra inputs"),
     "a number as text": (changed(user_id="7"), "user_id: Input should be a valid integer"),
     "a number that is not one": (lambda text: text.replace('"user_id": 583231', '"user_id": NaN'), "user_id"),
@@ -210,7 +210,7 @@ def decided(number: int, action: Action, **about: Any) -> Moderation:
     ],
 )  # fmt: skip
 def test_a_decision_says_whom_or_what_it_is_about(action: Action, about: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match="ban and unban name a user_id"):
+    with pytest.raises(ValidationError, match="ban and unban need a user_id"):
         decided(1, action, **about)
 
 

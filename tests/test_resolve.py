@@ -103,21 +103,21 @@ def blob(**changes: object) -> BlobInfo:
         ({"files": changed("submissions/vectoradd/bob/submission.py")}, "your login is `ada`"),
         ({"files": changed("submissions/vectoradd/Ada/submission.py")}, "your login is `ada`"),
         # Not exactly one file
-        ({"files": ()}, f"does not change `{PATH}`"),
+        ({"files": ()}, f"must change `{PATH}` and nothing else"),
         ({"files": changed(PATH, "README.md")}, "exactly one file"),
         ({"files": changed(PATH, ".github/workflows/evaluate.yml")}, "exactly one file"),
         ({"files": changed(PATH, "submissions/matmul/ada/submission.py")}, "one file for one task"),
         # Not the right one
         ({"files": changed(PATH, status="removed")}, "This removes"),
         ({"files": changed(PATH, status="renamed", previous="submissions/vectoradd/bob/submission.py")}, "This moves"),
-        ({"files": changed("submissions/vectoradd/ada/conftest.py")}, "always named"),
-        ({"files": changed("submissions/vectoradd/ada/submission.cu")}, f"does not change `{PATH}`"),
-        ({"files": changed("submissions/matmul/ada/submission.py")}, f"does not change `{PATH}`"),
-        ({"files": changed("submissions/vectoradd/ada/../bob/submission.py")}, "not where a submission lies"),
-        ({"files": changed("tasks/vectoradd/reference.py")}, f"does not change `{PATH}`"),
-        ({"files": changed("README.md")}, f"does not change `{PATH}`"),
-        ({"blob": None}, "not there"),
-        ({"blob": blob(sha="d" * 40)}, "not the one that was asked for"),
+        ({"files": changed("submissions/vectoradd/ada/conftest.py")}, "must be named"),
+        ({"files": changed("submissions/vectoradd/ada/submission.cu")}, f"must change `{PATH}` and nothing else"),
+        ({"files": changed("submissions/matmul/ada/submission.py")}, f"must change `{PATH}` and nothing else"),
+        ({"files": changed("submissions/vectoradd/ada/../bob/submission.py")}, "is not the place for a submission"),
+        ({"files": changed("tasks/vectoradd/reference.py")}, f"must change `{PATH}` and nothing else"),
+        ({"files": changed("README.md")}, f"must change `{PATH}` and nothing else"),
+        ({"blob": None}, "no longer exists"),
+        ({"blob": blob(sha="d" * 40)}, "not the one that was requested"),
         # Not a plain file
         ({"blob": blob(mode="120000")}, "100644"),
         ({"blob": blob(mode="100755")}, "100644"),
@@ -125,10 +125,10 @@ def blob(**changes: object) -> BlobInfo:
         ({"blob": blob(size=256 * 1024 + 1)}, "larger than 256 KiB"),
         ({"blob": blob(size=1025), "max_bytes": 1024}, "larger than 1 KiB"),
         # No such board
-        ({"request": request(gpu="H999")}, "no board `H999` any more"),
-        ({"gpus": ("H100",)}, "No machine here is a `CPU` any more"),
+        ({"request": request(gpu="H999")}, "no longer has a board `H999`"),
+        ({"gpus": ("H100",)}, "no longer a machine for `CPU`"),
         ({"ban": "sold\ntheir seat"}, "of this account are not judged: `sold their seat`. Ask"),
-        ({"task": vectoradd(deadline=NOW)}, "was closed at 2026-11-20 12:00 UTC"),
+        ({"task": vectoradd(deadline=NOW)}, "closed at 2026-11-20 12:00 UTC"),
     ],
 )  # fmt: skip
 def test_what_must_not_be_judged_is_refused(changes, reason):
@@ -149,7 +149,7 @@ def test_a_failure_of_ours_makes_nobody_late():
         assert why_refused(facts(request=again, task=soon)) is None
         failed = again
     asked_late = request(asked_at=NOW + timedelta(hours=1))
-    assert "was closed" in str(why_refused(facts(request=asked_late, task=soon)))
+    assert "closed at" in str(why_refused(facts(request=asked_late, task=soon)))
 
 
 def test_after_the_deadline_a_file_can_still_be_tested():
@@ -175,11 +175,11 @@ def test_readable_source_may_be_judged():
     [
         (b"x = 1\0\n", "binary"),
         (b"x = 1\ny = '\xff'\n", "Line 2 is not UTF-8: byte 0xff"),
-        ("x = 1\nif a \u202e!= b:\n".encode(), "Line 2 holds the invisible character U+202E"),
+        ("x = 1\nif a \u202e!= b:\n".encode(), "Line 2 contains the invisible character U+202E"),
         ("x\u2066 = 1\n".encode(), "U+2066"),
         ("x\u200b = 1\n".encode(), "U+200B"),
         ("x\u200d = 1\n".encode(), "U+200D"),
-        ("x = 1\n\ufeff\n".encode(), "Line 2 holds the invisible character U+FEFF"),
+        ("x = 1\n\ufeff\n".encode(), "Line 2 contains the invisible character U+FEFF"),
         ("x\u00ad = 1\n".encode(), "U+00AD"),
         ("x = 'a\U000e0041'\n".encode(), "U+E0041"),
     ],
@@ -363,7 +363,7 @@ def test_what_has_ended_is_passed_over_and_writes_nothing(scene, state):
     scene.ledger.append_ending(asked, Ending(request=asked.id, state=state, at=NOW))
     resolution = scene.resolve(asked)
     assert not resolution.wanted
-    assert f"it has ended: {state}" in resolution.note
+    assert f"already ended: {state}" in resolution.note
     assert not scene.out.exists()
 
 
@@ -375,8 +375,8 @@ def test_a_request_that_nobody_wrote_down_is_refused(scene):
 @pytest.mark.parametrize(
     ("harm", "message"),
     [
-        (lambda s: s.world.push(s.pull, {PATH: "/etc/passwd"}, modes={PATH: "120000"}), "no link"),
-        (lambda s: s.world.push(s.pull, {PATH: SOURCE}, modes={PATH: "100755"}), "not executable"),
+        (lambda s: s.world.push(s.pull, {PATH: "/etc/passwd"}, modes={PATH: "120000"}), "not a link"),
+        (lambda s: s.world.push(s.pull, {PATH: SOURCE}, modes={PATH: "100755"}), "or executable"),
         (lambda s: s.world.push(s.pull, {"conftest.py": b"import os"}), "exactly one file"),
         (lambda s: s.world.push(s.pull, {".github/workflows/evaluate.yml": b"on: push"}), "exactly one file"),
         (lambda s: s.ledger.append_account(KnownAccount(user_id=3, login="Ada", first_seen=NOW)), "belongs to"),
@@ -398,7 +398,7 @@ def ban_of(user: User) -> Moderation:
 
 def test_a_task_that_is_there_no_more_is_refused(scene):
     asked = scene.ask(task="retired")
-    assert scene.resolve(asked).refusal == "There is no task `retired` any more."
+    assert scene.resolve(asked).refusal == "The task `retired` no longer exists."
 
 
 def test_a_rematch_of_a_commit_that_is_gone_is_refused(scene):

@@ -248,7 +248,7 @@ def test_a_hundred_megabytes_of_output_are_drained_and_their_end_is_kept(sandbox
         ("import ctypes; ctypes.string_at(0)", Verdict.RUN_TIME_ERROR, "SIGSEGV"),
         ("import os; os.abort()", Verdict.RUN_TIME_ERROR, "SIGABRT"),
         ("import os; os.close(900)", Verdict.RUN_TIME_ERROR, "ended"),
-        ("import os; os.write(900, b'{\"is\": \"accepted\"}')", Verdict.SECURITY_VIOLATION, "by itself"),
+        ("import os; os.write(900, b'{\"is\": \"accepted\"}')", Verdict.SECURITY_VIOLATION, "forged a message"),
         ("while True: pass", Verdict.TIME_LIMIT_EXCEEDED, "took too long"),
         ("import signal, time\nsignal.pthread_sigmask(0, range(1, 64))\nwhile True: time.sleep(1)", Verdict.TIME_LIMIT_EXCEEDED, ""),
         ("b = [bytearray(b'x') * (64 << 20) for _ in range(10)]\nimport os\nif os.fork() == 0 or os.fork() == 0:\n  c = [bytearray(b'x') * (64 << 20) for _ in range(4)]\nimport time; time.sleep(99)", Verdict.MEMORY_LIMIT_EXCEEDED, "GiB"),
@@ -327,7 +327,7 @@ def test_a_sandbox_leaves_no_process_no_cgroup_and_no_pinning(all_cores):
 def test_a_sandbox_says_what_its_machine_could_not_give():
     with Sandbox("bubblewrap", memory_gib=1, use_cgroup=False, warm=False) as sandbox:
         assert sandbox.stop_kind == "signals"
-        assert sandbox.missing[0] == "a cgroup v2 to freeze players in: they are stopped by signals"
+        assert sandbox.missing[0] == "a cgroup v2 freezer (signals stop the players)"
 
 
 def test_the_end_of_the_warm_parent_is_an_error_of_ours():

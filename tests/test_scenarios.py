@@ -102,7 +102,7 @@ def test_a_duel_with_a_former_champion_is_fought_again_with_the_present_one(
 ) -> None:
     first, second = dueled_at_once(scene)
     assert "Won: it takes first place" in scene.comment(first.number)
-    assert "bob stands first now" in scene.comment(second.number) and second.merged_at
+    assert "bob is first now" in scene.comment(second.number) and second.merged_at
     assert first_place(scene) == "bob" and not scene.waiting()
 
     assert f"its duel with bob ({digest_of(BOBS)[:12]}) is due" in settle(scene, capsys)
@@ -189,7 +189,7 @@ def test_two_dozen_pull_requests_at_once_all_get_in(scene: Scene) -> None:
         source = SOURCE + f"x = {number}\n".encode()
         scene.world.open_pull(scene.world.add_user(f"user{number}"), {path_of(f"user{number}"): source})
     said = hear_at_once(scene)
-    assert all(line.endswith("asks for 1 of 1 boards, ranked.") for line in said)
+    assert all(line.endswith("requests 1 of 1 boards, ranked.") for line in said)
     requests = scene.ledger()
     assert sorted(one.request.pull_request for one in requests.values()) == sorted(scene.world.pulls)
     assert sorted(run.inputs["request"] for run in scene.runs()) == sorted(requests)
@@ -231,7 +231,7 @@ def test_what_is_closed_or_drafted_before_its_opening_is_heard_of_gets_no_row(sc
     (status,) = scene.ledger().values()
     assert status.ending and status.ending.state is EndState.CANCELLED
     assert not scene.judgements() and not pull.merged_at and not scene.runs("publish.yml")
-    assert "cancelled; `/rerun` asks for it again" in scene.comment(pull.number)
+    assert "cancelled; `/rerun` starts it again" in scene.comment(pull.number)
     assert scene.checks() == ["PullRank / CPU: cancelled"]
 
 
@@ -244,7 +244,7 @@ def test_what_github_shows_no_more_gets_no_row_and_is_not_judged_again(scene: Sc
     del scene.world.pulls[pull.number]  # as GitHub does with those of an account that it has flagged
     scene.report(run)
     (status,) = scene.ledger().values()
-    assert status.ending and status.ending.state is EndState.CANCELLED and "not there" in status.ending.note
+    assert status.ending and status.ending.state is EndState.CANCELLED and "no longer exists" in status.ending.note
     assert not scene.judgements() and len(scene.runs("evaluate.yml")) == 1
 
 
@@ -285,7 +285,7 @@ def test_a_cancel_that_is_heard_of_after_a_push_spares_it(scene: Scene) -> None:
     scene.intake()
     scene.hear(said)
     assert [one.state for one in (status.ending for status in scene.ledger().values()) if one] == [EndState.SUPERSEDED]
-    assert "asked for after you said that" in scene.world.comments_on(pull.number)[-1].body
+    assert "are newer than your comment" in scene.world.comments_on(pull.number)[-1].body
 
 
 def test_a_cancel_ends_what_was_asked_for_late_for_an_earlier_event(scene: Scene) -> None:
@@ -457,14 +457,14 @@ def test_after_the_deadline_a_push_is_tested_and_ranks_nothing(scene: Scene) -> 
     assert in_time.merged_at
     task.write_text(f"deadline: 2020-01-01T00:00:00Z\n{text}")
     late = scene.submit(scene.alice, FASTER)
-    assert "This is tested, and not ranked." in scene.comment(late.number)
+    assert "This is tested but not ranked." in scene.comment(late.number)
     (run,) = scene.waiting()
     assert scene.request(run.inputs["request"]).mode is Mode.TEST
     scene.evaluate(run, scene.honest())
     assert late.state == "open" and len(scene.judgements()) == 1
     scene.world.add_comment(late.number, scene.alice, "Please!\n/rank")
     scene.intake()
-    assert any("nothing is ranked any more" in one.body for one in scene.world.comments_on(late.number))
+    assert any("but nothing is ranked" in one.body for one in scene.world.comments_on(late.number))
     assert not scene.waiting()
 
 
@@ -495,7 +495,7 @@ def test_a_push_after_the_deadline_is_not_ranked_by_what_was_said_before(scene: 
     scene.world.push(pull, {path_of("alice"): FASTER})
     scene.hear(said)
     assert not scene.waiting()
-    assert "nothing is ranked any more" in scene.world.comments_on(pull.number)[-1].body
+    assert "but nothing is ranked" in scene.world.comments_on(pull.number)[-1].body
 
 
 def test_hostile_titles_branches_and_words_reach_nothing(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
@@ -512,7 +512,7 @@ def test_hostile_titles_branches_and_words_reach_nothing(scene: Scene, capsys: p
     written = "\n".join([*ours, merged, capsys.readouterr().out, (scene.folder / "summary").read_text()])
     for word in ("github.token", "@everyone", "<img", "set-output", "a;$(id)"):
         assert word not in written
-    assert "`gpu=$(id)` says nothing to `/rank`" in written
+    assert "`gpu=$(id)` is not an argument of `/rank`" in written
     assert merged.startswith(f"vectoradd: alice (#{pull.number})\n")
 
 
@@ -528,7 +528,7 @@ def test_any_default_branch_will_do(
         scene.evaluate(scene.waiting()[0], scene.honest())
         assert merged.merged_at and scene.world.git.read("trunk", path_of("alice")) == SOURCE
         scene.world.open_pull(scene.alice, {path_of("alice"): FASTER})
-        assert "asks for 1 of 1 boards" in settle(scene, capsys)
+        assert "requests 1 of 1 boards" in settle(scene, capsys)
         assert {run.head_branch for run in scene.world.runs.values()} == {"trunk"}
 
 
@@ -539,4 +539,4 @@ def test_a_step_on_another_branch_than_the_default_one_is_refused(
     workflow, job = ("reconcile.yml", "reconcile") if step == ("reconcile",) else ("evaluate.yml", "report")
     asked = {"REQUEST": "1-aaaaaaaaaaaa-CPU-test-1", "JUDGE": "success", "GITHUB_RUN_ID": "7"}
     assert scene.step(*step, workflow=workflow, job=job, GITHUB_REF_NAME="wip", **asked) == 2
-    assert "this runs on the branch `wip`: run it on `main`, the default branch" in capsys.readouterr().err
+    assert "this runs on branch `wip`: run it on `main`, the default branch" in capsys.readouterr().err

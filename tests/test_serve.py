@@ -16,6 +16,7 @@ from scripts.pages.publishing.serve import site_server, url_of
 def url(tmp_path: Path) -> Iterator[str]:
     (tmp_path / "index.html").write_text("<h1>boards</h1>")
     (tmp_path / "404.html").write_text("<h1>no such page</h1>")
+    (tmp_path / "folder").mkdir()
     with site_server(tmp_path) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield url_of(server)
@@ -28,7 +29,7 @@ def test_it_serves_on_loopback_on_a_free_port(url: str) -> None:
         assert b"boards" in answer.read()
 
 
-@pytest.mark.parametrize("path", ["nowhere", "a/b/c/", "../../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd"])
+@pytest.mark.parametrize("path", ["nowhere", "a/b/c/", "folder/", "../../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd"])
 def test_what_is_not_there_gets_the_sites_own_404_page(url: str, path: str) -> None:
     with pytest.raises(urllib.error.HTTPError) as error:
         urllib.request.urlopen(url + path)

@@ -342,7 +342,7 @@ def test_who_is_no_admin_sees_little_and_is_told_so(ready):
     assert code == 1
     assert unseen == {"actions", "workflow token", "approval", "event policy", "reporting"}
     assert {one["state"] for name, one in found.items() if name not in unseen} == {"ok"}
-    assert found["approval"]["found"] == "your account is no admin of acme/kernels"
+    assert found["approval"]["found"] == "your account is not an admin of acme/kernels"
 
 
 def test_a_stranger_does_not_take_a_hidden_site_for_a_missing_one(stage):
@@ -404,7 +404,11 @@ def test_a_private_repository_is_told_what_its_plan_lacks_and_set_up_otherwise(s
     stage.world.settings["repository"] = {"private": True, "visibility": "private"}
     found = {one["name"]: one for one in json.loads(stage.call("--json")[1])["settings"]}
     assert not {"approval", "event policy", "reporting"} & found.keys()
-    short = {name for name, one in found.items() if "GitHub's plan holds none for a private repository" in one["found"]}
+    short = {
+        name
+        for name, one in found.items()
+        if "GitHub's plan does not include this for a private repository" in one["found"]
+    }
     assert short == {"rules of main", "rules of ledger", "environment", "announcements", "site"}
     assert {one["state"] for name, one in found.items() if name not in short} == {"ok", "changed"}
 
@@ -413,9 +417,9 @@ def test_a_private_repository_is_told_what_its_plan_lacks_and_set_up_otherwise(s
     ("options", "token", "message"),
     [
         ([], "", "no token: sign in with `gh auth login`"),
-        ([], "ghp_wrong", "GitHub does not take this token"),
+        ([], "ghp_wrong", "GitHub rejects this token"),
         (["--repo", "acme/kernel"], None, "there is no repository acme/kernel"),
-        (["--repo", "kernels"], None, "'kernels' is no repository; write OWNER/NAME"),
+        (["--repo", "kernels"], None, "'kernels' is not a repository; write OWNER/NAME"),
     ],
 )
 @pytest.mark.parametrize("check", [[], ["--check"]])
@@ -434,7 +438,7 @@ def test_another_repository_is_not_touched(stage):
     stage.world.commit(dict.fromkeys(SHIPPED) | {".github/workflows/build.yml": "name: Build\non: push\njobs: {}\n"})
     code, _, err = stage.call()
     assert code == 2
-    assert "holds none of PullRank's workflows" in err
+    assert "has none of PullRank's workflows" in err
     assert stage.writes() == []
 
 
@@ -580,7 +584,7 @@ def test_the_repository_is_the_one_that_the_clone_came_from(url, ready, tmp_path
 def test_outside_a_clone_the_repository_must_be_named(ready, tmp_path):
     ready.patch.chdir(tmp_path)
     assert cli.run(["setup", "--check"]) == 2
-    assert "which repository? Say --repo OWNER/NAME" in ready.capsys.readouterr().err
+    assert "no repository: pass --repo OWNER/NAME" in ready.capsys.readouterr().err
 
 
 def test_the_token_of_gh_is_taken_where_none_is_set(ready, tmp_path):

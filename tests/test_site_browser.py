@@ -18,6 +18,7 @@ from harness.records.verdict import Verdict
 from harness.task.task import load_task
 from scripts.pages.board import board_pages
 from scripts.pages.parts.summary import summary_of
+from scripts.pages.parts.words import lost
 from scripts.pages.publishing.serve import site_server, url_of
 from scripts.standings.standings import standings
 from tests.lively_site import lively_site, one_of_each
@@ -263,10 +264,10 @@ def test_the_standings_sort_by_a_column_and_the_address_keeps_it(page: "sync_api
     page.reload()
     assert shown() == sorted(shown(), reverse=True)
     assert page.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
-    page.get_by_role("button", name="Order by rank again").press("Enter")
+    page.get_by_role("button", name="Reset").press("Enter")
     assert page.locator(f"{ROWS} a.login").all_inner_texts() == official and "?" not in page.url
     assert page.locator("#ranks th[data-key=rank] button").evaluate("button => button === document.activeElement")
-    assert page.locator(".ordered").text_content() == "Ordered by rank."
+    assert page.locator(".ordered").text_content() == "Sorted by rank."
 
 
 def test_logins_sort_as_words_even_those_that_begin_like_numbers(page: "sync_api.Page", long_board: str) -> None:
@@ -295,7 +296,7 @@ def test_the_standings_sort_by_every_column(page: "sync_api.Page", site: Path, u
     assert set(keys) == {*values, "pull"}
     by_login = {row["login"]: row for row in rows}
     for key in values:
-        for descending in (False, True):
+        for descending in (True, False) if key == "limit" else (False, True):
             page.locator(f"#ranks th[data-key={key}] button").click()
             order = [values[key](by_login[login]) for login in page.locator(f"{ROWS} a.login").all_inner_texts()]
             assert order == sorted(order, reverse=descending), key
@@ -428,7 +429,7 @@ def test_where_a_reader_forces_their_colours_lines_say_what_ours_said(browser: "
         canvas = look("body", "backgroundColor")
         assert look(".act a", "backgroundColor") != canvas
         page.goto(url + "hostile/CPU/index.html")
-        page.get_by_label("Your login").fill("grace")
+        page.get_by_label("Highlight my row").fill("grace")
         assert look("#ranks tr.mine", "outlineStyle") == look("#heat tr.mine", "outlineStyle") == "solid"
         assert look("#ranks tr.tied .rank", "borderLeftWidth", "::before") == "3px"
         assert look(".tabs [aria-current]", "borderBottomColor") != canvas
@@ -444,7 +445,7 @@ def test_a_guides_table_breaks_no_word(page: "sync_api.Page", url: str) -> None:
         page.set_viewport_size({"width": width, "height": 800})
         assert verdicts.count() == len(Verdict)
         assert verdicts.evaluate_all(f"cells => [...new Set(cells.map({LINES}))]") == [1]
-    page.goto(url + "guides/programs/index.html")
+    page.goto(url + "guides/programs-json/index.html")
     names = page.locator("tbody td:first-child code")
     assert names.count() > 100
     for width in (360, 1440):
@@ -497,10 +498,10 @@ def test_what_if_ranks_again_by_the_chosen_cases_and_mean_and_the_address_keeps_
         told.inner_text()
         == f"{page.locator('#heat tbody a').first.inner_text()} would lead by the mean of 2 of 3 benchmarks."
     )
-    assert "not the ranking" in told.evaluate("told => getComputedStyle(told, '::before').content")
+    assert "not the official ranking" in told.evaluate("told => getComputedStyle(told, '::before').content")
     assert told.is_visible() and page.locator("#cases .tools :visible").count() == 1
     page.emulate_media(media="screen")
-    page.get_by_role("button", name="As it is ranked here").press("Enter")
+    page.get_by_role("button", name="Reset").press("Enter")
     assert heat_rows(page) == official and "?" not in page.url
     assert page.locator("select.by").evaluate("select => select === document.activeElement")
     page.emulate_media(media="print")
@@ -515,9 +516,9 @@ def test_what_if_without_any_case_is_how_the_board_ranks_and_says_so(page: "sync
         box.uncheck()
     assert page.locator(".what-if").inner_text().startswith("Choose at least one benchmark")
     assert heat_rows(page) == official and "?" not in page.url
-    page.get_by_role("button", name="As it is ranked here").click()
+    page.get_by_role("button", name="Reset").click()
     assert page.locator("input.case:checked").count() == 3
-    assert page.locator(".what-if").inner_text() == "This is how it is ranked here."
+    assert page.locator(".what-if").inner_text() == "This is the official ranking."
 
 
 def test_what_if_names_who_would_lead_as_they_write_themselves(page: "sync_api.Page", long_board: str) -> None:
@@ -548,13 +549,13 @@ def test_an_address_of_nonsense_shows_the_board_as_it_is(page: "sync_api.Page", 
 
 def test_ones_own_row_is_marked_on_every_board_once_the_login_is_known(page: "sync_api.Page", url: str) -> None:
     page.goto(url + "hostile/CPU/index.html")
-    page.get_by_label("Your login").fill("@Grace")
+    page.get_by_label("Highlight my row").fill("@Grace")
     assert page.locator(f"{ROWS}.mine a.login").inner_text() == "grace"
     assert page.locator(".my-place").inner_text().startswith("3 of 7, +")
     page.goto(url + "matmul/H100/index.html")
     page.goto(url + "hostile/CPU/index.html")
     assert page.locator(f"{ROWS}.mine").count() == 1
-    page.get_by_role("link", name="where is the time lost?").click()
+    page.get_by_role("link", name="see where you lose time").click()
     assert page.locator("h1").inner_text() == "grace"
     assert "slower than edsger’s" in page.locator("#main").inner_text()
 
@@ -566,9 +567,9 @@ def test_ones_own_row_keeps_the_colours_of_its_cases(page: "sync_api.Page", url:
     login = row.get_attribute("data-login")
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)
-        page.get_by_label("Your login").fill("")
+        page.get_by_label("Highlight my row").fill("")
         head, *before = row.evaluate(colours)
-        page.get_by_label("Your login").fill(login)
+        page.get_by_label("Highlight my row").fill(login)
         after_head, *after = row.evaluate(colours)
         assert len(set(before)) > 1 and after[1:] == before[1:], theme
         assert after_head != head
@@ -605,12 +606,12 @@ def test_a_long_board_shows_its_first_rows_and_ones_own_until_all_are_asked_for(
 ) -> None:
     page.goto(long_board)
     assert ranks_shown(page, table) == [*range(1, 16)]
-    page.get_by_label("Your login").fill(page.locator("#ranks tbody tr").nth(40).get_attribute("data-login"))
+    page.get_by_label("Highlight my row").fill(page.locator("#ranks tbody tr").nth(40).get_attribute("data-login"))
     assert ranks_shown(page, table) == [*range(1, 16), 40, 41, 42]
     # Nothing of what is shown is hidden in a pane of its own: only all rows are.
     pane = page.locator(f"{section} .scroll")
     assert pane.evaluate("pane => pane.scrollHeight <= pane.clientHeight")
-    page.get_by_label("Your login").fill("")
+    page.get_by_label("Highlight my row").fill("")
     page.get_by_role("button", name="#").dblclick()
     page.locator("input.case").first.uncheck()
     assert ranks_shown(page, table) == ([*range(60, 45, -1)] if table == "#ranks" else [*range(1, 16)])
@@ -703,7 +704,7 @@ def test_a_submission_is_held_against_any_other_and_the_address_keeps_whom(
     ratios = [
         a["time_us"]["value"] / b["time_us"]["value"] for a, b in zip(ours["cases"], theirs["cases"], strict=True)
     ]
-    told = [f"{abs(ratio - 1):.1%} {'slower' if ratio > 1 else 'faster'}".replace("%", "\u00a0%") for ratio in ratios]
+    told = [lost(ratio).replace(" ", "\u00a0", 1) for ratio in ratios]
     assert table.locator("td:last-child").all_inner_texts() == told
     cases = "all => all.map(one => one.outerHTML)"
     assert table.locator("tbody th").evaluate_all(cases) == page.locator(".against tbody th").evaluate_all(cases)
@@ -738,7 +739,7 @@ def test_of_two_comparisons_the_one_asked_for_last_is_shown_even_if_it_comes_fir
     with page.expect_response(f"**/{slow}/*/submission.json"):
         held[0].continue_()
     page.wait_for_timeout(50)
-    assert page.locator(".comparison h3").inner_text() == f"Beside {quick}’s"
+    assert page.locator(".comparison h3").inner_text() == f"Compared with {quick}’s"
     assert page.get_by_label("Compare with").input_value() == quick and f"?with={quick}%2F" in page.url
 
 
@@ -753,7 +754,7 @@ def test_long_files_are_held_against_each_other_where_little_differs_and_else_bo
     for row, code in ((rows[1], near), (rows[3], far)):
         answer_with(page, row["page"], f'<div id="source">{source_of(code)}</div>')
         hold_against(page, row["login"])
-        page.get_by_role("heading", name=f"Beside {row['login']}’s").wait_for()
+        page.get_by_role("heading", name=f"Compared with {row['login']}’s").wait_for()
         if code is near:
             assert page.locator(".comparison .code .l").all_text_contents() == [
                 " line 1997", " line 1998", " line 1999", "-line 2000", "+another", " line 2001", " line 2002", " line 2003",
@@ -799,7 +800,7 @@ def test_a_phone_breaks_what_a_comparison_says_of_a_case_into_two_lines_at_most(
 def test_a_comparison_that_fails_says_what_to_do(page: "sync_api.Page", site: Path, url: str) -> None:
     path = one_of_each(site)["submission of a GPU"]
     page.route("**/rows.json", lambda route: route.abort())
-    for base, words in ((url, "could not be fetched; try again."), (f"{site.as_uri()}/", "pullrank site serve.")):
+    for base, words in ((url, "could not be fetched; try again."), (f"{site.as_uri()}/", "pullrank site serve")):
         page.goto(f"{base}{path}?with=ada")
         page.get_by_text(words).wait_for()
 
@@ -809,7 +810,7 @@ def test_a_comparison_with_nobody_says_so(page: "sync_api.Page", site: Path, url
     page.on("request", lambda request: asked.append(request.url))
     for query in ("nobody", "../../..", "%3Cscript%3Ealert(1)%3C/script%3E", "__proto__", "edsger/"):
         page.goto(f"{url}{one_of_each(site)['submission of a GPU']}?with={query}")
-        page.get_by_text("Nobody of that name has another entry here.").wait_for()
+        page.get_by_text("No other entry on this board has that login.").wait_for()
         assert page.locator(".comparison").is_hidden(), query
     assert {one.partition("?")[0].rpartition("/")[2] for one in asked} <= {
         "index.html", "rows.json", "style.css", "theme.js", "site.js", "compare.js", "icon.svg",
@@ -820,7 +821,7 @@ def test_the_template_is_copied_as_it_is_in_the_tasks_folder(browser: "sync_api.
     with browser.new_context(permissions=["clipboard-read", "clipboard-write"]) as context:
         page = context.new_page()
         page.goto(url + "matmul/H100/index.html")
-        page.get_by_text("to start from, in Python").click()
+        page.get_by_text("a starting point, in Python").click()
         page.get_by_role("button", name="Copy").first.click()
         page.get_by_role("button", name="Copied").wait_for()
         copied = page.evaluate("navigator.clipboard.readText()")

@@ -53,20 +53,20 @@ def test_everything_else_is_conversation(body: str) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("/test\n/rank", "One command a comment. Write `/test` and `/rank`"),
+        ("/test\n/rank", "Only one command per comment. Write `/test` and `/rank`"),
         ("/test\n/rank H100", "write `/rank gpu=H100`"),
         ("/rnak", "did you mean `/rank`?"),
         ("It is ready.\n/rnak", "did you mean `/rank`?"),
         ("/benchmrak gpu=H100", "did you mean `/benchmark`?"),
-        ("/rank H100", "`H100` says nothing to `/rank`. To narrow it to one board write `/rank gpu=H100`"),
+        ("/rank H100", "`H100` is not an argument of `/rank`. For one board, write `/rank gpu=H100`"),
         ("/rank --gpu=H100", "write `/rank gpu=H100`"),
-        ("/rank gpu=", "`gpu=` says nothing"),
-        ("/rank please!", "`please!` says nothing"),
+        ("/rank gpu=", "`gpu=` is not an argument"),
+        ("/rank please!", "`please!` is not an argument"),
         ("/rank gpu=H100,A100", "`/rank gpu=NAME` one of them"),
-        ("/rank gpu=../../etc", "says nothing"),
-        ("/rank @everyone", "`@everyone` says nothing"),
-        ("/rank ${{secrets.X}}`whoami`", "says nothing"),
-        ("/rank " + " ".join(f"gpu=G{n}" for n in range(MAX_GPUS + 1)), "at most 16"),
+        ("/rank gpu=../../etc", "is not an argument"),
+        ("/rank @everyone", "`@everyone` is not an argument"),
+        ("/rank ${{secrets.X}}`whoami`", "is not an argument"),
+        ("/rank " + " ".join(f"gpu=G{n}" for n in range(MAX_GPUS + 1)), "the limit is 16"),
     ],
 )
 def test_what_was_meant_as_a_command_is_told_how_to_write_it(body: str, words: str) -> None:

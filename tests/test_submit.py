@@ -133,7 +133,7 @@ def test_no_line_is_longer_than_the_terminal_at_any_stage(desk: Desk, columns: i
     desk.submit()
     at = {"columns": columns, "folder": ROOT, "environment": os.environ}
     watching = Terminal([sys.executable, "-m", "scripts.cli", "watch", "--every", "0.1"], **at)
-    watching.until("waits to be read")
+    watching.until("waiting for the bot")
     desk.scene.intake()
     watching.until("queued since")
     (run_,) = desk.scene.waiting()
@@ -144,14 +144,14 @@ def test_no_line_is_longer_than_the_terminal_at_any_stage(desk: Desk, columns: i
     desk.scene.report(run_)
     assert watching.end() == 1
     assert watching.too_long == []
-    assert "output[3," in watching.text and "differ" in watching.text and "mend it" in watching.text
+    assert "output[3," in watching.text and "differ" in watching.text and "fix the file" in watching.text
 
 
 def test_ctrl_c_in_a_terminal_leaves_it_to_be_judged_and_says_how_to_pick_it_up(desk: Desk) -> None:
     words = ["submit", str(desk.file), "--task", "vectoradd", "--no-test", "--every", "0.1"]
     at = {"columns": 80, "folder": ROOT, "environment": os.environ}
     handing_in = Terminal([sys.executable, "-m", "scripts.cli", *words], **at)
-    handing_in.until("waits to be read")
+    handing_in.until("waiting for the bot")
     handing_in.press(CTRL_C)
     assert handing_in.end() == 130
     assert "the judging goes on; `pullrank watch 1` shows it" in handing_in.text
@@ -169,7 +169,7 @@ def test_ctrl_c_while_it_is_handed_in_says_that_it_may_be(desk: Desk) -> None:
         time.sleep(0.05)
     handing_in.press(CTRL_C)
     assert handing_in.end() == 130
-    assert "it may have been handed in already; `pullrank watch` shows it" in handing_in.text
+    assert "it may have been submitted already; `pullrank watch` shows it" in handing_in.text
     assert "nothing is left running" not in handing_in.text
 
 
@@ -249,7 +249,7 @@ def test_a_draft_that_cannot_be_made_ready_is_said_to_be_one_still(desk: Desk) -
 def test_my_rows_are_those_of_my_token(desk: Desk, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "ledger").mkdir()
     assert run(["mine", "--ledger", str(tmp_path / "ledger")]) == 0
-    assert "alice stands on no board" in capsys.readouterr().out
+    assert "alice is not ranked on any board" in capsys.readouterr().out
 
 
 def test_a_clone_without_a_ledger_names_the_site_to_ask(
@@ -262,7 +262,7 @@ def test_a_clone_without_a_ledger_names_the_site_to_ask(
             assert run([*words, *form]) == 2
             printed = capsys.readouterr()
             assert not printed.out and printed.err.count("\n") == 1
-            assert "--site https://acme.github.io/kernels/ asks the published site" in printed.err
+            assert "--site https://acme.github.io/kernels/ reads the published site" in printed.err
     # What it says brings one.
     command = re.search("`(git fetch .*)`", printed.err)
     assert command
@@ -318,7 +318,7 @@ def test_what_ended_without_a_verdict_is_told_with_the_way_on(desk: Desk) -> Non
     *_, end = desk.call("watch", "--json", code=3)
     assert end["exit_code"] == 3 and end["boards"][0]["state"] == "ended"
     desk.call("watch", code=3)
-    assert "`/rerun`" in desk.printed and "by itself" in desk.printed
+    assert "`/rerun`" in desk.printed and "will not be retried" in desk.printed
 
 
 def test_boards_are_narrowed_by_a_line_in_the_file(desk: Desk) -> None:
@@ -419,7 +419,7 @@ def test_a_competition_without_the_task_says_so(desk: Desk) -> None:
 
 def test_a_closed_task_takes_drafts_only(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.task.task.Task.is_open", lambda task, now: False)
-    assert "--draft has it tested" in refused(desk)
+    assert "With --draft it is tested" in refused(desk)
     assert desk.submit("--draft")[0]["draft"]
 
 
@@ -429,7 +429,7 @@ def test_without_a_token_the_way_to_one_is_named(desk: Desk, monkeypatch: pytest
     monkeypatch.setattr("shutil.which", lambda name: None)
     assert "no token: sign in with `gh auth login`" in refused(desk)
     monkeypatch.setenv("GH_TOKEN", "ghp_wrong")
-    assert "GitHub does not take this token" in refused(desk)
+    assert "GitHub rejects this token" in refused(desk)
 
 
 @pytest.mark.parametrize("is_told_by", ["--repo", "GITHUB_REPOSITORY"])
@@ -458,7 +458,7 @@ def test_a_token_that_github_does_not_take_is_a_wrong_call_of_every_command(
     monkeypatch.setattr("scripts.competition.repository.LEDGER", tmp_path / "ledger")
     monkeypatch.setenv("GH_TOKEN", "ghp_wrong")
     desk.call(*words, code=2)
-    assert "GitHub does not take this token" in desk.said
+    assert "GitHub rejects this token" in desk.said
 
 
 def test_where_there_are_no_drafts_the_other_ways_are_named(desk: Desk) -> None:
@@ -475,7 +475,7 @@ def test_where_there_are_no_drafts_the_other_ways_are_named(desk: Desk) -> None:
 def test_what_github_finds_wrong_is_not_to_be_repeated(desk: Desk, request_: str) -> None:
     desk.scene.server.fail(request_, Failure(status=422))
     said = refused(desk)
-    assert "would again" in said and "by hand" in said
+    assert "will refuse it again" in said and "by hand" in said
 
 
 @pytest.mark.parametrize("name", ["GH_TOKEN", "GITHUB_TOKEN"])
@@ -488,7 +488,7 @@ def test_a_token_that_is_none_ends_at_once_and_is_never_shown(
     monkeypatch.setenv(name, token)
     desk.call(*[word.format(file=desk.file) for word in words], code=2)
     assert "secret" not in desk.said + desk.printed
-    assert f"the token in {name} holds a space, a line break" in desk.said
+    assert f"the token in {name} has a space, a line break" in desk.said
     assert not desk.scene.server.log
 
 
@@ -627,9 +627,9 @@ def test_nothing_to_watch_names_the_next_command(desk: Desk) -> None:
 def test_what_is_no_submission_is_not_followed_and_never_picked(desk: Desk) -> None:
     other = desk.world.open_pull(desk.scene.alice, {"README.md": "Better."}, branch="docs")
     desk.call("watch", str(other.number), "--json", code=2)
-    assert f"#{other.number} is no submission" in desk.said and "`pullrank watch`" in desk.said
+    assert f"#{other.number} is not a submission" in desk.said and "`pullrank watch`" in desk.said
     desk.call("watch", "--json", code=2)
-    assert "has no pull request of a submission" in desk.said and "`pullrank submit FILE`" in desk.said
+    assert "has no pull request with a submission" in desk.said and "`pullrank submit FILE`" in desk.said
     desk.submit("--draft")
     desk.scene.intake()
     desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest())
@@ -739,7 +739,7 @@ def test_a_board_for_which_the_quota_had_no_room_is_named_and_does_not_end_with_
     assert board["state"] == "accepted" and end["exit_code"] == 2
     assert (left["event"], left["gpus"]) == ("left out", [other]) and f"`/rank gpu={other}`" in left["reason"]
     desk.call("watch", "1", code=2)
-    assert f"Not judged on `{other}`" in desk.printed and "mend it" not in desk.printed
+    assert f"Not judged on `{other}`" in desk.printed and "fix the file" not in desk.printed
 
 
 def test_the_gap_to_the_first_is_told_as_a_number(desk: Desk) -> None:
@@ -764,7 +764,7 @@ def test_a_draft_that_becomes_ready_is_followed_until_it_is_ranked(desk: Desk) -
     desk.scene.intake()
     desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest())
     desk.call("watch", "1")
-    assert "`pullrank submit FILE`, without --draft" in desk.printed and "pullrank mine" not in desk.printed
+    assert "`pullrank submit FILE` without --draft" in desk.printed and "pullrank mine" not in desk.printed
     desk.submit()
     assert not seen(desk).is_done
     desk.scene.intake()

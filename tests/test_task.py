@@ -255,16 +255,16 @@ def test_an_unknown_board_is_refused_with_a_suggestion(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (CASES.replace("\n", "\r\n"), "task.yml:1: has Windows line ends (CRLF); save it with LF, or run: sed"),
+        (CASES.replace("\n", "\r\n"), "task.yml:1: has Windows line endings (CRLF); save it with LF, or run: sed"),
         (b"title: \xff\n", "task.yml:1: not UTF-8; save it as UTF-8"),
-        ("tests: [{}]\ntitle: a\x07b\n", "task.yml:2: holds the control character '\\x07'"),
+        ("tests: [{}]\ntitle: a\x07b\n", "task.yml:2: contains the control character '\\x07'"),
         (CASES + "description: " + "x" * 200_000, "task.yml:1: larger than 128 KiB"),
-        ("tests: " + "[" * 100_000, "task.yml:1: nested more than 16 deep"),
+        ("tests: " + "[" * 100_000, "task.yml:1: nested more than 16 levels deep"),
         ("title: " + ":".join(["59"] * 999) + ".0", "task.yml:1: title: '59:59"),
         ("title: " + "9" * 5000, "task.yml:1: title: '999"),
         (
             "tests: [{size: 0x" + "f" * 10_000 + "}]\nbenchmarks: [{}]",
-            "must be within 64 bits, not a number of that size",
+            "must fit into 64 bits, not a number of that size",
         ),
     ],
 )
@@ -279,7 +279,7 @@ def test_hostile_and_foreign_yaml_gets_one_clear_message(content: str | bytes, m
 def test_windows_line_ends_hide_no_other_fault(tmp_path: Path) -> None:
     faults = faults_of(task_folder(tmp_path, (CASES + "tittle: x\n").replace("\n", "\r\n"), task__py="a = 1\r\n"))
     assert ["task.yml:1: has Windows" in faults[0], "task.yml:3: tittle" in faults[1]] == [True, True]
-    assert "task.py: has Windows line ends" in faults[2]
+    assert "task.py: has Windows line endings" in faults[2]
 
 
 def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_faults_of_the_folder_are_told_with_those_of_the_file(tmp_path: Path) ->
     faults = faults_of(task_folder(tmp_path, CASES + "ranking_by: best\n", name="Vector Add", reference__py=None))
     assert len(faults) == 3
     assert "ranking_by: must be one of geom, mean, last" in faults[0]
-    assert "lower case letters" in faults[1] and "no file 'reference.py'" in faults[2]
+    assert "lowercase letters" in faults[1] and "no file 'reference.py'" in faults[2]
 
 
 def test_a_folder_in_which_all_is_wrong_is_told_all_of_it_at_once(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_a_folder_in_which_all_is_wrong_is_told_all_of_it_at_once(tmp_path: Path
     assert len(faults) == len(set(faults)) == 10
     for message in (
         "tittle: unknown key; did you mean 'title'?", "ranking_by: must be one of", "unknown GPU 'cpu'",
-        "'../../secret.py' leads out", "sise", "lower case letters", "'reference.py' leads out",
+        "'../../secret.py' is outside", "sise", "lowercase letters", "'reference.py' is outside",
         "task.py: cannot be read as UTF-8 text", "examples/correct: not the name of a verdict",
         "examples/accepted: needs a file *.py that must get AC",
     ):  # fmt: skip
@@ -347,15 +347,15 @@ def test_a_link_may_not_lead_out_of_the_tasks_tree(tmp_path: Path) -> None:
     (folder / "task.py").symlink_to("../../secret.py")
     (folder / "examples/accepted/out.py").symlink_to(tmp_path / "secret.py")
     triton, example, task = faults_of(folder)
-    assert "templates.Triton: '../link.py' leads out of the tasks tree tasks/" in triton
-    assert "'task.py' leads out" in task and "'examples/accepted/out.py' leads out" in example
+    assert "templates.Triton: '../link.py' is outside the tasks tree tasks/" in triton
+    assert "'task.py' is outside" in task and "'examples/accepted/out.py' is outside" in example
 
 
 def test_a_task_that_is_a_link_out_of_the_tree_is_refused(tmp_path: Path) -> None:
     task_folder(tmp_path / "elsewhere")
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks/vectoradd").symlink_to("../elsewhere/vectoradd")
-    with pytest.raises(TaskError, match="leads out of the tasks tree"):
+    with pytest.raises(TaskError, match="is outside the tasks tree"):
         load_tasks(tmp_path / "tasks")
 
 
@@ -477,7 +477,7 @@ def test_a_formula_is_arithmetic_over_the_parameters(formula: str, value: float)
         ("log2(1, 2, 3)", "cannot be computed"),
         ("min(size)", "cannot be computed"),
         ("1e308 * 10", "finite"),
-        ("open('x')", "no function is called 'open'"),
+        ("open('x')", "there is no function 'open'"),
         ("size.__class__", "is not arithmetic"),
         ("[size][0]", "is not arithmetic"),
         ("'a' * size", "is not arithmetic"),

@@ -77,7 +77,7 @@ def test_a_set_becomes_tasks_with_its_boards_its_deadlines_and_the_files_from_ab
     assert list(scale.templates) == ["Python", "Triton"]
     assert [case.params["factor"] for case in scale.tests] == [3, -2]
     said = capsys.readouterr().out
-    assert "came along: ../../utils.py" in said
+    assert "copied from outside its folder: ../../utils.py" in said
     assert "6 imported" in said
 
 
@@ -95,7 +95,7 @@ def test_referee_and_script_are_told_apart(tmp_path, capsys):
     tasks = imported(tmp_path, SETS / "first.yaml")
     assert {name for name, task in tasks.items() if task.evaluator is Evaluator.REFEREE} == {"scale_v2", "rowmax"}
     said = capsys.readouterr().out
-    for why in ("generate_input makes a Cache", "several GPUs", "times something else", "lang: cu"):
+    for why in ("generate_input returns a Cache", "several GPUs", "times something other", "lang: cu"):
         assert why in said
     assert "eval.py" in tasks["cached"].files
     assert "eval.py" not in tasks["scale_v2"].files, "the referee judges it; its evaluator is left alone"
@@ -187,7 +187,7 @@ def test_an_evaluator_of_any_name_stays_where_it_is_if_the_referee_judges(tmp_pa
     assert "../../eval.py" in text
     task_yml.write_text(text.replace("../../eval.py", "../../eval_better.py"))
     imported(tmp_path / "tasks", problems / "first" / "scale_py", "--gpu", "H100")
-    assert "came along: ../../utils.py\n" in capsys.readouterr().out
+    assert "copied from outside its folder: ../../utils.py\n" in capsys.readouterr().out
 
 
 def test_a_trial_that_is_not_known_here_is_left_out_and_that_is_said(tmp_path, capsys):
@@ -198,7 +198,7 @@ def test_a_trial_that_is_not_known_here_is_left_out_and_that_is_said(tmp_path, c
     )
     task_yml.write_text(task_yml.read_text() + trial)
     (task,) = imported(tmp_path / "tasks", problems / "first" / "scale_py", "--gpu", "H100").values()
-    assert "note: validation: a second trial of the fastest" in capsys.readouterr().out
+    assert "note: validation: dropped" in capsys.readouterr().out
     assert "validation" not in (task.folder / "task.yml").read_text()
     assert "trial.py" not in task.files
 
@@ -213,7 +213,7 @@ def test_what_was_rewritten_for_a_cpu_says_so_and_never_ranks(tmp_path, capsys):
     assert (task.gpus, task.device_alias, task.ranks) == (("CPU",), {"cuda": "cpu"}, False)
     assert 'device="cpu"' in task.reference and "cuda" not in task.reference
     assert run(["tasks", "--tasks", str(tmp_path)]) == 0
-    assert "for trying only" in capsys.readouterr().out
+    assert "unranked" in capsys.readouterr().out
     example = task.examples[0].path
     assert run(["rank", str(example), "--task-dir", str(task.folder), "--sandbox", "none"]) == 2
     assert "scale_py never ranks" in capsys.readouterr().err
@@ -283,8 +283,8 @@ def test_what_an_alias_cannot_help_is_said(tmp_path, capsys):
     imported(tmp_path, SETS / "first.yaml", "--device-alias", "cuda=cpu")
     told = capsys.readouterr().out.split(str(tmp_path))
     notes = {part.split(":")[0].strip("/"): part for part in told}
-    assert "note: --device-alias rewrites Python alone: what is compiled (lang: cu) stays" in notes["scale_cu"]
-    assert "note: --device-alias leaves it on several ranks" in notes["twogpu"]
+    assert "note: --device-alias rewrites only Python: compiled code (lang: cu) still needs" in notes["scale_cu"]
+    assert "note: --device-alias keeps the several ranks" in notes["twogpu"]
     assert "--device-alias" not in notes["rowmax"]
 
 
@@ -327,14 +327,14 @@ def test_a_task_of_the_past_is_said_to_be_closed(tmp_path, capsys):
         "deadline: 2025-06-30\nproblems: [{directory: first/scale_py, name: scale, gpus: [H100]}]\n"
     )
     imported(tmp_path / "tasks", problems / "first.yaml")
-    assert "note: closed since 2025-06-30 00:00 UTC, so that nothing is ranked" in capsys.readouterr().out
+    assert "note: closed since 2025-06-30 00:00 UTC, so it ranks nothing" in capsys.readouterr().out
 
 
 def test_a_program_of_the_tasks_without_examples_is_said_not_to_be_tried(tmp_path, capsys):
     imported(tmp_path, SETS / "first" / "replay_py", "--gpu", "H100")
     capsys.readouterr()
     assert run(["task", "check", "--static", str(tmp_path / "replay_py")]) == 0
-    assert "warning  replay_py: examples: there are none, so that its program is not tried" in capsys.readouterr().out
+    assert "warning  replay_py: examples: there are none, so its program is untested" in capsys.readouterr().out
 
 
 # What is refused.
@@ -356,7 +356,7 @@ def test_what_does_not_fit_is_said_task_by_task_and_the_others_are_imported(tmp_
 
 SPOILED = {
     "a source outside": ({"task.yml": ("../../utils.py", "../../../outside.py")}, "leads out of problems/"),
-    "a source that is no source": ({"task.yml": ("../../utils.py", "../../first.yaml")}, "no source file of a task"),
+    "a source that is no source": ({"task.yml": ("../../utils.py", "../../first.yaml")}, "is not a source file"),
     "an absolute source": ({"task.yml": ("../../utils.py", "/etc/passwd")}, "relative to the task's folder"),
     "a missing source": ({"task.yml": ("../../utils.py", "../../utls.py")}, "did you mean 'utils.py'?"),
     "a missing template": ({"task.yml": ('"template.py"\n', '"tmplate.py"\n')}, "did you mean 'template.py'?"),
@@ -367,13 +367,13 @@ SPOILED = {
     "a file from above that is no Python": ({"../../utils.py": ("import", "import import")}, "utils.py:3: not Python 3."),
     "a file that stands twice": (
         {"task.yml": ('"name": "task.py"', '"name": "reference.py"')},
-        "task.yml:5: files[3].name: 'reference.py' stands twice",
+        "task.yml:5: files[3].name: 'reference.py' is listed twice",
     ),
-    "Windows line ends": ({"reference.py": ("\n", "\r\n")}, "reference.py: has Windows line ends"),
-    "Windows line ends in task.yml": ({"task.yml": ("\n", "\r\n")}, "task.yml:1: has Windows line ends"),
+    "Windows line ends": ({"reference.py": ("\n", "\r\n")}, "reference.py: has Windows line endings"),
+    "Windows line ends in task.yml": ({"task.yml": ("\n", "\r\n")}, "task.yml:1: has Windows line endings"),
     "no functions and no program": (
         {"reference.py": ("ref_kernel", "right_kernel"), "task.yml": ('config:\n  main: "eval.py"\n', "")},
-        "the referee cannot judge it (its reference.py has no ref_kernel), and it brings no program that does",
+        "the referee cannot judge it (its reference.py has no ref_kernel), and it has no program that does",
     ),
 }  # fmt: skip
 
@@ -402,9 +402,9 @@ def test_links_that_lead_to_each_other_or_away_are_refused(tmp_path, capsys):
 
 def test_code_for_a_gpu_that_nobody_named_is_refused_with_both_ways_out(tmp_path, capsys):
     said = refused(capsys, tmp_path, SCALE)
-    assert "reference.py:7 asks for cuda" in said
+    assert "reference.py:7 uses cuda" in said
     assert "--gpu H100" in said and "--device-alias cuda=cpu" in said
-    assert "nothing says for which GPU" in refused(capsys, tmp_path, SETS / "first" / "scale_cu")
+    assert "no GPU is given" in refused(capsys, tmp_path, SETS / "first" / "scale_cu")
 
 
 def test_places_on_another_machine_are_refused_and_it_is_said_where_they_belong(tmp_path, capsys):
@@ -418,16 +418,19 @@ def test_places_on_another_machine_are_refused_and_it_is_said_where_they_belong(
     assert [line.split(": ")[1] for line in where] == [
         "config.include_dirs[0]", "config.compile_flags[1]", "config.compile_flags[2]",
     ]  # fmt: skip
-    assert "not '/Kittens/include'; where it lies, .github/pullrank.yml says under each GPU" in where[0]
-    assert "'-arch=sm_90a': for which GPU is compiled, the board says: `arch` of its GPU" in where[1]
-    assert "'-I/usr/local/cuda/include': where libraries lie, the board says; name them in include_dirs" in where[2]
+    assert "not '/Kittens/include'; .github/pullrank.yml has its path under each GPU" in where[0]
+    assert "'-arch=sm_90a': the board sets the architecture, by `arch` of its GPU" in where[1]
+    assert (
+        "'-I/usr/local/cuda/include': the board sets the paths of libraries; list the libraries in include_dirs"
+        in where[2]
+    )
 
 
 def test_what_is_there_already_is_left_alone(tmp_path, capsys):
     imported(tmp_path, SCALE, "--gpu", "H100")
     (tmp_path / "scale_py" / "mine.txt").write_text("kept")
     assert run(["task", "import", str(SCALE), "--gpu", "H100", "--out", str(tmp_path)]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
     assert (tmp_path / "scale_py" / "mine.txt").read_text() == "kept"
     assert not list(tmp_path.glob(".new-*"))
 
@@ -440,7 +443,7 @@ SETS_AT_FAULT = {
     "a missing folder": ("problems: [{directory: scal_py, name: a}]\n", "no task.yml in 'scal_py'; did you mean 'scale_py'?"),
     "a folder that was renamed": ("problems: [{directory: one/scale_py, name: a}]\n", "; did you mean 'scale_py'?"),
     "itself": ("problems: [{directory: ., name: a}]\n", "no task.yml in '.'"),
-    "no name for a task": ("problems: [{directory: scale_py, name: '?'}]\n", "is no name for a task"),
+    "no name for a task": ("problems: [{directory: scale_py, name: '?'}]\n", "is not a task name"),
 }  # fmt: skip
 
 
@@ -462,7 +465,7 @@ def test_all_faults_of_a_set_are_told_at_once(tmp_path, capsys):
     for fault in (
         "set.yaml:1: deadline: must be a day", "set.yaml:5: problems[2].nmae: unknown key; did you mean 'name'?",
         "set.yaml:4: no task.yml in 'first/scal_cu'; did you mean 'first/scale_cu'?",
-        "scale_py/reference.py:1: not Python 3.", "set.yaml:6: its name stands twice in the set",
+        "scale_py/reference.py:1: not Python 3.", "set.yaml:6: its name appears twice in the set",
     ):  # fmt: skip
         assert said.count(fault) == 1, (fault, said)
 
@@ -475,17 +478,17 @@ def test_a_name_that_is_taken_hides_no_other_fault(tmp_path, capsys):
     (folder / "solutions" / "correct" / "into_new_memory.py").write_bytes(b"\xff")
     assert run(again) == 2
     said = capsys.readouterr().err
-    assert "scale_py is there already" in said and "into_new_memory.py: cannot be read as UTF-8" in said
+    assert "scale_py exists already" in said and "into_new_memory.py: cannot be read as UTF-8" in said
     (folder / "reference.py").write_text("def (:\n")
     assert run(again) == 2
     said = capsys.readouterr().err
-    assert "scale_py is there already" in said and "reference.py:1: not Python 3." in said
+    assert "scale_py exists already" in said and "reference.py:1: not Python 3." in said
     assert sorted(path.name for path in out.iterdir()) == ["scale_py", "task.schema.json"]
 
 
 def test_an_odd_name_is_refused_whatever_it_is_made_of(tmp_path, capsys):
     said = refused(capsys, tmp_path / "tasks", SCALE, "--gpu", "H100", "--name", r"..\2")
-    assert r"'..\2' is no name for a task" in said
+    assert r"'..\2' is not a task name" in said
 
 
 def test_a_name_that_stands_twice_in_a_set_is_refused(tmp_path, capsys):
@@ -493,7 +496,7 @@ def test_a_name_that_stands_twice_in_a_set_is_refused(tmp_path, capsys):
     two = "problems: [{directory: first/scale_cu, name: A}, {directory: first/scale_cu, name: a}]\n"
     (problems / "set.yaml").write_text(two)
     assert run(["task", "import", str(problems / "set.yaml"), "--gpu", "H100", "--out", str(tmp_path / "tasks")]) == 2
-    assert "its name stands twice in the set" in capsys.readouterr().err
+    assert "its name appears twice in the set" in capsys.readouterr().err
 
 
 def _link(name: str) -> zipfile.ZipInfo:
@@ -509,14 +512,14 @@ ZIPS = {
     "a link": ([(_link("task.yml"), "/etc/passwd")], "'task.yml' is a link"),
     "two tasks": ([("a/task.yml", ""), ("b/task.yml", "")], "2 tasks: 'a/task.yml', 'b/task.yml'; pack one"),
     "no task": ([("README.md", "")], "no task.yml"),
-    "the same twice": ([("task.yml", ""), ("Task.yml", "")], "'Task.yml' stands twice"),
-    "the same in other words": ([("task.yml", ""), ("./task.yml", "")], "'./task.yml' stands twice"),
-    "no name": ([(".", ""), ("task.yml", "")], "'.' is no name for a file of a task"),
-    "a long name": ([("ü" * 190, ""), ("task.yml", "")], "is no name for a file of a task"),
+    "the same twice": ([("task.yml", ""), ("Task.yml", "")], "'Task.yml' appears twice"),
+    "the same in other words": ([("task.yml", ""), ("./task.yml", "")], "'./task.yml' appears twice"),
+    "no name": ([(".", ""), ("task.yml", "")], "'.' is not a valid name for a task's file"),
+    "a long name": ([("ü" * 190, ""), ("task.yml", "")], "is not a valid name for a task's file"),
     "a file that is a folder": ([("x", ""), ("x/y", ""), ("task.yml", "")], "'x' is a file and a folder at once"),
     "a folder called task.yml": ([("t/task.yml", "tests: 1\n"), ("b/task.yml/x.py", "")], "/task.yml:1: tests:"),
     "too many files": ([(f"{n}.py", "") for n in range(1001)], "1001 files; at most 1000"),
-    "a bomb": ([("task.yml", "tests: []\n"), ("zeros.py", "0" * (33 << 20))], "more than 32 MiB when unpacked"),
+    "a bomb": ([("task.yml", "tests: []\n"), ("zeros.py", "0" * (33 << 20))], "more than 32 MiB unpacked"),
 }
 
 
@@ -539,26 +542,26 @@ def test_all_faults_of_a_zip_are_told_at_once(tmp_path, capsys):
         "'../a' leads out of the zip",
         "'/etc/b' leads out of the zip",
         "'C:\\\\c' leads out of the zip",
-        "'a\\x07d' is no name for a file of a task",
-        "'E.py' stands twice",
+        "'a\\x07d' is not a valid name for a task's file",
+        "'E.py' appears twice",
         "'f' is a link; put the file itself into the zip",
-        "2 tasks: 'first/task.yml', 'second/task.yml'; pack one, or unpack it and import one by one",
+        "2 tasks: 'first/task.yml', 'second/task.yml'; pack one, or unpack them and import each",
     ]
 
 
 def test_windows_line_ends_in_a_zip_are_told_without_a_command_that_cannot_reach_them(tmp_path, capsys):
     path = zipped(tmp_path / "mine.zip", ("t/task.yml", "lang: py\r\ntests: [{}]\r\n"), ("t/task.py", "a = 1\r\n"))
     said = refused(capsys, tmp_path / "tasks", path)
-    assert f"{path}/t/task.yml:1: has Windows line ends (CRLF); save it with LF\n" in said
-    assert "task.py: has Windows line ends" in said
+    assert f"{path}/t/task.yml:1: has Windows line endings (CRLF); save it with LF\n" in said
+    assert "task.py: has Windows line endings" in said
     assert "sed" not in said
 
 
 def test_all_faults_of_an_old_file_are_told_at_once(tmp_path, capsys):
     (tmp_path / "old.py").write_text("def generate_input(size, *, seed):\n    return size\n")
     missing, arguments, name = refused(capsys, tmp_path / "tasks", tmp_path / "old.py").splitlines()
-    assert "no ref_kernel, check_implementation; a task in one file" in missing
-    assert "generate_input asks for size, and one file names no cases" in arguments
+    assert "no ref_kernel, check_implementation; a task in a single file" in missing
+    assert "generate_input needs size, but a single file lists no cases" in arguments
     assert "add --name NAME" in name
 
 
@@ -570,7 +573,7 @@ def test_a_zip_that_lies_about_its_size_or_is_torn_is_refused(tmp_path, capsys):
         "changed": good.replace(b"task.yml", b"tesk.yml", 1),
     }.items():
         (tmp_path / f"{name}.zip").write_bytes(content)
-        assert "not a zip that can be read" in refused(capsys, tmp_path / "tasks", tmp_path / f"{name}.zip")
+        assert "not a readable zip" in refused(capsys, tmp_path / "tasks", tmp_path / f"{name}.zip")
 
 
 def test_faults_in_a_zip_are_told_by_the_zips_own_name(tmp_path, capsys):
@@ -582,8 +585,8 @@ def test_faults_in_a_zip_are_told_by_the_zips_own_name(tmp_path, capsys):
 
 OLD_AT_FAULT = {
     "no name": (OLD, [], "add --name NAME"),
-    "no check": (OLD.replace("check_implementation", "check"), ["--name", "a"], "no check_implementation; a task in one"),
-    "arguments": (OLD.replace("generate_input()", "generate_input(size)"), ["--name", "a"], "asks for size"),
+    "no check": (OLD.replace("check_implementation", "check"), ["--name", "a"], "no check_implementation; a task in a single"),
+    "arguments": (OLD.replace("generate_input()", "generate_input(size)"), ["--name", "a"], "needs size"),
     "no Python": ("a = 1\ndef (", ["--name", "a"], "reference_code.py:2: not Python 3."),
 }  # fmt: skip
 
@@ -631,7 +634,7 @@ MODULE = b"class Net(Module): pass\n"
         (REFERENCE, {}, [b"def custom_kernel(data): pass\n"], ""),
         (REFERENCE, {}, [b"def cross_entropy(x, y): pass\n"], "no custom_kernel"),
         (REFERENCE, {}, [b"def inner(...) -> ...: ...\n\ndef custom_kernel(data): pass\n"], ""),
-        (REFERENCE, {"evaluator": "script"}, [], "says so"),
+        (REFERENCE, {"evaluator": "script"}, [], "evaluator: script"),
         (REFERENCE, {"tests": [{"world_size": 4}]}, [], "several GPUs"),
         (MODULE + REFERENCE.replace(b"(): pass", b"():\n    net = Net(3).eval()\n    return net, 1", 1), {}, [], "a Net"),
         (MODULE + REFERENCE.replace(b"(): pass", b"(): return {'net': Net(3)}", 1), {}, [], "a Net"),
@@ -663,7 +666,7 @@ def test_who_can_judge_is_told_by_the_text(reference, more, starters, why):
 def test_inputs_that_their_own_evaluator_does_not_copy_are_left_to_it(evaluator, is_refereed):
     files = {"reference.py": REFERENCE, "judge.py": evaluator.encode()}
     said = why_script({"lang": "py", "config": {"main": "judge.py"}}, files, [])
-    assert ("must not be copied" in said) is not is_refereed
+    assert ("does not copy inputs" in said) is not is_refereed
 
 
 @pytest.mark.parametrize(
@@ -695,7 +698,7 @@ def test_objects_in_inputs_and_outputs_are_seen_in_the_text(function, body, made
     reference = helpers + REFERENCE.replace(f"def {function}".encode(), b"def left_out")
     reference += f"def {function}(x=None):\n    {body}\n".encode()
     said = why_script({"lang": "py"}, {"reference.py": reference, "task.py": b"class KV: pass\n"}, [])
-    assert said == (f"{function} makes a {made}, which cannot cross to another process" if made else "")
+    assert said == (f"{function} returns a {made}, which cannot be sent to another process" if made else "")
 
 
 def test_names_are_made_as_ours_are():

@@ -106,13 +106,13 @@ def test_a_new_task_passes_the_check_as_it_is(arguments, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["Square"], "'Square' is no name for a task"),
-        (["../up"], "is no name for a task"),
-        (["tiny"], "is there already"),
+        (["Square"], "'Square' is not a task name"),
+        (["../up"], "is not a task name"),
+        (["tiny"], "exists already"),
         (["ok", "--gpu", "cpu"], "ok/task.yml:16: gpus[0]: unknown GPU 'cpu'; did you mean 'CPU'?"),
-        (["ok", "--gpu", "CPU", "--gpu", "CPU"], "'CPU' stands twice"),
+        (["ok", "--gpu", "CPU", "--gpu", "CPU"], "'CPU' appears twice"),
         (["ok", "--about", "a\x07b"], "control character"),
-        (["ok", "--lang", "cu", "--gpu", "CPU", "--gpu", "H100"], "make one task for CPU, and one for the others"),
+        (["ok", "--lang", "cu", "--gpu", "CPU", "--gpu", "H100"], "create one task for CPU and one for the GPUs"),
     ],
 )
 def test_a_task_that_cannot_be_made_leaves_nothing(arguments, message, tree, capsys):
@@ -148,7 +148,7 @@ def test_cases_that_move_more_than_the_board_has_memory_are_a_warning(tree, caps
     edit(tree / "tiny" / "task.yml", "case_timeout: 3", "work: {bytes: size * 2 ** 24}")
     assert run(["task", "check", "--static", str(tree / "tiny")]) == 0
     said = capsys.readouterr().out
-    assert "warning  tiny: CPU, size: 100, seed: 12: moves 1.6 GiB, as work.bytes says; memory_gib is 1" in said
+    assert "warning  tiny: CPU, size: 100, seed: 12: moves 1.6 GiB according to work.bytes; memory_gib is 1" in said
 
 
 def test_a_check_that_accepts_everything_fails_the_task_and_a_benchmark_too_short_does_not(tree, capsys):
@@ -163,7 +163,7 @@ def test_a_check_that_accepts_everything_fails_the_task_and_a_benchmark_too_shor
     )
     assert run(["task", "check", str(tree / "tiny"), "--sandbox", "none"]) == 1
     said = capsys.readouterr().out
-    assert "fault    tiny: all tests: accepts nothing but zeros" in said
+    assert "fault    tiny: all tests: accepts only zeros" in said
     assert "1 of 2 examples got the verdict of their folder" in said
 
 
@@ -186,7 +186,7 @@ def test_where_the_boards_gpu_is_not_here_it_is_said_that_nothing_was_tried(tree
     edit(tree / "tiny" / "task.yml", "gpus: [CPU]", "gpus: [H100]")
     assert run(["task", "check", str(tree / "tiny"), "--sandbox", "none"]) == 3
     said = capsys.readouterr().out
-    assert "warning  tiny: H100: its reference and what it lets through were not tried: torch" in said
+    assert "warning  tiny: H100: the reference and its check were not probed: torch" in said
 
 
 def test_a_task_whose_accepted_examples_are_all_skipped_has_a_fault_and_each_says_why(tree, capsys):
@@ -194,8 +194,8 @@ def test_a_task_whose_accepted_examples_are_all_skipped_has_a_fault_and_each_say
     path.write_text("#!PULLRANK needs no_such_package\n" + path.read_text())
     assert run(["task", "check", str(tree / "tiny"), "--sandbox", "none"]) == 1
     said = capsys.readouterr().out
-    assert re.search(r"accepted/plain.py +AC +skipped +0.0 +needs no_such_package: not on this machine", said)
-    assert "fault    tiny: examples/accepted: all of them were skipped" in said
+    assert re.search(r"accepted/plain.py +AC +skipped +0.0 +needs no_such_package: not installed on this machine", said)
+    assert "fault    tiny: examples/accepted: all were skipped" in said
     assert "1 of 1 examples got the verdict of their folder; 1 skipped; 1 fault, no warnings." in said
 
 
@@ -205,8 +205,8 @@ def test_a_task_whose_accepted_examples_are_all_skipped_has_a_fault_and_each_say
 def test_every_file_is_listed_with_who_sees_it_and_printed_by_its_name(tree, capsys):
     assert run(["task", "files", "tiny", "--tasks", str(tree), "--json"]) == 0
     listed = {one["file"]: one["role"] for one in json.loads(capsys.readouterr().out)}
-    assert listed["reference.py"] == "the reference; players never see it"
-    assert listed["task.py"] == "beside every submission"
+    assert listed["reference.py"] == "the reference; hidden from submissions"
+    assert listed["task.py"] == "next to submissions"
     assert listed["examples/accepted/plain.py"] == "example that must get AC, the anchor"
     for name in listed:
         assert run(["task", "files", "tiny", name, "--tasks", str(tree)]) == 0
@@ -269,8 +269,8 @@ def test_where_a_board_is_judged_is_read_from_the_settings(tree, tmp_path, monke
     assert run(["task", "eval-code", "tiny", "--tasks", str(tree)]) == 0
     said = capsys.readouterr().out
     assert "CPU: a runner with the label ubuntu-24.04\n" in said
-    assert "B200: a runner of the group judges with the labels b200; the device must be B200\n" in said
-    assert "No machine yet: H100. .github/pullrank.yml names none of them under `gpus:`.\n" in said
+    assert "B200: a runner in the group judges with the labels b200; the device must be B200\n" in said
+    assert "No machine yet: H100. Add them to .github/pullrank.yml under `gpus:`.\n" in said
     assert run(["task", "eval-code", "tiny", "--tasks", str(tree), "--json"]) == 0
     boards = {one["gpu"]: one for one in json.loads(capsys.readouterr().out)["boards"]}
     assert boards["B200"]["runs_on"] == {"group": "judges", "labels": ["b200"]}
@@ -320,7 +320,7 @@ def test_a_task_yml_in_which_no_line_can_be_put_is_left_as_it_is(tree, capsys):
     path.write_text("{title: One line, tests: [{size: 1}], benchmarks: [{size: 1}]}\n")
     before = path.read_bytes()
     assert run(["task", "archive", "tiny", "--tasks", str(tree)]) == 2
-    assert "put this line in by hand: deadline: 20" in capsys.readouterr().err
+    assert "insert this line by hand: deadline: 20" in capsys.readouterr().err
     assert path.read_bytes() == before
 
 
@@ -330,14 +330,14 @@ def test_a_purge_wants_the_name_typed(tree, capsys):
         assert "nothing was deleted" in capsys.readouterr().err
     assert (tree / "tiny" / "task.yml").exists()
     assert run(["task", "archive", "tiny", "--confirm", "tiny", "--tasks", str(tree)]) == 2
-    assert "belong to --purge" in capsys.readouterr().err
+    assert "are for --purge" in capsys.readouterr().err
 
 
 def test_a_task_that_others_are_made_of_is_not_purged(tree, capsys):
     files = "files: [{name: submission.py, source: '@SUBMISSION@'}, {name: reference.py, source: ../tiny/reference.py}]"
     edit(tree / "small" / "task.yml", "gpus: [CPU]", f"gpus: [CPU]\n{files}")
     assert run(["task", "archive", "tiny", "--purge", "--confirm", "tiny", "--tasks", str(tree)]) == 2
-    assert "small is made of files of tiny" in capsys.readouterr().err
+    assert "small uses files of tiny" in capsys.readouterr().err
     assert (tree / "tiny" / "task.yml").exists()
 
 

@@ -225,7 +225,7 @@ def test_a_report_that_github_does_not_take_hides_no_others_unless_it_must(stage
     section, token = done_section(one, Verdict.ACCEPTED, report_of(one)), stage.world.workflow_token(SCOPES).value
     with GitHub(stage.world.repository, token, stage.server.api_url) as github:
         tell(one, section, evaluation.check_of(one, CheckState.SUCCESS, section.facts.summary), github)
-    assert "GitHub did not take this report" in stage.comment.body and "The times of H100" not in stage.comment.body
+    assert "GitHub rejected this report" in stage.comment.body and "The times of H100" not in stage.comment.body
     assert ("The times of CPU" in stage.comment.body) is (refusals == 1)
     assert [board.facts.state for board in read_comment(stage.comment.body).boards] == [
         BoardState.DONE,

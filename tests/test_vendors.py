@@ -270,9 +270,9 @@ def test_a_number_that_nobody_counted_is_none(cell):
 @pytest.mark.parametrize(
     ("log", "table", "trouble"),
     [
-        ("==WARNING== No kernels were profiled.\n", "", "ncu saw no kernel: the call launches none on the GPU"),
-        ("==ERROR== first\nlast\n", "", "ncu showed no kernel: why"),
-        ("", NCU_TABLE[:-4], "ncu showed no kernel: ncu left a table that cannot be read"),
+        ("==WARNING== No kernels were profiled.\n", "", "ncu found no kernels: the call launches none on the GPU"),
+        ("==ERROR== first\nlast\n", "", "ncu reported no kernels: why"),
+        ("", NCU_TABLE[:-4], "ncu reported no kernels: ncu wrote an invalid table"),
     ],
     ids=["none", "unknown", "torn"],
 )
@@ -342,7 +342,7 @@ def test_the_comment_has_a_short_table_and_the_way_to_the_report(tmp_path):
     judgement = told(read(NCU, NCU_TABLE))
     text = in_the_pull_request(judgement)
     link = "[the run's artifacts](https://github.com/acme/kernels/actions/runs/7#artifacts)"
-    assert f"ncu on one more call; the whole report is `profile-1.ncu-rep` in `reports`, among {link}:" in text
+    assert f"ncu on one more call; the full report is `profile-1.ncu-rep` in `reports`, among {link}:" in text
     assert "| Kernel | Launches | Time | Compute | Memory | Occupancy | Registers | Limited by |" in text
     assert "| 1 | 1.205 ms | 83.2 % | 41.5 % | 24.1 % | 168 | compute |" in text
     assert "| 2 | 40.00 µs | 12.0 % | 83.5 % | 82.0 % | 24 | memory |" in text
@@ -373,7 +373,7 @@ def test_names_and_troubles_are_a_strangers_words(tmp_path):
     [
         (0.8, 0.4, 0.2, "registers", "compute"),
         (0.5, 0.9, None, None, "memory"),
-        (0.3, 0.3, 0.2, "shared memory", "latency; few warps by shared memory"),
+        (0.3, 0.3, 0.2, "shared memory", "latency; few warps, limited by shared memory"),
         (0.3, 0.3, 0.9, "registers", "latency"),
         (None, 0.9, 0.9, "registers", ""),
     ],
@@ -384,7 +384,7 @@ def test_what_limits_a_kernel(compute, memory, occupancy, limiter, limit):
 
 
 def test_counters_have_kernels_or_say_why_there_are_none():
-    with pytest.raises(ValueError, match="or say why"):
+    with pytest.raises(ValueError, match="or a reason"):
         Counters(tool="ncu")
 
 
@@ -393,7 +393,7 @@ def test_reports_that_have_no_place_are_refused_before_anything_is_judged(tmp_pa
     (tmp_path / "submission.py").write_text(RIGHT)
     file, place = str(tmp_path / "submission.py"), str(tmp_path / "file")
     assert run(["profile", file, "--task", "vectoradd", "--reports", place]) == 2
-    assert "no folder can be made there" in " ".join(capsys.readouterr().err.split())
+    assert "cannot create the folder" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_job_on_a_gpu_has_the_time_to_be_profiled_twice():

@@ -241,7 +241,7 @@ def test_a_person_gets_from_help_to_a_row_and_a_message(cup: Cup, site: str, dis
     file.write_text(f"{file.read_text().splitlines()[0]}\n{IDEA}")
 
     submitting = person.type(person.follow(said, "submit"))
-    submitting.until("waits to be read")
+    submitting.until("waiting for the bot")
     submitting.press(CTRL_C)
     assert submitting.end() == 130
     watching = person.type(person.follow(" ".join(submitting.text.split()), "watch") + " --every 0.2")

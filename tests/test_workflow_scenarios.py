@@ -303,7 +303,7 @@ def test_a_profile_is_told_with_the_way_to_its_report(contest: Contest) -> None:
     run = next(run for run in contest.world.runs.values() if "reports" in {one.name for one in run.artifacts})
     assert {one.name for one in run.artifacts} == {"bundle", "judgement", "reports"}
     page = f"{contest.server.url}/{contest.world.repository}/actions/runs/{run.id}"
-    assert f"the whole report is `profile-1.ncu-rep` in `reports`, among `{page}`" in contest.comment(pull.number)
+    assert f"the full report is `profile-1.ncu-rep` in `reports`, among `{page}`" in contest.comment(pull.number)
     assert contest.judgements() == (), "a profile is nothing for the ledger"
 
 
@@ -482,7 +482,7 @@ def test_a_crashed_judge_is_tried_again_three_times_and_is_our_fault(contest: Co
     contest.judges(lambda request, run: None)
     pull = contest.open()
     assert contest.results("evaluate.yml") == RED * 3 and contest.endings() == [EndState.FAILED] * 3
-    assert "failed by our fault" in contest.comment(pull.number) and contest.checks() == ["PullRank / CPU: neutral"]
+    assert "failed on our side" in contest.comment(pull.number) and contest.checks() == ["PullRank / CPU: neutral"]
     contest.judges(contest.honest())
     contest.world.add_comment(pull.number, contest.alice, "/rerun")
     contest.hub.settle()
@@ -528,7 +528,7 @@ def test_a_deadline_that_passes_while_a_machine_is_at_work_stops_only_what_comes
     contest.world.push(pull, {path_of("alice"): FASTER})
     contest.hub.settle()
     assert [one.request.mode for one in contest.ledger()] == [Mode.RANKED, Mode.TEST]
-    assert "This is tested, and not ranked." in contest.comment(pull.number) and len(contest.judgements()) == 1
+    assert "This is tested but not ranked." in contest.comment(pull.number) and len(contest.judgements()) == 1
 
 
 def test_a_duel_that_has_become_due_is_fought_and_takes_first_place(contest: Contest) -> None:

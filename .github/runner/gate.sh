@@ -1,19 +1,19 @@
 #!/bin/bash
-# The job gate: what the runner starts before anything of a job (ACTIONS_RUNNER_HOOK_JOB_STARTED).
+# The job gate: the runner starts it before any step of a job (ACTIONS_RUNNER_HOOK_JOB_STARTED).
 #
-# It ends the worker, its parent, for every job but the one that this machine is for: the file evaluate.yml of the
-# default branch of one repository, started by workflow_dispatch.  A hook that only fails would not do: steps with
-# `if: always()` and actions' `pre:` would still run.  All four values are the server's, not the workflow's.
+# It kills the worker, its parent process, unless the job is from evaluate.yml on the default branch of one repository,
+# started by workflow_dispatch.  A failing hook would not be enough: steps with `if: always()` and actions' `pre:` would
+# still run.  GitHub sets all four values; a workflow cannot.
 #
 # gate.conf, beside this file:  repository_id=123  branch=main  workflow=.github/workflows/evaluate.yml
 #
-# Nothing but what bash has built in is used, and no failure ends this script before its decision.
+# It uses bash built-ins only, and no failure ends it before its decision.
 set +e -uf
 
 end_worker() {
-    printf 'gate: %s. This runner judges, and does nothing else: the job ends here.\n' "$1"
+    printf 'gate: %s. This runner only judges: the job ends here.\n' "$1"
     kill -KILL "$PPID" && exit 1
-    # That was impossible; no step of this job may begin all the same.
+    # The kill failed: block, so that no step of this job starts.
     while :; do read -r -t 3600 _ <> <(:); done
 }
 
@@ -26,7 +26,7 @@ while IFS='=' read -r key value; do
     esac
 done < "${BASH_SOURCE[0]%/*}/gate.conf"
 
-[[ -n $repository_id && -n $branch && -n $workflow ]] || end_worker 'gate.conf is missing or not complete'
+[[ -n $repository_id && -n $branch && -n $workflow ]] || end_worker 'gate.conf is missing or incomplete'
 repository=${GITHUB_REPOSITORY:-}
 [[ ${GITHUB_REPOSITORY_ID:-} == "$repository_id" ]] || end_worker "not repository number $repository_id"
 [[ ${GITHUB_EVENT_NAME:-} == workflow_dispatch ]] || end_worker 'not started by workflow_dispatch'
@@ -34,4 +34,4 @@ repository=${GITHUB_REPOSITORY:-}
 [[ -n $repository && ${GITHUB_WORKFLOW_REF:-} == "$repository/$workflow@refs/heads/$branch" ]] ||
     end_worker "not $workflow of $branch"
 
-printf 'gate: %s of %s, repository number %s: come in.\n' "$workflow" "$branch" "$repository_id"
+printf 'gate: %s of %s, repository number %s: job accepted.\n' "$workflow" "$branch" "$repository_id"

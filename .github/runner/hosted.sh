@@ -1,7 +1,7 @@
 #!/bin/bash
-# Make one of GitHub's own machines (ubuntu-24.04) a judge for the CPU board.  It comes with the bundle.
+# Set up a GitHub-hosted runner (ubuntu-24.04) to judge the CPU board.  The bundle contains this script.
 #
-# A virtual environment with the CPU's torch goes first in PATH for the steps that follow.
+# It puts a virtual environment with a CPU build of torch first in PATH for the following steps.
 set -euo pipefail
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -10,7 +10,7 @@ TORCH_INDEX=${TORCH_INDEX:-https://download.pytorch.org/whl/cpu}
 venv=$RUNNER_TEMP/judge
 
 command -v bwrap > /dev/null || sudo apt-get install --quiet=2 --yes --no-install-recommends bubblewrap
-# Ubuntu keeps user namespaces from programs without a profile of AppArmor's; this machine lives for one job.
+# Ubuntu denies user namespaces to programs without an AppArmor profile; this machine exists for one job only.
 if [[ -e /proc/sys/kernel/apparmor_restrict_unprivileged_userns ]]; then
     sudo sysctl --quiet --write kernel.apparmor_restrict_unprivileged_userns=0
 fi

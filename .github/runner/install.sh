@@ -1,13 +1,13 @@
 #!/bin/bash
-# Make a bare Debian (12 or later) or Ubuntu (22.04 or later) machine a judge: one job at a time, on a fresh runner each.
+# Set up a bare Debian (12+) or Ubuntu (22.04+) machine as a judge that takes one job at a time, each on a new runner.
 #
-#   /opt/pullrank/         bin/ (gate, loop, job)   runner-<version>/   venv/ (Python with torch)        root's
-#   /etc/pullrank/         registrar.conf   egress.nft   credential/ (pullrank-registrar's alone)
+#   /opt/pullrank/         bin/ (gate, loop, job)   runner-<version>/   venv/ (Python with torch)   owned by root
+#   /etc/pullrank/         registrar.conf   egress.nft   credential/ (owned by pullrank-registrar)
 #   /var/lib/pullrank-runner/   the worker's home, emptied before and after each job
 #   systemd                pullrank-registrar.service ─▶ pullrank-worker.path ─▶ pullrank-worker.service
 #
-# Run it again at any time: it changes what differs, keeps the credential and the torch that are there, and moves to
-# another runner version when given one.  See README.md beside it.
+# It can run again at any time: it changes only what differs, keeps an existing credential and torch, and switches to
+# another runner version if asked.  See README.md in this folder.
 set -euo pipefail
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -23,22 +23,22 @@ usage: install.sh --repository OWNER/NAME --repository-id NUMBER --labels LABEL[
                   --runner-version X.Y.Z --runner-sha256 HEX  CREDENTIAL  [OPTIONS]
        install.sh --uninstall
 
-CREDENTIAL, which registers runners; on later runs it may be left out:
-  --token-file FILE          a fine-grained token: Administration, read and write, of this repository alone
+CREDENTIAL registers runners; optional on later runs:
+  --token-file FILE          a fine-grained token: Administration, read and write, for this repository only
                              (with --group-id: Self-hosted runners, read and write, of the organisation)
   --app-id N --installation-id N --key-file FILE      a GitHub App with the same permission
 
 OPTIONS
-  --group-id N               the organisation's runner group. Without: the repository's own runners
+  --group-id N               the organisation's runner group. Default: the repository's own runners
   --branch NAME              the default branch. Default: main
   --runner-archive FILE      the runner's .tar.gz, instead of a download
-  --python PATH              Python 3.11 or later, best one that has torch. Default: python3
-  --torch SPEC               what to install where there is no torch. Default: torch
-  --allow ADDRESS            jobs may reach this address, too (a proxy, say); may be repeated
+  --python PATH              Python 3.11 or later, preferably with torch. Default: python3
+  --torch SPEC               package to install if torch is missing. Default: torch
+  --allow ADDRESS            also let jobs reach this address, such as a proxy (repeatable)
   --api-url URL              Default: https://api.github.com
-  --dry-run                  say what would be done, and do nothing
-  --uninstall                remove all of it, users and credential included
-  --root DIR                 for tests: write below DIR; programs must then come from a PATH of stand-ins
+  --dry-run                  show what would be done, and change nothing
+  --uninstall                remove everything, including users and credential
+  --root DIR                 for tests: write below DIR, with stand-ins for programs in PATH
 END
 }
 
@@ -59,11 +59,11 @@ main() {
     step 'network' limit_network
     step 'credential and settings' install_settings
     step 'services' start_services
-    printf '\nDone. Look at it: journalctl --follow --unit pullrank-registrar --unit pullrank-worker\n'
-    printf 'Check it:     %s/bin/python -m scripts.cli doctor --runner    (as root, in a clone of the repository)\n' /opt/pullrank/venv
+    printf '\nDone. Watch the log: journalctl --follow --unit pullrank-registrar --unit pullrank-worker\n'
+    printf 'Check the setup: %s/bin/python -m scripts.cli doctor --runner    (as root, in a clone of the repository)\n' /opt/pullrank/venv
 }
 
-# ------------------------------------------------------------------ the call
+# ------------------------------------------------------------------ options
 
 parse() {
     repository='' repository_id='' labels='' runner_version='' runner_sha256='' runner_archive=''
@@ -93,34 +93,34 @@ parse() {
 
 check_place() {
     if [[ -n $root ]]; then
-        [[ $root == /* && -d $root ]] || fail "--root $root: must be the full path of a folder that exists"
-        # Files below a root and programs on this machine do not go together.
+        [[ $root == /* && -d $root ]] || fail "--root $root: must be the absolute path of an existing folder"
+        # With --root, the real programs would change this machine.
         case $(command -v systemctl) in
-            /usr/* | /bin/* | '') ((dry_run)) || fail '--root is for tests: PATH must begin with stand-ins for programs' ;;
+            /usr/* | /bin/* | '') ((dry_run)) || fail '--root is for tests: PATH must begin with a folder of stand-ins for programs' ;;
         esac
     elif ((EUID != 0 && !dry_run)); then
-        fail 'must be run as root (or look first: --dry-run)'
+        fail 'must be run as root; to preview the changes: --dry-run'
     fi
-    [[ -f $root/etc/debian_version ]] || fail 'this is neither Debian nor Ubuntu'
+    [[ -f $root/etc/debian_version ]] || fail 'this machine is neither Debian nor Ubuntu'
 }
 
 check_options() {
     want repository '[A-Za-z0-9-]+/[A-Za-z0-9._-]+' 'OWNER/NAME'
-    want repository_id '[1-9][0-9]*' 'the number that GitHub gave the repository'
-    want labels '[A-Za-z0-9._-]+(,[A-Za-z0-9._-]+)*' 'names, with commas between'
+    want repository_id '[1-9][0-9]*' 'the numeric id of the repository on GitHub'
+    want labels '[A-Za-z0-9._-]+(,[A-Za-z0-9._-]+)*' 'names separated by commas'
     want branch '[A-Za-z0-9._/-]+' 'the name of a branch'
-    want runner_version '[0-9]+\.[0-9]+\.[0-9]+' 'as 2.330.0'
-    want runner_sha256 '[0-9a-f]{64}' '64 hex digits, from the page of the release'
+    want runner_version '[0-9]+\.[0-9]+\.[0-9]+' 'a version such as 2.330.0'
+    want runner_sha256 '[0-9a-f]{64}' '64 hex digits, from the release page'
     want api_url '(https://|http://127\.0\.0\.1)[A-Za-z0-9./:_-]*' 'a https:// URL'
     [[ -z $group_id ]] || want group_id '[1-9][0-9]*' 'a number'
     [[ -z $app_id ]] || want app_id '[A-Za-z0-9.]+' "the App's id"
     [[ -z $installation_id ]] || want installation_id '[1-9][0-9]*' 'a number'
     local address
     for address in "${allow[@]}"; do
-        [[ $address =~ ^[0-9a-fA-F.:]+(/[0-9]+)?$ ]] || fail "--allow $address: must be an address or a network"
+        [[ $address =~ ^[0-9a-fA-F.:]+(/[0-9]+)?$ ]] || fail "--allow $address: must be an IP address or a network"
     done
     [[ $(printf '%s\n' "$MIN_RUNNER" "$runner_version" | sort --version-sort | head -n 1) == "$MIN_RUNNER" ]] ||
-        fail "--runner-version $runner_version: GitHub accepts $MIN_RUNNER and later only"
+        fail "--runner-version $runner_version: must be $MIN_RUNNER or later; GitHub refuses older ones"
     local file
     for file in "$token_file" "$key_file" "$runner_archive"; do
         [[ -z $file || -r $file ]] || fail "$file cannot be read"
@@ -131,12 +131,12 @@ check_options() {
 check_credential() {
     local there=$root/etc/pullrank/credential
     if [[ -n $token_file && -n $app_id$installation_id$key_file ]]; then
-        fail 'give a token or an App, not both'
+        fail 'give either a token or an App, not both'
     elif [[ -n $app_id$installation_id$key_file ]]; then
-        [[ -n $app_id && -n $installation_id ]] || fail '--app-id and --installation-id belong together'
+        [[ -n $app_id && -n $installation_id ]] || fail '--app-id and --installation-id must be given together'
         [[ -n $key_file || -e $there/app.key ]] || fail '--key-file is missing'
     elif [[ -z $token_file && -e $there/app.key ]]; then
-        # They stand beside the key from an earlier run.
+        # The settings of an earlier run have them.
         app_id=$(conf_value APP_ID) installation_id=$(conf_value INSTALLATION_ID)
     elif [[ -z $token_file && ! -e $there/token ]]; then
         fail 'a credential is missing: --token-file, or --app-id, --installation-id and --key-file'
@@ -151,7 +151,7 @@ want() {
     [[ ${!1} =~ ^$2$ ]] || fail "$option '${!1}': must be $3"
 }
 
-# ------------------------------------------------------------------ what is done
+# ------------------------------------------------------------------ steps
 
 install_packages() {
     local package missing=()
@@ -206,7 +206,7 @@ install_runner() {
         run rm -rf "$root$target"
         folder 0755 root "$target"
         run tar --extract --gzip --no-same-owner --file "$archive" --directory "$root$target"
-        # Libraries that .NET needs, by the list that comes with the runner.
+        # Libraries for .NET, from the list in the runner.
         run "$root$target/bin/installdependencies.sh"
         place 0644 root "$target/.complete" <<< "$runner_sha256"
         rm -rf "$scratch"
@@ -225,19 +225,19 @@ runner_url() {
 }
 
 check_sum() {
-    echo "$runner_sha256  $1" | sha256sum --check --status || fail "$1: its SHA-256 is not $runner_sha256"
+    echo "$runner_sha256  $1" | sha256sum --check --status || fail "$1: the SHA-256 is not $runner_sha256"
 }
 
-# A torch that is there is used where it lies, and never installed over: it fits this machine's driver.
+# Use an existing torch in place, and never replace it: it matches this machine's driver.
 install_python() {
     local venv=$root/opt/pullrank/venv found
     "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
-        fail "$python is older than Python 3.11; name another one with --python"
+        fail "$python is older than Python 3.11; choose another with --python"
     found=$("$python" -c 'import importlib.util, os; print(os.path.dirname(os.path.dirname(importlib.util.find_spec("torch").origin)))' 2> /dev/null) ||
         found=''
     [[ -x $venv/bin/python ]] || run "$python" -m venv ${found:+--system-site-packages} "$venv"
     if [[ -n $found ]] && ! has_module torch; then
-        # A venv made from a venv sees what is below both, not the first one's own packages.
+        # A venv made from a venv sees the system's packages, but not those of the first venv.
         # shellcheck disable=SC2016 # Python's own braces
         run "$venv/bin/python" -c 'import sys, sysconfig; open(sysconfig.get_path("purelib") + "/found-torch.pth", "w").write(sys.argv[1] + "\n")' "$found"
     fi
@@ -245,10 +245,10 @@ install_python() {
     has_libraries ||
         run "$venv/bin/python" -m pip install --quiet 'numpy>=1.26,<3' 'pydantic>=2.12,<3' 'pyyaml>=6,<7' 'click>=8.1,<9' 'rich>=13.7,<16'
     ((dry_run)) || as_worker "$venv/bin/python" -I -c 'import torch, pydantic, yaml' ||
-        fail "$WORKER cannot import torch${found:+ from $found}: make it readable for everybody, or name another --python"
+        fail "$WORKER cannot import torch${found:+ from $found}: make it readable for all users, or choose another --python"
 }
 
-# A pydantic that the system brings is often too old.
+# The system's pydantic is often too old.
 has_libraries() {
     has_module numpy pydantic yaml click rich && "$root/opt/pullrank/venv/bin/python" -c \
         'import importlib.metadata, sys; sys.exit(tuple(map(int, importlib.metadata.version("pydantic").split(".")[:2])) < (2, 12))'
@@ -259,11 +259,11 @@ has_module() {
         'import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, sys.argv[1:])))' "$@" 2> /dev/null
 }
 
-# Through a shell: what setpriv starts itself is still found with root's rights.
+# Through a shell: setpriv itself looks up its command with root's rights.
 as_worker() { setpriv --reuid="$WORKER" --regid="$WORKER" --clear-groups -- sh -c 'exec "$@"' sh "$@"; }
 
-# The walls are made of unprivileged user namespaces, and the referee reads its player's memory.  Ubuntu 24.04 restricts
-# the first by AppArmor.  This machine is for judging alone, so its setting is changed for all of it.
+# The sandbox needs unprivileged user namespaces, and the referee reads its players' memory.  Ubuntu 24.04 restricts
+# user namespaces with AppArmor.  This machine only judges, so the setting is changed for the whole machine.
 allow_walls() {
     [[ -e $root/sys/fs/cgroup/cgroup.controllers ]] ||
         warn 'no cgroup v2: players are stopped by signals; boot with systemd.unified_cgroup_hierarchy=1'
@@ -273,7 +273,7 @@ allow_walls() {
     need_setting kernel.yama.ptrace_scope 1 '[23]'
 }
 
-# need_setting KEY GOOD BAD: where KEY exists and its value is like BAD, make it GOOD, for good.
+# need_setting KEY GOOD BAD: if KEY exists and its value matches BAD, set it to GOOD permanently.
 need_setting() {
     local now=$root/proc/sys/${1//.//} file=/etc/sysctl.d/60-pullrank.conf kept=''
     [[ -r $now && $(< "$now") =~ ^$3$ ]] || return 0
@@ -284,7 +284,7 @@ need_setting() {
 
 limit_network() {
     if ! command -v nft > /dev/null; then
-        warn "no nft: jobs can reach this machine's network and the cloud's metadata service. apt install nftables, and run this again"
+        warn "no nft: jobs can reach this machine's network and the cloud's metadata service. apt install nftables, then run this again"
         return
     fi
     local address kind rules=''
@@ -336,7 +336,7 @@ start_services() {
     run systemctl restart pullrank-registrar.service
 }
 
-# ------------------------------------------------------------------ and undone
+# ------------------------------------------------------------------ uninstall
 
 remove_all() {
     local unit user
@@ -350,10 +350,10 @@ remove_all() {
     for user in "$WORKER" "$REGISTRAR"; do
         ! getent passwd "$user" > /dev/null || run userdel "$user"
     done
-    echo 'Removed. Packages stay; kernel settings are the old ones after a restart. Revoke the credential at GitHub.'
+    echo 'Removed. Packages remain; kernel settings revert at the next boot. Revoke the credential on GitHub.'
 }
 
-# ------------------------------------------------------------------ small things
+# ------------------------------------------------------------------ helpers
 
 fail() {
     printf 'install.sh: %s\n' "$1" >&2
@@ -378,7 +378,7 @@ folder() {
     run chmod "$1" "$root$3"
 }
 
-# place MODE OWNER PATH: standard input becomes a file, whole or not at all, and is never readable for others between.
+# place MODE OWNER PATH: write stdin to a file atomically, never readable by others in between.
 place() {
     if ((dry_run)); then
         printf '  would write: %s (%s, %s)\n' "$root$3" "$1" "$2"

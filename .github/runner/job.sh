@@ -1,11 +1,11 @@
 #!/bin/bash
 # One job, from a fresh runner to a clean machine.  pullrank-worker.service calls it three times:
 #
-#   job.sh prepare    as root           CUDA's device nodes, and a new copy of the runner in an empty home
-#   job.sh run        as the worker     one job; the registration comes as systemd's credential `jitconfig`
-#   job.sh clean      as root           end all processes of the worker's user, and remove all files of theirs
+#   job.sh prepare    as root           create CUDA's device nodes, and copy the runner into an empty home
+#   job.sh run        as the worker     run one job; systemd passes the registration as credential `jitconfig`
+#   job.sh clean      as root           kill all processes of the worker's user, and remove all of its files
 #
-# A job can write to its own copy of the runner and to its home, and both end with it.
+# A job can write to its own copy of the runner and to its home; both are deleted after it.
 set -euo pipefail
 
 root=${PULLRANK_ROOT:-} # for tests
@@ -22,8 +22,8 @@ prepare() {
     chmod 0700 "$home"
 }
 
-# Without a display, the nodes are there once the first CUDA program has called nvidia-modprobe.  A job's could not: it
-# gains no rights by programs that are root's.
+# Without a display, the first CUDA program creates the nodes through nvidia-modprobe.  A job's programs cannot:
+# they gain no rights from setuid programs.
 make_gpu_nodes() {
     command -v nvidia-modprobe > /dev/null || return 0
     local information
@@ -36,7 +36,7 @@ make_gpu_nodes() {
 }
 
 make_node() {
-    nvidia-modprobe "$@" || echo "job.sh: nvidia-modprobe $* failed: the judge will say what is missing" >&2
+    nvidia-modprobe "$@" || echo "job.sh: nvidia-modprobe $* failed: the judge will report what is missing" >&2
 }
 
 run() {
@@ -56,16 +56,16 @@ clean() {
     for folder in "$root"/tmp "$root"/var/tmp "$root"/dev/shm; do
         [[ ! -d $folder ]] || find "$folder" -xdev -mindepth 1 -user "$user" -delete || true
     done
-    # Last, for this is what the loop waits for.
+    # Last: the loop waits for this file to disappear.
     rm -f "$root/run/pullrank/jitconfig"
 }
 
-# systemd has ended all in the unit's cgroup by now; this is for what got out of it.
+# systemd has killed all processes in the unit's cgroup; this kills any that escaped from it.
 end_processes() {
     local round
     for round in 1 2 3 4 5; do
         pkill -KILL -u "$user" || true
-        # Those that only wait to be reaped (Z) have ended.
+        # Zombies (Z) have ended.
         pgrep --runstates D,I,R,S,T,t -u "$user" > /dev/null || return 0
         sleep "0.$round"
     done

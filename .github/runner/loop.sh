@@ -1,14 +1,14 @@
 #!/bin/bash
-# The registrar: asks GitHub for a runner that takes one job, hands it to the worker, waits for its end, and so on.
+# The registrar: in a loop, registers a one-job runner with GitHub, passes it to the worker, and waits for its end.
 #
-#   credential ─▶ a token for an hour ─▶ generate-jitconfig ─▶ /run/pullrank/jitconfig
-#                                                                 └ pullrank-worker.path starts the worker
+#   credential ─▶ a one-hour token ─▶ generate-jitconfig ─▶ /run/pullrank/jitconfig
+#                                                              └ pullrank-worker.path starts the worker
 #   the worker ends ─▶ job.sh clean removes the file ─▶ the next one
 #
-# It runs as pullrank-registrar, which alone can read the credential; jobs run as pullrank-runner.  Secrets are in
-# no command line: curl gets them on stdin.
+# It runs as pullrank-registrar, the only user that can read the credential; jobs run as pullrank-runner.  Secrets never
+# appear on a command line: curl reads them from stdin.
 #
-#   loop.sh           for ever
+#   loop.sh           run forever
 #   loop.sh --once    one registration, without waiting for the worker (for trying it out)
 set -euo pipefail
 
@@ -33,7 +33,7 @@ main() {
         if register && wait_until_free && ((SECONDS - began > 30)); then
             pause=5
         else
-            # GitHub refuses, or workers end at once: ask ever more seldom.
+            # GitHub refuses, or workers end at once: back off.
             say "next try in $pause s"
             sleep "$pause"
             pause=$((pause * 2 > MAX_PAUSE ? MAX_PAUSE : pause * 2))
@@ -49,7 +49,7 @@ wait_until_free() {
     done
 }
 
-# One registration, left where the worker finds it, or a line that says why not.
+# Register one runner and leave the registration for the worker, or log the reason of a failure.
 register() {
     local name secret answer config
     name=pullrank-${HOSTNAME%%.*}-$(date -u +%Y%m%d%H%M%S)-$RANDOM
@@ -58,7 +58,7 @@ register() {
     answer=$(ask "$(url_of_registrations)" "$(body "${name:0:64}")" "$secret") || return 1
     config=$(jq --raw-output '.encoded_jit_config // empty' <<< "$answer")
     if [[ -z $config ]]; then
-        say "GitHub's answer holds no registration"
+        say "GitHub's answer has no registration"
         return 1
     fi
     printf '%s' "$config" > "$RUNTIME_DIRECTORY/.jitconfig"
@@ -66,7 +66,7 @@ register() {
     say "registered ${name:0:64}"
 }
 
-# A runner group belongs to an organisation; without one the runner is the repository's own.
+# Runner groups belong to organisations; without one, the runner belongs to the repository.
 url_of_registrations() {
     if [[ -n $GROUP_ID ]]; then
         echo "$API_URL/orgs/${REPOSITORY%%/*}/actions/runners/generate-jitconfig"
@@ -80,7 +80,7 @@ body() {
         '{name: $name, runner_group_id: $group, labels: ($labels | split(",")), work_folder: "_work"}'
 }
 
-# What may register: a fine-grained token, or an App's key turned into a token that can do nothing else.
+# The token that may register: a fine-grained one, or one made from an App's key with this permission only.
 bearer() {
     if [[ -r $CREDENTIAL/app.key ]]; then
         local permission=administration answer
@@ -91,12 +91,12 @@ bearer() {
     elif [[ -r $CREDENTIAL/token ]]; then
         cat "$CREDENTIAL/token"
     else
-        say "no credential: put one into $CREDENTIAL with install.sh"
+        say "no credential in $CREDENTIAL: add one with install.sh"
         return 1
     fi
 }
 
-# RS256, good for nine minutes, and from a minute ago, for clocks that differ.
+# RS256, valid for nine minutes, and from a minute ago in case clocks differ.
 app_jwt() {
     local now head claims
     now=$(date +%s)
@@ -108,7 +108,7 @@ app_jwt() {
 
 base64url() { openssl base64 -A | tr '+/' '-_' | tr -d '='; }
 
-# POST $2 to $1 with the secret $3, and print the answer.
+# ask URL BODY SECRET: send a POST request, and print the answer.
 ask() {
     local answer
     if ! answer=$(printf 'header = "Authorization: Bearer %s"\n' "$3" |

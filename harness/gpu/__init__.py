@@ -1,1 +1,1 @@
-"""Devices, drivers' libraries, vendors' profilers."""
+"""Devices, driver libraries and the vendors' profilers."""

@@ -1,10 +1,10 @@
-"""An AMD GPU by the kernel's own files: no library is needed, and no context on the GPU.
+"""Read the state of an AMD GPU from the kernel's files, without a library or a context on the GPU.
 
     /sys/class/drm/renderD128/device/    gpu_busy_percent, hwmon/hwmon3/{freq,power,temp}*    amdgpu
     /sys/class/kfd/kfd/                  topology/nodes/1/{properties,gpu_id}                 amdkfd
-                                         proc/<pid>/queues/<number>/gpuid                     who computes on which GPU
+                                         proc/<pid>/queues/<number>/gpuid                     processes on each GPU
 
-What a file does not tell is None.
+A value that no file has is None.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class AmdGpu:
         self._number = self._find_number(gpu)
 
     def _find_number(self, gpu: GpuNode) -> int | None:
-        """By which amdkfd knows it."""
+        """The GPU's id in amdkfd, found by its render node."""
         minor = rf"^drm_render_minor {Path(gpu.node).name.removeprefix('renderD')}$"
         for folder in self._kfd.glob("topology/nodes/*"):
             if re.search(minor, _read(folder / "properties"), re.MULTILINE):
@@ -41,18 +41,18 @@ class AmdGpu:
 
     @property
     def power_w(self) -> float | None:
-        """The average; where a GPU has none, that of the moment."""
+        """The average power; if the GPU does not report one, the current power."""
         average = self._sensed("power1_average", 1e6)
         return self._sensed("power1_input", 1e6) if average is None else average
 
     @property
     def temperature_c(self) -> float | None:
-        """Of its hottest sensor."""
+        """The temperature of the hottest sensor."""
         return max((heat for heat, _ in self._heats()), default=None)
 
     @property
     def is_too_hot(self) -> bool:
-        """Whether a sensor is at its critical temperature."""
+        """Whether a sensor has reached its critical temperature."""
         return any(critical and heat >= critical for heat, critical in self._heats())
 
     @property
@@ -61,15 +61,15 @@ class AmdGpu:
 
     @property
     def processes(self) -> int | None:
-        """How many have a queue on it, as numbered outside of all containers."""
+        """How many processes have a queue on this GPU, including those in other containers."""
         if self._number is None or not (self._kfd / "proc").is_dir():
             return None
-        # Not `Path.glob`: it fails if a process leaves while it looks.
+        # Not `Path.glob`: it fails if a process ends during the search.
         queues = map(Path, glob.iglob(f"{glob.escape(str(self._kfd))}/proc/*/queues/*/gpuid"))
         return len({queue.parts[-4] for queue in queues if _number(queue) == self._number})
 
     def _heats(self) -> list[tuple[float, float | None]]:
-        """Of each sensor, how hot it is and may be."""
+        """Each sensor's temperature and critical temperature."""
         heats = ((self._sensed(f"temp{n}_input", 1e3), self._sensed(f"temp{n}_crit", 1e3)) for n in (1, 2, 3))
         return [(heat, critical) for heat, critical in heats if heat is not None]
 
@@ -86,5 +86,5 @@ def _number(path: Path) -> int | None:
 def _read(path: Path) -> str:
     try:
         return path.read_text()
-    except OSError:  # not there, or gone meanwhile, or the GPU does not answer
+    except OSError:  # missing, removed meanwhile, or the GPU does not answer
         return ""

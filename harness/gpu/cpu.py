@@ -1,11 +1,11 @@
-"""The CPU: bytes go straight into and out of the memory of the stopped player.
+"""The CPU: copy bytes directly into and out of the memory of the stopped player.
 
-`process_vm_writev` and `process_vm_readv` need no memory shared with the player: nothing to peek at, nothing to
-shrink under us.  A bad address is an error of theirs, never a crash of ours.
+`process_vm_writev` and `process_vm_readv` need no memory shared with the player, which it could watch or shrink while
+we use it.  A bad address makes the call fail; it never crashes the referee.
 
-Inputs come fresh from another core for every call: they were never in the private caches of the player's own
-core.  Emptying the shared cache as well would cost 10 ms a call, and evict the interpreter: a null call then
-takes 400 µs instead of 50, which would be ours to subtract and a cheat's to gain.
+Another core writes fresh inputs for every call, so they were never in the private caches of the player's core.  To
+flush the shared cache too would cost 10 ms a call and evict the interpreter.  A null call would then take 400 µs
+instead of 50, time that we would have to subtract and that a cheat could gain.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ def _move(call: ctypes._NamedFuncPointer, pid: int, remote: int, local: int, len
 
 @contextlib.contextmanager
 def prepared(_gpus: int = 0) -> Iterator[None]:
-    """This process as the referee's, in the block.
+    """Prepare this process as the referee's, for the block.
 
-    He has one core: a second thread of torch's on it would only wait for the first.  And what he frees stays his:
-    inputs and outputs are of the same sizes in each call, and the kernel clears each page that it hands out anew.
+    The referee has one core, so a second torch thread would only wait for the first.  Keep freed memory in the process:
+    inputs and outputs have the same sizes in each call, and the kernel clears every page that it hands out.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -82,23 +82,23 @@ def prepared(_gpus: int = 0) -> Iterator[None]:
 
 
 def find_trouble() -> str:
-    """Nothing: who gets here has one that computes."""
+    """Always "": a CPU that runs this works."""
     return ""
 
 
 def sweep_us() -> float:
-    """In a GPU's place: how long a small piece of work took, with nothing to be emptied (see above)."""
+    """In place of a GPU's sweep: the time of a small piece of work, in microseconds.  Flushes nothing (see above)."""
     start = time.perf_counter()
     _bench.add_(1)
     return (time.perf_counter() - start) * 1e6
 
 
 def find_meter() -> None:
-    """None: how busy a machine is, `machine` says."""
+    """Always None: `harness.referee.machine` measures how busy the machine is."""
 
 
 def _keep_freed_memory(keep: bool) -> None:
-    if mallopt := getattr(_libc, "mallopt", None):  # of glibc; others have fixed rules
+    if mallopt := getattr(_libc, "mallopt", None):  # only glibc has it
         mallopt(_M_MMAP_MAX, 0 if keep else 65536)
         mallopt(_M_TRIM_THRESHOLD, 2**31 - 1 if keep else 128 << 10)
         _libc.malloc_trim(0)

@@ -1,7 +1,7 @@
-"""A GPU as the referee uses it: he makes inputs and knows answers there, in a process and a context of his own.
+"""A GPU as the referee uses it: it makes inputs and reference answers there, in its own process and context.
 
-Between him and a player bytes go through host memory, as on a CPU (`cpu.write_memory`): that works behind all walls
-and with every vendor.  What the player does with its device is in `inside`.  ROCm answers to the same names.
+Bytes between referee and player go through host memory, as on a CPU (`cpu.write_memory`): that works in every sandbox
+and with every vendor.  The player's side is `harness/inside/gpu_staging.py`.  torch uses the same names for ROCm.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from harness.inside.gpu_staging import Sweep
 from harness.records.errors import JudgeError
 
 _ANSWER_S = 60.0
-"""Who has not added up a million ones by then hangs; a context of a player that ended may take seconds to go."""
+"""A GPU that needs longer to sum a million ones hangs.  The context of a killed player may take seconds to go."""
 _ONES = 1 << 20
 _SWEEPS = 3
 _PATIENCE_S = 0.1
-"""A sweep is no longer waited for: whoever keeps the GPU from it, works there."""
+"""The longest wait for a sweep: if it takes longer, something else is running on the GPU."""
 
 
 @contextlib.contextmanager
 def prepared(gpus: int = 1) -> Iterator[None]:
-    """This process as the referee's, in the block.
+    """Prepare this process as the referee's, for the block.
 
     Raises:
-        JudgeError: torch finds no GPU, or cannot compute on one of so many.
+        JudgeError: torch finds no GPU, or one of the `gpus` does not work.
     """
     _see(gpus)
     if trouble := _find_absence() or find_trouble(gpus):
@@ -44,7 +44,7 @@ def prepared(gpus: int = 1) -> Iterator[None]:
 
 
 def _see(count: int) -> None:
-    """The players' GPUs are the referee's, too.  Until torch has looked for any, its libraries heed these variables."""
+    """Select the players' GPUs for the referee.  The libraries read these variables when torch first looks for GPUs."""
     gpus = assigned(find_gpus(), os.environ)[:count]
     if gpus and all(gpu.id for gpu in gpus):
         name = "ROCR_VISIBLE_DEVICES" if gpus[0].vendor == "amd" else "CUDA_VISIBLE_DEVICES"
@@ -52,9 +52,9 @@ def _see(count: int) -> None:
 
 
 def find_trouble(gpus: int = 1) -> str:
-    """Why nothing can be computed on one of so many GPUs any more; "" if something can, on each of them.
+    """Why one of these GPUs no longer works; "" if all of them work.
 
-    Tried on a thread of its own: nothing ends the wait for a GPU that hangs.
+    Tries them in a separate thread, because nothing can interrupt the wait for a GPU that hangs.
     """
     said: list[str] = []
     thread = threading.Thread(target=lambda: said.append(_find_wrong_sum(gpus)), daemon=True)
@@ -64,11 +64,11 @@ def find_trouble(gpus: int = 1) -> str:
 
 
 def sweep_us() -> float:
-    """Empty the L2 cache from a context that no player reaches; how long the quickest of three sweeps took.
+    """Flush the L2 cache from a context that no player reaches; returns the fastest of three sweeps, in microseconds.
 
-    A GPU gives one context after another its turn.  Where nobody else wants one, a sweep takes as long as its bytes;
-    where a player's kernel still runs, every sweep has to wait for its turn again.  Where contexts share a GPU in
-    space (MPS, and AMD's queues), what leaves room for a sweep is not seen.
+    A GPU runs one context at a time.  Without other work, a sweep takes only the time for its bytes.  While a player's
+    kernel still runs, every sweep has to wait for its turn.  Where contexts run side by side (MPS, AMD's queues), this
+    does not detect a kernel that leaves room for the sweep.
     """
     sweep = _sweep()
     sweep.release()
@@ -76,7 +76,7 @@ def sweep_us() -> float:
 
 
 def find_meter() -> gpu_facts.Meter | None:
-    """Of the one GPU that a referee uses."""
+    """A meter for the first assigned GPU, the one that the referee uses."""
     return gpu_facts.find_meter(assigned(find_gpus(), os.environ)[0])
 
 
@@ -101,14 +101,14 @@ def _find_wrong_sum(gpus: int) -> str:
         try:
             found = float(torch.ones(_ONES, device=f"cuda:{number}").sum().item())
         except (RuntimeError, AssertionError) as error:
-            return f"{which} does not compute: {advise(error)}"
+            return f"{which} does not work: {advise(error)}"
         if found != _ONES:
-            return f"{which} computes wrongly: {_ONES} ones make {found:g}; replace it"
+            return f"{which} computes wrong results: {_ONES} ones sum to {found:g}; replace it"
     return ""
 
 
 def _find_absence() -> str:
-    """Why torch has no GPU to compute on, by its own words; "" if it has."""
+    """Why torch can't use a GPU, in torch's own words; "" if it can."""
     if torch.cuda.is_available():
         return ""
     try:

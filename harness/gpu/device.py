@@ -1,10 +1,10 @@
-"""Which device a board's kernels run on, and what the judge has to know of it before torch is there.
+"""The devices that kernels run on, as far as the judge must know them before it imports torch.
 
-    CPU         the referee writes into the tensors that a kernel is given, and his own clock is the time
-    CUDA        inputs wait in host memory; the player copies them to its device, and takes the time there (`inside`)
-    REHEARSAL   CUDA's way with a CPU in the GPU's place: all but the GPU itself can be tried where there is none
+    CPU         the referee writes the inputs into the player's memory and measures the time with its own clock
+    CUDA        inputs wait in host memory; the player copies them to its device and measures the time there
+    REHEARSAL   the same procedure with a CPU in the GPU's place, to test everything but the GPU without one
 
-What the referee's own process does with a device is in the module beside this one: each is a `Side`.
+The modules `cpu` and `cuda` in this folder are what the referee's own process does with a device: each is a `Side`.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ if TYPE_CHECKING:
 
 
 class Side(Protocol):
-    """The referee's side of a device: a module of this package."""
+    """The referee's side of a device.  A module of this package implements it."""
 
     def prepared(self, gpus: int = 1) -> AbstractContextManager[None]:
-        """This process as the referee's, in the block.
+        """Prepare this process as the referee's, for the block.
 
         Raises:
-            JudgeError: the device is not there, or does not compute; of GPUs, one of so many.
+            JudgeError: the device, or one of the `gpus`, is missing or does not work.
         """
 
     def find_trouble(self) -> str:
-        """Why the device can't be used any more; "" if it can."""
+        """Why the device no longer works; "" if it works."""
 
     def sweep_us(self) -> float:
-        """Leave nothing of a player's in the caches of a staged device, and say how long that took, in microseconds.
+        """Flush the caches of a staged device; returns how long that took, in microseconds.
 
-        It takes longer while anything of the player's still runs there.
+        It takes longer while work of the player still runs there.
         """
 
     def find_meter(self) -> Meter | None:
-        """How to ask a GPU how it is while it is timed; None if there is none, or nobody can ask it."""
+        """A meter that reads the GPU's state between timed calls; None if there is no GPU or it can't be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """`name` is torch's.  A staged one has inputs and outputs in host memory, and its time is taken inside.
+    """`name` is torch's.  A staged device copies inputs and outputs from and to host memory, and the player times it.
 
-    `rehearses` is the vendor of the GPU in whose place this one is, where that is known.
+    `rehearses` is the vendor of the GPU that a rehearsal stands in for, if known.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Device:
 
 CPU = Device(name="cpu", is_staged=False)
 CUDA = Device(name="cuda", is_staged=True)
-"""Of AMD, too: torch calls ROCm's devices the same."""
+"""Also AMD's GPUs: torch gives ROCm devices the same name."""
 REHEARSAL = Device(name="cpu", is_staged=True)
 
 

@@ -1,11 +1,11 @@
-"""What CUDA, ROCm and their libraries say when something fails, in words for whoever can act on it.  Pure.
+"""Translate errors of CUDA, ROCm and their libraries for the person who can act on them.  Pure functions.
 
-    is_out_of_memory   a player's: MLE, and no run-time error
-    explain            for a participant, whose kernel faulted
-    explain_abort      the same, where ROCm ended the process instead of raising anything
-    advise             for the host of a machine, whose GPU, driver and torch don't go together
+    is_out_of_memory   whether a player's error is a memory error (MLE) instead of a run-time error
+    explain            for a participant whose kernel faulted
+    explain_abort      the same, if ROCm aborted the process instead of raising an error
+    advise             for the host of a machine whose GPU, driver and torch do not work together
 
-A player's own words decide nothing but its own verdict: whether a GPU still works, the referee tries himself.
+A player's error messages affect only its own verdict.  The referee itself tests whether a GPU still works.
 """
 
 from __future__ import annotations
@@ -20,63 +20,63 @@ _OUT_OF_MEMORY = re.compile(
 _IS_OF_A_DEVICE = re.compile(r"(?:CUDA|HIP)(?: driver)? error:")
 
 _FAULTS = {
-    "illegal memory access": "a kernel read or wrote where nothing of its own lies; look at its bounds",
-    "misaligned address": "a kernel read or wrote at an address that is no multiple of the size it moves",
-    "illegal instruction": "a kernel ran into what is no instruction of this GPU",
-    "device-side assert": "an assertion in a kernel failed: most often an index that is out of bounds",
-    "unspecified launch failure": "a kernel crashed, most often at an address that is not its own",
+    "illegal memory access": "a kernel read or wrote outside its memory; check its bounds",
+    "misaligned address": "a kernel accessed an address that is not a multiple of the access size",
+    "illegal instruction": "a kernel executed an instruction that this GPU does not have",
+    "device-side assert": "an assertion in a kernel failed, usually because an index is out of bounds",
+    "unspecified launch failure": "a kernel crashed, usually because it accessed memory that is not its own",
     "invalid configuration argument": "a grid or a block is empty, or larger than this GPU allows",
-    "too many resources requested": "a block asks for more registers or shared memory than this GPU has",
-    "no kernel image": "it was compiled for another GPU than this board's",
-    "invalid device function": "it was compiled for another GPU than this board's",
+    "too many resources requested": "a block needs more registers or shared memory than this GPU has",
+    "no kernel image": "the code was compiled for another GPU than this board's",
+    "invalid device function": "the code was compiled for another GPU than this board's",
 }
-"""CUDA's own strings (cudaGetErrorString), and ROCm's; in lower case."""
+"""Keys are strings of CUDA (cudaGetErrorString) and ROCm, in lower case."""
 
 _REMEDIES = {
-    "not compiled with cuda": "install a torch that is built for this machine's GPU",
-    "driver on your system is too old": "install a newer driver, or a torch that is built for this one's CUDA",
-    "driver version is insufficient": "install a newer driver, or a torch that is built for this one's CUDA",
-    "unsupported display driver": "driver and libraries differ: reboot after an update; a container needs the host's",
-    "forward compatibility": "take the cuda-compat libraries out of the loader's path, or install a newer driver",
-    "system not yet initialized": "start nvidia-fabricmanager, of the driver's own version",
-    "no cuda-capable device": "see that the driver is loaded, and that the container has the GPU's devices",
-    "no cuda gpus are available": "see that the driver is loaded, and that the container has the GPU's devices",
-    "no hip gpus are available": "see that amdgpu is loaded, and that the container has /dev/kfd and /dev/dri",
+    "not compiled with cuda": "install a torch built for this machine's GPU",
+    "driver on your system is too old": "install a newer driver, or a torch built for this driver's CUDA version",
+    "driver version is insufficient": "install a newer driver, or a torch built for this driver's CUDA version",
+    "unsupported display driver": "driver and libraries differ: after an update, reboot; a container needs the host's",
+    "forward compatibility": "remove the cuda-compat libraries from the loader's path, or install a newer driver",
+    "system not yet initialized": "start nvidia-fabricmanager in the same version as the driver",
+    "no cuda-capable device": "check that the driver is loaded and that the container has the GPU's devices",
+    "no cuda gpus are available": "check that the driver is loaded and that the container has the GPU's devices",
+    "no hip gpus are available": "check that amdgpu is loaded and that the container has /dev/kfd and /dev/dri",
     "no nvidia driver": "install NVIDIA's driver; `nvidia-smi` must show the GPU",
-    "no kernel image": "this torch has no code for this GPU: install one that is built for it",
-    # All devices of older CUDAs, of newer ones "CUDA-capable device(s) is/are".
-    "busy or unavailable": "see with `nvidia-smi` what else runs on it, and set its compute mode to Default as root "
-    "(`nvidia-smi -c 0`): referee and player each need a context of their own",
-    "out of memory": "see with `nvidia-smi` (or `amd-smi`) what else holds its memory",
-    "ecc error": "its memory fails: reset it, and replace it if that comes back",
+    "no kernel image": "this torch has no code for this GPU: install one built for it",
+    # Older CUDA versions say "all CUDA-capable devices are", newer ones "CUDA-capable device(s) is/are".
+    "busy or unavailable": "check with `nvidia-smi` what else uses it, and set its compute mode to Default as root "
+    "(`nvidia-smi -c 0`): referee and player each need a context",
+    "out of memory": "check with `nvidia-smi` (or `amd-smi`) what else uses the GPU's memory",
+    "ecc error": "the GPU's memory fails: reset the GPU, and replace it if the error returns",
 }
-_REMEDY = "see the kernel's log (`dmesg`), and reset the GPU"
+_REMEDY = "check the kernel's log (`dmesg`), and reset the GPU"
 
 
 def is_out_of_memory(text: str) -> bool:
-    """Whether that is what somebody failed of, on the machine or on its GPU."""
+    """Whether an error means that the machine or the GPU ran out of memory."""
     return bool(_OUT_OF_MEMORY.search(text))
 
 
 def explain(text: str) -> str:
-    """A participant's error; of a device's, what it means instead of the vendor's advice for debugging."""
+    """Explain a participant's error.  In a device error, replace the vendor's debugging advice by its meaning."""
     if not _IS_OF_A_DEVICE.search(text):
         return text
     first = text.splitlines()[0].rstrip(".")
     meaning = _meaning(first, _FAULTS)
-    late = "Kernels run on after their launch: the line is where it came out."
+    late = "Kernels run asynchronously, so the failing kernel may have been launched before this line."
     return f"{first}: {meaning}. {late}" if meaning else f"{first}. {late}"
 
 
 def explain_abort(log: str) -> str:
-    """Of a process that has crashed: what ROCm printed of a page fault on the GPU, and what it means; "" if nothing."""
+    """Find ROCm's message about a GPU page fault in a crashed process's log, and add its meaning; "" if none."""
     if not (found := re.search(r"Memory access fault by GPU[^\n]*", log)):
         return ""
     return f"{found[0].rstrip('. ')[:300]}: {_FAULTS['illegal memory access']}."
 
 
 def advise(error: BaseException | str) -> str:
-    """A failure of ours on a GPU: what was said, and the way out."""
+    """Describe a failure of the judge on a GPU: the error's first line, and the way out."""
     said = next(iter(str(error).splitlines()), "").rstrip(".")[:300]
     return f"{said}; {_meaning(str(error), _REMEDIES) or _REMEDY}"
 

@@ -1,9 +1,9 @@
-"""What a GPU says of itself: name, driver, clocks, temperature, power, why it is held back, who else uses it.
+"""Read a GPU's state: name, driver, clocks, temperature, power, throttle reasons and other processes.
 
-    NVIDIA   its driver's library (`nvml`), at any time; where that is not found, nvidia-smi, which takes a second
+    NVIDIA   from the driver's library (`nvml`), at any time; without it from nvidia-smi, which takes a second
     AMD      the name from rocminfo, once; the rest from the kernel's files, at any time
 
-What a GPU does not tell is absent.  Reading is apart from asking, so that recorded answers can be read anywhere.
+Values that a GPU does not report are None.  Parsing is separate from querying, so that tests can use recorded output.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ QUERY = (
     "name", "uuid", "driver_version", "clocks.sm", "clocks.max.sm", "clocks.mem", "temperature.gpu", "power.draw",
     "utilization.gpu", "clocks_throttle_reasons.active",
 )  # fmt: skip
-"""The columns that nvidia-smi is asked for.  Newer drivers call the last one clocks_event_reasons, too."""
+"""The columns to query from nvidia-smi.  Newer drivers also call the last one clocks_event_reasons."""
 
 _REASONS = {
     0x4: "power cap", 0x8: "hardware slowdown", 0x10: "sync boost", 0x20: "software thermal slowdown",
     0x40: "hardware thermal slowdown", 0x80: "power brake", 0x100: "display clocks", 0x200: "board limit",
     0x400: "reliability",
 }  # fmt: skip
-"""NVML's bits.  That it idles (0x1), or that somebody has set its clocks (0x2), holds nobody back."""
+"""NVML's bits.  Idle clocks (0x1) and clocks set by an administrator (0x2) are not throttling."""
 _TOO_SLOW = frozenset(("software thermal slowdown", "hardware thermal slowdown", "power brake", "critical temperature"))
-"""What holds back a machine whose cooling or supply does not suffice.  The power cap is the card's own.  A plain
-hardware slowdown is none: by nvml.h it may be reported during any change of clocks, and its causes have their own bits.
+"""Reasons that show insufficient cooling or power supply.  Not the power cap, which is part of the card.  Not a plain
+hardware slowdown: by nvml.h it may be reported during any clock change, and its causes have their own bits.
 """
 _QUIET_PERCENT = 5
 _Answer = TypeVar("_Answer")
@@ -47,7 +47,7 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, kw_only=True)
 class GpuFacts:
-    """Clocks in MHz, temperature in degrees Celsius, power in watts, use in percent of the time."""
+    """A GPU's state: clocks in MHz, temperature in degrees Celsius, power in watts, use in percent of the time."""
 
     name: str
     driver: str | None = None
@@ -59,47 +59,45 @@ class GpuFacts:
     busy_percent: float | None = None
     held_back: tuple[str, ...] = ()
     others: int | None = None
-    """Processes that compute on it."""
+    """The number of processes that compute on it."""
     throttled_ms: float | None = None
-    """How long it was held back by its temperature since its driver was loaded."""
+    """How long heat has throttled it since its driver was loaded, in milliseconds."""
 
     def beside(self, ours: int) -> GpuFacts:
-        """The same without so many processes that are the judge's."""
+        """The same without `ours`, the number of the judge's own processes."""
         return replace(self, others=None if self.others is None else max(0, self.others - ours))
 
     @property
     def trouble(self) -> str:
-        """Why times that are taken on it now are worth less; "" if nothing is known."""
-        said = [f"The GPU is held back: {', '.join(self.held_back)}."] if self.held_back else []
+        """Why times measured on it now are less reliable; "" if no reason is known."""
+        said = [f"The GPU is throttled: {', '.join(self.held_back)}."] if self.held_back else []
         if self.others:
-            said.append(f"Others compute on it: {self.others} process{'es' if self.others > 1 else ''}.")
+            said.append(f"{self.others} other process{'es use' if self.others > 1 else ' uses'} the GPU.")
         elif (self.busy_percent or 0) > _QUIET_PERCENT:
-            said.append(f"It was busy for {self.busy_percent:.0f} % of the time before.")
+            said.append(f"The GPU was {self.busy_percent:.0f} % busy.")
         return " ".join(said)
 
     @property
     def hindrance(self) -> str:
-        """Why times that are taken on it now rank nobody; "" if they may."""
+        """Why times measured on it now do not count for ranking; "" if they do."""
         if slow := [reason for reason in self.held_back if reason in _TOO_SLOW]:
-            return f"it is held back: {', '.join(slow)}; see to its cooling and supply"
+            return f"it is throttled: {', '.join(slow)}; check its cooling and power supply"
         if self.others:
-            return (
-                f"{self.others} other process{'es compute' if self.others > 1 else ' computes'} on it; it must be alone"
-            )
+            return f"{self.others} other process{'es use' if self.others > 1 else ' uses'} it; the judge needs it alone"
         return ""
 
     def hindrance_since(self, before: GpuFacts) -> str:
-        """Why times that were taken between two looks rank nobody; "" if they may.
+        """Why times measured since `before` do not count for ranking; "" if they do.
 
-        Who computes on it now is not asked: our own players may still be there.
+        Ignores processes on it now: our own players may still be among them.
         """
         now = replace(self, others=None)
         if now.hindrance:
             return now.hindrance
-        # It counts from the driver's start: without both, nobody knows what came meanwhile.
+        # The counter starts with the driver: only the difference between two readings says what happened between them.
         if now.throttled_ms is not None and before.throttled_ms is not None and now.throttled_ms > before.throttled_ms:
             throttled = now.throttled_ms - before.throttled_ms
-            return f"it was held back by its temperature for {throttled:.0f} ms meanwhile; see to its cooling"
+            return f"heat throttled it for {throttled:.0f} ms meanwhile; check its cooling"
         return ""
 
     @property
@@ -112,18 +110,18 @@ class GpuFacts:
 
 
 Meter = Callable[[], GpuFacts]
-"""Ask one GPU how it is now, in milliseconds."""
+"""Reads one GPU's state now; takes milliseconds."""
 
 
 def find_meter(gpu: GpuNode, root: Path = Path("/")) -> Meter | None:
-    """How to ask this GPU again and again, while others compute on it; None if nobody here can."""
+    """A meter for this GPU that works while others compute on it; None if this machine can't read its state."""
     with contextlib.suppress(OSError, AttributeError):  # no such library, file or function
         return _find_amd_meter(gpu, root) if gpu.vendor == "amd" else _find_nvidia_meter(gpu, root)
     return None
 
 
 def read_gpu(gpu: GpuNode) -> GpuFacts | None:
-    """What this GPU says now; None if nobody here can ask it."""
+    """This GPU's state now; None if this machine can't read it."""
     if meter := find_meter(gpu):
         return meter()
     return _ask_smi(gpu) if gpu.vendor == "nvidia" else None
@@ -137,7 +135,7 @@ def _ask_smi(gpu: GpuNode) -> GpuFacts | None:
 
 
 def read_smi(table: str, others: str | None, gpu: GpuNode) -> GpuFacts | None:
-    """From nvidia-smi's CSV: one line a GPU, one line a process; None if the GPU is not among them."""
+    """Parse nvidia-smi's CSV, with one line per GPU and one per process; None if the GPU is not listed."""
     for row in csv.reader(table.splitlines(), skipinitialspace=True):
         if len(row) == len(QUERY) and (not gpu.id or row[1] == gpu.id):
             name, _, driver, *rest = (cell.strip() for cell in row)
@@ -168,7 +166,7 @@ def _find_nvidia_meter(gpu: GpuNode, root: Path) -> Meter:
         memory = _known(lambda: device.number("nvmlDeviceGetClockInfo", nvml.CLOCK_MEMORY))
         power = _known(lambda: device.number("nvmlDeviceGetPowerUsage"))
         rates = _known(lambda: device.ask("nvmlDeviceGetUtilizationRates", nvml.Utilization()))
-        # Newer drivers call these event reasons, and keep the name.
+        # Newer drivers call these event reasons but keep the old function.
         reasons = _known(lambda: device.ask("nvmlDeviceGetCurrentClocksThrottleReasons", ctypes.c_ulonglong()))
         heat = _known(lambda: device.ask("nvmlDeviceGetViolationStatus", nvml.Violation(), nvml.POLICY_THERMAL))
         return GpuFacts(
@@ -189,7 +187,7 @@ def _find_nvidia_meter(gpu: GpuNode, root: Path) -> Meter:
 
 
 def _known(ask: Callable[[], _Answer]) -> _Answer | None:
-    """What this GPU or its driver does not support is absent."""
+    """The answer, or None if this GPU or its driver does not support the query."""
     with contextlib.suppress(OSError, AttributeError):
         return ask()
     return None
@@ -212,7 +210,7 @@ def _find_amd_meter(gpu: GpuNode, root: Path) -> Meter | None:
 
 
 def read_rocminfo(text: str, gpu: GpuNode) -> GpuFacts | None:
-    """From rocminfo's list of agents: the name of the one that has the GPU's id, or of the first GPU."""
+    """Parse rocminfo's list of agents: the name of the agent with the GPU's id, or of the first GPU without an id."""
     for agent in re.split(r"^Agent \d+", text, flags=re.MULTILINE)[1:]:
         facts: dict[str, str] = dict(re.findall(r"^  ([\w ]+?):\s+(\S.*?)\s*$", agent, re.MULTILINE))
         if facts.get("Device Type") == "GPU" and gpu.id.lower() in ("", facts.get("Uuid", "").lower()):
@@ -225,14 +223,14 @@ def _reasons(bits: int) -> tuple[str, ...]:
 
 
 def _number(cell: str) -> float | None:
-    """`[N/A]`, `[Not Supported]` and the like are None."""
+    """A number; None for `[N/A]`, `[Not Supported]` and similar cells."""
     with contextlib.suppress(ValueError):
         return float(cell)
     return None
 
 
 def _ask(command: list[str]) -> str | None:
-    """What a program prints; None if it is not there, fails or takes too long."""
+    """A program's output; None if the program is missing, fails or takes too long."""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=_ASK_S,

@@ -1,10 +1,9 @@
-"""How much of a GPU's memory is in use, whoever holds it: from its driver, at any time, without a context on it.
+"""Read from the driver how much of a GPU's memory is in use by all processes, without a context on the GPU.
 
     NVIDIA   libnvidia-ml.so.1, which comes with the driver
     AMD      /sys/class/drm/renderD128/device/mem_info_vram_used and _total
 
-What single processes hold is not asked: in a container the driver names them by numbers that mean nothing there, if it
-names them at all.
+It does not query the memory of single processes: in a container, the driver reports pids of the host, or none at all.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from harness.gpu.nvml import Nvml, NvmlMemory
 
 @dataclass(frozen=True, kw_only=True)
 class CardMemory:
-    """In bytes."""
+    """A GPU's memory, in bytes."""
 
     total: int
     used: int
@@ -30,11 +29,11 @@ class CardMemory:
 
 
 Card = Callable[[], CardMemory]
-"""Ask one GPU.  Raises OSError if it does not answer any more."""
+"""Reads one GPU's memory.  Raises OSError if the driver no longer answers."""
 
 
 def find_card(gpu: GpuNode, root: Path = Path("/")) -> Card | None:
-    """How to ask this GPU; None if nobody here can."""
+    """A function that reads this GPU's memory; None if this machine can't read it."""
     try:
         card = _amd(gpu, root) if gpu.vendor == "amd" else _nvidia(gpu, root)
         card()

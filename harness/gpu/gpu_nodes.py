@@ -1,11 +1,11 @@
-"""Which of a machine's GPUs is judged on, and what a player behind walls must see of it: from folders alone.
+"""Find the machine's GPUs that are assigned to the judge, and the files that a player needs for them.
 
     NVIDIA   /dev/nvidia0  nvidiactl  nvidia-uvm       /proc/driver/nvidia/gpus/<bus>/information: minor, UUID
     AMD      /dev/kfd  /dev/dri/renderD128             /sys/class/kfd/kfd/topology/nodes/<n>/properties: minor, id
 
-Only the assigned GPUs' own nodes are bound, so that all others do not exist in there.  Assigned are those that
-CUDA_VISIBLE_DEVICES (ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES) of the judge names, by number or by id, else all; a
-task for one GPU gets the first of them.
+The sandbox binds only the nodes of the assigned GPUs, so all other GPUs do not exist in it.  The judge's
+CUDA_VISIBLE_DEVICES (ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES) assigns GPUs by number or id; without it, all are
+assigned.  A task for one GPU gets the first of them.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ _NVIDIA = "proc/driver/nvidia/gpus"
 _AMD = "sys/class/kfd/kfd/topology/nodes"
 _SYSTEM = ("/sys/bus/pci", "/sys/devices")
 _AMD_SYSTEM = ("/sys/class/kfd", "/sys/class/drm", *_SYSTEM)
-"""Where the vendors' libraries look for devices and what they are near to; read-only inside."""
+"""Where the vendors' libraries look for devices and their topology; read-only in the sandbox."""
 _FOUND_ANYWAY = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib")
-"""Where the loader looks without being told."""
+"""The loader's default folders."""
 _DRIVER_FOLDERS = ("usr/local/nvidia/lib64", "usr/local/nvidia/lib", "usr/lib/wsl/lib", "run/opengl-driver/lib")
-"""Where containers, WSL and NixOS have the driver's libraries."""
+"""The driver's libraries in containers, WSL and NixOS."""
 _VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 _CONTROL = 255
 """The minor of /dev/nvidiactl."""
 _OPENED: Mapping[Vendor, str] = {
-    "nvidia": "give the module nvidia the option NVreg_DeviceFileMode=0666",
+    "nvidia": "set NVreg_DeviceFileMode=0666 for the kernel module nvidia",
     "amd": """write KERNEL=="kfd", MODE="0666" and SUBSYSTEM=="drm", KERNEL=="renderD*", MODE="0666" into """
     "/etc/udev/rules.d/70-amdgpu.rules",
 }
-"""What opens the nodes to all users, and for good: a chmod is undone by the next start."""
+"""How to give all users access to the nodes permanently: a reboot undoes a chmod."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GpuNode:
-    """One GPU as the machine's folders show it; `id` is what its vendor's library calls it, "" if nothing says."""
+    """One GPU, found in the file system; `id` is its id in the vendor's library, "" if unknown."""
 
     vendor: Vendor
     node: str
@@ -51,7 +51,7 @@ class GpuNode:
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """What the walls let through: nodes to bind, folders to bind read-only, variables to set."""
+    """What the sandbox shows: nodes to bind, folders to bind read-only, variables to set."""
 
     nodes: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
@@ -59,12 +59,12 @@ class Shown:
 
 
 def find_gpus(root: Path = Path("/")) -> list[GpuNode]:
-    """All GPUs of a machine, in the order of their bus."""
+    """All GPUs of a machine, in bus order."""
     return list(_nvidia(root)) or list(_amd(root))
 
 
 def _nvidia(root: Path) -> Iterator[GpuNode]:
-    """As the driver lists them; by their nodes alone where a container hides that."""
+    """NVIDIA's GPUs from the driver's list, or from their nodes alone if a container hides the list."""
     listed = sorted((root / _NVIDIA).glob("*/information"))
     if not listed:
         nodes = (path.name for path in (root / "dev").glob("nvidia*"))
@@ -89,7 +89,7 @@ def _amd(root: Path) -> Iterator[GpuNode]:
 
 
 def assigned(gpus: list[GpuNode], environment: Mapping[str, str]) -> list[GpuNode]:
-    """The GPUs that are judged on, in the order of the variable; as for CUDA, what it names in vain ends the list."""
+    """The GPUs assigned to the judge, in the variable's order.  As in CUDA, an unknown name ends the list."""
     for name in _VARIABLES:
         if name in environment:
             named = (_named(wanted.strip(), gpus) for wanted in environment[name].split(","))
@@ -98,7 +98,7 @@ def assigned(gpus: list[GpuNode], environment: Mapping[str, str]) -> list[GpuNod
 
 
 def find_slice(environment: Mapping[str, str]) -> str:
-    """The slice of a GPU (MIG) that the variable names in the place of a whole one; "" if it names none."""
+    """The first MIG slice that a variable names instead of a whole GPU; "" if there is none."""
     named = (wanted.strip() for name in _VARIABLES for wanted in environment.get(name, "").split(","))
     return next((wanted for wanted in named if wanted.startswith("MIG-")), "")
 
@@ -110,9 +110,9 @@ def _named(wanted: str, gpus: list[GpuNode]) -> GpuNode | None:
 
 
 def shown_of(gpus: Sequence[GpuNode], root: Path = Path("/")) -> Shown:
-    """What a player must see to use these GPUs, of one vendor, and no others."""
+    """What a player must see to use only these GPUs, which are all of one vendor."""
     own = tuple(gpu.node for gpu in gpus)
-    # Without ids they are numbered as they can be opened in there.
+    # Without an id, use the GPU's number among those visible in the sandbox.
     names = ",".join(gpu.id or str(number) for number, gpu in enumerate(gpus))
     if gpus[0].vendor == "amd":
         rocm = tuple(sorted({str(path) for path in (root / "opt").glob("rocm*")})) if root == Path("/") else ()
@@ -132,39 +132,39 @@ def shown_of(gpus: Sequence[GpuNode], root: Path = Path("/")) -> Shown:
 
 
 def find_driver_library(root: Path = Path("/")) -> str:
-    """The folder of NVIDIA's libcuda.so.1, below `root`; "" if it is in none of those that we know."""
+    """The folder of NVIDIA's libcuda.so.1, below `root`; "" if it is in none of the known folders."""
     folders = (*_DRIVER_FOLDERS, *_FOUND_ANYWAY)
     return next((folder for folder in folders if (root / folder / "libcuda.so.1").exists()), "")
 
 
 def find_faults(gpus: Sequence[GpuNode], root: Path = Path("/")) -> list[str]:
-    """What keeps a player from using these GPUs, each with the way out; empty if nothing seen here does."""
+    """What prevents players from using these GPUs, each with the way out; empty if nothing is found."""
     vendor = gpus[0].vendor
     faults = [_fault_of(node, root / node.lstrip("/"), vendor) for node in shown_of(gpus, root).nodes]
-    faults += [f"{gpu.node} is cut into slices: {WHOLE_GPU}" for gpu in gpus if _is_cut(gpu, root)]
+    faults += [f"{gpu.node} is partitioned: {WHOLE_GPU}" for gpu in gpus if _is_cut(gpu, root)]
     if vendor == "nvidia" and not find_driver_library(root):
-        faults.append("libcuda.so.1 is in no folder that is known here: install the driver's libraries below /usr/lib")
+        faults.append("libcuda.so.1 is in none of the known folders: install the driver's libraries below /usr/lib")
     return [fault for fault in faults if fault]
 
 
-WHOLE_GPU = "MIG slices are not judged on; give the judge a whole GPU (nvidia-smi -i NUMBER -mig 0, as root)"
+WHOLE_GPU = "MIG slices are not supported; give the judge a whole GPU (as root: nvidia-smi -i NUMBER -mig 0)"
 
 
 def _fault_of(node: str, path: Path, vendor: Vendor) -> str:
-    """What keeps a player from opening this node; "" if nothing seen here does."""
+    """What prevents a player from opening this node; "" if nothing is found."""
     if not path.exists():
         return f"{node} is missing: {_maker_of(node, vendor)}, or give the container this device"
     if os.geteuid() == 0 and path.stat().st_mode & 0o006 != 0o006:
-        what = "the players of a judge that root starts are nobody"
-        return f"{node} is not open to all users, and {what}: {_OPENED[vendor]}, or start the judge as who may use it"
-    # Any other judge's players have its groups.
+        what = "a judge started by root runs players as nobody"
+        return f"{node} is not open to all users, and {what}: {_OPENED[vendor]}, or start the judge as another user"
+    # If the judge is not root, its players have its groups.
     if not os.access(path, os.R_OK | os.W_OK):
         return f"{node} is not open to this user: add it to the group that `ls -l {node}` shows, or {_OPENED[vendor]}"
     return ""
 
 
 def _maker_of(node: str, vendor: Vendor) -> str:
-    """What makes a node that is missing.  With -u, nvidia-modprobe makes those of unified memory and no others."""
+    """The command that creates a missing node.  With -u, nvidia-modprobe creates only the unified memory nodes."""
     if vendor == "amd":
         return "modprobe amdgpu"
     if "uvm" in node:
@@ -173,7 +173,7 @@ def _maker_of(node: str, vendor: Vendor) -> str:
 
 
 def _is_cut(gpu: GpuNode, root: Path) -> bool:
-    """Whether the driver has instances of it (MIG); by its minor, which is its node's number."""
+    """Whether the driver has MIG instances of this GPU, found by its minor, which is its node's number."""
     return any((root / f"proc/driver/nvidia/capabilities/gpu{_number(gpu.node)}/mig").glob("gi*"))
 
 
@@ -185,5 +185,5 @@ def _number(name: str) -> int:
 def _read(path: Path) -> str:
     try:
         return path.read_text()
-    except OSError:  # of another user's
+    except OSError:  # belongs to another user
         return ""

@@ -1,8 +1,8 @@
-"""A GPU around each run of a benchmark: how it was, and whether what was timed on it then may rank anybody.
+"""Observe a GPU during each run of a benchmark, and decide whether the run's times count for ranking.
 
-begin   before the player comes: nobody but the referee may have a context on the GPU
-look    right after a window, while the GPU is still warm; its clocks fall soon
-end     what was seen, and why the run ranks nobody, if it does not
+begin   before the player starts: only the referee may have a context on the GPU
+look    right after a window, while the GPU's clocks are still up
+end     the state seen, and the reason if the run does not count for ranking
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from harness.gpu.gpu_facts import GpuFacts, Meter
 from harness.records.times import GpuState
 
 _LEAVE_S = 5.0
-"""How long the context of a player that has ended may take to go."""
+"""How long the context of an ended player may take to disappear."""
 
 
 class GpuWatch:
-    """One GPU's; of a device without a `meter` nothing is seen."""
+    """Observes one GPU; without a `meter` it observes nothing."""
 
     def __init__(self, meter: Meter | None) -> None:
         self._meter = meter
         self._before: GpuFacts | None = None
         self._looks: list[GpuFacts] = []
         self._is_shared = False
-        # The referee's own context, which is there by now; who else was there is told elsewhere.
+        # The referee's own context exists by now.  The machine's facts already name other processes.
         self._ours = max(1, meter().others or 0) if meter else 0
 
     @property
@@ -34,7 +34,7 @@ class GpuWatch:
     def begin(self) -> None:
         if not self._meter:
             return
-        give_up = time.monotonic() + (0 if self._is_shared else _LEAVE_S)  # who has not gone by then stays
+        give_up = time.monotonic() + (0 if self._is_shared else _LEAVE_S)  # processes still there after that stay
         while (facts := self._meter().beside(self._ours)).others and time.monotonic() < give_up:
             time.sleep(0.05)
         self._before, self._looks, self._is_shared = facts, [], bool(facts.others)
@@ -44,7 +44,7 @@ class GpuWatch:
             self._looks.append(self._meter())
 
     def end(self) -> GpuState | None:
-        """None where nothing is seen."""
+        """The GPU's state during the run; None if nothing was observed."""
         if not self._before or not self._looks:
             return None
         last = self._looks[-1]

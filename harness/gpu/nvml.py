@@ -1,6 +1,6 @@
-"""NVIDIA's management library, which comes with the driver: one GPU, opened once and asked as often as one likes.
+"""NVIDIA's management library, which comes with the driver: open a GPU once and query it any number of times.
 
-By ctypes: no package is needed, and no context on the GPU.  Functions and types are those of nvml.h.
+Called by ctypes, so it needs no package, and no context on the GPU.  Functions and types are those of nvml.h.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ _TEXT = 96
 
 
 class NvmlMemory(ctypes.Structure):
-    """nvmlMemory_t, in bytes; `used` counts what the driver keeps for itself, too."""
+    """nvmlMemory_t, in bytes; `used` includes memory that the driver reserves."""
 
     _fields_ = (("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong))
 
 
 class Utilization(ctypes.Structure):
-    """nvmlUtilization_t, in percent of the time before."""
+    """nvmlUtilization_t, in percent of the last sample period."""
 
     _fields_ = (("gpu", ctypes.c_uint), ("memory", ctypes.c_uint))
 
 
 class Violation(ctypes.Structure):
-    """nvmlViolationTime_t: when it was asked, in microseconds, and how long in all, in nanoseconds."""
+    """nvmlViolationTime_t: the time of the query, in microseconds, and the total violation time, in nanoseconds."""
 
     _fields_ = (("reference_us", ctypes.c_ulonglong), ("violation_ns", ctypes.c_ulonglong))
 
 
 class Nvml:
-    """One GPU.  What it does not answer, or not any more, is an OSError; what its driver lacks, an AttributeError."""
+    """One GPU.  A failed query raises OSError; a function that the driver does not have raises AttributeError."""
 
     def __init__(self, gpu: GpuNode, root: Path = Path("/")) -> None:
         folder = find_driver_library(root)
@@ -46,7 +46,7 @@ class Nvml:
         self._device = self._find_device(gpu)
 
     def _find_device(self, gpu: GpuNode) -> ctypes.c_void_p:
-        """By its id; without one, by the number of its node."""
+        """Find the GPU by its id, or without an id by the number of its node."""
         device, minor, count = ctypes.c_void_p(), ctypes.c_uint(), ctypes.c_uint()
         if gpu.id:
             _require(self._library.nvmlDeviceGetHandleByUUID(gpu.id.encode(), ctypes.byref(device)))
@@ -57,10 +57,10 @@ class Nvml:
             _require(self._library.nvmlDeviceGetMinorNumber(device, ctypes.byref(minor)))
             if gpu.node == f"/dev/nvidia{minor.value}":
                 return device
-        raise OSError(f"NVML knows no {gpu.node}")
+        raise OSError(f"NVML does not know {gpu.node}")
 
     def ask(self, function: str, answer: Any, *arguments: int) -> Any:
-        """What a function writes into `answer`, its last argument."""
+        """Call a function that writes its result into `answer`, its last argument; returns `answer`."""
         _require(getattr(self._library, function)(self._device, *arguments, ctypes.byref(answer)))
         return answer
 
@@ -81,10 +81,10 @@ class Nvml:
 
     @property
     def processes(self) -> int:
-        """How many have a context to compute on it."""
+        """How many processes have a compute context on this GPU."""
         count = ctypes.c_uint(0)
         code = self._library.nvmlDeviceGetComputeRunningProcesses_v3(self._device, ctypes.byref(count), None)
-        if code != _INSUFFICIENT_SIZE:  # which is the answer where there are some, and no room for them was given
+        if code != _INSUFFICIENT_SIZE:  # the answer if there are processes, because we pass no buffer
             _require(code)
         return count.value
 

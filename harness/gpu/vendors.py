@@ -1,10 +1,10 @@
-"""The GPU vendors' profilers, by one door: where each is found, how it is called, what it leaves, how that is read.
+"""One interface to the GPU vendors' profilers: find a profiler, call it, and read its output.
 
-    ncu         NVIDIA's Nsight Compute   --set full, a .ncu-rep; the table is its page `raw` as CSV
-    rocprofv3   AMD's ROCprofiler-SDK     --kernel-trace, which leaves a CSV
+    ncu         NVIDIA's Nsight Compute   --set full writes a .ncu-rep; the table is its page `raw` as CSV
+    rocprofv3   AMD's ROCprofiler-SDK     --kernel-trace writes a CSV
 
-They run inside the walls, around a player (`watch`), and with no more rights than it has: so the driver must let
-everybody read its counters.  What they leave is read as hostile text, for the submission may have written it.
+They run in the sandbox, around a player (`watch`), with the same rights as the player, so the driver must let all users
+read its counters.  Their output is parsed as hostile text, because the submission may have written it.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _MAX_COLUMNS = 10_000
 _MAX_ROWS = 10_000
 _MAX_HEADER = 100
 _MAX_LAUNCHES = 50
-"""How many kernels of a call ncu looks at: each is played again some forty times."""
+"""How many kernels of a call ncu profiles: it replays each about forty times."""
 _MAX_NAME = 200
 _LAST_WORDS = 160
 
 PARAMS = Path("proc/driver/nvidia/params")
 COUNTERS_FOR_ALL = (
-    "let all users read the GPU's counters: put `options nvidia NVreg_RestrictProfilingToAdminUsers=0` into a file of "
-    "/etc/modprobe.d/ on the machine itself, and load the driver anew, or reboot"
+    "let all users read the GPU's counters: put `options nvidia NVreg_RestrictProfilingToAdminUsers=0` into a file in "
+    "/etc/modprobe.d/ on the machine itself, then reload the driver or reboot"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """One launch of a kernel, as a profiler's table has it."""
+    """One launch of a kernel, from a profiler's table."""
 
     name: str
     time_us: float
@@ -55,10 +55,10 @@ class Launch:
 
 @dataclass(frozen=True, kw_only=True)
 class Profiler:
-    """A vendor's profiler: `options` go before the player's command, `export` prints the table of the report.
+    """A vendor's profiler: `options` precede the player's command, `export` are the options that print the table.
 
-    `table` and `report` are files that it leaves; `places` are where it lies if it is not in the PATH; `folders` are
-    what it needs to see of this machine; `troubles` say of what it prints what is wrong, and the way out.
+    `table` and `report` are files that it writes.  `places` are its usual paths if it is not in the PATH.  It needs to
+    see the `folders` of this machine.  `troubles` maps words in its output to the problem and the way out.
     """
 
     name: Literal["ncu", "rocprofv3"]
@@ -74,13 +74,13 @@ class Profiler:
 
     @property
     def path(self) -> str:
-        """Where it is on this machine; "" if it is not."""
+        """Its path on this machine; "" if it is not installed."""
         near = (str(path) for place in self.places for path in sorted(Path("/").glob(place), reverse=True))
         return shutil.which(self.name) or next((path for path in near if os.access(path, os.X_OK)), "")
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """What players must see beside the system's own; of a place that others share, the tool alone."""
+        """The paths that players must also see: its own folder, or only the tool if it is in a shared folder."""
         if not self.path:
             return ()
         path = Path(self.path).resolve()
@@ -90,7 +90,7 @@ class Profiler:
 
     @property
     def order(self) -> dict[str, object]:
-        """What `watch.start` is told; the path may lead through links that players don't see."""
+        """Its part of the order to `watch.start`.  The path is resolved because players may not see symlinks to it."""
         path = str(Path(self.path).resolve())
         return {
             "profiler": [path, *self.options],
@@ -104,34 +104,34 @@ class Profiler:
         return Counters(tool=self.name, trouble=f"{self.name} is not on the judge's machine: {self.install}")
 
     def counters_of(self, table: bytes, report_bytes: int, log: str, why: str) -> Counters:
-        """What its table comes to.
+        """Parse its table into counters.
 
         Args:
-            log: what was printed, by it and by the submission.
-            why: what is said where there are no kernels, and nothing that we know stands in the log.
+            log: the output of the profiler and of the submission.
+            why: the reason to give if there are no kernels and the log has no known message.
         """
         try:
             kernels = _kernels_of(self.read(table.decode("utf-8", "replace").split("\n")))
         except (csv.Error, ValueError):
-            kernels, why = (), f"{self.name} left a table that cannot be read"
+            kernels, why = (), f"{self.name} wrote an invalid table"
         if kernels:
             return Counters(tool=self.name, kernels=kernels, report_bytes=report_bytes)
         known = (says for words, says in self.troubles.items() if words in log)
-        return Counters(tool=self.name, trouble=next(known, f"{self.name} showed no kernel: {why}")[:500])
+        return Counters(tool=self.name, trouble=next(known, f"{self.name} reported no kernels: {why}")[:500])
 
 
 class ProfilerOutput:
-    """What a watcher sends: how long table and report are, then both.  Hostile bytes."""
+    """A watcher's output: the lengths of table and report, then both.  Hostile bytes."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
 
     def feed(self, chunk: bytes) -> None:
-        # What is more than a parcel may have is forged: it is read, so that nobody waits, and thrown away.
+        # Output beyond the limit is forged: read it, so that the writer does not block, and discard it.
         self._bytes += chunk[: MAX_TABLE + MAX_REPORT + _MAX_HEADER - len(self._bytes)]
 
     def open(self) -> tuple[bytes, bytes]:
-        """Table and report; both empty where it is no such parcel."""
+        """Table and report; both empty if the output is malformed."""
         header, _, rest = bytes(self._bytes).partition(b"\n")
         try:
             sizes = json.loads(header[:_MAX_HEADER])
@@ -145,14 +145,14 @@ class ProfilerOutput:
 
 
 def last_words(log: str) -> str:
-    """The last line that was printed, or ncu's last error, for a sentence."""
+    """The last line of a log, or ncu's last error, as the end of a sentence."""
     lines = [" ".join(line.split()) for line in log.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("==ERROR==")]
     return f", after `{(errors or lines)[-1][:_LAST_WORDS]}`" if lines else ""
 
 
 def why_refused(vendor: Vendor, root: Path = Path("/")) -> str:
-    """Why players may not read a GPU's counters, as far as this machine says so beforehand."""
+    """Why players may not read a GPU's counters, as far as known before trying; "" if no reason is known."""
     if vendor == "amd":
         return ""
     try:
@@ -163,7 +163,7 @@ def why_refused(vendor: Vendor, root: Path = Path("/")) -> str:
 
 
 def _kernels_of(launches: Iterable[Launch]) -> tuple[Kernel, ...]:
-    """Launches of one name together, the longest first."""
+    """Group launches by kernel name, longest total time first."""
     by_name: dict[str, list[Launch]] = {}
     for launch in launches:
         by_name.setdefault(launch.name, []).append(launch)
@@ -186,7 +186,7 @@ def _kernel_of(name: str, launches: list[Launch]) -> Kernel:
 
 
 def _mean(shares: list[tuple[float | None, float]]) -> float | None:
-    """Over time; of those that are known."""
+    """The mean of the known shares, weighted by time."""
     known = [(share, time_us) for share, time_us in shares if share is not None]
     whole_us = sum(time_us for _, time_us in known)
     return sum(share * time_us for share, time_us in known) / whole_us if whole_us > 0 else None
@@ -207,13 +207,13 @@ _LIMITS: dict[str, Limiter] = {
     "launch__occupancy_limit_shared_mem": "shared memory",
     "launch__occupancy_limit_blocks": "blocks",
 }
-"""How many blocks fit on a multiprocessor by each of these."""
+"""Metrics that say how many blocks fit on a multiprocessor by each resource."""
 _ALL_WARPS = "launch__occupancy_limit_warps"
 _NCU_COLUMNS = {"Kernel Name", _TIME, _COMPUTE, _MEMORY, _OCCUPANCY, _REGISTERS, *_LIMITS, _ALL_WARPS}
 
 
 def _read_ncu(lines: list[str]) -> Iterator[Launch]:
-    """The page `raw` as CSV: a row of names, one of units, one for each launch; messages may stand before them."""
+    """Parse the page `raw` as CSV: a row of names, one of units, one for each launch.  Messages may precede them."""
     begins = next((number for number, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
     rows = _rows(lines[begins:], _NCU_COLUMNS)
     units = next(rows, {})
@@ -246,7 +246,7 @@ _ROCPROF_COLUMNS = {"Kind", "Kernel_Name", "Start_Timestamp", "End_Timestamp", "
 
 
 def _read_rocprof(lines: list[str]) -> Iterator[Launch]:
-    """`kernel_trace.csv`: a row for each dispatch, with timestamps in nanoseconds."""
+    """Parse `kernel_trace.csv`: a row for each dispatch, with timestamps in nanoseconds."""
     for row in _rows(lines, _ROCPROF_COLUMNS):
         begins, ends = _number(row.get("Start_Timestamp")), _number(row.get("End_Timestamp"))
         name = _name(row.get("Kernel_Name"))
@@ -261,12 +261,12 @@ def _read_rocprof(lines: list[str]) -> Iterator[Launch]:
 
 
 def _rows(lines: list[str], columns: Collection[str]) -> Iterator[Mapping[str, str]]:
-    """The first rows of a CSV, by its header, in those of these `columns` that it has.
+    """The first rows of a CSV with a header, reduced to the given `columns`.
 
-    Not `csv.DictReader`: that fills up short rows, so that a small table can ask for columns times rows.
+    Not `csv.DictReader`: it pads short rows, so a small table could expand to columns times rows.
 
     Raises:
-        ValueError: more columns than any profiler has.
+        ValueError: the table has more columns than any profiler writes.
     """
     reader = csv.reader(lines, strict=True)
     header = next(reader, [])
@@ -283,7 +283,7 @@ def _name(cell: str | None) -> str:
 
 
 def _number(cell: str | None) -> float | None:
-    """A number as both write it, `1,234.5`; None for `n/a`, and for what nobody could have counted."""
+    """A number as both profilers write it, `1,234.5`; None for `n/a` and for impossibly large numbers."""
     if not cell or not re.fullmatch(r"[0-9][0-9,]{0,25}(\.[0-9]{1,20})?(e[+-]?[0-9]{1,2})?", cell):
         return None
     number = float(cell.replace(",", ""))
@@ -307,13 +307,13 @@ NCU = Profiler(
     read=_read_ncu,
     places=("usr/local/cuda/bin/ncu", "opt/nvidia/nsight-compute/*/ncu"),
     folders=("/opt/nvidia/nsight-compute",),
-    install="install NVIDIA's package cuda-nsight-compute, or put `ncu` into the judge's PATH",
+    install="install NVIDIA's package cuda-nsight-compute, or add `ncu` to the judge's PATH",
     troubles={
         "ERR_NVGPUCTRPERM": f"ncu may not read the GPU's counters (ERR_NVGPUCTRPERM); {COUNTERS_FOR_ALL}",
-        "No kernels were profiled": "ncu saw no kernel: the call launches none on the GPU",
+        "No kernels were profiled": "ncu found no kernels: the call launches none on the GPU",
     },
 )  # fmt: skip
-# The machine's clocks are left as they are (`none`): to set them takes rights, and moves the times of whoever is next.
+# Clock control is `none`: setting clocks needs rights, and would change the times of the next judging.
 
 ROCPROF = Profiler(
     name="rocprofv3",
@@ -326,7 +326,7 @@ ROCPROF = Profiler(
     read=_read_rocprof,
     places=("opt/rocm/bin/rocprofv3", "opt/rocm-*/bin/rocprofv3"),
     folders=(),
-    install="install ROCm's package rocprofiler-sdk, or put `rocprofv3` into the judge's PATH",
+    install="install ROCm's package rocprofiler-sdk, or add `rocprofv3` to the judge's PATH",
     troubles={},
 )  # fmt: skip
 

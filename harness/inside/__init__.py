@@ -1,1 +1,1 @@
-"""All our code that a player sees: its loop, the messages, the inner walls, the profiler."""
+"""All PullRank code that a player sees: its main loop, the messages, the inner sandbox and the profiler."""

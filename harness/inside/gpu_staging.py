@@ -1,11 +1,12 @@
-"""The player's side of a device that is not the CPU: inputs to it, a cold cache, the clock, outputs back.
+"""The player's side of a device that is not the CPU: copy inputs, flush caches, time the call, copy outputs.
 
-    fill     from host memory, where the referee has written them, to the device; then all caches are overwritten
-    time     a delay, and one call between two events behind it; then everything on the device must be over
-    fetch    outputs to host memory, where the referee reads them
+    fill     copy the inputs from host memory, where the referee wrote them, to the device, then flush the caches
+    time     launch a delay, run one call between two events after it, then wait until the device is idle
+    fetch    copy the outputs to host memory, where the referee reads them
 
-It runs beside the submission, which may patch all of it: a time that is taken here is the participant's word, and the
-referee's clock around each of the three steps bounds it (`alibi`).  On a CPU the same steps are a rehearsal.
+This code runs in the submission's process, and the submission may patch all of it.  A time measured here is only the
+participant's claim; the referee's clock around each of the three steps bounds it.  On a CPU the same steps are a
+rehearsal.
 """
 
 from __future__ import annotations
@@ -20,33 +21,33 @@ from typing import Any, Protocol
 import torch
 
 _FLUSH_BYTES = 512 << 20
-"""Where a device does not tell the size of its caches: twice AMD's Infinity Cache, the largest that there is."""
+"""Used if a device does not report its cache size: twice AMD's Infinity Cache, the largest cache of any GPU."""
 _DELAY_US = 200.0
-"""How long a GPU is kept busy before a call: estimated, as what it takes to launch a few kernels by cold Python."""
+"""How long to keep a GPU busy before a call: an estimate of the time cold Python needs to launch a few kernels."""
 _QUIET_SYNC_US = 50.0
-"""How long it may take to see that nothing is left to be done; longer, and other streams were still at work."""
+"""How long synchronizing an idle device may take.  If it takes longer, other streams were still working."""
 
 
 class Clock(Protocol):
-    """What a device must be able to do."""
+    """Flushes a device's caches and times a call on it."""
 
     delay_us: float
-    """How long it was kept busy before the last call."""
+    """How long the device was kept busy before the last call."""
 
     def flush(self) -> None:
-        """Leave nothing of what was written in any cache, and nothing to be done."""
+        """Overwrite all caches and wait until the device is idle."""
 
     def time(self, kernel: Callable[[Any], Any], data: Any) -> tuple[Any, float]:
-        """A call's output, and how long it took in microseconds, all that it has set going included."""
+        """A call's output, and its duration in microseconds, including all work that it launched."""
 
 
 class HostClock:
-    """A CPU in the place of a device: nothing is launched there, so nothing needs a delay."""
+    """A CPU in place of a device: it launches nothing, so it needs no delay."""
 
     delay_us = 0.0
 
     def flush(self) -> None:
-        """Its caches were filled by the referee on another core."""
+        """Do nothing: the referee wrote the inputs on another core."""
 
     def time(self, kernel: Callable[[Any], Any], data: Any) -> tuple[Any, float]:
         start = time.perf_counter_ns()
@@ -55,39 +56,39 @@ class HostClock:
 
 
 class Sweep:
-    """Empties a GPU's L2 cache: what was made to persist there may go, and then all is overwritten, twice as much."""
+    """Flushes a GPU's L2 cache: releases persisting lines, then overwrites twice the cache's size."""
 
     def __init__(self) -> None:
         facts = torch.cuda.get_device_properties(0)
         size = 2 * int(getattr(facts, "L2_cache_size", 0)) if torch.version.hip is None else 0
         self.buffer = torch.zeros(size or _FLUSH_BYTES, dtype=torch.uint8, device="cuda")
         self._driver: ctypes.CDLL | None = None
-        with contextlib.suppress(OSError):  # AMD has no such thing
+        with contextlib.suppress(OSError):  # AMD has no libcuda
             self._driver = ctypes.CDLL("libcuda.so.1")
 
     def release(self) -> None:
-        """Lines that were made to persist would outlive the sweep."""
+        """Release persisting cache lines, which would survive the sweep."""
         if self._driver and hasattr(self._driver, "cuCtxResetPersistingL2Cache"):
             self._driver.cuCtxResetPersistingL2Cache()
 
     def launch(self) -> None:
-        # Not `zero_`: that asks the driver to fill memory, by whatever engine it likes; this is a kernel.
+        # Not `zero_`: that lets the driver fill memory with any engine it likes.  This always launches a kernel.
         self.buffer.add_(1)
 
 
 class Delay:
-    """Keeps a GPU busy while the CPU launches a call's kernels, which would be in the call's time otherwise.
+    """Keeps a GPU busy while the CPU launches a call's kernels, so that launch time stays out of the call's time.
 
-    One kernel sums up a buffer as often as that takes.  By torch's source its blocks are long, and as many as the GPU
-    holds, so that most of what other streams launch has to wait as well.  It only reads: nothing that it leaves in the
-    L2 cache must be written back during the call.
+    One kernel sums a buffer often enough to fill the delay.  According to torch's source, its blocks are long-running
+    and fill the GPU, so most work that other streams launch has to wait too.  The kernel only reads: it leaves nothing
+    in the L2 cache that would be written back during the call.
     """
 
     def __init__(self, buffer: torch.Tensor) -> None:
         words = buffer.view(torch.int32)
         begin, end = _recorded_events(2)
         passes_us = []
-        for _ in range(3):  # the first one loads the kernel
+        for _ in range(3):  # the first pass loads the kernel
             begin.record()
             words.sum()
             end.record()
@@ -100,18 +101,18 @@ class Delay:
 
 
 def as_long(words: torch.Tensor, pass_us: float) -> torch.Tensor:
-    """A part of these words, or all of them several times, so that reading it takes `_DELAY_US`; no copy.
+    """A view of part of `words`, or of all of them several times, so that reading it takes `_DELAY_US`.
 
     Args:
-        words: of one dimension.
-        pass_us: how long it takes to read all of them once.
+        words: a tensor of one dimension.
+        pass_us: how long it takes to read all of them once, in microseconds.
     """
     passes = _DELAY_US / pass_us
     return words[: math.ceil(len(words) * min(passes, 1.0))].expand(max(round(passes), 1), -1)
 
 
 def _recorded_events(count: int) -> list[Any]:
-    """Events that exist: torch makes them when they are first recorded, which takes a while."""
+    """Create events and record each once: torch allocates an event at its first `record`, which takes a while."""
     events = [torch.cuda.Event(enable_timing=True) for _ in range(count)]  # type: ignore[no-untyped-call]
     for event in events:
         event.record()
@@ -119,7 +120,7 @@ def _recorded_events(count: int) -> list[Any]:
 
 
 class CudaClock:
-    """A GPU, of NVIDIA or AMD."""
+    """An NVIDIA or AMD GPU."""
 
     def __init__(self) -> None:
         self._sweep = Sweep()
@@ -136,21 +137,22 @@ class CudaClock:
     def time(self, kernel: Callable[[Any], Any], data: Any) -> tuple[Any, float]:
         before, start, end = self._events
         before.record()
-        # Not awaited: on an idle GPU `start` would be over at once, and the CPU's way to the first launch be timed.
+        # Do not wait for it: on an idle GPU `start` would complete at once, and the time until the CPU's first launch
+        # would count.
         self._delay.launch()
         start.record()
         output = kernel(data)
         end.record()
         end.synchronize()
         began = time.perf_counter_ns()
-        torch.cuda.synchronize()  # of all streams, not only of the one that the events are on
+        torch.cuda.synchronize()  # all streams, not only the one with the events
         tail_us = (time.perf_counter_ns() - began) / 1e3
         self.delay_us = before.elapsed_time(start) * 1e3
         return output, start.elapsed_time(end) * 1e3 + (tail_us if tail_us > _QUIET_SYNC_US else 0.0)
 
 
 class Staging:
-    """Inputs and outputs between host memory and a device; `device` is torch's name of it."""
+    """Copies inputs and outputs between host memory and a device; `device` is torch's name for it."""
 
     def __init__(self, device: str) -> None:
         self._device = device
@@ -164,7 +166,7 @@ class Staging:
         return self._clock.delay_us
 
     def lay(self, host: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Room on the device for what will be written into these; what a kernel is given are views of it."""
+        """Allocate tensors on the device for these tensors in host memory.  Kernels get views of them."""
         self._host = host
         self._inputs = [
             torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=self._device)
@@ -178,10 +180,10 @@ class Staging:
         self._clock.flush()
 
     def fetch(self, value: Any) -> Any:
-        """The same nesting with all plain tensors in host memory.
+        """Copy all plain tensors of a nested value to host memory; the nesting stays the same.
 
         Raises:
-            TypeError: one of them is on another device than the board's.
+            TypeError: a tensor is not on the board's device.
         """
         if type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided:
             if value.device.type != self._device:

@@ -1,9 +1,9 @@
-"""Keep the players' cores from falling asleep between windows.
+"""Keep the players' cores from going idle between windows.
 
-A core with nothing to do is halted, and on a virtual machine given to somebody else: waking it, and filling
-its caches again, then costs the next window 100 µs or more.  So one process of the lowest class (SCHED_IDLE)
-spins on each of the players' cores.  A player takes the core from it at once, and it takes nothing from a player,
-as long as both are in one session: Linux gives each session an equal share (sched_autogroup), whatever its class.
+The kernel halts an idle core, and a hypervisor then gives it to another virtual machine.  Waking it and refilling its
+caches costs the next window 100 µs or more.  So a process of the lowest class (SCHED_IDLE) spins on each of the
+players' cores.  A player preempts it at once, and it takes no time from a player as long as both are in one session:
+Linux gives each session an equal share (sched_autogroup), regardless of class.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LOOP = "while :; do :; done  # keeps a core awake for PullRank"
 
 
 def keep_awake(cores: Collection[int]) -> None:
-    """Let none of these cores halt while this process lives."""
+    """Keep these cores from halting while this process lives."""
     parent = os.getpid()
     for core in cores:
         if os.fork() == 0:
@@ -30,8 +30,8 @@ def _spin(core: int, parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         os.sched_setaffinity(0, [core])
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-        if os.getppid() == parent:  # it may have died before the first line was reached
-            # A program as small as can be: of a core that others keep busy it gets a thousandth, also for its end.
+        if os.getppid() == parent:  # the parent may have died before prctl took effect
+            # A tiny program: on a core that others keep busy, it gets a thousandth of the time, also to exit.
             os.execv("/bin/sh", ["sh", "-c", _LOOP])  # noqa: S606
     finally:
         os._exit(0)

@@ -1,9 +1,9 @@
-"""Inside the walls: a submission's source becomes a library, and the library a `custom_kernel`.
+"""In the player: compile a submission's source to a library, and make a `custom_kernel` from it.
 
-    compile_library   the compiler, in the folder of the sources; what it prints is kept up to a limit
-    load_kernel       adapter.bind(library), the task's own few lines between torch and C
+    compile_library   run the compiler in the folder of the sources; keep what it prints, up to a limit
+    load_kernel       call adapter.bind(library), the task's few lines of glue between torch and C
 
-The first is done by a player that runs nothing but the compiler; all others find the library sealed.
+One player compiles and runs nothing but the compiler.  All later players get the library read-only.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import Any
 from harness.inside.protocol import MAX_OUTPUT
 
 _MOST_PRINTED = 4 << 20
-"""Who prints more is stopped: errors within templates within templates have no end."""
+"""Kill a compiler that prints more than this: errors in nested templates never end."""
 
 
 def compile_library(command: Sequence[str], library: str) -> tuple[int, str]:
-    """Run a compiler; its exit code, and the beginning of what it printed."""
+    """Run a compiler; returns its exit code and the beginning of what it printed."""
     os.makedirs(os.path.dirname(library), exist_ok=True)
     compiler = subprocess.Popen(
         [*command, "-o", library],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        # Of messages in ASCII, with quotes that every terminal has.
+        # ASCII messages: every terminal can show their quotes.
         env={**os.environ, "LC_ALL": "C"},
     )
     assert compiler.stdout
@@ -43,7 +43,7 @@ def compile_library(command: Sequence[str], library: str) -> tuple[int, str]:
     compiler.stdout.close()
     text = kept.decode(errors="replace")
     if printed > _MOST_PRINTED:
-        text += f"\nfatal: stopped, for it printed more than {_MOST_PRINTED >> 20} MiB"
+        text += f"\nfatal: killed because it printed more than {_MOST_PRINTED >> 20} MiB"
     elif printed > len(kept):
         text += f"\n[the first {len(kept)} of {printed} bytes]"
     sys.stdout.write(text)
@@ -52,7 +52,7 @@ def compile_library(command: Sequence[str], library: str) -> tuple[int, str]:
 
 
 class _Library(ctypes.CDLL):
-    """Says what to do about a function that is missing."""
+    """Its error for a missing function says what to do."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -62,13 +62,13 @@ class _Library(ctypes.CDLL):
 
 
 def load_kernel(adapter: Any, library: str) -> Any:
-    """The task's `custom_kernel` around a library.  `adapter` is its module adapter.py."""
+    """The task's `custom_kernel` for a library.  `adapter` is the task's module adapter.py."""
     _print_by_lines()
     return adapter.bind(_Library(library))
 
 
 def _print_by_lines() -> None:
-    """What C has printed before it is killed is worth most; Python's own streams are set so by the player."""
+    """Make C's stdout line-buffered: the last output before a crash matters most.  The player does so for Python."""
     libc = ctypes.CDLL(None)
     line_buffered = 1
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, line_buffered, ctypes.c_size_t(0))

@@ -1,8 +1,8 @@
 """The untrusted side: the only file that imports a submission.
 
-It runs inside the walls, in a process forked from the warm parent, and does what it is told until it is
-killed: compile, or open, load, lay, go (see `protocol`).  Nothing here is trusted by the referee: a submission may
-patch all of it.  It is kept short because its cost is in every window, and a window's cost is what a cheat can gain.
+It runs in the sandbox, in a process forked from the warm parent, and obeys orders until it is killed: compile, or
+open, load, lay, go (see `protocol`).  The referee trusts nothing here: a submission may patch all of it.  It is short
+because every window includes its overhead, and that overhead is time that a cheat can gain.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _GO: dict[str, Any] = {"do": "go", "scalars": []}
 _GO_PACKET = write(_GO)
 _SCALARS = (bool, int, float, str, type(None))
 _MAX_BITS = 10_000
-"""Of an integer: Python refuses to read numbers of more than 4300 digits."""
+"""Limit for an integer: Python refuses to parse numbers of more than 4300 digits."""
 
 
 def main(control: socket.socket, entry: str, library: str, threads: int, device: str = "") -> None:
@@ -37,13 +37,13 @@ def main(control: socket.socket, entry: str, library: str, threads: int, device:
 
     Args:
         entry: the folder that holds the submission.
-        library: what it is compiled to, if it is.
-        device: torch's name of the one that inputs are copied to, if they are.
+        library: the path of the compiled library, if the submission is compiled.
+        device: torch's name for the device that inputs are copied to, or "" if they are not copied.
     """
     torch.set_num_threads(threads)
     for stream in (sys.stdout, sys.stderr):
         assert isinstance(stream, io.TextIOWrapper)
-        stream.reconfigure(line_buffering=True)  # what was printed before a crash is worth most
+        stream.reconfigure(line_buffering=True)  # the last output before a crash matters most
     player = _Player(control, entry, library, device)
     while packet := control.recv(MAX_MESSAGE):
         player.obey(packet)
@@ -63,7 +63,7 @@ class _Player:
         self.views: list[torch.Tensor] = []
         self.output: Any = None
         self.methods = {name: name for name in ("compile", "load", "lay", "go", "profile", "watch", "fetch")}
-        """Which method obeys an order."""
+        """The method that obeys each order."""
         if device:
             self.methods |= {"open": "open", "fill": "fill", "go": "go_timed"}
 
@@ -81,9 +81,9 @@ class _Player:
         if len(packet) > MAX_MESSAGE:
             packet = write({"is": "done", "output": {"object": "a structure too large to describe"}})
         if os.getpid() != self.pid:
-            os._exit(status)  # forked by the submission, and lost in our code: one answer is all that the referee wants
+            os._exit(status)  # a fork by the submission that returned into our code: the referee expects one answer
         self.control.send(packet)
-        # While the referee is stopping us.  Fresh views each time: a kernel may transpose its argument in place.
+        # The referee is stopping us meanwhile.  Make fresh views each time: a kernel may transpose its input in place.
         self.views = [tensor.detach() for tensor in self.inputs]
 
     def compile(self, command: dict[str, Any]) -> bytes:
@@ -96,7 +96,7 @@ class _Player:
         return write({"is": "opened"})
 
     def load(self, _: dict[str, Any]) -> bytes:
-        # Last in the path, so that `task.py` can hide nothing of the libraries.
+        # Last in the path, so that `task.py` cannot shadow a library module.
         sys.path.append(self.entry)
         os.chdir(self.entry)
         if os.path.exists(os.path.join(self.entry, "submission.py")):
@@ -137,7 +137,7 @@ class _Player:
         return b'{"is":"timed","inside_us":%r,"delay_us":%r}' % (inside_us, self.staging.delay_us)
 
     def profile(self, command: dict[str, Any]) -> bytes:
-        from harness.inside.profiler import profile_call  # only who is asked for it pays for it
+        from harness.inside.profiler import profile_call  # only profiled calls pay for the import
 
         data = self._build(self.tree, command["scalars"])
         self.output, profile = profile_call(self.kernel, data, self.device)
@@ -155,7 +155,7 @@ class _Player:
         return b'{"is":"done","output":%s}' % describe(self.output).encode()
 
     def go(self, command: dict[str, Any]) -> bytes:
-        # Kept until the next call: the referee reads it after this function has returned.
+        # Keep the output until the next call: the referee reads it after this function returns.
         self.output = self.kernel(self._build(self.tree, command["scalars"]))
         return b'{"is":"done","output":%s}' % describe(self.output).encode()
 
@@ -172,16 +172,17 @@ class _Player:
 
 
 def describe(value: Any, depth: int = 0) -> str:
-    """What a kernel returned, as JSON in the grammar of `protocol`; by hand, for its time is in the window.
+    """Describe a kernel's output as JSON, in the grammar of `protocol`.
 
-    What the referee could not even parse is an object to it, too: an honest player must not look like a forger.
+    Written by hand because its time is in the window.  Values that the referee could not parse become objects: an
+    honest player must not look like a forger.
     """
     kind = type(value)
     if kind is torch.Tensor or kind is torch.nn.Parameter:
         return _describe_tensor(value)
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
         return json.dumps({"object": f"an integer of {value.bit_length()} bits"})
-    if isinstance(value, _SCALARS):  # subclasses, too: numpy's float64 is a float
+    if isinstance(value, _SCALARS):  # with subclasses: numpy's float64 is a float
         return json.dumps(value)
     if depth > MAX_DEPTH:
         return json.dumps({"object": f"a structure of more than {MAX_DEPTH} levels"})
@@ -200,25 +201,25 @@ def _describe_tensor(tensor: torch.Tensor) -> str:
     if tensor.layout is not torch.strided or not tensor.is_cpu or dtype is None:
         return json.dumps({"object": f"a Tensor of {tensor.dtype}, {tensor.layout}, on {tensor.device.type}"})
     if tensor.is_neg() or (tensor.is_complex() and tensor.is_conj()):
-        return json.dumps({"object": "a lazily negated or conjugated Tensor; call resolve_neg() or resolve_conj(), it"})
+        return json.dumps({"object": "a lazily negated or conjugated Tensor (call resolve_neg() or resolve_conj())"})
     shape, strides = list(tensor.shape), list(tensor.stride())
     return f'{{"dtype":"{dtype}","shape":{shape},"strides":{strides},"at":{tensor.data_ptr()}}}'
 
 
 def _failure(error: Exception, entry: str) -> dict[str, Any]:
-    """What the submission raised, told from its own first line on."""
+    """Describe what the submission raised; the traceback starts at the submission's own first frame."""
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [number for number, frame in enumerate(frames) if frame.filename.startswith(entry)]
     own = [number for number in theirs if frames[number].filename.endswith("/submission.py")]
     line = frames[own[-1]].lineno if own else None
     if isinstance(error, SyntaxError) and str(error.filename).startswith(entry):
-        # Whoever raises it by hand may have put anything there.
+        # A submission that raises it by hand may put anything there.
         line = error.lineno if type(error.lineno) is int and 0 < error.lineno < 2**31 else None
     text, message = "", ""
     with contextlib.suppress(Exception):  # an exception's __str__ is the submission's code
         message = str(error)
         text = "".join(traceback.format_list(frames[theirs[0] if theirs else len(frames) :]))
     message, text = message[:MAX_TEXT], text[-MAX_TEXT:]
-    if len(json.dumps(message + text)) > MAX_MESSAGE // 2:  # of one character JSON makes up to twelve bytes
+    if len(json.dumps(message + text)) > MAX_MESSAGE // 2:  # JSON spells one character with up to twelve bytes
         message, text = message[: MAX_TEXT // 4], text[-MAX_TEXT // 4 :]
     return {"is": "failed", "error": type(error).__name__[:200], "message": message, "traceback": text, "line": line}

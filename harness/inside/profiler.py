@@ -1,7 +1,8 @@
-"""The player's side of a profile: one call of the kernel under torch's profiler, and one under the GPU's vendor's.
+"""The player's side of a profile: one call under torch's profiler, and one under the GPU vendor's profiler.
 
-It runs beside the submission, which may patch all of it: a profile is the participant's own word, and ranks nothing.
-What torch does not run (Python itself, numpy, what numba or JAX compiled) is in no operation, only in the whole call.
+This code runs in the submission's process, and the submission may patch all of it.  A profile is only the
+participant's claim and never affects a rank.  Operations include only what torch runs.  Everything else (Python
+itself, numpy, code compiled by numba or JAX) counts only in the time of the whole call.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ import torch
 from harness.inside.protocol import MAX_OPERATIONS
 
 _MAX_NAME = 200
-"""C++ spells out every template's arguments."""
+"""Names can be long: C++ spells out every template argument."""
 
 
 def profile_call(kernel: Callable[[Any], Any], data: Any, device: str) -> tuple[Any, dict[str, Any]]:
-    """A call's output, and the fields of its profile: times in microseconds, the longest first.
+    """A call's output, and the fields of its profile: times in microseconds, longest first.
 
     Args:
-        device: torch's name of the one that the kernel runs on; empty or `cpu` for the host.
+        device: torch's name for the kernel's device; empty or `cpu` for the host.
     """
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else it writes into what the submission prints
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise it logs to the submission's output
     from torch import profiler
 
     is_gpu = device == "cuda"
     kinds = [profiler.ProfilerActivity.CPU, *([profiler.ProfilerActivity.CUDA] if is_gpu else [])]
     with profiler.profile(activities=kinds):
-        pass  # the first one loads what all of them need
+        pass  # the first profile loads what all profiles need
     with profiler.profile(activities=kinds) as watched:
         start = time.perf_counter_ns()
         output = kernel(data)
@@ -46,14 +47,14 @@ def profile_call(kernel: Callable[[Any], Any], data: Any, device: str) -> tuple[
 
 
 def _row(event: Any) -> tuple[str, bool, int, float]:
-    """Name, whether it is of the device, how often, and its own microseconds, without those of what it called."""
+    """An operation's name, whether the device ran it, its calls, and its own microseconds without nested operations."""
     is_device = event.device_type.name != "CPU"
     own_us = event.self_device_time_total if is_device else event.self_cpu_time_total
     return str(event.key)[:_MAX_NAME], is_device, int(event.count), float(own_us)
 
 
 def watch_call(kernel: Callable[[Any], Any], data: Any, device: str) -> Any:
-    """A call's output.  A vendor's profiler that has started this process looks at this call, and at nothing else."""
+    """A call's output.  If a vendor's profiler started this process, it records this call and nothing else."""
     if device != "cuda":
         return kernel(data)
     torch.cuda.synchronize()
@@ -65,7 +66,7 @@ def watch_call(kernel: Callable[[Any], Any], data: Any, device: str) -> Any:
 
 @contextlib.contextmanager
 def _amd_region() -> Iterator[None]:
-    """What `rocprofv3 --selected-regions` looks at; with --marker-trace it has put these functions into our process."""
+    """The region that `rocprofv3 --selected-regions` records.  Its --marker-trace loads these functions into us."""
     roctx = ctypes.CDLL(None)
     roctx.roctxProfilerResume(ctypes.c_uint64(0))
     try:

@@ -1,37 +1,37 @@
-"""The border to the player: every message, its fields, and how it is read.
+"""The protocol between referee and player: every message, its fields, and how to read it.
 
-Whatever `read_answer` gets was written by an adversary: it returns an `Answer` or raises `ProtocolError`.
-One message is one packet of JSON on a SEQPACKET socket, so that there are no half messages to wait for.
+An adversary wrote everything that `read_answer` gets: it returns an `Answer` or raises an error.
+Each message is one packet of JSON on a SEQPACKET socket, so the referee never waits for half a message.
 
     referee → player                          player → referee
-                                              Ready                    the walls stand, the submission waits
-    Compile  a compiler's command             Compiled | Failed        make a library of it, where it is compiled
+                                              Ready                    the sandbox is up, the submission not yet read
+    Compile  a compiler's command             Compiled | Failed        compile the submission to a library, if needed
     Load                                      Loaded | Failed          import the submission
-    Lay    tree of tensors without contents   Laid   addresses         make room for the inputs
+    Lay    tree of tensors without contents   Laid   addresses         allocate the inputs
     Go     scalars of the inputs              Done   tree | Failed     the window: one call of custom_kernel
 
-and where a device's memory is not the player's own (`inside`), before Load, and in the place of Go:
+On a staged device, whose memory is not the player's own (`gpu_staging`), Open comes before Load, and these replace Go:
 
-    Open                                      Opened | Failed          get hold of the device
-    Fill                                      Filled | Failed          inputs to the device
+    Open                                      Opened | Failed          initialize the device
+    Fill                                      Filled | Failed          copy the inputs to the device
     Go     scalars of the inputs              Timed  µs   | Failed     the window
-    Fetch                                     Done   tree | Failed     outputs to host memory
+    Fetch                                     Done   tree | Failed     copy the outputs to host memory
 
-and to profile a call, in the place of Go; with Fetch after the first of them everywhere:
+To profile a call, one of these replaces Go; Fetch follows Profile on every device:
 
-    Profile  scalars of the inputs            Profiled | Failed        one call, watched by torch's profiler
-    Watch    scalars of the inputs            Watched  | Failed        one call, watched by a vendor's (`watch`)
+    Profile  scalars of the inputs            Profiled | Failed        one call under torch's profiler
+    Watch    scalars of the inputs            Watched  | Failed        one call under a vendor's profiler (`watch`)
 
-A tree is any nesting of tuples, lists and dicts.  Its leaves are, in what a kernel returned:
+A tree is any nesting of tuples, lists and dicts.  In a kernel's output, its leaves are:
 
     {"dtype": "float32", "shape": [2, 3], "strides": [3, 1], "at": 94012345678}       a tensor in the player's memory
     3, 2.5, true, null, "text"                                                       a scalar
     {"object": "its type's name"}                                                    anything else
 
-and in the inputs, whose bytes and values don't travel in `Lay`: `{"tensor": 0}`, a place in the list of tensors
-(dtype, shape, strides), and `{"scalar": 0}`, a place in the list that comes with `Go`.  In both, tuples are
-`{"tuple": [..]}`, dicts `{"dict": [[key, value], ..]}`, lists lists.  Bytes of tensors never travel here: the referee
-reads and writes them in the memory of the stopped player.
+`Lay` carries no contents of the inputs.  Their leaves are `{"tensor": 0}`, an index into the list of tensors (dtype,
+shape, strides), and `{"scalar": 0}`, an index into the list that comes with `Go`.  In both, a tuple is
+`{"tuple": [..]}`, a dict is `{"dict": [[key, value], ..]}`, and a list is a list.  Messages never carry tensor bytes:
+the referee reads and writes them in the memory of the stopped player.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ MAX_SIZE = 2**48
 MAX_TEXT = 8_000
 _MAX_US = 1e12
 MAX_OPERATIONS = 20
-"""Of a profile: the longest."""
+"""How many operations of a profile are kept, longest first."""
 MAX_OUTPUT = 10_000
-"""Of a compiler, in bytes: as JSON they take six times as much, at most."""
+"""How much of a compiler's output is kept, in bytes.  As JSON it takes at most six times as much."""
 
 LOG_HEADER = struct.Struct("<iiQ")
-"""Start of a player's log, a memfd that its keeper writes: ended (0 or 1), wait status, bytes printed in all."""
+"""Header of a player's log, a memfd that its keeper writes: ended (0 or 1), wait status, total bytes printed."""
 LOG_BYTES = 16 * 1024
-"""How much of the end of a player's output the log keeps, after the header."""
+"""How much of the end of a player's output the log keeps after the header."""
 
 ITEM_BYTES = {
     "bool": 1, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "uint32": 4, "int32": 4, "uint64": 8, "int64": 8,
@@ -67,23 +67,23 @@ ITEM_BYTES = {
     "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1, "float8_e8m0fnu": 1,
     "float4_e2m1fn_x2": 1,
 }  # fmt: skip
-"""The dtypes that cross the border, by torch's names."""
+"""The bytes per element of each dtype that the protocol supports, by torch's names."""
 
 
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 class ProtocolError(Exception):
-    """Bytes that no honest player sends."""
+    """A packet that no honest player sends."""
 
 
 class TooComplex(Exception):
-    """An output that an honest kernel may return, beyond what is read here."""
+    """An output that an honest kernel may return, but that exceeds a limit of this protocol."""
 
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """Where a tensor lies in the player's memory.  Strides count elements; `address` is 0 where there is none yet."""
+    """A tensor in the player's memory.  Strides count elements; `address` is 0 before the tensor is allocated."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -99,7 +99,7 @@ class TensorSpec:
 
     @functools.cached_property
     def span_bytes(self) -> int:
-        """From the first to the last element, gaps included."""
+        """The bytes from the first to the last element, including gaps."""
         if self.elements == 0:
             return 0
         last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
@@ -112,7 +112,7 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """A leaf that is neither tensor nor scalar; all that crosses the border is its type's name."""
+    """A leaf that is neither a tensor nor a scalar; only its type's name is sent."""
 
     name: str
 
@@ -134,7 +134,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """How a compiler ended, and the beginning of what it printed, which is hostile text."""
+    """A compiler's exit code, and the beginning of what it printed, which is hostile text."""
 
     status: int
     output: str
@@ -157,7 +157,7 @@ class Filled:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """How long a call took by the player's own clock, in microseconds, and how long it kept the device busy before."""
+    """A call's duration by the player's own clock, and how long the delay kept the device busy, in microseconds."""
 
     inside_us: float
     delay_us: float
@@ -165,7 +165,7 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Profiled:
-    """Where a call's time went, by the player's word: of operations the name, whether the device did it, calls, µs."""
+    """Where a call's time went, as the player claims: each operation's name, whether the device ran it, calls, µs."""
 
     call_us: float
     operations: tuple[tuple[str, bool, int, float], ...]
@@ -178,7 +178,7 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The submission raised.  All of it is text by the submission."""
+    """The submission raised an exception.  The submission wrote all of this text."""
 
     error: str
     message: str
@@ -196,20 +196,20 @@ _BARE: dict[str, type[Ready | Opened | Loaded | Filled | Watched]] = {
 
 @functools.lru_cache(maxsize=8)
 def read_answer(packet: bytes) -> Answer:
-    """Read one packet of the player.  The same one, as of a buffer that is used again, is read once.
+    """Parse one packet from the player.  Equal packets, as from a reused output buffer, are parsed once.
 
     Raises:
-        ProtocolError: the packet is none that our side of the player sends.
-        TooComplex: it describes an output that is too deep, too large or too odd.
+        ProtocolError: an honest player never sends such a packet.
+        TooComplex: the output is nested too deep, too large, or has unsupported keys.
     """
     if len(packet) > MAX_MESSAGE:
-        raise ProtocolError(f"a message of more than {MAX_MESSAGE} bytes")
+        raise ProtocolError(f"the message has more than {MAX_MESSAGE} bytes")
     try:
         fields = json.loads(packet)
     except (ValueError, RecursionError):
-        raise ProtocolError("a message that is not JSON") from None
+        raise ProtocolError("the message is not JSON") from None
     if not isinstance(fields, dict):
-        raise ProtocolError("a message that is not an object")
+        raise ProtocolError("the message is not a JSON object")
     match fields:
         case {"is": "ready" | "opened" | "loaded" | "filled" | "watched" as kind, **rest} if not rest:
             return _BARE[kind]()
@@ -226,11 +226,11 @@ def read_answer(packet: bytes) -> Answer:
         case {"is": "failed", "error": str(error), "message": str(message), "traceback": str(trace), "line": line}:
             where = None if line is None else _integer(line)
             return Failed(_text(error, 200), _text(message, MAX_TEXT), _text(trace, MAX_TEXT), where)
-    raise ProtocolError("a message of no known kind")
+    raise ProtocolError("the message is of an unknown kind")
 
 
 class _TreeReader:
-    """Reads a tree of the player, counting what it has seen."""
+    """Reads a tree from the player and counts its nodes."""
 
     def __init__(self) -> None:
         self.leaves = 0
@@ -254,45 +254,45 @@ class _TreeReader:
                 return Unsupported(_text(name, 100))
             case {"dtype": str(dtype), "shape": list(shape), "strides": list(strides), "at": at, **rest} if not rest:
                 return _tensor(dtype, shape, strides, at)
-        raise ProtocolError("a value of no known kind in the output")
+        raise ProtocolError("the output has a value of an unknown kind")
 
     def _pair(self, pair: object, depth: int) -> tuple[Any, Any]:
         match pair:
             case [str() | int() as key, value]:
                 return key, self.read(value, depth)
-        raise TooComplex("has a dict whose keys are neither text nor integers")
+        raise TooComplex("has a dict with a key that is neither a string nor an integer")
 
 
 def _tensor(dtype: str, shape: list[object], strides: list[object], address: object) -> TensorSpec:
     if dtype not in ITEM_BYTES:
-        raise ProtocolError("a tensor of an unknown dtype")
+        raise ProtocolError("a tensor has an unknown dtype")
     if len(shape) != len(strides):
-        raise ProtocolError("a tensor without a stride for each dimension")
+        raise ProtocolError("a tensor's strides do not match its shape")
     sizes = tuple(_integer(size) for size in shape)
     steps = tuple(_integer(stride) for stride in strides)
-    # Sizes of 0 left out: libraries multiply the others all the same, and overflow.
+    # Skip sizes of 0: libraries still multiply the other sizes, and overflow.
     elements = math.prod(size for size in sizes if size)
     if len(sizes) > MAX_DIMENSIONS or max((elements, *steps)) > MAX_SIZE:
-        raise TooComplex(f"has a tensor of more than {MAX_DIMENSIONS} dimensions or of {MAX_SIZE} elements")
+        raise TooComplex(f"has a tensor of more than {MAX_DIMENSIONS} dimensions or {MAX_SIZE} elements")
     return TensorSpec(dtype, sizes, steps, _integer(address))
 
 
 def _text(value: str, limit: int) -> str:
-    # JSON can spell half of a surrogate pair, which no file and no terminal can.
+    # JSON can spell half of a surrogate pair, which no file or terminal can encode.
     return value[:limit].encode(errors="replace").decode()
 
 
 def _integer(value: object) -> int:
-    # `type is`, not isinstance: True is an int to Python.
+    # `type is`, not isinstance: in Python, True is an int.
     if type(value) is not int or not 0 <= value < 2**63:
-        raise ProtocolError("a number that is no size, stride or address")
+        raise ProtocolError("a size, stride, address or count is invalid")
     return value
 
 
 def _duration(value: object) -> float:
-    """In microseconds.  `0 <=`, not `not < 0`: a NaN must fail, and every comparison with NaN is False."""
+    """A duration in microseconds.  `0 <=`, not `not < 0`: NaN must fail, and every comparison with NaN is False."""
     if type(value) not in (int, float) or not 0 <= value < _MAX_US:  # type: ignore[operator]
-        raise ProtocolError("a time that no clock shows")
+        raise ProtocolError("a time is invalid")
     return float(value)  # type: ignore[arg-type]
 
 
@@ -300,11 +300,11 @@ def _operation(row: object) -> tuple[str, bool, int, float]:
     match row:
         case [str(name), bool(on_device), int(calls), own_us] if calls:
             return _text(name, 200), on_device, _integer(calls), _duration(own_us)
-    raise ProtocolError("an operation of a profile without name, place, calls and time")
+    raise ProtocolError("an operation of the profile is malformed")
 
 
 def write(message: dict[str, Any]) -> bytes:
-    """One packet.  Floats may be NaN or infinite: they are a task's scalars."""
+    """Encode a message as one packet.  Floats may be NaN or infinite: they are a task's scalars."""
     return _encode(message).encode()
 
 

@@ -1,18 +1,18 @@
-"""The system calls that a player is refused, as a BPF program for seccomp.
+"""The system calls that a player may not make, as a BPF program for seccomp.
 
-A denylist: kernels in Triton, JAX or C++ need most of Linux, and the namespaces and empty capabilities
-already take away what needs privilege.  Refused here is what would reach beyond the player, watch it be
-judged, or set it going again after the referee has stopped it:
+This is a denylist: kernels in Triton, JAX or C++ need most of Linux, and the namespaces and empty capabilities already
+block everything that needs privilege.  The filter refuses calls that reach beyond the player, observe the judge, or
+resume the player after the referee has stopped it:
 
     other processes     ptrace, process_vm_*, pidfd_*, kcmp, perf, bpf, keys
-    namespaces          unshare, setns, mount and its new forms, clone(CLONE_NEW*), clone3 (its flags are out of sight)
-    the network         any socket but AF_UNIX; ranks that must meet get AF_INET, too, in a network of their own
+    namespaces          unshare, setns, mount and its newer forms, clone(CLONE_NEW*), clone3 (its flags are invisible)
+    the network         any socket but AF_UNIX; ranks that must meet also get AF_INET, in a network of their own
     late or lazy work   io_uring, Linux AIO, userfaultfd, memfd_secret
     self-resumption     sending SIGCONT, also by PDEATHSIG; and timer_create, mq_notify, F_SETSIG, F_SETOWN, clone with
                         another exit signal: each of these can make the kernel send it to a stopped process
-    the referee's core  sched_setaffinity answers 0 and does nothing, so that libraries that pin threads still load
+    the referee's core  sched_setaffinity returns 0 and does nothing, so that libraries that pin threads still load
 
-Refused calls fail with EPERM, so that honest code that merely probes for a feature goes on.
+Refused calls fail with EPERM, so honest code that only probes for a feature continues.
 Source of the format: linux/filter.h, linux/seccomp.h.
 """
 
@@ -27,12 +27,12 @@ import struct
 _LOAD, _JUMP_EQ, _JUMP_SET, _JUMP_GE, _AND, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x54, 0x06
 _ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
 _NR, _ARCH, _ARG0, _ARG1, _ARG2 = 0, 4, 16, 24, 32
-"""Offsets into struct seccomp_data; of the arguments, the low words of little-endian machines."""
+"""Offsets into struct seccomp_data; for arguments, the low word on little-endian machines."""
 _PR_SET_SECCOMP, _MODE_FILTER = 22, 2
 
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
-_REFUSED = {  # name: (x86_64, aarch64); None where the machine never had the call
+_REFUSED = {  # name: (x86_64, aarch64); None if the architecture never had the call
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
     "pidfd_open": (434, 434), "pidfd_getfd": (438, 438), "pidfd_send_signal": (424, 424),
     "kcmp": (312, 272), "process_madvise": (440, 440), "process_mrelease": (448, 448),
@@ -69,33 +69,33 @@ _IOCTL_REFUSED = (0x5412, 0x540E, 0x8901, 0x8902)  # TIOCSTI, TIOCSCTTY, FIOSETO
 
 
 def supported() -> bool:
-    """Whether this processor's system calls are known here."""
+    """Whether this module knows the system call numbers of this processor."""
     return platform.machine() in _AUDIT_ARCH
 
 
 def program(*, has_loopback: bool = False) -> bytes:
     """The filter as an array of `struct sock_filter`, 8 bytes each.
 
-    `has_loopback` allows what gloo and NCCL need for their ranks to meet; there is nobody else on that network.
+    `has_loopback` allows the sockets that gloo and NCCL need to connect their ranks; nothing else is on that network.
     """
     column = list(_AUDIT_ARCH).index(platform.machine())
     eperm, enosys = _ERRNO | errno.EPERM, _ERRNO | errno.ENOSYS
 
     code = [(_LOAD, 0, 0, _ARCH), (_JUMP_EQ, 1, 0, _AUDIT_ARCH[platform.machine()]), (_RETURN, 0, 0, _KILL_PROCESS)]
     code += [(_LOAD, 0, 0, _NR)]
-    # x32 calls have numbers of their own and would slip through the list below.
+    # x32 calls have their own numbers and would bypass the list below.
     code += [(_JUMP_GE, 0, 1, 0x40000000), (_RETURN, 0, 0, enosys)]
     for numbers in _REFUSED.values():
         if (number := numbers[column]) is not None:
             code += _when_equal(number, eperm)
-    code += _when_equal(_CLONE3[column], enosys)  # glibc then falls back to clone, whose flags can be seen
+    code += _when_equal(_CLONE3[column], enosys)  # glibc then falls back to clone, whose flags the filter sees
     code += _when_equal(_SCHED_SETAFFINITY[column], _ERRNO)
     families = (_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK) if has_loopback else (_AF_UNIX,)
-    # No network at all: vsock reaches the host past every namespace, a port remembers who had it, and a socket that
-    # lingers, sent to the referee, would make it wait.
+    # No network at all: vsock reaches the host through every namespace, a port remembers its last owner, and a
+    # lingering socket, sent to the referee, would block it.
     code += _with_argument(_SOCKET[column], _ARG0, _allow_only(families, _ERRNO | errno.EAFNOSUPPORT))
     code += _with_argument(_CLONE[column], _ARG0, _clone_checks(eperm))
-    # torch's own multiprocessing sets it, to SIGINT.
+    # Only SIGCONT: torch's own multiprocessing sets it to SIGINT.
     at_parents_death = _with_argument(_SET_PDEATHSIG, _ARG1, _refuse_values((_SIGCONT,), eperm))
     code += _with_argument(_PRCTL[column], _ARG0, [*at_parents_death, *_refuse_values(_PRCTL_REFUSED, eperm)])
     code += _with_argument(_FCNTL[column], _ARG1, _refuse_values(_FCNTL_REFUSED, eperm))
@@ -129,7 +129,7 @@ def _allow_only(values: tuple[int, ...], action: int) -> list[_Instruction]:
 
 
 def _clone_checks(action: int) -> list[_Instruction]:
-    # The low byte of the flags is the signal at exit, but for 0x80, which is CLONE_NEWTIME's bit (in clone3 only).
+    # The low byte of the flags is the exit signal, except for 0x80, the bit of CLONE_NEWTIME (in clone3 only).
     new_namespace = [(_JUMP_SET, 0, 1, _CLONE_NEW_ANY), (_RETURN, 0, 0, action)]
     allowed = [instruction for signal in _EXIT_SIGNALS for instruction in _when_equal(signal, _ALLOW)]
     return [*new_namespace, (_AND, 0, 0, 0xFF), *allowed, (_RETURN, 0, 0, action)]
@@ -140,7 +140,7 @@ class _Program(ctypes.Structure):
 
 
 def install(*, has_loopback: bool = False) -> None:
-    """Put this process and all its descendants under the filter, for good.  Needs no_new_privs.
+    """Install the filter for this process and all its descendants, permanently.  Needs no_new_privs.
 
     Raises:
         OSError: the kernel refused the filter.

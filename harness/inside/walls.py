@@ -1,14 +1,14 @@
-"""Inside the sandbox: what a fresh player is shut into before it sees a line of the submission.
+"""The inner sandbox, which confines a fresh player before it reads a line of the submission.
 
-The warm parent holds CAP_SYS_ADMIN in its own user namespace, for this alone.  Each player gets
+The warm parent holds CAP_SYS_ADMIN in its own user namespace only for this.  Each player gets
 
-    pid, mount, ipc namespace   of its own: it sees itself and its keeper
+    pid, mount, ipc namespace   its own: it sees only itself and its keeper
     /entry                      the submission and the task's shared files, read-only
-    /tmp, /dev/shm              fresh tmpfs, capped
-    /cache                      writable while building; afterwards an overlay whose changes die with the player
+    /tmp, /dev/shm              fresh tmpfs of limited size
+    /cache                      writable during the build; later an overlay whose changes end with the player
     limits, no capabilities, no_new_privs, seccomp
 
-Everything here is Linux, by ctypes: Python 3.11 has no `os.unshare`.
+This module calls Linux by ctypes: Python 3.11 has no `os.unshare`.
 """
 
 from __future__ import annotations
@@ -30,28 +30,29 @@ _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIV
 _CAP_AMBIENT_CLEAR_ALL, _CAPABILITY_VERSION_3 = 4, 0x20080522
 
 CACHES = "/caches"
-"""Where the warm parent keeps one cache folder for each entry; players never see it."""
+"""Where the warm parent keeps one cache folder for each entry; players never see this folder."""
 
 CACHE_BYTES = 2 << 30
-"""Of one entry; tmpfs, so only what is used takes memory."""
+"""The size limit of one entry's cache, a tmpfs: only used pages take memory."""
 _INODES = 100_000
 _RESERVED_BYTES = 4 << 30
-"""Address space that threads reserve and never fill: stacks of 8 MiB, and malloc's arenas of 64 MiB."""
+"""Address space that threads reserve but never fill: stacks of 8 MiB, and malloc arenas of 64 MiB."""
 
 _SYS_CLONE = {"x86_64": 56, "aarch64": 220}
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _holding_on = ctypes.PyDLL(None, use_errno=True)
-"""The same, and Python's lock is held on to during a call."""
+"""The same library, but calls keep Python's GIL."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """What one player gets.  Sizes in bytes; `memory_bytes` is None where address space can't be limited (CUDA).
+    """The files and limits of one player, in bytes.
 
-    With a `program`, a command, the player becomes that instead of importing a submission; `environment` is added to
-    ours.  One that `is_watcher` keeps the control socket, for the player that it starts.  With `has_loopback` its
-    processes may talk to each other by IP; nobody else is on that network.
+    `memory_bytes` is None where address space can't be limited (CUDA).  If there is a `program`, a command, the player
+    executes it instead of importing a submission, with `environment` added to ours.  A program that `is_watcher` keeps
+    the control socket for the player that it starts.  With `has_loopback`, the player's processes may talk to each
+    other by IP; nothing else is on that network.
     """
 
     files: dict[str, str]
@@ -67,12 +68,12 @@ class Room:
 
 
 def prepare() -> None:
-    """Once, in the warm parent: a place for the caches, gone when the warm parent ends."""
+    """Mount the caches' folder, once, in the warm parent; it disappears when the warm parent ends."""
     _mount("tmpfs", CACHES, "tmpfs", _NO_SUID | _NO_DEV, "size=1m,mode=0700")
 
 
 def prepare_cache(name: str) -> None:
-    """In the warm parent: an entry's own cache, capped, so that nobody can fill another's."""
+    """Mount an entry's own cache, in the warm parent.  Its size is limited: no entry can fill another's cache."""
     folder = os.path.join(CACHES, os.path.basename(name))
     if not os.path.isdir(folder):
         os.mkdir(folder)
@@ -80,10 +81,10 @@ def prepare_cache(name: str) -> None:
 
 
 def fork() -> int:
-    """Fork a process that is the first of its own pid, mount and ipc namespaces; returns as `os.fork`.
+    """Fork a process that is the first in its own pid, mount and ipc namespaces; returns like `os.fork`.
 
-    One call where `unshare` would take a second fork: each copies the tables of all pages of torch.  The call goes past
-    Python and libc, which is safe for a process of one thread that forks again.
+    This takes one call; `unshare` would need a second fork, and each fork copies the page tables of all of torch.  The
+    call bypasses Python and libc, which is safe for a process with one thread that forks again.
     """
     flags = _NEW_MOUNT | _NEW_IPC | _NEW_PID | signal.SIGCHLD
     pid: int = _holding_on.syscall(_SYS_CLONE[platform.machine()], flags, 0, 0, 0, 0)
@@ -94,9 +95,9 @@ def fork() -> int:
 
 
 def furnish(room: Room, libraries: Mapping[str, str]) -> None:
-    """Mount the room.  To be called by the first process of the new pid namespace.
+    """Mount the player's file system.  Call it in the first process of the new pid namespace.
 
-    `libraries` are folders that the new /tmp would hide, and where else they are mounted.
+    `libraries` maps folders that the new /tmp would hide to where they are mounted.
     """
     plain = _NO_SUID | _NO_DEV
     scratch = f"size={room.scratch_bytes},nr_inodes={_INODES},mode=0700"
@@ -116,7 +117,7 @@ def write_files(files: dict[str, str], folder: str) -> None:
     for name, text in files.items():
         with open(os.path.join(folder, os.path.basename(name)), "w", encoding="utf-8", newline="") as file:
             file.write(text)
-        # Numba's cache, for one, holds for a file of the same age only: of the same text, all are of one age.
+        # Fixed times: caches such as Numba's are valid only for a file with the same modification time.
         os.utime(file.name, (0, 0))
 
 
@@ -125,7 +126,7 @@ def _mount_cache(room: Room, flags: int) -> None:
     if room.building:
         _mount(sealed, "/cache", None, _BIND)
     else:
-        # ninja and torch's extension loader write locks and logs even when nothing is to be built.
+        # ninja and torch's extension loader write locks and logs even if there is nothing to build.
         _mount("tmpfs", "/upper", "tmpfs", flags, f"size={room.scratch_bytes},nr_inodes={_INODES},mode=0700")
         for folder in ("/upper/changes", "/upper/work"):
             os.mkdir(folder)
@@ -136,25 +137,25 @@ def _mount_cache(room: Room, flags: int) -> None:
 
 
 def adopt_orphans() -> None:
-    """Without a pid namespace: what a player starts and leaves becomes a child of this process, and can be found."""
+    """Make a player's orphans children of this process, so that it can find them without a pid namespace."""
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
 def hide(hidden: bool) -> None:
-    """For the keeper, before there is a player: out of its reach.
+    """Hide the keeper's memory from the player, before the player starts; False undoes that in the player.
 
-    The player runs as the same user: only a process that is not dumpable has a /proc/1/mem that it can't open.
+    Both run as the same user.  The player can't open /proc/1/mem only because the keeper is not dumpable.
     """
     _check(_libc.prctl(_PR_SET_DUMPABLE, 0 if hidden else 1, 0, 0, 0), "prctl(PR_SET_DUMPABLE)")
 
 
 def lock_keeper() -> None:
-    """For the keeper, when it has its player."""
+    """Drop the keeper's privileges, after it has forked its player."""
     _drop_capabilities()
 
 
 def lock_player(room: Room) -> None:
-    """For the player, last of all: from here on nothing can be gained back."""
+    """Apply the player's limits and drop its privileges, as the last step; it can't regain anything."""
     set_limits(room)
     _drop_capabilities()
     seccomp.install(has_loopback=room.has_loopback)
@@ -162,7 +163,7 @@ def lock_player(room: Room) -> None:
 
 def set_limits(room: Room) -> None:
     limits = {
-        # Not 0: a core pattern that pipes into a program of the host's would run it all the same.
+        # Not 0: with 0, the kernel would still start a core pattern that pipes into a program of the host.
         resource.RLIMIT_CORE: 1,
         resource.RLIMIT_NOFILE: 1024,
         resource.RLIMIT_FSIZE: room.scratch_bytes,
@@ -170,7 +171,7 @@ def set_limits(room: Room) -> None:
     if room.max_processes is not None:
         limits[resource.RLIMIT_NPROC] = room.max_processes
     if room.memory_bytes is not None:
-        # What cannot fit fails where it is asked for; what is really used, the referee watches.
+        # An allocation that cannot fit fails at once; the referee watches the memory actually used.
         limits[resource.RLIMIT_AS] = _address_space() + room.memory_bytes + _RESERVED_BYTES
     for limit, value in limits.items():
         hard = resource.getrlimit(limit)[1]
@@ -187,7 +188,7 @@ def _drop_capabilities() -> None:
     _check(_libc.prctl(_PR_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "prctl(PR_CAP_AMBIENT)")
     for capability in range(64):
         if _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) and ctypes.get_errno() != errno.EINVAL:
-            _check(1, "prctl(PR_CAPBSET_DROP)")  # EINVAL: this kernel knows no such capability
+            _check(1, "prctl(PR_CAPBSET_DROP)")  # EINVAL: this kernel does not have the capability
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     none = (ctypes.c_uint32 * 6)()
     _check(_libc.capset(header, none), "capset")

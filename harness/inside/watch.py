@@ -1,12 +1,12 @@
-"""Inside the walls: a vendor's profiler around a player, which it starts itself, and what it leaves behind.
+"""In the sandbox: run a player under a GPU vendor's profiler, and send back the profiler's report.
 
     watcher                   in the player's place, with its control socket
-      └ ncu, rocprofv3        told what to start; it may close every descriptor that it does not know
-          └ player            fetches the control socket at the watcher's door, and obeys the referee from then on
+      └ ncu, rocprofv3        starts the player; it may close every descriptor that it does not know
+          └ player            gets the control socket from the watcher's Unix socket, then obeys the referee
 
-When the referee hangs up, the player ends as any program does, so that the profiler writes its report.  The watcher
-has it make a table of that, and sends both through its pipe of results: a line of JSON that says how long they are,
-then their bytes.  The submission runs beside all of this and may forge any of it.
+When the referee hangs up, the player exits like any program, so that the profiler writes its report.  The watcher has
+the profiler export a table from it and sends both through its results pipe: a line of JSON with their lengths, then
+their bytes.  The submission runs with the same rights and may forge all of this.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from typing import Any, BinaryIO
 from harness.inside.protocol import write
 
 FOLDER = "@folder@"
-"""In a command: where to leave what it makes.  A player goes elsewhere while it is watched."""
+"""Placeholder in commands for the watcher's temporary folder.  Not a relative path: players change their directory."""
 _LOOK_S = 0.05
 _EXPORT_S = 60.0
 
 
 def start() -> None:
-    """Called by name in a new interpreter, in the folder of the submission.  Its argument is an order as JSON:
+    """Entry point in a new interpreter, in the folder of the submission.  The argument is an order as JSON:
 
-    control, results   descriptors: of the player's socket, of the pipe
-    profiler           the command, which a player's is put behind
-    export             the command that prints the table; empty where the profiler leaves one
-    table, report      what it leaves, by name
-    limits             the most bytes that each of the two may have
-    player             what `play` needs
+    control, results   descriptors of the player's socket and of the results pipe
+    profiler           the profiler's command, to which the player's command is appended
+    export             the command that prints the table; empty if the profiler writes one itself
+    table, report      the names of the two files
+    limits             the maximum size of each of the two, in bytes
+    player             the arguments of `play`
     """
     folder = tempfile.mkdtemp(prefix="watch-")
     order = json.loads(sys.argv[1].replace(FOLDER, folder))
@@ -52,7 +52,7 @@ def start() -> None:
 
 
 def _run(order: dict[str, Any], folder: str, control: socket.socket) -> subprocess.Popen[bytes]:
-    """Start the profiler, and hand the control socket to the player that it starts, if it does."""
+    """Start the profiler, and pass the control socket to the player that it starts, if it starts one."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
         door.bind(os.path.join(folder, "door"))
         door.listen(1)
@@ -74,7 +74,7 @@ def _export(command: list[str], table: str) -> None:
 
 
 def _read(path: str, limit: int) -> bytes:
-    """A file; nothing of one that is too large, or not there."""
+    """A file's content; empty if the file is missing or too large."""
     try:
         with open(path, "rb") as file:
             content = file.read(limit + 1)
@@ -90,7 +90,7 @@ def _send(results: BinaryIO, parts: list[bytes]) -> None:
 
 
 def play() -> None:
-    """Called by name in the interpreter that a profiler has started; its argument is `order["player"]` as JSON."""
+    """Entry point in the interpreter that a profiler starts; the argument is `order["player"]` as JSON."""
     order = json.loads(sys.argv[1])
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as visitor:
         visitor.connect(order["door"])

@@ -1,15 +1,15 @@
 """The warm parent: imports torch once, then forks a fresh player for every run.
 
-It runs inside bubblewrap and never sees a line of a submission: those are read by its grandchildren, each
-behind walls of its own.  That makes a fresh player cost milliseconds instead of torch's import.
+It runs in bubblewrap and never reads a line of a submission: only its grandchildren do, each in an inner sandbox of its
+own.  So a fresh player costs milliseconds instead of an import of torch.
 
     zygote                          imports torch, holds CAP_SYS_ADMIN in bubblewrap's user namespace
-      └ keeper (pid 1)              mounts the room, keeps the end of what the player prints, reports how it ended
-          └ player (pid 2)          locked up for good; runs the submission
+      └ keeper (pid 1)              mounts the file system, keeps the end of the player's output, reports how it ended
+          └ player (pid 2)          fully confined; runs the submission
 
-An order is one packet on the zygote's socket: a byte, `PLAYER` or `KEEP_AWAKE`.  The first brings three descriptors
-(the player's control socket, the room as JSON in a memfd, the log in a memfd), and a fourth where the player becomes a
-program of the task's: the pipe that it writes its results to.
+An order is one packet on the zygote's socket: a byte, `PLAYER` or `KEEP_AWAKE`.  `PLAYER` comes with three descriptors:
+the player's control socket, its `Room` as JSON in a memfd, and its log in a memfd.  If the player executes a task's own
+program, the fourth descriptor is the pipe for the program's results.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ from harness.inside.protocol import LOG_BYTES, LOG_HEADER, MAX_MESSAGE, write
 _CHUNKS = 16
 PLAYER, KEEP_AWAKE = b"p", b"k"
 AWAKE = b"awake"
-"""The answer to `KEEP_AWAKE`, once the spinners are there."""
+"""The answer to `KEEP_AWAKE`, after the spinners have started."""
 CONTROL = 900
-"""The player's end of the control socket: a number that no program writes to by accident."""
+"""The descriptor of the player's control socket: a number that no program writes to by accident."""
 RESULTS = 901
-"""Where a program of the task's finds the pipe for its results."""
+"""The descriptor of the pipe for the results of a task's own program."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How the referee wants its players.
+    """How to start players.
 
-    `threads` are torch's.  `libraries` says where folders of libraries lie that a player's own /tmp would hide.  Not
-    `warm` is for trying the walls alone, without torch.  `device` is what inputs are copied to, if they are.
+    `threads` is the number of torch's threads.  `libraries` maps library folders that a player's own /tmp would hide to
+    where they are mounted.  Without `warm`, torch is not imported, to test only the sandbox.  `device` is the device
+    that inputs are copied to, or "".
     """
 
     walled: bool
@@ -55,7 +56,7 @@ class Options:
 
 
 def main(orders: socket.socket, options: Options) -> None:
-    """Obey orders, until the referee hangs up."""
+    """Obey orders until the referee hangs up."""
     os.sched_setaffinity(0, options.cores)
     if options.walled:
         walls.prepare()
@@ -91,7 +92,7 @@ def main(orders: socket.socket, options: Options) -> None:
 
 
 def _end_session() -> None:
-    """Without a namespace that ends with us: our players, should the referee have been killed while they ran."""
+    """Kill our players, which may still run if the referee was killed: unsandboxed, no namespace ends them."""
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if pid != os.getpid() and os.getsid(pid) == os.getsid(0):
@@ -99,7 +100,7 @@ def _end_session() -> None:
 
 
 def _warm_up() -> None:
-    # First uses cost milliseconds; one element, because a thread pool would not survive the fork.
+    # First calls cost milliseconds.  One element only: a larger tensor starts a thread pool, which a fork would break.
     import torch
 
     from harness.inside import player  # noqa: F401
@@ -123,7 +124,7 @@ def _become_keeper(control: socket.socket, log: int, results: list[int], room: w
     try:
         entry = _furnish(room, options)
         output, printed = os.pipe()
-        control.send(write({"is": "ready"}))  # its sender's pid is what the referee wants to know
+        control.send(write({"is": "ready"}))  # tells the referee the keeper's pid, as the sender's
         walls.hide(True)
         child = os.fork()
         if child == 0:
@@ -139,7 +140,7 @@ def _become_keeper(control: socket.socket, log: int, results: list[int], room: w
             walls.adopt_orphans()
         _keep(child, output, log)
         if options.walled:
-            # All others of the namespace, before they notice that nobody reads their output any more.
+            # Kill all others in the namespace before they notice that their output is no longer read.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)
     except BaseException as error:
@@ -148,7 +149,7 @@ def _become_keeper(control: socket.socket, log: int, results: list[int], room: w
 
 
 def _furnish(room: walls.Room, options: Options) -> str:
-    """Prepare the room; returns the folder that holds the submission."""
+    """Set up the player's files; returns the folder that holds the submission."""
     if options.walled:
         walls.furnish(room, options.libraries)
         return "/entry"
@@ -160,7 +161,7 @@ def _furnish(room: walls.Room, options: Options) -> str:
 
 
 def _keep(child: int, output: int, log: int) -> None:
-    """Keep the end of the output until the player ends, then say how it ended."""
+    """Keep the end of the player's output until it ends, then record how it ended."""
     ring, printed = bytearray(), 0
     _write_log(log, ended=0, status=0, printed=0, tail=b"")
     os.set_blocking(output, False)
@@ -169,9 +170,9 @@ def _keep(child: int, output: int, log: int) -> None:
     poll.register(os.pidfd_open(child), select.POLLIN)
     ended = False
     while not ended:
-        # A grandchild may hold the pipe open for ever: the player's own end is what counts.
+        # Wait for the player's own end: a grandchild may keep the pipe open forever.
         ended = any(descriptor != output for descriptor, _ in poll.poll())
-        for _ in range(_CHUNKS):  # not for ever: who prints without end would never be seen to end
+        for _ in range(_CHUNKS):  # bounded: otherwise endless output would hide the player's end
             chunk = _read_available(output)
             if chunk is None:
                 break
@@ -188,7 +189,7 @@ def _keep(child: int, output: int, log: int) -> None:
 
 
 def _read_available(descriptor: int) -> bytes | None:
-    """What is there to read; nothing at the end of the file; None while there is nothing yet."""
+    """The bytes available now; empty at the end of the file, None if there are none yet."""
     try:
         return os.read(descriptor, 65536)
     except BlockingIOError:
@@ -204,7 +205,7 @@ def _become_player(
     control: socket.socket, printed: int, results: list[int], entry: str, room: walls.Room, options: Options
 ) -> None:
     try:
-        os.setpgid(0, 0)  # a group of its own to signal; not a session: see `awake`
+        os.setpgid(0, 0)  # its own group, to signal it; not its own session: see `keep_cores_awake`
         nothing = os.open("/dev/null", os.O_RDONLY)
         places = [(0, nothing), (1, printed), (2, printed), (CONTROL, control.fileno())]
         places += [(RESULTS, descriptor) for descriptor in results]
@@ -233,12 +234,12 @@ def _become_player(
 
 
 def _become_program(control: socket.socket, entry: str, room: walls.Room) -> NoReturn:
-    """Wait for the referee's word, and be the program; but for a watcher, the control socket closes on the way."""
+    """Wait for the referee's order, then execute the program.  Only a watcher keeps the control socket."""
     if control.recv(MAX_MESSAGE):
         try:
             os.chdir(entry)
             os.set_inheritable(CONTROL, room.is_watcher)
-            for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a program would inherit that
+            for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and the program would inherit that
                 signal.signal(number, signal.SIG_DFL)
             os.execve(room.program[0], room.program, os.environ | room.environment)  # noqa: S606
         except OSError as error:
@@ -247,12 +248,12 @@ def _become_program(control: socket.socket, entry: str, room: walls.Room) -> NoR
 
 
 def _report_trouble(control: int, error: BaseException) -> None:
-    """Ours, never the player's: nothing of the submission has been read yet."""
+    """Report an error of ours, never of the player: it has not read any of the submission yet."""
     message: dict[str, Any] = {"is": "failed", "error": type(error).__name__, "message": str(error)}
     socket.socket(fileno=os.dup(control)).send(write({**message, "traceback": "", "line": None}))
 
 
 def start() -> None:
-    """Called by name in a new interpreter inside the walls; its argument is `main`'s options as JSON."""
+    """Entry point in a new interpreter in the sandbox; the argument is `main`'s options as JSON."""
     options = json.loads(sys.argv[1])
     main(socket.socket(fileno=options.pop("fd")), Options(**options))

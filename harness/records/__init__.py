@@ -1,1 +1,1 @@
-"""What is written to files: judgement, times, verdicts, statistics, errors."""
+"""Data models that are written to files: judgements, times, verdicts; plus statistics and errors."""

@@ -1,9 +1,9 @@
-"""What a GPU vendor's profiler says of a call, kernel by kernel: the participant's own word, which ranks nothing.
+"""Per-kernel counters of one call, measured by the GPU vendor's profiler.  Untrusted, and never used for ranking.
 
-    ncu         NVIDIA's: time, throughput against the peak, occupancy, registers, what the occupancy is limited by
-    rocprofv3   AMD's: time and registers; its counters differ from chip to chip, and are not asked for
+    ncu         NVIDIA: time, throughput relative to the peak, occupancy, registers, occupancy limiter
+    rocprofv3   AMD: time and registers; its other counters differ between chips and are not collected
 
-Both run behind the walls, beside the submission, which could have written each of these numbers and names.
+Both run inside the sandbox, beside the submission, which could forge every number and name here.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from harness.records.fields import Line, Model, Spread
 
 MAX_KERNELS = 20
-"""Of one call: the longest."""
+"""Kernels kept per call: those that took the longest."""
 MAX_REPORT = 64 << 20
-"""Of one report, in bytes."""
+"""Size limit of one report, in bytes."""
 
 Share = Annotated[float, Field(ge=0, le=2)]
-"""Of a peak.  Counters of several passes may come to a little more than there is."""
+"""Fraction of a peak.  Counters collected in several passes may add up to slightly more than 1."""
 Limiter = Literal["registers", "shared memory", "blocks"]
 
 
 class Kernel(Model):
-    """All launches of one kernel in the call; shares are means over their time.  What the tool does not say is None."""
+    """All launches of one kernel in the call.  Shares are time-weighted means; None if the tool does not report it."""
 
     name: Line
     launches: PositiveInt
@@ -33,12 +33,12 @@ class Kernel(Model):
     compute: Share | None = None
     memory: Share | None = None
     occupancy: Share | None = None
-    registers: NonNegativeInt | None = Field(default=None, description="of a thread, the most of all launches")
-    limiter: Limiter | None = Field(default=None, description="what keeps more warps from being resident at once")
+    registers: NonNegativeInt | None = Field(default=None, description="registers per thread, maximum over launches")
+    limiter: Limiter | None = Field(default=None, description="what limits the number of resident warps")
 
 
 class Counters(Model):
-    """What came of a vendor's profiler: kernels, or why there are none.  Where no report is kept it has 0 bytes."""
+    """Result of a vendor's profiler: kernels, or why there are none.  `report_bytes` is 0 if no report is kept."""
 
     tool: Literal["ncu", "rocprofv3"]
     kernels: Annotated[tuple[Kernel, ...], Field(max_length=MAX_KERNELS)] = ()
@@ -48,9 +48,9 @@ class Counters(Model):
     @model_validator(mode="after")
     def _has_kernels_or_trouble(self) -> Self:
         if bool(self.kernels) == bool(self.trouble):
-            raise ValueError("counters have kernels, or say why there are none")
+            raise ValueError("counters need either kernels or a reason why there are none")
         return self
 
     def report_name(self, number: int) -> str:
-        """The file of the profile of that number, from 1, in the order of the benchmarks: a name of our own making."""
+        """File name for profile `number`, counted from 1 in benchmark order; never derived from the submission."""
         return f"profile-{number}.{'ncu-rep' if self.tool == 'ncu' else 'csv'}"

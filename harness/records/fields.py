@@ -1,4 +1,4 @@
-"""What the files that cross a border are made of: strict models, and fields with the bounds of what they may say."""
+"""Building blocks of exchanged files: a strict base model, and field types with bounds."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Sha = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 Login = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9](-?[A-Za-z0-9])*$", max_length=39)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
-"""Of a task or a GPU: safe as the name of a folder and as a part of a URL."""
+"""Name of a task or a GPU; safe as a folder name and as part of a URL."""
 MAX_MESSAGE = 20_000
 Text = Annotated[str, StringConstraints(max_length=MAX_MESSAGE)]
 Line = Annotated[str, StringConstraints(max_length=500)]
 Microseconds = Annotated[float, Field(ge=1e-6, lt=1e12)]
-"""Far beyond anything real on both sides, and no ratio of two overflows."""
+"""Bounds far outside any real time, chosen so that no ratio of two times overflows."""
 Spread = Annotated[float, Field(ge=0, lt=1e12)]
-"""A deviation, in microseconds."""
+"""A standard deviation or a duration that may be 0, in microseconds."""
 Moment = Annotated[AwareDatetime, Field(ge=datetime(1970, 1, 1, tzinfo=UTC), lt=datetime(9999, 1, 1, tzinfo=UTC))]
-"""Far enough from both ends of the calendar that no other zone, and no sum with a few days, lies beyond them."""
+"""A time far enough from both ends of the calendar that changing the zone or adding days cannot overflow."""
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Param = bool | int | float | Line | tuple[int, ...]
-"""A value of one of `generate_input`'s arguments."""
+"""Value of an argument of `generate_input`."""
 
 
 class Model(BaseModel):

@@ -1,19 +1,19 @@
-"""Everything about one judging, as one JSON file.
+"""The record of one judging, stored as one JSON file.
 
     Judgement
-      submission            whose file, from which commit
-      cases[0]              the build;  then tests, then benchmarks, in the order of the task
-        timing              by the referee:
-          runs              one player process each: warm-ups, samples, seeds; all of them, in order of play
+      submission            author, commit and digest of the judged file
+      cases[0]              the build; then tests, then benchmarks, in task order
+        timing              measured by the referee:
+          runs              one player process each: all warm-ups, samples and seeds, in order of play
           ratio             submission / anchor over the pairs of runs, with its interval
-        told                by the task's own program, in its words: one entry for each of its processes
-        profile             in the mode of that name: where one call's time went, in the player's words
-      duel                  challenger and champion, if one was due
-      machine, sandbox, harness     what the numbers were taken with
-      checksum              SHA-256 of all the rest: a torn or edited file is noticed
+        told                reported by the task's own program: one entry per process
+        profile             mode `profile` only: where one call's time went, as reported by the player
+      duel                  challenger against champion, if one was played
+      machine, sandbox, harness     the environment of the measurement
+      checksum              SHA-256 of everything else; detects truncated or edited files
 
-A judgement is made by the judge's machine and read on GitHub's: reading treats the file as hostile text.
-Medians and ratios to the anchor are checked against the samples, both when it is made and when it is read.
+The judge's machine writes a judgement and a GitHub runner reads it, so reading treats the file as untrusted input.
+Medians and ratios to the anchor are checked against the samples, both on creation and on reading.
 
 History of the format
     1   2026-11   first version
@@ -45,20 +45,20 @@ from harness.records.verdict import Verdict, overall
 VERSION = 1
 _FORMAT = "pullrank-judgement"
 MAX_BYTES = 32 * 1024 * 1024
-"""Larger files are refused unread."""
+"""Larger files are rejected without parsing."""
 
 
-# Python 3.11 looks a member of an enumeration up by a function in Python, each time: that adds up over a file's cases.
+# Python 3.11 looks up enum members in pure Python on every access; over all cases of a file this adds up.
 _ACCEPTED = Verdict.ACCEPTED
 _TEST, _BENCHMARK, _PROFILE = CaseKind.TEST, CaseKind.BENCHMARK, CaseKind.PROFILE
 
 
 class JudgementError(ValueError):
-    """A judgement is torn, edited, or of a format that this version does not read."""
+    """A judgement is truncated, edited, or in a format that this version does not read."""
 
 
 class Claim(StrEnum):
-    """What a judgement's times may claim; see `site/pages/judging.md`."""
+    """How far a judgement's times can be trusted; see `site/pages/judging.md`."""
 
     BOUNDED = "bounded"
     INSIDE_TIMED = "inside-timed"
@@ -66,7 +66,7 @@ class Claim(StrEnum):
 
 
 class Digests(Model):
-    """Of the inputs of one call and of what it returned (`harness.referee.digest`): equal bits have equal digests."""
+    """Digests of one call's inputs and outputs (`harness.referee.digest`): equal bits give equal digests."""
 
     inputs: Digest
     outputs: Digest
@@ -82,20 +82,20 @@ class CaseResult(Model):
     verdict: Verdict
     message: Text = ""
     seconds: float = Field(ge=0, description="wall time spent on this case")
-    seed: Seed | None = Field(default=None, description="of a test, so that it can be replayed")
+    seed: Seed | None = Field(default=None, description="seed of a test, for replaying it")
     timing: Timing | None = None
-    # Without what only some have, files from before there was such a thing are written as they were.
+    # Omitted when None, so that files written before these fields existed round-trip unchanged.
     told: ToldTiming | None = Field(default=None, exclude_if=_is_none)
     profile: Profile | None = Field(default=None, exclude_if=_is_none)
     digests: Digests | None = Field(
         default=None,
         exclude_if=_is_none,
-        description="of a test's call, or of the first call of a benchmark's first run; of accepted ones only",
+        description="accepted cases only: a test's call, or the first call of a benchmark's first run",
     )
 
     @property
     def time_us(self) -> float | None:
-        """The submission's time, whoever took it."""
+        """The submission's time, measured by the referee or reported by the task's program."""
         return self.timing.submission_us if self.timing else self.told.time_us.value if self.told else None
 
     @model_validator(mode="after")
@@ -103,20 +103,20 @@ class CaseResult(Model):
         is_timed = bool(self.timing or self.told)
         is_accepted, is_benchmark = self.verdict is _ACCEPTED, self.kind is _BENCHMARK
         if is_timed and not (is_accepted and is_benchmark):
-            raise ValueError("samples exist only for accepted benchmarks")
+            raise ValueError("only accepted benchmarks may have samples")
         if is_benchmark and is_accepted and not is_timed:
             raise ValueError("an accepted benchmark needs samples")
         if bool(self.profile) != (self.kind is _PROFILE and is_accepted):
-            raise ValueError("an accepted profile needs what it has shown, and nothing else has it")
+            raise ValueError("an accepted profile case needs a profile, and no other case may have one")
         if self.digests and not is_accepted:
-            raise ValueError("only what was accepted has digests")
+            raise ValueError("only accepted cases may have digests")
         if self.timing and self.told:
-            raise ValueError("a time is either taken by the referee or told by the task's program")
+            raise ValueError("a case has a time from the referee or from the task's program, not from both")
         return self
 
 
 class SubmissionInfo(Model):
-    """Whose file was judged.  `user_id`, `pull_request` and `head_sha` are missing off GitHub."""
+    """The judged file and its author.  `user_id`, `pull_request` and `head_sha` are None outside GitHub."""
 
     login: Login
     user_id: PositiveInt | None = None
@@ -128,7 +128,7 @@ class SubmissionInfo(Model):
 
 
 class Machine(Model):
-    """Facts that travel with the numbers.  What a machine does not tell is absent."""
+    """Facts about the machine that took the times.  None if the machine does not report one."""
 
     device: Line
     cpu: Line
@@ -144,19 +144,19 @@ class Machine(Model):
     note: Line = ""
 
     def is_a(self, devices: Iterable[str]) -> bool:
-        """Whether its device, or each of several, is known by one of these names."""
+        """Whether its device, or each of several devices, has one of these names."""
         return is_named(_SEVERAL.sub("", self.device), devices)
 
 
 _SEVERAL = re.compile(r"^\d+ x ")
-"""`4 x NVIDIA H200`, where a task is for several."""
+"""Prefix of the device on boards with several GPUs: `4 x NVIDIA H200`."""
 _MAKERS = re.compile(r"^((nvidia|tesla|geforce|amd|instinct) +)+")
 
 
 def is_named(name: str, devices: Iterable[str]) -> bool:
-    """Whether a driver's name of a device is one of these, with or without its maker's.
+    """Whether a driver's device name is one of `devices`, with or without the vendor's prefix.
 
-    All of it must be: an H200 NVL is no H200, an RTX 4090 Laptop GPU no RTX 4090.
+    The rest of the name must match completely: an H200 NVL is not an H200, an RTX 4090 Laptop GPU not an RTX 4090.
     """
     return _plain(name) in map(_plain, devices)
 
@@ -166,7 +166,7 @@ def _plain(device: str) -> str:
 
 
 class SandboxInfo(Model):
-    """The walls that stood, and what this machine could not give."""
+    """The sandbox that was used, and protections that this machine could not provide."""
 
     kind: Literal["bubblewrap", "none"]
     stop: Literal["freezer", "signals"]
@@ -198,7 +198,7 @@ class Judgement(Model):
     started_at: Moment
     finished_at: Moment
     run_url: Line | None = None
-    log: Text = Field(default="", description="the end of what the submission printed")
+    log: Text = Field(default="", description="last part of the submission's output")
     checksum: str = ""
 
     @property
@@ -215,41 +215,41 @@ class Judgement(Model):
 
     @property
     def is_rankable(self) -> bool:
-        """Accepted, ranked, and judged inside the walls."""
+        """Accepted, in mode `ranked`, and judged inside the sandbox."""
         return self.mode is Mode.RANKED and self.verdict is Verdict.ACCEPTED and self.sandbox.kind != "none"
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
         if self.cases[0].kind is not CaseKind.BUILD:
-            raise ValueError("the first case of a judgement is its build")
+            raise ValueError("the first case of a judgement must be the build")
         if self.verdict is not overall(case.verdict for case in self.cases):
             raise ValueError(f"verdict {self.verdict} does not follow from the cases")
         if self.verdict is Verdict.ACCEPTED and not self.tests:
-            raise ValueError("nothing is accepted without a test")
+            raise ValueError("an accepted judgement needs at least one test")
         if self.verdict is Verdict.ACCEPTED and self.mode in (Mode.RANKED, Mode.BENCHMARK) and not self.benchmarks:
-            raise ValueError("a benchmark is missing")
+            raise ValueError(f"an accepted judgement in mode {self.mode} needs a benchmark")
         if bool(self.profiles) > (self.mode is Mode.PROFILE):
-            raise ValueError("profiles belong to the mode that makes them")
+            raise ValueError(f"only mode {Mode.PROFILE} may have profiles")
         if self.verdict is Verdict.ACCEPTED and self.mode is Mode.PROFILE and not self.profiles:
-            raise ValueError("a profile is missing")
+            raise ValueError(f"an accepted judgement in mode {self.mode} needs a profile")
         if self.claim is not Claim.SELF_TIMED and any(case.told for case in self.cases):
-            raise ValueError(f"a time that was told claims no more than {Claim.SELF_TIMED}")
+            raise ValueError(f"times from the task's own program can only claim {Claim.SELF_TIMED}")
         if self.finished_at < self.started_at:
             raise ValueError("finished before it started")
         return self
 
     def to_json(self) -> str:
-        """The file's text, with its checksum filled in."""
+        """The judgement as JSON, with its checksum filled in."""
         fields = self.model_dump(mode="json")
         fields["checksum"] = _checksum(fields)
         return json.dumps(fields, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Read a judgement as the hostile text that it is.
+        """Parse a judgement from untrusted text.
 
         Raises:
-            JudgementError: torn, edited, too large, or not of this format; the message says which.
+            JudgementError: truncated, edited, too large, or not of this format; the message says which.
         """
         if len(text) > MAX_BYTES:
             raise JudgementError(f"larger than {MAX_BYTES // 2**20} MiB")
@@ -257,7 +257,7 @@ class Judgement(Model):
         if not _is_plainly_whole(content):
             _require_whole(text)
         try:
-            # Strict JSON mode: "1" is not 1, but an array is a tuple and an ISO string a time.
+            # Strict JSON mode rejects "1" for 1, but accepts an array for a tuple and an ISO string for a time.
             return cls.model_validate_json(content)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
@@ -270,10 +270,10 @@ def _checksum(fields: Mapping[str, Any]) -> str:
 
 
 def _is_plainly_whole(content: bytes) -> bool:
-    """Whether a file is surely a judgement that nobody has torn or edited; where this is in doubt, no.
+    """Fast path: True only if the file is certainly an intact judgement; False means "check it the slow way".
 
-    pydantic's parser and encoder are four times as fast as Python's, and nearly every judgement can be judged by them.
-    They say nothing of a key that stands twice; but what falls away with it has quotation marks, and those are counted.
+    pydantic's parser and encoder are four times as fast as Python's, and they suffice for nearly every judgement.
+    They drop duplicate keys silently, but a dropped key also drops its quotation marks, so those are counted.
     """
     try:
         fields = from_json(content, allow_inf_nan=False)
@@ -283,7 +283,7 @@ def _is_plainly_whole(content: bytes) -> bool:
         canonical = to_json(_in_order(fields))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return False
-    # Four are the checksum's own.
+    # The checksum's key and value account for four.
     if content.count(b'"') != canonical.count(b'"') + 4 or (b"\\" in content and b"\\u0022" in content):
         return False
     canonical = _SMALL_EXPONENT.sub(rb"e-0\1", canonical)
@@ -294,11 +294,11 @@ def _is_plainly_whole(content: bytes) -> bool:
 
 _BEYOND_ASCII = re.compile("[^\x00-\x7f]+")
 _SMALL_EXPONENT = re.compile(rb"e-(?<=\de-)(\d)(?=[,}\]])")
-"""As pydantic writes 1e-7, for which Python has 1e-07.  Beginning with what is sought, it skips the rest quickly."""
+"""pydantic writes 1e-7 where Python writes 1e-07.  A literal prefix makes the search fast."""
 
 
 def _in_order(fields: dict[str, Any]) -> dict[str, Any]:
-    """Objects by the names of their keys, all the way down; lists of numbers, which are most of a file, as they are."""
+    """Sort object keys recursively.  Lists of numbers, most of a file, are passed through."""
     found = dict(sorted(fields.items()))
     for key, value in found.items():
         if type(value) is dict:
@@ -313,7 +313,7 @@ _KEYS_OF_A_RUN = frozenset(Run.model_fields)
 
 
 def _run_in_order(run: dict[str, Any]) -> dict[str, Any]:
-    """The same for a run, of which a file has dozens."""
+    """`_in_order` for a run: files have dozens of them, so this is unrolled."""
     return {
         "order": run["order"],
         "samples_us": run["samples_us"],
@@ -323,7 +323,7 @@ def _run_in_order(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def _require_whole(text: str | bytes) -> None:
-    """Say what is wrong with a file that is no judgement, or no whole one; what only looks odd passes."""
+    """Raise JudgementError if a file is not a judgement or is damaged; unusual but equivalent JSON passes."""
     try:
         fields = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_twins)
     except (ValueError, RecursionError) as error:
@@ -333,11 +333,11 @@ def _require_whole(text: str | bytes) -> None:
     if not _is_ours(fields.get("version")):
         raise JudgementError(f"format version {fields.get('version')!r}; this PullRank reads version {VERSION}")
     if fields.get("checksum") != _checksum(fields):
-        raise JudgementError("its checksum does not match: the file was edited or cut off")
+        raise JudgementError("checksum mismatch: the file was edited or truncated")
 
 
 def _is_ours(version: object) -> bool:
-    """By its type, too: for Python `true` and `1.0` are 1."""
+    """Checks the type too: in Python, `true` and `1.0` equal 1."""
     return type(version) is int and version == VERSION
 
 
@@ -348,5 +348,5 @@ def _refuse_constant(name: str) -> float:
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) != len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("duplicate key")
     return fields

@@ -1,4 +1,4 @@
-"""Where a call's time went, as the player's profiler tells it: the participant's own word, which ranks nothing."""
+"""Where a call's time went, as reported by the player's profiler.  Untrusted, and never used for ranking."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ MAX_OPERATIONS = 20
 
 
 class Operation(Model):
-    """All calls of one operation or kernel; `own_us` is without what it called in turn."""
+    """All calls of one operation or kernel; `own_us` excludes operations that it calls."""
 
     name: Line
-    on_device: bool = Field(description="whether the device did it; else the host")
+    on_device: bool = Field(description="whether it ran on the device; otherwise on the host")
     calls: PositiveInt
     own_us: Spread
 
 
 class Profile(Model):
-    """One call of `custom_kernel`, longer than any other for being watched.
+    """One call of `custom_kernel`, slower than an unprofiled one.
 
-    On the host, what `operations` leave of `call_us` went into what torch does not run, or into waiting.
+    Host time in `call_us` that no operation accounts for was spent outside torch, or waiting.
     """
 
     call_us: Microseconds
     operations: Annotated[tuple[Operation, ...], Field(max_length=MAX_OPERATIONS)]
-    counters: Counters | None = Field(default=None, description="of another call, on a GPU, by its vendor's profiler")
+    counters: Counters | None = Field(default=None, description="GPU only: another call, under the vendor's profiler")
 
     @property
     def elsewhere_us(self) -> float:
-        """What of the call the host did outside of torch, or waited."""
+        """Host time of the call spent outside torch, or waiting, in microseconds."""
         return max(0.0, self.call_us - sum(one.own_us for one in self.operations if not one.on_device))

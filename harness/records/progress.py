@@ -1,4 +1,4 @@
-"""What is being judged at the moment, for whoever shows it."""
+"""Progress events of a judging, for display."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """`done` of `total` parts of a step (build, test, benchmark, duel) are over.
+    """`done` of `total` parts of a step (build, test, benchmark, duel) are finished.
 
-    `seconds_left` is of the step, where it can be told.
+    `seconds_left` estimates the rest of the step; None if unknown.
     """
 
     step: str

@@ -1,6 +1,6 @@
-"""Which harness this is: one digest over the judge's own source, the same in a checkout and inside harness.pyz.
+"""Identify the harness by a digest of its own source, equal in a checkout and inside harness.pyz.
 
-A judgement names it, and whoever reads the judgement compares it with what stands on `main`.
+A judgement records the digest, and readers compare it with the harness on `main`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from importlib.resources.abc import Traversable
 
 
 def harness_digest() -> str:
-    """SHA-256 over the judge's own source: which harness it was."""
+    """SHA-256 over the harness's Python sources, as hex digits."""
     digest = hashlib.sha256()
     for name, content in sorted(_sources(importlib.resources.files("harness"), "")):
         digest.update(f"{name}\0{len(content)}\0".encode() + content)

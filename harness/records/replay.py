@@ -1,7 +1,7 @@
-"""A judgement to be played again: the seeds that it was played on, by case, side and run.
+"""Replay a judgement: look up its seeds by case, side and run.
 
-Whoever is judged never sees a seed before its call; afterwards they stand in the judgement, so that anyone can draw
-the same inputs again.  What is replayed is a benchmark to the ledger: seeds that are known rank nobody.
+A submission never sees a seed before its call.  Afterwards the judgement lists all seeds, so that anyone can generate
+the same inputs again.  The ledger counts a replay as a benchmark: with known seeds, nothing can be ranked.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from harness.records.judgement import Judgement
 
 @dataclass(frozen=True)
 class Replay:
-    """The seeds of a judgement; None is given where it has none, and a fresh one is drawn."""
+    """The seeds of a judgement.  Lookups return None where it has no seed; the caller then draws a fresh one."""
 
     judgement: Judgement
 
     def test_seed(self, index: int) -> int | None:
-        """The seed of the test at this place in the task."""
+        """The seed of the test at this index in the task."""
         tests = self.judgement.tests
         return tests[index].seed if index < len(tests) else None
 
     def run_seeds(self, side: str, params: Mapping[str, Any], order: int) -> tuple[int, ...] | None:
-        """The seeds of a benchmark's run, one for each call, by its place in the order of play.
+        """The seeds of one run of a benchmark, one per call.
 
         Args:
             side: `submission` or `anchor`.
+            order: the run's place in the order of play.
         """
         for case in self.judgement.benchmarks:
             if case.timing and dict(case.params) == dict(params):

@@ -1,7 +1,7 @@
-"""What was left behind by one that was killed, and how the next one tells it from what is in use.
+"""Find temporary folders of killed processes.
 
-A judge, and whoever builds a site, claims the folders that it makes: it locks them, and the lock ends with its process,
-however that ends.
+A process that creates a folder claims it with a lock.  The kernel releases the lock when the process ends, for
+whatever reason, so an unlocked folder is abandoned.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _YOUNG_S = 60.0
-"""A folder is made first and claimed then: so young a one may still be claimed."""
+"""A folder is created first and claimed afterwards, so a younger one may not be claimed yet."""
 
 
 def claim(folder: Path) -> int:
-    """Hold a folder as long as the descriptor that is returned stays open.  Raises OSError if it is held already."""
+    """Lock a folder for as long as the returned descriptor stays open.  Raises OSError if it is already locked."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -29,7 +29,7 @@ def claim(folder: Path) -> int:
 
 
 def abandoned(folders: Iterable[Path]) -> Iterator[Path]:
-    """Those of our folders that nobody holds any more; they are held while the caller looks at them."""
+    """Yield our own folders that no process holds any more; each is locked while the caller handles it."""
     for folder in folders:
         with contextlib.suppress(OSError):
             facts = folder.lstat()

@@ -1,8 +1,8 @@
-"""The statistics that decide, and nothing else: medians, intervals, ties, duels.  Pure.
+"""The statistics behind the ranking: medians, intervals, ties, duels.  Pure functions.
 
 Times on real machines have heavy tails (a stall of 9 ms in a kernel of 100 µs), so nothing here uses a
-mean of times or assumes a normal distribution.  One run gives one median; two runs played side by side
-give one ratio; the ratios of all pairs give an estimate with an interval (Hodges & Lehmann 1963: the
+mean of times or assumes a normal distribution.  One run gives one median, and two runs played side by side
+give one ratio.  The ratios of all pairs give an estimate with an interval (Hodges & Lehmann 1963: the
 median of the averages of all pairs of log-ratios, with the exact interval of Wilcoxon's signed-rank
 test).  It needs six pairs for 95 %, and is nearly as sharp as the t interval without its assumptions.
 """
@@ -18,18 +18,18 @@ from pydantic import BaseModel, ConfigDict, PositiveFloat, model_validator
 
 CONFIDENCE = 0.95
 MIN_PAIRS = 6
-"""The fewest pairs whose signed-rank interval covers 95 %."""
+"""The smallest number of pairs whose signed-rank interval covers 95 %."""
 
 _EXACT_PAIRS = 64
-"""Up to so many pairs the signed-rank distribution is counted out; its cost grows with their cube."""
+"""Up to this many pairs, the signed-rank distribution is computed exactly, at cubic cost."""
 
 DUEL_LOOKS = (8, 16, 32, 64)
-"""After so many A-B-B-A blocks, each worth one ratio, a duel is looked at, and ends if it is decided."""
+"""Numbers of A-B-B-A blocks (one ratio each) after which a duel is evaluated, and ends if decided."""
 LONGEST_EXTENDED_DUEL_S = 900.0
-"""No look makes a duel longer than this."""
+"""No extension makes a duel longer than this."""
 
 TIE = 0.01
-"""Differences below 1 % are ties, however sharp the intervals."""
+"""Differences below 1 % are ties, however narrow the intervals are."""
 
 __all__ = [
     "CONFIDENCE", "DUEL_LOOKS", "LONGEST_EXTENDED_DUEL_S", "MIN_PAIRS", "TIE",
@@ -62,36 +62,36 @@ class Interval(BaseModel):
 
     @property
     def inverse(self) -> Interval:
-        """B / A, where this is A / B."""
+        """B / A, if this is A / B."""
         return Interval(value=1 / self.value, low=1 / self.high, high=1 / self.low)
 
 
 def ratio_interval(ratios: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
     """The Hodges-Lehmann estimate of positive ratios, with its exact interval.
 
-    With fewer than `MIN_PAIRS` ratios the interval is their whole range: it claims what it can, not 95 %.
+    With fewer than `MIN_PAIRS` ratios the interval is their whole range, and covers less than 95 %.
     """
     logs = sorted(math.log(ratio) for ratio in ratios)
-    # From sorted logs the sums come in rising runs, which `sorted` merges several times faster than noise.
+    # Sorted logs yield sums in ascending runs, which `sorted` merges several times faster than random order.
     sums = sorted(a + b for i, a in enumerate(logs) for b in logs[i:])
     skip = _signed_rank_skip(len(logs), confidence)
     return Interval(value=math.exp(median(sums) / 2), low=math.exp(sums[skip] / 2), high=math.exp(sums[-1 - skip] / 2))
 
 
 def duel_interval(ratios: Sequence[float]) -> Interval:
-    """The interval of a duel's blocks: over all of its looks together it misses the truth in at most 5 %.
+    """The interval of a duel's blocks, with an error of at most 5 % over all looks together.
 
-    So each look may err in its share of that only (Bonferroni): looking again must be no other chance for free.
+    Each look gets its share of that error (Bonferroni), so looking more often does not make a false win more likely.
     """
     return ratio_interval(ratios, 1 - (1 - CONFIDENCE) / len(DUEL_LOOKS))
 
 
 @cache
 def _signed_rank_skip(n: int, confidence: float = CONFIDENCE) -> int:
-    """How many Walsh averages to leave out at either end for an interval of at least this confidence."""
+    """How many Walsh averages to drop at each end for an interval with at least this confidence."""
     if n > _EXACT_PAIRS:
-        # Pooled judgements have hundreds of pairs: the normal approximation is right to within one average
-        # in hundreds, and leaving out one less keeps it on the safe side.
+        # Pooled judgements have hundreds of pairs.  The normal approximation is then off by at most one average,
+        # and dropping one less keeps the interval conservative.
         deviation = math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
         return math.floor(n * (n + 1) / 4 - NormalDist().inv_cdf((1 + confidence) / 2) * deviation) - 1
     counts = [1]  # counts[w]: subsets of the ranks 1..k with sum w
@@ -110,9 +110,9 @@ def _signed_rank_skip(n: int, confidence: float = CONFIDENCE) -> int:
 
 
 def score(cases: Sequence[Interval], ranking_by: str) -> Interval:
-    """One time from the times of all benchmarks: their `geom`etric mean, their `mean`, or the `last`.
+    """Combine the times of all benchmarks into one: their `geom`etric mean, their `mean`, or the `last`.
 
-    The cases' errors are independent, so half-widths add in squares (in logarithms for `geom`).
+    The cases' errors are independent, so half-widths add in quadrature (in logarithms for `geom`).
     """
     if ranking_by == "last":
         return cases[-1]
@@ -132,20 +132,20 @@ def _mean_with_errors(values: Sequence[tuple[float, float, float]]) -> tuple[flo
 
 
 def tied(a: Interval, b: Interval) -> bool:
-    """Whether two times differ by less than 1 %, or by less than their intervals allow to tell."""
+    """Whether two times differ by less than 1 %, or by less than their intervals can resolve."""
     return abs(math.log(a.value / b.value)) < max(math.log1p(TIE), math.hypot(a.log_half_width, b.log_half_width))
 
 
 def beats(a: Interval, b: Interval) -> bool:
-    """Whether time `a` is lower than time `b` beyond a tie."""
+    """Whether time `a` is lower than time `b`, and not tied with it."""
     return a.value < b.value and not tied(a, b)
 
 
 def is_faster(ratio: Interval) -> bool:
-    """A duel's decision on challenger / champion: the interval excludes 1, and the gain is at least 1 %."""
+    """Whether challenger / champion wins a duel: the interval excludes 1, and the gain is at least 1 %."""
     return ratio.high < 1 and ratio.value <= 1 - TIE
 
 
 def is_decided(ratio: Interval) -> bool:
-    """Whether a duel has shown what it can: one side is faster, or neither is by 1 %."""
+    """Whether a duel has an outcome: one side is faster, or neither is faster by 1 %."""
     return is_faster(ratio) or is_faster(ratio.inverse) or (ratio.low > 1 - TIE and ratio.inverse.low > 1 - TIE)

@@ -1,10 +1,10 @@
-"""Times as they stand in a judgement: every sample that was taken, and the numbers that follow from them.
+"""Times in a judgement: every sample, and the numbers computed from them.
 
-    Timing       submission and anchor, run beside run        the referee's clock
-    Duel         challenger and champion, block by block      the referee's clock
-    ToldTiming   what a task's own program says of its calls  nobody's but its own
+    Timing       submission and anchor, in pairs of runs      measured by the referee
+    Duel         challenger and champion, in blocks           measured by the referee
+    ToldTiming   what a task's own program reports            not verified
 
-Whatever follows from samples is worked out again, and compared, when such a thing is made and when it is read.
+The models recompute all derived numbers from the samples and compare them, both on creation and on reading.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from harness.records.stats import DUEL_LOOKS, MIN_PAIRS, Interval, duel_interval
 
 
 class GpuState(Model):
-    """How a GPU was when it had just played a run, by its driver; what that does not tell is absent."""
+    """State of a GPU right after a run, as reported by its driver; None if the driver does not report it."""
 
     clock_mhz: PositiveFloat | None = None
     temperature_c: float | None = None
     power_w: float | None = None
-    held_back: tuple[Line, ...] = Field(default=(), description="what held its clocks back, in the driver's terms")
-    hindrance: Line = Field(default="", description="why the run ranks nobody; empty if it may")
+    held_back: tuple[Line, ...] = Field(default=(), description="reasons for reduced clocks, in the driver's terms")
+    hindrance: Line = Field(default="", description="why the run cannot count for ranking; empty if it can")
 
 
 def _is_empty(value: Sequence[object]) -> bool:
@@ -35,22 +35,22 @@ def _is_empty(value: Sequence[object]) -> bool:
 
 GpuStates = Annotated[
     tuple[GpuState, ...],
-    # Without it, files from before there was such a thing, and of CPUs, are written as they were.
-    Field(default=(), exclude_if=_is_empty, description="of a GPU that told: one for each run, in order of play"),
+    # Omitted when empty, so that files of CPUs and files written before this field existed round-trip unchanged.
+    Field(default=(), exclude_if=_is_empty, description="one per run, in order of play; empty if not recorded"),
 ]
 
 
 class Run(Model):
-    """One fresh player on one benchmark: every call it made, in order."""
+    """One fresh player on one benchmark: all its calls, in order."""
 
-    order: int = Field(ge=0, description="place among all runs of this case, both sides counted")
+    order: int = Field(ge=0, description="position among all runs of this case, both sides counted")
     warmups_us: tuple[Microseconds, ...]
     samples_us: tuple[Microseconds, ...] = Field(min_length=1)
     seeds: tuple[Seed, ...] = Field(description="one per call, warm-ups first")
 
     @property
     def median_us(self) -> float:
-        """Worked out once.  Not a `cached_property`: its lock costs as much as sorting the samples."""
+        """Median of the samples, computed once.  Not a `cached_property`: its lock costs as much as the sorting."""
         if (found := self.__dict__.get("_median_us")) is None:
             found = self.__dict__["_median_us"] = median(self.samples_us)
         return float(found)
@@ -58,31 +58,31 @@ class Run(Model):
     @model_validator(mode="after")
     def _has_a_seed_per_call(self) -> Self:
         if len(self.seeds) != len(self.warmups_us) + len(self.samples_us):
-            raise ValueError("a run needs one seed for each of its calls")
+            raise ValueError("a run needs one seed per call")
         return self
 
 
 Runs = Annotated[tuple[Run, ...], Field(min_length=1, max_length=500)]
-"""One side's.  Bounded, because the interval's cost grows with the square of their number."""
+"""The runs of one side.  Bounded, because the cost of the interval is quadratic in their number."""
 
 
 class Timing(Model):
-    """A benchmark's times, submission against anchor.  `ratio` is what ranks; the medians are for readers."""
+    """A benchmark's times, submission against anchor.  `ratio` decides the rank; the medians are informational."""
 
     submission: Runs
     anchor: Runs
     submission_us: Microseconds
     anchor_us: Microseconds
     ratio: Interval
-    overhead_us: PositiveFloat = Field(description="lower quartile of an idle honest player's windows; subtracted")
-    bound_us: PositiveFloat = Field(description="the most by which a time could understate the truth")
+    overhead_us: PositiveFloat = Field(description="lower quartile of an idle player's windows; already subtracted")
+    bound_us: PositiveFloat = Field(description="upper bound of how much a time can understate the truth")
     steady: bool
-    note: Line = Field(description="why it is not steady, and what to do")
+    note: Line = Field(description="why it is not steady, and what to do about it")
     gpu: GpuStates = ()
 
     @classmethod
     def of(cls, submission: tuple[Run, ...], anchor: tuple[Run, ...], **rest: Any) -> Self:
-        """Timing with everything that follows from the samples filled in."""
+        """A Timing with all derived numbers computed from the samples."""
         return cls(
             submission=submission,
             anchor=anchor,
@@ -99,7 +99,7 @@ class Timing(Model):
     @model_validator(mode="after")
     def _follows_from_its_samples(self) -> Self:
         if len(self.submission) != len(self.anchor):
-            raise ValueError("every run of the submission needs a run of the anchor beside it")
+            raise ValueError("every run of the submission needs a matching run of the anchor")
         _require_state_per_run(self.gpu, self.submission, self.anchor)
         expected = (
             median([run.median_us for run in self.submission]),
@@ -107,42 +107,42 @@ class Timing(Model):
             *_numbers(ratio_interval(self.pair_ratios)),
         )
         if not all(map(math.isclose, (self.submission_us, self.anchor_us, *_numbers(self.ratio)), expected)):
-            raise ValueError("medians and ratio do not follow from the samples")
+            raise ValueError("medians and ratio do not match the samples")
         return self
 
 
 class ToldRun(Model):
-    """What one process of the task's own program says of its calls.  Nothing but its word stands behind it."""
+    """What one process of the task's own program reports about its calls.  Nothing verifies it."""
 
-    order: int = Field(ge=0, description="place among all processes of this case")
+    order: int = Field(ge=0, description="position among all processes of this case")
     calls: PositiveInt
     mean_us: Microseconds
     std_us: Spread
     err_us: Spread = Field(description="standard error of the mean")
     best_us: Microseconds
     worst_us: Microseconds
-    seed: Seed | None = Field(description="POPCORN_SEED of this process, if it was given one")
+    seed: Seed | None = Field(description="POPCORN_SEED of this process, if set")
 
     @model_validator(mode="after")
     def _lies_between_its_extremes(self) -> Self:
-        # A mean that was rounded on its way through text may leave the range by as much.
+        # The mean was rounded when it was printed as text, so it may lie slightly outside the range.
         if not self.best_us * (1 - 1e-6) <= self.mean_us <= self.worst_us * (1 + 1e-6):
-            raise ValueError("a mean lies between the best and the worst")
+            raise ValueError("the mean must be between the best and the worst time")
         return self
 
     @property
     def range_us(self) -> Interval:
-        """The mean with 1.96 standard errors to either side; never below its best call."""
+        """The mean ± 1.96 standard errors, but not below the best call."""
         low = max(self.mean_us - 1.96 * self.err_us, min(self.best_us, self.mean_us))
         return Interval(value=self.mean_us, low=low, high=self.mean_us + 1.96 * self.err_us)
 
 
 class ToldTiming(Model):
-    """A benchmark's time where the task's own program takes it: there is no anchor, and no bound."""
+    """A benchmark's time as measured by the task's own program: without an anchor and without a bound."""
 
     runs: Annotated[tuple[ToldRun, ...], Field(min_length=1, max_length=500)]
     time_us: Interval
-    note: Line = Field(default="", description="why fewer processes ran than make a 95 % interval")
+    note: Line = Field(default="", description="why too few processes ran for a 95 % interval")
 
     @classmethod
     def of(cls, runs: tuple[ToldRun, ...], note: str = "") -> Self:
@@ -151,12 +151,12 @@ class ToldTiming(Model):
     @model_validator(mode="after")
     def _follows_from_its_runs(self) -> Self:
         if not all(map(math.isclose, _numbers(self.time_us), _numbers(told_time(self.runs)))):
-            raise ValueError("the time does not follow from what was told")
+            raise ValueError("the time does not match the reported runs")
         return self
 
 
 class DuelCase(Model):
-    """One benchmark of a duel: block b holds runs 2b and 2b+1 of either side, played A-B-B-A."""
+    """One benchmark of a duel: block b has runs 2b and 2b+1 of each side, played A-B-B-A."""
 
     params: dict[Name, Param]
     challenger: Runs
@@ -169,7 +169,7 @@ class DuelCase(Model):
 
     @property
     def block_times_us(self) -> list[tuple[float, float]]:
-        """Challenger's and champion's time in each block: the geometric means of two runs each."""
+        """Challenger's and champion's time per block: the geometric mean of two runs each."""
         return list(zip(_means_of_two(self.challenger), _means_of_two(self.champion), strict=True))
 
     @property
@@ -180,7 +180,7 @@ class DuelCase(Model):
     @model_validator(mode="after")
     def _is_made_of_whole_blocks(self) -> Self:
         if len(self.challenger) != len(self.champion) or len(self.challenger) % 2:
-            raise ValueError("a duel is made of whole A-B-B-A blocks")
+            raise ValueError("a duel needs complete A-B-B-A blocks")
         _require_state_per_run(self.gpu, self.challenger, self.champion)
         return self
 
@@ -198,19 +198,19 @@ class Duel(Model):
     def _is_won_as_it_says(self) -> Self:
         blocks = {case.blocks for case in self.cases}
         if len(blocks) > 1:
-            raise ValueError("a duel plays equally many blocks of each case")
+            raise ValueError("a duel needs the same number of blocks for each case")
         if self.won != (is_faster(self.ratio) and min(blocks) >= DUEL_LOOKS[0]):
-            raise ValueError("who won a duel does not follow from its ratio")
+            raise ValueError("the winner of the duel does not match its ratio")
         return self
 
 
 def _require_state_per_run(states: Sequence[GpuState], *sides: Sequence[Run]) -> None:
     if states and len(states) != sum(map(len, sides)):
-        raise ValueError("a GPU that told how it was told so of each run")
+        raise ValueError("GPU state must be recorded for every run or none")
 
 
 def duel_ratio(cases: Sequence[DuelCase], ranking_by: str) -> Interval:
-    """Challenger / champion over a duel's blocks, the cases of a block taken together as the board ranks them."""
+    """Challenger / champion over a duel's blocks; the cases of a block are combined by the board's `ranking_by`."""
     blocks = zip(*(case.block_times_us for case in cases), strict=True)
     return duel_interval([_block_ratio(block, ranking_by) for block in blocks])
 
@@ -222,15 +222,15 @@ def _block_ratio(block: tuple[tuple[float, float], ...], ranking_by: str) -> flo
 
 
 def pair_ratios(submission: tuple[Run, ...], anchor: tuple[Run, ...]) -> tuple[float, ...]:
-    """Submission / anchor for each pair of runs that were played beside each other."""
+    """Submission / anchor for each pair of runs that were played side by side."""
     return tuple(a.median_us / b.median_us for a, b in zip(submission, anchor, strict=False))
 
 
 def told_time(runs: Sequence[ToldRun]) -> Interval:
-    """What the processes of a task's own program say together, in microseconds.
+    """Combine the reports of the processes of a task's own program, in microseconds.
 
-    From `MIN_PAIRS` processes on, the Hodges-Lehmann interval over their means.  Of fewer, the whole range of what they
-    say of themselves: that knows nothing of how processes differ, and may be too narrow, so there is a note beside it.
+    With `MIN_PAIRS` processes or more, the Hodges-Lehmann interval over their means.  With fewer, the whole range of
+    their own intervals: it ignores differences between processes and may be too narrow, so `note` says so.
     """
     found = ratio_interval([run.mean_us for run in runs])
     if len(runs) >= MIN_PAIRS:

@@ -1,4 +1,4 @@
-"""The verdicts of the contest world, what each is called, and what to do about it."""
+"""The verdicts known from programming contests, with their labels and help texts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """Of one case, and of a whole submission.  The value is what files and tables show."""
+    """Verdict of a case or of a whole submission.  Files and tables show the value."""
 
     ACCEPTED = "AC"
     WRONG_ANSWER = "WA"
@@ -25,29 +25,29 @@ class Verdict(StrEnum):
 
     @property
     def folder(self) -> str:
-        """`wrong_answer` for WA: the name of the examples' folder that expects it."""
+        """`wrong_answer` for WA: the folder of examples that must get this verdict."""
         return self.name.lower()
 
     @property
     def help(self) -> str:
-        """One sentence that tells a participant what to do next."""
+        """One sentence for participants: what happened and what to do next."""
         return _HELP[self]
 
 
 _HELP = {
-    Verdict.ACCEPTED: "Every test was right and every benchmark was timed.",
+    Verdict.ACCEPTED: "All tests passed and all benchmarks were timed.",
     Verdict.WRONG_ANSWER: "The output differs from the reference; the message says where and by how much.",
-    Verdict.TIME_LIMIT_EXCEEDED: "A call or a phase took longer than allowed; the limits stand in the task's task.yml.",
+    Verdict.TIME_LIMIT_EXCEEDED: "A call or a phase took longer than allowed; the limits are in the task's task.yml.",
     Verdict.MEMORY_LIMIT_EXCEEDED: "The process used more memory than allowed; allocate less, or reuse buffers.",
-    Verdict.RUN_TIME_ERROR: "Your code raised or crashed; the message and the log show where.",
+    Verdict.RUN_TIME_ERROR: "Your code raised an exception or crashed; the message and the log show where.",
     Verdict.COMPILE_ERROR: "The file could not be compiled or imported; the message names the line.",
-    Verdict.SECURITY_VIOLATION: "Your code tampered with the judging; the message says what was seen.",
-    Verdict.JUDGING_ERROR: "Our fault, not yours: it costs no quota and is judged again.",
+    Verdict.SECURITY_VIOLATION: "Your code tampered with the judging; the message says what was detected.",
+    Verdict.JUDGING_ERROR: "The judge failed, not your code. It costs no quota and is judged again.",
 }
 
 
 class Foul(Exception):
-    """How a verdict travels from where it was found up to the case that it ends.  Never leaves `game`."""
+    """Carries a verdict from where it is found to the case that it ends.  Never leaves `harness.rules`."""
 
     def __init__(self, verdict: Verdict, message: str) -> None:
         super().__init__(message)
@@ -56,5 +56,5 @@ class Foul(Exception):
 
 
 def overall(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict of a submission: that of its first case that was not accepted."""
+    """The verdict of a submission: that of its first case that is not accepted."""
     return next((verdict for verdict in verdicts if verdict is not Verdict.ACCEPTED), Verdict.ACCEPTED)

@@ -1,1 +1,1 @@
-"""One call: inputs, the window, the output, the check; sampling; reference and checker."""
+"""One call (inputs, timing window, output, check), sampling, reference and checker."""

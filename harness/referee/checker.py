@@ -1,4 +1,4 @@
-"""Which element of an output is wrong: what tasks check with, and the only place where tensors are compared."""
+"""Compare outputs with expected values.  Tasks use this to check; tensors are compared nowhere else."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 
 
 def compare(output: Any, expected: Any, *, rtol: float, atol: float) -> tuple[bool, str]:
-    """Whether every number of `output` is within `atol + rtol * |expected|`, and if not, which is the first to differ.
+    """Whether every number of `output` is within `atol + rtol * |expected|`; if not, which is the first to differ.
 
-    Any nesting of tuples, lists, dicts, tensors and scalars.  Dtypes and shapes must be equal, integers and bools
-    exactly so; NaN is right only where NaN is expected, an infinity only where the same one is.  Differences are
-    taken in float64, in chunks.
+    Takes any nesting of tuples, lists, dicts, tensors and scalars.  Dtypes, shapes, integers and bools must be equal.
+    NaN is right only where NaN is expected, and an infinity only where the same infinity is.  Differences are
+    computed in float64, in chunks.
 
     >>> compare(torch.tensor([1.0, 2.5]), torch.tensor([1.0, 2.0]), rtol=0.01, atol=0)
     (False, 'output[1] is 2.5000, expected 2.0000 (allowed 0.02); 1 of 2 differ')
@@ -31,7 +31,7 @@ def compare(output: Any, expected: Any, *, rtol: float, atol: float) -> tuple[bo
 
 
 def mismatch(output: Any, expected: Any, where: str = "output") -> str:
-    """How an output differs from the expected one in anything but its numbers; "" if it doesn't."""
+    """How an output's form (kinds, keys, lengths, shapes, dtypes) differs from the expected one; "" if it doesn't."""
     subject = "custom_kernel returned" if where == "output" else f"{where} is"
     if not _is_same_kind(output, expected):
         return f"{subject} {describe(output)}; the task expects {describe(expected)}"
@@ -77,7 +77,7 @@ def _tensor_difference(output: torch.Tensor, expected: torch.Tensor, where: str,
     mine, right = _flat(output), _flat(expected)
     if _are_same_bits(mine, right):
         return ""
-    # Small enough for a CPU's cache; on a GPU, large enough to hide the launches.
+    # Small enough for a CPU's cache; on a GPU, large enough to hide launch overhead.
     chunk = 1 << 16 if right.device.type == "cpu" else 1 << 24
     first, wrong = -1, 0
     for start in range(0, right.numel(), chunk):
@@ -94,13 +94,13 @@ def _tensor_difference(output: torch.Tensor, expected: torch.Tensor, where: str,
 
 
 def _are_same_bits(output: torch.Tensor, expected: torch.Tensor) -> bool:
-    # As integers: torch compares halves one by one.  No proof to the contrary: 0.0 and -0.0 are equal, too.
+    # As integers, because torch compares halves one by one.  Different bits may still be equal numbers: 0.0 and -0.0.
     bits = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(expected.element_size())
     return bits is not None and torch.equal(output.to(expected.device).view(bits), expected.view(bits))
 
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
-    # Two numbers of four bits share a byte, and torch can do nothing with them: compare the bytes.
+    # Two 4-bit numbers share a byte, and torch has no operations on them: compare the bytes.
     packed = _name(tensor.dtype).startswith("float4")
     return (tensor.view(torch.uint8) if packed else tensor).reshape(-1)
 
@@ -111,8 +111,8 @@ def _is_close(output: torch.Tensor, expected: torch.Tensor, rtol: float, atol: f
     wide = torch.complex128 if expected.is_complex() else torch.float64
     output, expected = output.to(wide), expected.to(wide)
     allowed = expected.abs().mul_(rtol).add_(atol)
-    # `<=`, so that a NaN fails: every comparison with NaN is False.  Where infinity is expected, `allowed` is
-    # infinite as well and would let everything pass: there, as with NaN, only the same counts.
+    # `<=`, so that NaN fails: every comparison with NaN is False.  Where infinity is expected, `allowed` is
+    # infinite as well and would accept everything; there, and for NaN, only the same value is right.
     is_close = ((output - expected).abs() <= allowed) & (allowed < math.inf)
     if not is_close.all():
         is_close |= (output == expected) | (output.isnan() & expected.isnan())
@@ -120,7 +120,7 @@ def _is_close(output: torch.Tensor, expected: torch.Tensor, rtol: float, atol: f
 
 
 def _say(output: Any, expected: Any, rtol: float, atol: float) -> str:
-    """`1.0312, expected 1.0000 (allowed 0.0011)`, with as many digits as tell the two apart."""
+    """`1.0312, expected 1.0000 (allowed 0.0011)`, with enough digits to tell the two apart."""
     if not isinstance(expected, float | complex):
         return f"{output}, expected {expected}"
     texts = [(f"{output:#.{digits}g}".rstrip("."), f"{expected:#.{digits}g}".rstrip(".")) for digits in (5, 9, 17)]
@@ -154,7 +154,7 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def pairs(output: Any, expected: Any, where: str) -> Iterator[tuple[str, Any, Any]]:
-    """The leaves of two trees of the same nesting, side by side."""
+    """The leaves of two trees of the same structure, in pairs."""
     if isinstance(expected, tuple | list | dict):
         for key, item in _children(expected):
             yield from pairs(output[key], item, f"{where}[{key!r}]")

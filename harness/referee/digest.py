@@ -1,6 +1,6 @@
-"""Inputs and outputs as digests, so that a judgement says what was computed without holding it.
+"""Digests of inputs and outputs, so that a judgement identifies what was computed without storing it.
 
-Two values have one digest if they have the same structure, dtypes, shapes and bits; strides and devices don't matter.
+Two values have the same digest if structure, dtypes, shapes and bits are equal; strides and devices don't matter.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The machine's facts, and whether it is quiet enough to time anything.
+"""Facts about this machine, and whether it is quiet enough for timing.
 
-They travel with the numbers.  What a machine does not tell is left out.
+Judgements record them.  A fact that the machine does not report is left out.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from harness.records.stats import median
 from harness.records.times import GpuState
 
 _QUIET = 0.1
-"""At most this share of all cores may be busy with other work."""
+"""Maximum share of all cores that may be busy with other work."""
 _LISTEN_S = 0.2
 
 
 def read_machine(gpus: Sequence[GpuFacts] = ()) -> Machine:
-    """Facts of this machine, and of its GPUs if these are judged on, taken before anything is judged on them."""
+    """Read the facts of this machine, and of the GPUs to judge on, before judging starts."""
     gpu = gpus[0] if gpus else None
     busy = busy_share()
     quiet = busy is None or busy <= _QUIET
-    notes = [] if quiet else [f"Other work kept {busy:.0%} of the cores busy when the judging began."]
+    notes = [] if quiet else [f"Other processes used {busy:.0%} of the CPU when the judging began."]
     notes += [note for one in gpus for note in (one.trouble, one.state and f"Before: {one.state}.") if note]
     return Machine(
         device=_device_name(gpus) if gpus else _cpu_name(),
@@ -48,7 +48,7 @@ def read_machine(gpus: Sequence[GpuFacts] = ()) -> Machine:
 
 
 def as_timed(machine: Machine, states: Sequence[GpuState]) -> Machine:
-    """The same with its GPU's clock (the median) and temperature (the highest) as they were right after its runs."""
+    """Add the GPU's clock (median) and temperature (maximum) measured right after its runs."""
     clocks, heats, powers = (
         [value for state in states if (value := getattr(state, name)) is not None]
         for name in ("clock_mhz", "temperature_c", "power_w")
@@ -59,7 +59,7 @@ def as_timed(machine: Machine, states: Sequence[GpuState]) -> Machine:
     parts += [f"{min(powers):.0f} to {max(powers):.0f} W"] if powers else []
     notes = [machine.note] if machine.note else []
     notes += [f"After its {len(states)} runs: {', '.join(parts)}."] if parts else []
-    notes += [f"{len(hindered)} of {len(states)} runs rank nobody: {hindered[0]}."] if hindered else []
+    notes += [f"{len(hindered)} of {len(states)} runs cannot be ranked: {hindered[0]}."] if hindered else []
     found = {
         "clock_mhz": median(clocks) if clocks else machine.clock_mhz,
         "temperature_c": max(heats, default=machine.temperature_c),
@@ -70,12 +70,12 @@ def as_timed(machine: Machine, states: Sequence[GpuState]) -> Machine:
 
 
 def _device_name(gpus: Sequence[GpuFacts]) -> str:
-    """`NVIDIA H100`, `4 x NVIDIA H100`: a board never mixes devices."""
+    """`NVIDIA H100` or `4 x NVIDIA H100`.  A board never mixes devices."""
     return gpus[0].name if len(gpus) == 1 else f"{len(gpus)} x {gpus[0].name}"
 
 
 def _version_of(package: str) -> str:
-    # From the package's metadata: importing torch for its version would cost seconds.
+    # From the package metadata: importing torch for its version takes seconds.
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -83,7 +83,7 @@ def _version_of(package: str) -> str:
 
 
 def busy_share() -> float | None:
-    """The share of all cores' time that went into work during a short listen, 0 to 1; None where it can't be told."""
+    """Measure the CPU utilization of the machine for a moment, 0 to 1; None if it cannot be read."""
     try:
         before = _cpu_ticks()
         time.sleep(_LISTEN_S)

@@ -1,14 +1,15 @@
-"""One player, one call after another: deal the inputs, open the window, take the output, check it.
+"""Referee one player, call by call: write the inputs, time the call, read the output, check it.
 
     player  stopped ──────────────┐ runs: the window ┌ stopped ─────────────────────────────
     referee  generate · write · go ┴───── clock ──────┴ read · poison · write · go · … · check
 
-The player runs only inside windows (and while it makes room for inputs of a new shape, before they exist).
-So all of its work on an input lies between two readings of the referee's clock: `resume` and confirmed `stop`.
+The player runs only inside windows (and while it allocates memory for inputs of a new shape, before they exist).
+So all of its work on an input happens between two readings of the referee's clock: `resume` and confirmed `stop`.
 
-On a staged device (`devices.device`) the player has two more steps beside its window: it copies the inputs to the
-device before, and the outputs back after.  The time is its own word then, and the referee's clock says of each step how
-long it took; between them he empties the device's caches himself, and sees whether it is idle (`alibi`).
+On a staged device (`harness.gpu.device`) the player has two more steps: it copies the inputs to the device before its
+window, and the outputs back after it.  The player then reports the time of the call itself, and the referee measures
+how long each step takes.  Between steps, the referee flushes the device caches and checks that the device is idle
+(`harness.referee.self_timing`).
 """
 
 from __future__ import annotations
@@ -55,10 +56,10 @@ from harness.task.compile import Recipe, explain, ran_out_of_memory
 
 _POISON = torch.frombuffer(bytearray(os.urandom(256 << 10)), dtype=torch.uint8)
 _BATCH_BYTES = 256 << 20
-"""Inputs of this size are made ahead of their windows."""
+"""Total size of the inputs that are generated ahead of their windows."""
 _INPUTS_GONE = "The memory of the inputs was freed or made read-only."
 _OPEN_S = 60.0
-"""How long a player may take to get hold of its device: a context, and a buffer to empty its caches with."""
+"""How long a player may take to open its device: create a context and a buffer for flushing caches."""
 
 
 Params = Mapping[str, Any]
@@ -66,7 +67,7 @@ Params = Mapping[str, Any]
 
 @dataclass
 class Deadline:
-    """Until when a phase may go on, and how long one call in it may take."""
+    """When a phase ends, and how long each call in it may take."""
 
     phase_s: float
     phase_ends: float
@@ -82,12 +83,12 @@ class Deadline:
 
     @property
     def spent_s(self) -> float:
-        """What the phase has had of its seconds so far."""
+        """Seconds of the phase used so far."""
         return time.monotonic() - (self.phase_ends - self.phase_s)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """What happens in the block does not count: the phase may go on for as much longer."""
+        """Do not count the time of the block; extends the phase by as much."""
         began = time.monotonic()
         try:
             yield
@@ -95,38 +96,38 @@ class Deadline:
             self.phase_ends += time.monotonic() - began
 
     def next_call(self) -> tuple[float, str]:
-        """Until when the next call may go on, and what to say if it doesn't end by then."""
+        """When the next call must end, and the message if it doesn't."""
         ends = time.monotonic() + self.call_s
         if ends < self.phase_ends:
-            return ends, f"A call took over {self.call_s:g} s."
-        return self.phase_ends, f"All calls together took over {self.phase_s:g} s."
+            return ends, f"A call took more than {self.call_s:g} s."
+        return self.phase_ends, f"All calls together took more than {self.phase_s:g} s."
 
 
 class Referee:
-    """A player at the referee's table."""
+    """Referees one player."""
 
     def __init__(self, player: PlayerHandle, reference: Reference, device: Device = CPU) -> None:
         self.player = player
         self.reference = reference
         self.device = device
         self.outside: list[Outside] = []
-        """Of each call on a staged device: what the referee's clock says."""
+        """The referee's measurements of each call on a staged device."""
         self.digests: Digests | None = None
-        """Of the last call whose digests were asked for."""
+        """Digests of the last call with `digested`."""
         self._layout: Any = None
         self._addresses: tuple[int, ...] = ()
         self._output: tuple[TensorSpec, ...] = ()
         self.running_s = 0.0
 
     def compile(self, recipe: Recipe, seconds: float) -> None:
-        """Have the player compile the submission, which it does not run.
+        """Have the player compile the submission, without running it.
 
         Raises:
-            Foul: it is no such source, or takes too much time or memory.
-            JudgeError: the compiler can't be run here.
+            Foul: it does not compile, or takes too much time or memory.
+            JudgeError: the compiler cannot be run on this machine.
         """
         self.player.send({"do": "compile", "command": recipe.command})
-        late = f"Compiling the submission took over {seconds:g} s (compile_timeout)."
+        late = f"Compiling the submission took more than {seconds:g} s (compile_timeout)."
         answer = self.player.answer(time.monotonic() + seconds, late)
         if isinstance(answer, Failed):
             raise JudgeError(f"{recipe.command[0]} could not be run: {answer.error}: {answer.message}")
@@ -135,16 +136,16 @@ class Referee:
         if compiled.status == 0:
             return
         if ran_out_of_memory(compiled.output):
-            raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, "The compiler needs more memory than memory_gib grants.")
+            raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, "The compiler needs more memory than memory_gib allows.")
         raise Foul(Verdict.COMPILE_ERROR, explain(compiled.status, compiled.output))
 
     def load(self, seconds: float, limit: str = "compile_timeout") -> None:
-        """Have the player import the submission.  Raises Foul; on return the player is stopped."""
+        """Have the player import the submission, then stop it.  Raises Foul if the import fails."""
         if self.device.is_staged:
             self._open_device()
         self.player.send({"do": "load"})
         try:
-            late = f"Importing the submission took over {seconds:g} s ({limit})."
+            late = f"Importing the submission took more than {seconds:g} s ({limit})."
             answer = self.player.answer(time.monotonic() + seconds, late)
             self._expect(answer, Loaded)
         except Foul as foul:
@@ -152,23 +153,23 @@ class Referee:
                 raise Foul(Verdict.COMPILE_ERROR, foul.message) from None
             raise
         self.player.stop()
-        self.player.check_memory()  # before the referee needs his share of a GPU's
+        self.player.check_memory()  # before the referee needs its share of GPU memory
 
     def _open_device(self) -> None:
-        """Have the player get hold of its device before it reads a line of the submission: what fails here is ours."""
+        """Have the player open its device before it reads the submission, so that a failure here is the judge's."""
         self.player.send({"do": "open"})
         try:
-            answer = self.player.answer(time.monotonic() + _OPEN_S, f"it took over {_OPEN_S:g} s")
+            answer = self.player.answer(time.monotonic() + _OPEN_S, f"it took more than {_OPEN_S:g} s")
         except Foul as foul:
-            raise JudgeError(f"a player did not get hold of its GPU: {foul.message}") from None
+            raise JudgeError(f"a player could not open its GPU: {foul.message}") from None
         if isinstance(answer, Failed):
-            raise JudgeError(f"a player did not get hold of its GPU, and the referee did: {advise(answer.message)}")
+            raise JudgeError(f"a player could not open its GPU, but the referee could: {advise(answer.message)}")
         self._expect(answer, Opened)
 
     def call(
         self, params: Params, seed: int, deadline: Deadline, *, checked: bool = True, digested: bool = False
     ) -> float:
-        """One call of `custom_kernel` on fresh inputs; its window in microseconds.  Raises as `calls` does."""
+        """Call `custom_kernel` once on fresh inputs; return its time in microseconds.  Raises as `calls` does."""
         return self.calls(params, (seed,), deadline, checked=checked, digested=digested)[0]
 
     def calls(
@@ -181,14 +182,17 @@ class Referee:
         digested: bool = False,
         after_windows: Callable[[], None] = lambda: None,
     ) -> tuple[float, ...]:
-        """Calls of `custom_kernel`, each on fresh inputs; their windows in microseconds, or the player's word.
+        """Call `custom_kernel` on fresh inputs for each seed.
 
-        Inputs are made before the first window of a batch, and outputs checked after its last: a player that
-        has waited for milliseconds comes back to cold caches, which would be in its window.
+        Inputs are generated before the first window of a batch, and outputs checked after its last: a player that
+        waits for milliseconds between windows finds cold caches, which would count as its time.
 
         Args:
-            digested: remember the digests of the first call.
+            digested: keep the digests of the first call.
             after_windows: called after the last window of each batch, before anything else is done.
+
+        Returns:
+            Times in microseconds: windows, or on a staged device what the player reports.
 
         Raises:
             Foul: an output is wrong, or the player broke a rule or a limit.
@@ -204,7 +208,7 @@ class Referee:
                 windows.append(window_us)
                 outputs.append(output)
             after_windows()
-            if digested and len(windows) == len(batch):  # before the task's own code gets hold of them
+            if digested and len(windows) == len(batch):  # before the task's own code can change them
                 self.digests = Digests(inputs=digest(batch[0].data), outputs=digest(outputs[0]))
             for hand, output in zip(batch, outputs, strict=True):
                 if checked and (message := self.reference.check(hand.data, output)):
@@ -212,7 +216,10 @@ class Referee:
         return tuple(windows)
 
     def profile(self, params: Params, seed: int, deadline: Deadline) -> Profile:
-        """One call under the player's profiler, which is its own word; the output is checked.  Raises as `calls`."""
+        """One call under the player's own profiler, whose results are untrusted; the output is checked.
+
+        Raises as `calls` does.
+        """
         hand = self._deal(self.reference.generate(params, seed))
         self._make_room(hand, deadline)
         self._hand_over(hand, self.reference.output_buffers(params))
@@ -227,11 +234,11 @@ class Referee:
             Operation(name=name, on_device=on_device, calls=calls, own_us=own_us)
             for name, on_device, calls, own_us in profiled.operations[:MAX_OPERATIONS]
         ]
-        # Nothing takes no time at all, whatever a liar says.
+        # A forged time may be 0, which the model rejects.
         return Profile(call_us=max(profiled.call_us, 0.001), operations=tuple(operations))
 
     def watch(self, params: Params, seed: int, deadline: Deadline) -> None:
-        """One call under a vendor's profiler; what it returns is not asked for.  Raises as `calls`."""
+        """One call under a vendor's profiler; its output is not read.  Raises as `calls` does."""
         hand = self._deal(self.reference.generate(params, seed))
         self._make_room(hand, deadline)
         self._hand_over(hand, self.reference.output_buffers(params))
@@ -240,7 +247,7 @@ class Referee:
         self._expect(self._open_window({"do": "watch", "scalars": hand.scalars}, deadline)[1], Watched)
 
     def _deal_batch(self, params: Params, seeds: Sequence[int]) -> list[Deal]:
-        """Inputs for as many of the next calls as fit into the referee's memory."""
+        """Generate inputs for the next calls, as many as fit into `_BATCH_BYTES`."""
         batch: list[Deal] = []
         room = _BATCH_BYTES
         for seed in seeds:
@@ -263,9 +270,10 @@ class Referee:
         return window_us, output
 
     def _play_staged(self, hand: Deal, buffers: frozenset[int], deadline: Deadline) -> tuple[float, Any]:
-        """A kernel that has been left running may see the inputs as soon as they are written.
+        """Play one call on a staged device.
 
-        Only what lies between that and the last stop bounds the time.
+        A kernel left running on the device may see the inputs as soon as they are written, so the time is bounded by
+        the span from then to the last stop.
         """
         sweep_us = self.device.side.sweep_us
         sweeps_us = [sweep_us()]
@@ -292,18 +300,18 @@ class Referee:
             sweep_us=max(sweeps_us),
         )
         self.outside.append(call)
-        # What it returned lies in copies of its own: there is nothing that poison would reach.
+        # The output is in host copies made by the player, so there is nothing to poison.
         return timed.inside_us, collect(done.output, self._read, hand.span_bytes)
 
     def _deal(self, data: Any) -> Deal:
         try:
             return deal(data)
         except UnsupportedInput as error:
-            # It was probed, with another seed: now and then it returns something else.
+            # `probe` accepted the case with another seed, so the generator's return type depends on the seed.
             raise TaskError(f"generate_input returned {error}") from None
 
     def _make_room(self, hand: Deal, deadline: Deadline) -> None:
-        """Where the shapes are new, let the player make room for them, before there is anything in it."""
+        """If the shapes are new, have the player allocate memory for the inputs before they are written."""
         if hand.layout == self._layout:
             return
         self.player.send({"do": "lay", **hand.layout})
@@ -312,7 +320,7 @@ class Referee:
         self.player.stop()
         assert isinstance(laid, Laid)
         if len(laid.addresses) != len(hand.tensors):
-            raise Foul(Verdict.SECURITY_VIOLATION, "The process answered with other addresses than it was asked for.")
+            raise Foul(Verdict.SECURITY_VIOLATION, "The process returned a wrong number of input addresses.")
         self._layout, self._addresses, self._output = hand.layout, laid.addresses, ()
 
     def _hand_over(self, hand: Deal, buffers: frozenset[int]) -> None:
@@ -328,7 +336,7 @@ class Referee:
                 raise self._fault(error, Verdict.RUN_TIME_ERROR, _INPUTS_GONE) from None
 
     def _poison_output(self) -> None:
-        """Overwrite what the last call returned: a buffer that still holds it must not pass for an answer."""
+        """Overwrite the last call's output, so that a stale buffer cannot pass as the next answer."""
         for spec in self._output:
             try:
                 if spec.is_dense:
@@ -338,10 +346,10 @@ class Referee:
             except OSError as error:
                 if error.errno != errno.EFAULT:
                     raise self._fault(error, Verdict.RUN_TIME_ERROR, "") from None
-                # Freed, or read-only: then nothing in it can be returned again as new.
+                # Freed or read-only: then the next call cannot return it as its output.
 
     def _poison_elements(self, spec: TensorSpec) -> None:
-        """What lies between them is no part of the output, and stays as it is."""
+        """Overwrite the elements of a strided tensor; the gaps between them are not part of the output."""
         span = torch.empty(spec.span_bytes, dtype=torch.uint8)
         cpu.read_memory(self.player.pid, spec.address, span.data_ptr(), spec.span_bytes)
         elements_of(span, spec).random_()
@@ -365,25 +373,25 @@ class Referee:
             window_us = (time.perf_counter_ns() - start) / 1e3
             self.running_s += window_us / 1e6
         self.player.refuse_early_messages()
-        self.player.check_memory()  # a short window may have passed between two looks of the watchdog
+        self.player.check_memory()  # the watchdog may have missed a short window
         return window_us, self.player.read(packet)
 
     def _read(self, address: int, target: int, length: int) -> None:
         try:
             cpu.read_memory(self.player.pid, address, target, length)
         except OSError as error:
-            raise self._fault(error, Verdict.WRONG_ANSWER, "The output lies in memory that can't be read.") from None
+            raise self._fault(error, Verdict.WRONG_ANSWER, "The output is in memory that cannot be read.") from None
 
     def _fault(self, error: OSError, verdict: Verdict, message: str) -> Foul | JudgeError:
-        """Tell what the player did to its memory, which gets `verdict`, from what this machine does not let us do."""
+        """Distinguish what the player did to its memory, a foul with `verdict`, from missing rights of the judge."""
         if isinstance(error, ProcessLookupError):
             return self.player.died()
         if error.errno == errno.EFAULT:
-            self.player.check_memory()  # the kernel may have ended the player for it, on this very page
+            self.player.check_memory()  # the kernel may have killed the player for its memory use at this page
             return Foul(verdict, message)
         return JudgeError(
-            f"the player's memory is out of reach ({error}): the judge needs the right to trace its own processes; "
-            "see kernel.yama.ptrace_scope, or a container's CAP_SYS_PTRACE"
+            f"cannot access the player's memory ({error}): the judge needs the right to trace its own processes; "
+            "check kernel.yama.ptrace_scope, or the container's CAP_SYS_PTRACE"
         )
 
     def _expect(self, answer: Answer, kind: type[Answer]) -> Answer:
@@ -391,7 +399,7 @@ class Referee:
             return answer
         if isinstance(answer, Failed):
             raise _raised(answer)
-        raise Foul(Verdict.SECURITY_VIOLATION, "The process answered something else than it was asked.")
+        raise Foul(Verdict.SECURITY_VIOLATION, "The process sent an unexpected answer.")
 
 
 def _raised(failed: Failed) -> Foul:
@@ -400,5 +408,5 @@ def _raised(failed: Failed) -> Foul:
     if is_out_of_memory(f"{failed.error}: {failed.message}"):
         return Foul(Verdict.MEMORY_LIMIT_EXCEEDED, text)
     if failed.error == "ModuleNotFoundError":
-        text += "; it is neither beside the submission nor installed for this board: ask its organiser, or do without"
+        text += "; it is not installed for this board: ask the organisers to install it, or do without it"
     return Foul(Verdict.RUN_TIME_ERROR, f"{text}\n\n{failed.traceback}" if failed.traceback else text)

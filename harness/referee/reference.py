@@ -1,4 +1,4 @@
-"""The task's own code in the referee's hands: it makes inputs, knows answers, and says what is wrong.
+"""Run a task's reference.py: generate inputs, compute expected outputs, check outputs.
 
     reference.py    generate_input(**case)                               -> data
                     ref_kernel(data)                                     -> output
@@ -6,8 +6,8 @@
                                                                          -> (True, "") or (False, what is wrong)
                     check_implementation(user_output, reference_output)  -> bool, the oldest form
 
-A task's fault is a `TaskError` that names file and line.  A participant is told "wrong" only after the
-reference's own answer to the same inputs was accepted, so that a task's fault never becomes theirs.
+A mistake in the task raises a `TaskError` with file and line.  An output is only called wrong after the check has
+accepted the reference's own output for the same inputs, so participants are never blamed for a mistake in the task.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from harness.task.task import Board, Case
 
 FUNCTIONS = ("generate_input", "ref_kernel", "check_implementation")
 EQUAL_DRAWS = 32
-"""So many seeds with the same values make a generator constant; a single coin may well fall alike five times."""
+"""A generator that returns the same values for this many seeds ignores its seed; a coin flip may repeat five times."""
 
-_REFUSED = "the task's check refuses this output"
-_LEAVE_OUT_DEVICE = "this board runs on the CPU: name no device, and tensors follow the board's"
+_REFUSED = "the task's check rejects this output"
+_LEAVE_OUT_DEVICE = "this board runs on the CPU: do not name a device, so that tensors use the board's"
 _REWRITTEN = (
-    "the task was rewritten from cuda to cpu, where torch may lack what it asks for; "
-    "import it without --device-alias, and judge it on its GPU"
+    "the task was rewritten from cuda to cpu, where torch may lack features that it uses; "
+    "import it without --device-alias, and judge it on a GPU"
 )
 
 
 class Reference:
-    """A board's `reference.py`, loaded.  Whatever it is asked ends in a value or in a `TaskError`.
+    """A board's loaded `reference.py`.  Exceptions in the task's code become `TaskError`s.
 
     Args:
-        device: where tensors go whose code names no device.
+        device: default device for tensors of the task's code.
     """
 
     def __init__(self, board: Board, device: str = "cpu") -> None:
@@ -64,30 +64,30 @@ class Reference:
             self._module = importlib.import_module("reference")
         for name in FUNCTIONS:
             if not callable(getattr(self._module, name, None)):
-                raise self._fault(name, f"is missing; reference.py defines {', '.join(FUNCTIONS)}")
+                raise self._fault(name, f"is missing; reference.py must define {', '.join(FUNCTIONS)}")
         self._buffers: dict[str, frozenset[int]] = {}
         self._takes_seed = _takes_seed(self._module.generate_input)
         self._is_oldest_form = _is_oldest_form(self._module.check_implementation)
 
     def generate(self, params: Mapping[str, Any], seed: int) -> Any:
-        """Inputs of a case: the same for the same seed, whatever generator they are drawn from."""
+        """Generate the inputs of a case.  Seeds all random generators, so that equal seeds give equal inputs."""
         _seed_generators(seed, self._device)
         with torch.no_grad(), FillUninitialised():
             return self._call("generate_input", **{**params, "seed": seed} if self._takes_seed else params)
 
     def compute(self, data: Any) -> Any:
-        """The reference's answer; `data` stay as they are."""
+        """The reference's answer; does not change `data`."""
         return self._call("ref_kernel", copy.deepcopy(data))
 
     def settled_at(self) -> float:
-        """The time, in seconds, once the device has done all that it was told."""
+        """Wait until the device is idle; return the time in seconds."""
         if self._device.type == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter()
 
     def check(self, data: Any, output: Any) -> str:
         """What is wrong with a participant's output; "" if it is right.  `data` are the pristine inputs."""
-        if self._device.type != "cpu":  # it came back through host memory
+        if self._device.type != "cpu":  # the output was read into host memory
             output = moved(output, self._device)
         message = self.objection(data, output)
         if message:
@@ -95,15 +95,15 @@ class Reference:
         return message
 
     def objection(self, data: Any, output: Any) -> str:
-        """As `check`, where it is known that the reference's own answer to these inputs is accepted."""
+        """As `check`, for inputs whose reference answer is known to be accepted."""
         try:
             return self._ask(data, output)
         except _Raised as raised:
             said: str | JudgeError = f"{_REFUSED}: {raised.summary}"
         except JudgeError as no_room:
             said = JudgeError(str(no_room))
-        # What upsets a check is mostly None, or a tensor of another shape or dtype, which broadcast may fill a GPU.
-        # That is asked here, not above: the error kept the check's variables, and all the memory that they hold.
+        # A check mostly fails on None, or on a tensor of another shape or dtype, whose broadcast can fill a GPU.
+        # Outside the `except` blocks, because the exception kept the check's variables and their memory alive.
         if message := mismatch(output, self.compute(data)):
             return message
         if isinstance(said, JudgeError):
@@ -111,7 +111,7 @@ class Reference:
         return said
 
     def failure(self, data: Any, output: Any) -> str:
-        """What the check itself fails of, at an output of the right form; "" if it answers, an assertion being one."""
+        """Why the check itself crashes on an output of the right form; "" if it answers or raises AssertionError."""
         try:
             self._ask(data, output)
         except _Raised as raised:
@@ -120,11 +120,11 @@ class Reference:
         return ""
 
     def probe(self, params: Mapping[str, Any]) -> bool:
-        """Try a case with the reference alone, before anybody is judged by it; say whether seeds make a difference.
+        """Try a case with the reference alone before judging; return whether different seeds give different inputs.
 
         Raises:
-            TaskError: something raises or returns what cannot cross to a player, the reference changes its inputs, or
-                the check refuses the reference's own answer.
+            TaskError: a function raises or returns a value that cannot be sent to a player, the reference changes its
+                inputs, or the check rejects the reference's own answer.
         """
         seed = _first_seed(params)
         data = self.generate(params, seed)
@@ -137,12 +137,12 @@ class Reference:
         return self._varies(params, seed, data)
 
     def require_variety(self, probed: Iterable[tuple[Case, bool]]) -> None:
-        """Whether seeds make enough of a difference, by what `probe` has said of each case.
+        """Check that inputs depend on the seed, given the result of `probe` for each case.
 
-        A single test may be without: an identity matrix is one.
+        Single tests need not: an example is an identity matrix.
 
         Raises:
-            TaskError: a benchmark has the same inputs for every seed, or all tests have.
+            TaskError: a benchmark, or every test, has the same inputs for every seed.
         """
         varies: dict[CaseKind, list[bool]] = {}
         for case, does in probed:
@@ -152,7 +152,7 @@ class Reference:
             raise self._fault("generate_input", what)
 
     def output_buffers(self, params: Mapping[str, Any]) -> frozenset[int]:
-        """Which tensors of a case's inputs, counted in order, the reference only writes to and returns."""
+        """Indices of a case's input tensors that the reference only writes to and returns."""
         key = repr(sorted(params.items()))
         if key not in self._buffers:
             self._buffers[key] = self._find_output_buffers(params)
@@ -167,13 +167,13 @@ class Reference:
         for index, tensor in enumerate(tensors(poisoned)):
             if index in buffers:
                 tensor.fill_(math.nan if tensor.is_floating_point() else 1)
-        # What is read before it is written, an accumulator say, is an input and stays what it is.
+        # A buffer that is read before it is written, such as an accumulator, is an input.
         return buffers if buffers and not self._ask(data, self.compute(poisoned)) else frozenset()
 
     def _ask(self, data: Any, output: Any) -> str:
-        """What `check_implementation` says, in any of its forms."""
+        """The message of `check_implementation`, in any of its forms."""
         if not self._is_oldest_form:
-            # Many join their lines by a backslash and an n, for a pipe of lines that is not here.
+            # Many checks escape newlines for KernelBot's line protocol, which is not used here.
             said = self._message_of(self._call("check_implementation", copy.deepcopy(data), output))
             return said.replace("\\n", "\n")
         expected = self.compute(data)
@@ -188,30 +188,30 @@ class Reference:
                 return "" if accepted else message or _REFUSED
             case _ if (accepted := _truth(result)) is not None:
                 return "" if accepted else _REFUSED
-        raise self._fault("check_implementation", f"returns {describe(result)}, but must return str or (bool, str)")
+        raise self._fault("check_implementation", f"returns {describe(result)}; it must return str or (bool, str)")
 
     def _require_own_answer_accepted(self, data: Any) -> None:
         if message := self._ask(data, self.compute(data)):
-            raise self._fault("check_implementation", f"refuses the answer of ref_kernel itself: {message}")
+            raise self._fault("check_implementation", f"rejects the output of ref_kernel itself: {message}")
 
     def _require_plain(self, function: str, tree: Any) -> None:
         try:
             deal(tree)
         except UnsupportedInput as error:
-            raise self._fault(function, f"returns what cannot cross to a player: {error}") from None
+            raise self._fault(function, f"returns a value that cannot be sent to a player: {error}") from None
         if self._device.type == "cpu" and any(tensor.device.type != "cpu" for tensor in tensors(tree)):
-            raise self._fault(function, f"returns a tensor of another device; {_LEAVE_OUT_DEVICE}")
+            raise self._fault(function, f"returns a tensor on another device; {_LEAVE_OUT_DEVICE}")
 
     def _varies(self, params: Mapping[str, Any], seed: int, data: Any) -> bool:
         if not any(tensor.numel() for tensor in tensors(data)):
-            return True  # there is nothing to be drawn
+            return True  # there is nothing to draw
         others = range(seed + 1, seed + EQUAL_DRAWS)
         return any(not is_same(self.generate(params, other), data) for other in others)
 
     def _require_unchanged(self, data: Any, given: Any, output: Any) -> None:
         returned = {_storage(tensor) for tensor in tensors(output)}
         for where, before, after in pairs(data, given, "data"):
-            # A changed tensor that is also returned is an output buffer, and meant to be changed.
+            # A changed tensor that is also returned is an output buffer, so the change is intended.
             is_buffer = isinstance(after, torch.Tensor) and _storage(after) in returned
             if not is_buffer and not is_same(before, after):
                 raise self._fault("ref_kernel", f"changes its input {where}; copy it first, or return it")
@@ -222,24 +222,24 @@ class Reference:
 
     @contextmanager
     def _blaming(self, function: str) -> Iterator[None]:
-        """Run the task's code, its files importable and on its device; whatever it raises is a `TaskError`."""
+        """Run the task's code with its files importable and its device as default; exceptions become `TaskError`s."""
         try:
             with self._files.importable(), self._device:
                 yield
         except (Exception, SystemExit) as error:
             if isinstance(error, SystemExit) and not self._files.is_innermost(error):
-                raise  # a signal ended us in the middle of the task's code
+                raise  # a signal interrupted the task's code
             summary = f"{type(error).__name__}: {error}".splitlines()[0]
             if self._device.type != "cpu" and _found_no_room(function, error, summary):
                 raise JudgeError(
-                    f"{function} did not find room on the GPU beside the player: {summary}; leave more to the referee "
-                    "by gpu_memory_gib, or judge on a GPU with more memory"
+                    f"{function} ran out of GPU memory beside the player: {summary}; lower gpu_memory_gib to leave "
+                    "more to the referee, or judge on a GPU with more memory"
                 ) from None
             where = self._files.line_of(error) or self._definition(function)
             raise _Raised(f"{where}: {function}: {summary}{self._hint(error, summary)}", summary=summary) from error
 
     def _hint(self, error: BaseException, summary: str) -> str:
-        """What the task's code may lack on this device."""
+        """What may be wrong with running the task's code on this device."""
         if self._is_rewritten and not isinstance(error, ImportError):
             return f"; {_REWRITTEN}"
         asks_for_cuda = self._device.type == "cpu" and ("CUDA" in summary or "NVIDIA" in summary)
@@ -254,7 +254,7 @@ class Reference:
 
 
 class _Raised(TaskError):
-    """The task's code raised; `summary` says what, without where."""
+    """The task's code raised an exception; `summary` is its message without the place."""
 
     def __init__(self, message: str, *, summary: str) -> None:
         super().__init__(message)
@@ -262,16 +262,16 @@ class _Raised(TaskError):
 
 
 def _found_no_room(function: str, error: BaseException, summary: str) -> bool:
-    """Whether memory ran out; of a check the error's type alone says so, for an output may steer its words."""
+    """Whether memory ran out.  For checks, only the exception's type counts: the output may control its text."""
     if function == "check_implementation":
         return isinstance(error, MemoryError | torch.cuda.OutOfMemoryError)
     return is_out_of_memory(summary)
 
 
 def _explain(output: Any, expected: Any) -> str:
-    """Why a check that says no more than False may have said so."""
+    """A likely reason for a check that only returned False."""
     right, message = compare(output, expected, rtol=1e-3, atol=1e-5)
-    return _REFUSED if right else f"{_REFUSED}; beside the reference's, {message}"
+    return _REFUSED if right else f"{_REFUSED}; compared with the reference, {message}"
 
 
 def _storage(tensor: torch.Tensor) -> int:
@@ -279,7 +279,7 @@ def _storage(tensor: torch.Tensor) -> int:
 
 
 def _truth(value: Any) -> bool | None:
-    """True or False, be it Python's, numpy's or a tensor's; None for anything else."""
+    """A bool of Python, numpy or torch as a Python bool; None for anything else."""
     if isinstance(value, torch.Tensor):
         return bool(value) if value.numel() == 1 else None
     return bool(value) if type(value).__name__ in ("bool", "bool_") else None
@@ -292,7 +292,7 @@ def _first_seed(params: Mapping[str, Any]) -> int:
 
 def _seed_generators(seed: int, device: torch.device) -> None:
     random.seed(seed)
-    # Not `torch.manual_seed`: it looks for devices of every kind, for 250 µs a call where there are none.
+    # Not `torch.manual_seed`: it looks for devices of every kind, and takes 250 µs per call where there are none.
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         torch.cuda.manual_seed_all(seed)
@@ -306,6 +306,6 @@ def _takes_seed(function: Callable[..., Any]) -> bool:
 
 
 def _is_oldest_form(check: Callable[..., Any]) -> bool:
-    """`(user_output, reference_output)`, told by the second name."""
+    """Whether the signature is `(user_output, reference_output)`, recognised by the second name."""
     names = list(inspect.signature(check).parameters)
     return len(names) == 2 and names[1].startswith(("ref", "expected"))

@@ -1,17 +1,17 @@
-"""When to play what, how often, and what the times are worth.
+"""Sampling: the order and number of runs, and the accuracy of the times.
 
-Submission and anchor play by turns, each run with a fresh player, in mirrored order, so that drift of the
-machine falls on both alike:
+Submission and anchor alternate, each run with a fresh player, in mirrored order, so that drift of the
+machine affects both alike:
 
-    S A   A S   S A   A S   …      one pair after the other, six pairs at least
+    S A   A S   S A   A S   …      at least six pairs
 
-until the interval of their ratio is within ±1 % or the time for it is spent.  How many calls a run makes
-is the referee's alone: it never follows from how fast a player seems to be.
+Sampling ends when the interval of their ratio is within ±1 %, or when its time is up.  The number of calls per run
+is fixed and never depends on how fast a player seems to be.
 
-What a window costs beside the kernel is measured by honest players that do nothing with the same inputs.  Of
-their windows the lower quartile is the overhead, which is subtracted from every window.  A player that had no
-overhead at all would gain just that: so it is the bound, too.  Where a player takes the time itself, the overhead is
-that of its clock, and the bound is what the referee's clock cannot account for (`alibi`).
+Idle players, which do nothing with the same inputs, measure the cost of a window apart from the kernel.  The lower
+quartile of their windows is the overhead, which is subtracted from every window.  A player without any overhead would
+gain exactly that much, so it is also the bound.  If the player takes the time itself, the overhead is that of its
+clock, and the bound is the time that the referee's clock cannot account for (`self_timing`).
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from harness.referee.self_timing import Outside, hidden_us
 WARMUPS = 2
 SAMPLES = 10
 CALIBRATIONS = 2
-"""Idle players; the quickest counts, so that a machine that stalls for a moment makes nobody look faster."""
+"""Number of idle players.  The fastest counts, so that a stall of the machine makes no submission look faster."""
 STEADY = 0.01
 """Half-width of the ratio's interval at which sampling may end."""
 
 RESOLUTION = 0.1
-"""No sample is written down as less than this share of the overhead: below it, there is nothing but noise."""
+"""Samples are at least this share of the overhead; smaller differences are only noise."""
 
 _TICK_US = 0.01
-"""No clock here ticks faster."""
+"""Below the resolution of any clock used here."""
 
 NULL_KERNEL = """
 def custom_kernel(data):
@@ -45,20 +45,20 @@ def custom_kernel(data):
         data = next(iter(data.values() if isinstance(data, dict) else data))
     return data
 """
-"""What an honest player does that does nothing: it returns the first tensor that it was given."""
+"""The idle player: returns its first input tensor."""
 
 Play = Callable[[int], "Windows"]
-"""Play one run with a fresh player; the argument is its place in the order of play."""
+"""Play one run with a fresh player; the argument is its position in the order of play."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Windows:
-    """The windows of one run in microseconds, raw, with the seed of each call; warm-ups first."""
+    """The raw windows of one run in microseconds, with the seed of each call; warm-ups first."""
 
     windows_us: tuple[float, ...]
     seeds: tuple[int, ...]
     outside: tuple[Outside, ...] = ()
-    """Of each call, what the referee's clock says, where `windows_us` are the player's word."""
+    """The referee's measurements per call, if the player reported `windows_us` itself."""
     gpu: GpuState | None = None
 
     def as_run(self, order: int, overhead_us: float) -> Run:
@@ -67,7 +67,7 @@ class Windows:
 
 
 def calibrate(play_null: Play) -> float:
-    """The lower quartile of the windows of a player that does nothing, in microseconds; more than nothing."""
+    """The overhead: lower quartile of the windows of an idle player, in microseconds; always positive."""
     quartiles = [_lower_quartile(play_null(order).windows_us[WARMUPS:]) for order in range(CALIBRATIONS)]
     return max(min(quartiles), _TICK_US)
 
@@ -79,9 +79,9 @@ def _lower_quartile(values: Sequence[float]) -> float:
 def time_case(
     play_submission: Play, play_anchor: Play, overhead_us: float, steady_s: float, pairs: int = MIN_PAIRS
 ) -> Timing:
-    """Play pairs of runs until their ratio is steady, or `steady_s` seconds are spent beyond the first `pairs`.
+    """Play pairs of runs until their ratio is steady, for up to `steady_s` seconds after the first `pairs`.
 
-    Fewer than `MIN_PAIRS` show what order a time is of; their interval claims no 95 %.
+    With fewer than `MIN_PAIRS`, the result is only a rough estimate, and its interval covers less than 95 %.
     """
     submission: list[Run] = []
     anchor: list[Run] = []
@@ -103,7 +103,7 @@ def time_case(
         ratio = ratio_interval(pair_ratios(tuple(submission), tuple(anchor)))
         is_lost = any(median([run.median_us for run in runs]) <= _lost_us(overhead_us) for runs in (submission, anchor))
         steady = is_steady(ratio) and not is_lost
-        # An odd number of pairs would leave the order of play lopsided.
+        # With an odd number of pairs, the order of play would not be balanced.
         if len(submission) % 2 == 0 and (steady or time.monotonic() > give_up):
             break
     return Timing.of(
@@ -122,23 +122,23 @@ def is_steady(ratio: Interval) -> bool:
 
 
 def _lost_us(overhead_us: float) -> float:
-    """A sample of at most this has left nothing but noise."""
+    """Samples up to this value are only noise."""
     return RESOLUTION * overhead_us * (1 + 1e-9)
 
 
 def _lost(overhead_us: float) -> str:
-    return f"Not steady: it is too short to be told from a window's own cost of {overhead_us:.0f} µs."
+    return f"Not steady: the kernel is too short to be separated from the overhead of a call, {overhead_us:.0f} µs."
 
 
 def _unsteady(ratio: Interval, pairs: int) -> str:
     return (
         f"Not steady: after {pairs} pairs of runs the ratio's 95 % interval is still ±{ratio.log_half_width:.1%}. "
-        "A quieter machine, or a longer benchmark, would sharpen it."
+        "Use a quieter machine or a longer benchmark."
     )
 
 
 class Blocks:
-    """One case of a duel, played in A-B-B-A blocks: two runs of either side in each."""
+    """One case of a duel, played in A-B-B-A blocks with two runs per side."""
 
     def __init__(self, params: Mapping[str, Param], challenger: Play, champion: Play, overhead_us: float) -> None:
         self._params = params
@@ -156,7 +156,7 @@ class Blocks:
 
     @property
     def case(self) -> DuelCase:
-        """What has been played so far."""
+        """The blocks played so far."""
         challenger, champion = map(tuple, self._runs)
         return DuelCase(params=dict(self._params), challenger=challenger, champion=champion, gpu=tuple(self._states))
 
@@ -169,12 +169,12 @@ def play_until_decided(
     has_time: Callable[[float], bool],
     on_block: Callable[[int, int], None],
 ) -> Interval:
-    """Play equally many blocks of all cases, until a look at them decides; challenger / champion.
+    """Play the same number of blocks of all cases until a look decides the duel; return challenger / champion.
 
     Args:
-        looks: after how many blocks to look.
-        has_time: asked at a look that does not decide: whether all may become so many times as long.
-        on_block: hears before each block how many are done, and how many will be at the next look.
+        looks: numbers of blocks after which to look at the ratio.
+        has_time: called if a look does not decide, with a factor: is there time to play that many times as long?
+        on_block: called before each block with the number of blocks done and of those due at the next look.
     """
     done = 0
     for look in looks:

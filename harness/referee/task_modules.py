@@ -1,4 +1,4 @@
-"""A task's own Python files: importable by their names for its own code only, and its lines in tracebacks."""
+"""Import a task's own Python files, and find their lines in tracebacks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from types import ModuleType
 
 
 class TaskFiles(importlib.abc.MetaPathFinder, importlib.abc.ExecutionLoader):
-    """Makes a task's files importable by their names, for its own code only, and finds its lines in tracebacks.
+    """Makes a task's files importable by name, for its own code only, and finds their lines in tracebacks.
 
-    The files come from memory: a name may stand for a file of another folder, and a bundle may have no folder.
+    The files are loaded from memory: `files` may map a name to a file elsewhere, and the folder may no longer exist.
     """
 
     def __init__(self, folder: Path, files: Mapping[str, bytes]) -> None:
@@ -27,7 +27,7 @@ class TaskFiles(importlib.abc.MetaPathFinder, importlib.abc.ExecutionLoader):
 
     @contextmanager
     def importable(self) -> Iterator[None]:
-        """Put our modules in the place of others of the same name, and those back in the end."""
+        """Replace modules of the same names by the task's for the block, then restore them."""
         others = {name: sys.modules.pop(name) for name in self._files if name in sys.modules}
         sys.modules.update(self._modules)
         sys.meta_path.insert(0, self)
@@ -39,7 +39,7 @@ class TaskFiles(importlib.abc.MetaPathFinder, importlib.abc.ExecutionLoader):
             sys.modules.update(others)
 
     def label(self, name: str) -> str:
-        """How messages call a file: `tasks/vectoradd/reference.py`."""
+        """A file's path for messages: `tasks/vectoradd/reference.py`."""
         return os.path.join("tasks", self._folder.name, name)
 
     def line_of(self, error: BaseException) -> str | None:
@@ -51,7 +51,7 @@ class TaskFiles(importlib.abc.MetaPathFinder, importlib.abc.ExecutionLoader):
         return next((f"{ours[path]}:{line}" for path, line in reversed(places) if path in ours), None)
 
     def is_innermost(self, error: BaseException) -> bool:
-        """Whether it was a line of the task's own that raised."""
+        """Whether the exception was raised by the task's own code."""
         *_, (frame, _) = traceback.walk_tb(error.__traceback__)
         return frame.f_code.co_filename in {self.get_filename(name) for name in self._files}
 

@@ -1,10 +1,10 @@
-"""Room that torch's functions leave unwritten in a task's generator, filled with bytes that are always the same.
+"""Fill uninitialised memory of a task's generator with constant bytes.
 
-`torch.empty` makes output buffers of whatever lay in the referee's memory.  That could be an answer, and no two calls
-find the same there: nobody could replay a judgement.
+`torch.empty` makes output buffers from whatever is in the referee's memory.  That could be an expected output, and it
+differs between calls, so that judgements could not be replayed.
 
-The gap: classes do not tell a mode that they are called.  `torch.Tensor(3)`, `torch.FloatTensor(3)` and storages still
-show what lay there; so do sparse and other tensors that are not strided.
+Limitation: a `TorchFunctionMode` does not see calls of classes.  `torch.Tensor(3)`, `torch.FloatTensor(3)` and storages
+still expose old memory, and so do sparse and other non-strided tensors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _GROWERS = {torch.Tensor.resize_, torch.Tensor.resize_as_, torch.resize_as_}
 
 
 class FillUninitialised(TorchFunctionMode):
-    """While it is active, new room holds 0xFF in every byte: NaN in most floats, -1 in integers."""
+    """While active, fill new memory with 0xFF bytes: NaN in most float formats, -1 in integers."""
 
     def __torch_function__(
         self,
@@ -45,7 +45,7 @@ class FillUninitialised(TorchFunctionMode):
 
 
 def _is_size(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether `Tensor.new` is given a shape, and no data."""
+    """Whether `Tensor.new` is called with a shape, not with data."""
     return "size" in kwargs or all(isinstance(arg, int | torch.Size) for arg in args)
 
 
@@ -54,8 +54,8 @@ def _bytes_of(tensor: torch.Tensor) -> int:
 
 
 def _fill(tensor: torch.Tensor, start: int) -> None:
-    """Fill the room from its byte `start` on."""
+    """Fill a tensor's storage from byte `start` on."""
     if _bytes_of(tensor) > start:
         room = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
-        # A bool of other bits than these is neither True nor False.
+        # A bool must be stored as 0 or 1.
         room[start:].fill_(1 if tensor.dtype is torch.bool else 0xFF)

@@ -1,8 +1,8 @@
-"""Nested values of tensors, taken apart for the border and put together again.
+"""Convert nested values of tensors for the transfer between referee and player.
 
-`deal` takes a task's input apart: the tree and the tensors' specs (which a player may know early), the scalars
-(which it may not), and the tensors themselves.  `collect` makes plain tensors of ours from what a `Done` message
-points to in the player's memory.
+`deal` splits a task's input into the tree and the tensors' specs (which a player may know early), the scalars
+(which it may not), and the tensors themselves.  `collect` copies the tensors that a `Done` message describes from the
+player's memory.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 _SLACK_BYTES = 64 << 20
 _SLACK_FACTOR = 4
-"""An output may span this many times the inputs, and a bit more: a limit of ours, whatever the player says."""
+"""An output may span this many times the inputs, plus slack: the limit must not depend on the player."""
 
 
 class UnsupportedInput(Exception):
-    """A task's generator returned something that can't cross the border."""
+    """A task's generator returned a value that cannot be sent to a player."""
 
 
 @dataclass
 class Deal:
-    """One call's input, taken apart."""
+    """One call's input, split for the transfer."""
 
     data: Any = None
     tree: Any = None
@@ -50,7 +50,7 @@ class Deal:
 
     @property
     def layout(self) -> dict[str, Any]:
-        """All that a player needs to make room: structure, dtypes, shapes, strides; no values."""
+        """What a player needs to allocate memory: structure, dtypes, shapes, strides; no values."""
         specs = [(_NAMES[t.dtype], tuple(t.shape), t.stride()) for t in self.tensors]
         return {"tree": self.tree, "tensors": specs}
 
@@ -60,14 +60,14 @@ class Deal:
 
 
 def deal(data: Any) -> Deal:
-    """Take a task's input apart.
+    """Split a task's input for the transfer.
 
     Raises:
-        UnsupportedInput: neither tensor, scalar, tuple, list nor dict; or a tensor of a dtype that can't cross.
+        UnsupportedInput: neither tensor, scalar, tuple, list nor dict; or an unsupported tensor; or too large.
     """
     result = Deal(data)
     result.tree = _take_apart(data, result)
-    # What a player may return is counted in the same way: a reference must not return what nobody else can.
+    # The same limits as for a player's output: a reference must not return what a player cannot.
     if result.nodes > MAX_LEAVES or len(write(result.layout)) > MAX_MESSAGE // 2:
         raise UnsupportedInput(f"more than {MAX_LEAVES} values, or a structure too large to describe")
     if len(write({"scalars": result.scalars})) > MAX_MESSAGE // 2:
@@ -95,7 +95,7 @@ def _take_apart(node: Any, result: Deal, depth: int = 0) -> Any:
 
 
 def _compact(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor in memory of the host that holds nothing else: gaps between its elements would cross, too."""
+    """The tensor in host memory of its own, because gaps between its elements are transferred as well."""
     tensor = tensor.detach()
     if tensor.dtype not in _NAMES or tensor.layout is not torch.strided or tensor.dim() > MAX_DIMENSIONS:
         what = f"a tensor of dtype {tensor.dtype}, layout {tensor.layout} and {tensor.dim()} dimensions"
@@ -104,13 +104,13 @@ def _compact(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.cpu()
     if 0 in tensor.stride():
         return tensor.cpu().contiguous()
-    # Not by `cpu`, which closes a device's gaps: a kernel must meet the same strides on every board.
+    # Not `cpu()`, which removes gaps on devices: a kernel must see the same strides on every board.
     span = torch.zeros(span_bytes(tensor) // tensor.element_size(), dtype=tensor.dtype)
     return span.as_strided(tensor.shape, tensor.stride()).copy_(tensor)
 
 
 def moved(tree: Any, device: torch.device) -> Any:
-    """A tree of plain values with its tensors on another device."""
+    """The same tree with its tensors on another device."""
     match tree:
         case torch.Tensor():
             return tree.to(device)
@@ -132,18 +132,20 @@ def span_bytes(tensor: torch.Tensor) -> int:
 
 
 def collect(tree: Any, read: Callable[[int, int, int], None], input_bytes: int) -> Any:
-    """The output that a player described, as tensors of ours.
+    """Copy the output that a player described.
 
-    `read(address, target, length)` copies bytes out of the player.
+    Args:
+        read: `read(address, target, length)` copies bytes from the player's memory.
+        input_bytes: size of the call's inputs, which limits the size of the output.
 
     Raises:
-        Foul: something in it is neither tensor nor scalar, is too large, or lies where the player has no memory.
+        Foul: something in it is neither tensor nor scalar, is too large, or is not in the player's memory.
     """
     allowed = _SLACK_FACTOR * input_bytes + _SLACK_BYTES
-    # Elements count too: a stride of 0 makes a tensor of any size from one element.
+    # Also count elements: a stride of 0 makes a tensor of any size from one element.
     total = sum(max(spec.span_bytes, spec.elements * ITEM_BYTES[spec.dtype]) for spec in tensors_of(tree))
     if total > allowed:
-        message = f"The output spans {total} bytes; at most {allowed} are read here. Return contiguous tensors."
+        message = f"The output spans {total} bytes; the limit is {allowed}. Return contiguous tensors."
         raise Foul(Verdict.WRONG_ANSWER, message)
     return _put_together(tree, read)
 
@@ -153,7 +155,7 @@ def _put_together(node: Any, read: Callable[[int, int, int], None]) -> Any:
         case TensorSpec():
             return _fetch(node, read)
         case Unsupported(name):
-            raise Foul(Verdict.WRONG_ANSWER, f"custom_kernel returned {name}, which is no plain torch.Tensor.")
+            raise Foul(Verdict.WRONG_ANSWER, f"custom_kernel returned {name}, which is not a plain torch.Tensor.")
         case tuple():
             return tuple(_put_together(item, read) for item in node)
         case list():
@@ -165,20 +167,20 @@ def _put_together(node: Any, read: Callable[[int, int, int], None]) -> Any:
 
 def _fetch(spec: TensorSpec, read: Callable[[int, int, int], None]) -> torch.Tensor:
     if spec.dtype not in DTYPES:
-        raise Foul(Verdict.WRONG_ANSWER, f"The output's dtype is {spec.dtype}, which this judge can't read.")
+        raise Foul(Verdict.WRONG_ANSWER, f"The output's dtype is {spec.dtype}, which this judge does not support.")
     memory = torch.empty(spec.span_bytes, dtype=torch.uint8)
     read(spec.address, memory.data_ptr(), spec.span_bytes)
     if spec.dtype == "bool":
-        # A byte that is neither 0 nor 1 is no bool, and compares with neither.
+        # Normalise: a bool byte other than 0 and 1 would equal neither.
         memory = memory.ne(0).view(torch.uint8)
     try:
         return memory.view(DTYPES[spec.dtype]).as_strided(spec.shape, spec.strides)
     except RuntimeError as error:
-        raise Foul(Verdict.WRONG_ANSWER, f"The output is no tensor that torch can make: {error}") from None
+        raise Foul(Verdict.WRONG_ANSWER, f"The output is not a valid torch tensor: {error}") from None
 
 
 def elements_of(span: torch.Tensor, spec: TensorSpec) -> torch.Tensor:
-    """The bytes of a tensor's elements in `span`, the bytes from first to last; a view of one more dimension."""
+    """View a tensor's elements in `span`, its bytes from first to last; one more dimension, for an element's bytes."""
     size = ITEM_BYTES[spec.dtype]
     shape = [1 if stride == 0 else length for length, stride in zip(spec.shape, spec.strides, strict=True)]
     return span.as_strided((*shape, size), (*[stride * size for stride in spec.strides], 1))

@@ -1,1 +1,1 @@
-"""The game: build, tests, benchmarks, duel; tasks that bring their own program."""
+"""The rules of the game: build, tests, benchmarks, duel; and tasks that bring their own program."""

@@ -1,4 +1,4 @@
-"""What all sides of a judging share: one board, the sandbox, the reference, the seeds, the device."""
+"""State shared by all sides of a judging: board, sandbox, reference, seeds, device."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from harness.task.task import Board, Case
 
 
 class Context:
-    """One board, and what its players are judged with."""
+    """One board, and everything needed to judge its players."""
 
     def __init__(
         self,
@@ -51,11 +51,11 @@ class Context:
         self.reference = Reference(board, device.name)
         self.gpu = GpuWatch(device.side.find_meter())
         self._varies: dict[str, bool] = {}
-        """By the name of a case that the reference was tried with: whether seeds make a difference."""
+        """Whether inputs depend on the seed, by name of the case; for cases that the reference was tried with."""
         self.logs: dict[str, str] = {}
-        """By the name of an entry: the end of what its last player printed."""
+        """Last part of the output of an entry's last player, by name of the entry."""
         self.digests: dict[tuple[str, str], Digests] = {}
-        """By the names of an entry and of a benchmark: of the first call of its first run."""
+        """Digests of the first call of an entry's first run of a benchmark, by their names."""
 
     def entry(self, name: str, submission: Submission) -> PlayerFiles:
         shared = {file: content.decode() for file, content in self.board.task.shared_files.items()}
@@ -63,7 +63,7 @@ class Context:
         return PlayerFiles(name=name, files={**shared, submission.name: submission.text}, recipe=recipe)
 
     def seed(self) -> int:
-        # 31 bits: every library's generator takes as many.
+        # 31 bits, which every library's generator accepts.
         return secrets.randbits(31)
 
     def report(self, step: str, done: int, total: int, seconds_left: float | None = None) -> None:
@@ -71,10 +71,10 @@ class Context:
 
     @contextlib.contextmanager
     def seat(self, entry: PlayerFiles, *, building: bool = False) -> Iterator[PlayerHandle]:
-        """A fresh player; what it prints is kept.
+        """Start a fresh player for the block; keep what it prints.
 
         Raises:
-            JudgeError: the device does not compute any more since then, whatever the player got.
+            JudgeError: the device no longer works afterwards; takes precedence over a foul of the player.
         """
         foul: Foul | SideFoul | None = None
         try:
@@ -89,7 +89,7 @@ class Context:
 
     def require_device(self) -> None:
         if trouble := self.device.side.find_trouble():
-            raise JudgeError(f"a player has ended, and {trouble}")
+            raise JudgeError(f"after a player ended, {trouble}")
 
     def referee(self, player: PlayerHandle) -> Referee:
         return Referee(player, self.reference, self.device)
@@ -99,18 +99,18 @@ class Context:
             self.logs[entry.name] = player.log[-MAX_MESSAGE:]
 
     def probe(self, cases: list[Case]) -> None:
-        """Try each case with the reference alone, once for all who play it here.  Raises TaskError."""
+        """Try each case with the reference alone, once per context.  Raises TaskError."""
         for case in cases:
             if case.name not in self._varies:
                 self._varies[case.name] = self.reference.probe(case.params)
         self.reference.require_variety((case, self._varies[case.name]) for case in cases)
 
     def phase(self, name: str, seconds: float, patience: float = 1) -> Phase:
-        """A phase of so many seconds; `patience` is how many times `IMPORT_S` an import may take in it."""
+        """Start a phase of `seconds`; each import in it may take `patience` times `IMPORT_S`."""
         limits = self.board.limits
         import_s = min(patience * phase.IMPORT_S, limits.compile_timeout_s)
         return Phase(name, Deadline.of(seconds, limits.case_timeout_s), import_s)
 
     def our_fault(self, fault: SideFoul) -> JudgeError:
-        """What a foul of the anchor or of the idle player is: they are ours."""
+        """The error for a foul of the anchor or of the idle player, which are the judge's own."""
         return JudgeError(f"{self.board.task.name}: {fault.side} got {fault.foul.verdict}: {fault.foul.message}")

@@ -1,10 +1,10 @@
-"""Duels: two files on one board, played by turns until it can be told whether one is faster.
+"""Duels: play two files on one board in turns until one is known to be faster, or neither.
 
     A B B A   A B B A   A B B A   …      eight blocks of fresh players, on every benchmark that counts
 
-Drift falls on both sides of a block alike.  Each block gives one ratio; the interval of the blocks' ratios decides.
-What eight blocks leave open goes on to sixteen, thirty-two, sixty-four.  A challenger is dueled with a board's
-champion, and anybody's two files with each other: by the same rules, in the same code.
+Drift affects both sides of a block alike.  Each block gives one ratio, and the interval of the blocks' ratios decides.
+A duel that is undecided after eight blocks goes on to 16, 32 and 64.  The same code plays a challenger against the
+champion, and any two files against each other.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ def play_duel(
     opponent: Submission,
     looks: Sequence[int] = DUEL_LOOKS,
 ) -> Duel:
-    """Play two entries that are built against each other, on every benchmark that counts.
+    """Play two built entries against each other, on every benchmark that counts.
 
     Args:
         opponent: the champion's file.
-        looks: after how many blocks of each benchmark to see whether it is decided; the last ends it.
+        looks: numbers of blocks of each benchmark after which to check for a decision; the last ends the duel.
 
     Raises:
-        SideFoul: an output was wrong, or a rule was broken; `side` says by whom.
-        OutOfTime: it took too long, and not because of one side.
+        SideFoul: an output was wrong, or a rule was broken, by the player in `side`.
+        OutOfTime: it took too long, and neither side is to blame.
     """
     context = runs.context
     board = context.board
@@ -44,12 +44,12 @@ def play_duel(
     seconds = board.limits.ranked_timeout_s
     if looks[-1] > DUEL_LOOKS[0]:
         seconds = max(seconds, min(seconds * looks[-1] / DUEL_LOOKS[0], LONGEST_EXTENDED_DUEL_S))
-    # Twice as patient as a ranked judging: whoever got onto the board can be dueled.
+    # Twice the import time of a ranked judging, so that every entry on the board can be dueled.
     phase = context.phase("the duel", seconds, patience=2)
     began = time.monotonic()
 
     def has_time(factor: float) -> bool:
-        # Imports don't count for the phase, but slow ones must not hold the machine for hours.
+        # Imports do not count toward the phase, but slow ones must not occupy the machine for hours.
         spent_s = time.monotonic() - began
         return factor * phase.deadline.spent_s <= seconds and factor * spent_s <= LONGEST_EXTENDED_DUEL_S
 

@@ -1,12 +1,12 @@
 """The rules of the game: build, tests, benchmarks, duel.
 
-build        import the submission, call it once per shape; CE if that fails
+build        import the submission, and call it once per shape; CE if the import fails
 tests        all of them, so that the participant sees every failure
-benchmarks   if all tests are accepted: in random order, beside the anchor; or each of them once, to be profiled, and
-             once more below the vendor's profiler, where there is a GPU
-duel         if it could be first: beside the champion
+benchmarks   if all tests are accepted: in random order, alternating with the anchor; in mode `profile` instead one
+             profiled call each, and on a GPU another one under the vendor's profiler
+duel         if it could take first place: against the champion
 
-`Game` is one submission's; `Match` is of two files, of which neither needs to be on a board.
+`Game` judges one submission.  `Match` plays any two files against each other.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from harness.task.submission import Champion, Submission, read_submission
 from harness.task.task import Board, Case
 
 STEADY_S = {Mode.RANKED: 2.5, Mode.BENCHMARK: 0.0}
-"""How long a benchmark may go on beyond its six pairs until its ratio is steady."""
+"""Seconds that a benchmark may continue after its six pairs until its ratio is steady."""
 
 
 class Game:
-    """One judging under way: who plays, what has come out so far."""
+    """One judging in progress: its players and the results so far."""
 
     def __init__(
         self,
@@ -57,9 +57,14 @@ class Game:
         pairs: int = MIN_PAIRS,
         reports: Path | None = None,
     ) -> None:
-        """`mode` may be less than the context's; `name` is of the submission's cache, which no other may have filled.
+        """Set up the players.
 
-        `pairs` of runs are the least that a benchmark is timed by; `reports` is the folder for a vendor's profiler's.
+        Args:
+            champion: dueled if the submission could take its place; in mode `ranked` only.
+            mode: may do less than the context's mode, which is the default.
+            name: of the submission's cache folder; no other submission may have used it.
+            pairs: minimum number of pairs of runs per benchmark.
+            reports: folder for the reports of a vendor's profiler.
         """
         self.context = context
         self.runs = Runs(context)
@@ -101,7 +106,7 @@ class Game:
 
     @property
     def log(self) -> str:
-        """The end of what the submission printed."""
+        """Last part of the submission's output."""
         return self.context.logs.get(self.challenger.name, "")
 
     # ------------------------------------------------------------------ benchmarks
@@ -143,7 +148,7 @@ class Game:
         return result(CaseKind.BENCHMARK, case.params, foul, start, timing=timing, digests=digests)
 
     def _own(self, fault: SideFoul) -> Foul:
-        """The submission's foul; everybody else here is ours."""
+        """The foul, if it is the submission's.  Raises JudgeError for all other players, which are the judge's."""
         if fault.side != self.challenger.name:
             raise self.context.our_fault(fault) from None
         return fault.foul
@@ -161,7 +166,7 @@ class Game:
             self.results.append(result(CaseKind.PROFILE, case.params, foul, start, profile=profile))
 
     def _count(self, profiler: Profiler) -> None:
-        """Have the vendor's profiler watch each benchmark's call, and add what it counts to the profiles."""
+        """Run a call of each benchmark under the vendor's profiler, and add its counters to the profiles."""
         phase = self.context.phase("the counters", self.board.limits.benchmark_timeout_s)
         first = len(self.results) - len(self.board.benchmarks)
         for done, case in enumerate(self.board.benchmarks):
@@ -174,7 +179,7 @@ class Game:
             self.results[first + done] = result.model_copy(update={"profile": profile})
 
     def _keep(self, counters: Counters, report: bytes, number: int) -> Counters:
-        """Write a report where reports are wanted.  What it holds nobody here looks at."""
+        """Write a report to `reports`, if set.  Its content is untrusted and not read here."""
         if not self.reports or not counters.report_bytes:
             return counters.model_copy(update={"report_bytes": 0})
         (self.reports / counters.report_name(number)).write_bytes(report)
@@ -183,7 +188,7 @@ class Game:
     # ------------------------------------------------------------------ duel
 
     def _could_be_first(self, champion: Champion) -> bool:
-        """Whether the interval of the score reaches below the champion's: only then a duel decides anything."""
+        """Whether the interval of the score reaches below the champion's score, so that a duel makes sense."""
         theirs, ours = champion.submission, self.submission
         ratios = [case.timing.ratio for case in self.results if case.timing]
         if self.mode is not Mode.RANKED or len(ratios) != len(champion.nominal_us):
@@ -194,7 +199,7 @@ class Game:
         return score(times, self.board.ranking_by).low < champion.score.value
 
     def _play_duel(self, champion: Champion) -> None:
-        """A duel that can't be played, by no fault of the challenger's, decides nothing."""
+        """Play the duel.  If it fails without the challenger's fault, it is void."""
         start, opponent = time.monotonic(), champion.submission
         theirs = self.context.entry("champion", opponent)
         try:
@@ -204,10 +209,10 @@ class Game:
             self._void_duel(opponent, str(error))
         except SideFoul as fault:
             if fault.side == theirs.name:
-                why = f"the first place's file got {fault.foul.verdict} this time: {fault.foul.message}"
+                why = f"the champion's file got {fault.foul.verdict} this time: {fault.foul.message}"
                 self._void_duel(opponent, why)
             else:
-                # Right in every benchmark, and wrong now: it is not right.
+                # It passed every benchmark and failed now, so it is not correct.
                 foul = self._own(fault)
                 self.results.append(result(CaseKind.BENCHMARK, fault.case.params, foul, start))
 
@@ -216,7 +221,7 @@ class Game:
 
 
 class Match:
-    """Anybody's two files: both are built and tested and, if both are accepted, dueled; A is the challenger."""
+    """Any two files: both are built and tested and, if both are accepted, dueled; A is the challenger."""
 
     def __init__(self, context: Context, a: Submission, b: Submission) -> None:
         self.context = context
@@ -251,7 +256,7 @@ class Match:
 
 
 def examine(context: Context, entry: PlayerFiles, cases: list[Case], *, label: str = "") -> list[CaseResult]:
-    """Build an entry for these cases and, if it can be built, play all tests; `label` is for those who watch."""
+    """Build an entry for these cases and, if that succeeds, play all tests; `label` prefixes progress events."""
     context.report(f"{label}build", 0, 1)
     context.probe(cases)
     built = build(context, entry, cases)
@@ -261,15 +266,15 @@ def examine(context: Context, entry: PlayerFiles, cases: list[Case], *, label: s
 
 
 def build(context: Context, entry: PlayerFiles, cases: list[Case]) -> CaseResult:
-    """Import a submission and call it once per shape on throw-away inputs; its caches are sealed after.
+    """Import a submission and call it once per shape on throw-away inputs; then make its caches read-only.
 
-    What is compiled is sealed before anything of it runs: what is played is what its source says.
+    A compiled submission is sealed before any of its code runs, so that it cannot replace its own library.
     """
     limits = context.board.limits
     start = time.monotonic()
     if entry.recipe and (foul := _compile(context, entry, entry.recipe)):
         return result(CaseKind.BUILD, {}, foul, start)
-    # A first call may compile, and may take a good part of the build's time for it.
+    # A first call may compile, which can take a good part of the build's time.
     call_s = max(limits.case_timeout_s, limits.compile_timeout_s / 4)
     deadline = Deadline.of(limits.compile_timeout_s, call_s)
     foul = None
@@ -277,7 +282,7 @@ def build(context: Context, entry: PlayerFiles, cases: list[Case]) -> CaseResult
         try:
             referee = context.referee(player)
             referee.load(limits.compile_timeout_s)
-            # What goes wrong in a call is found again, and reported, by the case itself.
+            # A foul in a call will happen again, and be reported, when its case is played.
             with contextlib.suppress(Foul):
                 for case in cases:
                     referee.call(case.params, context.seed(), deadline, checked=False)
@@ -312,7 +317,7 @@ def _play_tests(context: Context, entry: PlayerFiles, label: str) -> list[CaseRe
         with context.seat(entry) as player:
             results += _play_tests_with(context, player, waiting, deadline, label)
     for case in waiting:
-        message = f"Not played: the tests together took over {limits.test_timeout_s:g} s."
+        message = f"Not played: the tests together took more than {limits.test_timeout_s:g} s."
         foul = Foul(Verdict.TIME_LIMIT_EXCEEDED, message)
         results.append(result(CaseKind.TEST, case.params, foul, time.monotonic()))
     return results
@@ -321,7 +326,7 @@ def _play_tests(context: Context, entry: PlayerFiles, label: str) -> list[CaseRe
 def _play_tests_with(
     context: Context, player: PlayerHandle, waiting: list[Case], deadline: Deadline, label: str
 ) -> Iterator[CaseResult]:
-    """Play tests until all are done or the player is of no more use."""
+    """Play tests until all are done or the player can no longer be used."""
     referee = context.referee(player)
     is_loaded = False
     while waiting and not deadline.is_over:
@@ -342,7 +347,7 @@ def _play_tests_with(
 
 
 def _test_seed(context: Context, case: Case, index: int) -> int:
-    """Trying is repeatable: the seeds that stand in task.yml.  Ranking is on seeds that nobody knows."""
+    """The seed of a test: from task.yml in mode `test`, so that it is repeatable; otherwise secret."""
     if context.replay:
         seed = context.replay.test_seed(index)
     else:
@@ -352,7 +357,7 @@ def _test_seed(context: Context, case: Case, index: int) -> int:
 
 def _anchor_of(board: Board) -> Submission:
     if board.task.anchor is None:
-        raise TaskError(f"{board.task.name}: no anchor; put an accepted example into examples/accepted/")
+        raise TaskError(f"{board.task.name} has no anchor; add an accepted example to examples/accepted/")
     return read_submission(board.task.anchor, login="anchor")
 
 
@@ -366,7 +371,7 @@ def result(
     profile: Profile | None = None,
     digests: Digests | None = None,
 ) -> CaseResult:
-    """What a case came to that began at `start` (of `time.monotonic()`)."""
+    """The result of a case that began at `start` (`time.monotonic()`); accepted if there is no foul."""
     return CaseResult(
         kind=kind,
         params=dict(params),

@@ -1,4 +1,4 @@
-"""What a task's own program says: lines of `key: value`, read while it runs, each as if an adversary had written it.
+"""Parse the output of a task's own program: lines of `key: value`, read while it runs, all untrusted.
 
     test-count: 2                   benchmark-count: 1
     test.0.status: pass             benchmark.0.runs: 120            calls
@@ -6,13 +6,13 @@
     test.1.error: row 3 differs     benchmark.0.std: 310.2           …
     check: fail                     check: pass                      the verdict, last of all
 
-The program shares its process with the submission, so any line may be the submission's.  What no sound program writes
-is refused at once, with one verdict and the line at fault: what is no text, too long or too much, said twice, of a
-case that there isn't, a time that is no positive number, a pass that contradicts the cases.  A lie that agrees
-with itself cannot be told from the truth here; that is why such a judgement claims no more than `self-timed`.
+The program shares its process with the submission, so any line may come from the submission.  A line that a correct
+program would not write is refused at once, with its number: not text, too long, too many lines, a duplicate key, an
+unknown case, a time that is not a positive number, or a verdict that contradicts the cases.  Consistent lies cannot be
+detected, which is why such a judgement only claims `self-timed`.
 
-Keys of the task's own are read past (`benchmark.0.speedup: 1.4`), but for `error`: why it fails as a whole, which some
-programs say behind their verdict.
+A task's own keys are ignored (`benchmark.0.speedup: 1.4`), except `error`: why it fails as a whole, which some
+programs print after their verdict.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ MAX_LINE_BYTES = 64 << 10
 MAX_LINES = 20_000
 MAX_BYTES = 4 << 20
 TIMES = ("mean", "std", "err", "best", "worst")
-"""In nanoseconds, each of which an accepted benchmark needs, beside `runs`."""
+"""Fields in nanoseconds.  An accepted benchmark needs all of them and `runs`."""
 
 _KEY = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _OURS = re.compile(r"check$|(test|benchmark)-count$|(test|benchmark)\.")
-"""What the protocol's own keys begin with."""
+"""Prefixes of the protocol's own keys."""
 _CASE_KEY = re.compile(r"(test|benchmark)\.(0|[1-9][0-9]{0,5})\.([a-z][a-z0-9_]*)")
 _WHOLE_ERROR = "error"
 _COUNT = re.compile(r"0|[1-9][0-9]{0,9}")
 _NUMBER = re.compile(r"[0-9]{1,20}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?")
 _LEAST_NS, _MOST_NS = 0.01, 1e14
 _SLACK = 1.01
-"""Two clocks may differ by as much."""
+"""Tolerance for the difference of two clocks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Times:
-    """What a program says of one benchmark's calls.  Times in microseconds."""
+    """Times of one benchmark's calls as reported by the program, in microseconds."""
 
     calls: int
     mean_us: float
@@ -56,7 +56,7 @@ class Times:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseReport:
-    """What a program says of one case."""
+    """Result of one case as reported by the program."""
 
     is_right: bool
     message: str = ""
@@ -64,7 +64,7 @@ class CaseReport:
 
 
 class Lines:
-    """All that one process of a task's program says about its cases, which are of one kind and so many."""
+    """The output of one process of a task's program, about `cases` cases of one kind."""
 
     def __init__(self, kind: CaseKind, cases: int) -> None:
         self.kind = kind
@@ -74,15 +74,15 @@ class Lines:
         self._number = 0
         self._said: dict[str, str] = {}
         self._message = ""
-        """The key of a message that the next line may go on with, where its program does not escape new lines."""
+        """The key of a message that the next line may continue, if the program does not escape newlines."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether it has said its verdict."""
+        """Whether the program has given its verdict."""
         return "check" in self._said
 
     def feed(self, chunk: bytes) -> None:
-        """Read what has come.  Raises Foul at the first line that no sound program writes."""
+        """Parse a chunk of output.  Raises Foul at the first invalid line."""
         self._bytes += len(chunk)
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
@@ -95,24 +95,24 @@ class Lines:
             raise self._refusal(f"longer than {MAX_LINE_BYTES >> 10} KiB")
 
     def end(self, seconds: float) -> list[CaseReport | None]:
-        """What was said of each case in the end; None where nothing was.
+        """Finish parsing; return a report per case, None for cases without one.
 
         Args:
             seconds: how long the program ran, by the referee's clock.
 
         Raises:
-            Foul: its lines contradict each other, or this.
+            Foul: the lines contradict each other, or `seconds`.
         """
         if self._rest.strip():
             self._number += 1
             if self.is_complete:
-                raise self._refusal("the last one, which was cut off")
+                raise self._refusal("the last line is incomplete")
         told = [self._case(index) for index in range(self.cases)]
         if self.is_complete:
             self._require_agreement(told)
         claimed_us = sum(case.times.calls * case.times.mean_us for case in told if case and case.times)
         if claimed_us > seconds * 1e6 * _SLACK:
-            raise self._contradiction(f"its calls took {claimed_us / 1e6:.3g} s, and it ran for {seconds:.3g} s")
+            raise self._contradiction(f"its calls took {claimed_us / 1e6:.3g} s, but it ran for {seconds:.3g} s")
         return told
 
     # ------------------------------------------------------------------ one line
@@ -134,7 +134,7 @@ class Lines:
         if not colon or not _KEY.fullmatch(key):
             raise self._refusal(f"not 'key: value' but {_quote(text)}")
         if key in self._said:
-            raise self._refusal(f"'{key}' stands twice")
+            raise self._refusal(f"duplicate key '{key}'")
         if self.is_complete and not (key == _WHOLE_ERROR and self._said["check"] == "fail"):
             raise self._refusal(f"'{key}' comes after the verdict")
         if _OURS.match(key):
@@ -145,7 +145,7 @@ class Lines:
         self._message = key if key.endswith(("error", "message")) else ""
 
     def _require_sense(self, key: str, value: str) -> None:
-        """What is said under a key of the protocol's."""
+        """Check the value of one of the protocol's keys."""
         if key == "check":
             self._require(value in ("pass", "fail"), key, value, "pass or fail")
         elif key.endswith("-count"):
@@ -153,7 +153,7 @@ class Lines:
         else:
             case = _CASE_KEY.fullmatch(key)
             if not case or case[1] != self.kind or (self.kind is CaseKind.TEST and case[3] in ("runs", *TIMES)):
-                raise self._refusal(f"'{key}' is no key of a {self.kind}")
+                raise self._refusal(f"'{key}' is not a key of a {self.kind}")
             self._require(int(case[2]) < self.cases, key, value, self._cases)
             self._require_field(case[3], key, value)
 
@@ -170,7 +170,7 @@ class Lines:
 
     @property
     def _cases(self) -> str:
-        return f"about the {self.cases} {self.kind}{'' if self.cases == 1 else 's'} that it was given"
+        return f"about the {self.cases} {self.kind}{'' if self.cases == 1 else 's'} that the program was given"
 
     def _require(self, is_met: bool, key: str, value: str, wanted: str) -> None:
         if not is_met:
@@ -186,8 +186,8 @@ class Lines:
         given = [name for name in ("runs", *TIMES) if field(name) is not None]
         if status == "fail":
             if given:
-                raise self._contradiction(f"{self.kind} {index} failed, and has times")
-            return CaseReport(is_right=False, message=error or "The task's program says that it is wrong, and not why.")
+                raise self._contradiction(f"{self.kind} {index} failed, but has times")
+            return CaseReport(is_right=False, message=error or "The task's program says that it is wrong, but not why.")
         if self.kind is CaseKind.TEST:
             return CaseReport(is_right=True) if status else None
         if not given and status is None:
@@ -199,7 +199,7 @@ class Lines:
 
     def _times(self, index: int, field: Callable[[str], str | None]) -> Times:
         mean, std, err, best, worst = (float(field(name) or "nan") / 1e3 for name in TIMES)
-        # A mean that was rounded on its way through text may leave the range by as much.
+        # The mean was rounded when it was printed as text, so it may lie slightly outside the range.
         if not best * (1 - 1e-6) <= mean <= worst * (1 + 1e-6):
             raise self._contradiction(f"the mean of benchmark {index} is not between its best and its worst")
         calls = int(field("runs") or 0)
@@ -210,23 +210,23 @@ class Lines:
         if check == "pass" and f"{self.kind}-count" not in self._said:
             raise self._contradiction(f"a verdict without '{self.kind}-count'")
         if (check == "pass") != all(case and case.is_right for case in told):
-            raise self._contradiction(f"check: {check}, and its cases say otherwise")
+            raise self._contradiction(f"check: {check}, but its cases say otherwise")
         if check == "fail" and all(case is None or case.is_right for case in told):
             why = _unescape(self._said.get(_WHOLE_ERROR, ""))
-            raise Foul(Verdict.WRONG_ANSWER, why or "The task's program says 'check: fail', and not of which case.")
+            raise Foul(Verdict.WRONG_ANSWER, why or "The task's program says 'check: fail', but not for which case.")
 
-    # ------------------------------------------------------------------ what is said then
+    # ------------------------------------------------------------------ fouls
 
     def _refusal(self, what: str) -> Foul:
-        return _refuse(f"line {self._number} is none that it writes: {what}")
+        return _refuse(f"line {self._number} is invalid: {what}")
 
     def _contradiction(self, what: str) -> Foul:
         return _refuse(f"they contradict themselves: {what}")
 
 
 def refuse_any(chunk: bytes) -> None:
-    """Nothing may be said while a submission is built.  Raises Foul if something is."""
-    raise _refuse(f"it wrote {_quote(chunk[:60].decode('utf-8', 'replace'))} while the submission was built")
+    """Raise Foul: no results may be written while a submission is built."""
+    raise _refuse(f"{_quote(chunk[:60].decode('utf-8', 'replace'))} was written during the build")
 
 
 def _refuse(what: str) -> Foul:
@@ -242,10 +242,10 @@ def _unescape(message: str) -> str:
 
 
 def name_of(mode: Mode, kind: CaseKind) -> str:
-    """What the program is told to do: `test`, `benchmark` or `leaderboard`."""
+    """The program's mode argument: `test`, `benchmark` or `leaderboard`."""
     return "leaderboard" if kind is CaseKind.BENCHMARK and mode is Mode.RANKED else str(kind)
 
 
 def case_line(params: Mapping[str, object]) -> str:
-    """A case as its program reads it: `size: 128; shape: [4, 8]; seed: 7`."""
+    """A case in the program's input format: `size: 128; shape: [4, 8]; seed: 7`."""
     return "; ".join(f"{key}: {list(value) if isinstance(value, tuple) else value}" for key, value in params.items())

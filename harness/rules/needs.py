@@ -1,9 +1,9 @@
-"""What a file says that it needs, beside torch, and what of it this judge has not.
+"""The `needs` directive: packages and programs that a file needs besides torch, and which of them are missing here.
 
-    #!PULLRANK needs numba          a package: it must lie where players find theirs
-    #!PULLRANK needs g++ ninja      programs: they must lie in the players' PATH, or where compilers are looked for
+    #!PULLRANK needs numba          a package: must be installed where players import from
+    #!PULLRANK needs g++ ninja      programs: must be in the players' PATH, or where compilers are looked up
 
-Nothing is imported or run to find out.
+The check imports and runs nothing.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from harness.task.submission import Submission, read_directives
 
 
 def missing_for(submission: Submission) -> tuple[str, ...]:
-    """What a submission needs and would not find here; empty for one whose directives cannot be read."""
+    """The needs of a submission that are not installed here; empty if its directives are invalid."""
     try:
         needs = read_directives(submission.text, submission.name).needs
     except SubmissionError:
-        return ()  # the judge says what is wrong with them
+        return ()  # the judge reports the invalid directive
     return tuple(need for need in needs if not _is_here(need))
 
 
 def why_skipped(submission: Submission) -> str:
-    """What to say of an example that cannot be judged here; empty for all others."""
+    """Why an example cannot be judged on this machine; "" if it can."""
     missing = missing_for(submission)
-    return f"needs {' and '.join(missing)}: not on this machine" if missing else ""
+    return f"needs {' and '.join(missing)}: not installed on this machine" if missing else ""
 
 
 def _is_here(need: str) -> bool:

@@ -1,7 +1,7 @@
-"""A part of a judging that has its own time limit, and who is to blame when it is spent.
+"""Phases of a judging with a shared time limit, and which side is to blame when it runs out.
 
-Of tests a verdict comes out.  In benchmarks and duels several sides play by turns: a foul there is a `SideFoul`, which
-names the side; `game` decides what follows from it.
+Tests have one player, so a foul is simply its verdict.  In benchmarks and duels several sides take turns: a foul there
+is a `SideFoul` that names the side, and `game` decides what follows from it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from harness.referee.referee import Deadline, Referee
 from harness.task.task import Case
 
 IMPORT_S = 10.0
-"""How long a fresh player may import in a benchmark, when all caches are filled.  It counts toward no phase: else a
-slow import would spend the time that both sides share, and a first place with one could not be dueled."""
+"""Seconds that a fresh player's import may take in a benchmark, when all caches are filled.  They do not count toward
+the phase: otherwise a slow import would use up the time that both sides share, and a champion with a slow import could
+not be dueled."""
 
 
 class SideFoul(Exception):
-    """A foul in a benchmark, and whose it is; `side` is the name of an entry."""
+    """A foul in a benchmark; `side` is the name of the entry at fault."""
 
     def __init__(self, side: str, case: Case, foul: Foul) -> None:
         super().__init__(side, foul.message)
@@ -30,11 +31,11 @@ class SideFoul(Exception):
 
 
 class OutOfTime(JudgeError):
-    """A phase took longer than it may, and not because of one side."""
+    """A phase exceeded its time limit, and no single side is to blame."""
 
 
 class Phase:
-    """A part of a judging that has so many seconds, and how much of them each side's windows took."""
+    """A part of a judging with a time limit, and the time spent in each side's windows."""
 
     def __init__(self, name: str, deadline: Deadline, import_s: float = IMPORT_S) -> None:
         self.name = name
@@ -44,7 +45,7 @@ class Phase:
 
     @contextlib.contextmanager
     def watch(self, side: str, case: Case, referee: Referee) -> Iterator[None]:
-        """Play one side's run.  Raises SideFoul, or OutOfTime."""
+        """Attribute a foul in the block to `side`.  Raises SideFoul, or OutOfTime."""
         caught: Foul | None = None
         try:
             yield
@@ -55,15 +56,15 @@ class Phase:
             raise self._blame(side, case, caught)
 
     def _blame(self, side: str, case: Case, foul: Foul) -> Exception:
-        """A phase that ran out of time is a side's fault only if most of the time went into its windows."""
+        """The exception to raise.  The phase's timeout is a side's fault only if its windows took most of the time."""
         if foul.verdict is not Verdict.TIME_LIMIT_EXCEEDED or not self.deadline.is_over:
             return SideFoul(side, case, foul)
         phase_s = self.deadline.phase_s
         for name, running_s in self._running_s.items():
             if running_s > phase_s / 2:
-                message = f"Its calls took most of the {phase_s:g} s for {self.name}."
+                message = f"Its calls took most of the {phase_s:g} s allowed for {self.name}."
                 return SideFoul(name, case, Foul(foul.verdict, message))
         return OutOfTime(
-            f"{self.name} did not fit into {phase_s:g} s on this machine, and not because of a submission: allow more "
+            f"{self.name} took more than {phase_s:g} s on this machine, and no submission is to blame: raise the limit "
             "in task.yml, or judge on a quieter machine"
         )

@@ -1,4 +1,4 @@
-"""How a side plays: one run of a benchmark, or one call under a profiler, each with a fresh player."""
+"""Play one run of a benchmark, or one call under a profiler, each with a fresh player."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from harness.task.submission import Submission
 from harness.task.task import Case
 
 PROFILER_S = 30.0
-"""How long the profiler may take to start and to sum up, beside the call that it watches."""
+"""Extra seconds for the profiler to start and to summarise, on top of the profiled call."""
 WATCH_S = 120.0
-"""How long a vendor's profiler may take to start, to play a call's kernels again and again, or to write its report."""
+"""Seconds for each step of a vendor's profiler: start, replay the call's kernels, write its report."""
 
 
 class Runs:
-    """The runs of all sides of one game."""
+    """Plays the runs of all sides of one game."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self.idler = context.entry("idle player", Submission(login="idle", source=NULL_KERNEL.encode()))
         self._idle: dict[str, list[Outside]] = {}
-        """By the name of a case: what the referee's clock says of a player that does nothing."""
+        """The referee's measurements of the idle player, by name of the case."""
 
     def calibrate(self, case: Case, phase: Phase) -> float:
-        """What a window costs with this case's inputs when nothing is computed, in microseconds."""
+        """Measure the overhead of a window with this case's inputs, in microseconds."""
         self.context.sandbox.keep_awake()
         return sampling.calibrate(self.of(self.idler, case, phase))
 
     def of(self, entry: PlayerFiles, case: Case, phase: Phase) -> sampling.Play:
-        """How an entry plays one run of a case: a fresh player, warm-ups and samples, every output checked.
+        """A function that plays one run of a case: fresh player, warm-ups and samples, every output checked.
 
-        What it returns raises SideFoul, or JudgeError: OutOfTime, or of a GPU that ranks nobody now.
+        The function raises SideFoul, OutOfTime, or JudgeError if the GPU cannot be used for ranking now.
         """
 
         replay = self.context.replay
@@ -56,8 +56,8 @@ class Runs:
                 referee = self.context.referee(player)
                 with phase.watch(entry.name, case, referee):
                     with phase.deadline.paused():
-                        referee.load(phase.import_s, "of a benchmark; what takes long is cached by the build")
-                    # Drawn only now that the submission is loaded.
+                        referee.load(phase.import_s, "in a benchmark; cache slow work during the build")
+                    # Drawn only after the submission is loaded, so that it cannot see them during its import.
                     known = replay.run_seeds(entry.name, case.params, order) if replay else None
                     seeds = known or tuple(self.context.seed() for _ in range(WARMUPS + SAMPLES))
                     is_real = entry is not self.idler
@@ -72,10 +72,10 @@ class Runs:
             if entry is self.idler:
                 self._idle.setdefault(case.name, []).extend(referee.outside[WARMUPS:])
             lie = "" if entry is self.idler else self._find_lie(case, referee.outside, phase)
-            # A benchmark that ranks nobody decides nothing, and says it.  But who is held up by a stranger's work on
-            # the GPU looks like somebody who works there in secret.
+            # In mode `benchmark`, a hindered GPU is only noted.  But a player slowed down by other processes on the
+            # GPU looks like one that works there in secret, so with a lie it is always an error.
             if state and state.hindrance and (lie or self.context.mode is not Mode.BENCHMARK):
-                raise JudgeError(f"the GPU ranks nobody now: {state.hindrance}")
+                raise JudgeError(f"the GPU cannot be used for ranking now: {state.hindrance}")
             if lie:
                 raise SideFoul(entry.name, case, Foul(Verdict.SECURITY_VIOLATION, lie))
             return Windows(windows_us=windows, seeds=seeds, outside=tuple(referee.outside), gpu=state)
@@ -83,30 +83,30 @@ class Runs:
         return play
 
     def profile(self, entry: PlayerFiles, case: Case, phase: Phase) -> Profile:
-        """One watched call of a fresh player, after its warm-ups.  Raises SideFoul, or OutOfTime."""
+        """Profile one call of a fresh player, after its warm-ups.  Raises SideFoul, or OutOfTime."""
         with self.context.seat(entry) as player:
             referee = self.context.referee(player)
             with phase.watch(entry.name, case, referee):
                 with phase.deadline.paused():
-                    referee.load(phase.import_s, "of a profile; what takes long is cached by the build")
+                    referee.load(phase.import_s, "in a profile; cache slow work during the build")
                 referee.calls(case.params, tuple(self.context.seed() for _ in range(WARMUPS)), phase.deadline)
                 watched = dataclasses.replace(phase.deadline, call_s=phase.deadline.call_s + PROFILER_S)
                 return referee.profile(case.params, self.context.seed(), watched)
 
     def watch(self, entry: PlayerFiles, case: Case, phase: Phase, profiler: Profiler) -> tuple[Counters, bytes]:
-        """One call of a fresh player under the vendor's profiler: its counters, and its report.
+        """Run one call of a fresh player under the vendor's profiler; return its counters and its report.
 
-        Whatever goes wrong in there is in the counters: the case itself was played before.
+        Failures are reported in the counters only, because the case itself has already been accepted.
         """
         if not profiler.path:
             return profiler.missing(), b""
         program = self.context.sandbox.watcher(entry, profiler.order)
-        parcel, why = ProfilerOutput(), "the call launches none"
+        parcel, why = ProfilerOutput(), "the call launches no kernels"
         with self.context.sandbox.seat(entry, program=program) as player:
             try:
                 if status := self._watch(player, case, dataclasses.replace(phase.deadline, call_s=WATCH_S), parcel):
                     why = how_it_ended(status, player.log)
-            except (Foul, JudgeError) as error:  # below a profiler nothing is ours, not even a GPU that does not open
+            except (Foul, JudgeError) as error:  # under a profiler, even a GPU that cannot be opened is not our failure
                 why = str(error)
         self.context.require_device()
         table, report = parcel.open()
@@ -114,10 +114,10 @@ class Runs:
         return profiler.counters_of(table, len(report), player.log, why), report
 
     def _watch(self, player: PlayerHandle, case: Case, deadline: Deadline, parcel: ProfilerOutput) -> int:
-        """Play a call with the player that a profiler starts, and take what that leaves; the profiler's wait status.
+        """Play a call with the player started by a profiler, and collect the profiler's output; return its wait status.
 
         Raises:
-            Foul: it, or the player, did not get so far.
+            Foul: the profiler or the player failed before the end.
         """
         player.send({"do": "run"})
         player.follow(*deadline.next_call())
@@ -130,7 +130,7 @@ class Runs:
         return follow(player, parcel.feed, *deadline.next_call())
 
     def _find_lie(self, case: Case, calls: list[Outside], phase: Phase) -> str:
-        """What a run's own clock cannot have shown.  Before anybody is blamed, an idle player is tried once more."""
+        """Why a run's own times cannot be true; "" if they can.  Measures the idle player again before blaming."""
         samples = calls[WARMUPS:]
         if samples and find_lie(samples, self._idle[case.name]):
             self.of(self.idler, case, phase)(0)

@@ -1,13 +1,13 @@
-"""Tasks that bring their own evaluator: its program judges, inside the walls, and we read what it says.
+"""Tasks with their own evaluator: its program judges inside the sandbox, and PullRank parses its output.
 
     build        python3 submission.py, which fills caches; or the compiler, which makes the program     CE
-    tests        <program> test <cases>          ┐ each in a fresh room: a process, its files, one pipe for its lines
+    tests        <program> test <cases>          ┐ each in a fresh process, with its own files and a pipe for results
     benchmarks   <program> benchmark <cases>     ┘ ranked: <program> leaderboard <cases>, six processes, if time allows
 
-The walls hold as for any player: they keep the machine, and other judgings, from the submission.  They don't keep the
-program from it: the two share a process, or at least a user.  The submission can read the seed, the reference and the
-clock, and write any line that the program could.  So what comes out is `self-timed`: verdict and times are worth what
-the author's word is.  The protocol is KernelBot's; `popcorn` reads it.
+The sandbox protects the machine and other judgings from the submission, as for any player.  It does not protect the
+program, because both share a process, or at least a user.  The submission can read the seed, the reference and the
+clock, and write any line that the program could.  So the result is only `self-timed`: verdict and times are as
+trustworthy as the author.  The protocol is KernelBot's; `kernelbot_output` parses it.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from harness.task.submission import Submission
 from harness.task.task import Board, Case, ScriptConfig
 
 _CASES = ".cases"
-"""The file of cases: a name that no file of a task can have."""
+"""The file of cases; no file of a task can have this name."""
 _ERRORS_OF_THEIRS = {
-    110: "a call of the GPU's driver failed",
+    110: "a call of the GPU driver failed",
     111: "it could not open the pipe for its results",
     113: "it could not read its cases",
 }
-"""What KernelBot's programs mean by their exit codes.  Forged as easily as the rest, so none is taken for our fault."""
+"""Meaning of the exit codes of KernelBot's programs.  A submission can forge them, so none is a judging error."""
 _TOO_LATE = 114
 _FRAME = re.compile(r'^ *File "(?:[^"\n]*/)?submission\.py", line ([0-9]+)', re.MULTILINE)
 
 
 class Script:
-    """One judging of a task by its own program: what has come out so far."""
+    """One judging of a task by its own program: results so far."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Script:
         on_progress: OnProgress | None,
     ) -> None:
         if not board.task.config:
-            raise TaskError(f"{board.task.name}: it has no 'config' that names its program")
+            raise TaskError(f"{board.task.name} has no 'config' that names its program")
         self.board = board
         self.mode = mode
         self.sandbox = sandbox
@@ -72,7 +72,7 @@ class Script:
         self.files[board.task.submission_name] = submission.text
         self.results: list[CaseResult] = []
         self.log = ""
-        """The end of what the last process printed."""
+        """Last part of the output of the last process."""
 
     def play(self) -> None:
         """Build, tests, benchmarks, until one of them is not accepted."""
@@ -102,7 +102,7 @@ class Script:
 
     @property
     def _built(self) -> str:
-        """The program that a compiler has made."""
+        """Path of the compiled program."""
         return str(self.sandbox.cache / "eval.out")
 
     def _why_not_built(self, ended: Ended) -> str:
@@ -110,7 +110,7 @@ class Script:
             return how_it_ended(ended.status or 0, ended.log)
         if self.recipe:
             return explain(ended.exit_code, ended.log)
-        return _last_words(ended.log) or f"submission.py ended with exit code {ended.exit_code}."
+        return _last_words(ended.log) or f"submission.py exited with code {ended.exit_code}."
 
     # ------------------------------------------------------------------ tests and benchmarks
 
@@ -135,7 +135,7 @@ class Script:
             seed = self._seed()
             played = self._play(cases, left_s, seed, order, wanted)
             if order and played.is_late:
-                break  # That one had less than the phase's time; those before it count.
+                break  # This one had less than the full time; the earlier ones count.
             verdicts = list(played.verdicts(cases))
             if any(foul for _, _, foul in verdicts):
                 return [self._timed(case, [], foul, played.seconds) for case, told, foul in verdicts if foul]
@@ -148,14 +148,14 @@ class Script:
     def _timed(self, case: Case, runs: list[ToldRun], foul: Foul | None, seconds: float) -> CaseResult:
         note = ""
         if self.mode is Mode.RANKED and len(runs) < MIN_PAIRS:
-            note = f"{len(runs)} of {MIN_PAIRS} processes fitted into the time: the interval is their own word"
+            note = f"only {len(runs)} of {MIN_PAIRS} processes fit into the time: the interval is the program's own"
         told = None if foul else ToldTiming.of(tuple(runs), note)
         return _result(CaseKind.BENCHMARK, case, foul, seconds, told=told)
 
     def _play(
         self, cases: Sequence[Case], seconds: float, seed: int | None, order: int = 0, of: int = 1
     ) -> _ProgramRun:
-        """Have a fresh process of the task's program judge these cases, which are of one kind."""
+        """Have a fresh process of the task's program judge these cases, all of one kind."""
         kind = cases[0].kind
         lines = Lines(kind, len(cases))
         self._report(str(kind), order * len(cases), of * len(cases))
@@ -178,8 +178,8 @@ class Script:
     ) -> Ended:
         environment = {"POPCORN_FD": str(RESULTS), "PYTHONUNBUFFERED": "1"}
         if self.board.task.multi_gpu:
-            environment["POPCORN_GPUS"] = str(self.board.world_size)  # so many ranks it starts at once
-        # The interpreter finds its own packages; what was added to our path it is told.
+            environment["POPCORN_GPUS"] = str(self.board.world_size)  # the number of ranks to start
+        # The interpreter finds its own packages, but not those that were added to our path.
         if extra := [path for path in sys.path if "-packages" in path and path not in site.getsitepackages()]:
             environment["PYTHONPATH"] = ":".join(extra)
         if building and self.recipe:
@@ -192,14 +192,14 @@ class Script:
             Program(command=command, environment=environment),
             take,
             seconds=seconds,
-            late=f"{what} took over {seconds:.3g} s.",
+            late=f"{what} took more than {seconds:.3g} s.",
             building=building,
         )
         self.log = ended.log[-MAX_MESSAGE:] or self.log
         return ended
 
     def _seed(self) -> int | None:
-        """Trying is repeatable: without a seed, on those that stand in task.yml."""
+        """A random seed in mode `ranked`; otherwise None, so that the seeds in task.yml make it repeatable."""
         return secrets.randbits(31) if self.mode is Mode.RANKED else None
 
     def _report(self, step: str, done: int, total: int) -> None:
@@ -207,7 +207,7 @@ class Script:
 
 
 class _ProgramRun:
-    """What one process has said, and how it ended."""
+    """The reports of one process, and how it ended."""
 
     def __init__(self, lines: Lines, ended: Ended) -> None:
         self.seconds = ended.seconds
@@ -222,12 +222,12 @@ class _ProgramRun:
             self.foul = _how_it_failed(lines, ended)
 
     def verdicts(self, cases: Sequence[Case]) -> Iterator[tuple[Case, tuple[Times, ...], Foul | None]]:
-        """The cases that it has spoken of, and the one at which it failed, if it did."""
+        """The reported cases, and the one at which the program failed, if it did."""
         told = [] if self.foul and self.foul.verdict is Verdict.SECURITY_VIOLATION else self.told
         spoken = [(case, one) for case, one in zip(cases, told, strict=False) if one]
         silent = [case for case, one in zip(cases, [*told, *([None] * len(cases))], strict=False) if not one]
         if self.foul and not silent:
-            # It has spoken of all of them, and failed then: that is the last one's.
+            # It failed after reporting all cases: blame the last one.
             silent, spoken = [spoken[-1][0]], spoken[:-1]
         for case, one in spoken:
             foul = None if one.is_right else Foul(Verdict.WRONG_ANSWER, one.message)
@@ -237,9 +237,9 @@ class _ProgramRun:
 
 
 def _how_it_failed(lines: Lines, ended: Ended) -> Foul | None:
-    """Of a program that was not stopped: why it is no judgement; None where it has given its verdict."""
+    """Why a program that was not stopped gave no valid result; None if it gave a verdict."""
     if ended.exit_code is not None and lines.is_complete:
-        return None  # By its verdict, never by its exit code: a failed run may well end with 0.
+        return None  # The verdict counts, not the exit code: a failed run may exit with 0.
     if ended.exit_code == _TOO_LATE:
         return Foul(Verdict.TIME_LIMIT_EXCEEDED, "The task's program says that a call took too long.")
     words = _last_words(ended.log)
@@ -248,12 +248,12 @@ def _how_it_failed(lines: Lines, ended: Ended) -> Foul | None:
     if ended.exit_code is None:
         return Foul(Verdict.RUN_TIME_ERROR, how_it_ended(ended.status or 0, ended.log))
     why = _ERRORS_OF_THEIRS.get(ended.exit_code, "")
-    how = f"The task's program ended with exit code {ended.exit_code} before it gave a verdict{why and '; '}{why}."
+    how = f"The task's program exited with code {ended.exit_code} before it gave a verdict{why and '; '}{why}."
     return Foul(Verdict.RUN_TIME_ERROR, f"{words}\n\n{how}" if words else how)
 
 
 def _last_words(log: str) -> str:
-    """The last line that it printed; where that ends a traceback, with the line of the submission at fault."""
+    """The last line of the output; if it ends a traceback, with the line of the submission at fault."""
     lines = log.strip().splitlines()
     frames = _FRAME.findall(log)
     return f"line {frames[-1]}: {lines[-1]}" if frames else lines[-1] if lines else ""

@@ -1,1 +1,1 @@
-"""Bubblewrap, the warm parent, the handle on a player, freezer, memory, health."""
+"""The sandbox: bubblewrap, the warm parent, player handles, freezer, memory limits, health checks."""

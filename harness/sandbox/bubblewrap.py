@@ -1,7 +1,7 @@
-"""The outer walls as a command line: bubblewrap, what it shows of the file system, and who starts it.
+"""The outer sandbox as a command line: bubblewrap, the files that it shows, and the user that starts it.
 
-It is never started as root, whose sandboxed processes would be root on the host: from root we become another user
-first, in a mount namespace of our own in which that user can reach the libraries.
+It never starts as root, because its processes would then be root on the host.  If we are root, we first become another
+user, in a mount namespace of our own in which that user can reach the libraries.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harness.inside import walls
 
 _PLAYER_UID = 65534
 _ENCLOSED_BYTES = 4 << 30
-"""Of what an enclosed program may write to each of its folders; tmpfs, so only what is used takes memory."""
+"""The size limit of each folder that an enclosed program can write to.  They are tmpfs: only used pages take memory."""
 
 ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -35,13 +35,13 @@ ENVIRONMENT = {
     "NUMBA_CACHE_DIR": "/cache/numba",
     "CUPY_CACHE_DIR": "/cache/cupy",
     "JAX_COMPILATION_CACHE_DIR": "/cache/jax",
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",  # of its own accord it keeps what took a second
-    # Else JAX takes three quarters of the card with its first call, and the watchdog counts what is taken.
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",  # by default, JAX caches only what took over a second
+    # Otherwise JAX allocates three quarters of the GPU's memory at its first call, and all of it counts as used.
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     "XDG_CACHE_HOME": "/cache/xdg",
     "PULLRANK_BUILD": "/cache/build",
-    # glibc gives freed memory back by thresholds that move with what was freed last: one and the same kernel took 1.4
-    # or 6 ms, by the number of the call.  Fixed, and as high as they go, a player warms up once and stays warm.
+    # glibc returns freed memory by thresholds that adapt to recent frees: the same kernel took 1.4 or 6 ms, depending
+    # on the call's number.  With fixed, maximal thresholds, a player warms up once and stays warm.
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
     "MALLOC_TOP_PAD_": str(64 << 20),
@@ -49,62 +49,62 @@ ENVIRONMENT = {
 
 
 INTERPRETED = {"TRITON_INTERPRET": "1"}
-"""On CPU boards, for which Triton has no compiler.  Said here and not by each file, so that one and the same file is
+"""Variables on CPU boards, for which Triton has no compiler.  Submissions need not set them, so that the same file is
 compiled on a GPU."""
 
 
 def environment_of(gpu: Shown | None) -> dict[str, str]:
-    """The variables that a player finds, on a CPU or with a GPU."""
+    """The environment of a player, on a CPU or with a GPU."""
     return ENVIRONMENT | (dict(gpu.environment) if gpu else INTERPRETED)
 
 
 _MOUNT_POINTS = ("/proc/sys/fs/binfmt_misc", "/proc/fs/nfsd", "/proc/openprom", "/proc/xen")
-"""Folders of /proc that are there to be mounted on: they are empty, so nothing is covered."""
+"""Folders of /proc that exist as mount points: they are empty, so a mount covers nothing."""
 
 
 def find_covers(mountinfo: str) -> list[str]:
-    """What is mounted over parts of /proc, by /proc/self/mountinfo; the latest first, as it can be unmounted.
+    """Mounts over parts of /proc, from /proc/self/mountinfo; latest first, the order in which to unmount them.
 
-    Where anything is, no new user namespace may mount a /proc: it would uncover that (Linux, `mnt_already_visible`).
+    While there are any, no new user namespace may mount a /proc: it would uncover them (Linux, `mnt_already_visible`).
     """
     places = [line.split()[4] for line in mountinfo.splitlines()]
     return [place for place in reversed(places) if place.startswith("/proc/") and place not in _MOUNT_POINTS]
 
 
 def remedy() -> str:
-    """What most likely keeps user namespaces away on this machine."""
+    """The most likely reason why user namespaces do not work on this machine, and the way out."""
     if covers := find_covers(Path("/proc/self/mountinfo").read_text()):
-        what = "parts of /proc are covered here, as container runtimes do, and then nobody may mount another"
+        what = "parts of /proc are covered by mounts, as in most containers, so a sandbox can't mount its own /proc"
         return f"; {what}: as root, umount {' '.join(covers)}, or judge outside a container"
     with contextlib.suppress(OSError):
         if Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").read_text().strip() == "1":
             return "; allow user namespaces: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
-    return "; in a container, user namespaces and mounts must be allowed (say, --security-opt seccomp=unconfined)"
+    return "; in a container, allow user namespaces and mounts (for example --security-opt seccomp=unconfined)"
 
 
 def command(stage: Path, program: list[str], shown: Sequence[str] = (), gpu: Shown | None = None) -> list[str]:
-    """`program` behind bubblewrap's walls; as another user where we are root.
+    """The command that runs `program` in bubblewrap; as another user if we are root.
 
-    `shown` are further folders to see; `gpu` is what to see of one.
+    `shown` are additional folders that it can see; `gpu` is what it can see of GPUs.
     """
     return _as_nobody(stage, lambda libraries: _walls(stage, libraries, shown, gpu, program))
 
 
 def enclosing_command(stage: Path, shown: Path, program: list[str]) -> list[str]:
-    """`program` behind outer walls, in which it can put up walls of its own; it sees the folder `shown`.
+    """The command that runs `program` in an outer sandbox in which it can start its own; it sees the folder `shown`.
 
-    There it stands where it does outside: a place of its own choice might hide the libraries.
+    The folder has the same path inside as outside: at a path of our choice it might hide the libraries.
     """
     return _as_nobody(stage, lambda libraries: _outer_walls(shown, libraries, program))
 
 
 def _as_nobody(stage: Path, walls_around: Callable[[dict[str, str]], list[str]]) -> list[str]:
-    """The command that `walls_around` makes of the libraries and where to take them from, started as no root is."""
+    """The command that `walls_around` makes from the library folders and their sources, run without root rights."""
     libraries = {path: path for path in library_folders()}
     if os.geteuid() != 0:
         return walls_around(libraries)
-    # Root's own folders may be closed to the user that we become: they are shown to it elsewhere, in a mount
-    # namespace that ends with the sandbox.
+    # The user that we become may not be able to read root's folders: bind them elsewhere, in a mount namespace that
+    # ends with the sandbox.
     steps = []
     for number, path in enumerate(libraries):
         mirror = stage / f"library{number}"
@@ -117,7 +117,7 @@ def _as_nobody(stage: Path, walls_around: Callable[[dict[str, str]], list[str]])
 
 
 def places(libraries: list[str]) -> dict[str, str]:
-    """Where each folder is mounted: at its own path, or aside, where a player's own folders would hide it."""
+    """Where each folder is mounted: at its own path, or at another path if a player's own folders would hide it."""
     hiding = ("/tmp", "/dev", "/entry", "/player", "/cache", "/upper", walls.CACHES, "/proc")
     return {
         path: f"/library{number}" if any(Path(path).is_relative_to(folder) for folder in hiding) else path
@@ -126,12 +126,12 @@ def places(libraries: list[str]) -> dict[str, str]:
 
 
 def places_aside() -> dict[str, str]:
-    """The library folders that are mounted aside, and where."""
+    """The library folders that are not mounted at their own paths, and where they are mounted."""
     return {path: inside for path, inside in places(library_folders()).items() if path != inside}
 
 
 def library_folders() -> list[str]:
-    """Where the interpreter and its packages live, beside /usr."""
+    """The folders outside /usr that hold the interpreter and its packages."""
     folders: list[str] = []
     for folder in (sys.base_prefix, sys.prefix, *site.getsitepackages(), *sys.path):
         real = os.path.abspath(folder)
@@ -150,7 +150,7 @@ def _outer_walls(shown: Path, libraries: dict[str, str], program: list[str]) -> 
         "/tmp",
         *_system(),
     ]
-    # Owned by this sandbox alone: the player's walls want to mount the like of it.
+    # This sandbox needs a /dev/shm of its own: the players' sandbox, which starts inside, mounts one too.
     arguments += ["--size", str(_ENCLOSED_BYTES), "--tmpfs", "/dev/shm"]
     for path, source in libraries.items():
         arguments += ["--ro-bind", source, path]
@@ -161,7 +161,7 @@ def _walls(
     stage: Path, libraries: dict[str, str], shown: Sequence[str], gpu: Shown | None, program: list[str]
 ) -> list[str]:
     arguments = _namespaces("player", environment_of(gpu))
-    # For the warm parent alone, in its own user namespace: to build each player's inner walls.
+    # Only for the warm parent, in its own user namespace: it sets up each player's inner sandbox.
     for capability in ("CAP_SYS_ADMIN", "CAP_SETPCAP", "CAP_DAC_OVERRIDE"):
         arguments += ["--cap-add", capability]
     arguments += _system()
@@ -170,7 +170,7 @@ def _walls(
         arguments += ["--dir", folder]
     inside = places(list(libraries))
     for path, source in libraries.items():
-        # Also where it belongs: the warm parent starts from there.
+        # Always at its own path too: the warm parent starts from there.
         arguments += ["--ro-bind", source, path, *(["--ro-bind", source, inside[path]] if inside[path] != path else [])]
     for path in shown:
         arguments += ["--ro-bind", path, path]
@@ -180,13 +180,13 @@ def _walls(
 
 
 def _gpu(gpu: Shown) -> list[str]:
-    """One GPU's nodes, and the driver's folders where /usr does not hold them."""
+    """Binds for the GPUs' nodes, and for the driver's folders outside /usr."""
     nodes = [part for node in gpu.nodes for part in ("--dev-bind", node, node)]
     return nodes + [part for folder in gpu.folders for part in ("--ro-bind-try", folder, folder)]
 
 
 def _namespaces(hostname: str, environment: dict[str, str]) -> list[str]:
-    """All of its own; no network, no environment but ours."""
+    """All namespaces of its own, no network, and only the given environment."""
     arguments = ["bwrap", "--unshare-all", "--unshare-user", "--uid", str(_PLAYER_UID), "--gid", str(_PLAYER_UID)]
     arguments += ["--hostname", hostname, "--die-with-parent", "--new-session", "--clearenv"]
     for name, value in environment.items():
@@ -195,7 +195,7 @@ def _namespaces(hostname: str, environment: dict[str, str]) -> list[str]:
 
 
 def _system() -> list[str]:
-    """The system's programs and libraries, read-only; /proc and the harmless devices."""
+    """The system's programs and libraries, read-only; /proc and harmless devices."""
     arguments = ["--ro-bind", "/usr", "/usr"]
     for folder in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
         if os.path.islink(folder):

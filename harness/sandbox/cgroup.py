@@ -1,12 +1,12 @@
-"""Control groups, version 2: where we may make some, and the limits that the kernel keeps for them.
+"""Control groups, version 2: where we may create some, and the limits that the kernel enforces on them.
 
-    <base>                               our own group or the one above it: whichever hands limits on
-      └ pullrank-<pid>-<when>/           one judging's
-          └ player-<pid>/                one player's: frozen, limited, killed and removed as one
+    <base>                               our own group or its parent: whichever delegates controllers
+      └ pullrank-<pid>-<when>/           the group of one judging
+          └ player-<pid>/                the group of one player: frozen, limited, killed and removed as one
 
-`memory.max` counts everything that a player makes the kernel keep for it: pages, tmpfs and memfds, page tables,
-what waits in sockets and pipes.  The kernel hands limits on only from a group without processes of its own; a
-service gets one by systemd's `Delegate=yes` and `DelegateSubgroup=`.  Freezing needs none of that.
+`memory.max` counts everything that the kernel stores for a player: pages, tmpfs and memfds, page tables, socket and
+pipe buffers.  The kernel delegates controllers only from a group without processes of its own; a service gets one by
+systemd's `Delegate=yes` and `DelegateSubgroup=`.  Freezing works without delegation.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from harness.records.errors import JudgeError
 
 _CONTROLLERS = ("memory", "pids")
 _PATIENCE_S = 60.0
-"""How long the processes of a group may take to be gone after they were killed: gigabytes have to be freed."""
+"""How long killed processes of a group may take to end: the kernel has to free gigabytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CgroupLimits:
-    """What the kernel allows a player's group."""
+    """The kernel's limits for a player's group."""
 
     memory_bytes: int
     processes: int
 
 
 class Cgroup:
-    """One judging's own group."""
+    """The group of one judging."""
 
     def __init__(self, base: Path) -> None:
-        """Raises OSError where we may not make one."""
+        """Create the group.  Raises OSError if we may not."""
         self.folder = base / f"pullrank-{os.getpid()}-{time.monotonic_ns()}"
         self.folder.mkdir()
         self._claim = stale_folders.claim(self.folder)
@@ -50,7 +50,7 @@ class Cgroup:
         return "memory" in self._handed_on
 
     def remove(self) -> None:
-        """Remove it with what is below it.  Raises JudgeError if there are still processes in it."""
+        """Remove the group and its players' groups.  Raises JudgeError if processes are left in it."""
         try:
             for below in self.folder.glob("player-*"):
                 remove(below)
@@ -60,7 +60,7 @@ class Cgroup:
 
 
 def find_bases() -> list[Path]:
-    """The groups below which we might make our own, those that hand limits on first."""
+    """The groups below which we may be able to create our own; those that delegate the most controllers first."""
     return sorted(_own_groups(), key=lambda base: -len(hand_on_limits(base)))
 
 
@@ -77,19 +77,19 @@ def _own_groups() -> Iterator[Path]:
 
 
 def hand_on_limits(group: Path) -> set[str]:
-    """Have a group hand its limits on to those below it, as far as it can; returns which it hands on."""
+    """Delegate a group's controllers to its children, as far as possible; returns the controllers delegated."""
     wanted = [name for name in _CONTROLLERS if name in controllers(group)]
     missing = set(wanted) - _handed_on(group)
-    # Memory or nothing: the number of processes alone would be handed on even from a group that has processes, and
-    # then none below it could have any.
+    # Only together with memory: the kernel delegates `pids` alone even from a group that has processes, and then no
+    # group below it may have any.
     if missing and "memory" in wanted:
-        with contextlib.suppress(OSError):  # EBUSY: it has processes of its own.  EACCES: it is not ours.
+        with contextlib.suppress(OSError):  # EBUSY: the group has processes of its own.  EACCES: it is not ours.
             (group / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in wanted))
     return _handed_on(group)
 
 
 def controllers(group: Path) -> set[str]:
-    """What a group could hand on."""
+    """The controllers that a group could delegate."""
     return _words(group / "cgroup.controllers")
 
 
@@ -105,12 +105,12 @@ def _words(file: Path) -> set[str]:
 
 
 def set_limits(group: Path, limits: CgroupLimits) -> bool:
-    """Set those limits that this group has; returns whether its memory is limited."""
+    """Set the limits that this group supports; returns whether its memory is limited."""
     wanted = {
         "pids.max": limits.processes,
         "memory.max": limits.memory_bytes,
         "memory.swap.max": 0,
-        "memory.oom.group": 1,  # the whole player or nothing: without a helper it might still answer
+        "memory.oom.group": 1,  # kill the whole player: without one of its helpers it might still answer
     }
     for name, value in wanted.items():
         if (group / name).exists():
@@ -119,7 +119,7 @@ def set_limits(group: Path, limits: CgroupLimits) -> bool:
 
 
 def count_events(text: bytes, event: str) -> int:
-    """How often something has happened, by a file of lines like `oom_kill 1`; 0 if this kernel does not tell."""
+    """Read a counter from a file of lines like `oom_kill 1`; 0 if this kernel does not have it."""
     found = re.search(rb"^%s (\d+)$" % event.encode(), text, re.MULTILINE)
     return int(found[1]) if found else 0
 
@@ -131,7 +131,7 @@ def remove(group: Path) -> None:
         try:
             group.rmdir()
         except OSError as error:
-            # It is busy until the last of them has freed its memory.
+            # EBUSY until the last process has freed its memory.
             if time.monotonic() > give_up:
                 raise JudgeError(f"processes are left in the cgroup {group}: {error.strerror}") from None
             time.sleep(0.001)

@@ -1,11 +1,11 @@
-"""Stop a player with all its processes, so that nothing of it runs until the referee lets it.
+"""Stop all processes of a player, so that none of it runs until the referee resumes it.
 
 Two ways, tried in this order:
 
-    freezer   the cgroup v2 freezer: the kernel stops every process in the group, and says when it has.
-              Nothing inside can undo it.  Needs a cgroup that we may write to.
-    signals   SIGSTOP to every process below the keeper, until two full listings show the same, all stopped.
-              `seccomp` refuses to send SIGCONT, and what could make the kernel send it.
+    freezer   the cgroup v2 freezer: the kernel stops every process in the group and reports when it is done.
+              The player can't undo it.  Needs a cgroup that we may write to.
+    signals   SIGSTOP to every process below the keeper, until two listings are equal and all processes are stopped.
+              `seccomp` refuses sending SIGCONT, and every call that could make the kernel send it.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from harness.records.verdict import Foul, Verdict
 from harness.sandbox import cgroup
 
 _PATIENCE_S = 10.0
-"""How long all processes may take to stop: microseconds as a rule, seconds in a system call that moves gigabytes."""
+"""How long all processes may take to stop: usually microseconds, but seconds in a system call that moves gigabytes."""
 TEARDOWN_S = 60.0
-"""How long killed processes may take to end: gigabytes are to be freed, hundreds of processes to be buried.
+"""How long killed processes may take to end: the kernel frees gigabytes and reaps hundreds of processes.
 
-Less would let a player that makes its own end slow turn its verdict into an error of ours."""
+With less, a player that makes its own end slow could turn its verdict into a judging error."""
 _LOOK_S = 0.0001
-"""How long a referee without a core of its own leaves it to the player between two looks."""
+"""How long a referee that shares its core with the player sleeps between two looks."""
 _LISTING_BYTES = 1 << 16
-"""Enough for more processes than a player may have."""
+"""Enough for more pids than a player may have processes."""
 
 
 class Freezer(Protocol):
@@ -43,23 +43,23 @@ class Freezer(Protocol):
         """Return when every process of the player has stopped.
 
         Raises:
-            Foul: its processes do not let themselves be stopped.
-            JudgeError: this machine can't stop them.
+            Foul: the player's processes did not stop in time.
+            JudgeError: this machine can't stop processes.
         """
 
     def resume(self) -> None: ...
 
     def processes(self) -> list[int]:
-        """All processes of the player that live."""
+        """The pids of all living processes of the player."""
 
     def close(self) -> None:
-        """Forget the player, which has been killed.  Raises JudgeError if something of it is still there."""
+        """Clean up after the player was killed.  Raises JudgeError if processes of it are left."""
 
 
 class CgroupFreezer:
-    """The freezer of a cgroup of its own, below `parent`, which has those `limits` that it can have.
+    """Freezes a player in its own cgroup below `parent`, with those of the `limits` that the cgroup supports.
 
-    Where referee and player share a core, `stop` sleeps between two looks: a player has to run to be frozen.
+    If referee and player share a core, `stop` sleeps between two looks: a player has to run to be frozen.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class CgroupFreezer:
 
 
 class SignalFreezer:
-    """SIGSTOP and SIGCONT to all processes below the keeper."""
+    """Sends SIGSTOP and SIGCONT to all processes below the keeper."""
 
     def __init__(self, keeper: int, player: int) -> None:
         self.keeper = keeper
@@ -109,9 +109,9 @@ class SignalFreezer:
         while True:
             now = {pid: _is_stopped(pid) for pid in descendants(self.keeper)}
             if self.player not in now and not has_ended(self.player):
-                raise JudgeError("this kernel does not list a process's children: players can't be stopped by signals")
-            # Twice the same, all stopped, and nobody gone between: a process that ends can make the kernel wake those
-            # of its group, and one that was not listed could still start another.
+                raise JudgeError("this kernel does not list a process's children, so signals can't stop players")
+            # Two equal listings, all stopped: a process that ends between them can make the kernel resume its group,
+            # and a process missing from one listing could still start another.
             if now == before and all(now.values()):
                 self.stopped = frozenset(now)
                 return
@@ -135,11 +135,11 @@ class SignalFreezer:
 
 
 def _unstoppable() -> Foul:
-    return Foul(Verdict.RUN_TIME_ERROR, f"Its processes could not be stopped within {_PATIENCE_S:.0f} s.")
+    return Foul(Verdict.RUN_TIME_ERROR, f"The submission's processes did not stop within {_PATIENCE_S:.0f} s.")
 
 
 def find_cgroup() -> cgroup.Cgroup | None:
-    """A cgroup of ours in which players can be frozen; None where the machine has none.  The caller removes it."""
+    """Create a cgroup in which players can be frozen; None if this machine allows none.  The caller removes it."""
     with contextlib.suppress(OSError):
         for base in cgroup.find_bases():
             with contextlib.suppress(OSError):
@@ -152,7 +152,7 @@ def find_cgroup() -> cgroup.Cgroup | None:
 
 
 def _can_freeze(folder: Path) -> bool:
-    """Try it on a process of our own: moving it takes rights on the cgroup that it comes from, too."""
+    """Try it on a process of our own: moving a process also needs rights on the cgroup that it comes from."""
     sleep = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"]
     with contextlib.ExitStack() as cleanup:
         sleeper = subprocess.Popen(sleep, stdin=subprocess.DEVNULL)
@@ -170,14 +170,14 @@ def _can_freeze(folder: Path) -> bool:
 
 
 def descendants(pid: int) -> Iterator[int]:
-    """All processes below `pid`, as this namespace numbers them."""
+    """The pids of all processes below `pid`, as numbered in this namespace."""
     for child in children(pid):
         yield child
         yield from descendants(child)
 
 
 def children(pid: int) -> list[int]:
-    """The children of all threads of a process; none if it has ended."""
+    """The pids of the children of all threads of a process; empty if it has ended."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -187,25 +187,25 @@ def children(pid: int) -> list[int]:
 
 
 def await_end(pids: Collection[int], patience_s: float = TEARDOWN_S) -> None:
-    """Until processes that are not our children, and were killed, have ended.
+    """Wait until killed processes, which need not be our children, have ended.
 
     Raises:
-        JudgeError: they have not.
+        JudgeError: they have not ended after `patience_s` seconds.
     """
     give_up = time.monotonic() + patience_s
     while alive := [pid for pid in pids if not has_ended(pid)]:
         if time.monotonic() > give_up:
-            raise JudgeError(f"killed, and not ended after {patience_s:g} s: {listed(alive)}")
+            raise JudgeError(f"killed, but still running after {patience_s:g} s: {listed(alive)}")
         time.sleep(0.0005)
 
 
 def listed(pids: Collection[int]) -> str:
-    """For a message: `process 12, 13`, as many as help."""
+    """For messages: `process 12, 13`, at most ten pids."""
     return "process " + ", ".join(map(str, sorted(pids)[:10])) + (" and more" if len(pids) > 10 else "")
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process is gone, or a zombie that nobody has reaped yet."""
+    """Whether a process is gone, or a zombie that its parent has not reaped yet."""
     return _state(f"/proc/{pid}/stat") in "ZX"
 
 
@@ -214,7 +214,7 @@ def _is_stopped(pid: int) -> bool:
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
-        return False  # it ended between listing and looking: look again
+        return False  # it ended after the listing: the caller lists again
     return all(_state(f"/proc/{pid}/task/{thread}/stat") in "TtZ" for thread in threads)
 
 
@@ -222,7 +222,7 @@ def _state(path: str) -> str:
     try:
         with open(path, "rb", buffering=0) as file:
             stat = file.read(256)
-        # The name in brackets is the player's to choose, and may contain brackets.
+        # The player chooses the name in parentheses, which may itself contain parentheses.
         return chr(stat[stat.rindex(b")") + 2])
     except (OSError, ValueError):
         return "X"

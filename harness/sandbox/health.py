@@ -1,12 +1,12 @@
-"""Whether the machine is as it was before a player came.
+"""Check that the machine is in the same state as before the first player.
 
-A short look after every player's end, a thorough one after the last.  What is found is never a participant's fault:
-the walls should have held.  So it is ours, and the judging is void.
+There is a short check after every player and a thorough one after the last.  A change is never a participant's fault,
+because the sandbox should have prevented it.  It is an error of the judge, and the judging is void.
 
-    processes   the sandbox has only those that it started with, and no other on the machine shares its users
-    limits      the referee's and the warm parent's; the cores that the referee may use
-    files       what the players were shown, and the caches that their builds have filled
-    memory      what belongs to no process has not grown
+    processes   the sandbox has only the processes that it started with; no other process is in its user namespace
+    limits      those of the referee and the warm parent; the cores that the referee may use
+    files       the files shown to players, and the caches that their builds filled
+    memory      memory that belongs to no process has not grown
 """
 
 from __future__ import annotations
@@ -26,26 +26,27 @@ from harness.sandbox.freezer import TEARDOWN_S, descendants, has_ended, listed
 from harness.sandbox.memory import MACHINE_BYTES, Meminfo
 
 _GRACE_S = 5.0
-"""How long what was killed with a player may still be on its way out."""
+"""How long processes that were killed with a player may take to end."""
 _RETURN_S = 2.0
-"""How long the machine may take to have back what the last player held."""
+"""How long the kernel may take to free the memory of the last player."""
 _MAX_FILES = 2_000
-"""How much of a folder is looked at: a build may leave a hundred thousand files, a thousand folders deep."""
+"""How many files of a folder to check: a build may leave a hundred thousand, in folders nested by the thousand."""
 _GROWTH = 0.1
-"""By as much of the machine's memory other programs may have grown meanwhile."""
+"""The share of the machine's memory by which other programs may have grown meanwhile."""
 
 
 class Health:
-    """How a sandbox was before its first player, and whether it still is so.
+    """Remembers a sandbox's state before its first player, and checks that it has not changed.
 
-    `root` is its outermost process, `warm_parent` the one that forks players, both as our namespace numbers them.
+    `root` is the pid of its outermost process, `warm_parent` that of the process that forks players, both as numbered
+    in our namespace.
     """
 
     def __init__(self, root: int, warm_parent: int, stage: Path, *, walled: bool) -> None:
         self._root = root
         self._warm_parent = warm_parent
         self._walled = walled
-        # Unwalled players have their home in the stage.
+        # Without a sandbox, players write to the stage folder.
         self._shown = stage / "player" if not walled else stage
         self._caches = Path(f"/proc/{warm_parent}/root{walls.CACHES}")
         self._seals: dict[str, object] = {}
@@ -55,11 +56,11 @@ class Health:
         self._unowned = Meminfo.read().unowned
 
     def include_processes(self) -> None:
-        """Take those that the sandbox has now for its own: no player may be there."""
+        """Accept the sandbox's current processes as its own.  Call this only while there is no player."""
         self._processes = set(descendants(self._root))
 
     def seal(self, cache: str) -> None:
-        """From here on nobody may change this cache: its build is over."""
+        """Record the state of this cache: its build is over, and no player may change it from now on."""
         if self._walled:
             self._seals[cache] = self._read_seal(cache)
 
@@ -68,49 +69,49 @@ class Health:
         return _digest(self._caches / cache), facts.f_bfree, facts.f_ffree
 
     def strays(self) -> list[int]:
-        """Living processes of the sandbox that it did not start with."""
+        """The pids of living processes of the sandbox that it did not start with."""
         return [pid for pid in descendants(self._root) if pid not in self._processes and not has_ended(pid)]
 
     def kill_strays(self) -> None:
-        """Where no namespace ends them all at once."""
+        """Kill all strays, where no pid namespace ends them at once.  Raises JudgeError if they keep appearing."""
         give_up = time.monotonic() + TEARDOWN_S
         while strays := self.strays():
             for pid in strays:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             if time.monotonic() > give_up:
-                raise JudgeError(f"processes are started faster than they can be killed: {listed(strays)}")
+                raise JudgeError(f"a player starts processes faster than they can be killed: {listed(strays)}")
 
     def check(self) -> None:
-        """The short look.  Raises JudgeError."""
+        """The short check.  Raises JudgeError."""
         give_up = time.monotonic() + _GRACE_S
         while strays := self.strays():
             if time.monotonic() > give_up:
-                raise JudgeError(f"a player has ended, and processes of its are left: {listed(strays)}")
+                raise JudgeError(f"a player has ended, but its processes are left: {listed(strays)}")
             time.sleep(0.001)
         if self._read_limits() != self._limits:
-            raise JudgeError("a player has ended, and the limits of the referee or the warm parent are not as before")
+            raise JudgeError("the limits of the referee or the warm parent changed while a player ran")
         if _digest(self._shown) != self._files:
-            raise JudgeError(f"a player has ended, and the files that it was shown are not as before: {self._shown}")
+            raise JudgeError(f"the files shown to a player changed while it ran: {self._shown}")
 
     def check_thoroughly(self) -> None:
-        """The long look.  Raises JudgeError."""
+        """The thorough check.  Raises JudgeError."""
         self.check()
         if self._walled:
             self._check_whole_machine()
         for cache, seal in self._seals.items():
             if self._read_seal(cache) != seal:
-                raise JudgeError(f"the cache that the build of {cache} has filled was changed by a later player")
+                raise JudgeError(f"a later player changed the cache that the build of {cache} filled")
         self._check_memory()
 
     def _check_whole_machine(self) -> None:
-        """Whoever got out of every listing is still in the players' user namespace."""
+        """Find processes that escaped every listing: they are still in the players' user namespace."""
         if not (users := _users_of(self._warm_parent)):
             return
         everybody = (int(name) for name in os.listdir("/proc") if name.isdigit())
         theirs = (pid for pid in everybody if pid not in self._processes and _users_of(pid) == users)
         if strays := [pid for pid in theirs if not has_ended(pid)]:
-            raise JudgeError(f"the last player has ended, and processes of its are left: {listed(strays)}")
+            raise JudgeError(f"the last player has ended, but its processes are left: {listed(strays)}")
 
     def _check_memory(self) -> None:
         allowed = self._unowned + self._cached_bytes() + int(_GROWTH * MACHINE_BYTES)
@@ -118,7 +119,7 @@ class Health:
         while (now := Meminfo.read().unowned) > allowed:
             if time.monotonic() > give_up:
                 grown = (now - self._unowned) / 2**30
-                raise JudgeError(f"the last player has ended, and {grown:.1f} GiB are still in use that nobody owns")
+                raise JudgeError(f"the last player ended, but {grown:.1f} GiB that no process owns are still in use")
             time.sleep(0.01)
 
     def _cached_bytes(self) -> int:
@@ -131,7 +132,7 @@ class Health:
 
 
 def _users_of(pid: int) -> str:
-    """A process's user namespace; "" where we may not know it: then it is no player of ours."""
+    """A process's user namespace; "" if we may not read it: then it is not one of our players."""
     try:
         return os.readlink(f"/proc/{pid}/ns/user")
     except OSError:
@@ -139,7 +140,7 @@ def _users_of(pid: int) -> str:
 
 
 def _digest(folder: Path) -> str:
-    """Of the names, sizes and times of a folder and what is in it.  It may be hostile: nothing is opened."""
+    """A digest of the names, sizes and times of a folder and its contents.  Opens no file: they may be hostile."""
     digest = hashlib.sha256()
     for path in itertools.islice(_walk(str(folder)), _MAX_FILES):
         with contextlib.suppress(OSError):
@@ -150,7 +151,7 @@ def _digest(folder: Path) -> str:
 
 
 def _walk(folder: str) -> Iterator[str]:
-    """As deep as paths reach; without recursion, for a build may nest folders by the thousand."""
+    """All paths below a folder, as deep as paths reach; no recursion, because builds may nest thousands of folders."""
     waiting = [folder]
     while waiting:
         yield (path := waiting.pop())

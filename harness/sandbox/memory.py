@@ -1,15 +1,14 @@
-"""How much memory a player uses, on the machine and on its GPU, and the end of it when that is too much.
+"""Measure how much memory a player uses, on the machine and on its GPU, and end it if it exceeds its limit.
 
-limited   Its cgroup counts everything, and the kernel kills it at the limit; here we only learn of it.
-watched   Where there is no such cgroup, we look again and again at what can be proved to be the player's:
-          the pages of its processes, their page tables, the shared memory that they have mapped or open.
-          It can hide some more, in sockets, pipes or System V segments.  That is let be until the machine is
-          about to run out of memory.
-a GPU     Its driver says what is used in all.  The GPU is this judging's alone: what is new on it since the player
-          came is the player's, but for what the referee took himself.
+limited   The player's cgroup counts everything, and the kernel kills the player at the limit.  We only read the event.
+watched   Without such a cgroup, we repeatedly measure the memory that provably belongs to the player: the pages of its
+          processes, their page tables, and the shared memory that they have mapped or open.  The player can hide more
+          in sockets, pipes or System V segments.  We tolerate that until the machine is about to run out of memory.
+a GPU     The driver reports the total memory in use.  No other judging uses the GPU, so all growth since the player
+          started belongs to the player, except for what the referee allocated.
 
-What can't be proved while the player lives is proved by its end: it is at fault if that gives back more than it may
-use.  If it does not, somebody else was, and the judging is void.
+Sometimes only the player's end can prove its use: the player is at fault if its end frees more than its limit.  If not,
+another program used the memory, and the judging is void.
 """
 
 from __future__ import annotations
@@ -34,37 +33,37 @@ from harness.sandbox.freezer import CgroupFreezer, Freezer
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 MACHINE_BYTES = os.sysconf("SC_PHYS_PAGES") * _PAGE_BYTES
 _LEFT = 0.04
-"""A machine that has a smaller share of its memory available is about to fail."""
+"""A machine with a smaller share of its memory available is about to run out."""
 _LOOKING = 0.05
-"""At most this share of the time goes into looking: many processes make a look long."""
+"""The largest share of the time that measuring may take: with many processes, one measurement takes long."""
 _AFTER_OTHERS_S = 0.5
-"""Where several judges see the machine run out, they don't all end their players in the same moment."""
+"""Maximum random delay, so that several judges on one machine do not all end their players at once."""
 _RETURN_S = 5.0
-"""How long it may take to free what an ended player held: System V segments, and a GPU's gigabytes."""
+"""How long the kernel and the driver may take to free an ended player's System V segments and GPU memory."""
 _REFEREES_SHARE = 1 / 16
-"""Of a GPU's memory, what a player leaves free if nothing else is said: the referee makes inputs and answers there."""
+"""The share of a GPU's memory that a player must leave free: the referee makes inputs and answers there."""
 
 
 class MemorySource(Protocol):
     """One kind of memory that a player uses."""
 
     def check(self) -> None:
-        """Raises Foul if it is more than allowed."""
+        """Raises Foul if the player uses more than allowed."""
 
     def check_kill(self) -> None:
-        """The player was ended by SIGKILL.  Raises Foul or JudgeError if that was the kernel, for want of memory."""
+        """Call this if SIGKILL ended the player.  Raises Foul or JudgeError if the kernel's OOM killer sent it."""
 
     def expect_end(self) -> None:
-        """It will be killed now."""
+        """Call this right before the player is killed."""
 
     def settle(self) -> None:
-        """It has been killed.  Raises JudgeError if it was blamed for what others have done."""
+        """Call this after the player was killed.  Raises JudgeError if another program used the memory."""
 
     def close(self) -> None: ...
 
 
 class Memory:
-    """All memory of one player: a `MemorySource`, too."""
+    """All memory of one player; itself a `MemorySource`."""
 
     def __init__(self, sources: Sequence[MemorySource]) -> None:
         self.sources = sources
@@ -93,9 +92,9 @@ class Memory:
 def memory_of(
     player: int, freezer: Freezer, limit_bytes: int, cards: Sequence[Card] = (), card_bytes: int | None = None
 ) -> Memory:
-    """What a player uses; `card_bytes` is its limit on each of `cards`, None for all that the referee can spare."""
+    """All memory of a player.  `card_bytes` is its limit on each card, or None for all but the referee's share."""
     with contextlib.suppress(OSError):
-        # If the machine runs out of memory all the same: the player first, never the referee.
+        # If the machine still runs out of memory, the kernel kills the player first, never the referee.
         Path(f"/proc/{player}/oom_score_adj").write_text("1000")
     of_cards = [CardWatch(card, freezer, card_bytes) for card in cards]
     if isinstance(freezer, CgroupFreezer) and freezer.limits_memory:
@@ -104,7 +103,7 @@ def memory_of(
 
 
 class LimitedMemory:
-    """Counted and limited by the player's cgroup."""
+    """Memory that the player's cgroup counts and limits."""
 
     def __init__(self, folder: Path, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
@@ -116,7 +115,7 @@ class LimitedMemory:
 
     def check_kill(self) -> None:
         self.check()
-        # Counted here, whoever ran out of memory: this group, one above it, or the machine.
+        # This counts every kill, no matter what ran out of memory: this group, one above it, or the machine.
         if self._count("oom_kill"):
             raise _machine_ran_out()
 
@@ -139,7 +138,7 @@ class Meminfo:
 
     available: int
     unowned: int
-    """What belongs to no process: tmpfs, memfds, System V segments; page tables."""
+    """Memory that belongs to no process: tmpfs, memfds, System V segments and page tables."""
 
     @classmethod
     def read(cls) -> Self:
@@ -147,19 +146,19 @@ class Meminfo:
 
     @classmethod
     def parse(cls, text: bytes) -> Self:
-        """Of the text of `/proc/meminfo`, in microseconds: this is done after each window."""
+        """Parse `/proc/meminfo`, in microseconds: this runs after each window."""
         return cls(_field(text, b"MemAvailable"), _field(text, b"Shmem") + _field(text, b"PageTables"))
 
 
 class _Watched(ABC):
-    """Looked at from outside: while the player runs, and after each window."""
+    """Memory that is measured from outside, while the player runs and after each window."""
 
     def __init__(self, freezer: Freezer, limit_bytes: int) -> None:
         self._freezer = freezer
         self._limit_bytes = limit_bytes
         self._next_look = 0.0
         self._is_suspected = False
-        """Its end must prove it."""
+        """Whether the player's end must prove that it used the memory."""
         self._left_before_end = 0
 
     def check(self) -> None:
@@ -171,19 +170,19 @@ class _Watched(ABC):
 
     @abstractmethod
     def _look(self) -> None:
-        """Raises Foul if it is more than allowed."""
+        """Raises Foul if the player uses more than allowed."""
 
     @abstractmethod
     def _left(self) -> int:
-        """What is still to be had, in bytes."""
+        """The memory still available, in bytes."""
 
     @abstractmethod
     def _disproof(self) -> JudgeError:
-        """What to say where it was not the player."""
+        """The error if it was not the player that used the memory."""
 
     @property
     def _allowed(self) -> str:
-        return f"{self._limit_bytes / 2**30:g} GiB are allowed"
+        return f"the limit is {self._limit_bytes / 2**30:g} GiB"
 
     def expect_end(self) -> None:
         if self._is_suspected:
@@ -200,7 +199,7 @@ class _Watched(ABC):
 
 
 class WatchedMemory(_Watched):
-    """The machine's memory, where no cgroup counts it."""
+    """The machine's memory, measured where no cgroup counts it."""
 
     def __init__(self, player: int, freezer: Freezer, limit_bytes: int) -> None:
         super().__init__(freezer, limit_bytes)
@@ -215,9 +214,9 @@ class WatchedMemory(_Watched):
         machine = self._read_meminfo()
         if machine.available < self._least_left:
             self._is_suspected = True
-            raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, f"Used all the memory of the machine; {self._allowed}.")
+            raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, f"Used all of the machine's memory; {self._allowed}.")
         processes = self._freezer.processes()
-        # More than it can be: pages that forks share are counted for each of them, and what others share as well.
+        # An upper bound: it counts pages shared by forks once for each process, and shared memory of other programs.
         most = sum(map(self._resident_bytes, processes)) + max(0, machine.unowned - self._before.unowned)
         if most > self._limit_bytes and (used := _provable_bytes(processes)) > self._limit_bytes:
             raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, f"Used {used / 2**30:.1f} GiB of memory; {self._allowed}.")
@@ -253,7 +252,7 @@ class WatchedMemory(_Watched):
 
 
 class CardWatch(_Watched):
-    """A GPU's memory: of all that is new on it since the player came, what the referee did not take himself."""
+    """A GPU's memory: the growth since the player started, without what the referee allocated."""
 
     def __init__(self, card: Card, freezer: Freezer, limit_bytes: int | None) -> None:
         self._card = card
@@ -271,21 +270,21 @@ class CardWatch(_Watched):
 
     @property
     def _allowed(self) -> str:
-        return f"{self._limit_bytes / 2**30:.3g} GiB are allowed"
+        return f"the limit is {self._limit_bytes / 2**30:.3g} GiB"
 
     def _left(self) -> int:
         return self._ask().free
 
     def _disproof(self) -> JudgeError:
         return JudgeError(
-            "the GPU's memory was filled, and not by the player that was ended for it: see what else runs on the GPU"
+            "the GPU's memory was full, but not because of the player that was killed: check what else runs on the GPU"
         )
 
     def _ask(self) -> CardMemory:
         try:
             return self._card()
         except OSError as error:
-            raise JudgeError(f"the GPU's driver does not say any more what memory is used: {error}") from None
+            raise JudgeError(f"the GPU's driver no longer reports memory use: {error}") from None
 
     def check_kill(self) -> None:
         pass
@@ -295,13 +294,13 @@ class CardWatch(_Watched):
 
 
 def _held_on_gpu() -> int:
-    """What the referee's torch holds, in bytes; his context was there before the first player."""
+    """The GPU memory that the referee's torch holds, in bytes; its context existed before the first player."""
     torch: Any = sys.modules.get("torch")
     return torch.cuda.memory_reserved() if torch and torch.cuda.is_initialized() else 0
 
 
 def _provable_bytes(processes: Collection[int]) -> int:
-    """What these processes hold: each page by their share in it.  Takes milliseconds for each of them."""
+    """The bytes that provably belong to these processes; a shared page counts in shares.  Takes milliseconds each."""
     own, mapped = 0, 0
     for pid in processes:
         with contextlib.suppress(OSError):  # it has ended
@@ -309,12 +308,12 @@ def _provable_bytes(processes: Collection[int]) -> int:
             shared = _field(rollup, b"Pss_Shmem")
             own += _field(rollup, b"Pss") - shared + _field(status, b"VmPTE")
             mapped += shared
-    # What is open may be mapped as well.
+    # Maximum, not sum: open memfds may also be mapped.
     return own + max(mapped, _open_bytes(processes))
 
 
 def _open_bytes(processes: Collection[int]) -> int:
-    """What lies in the memfds that these processes have open; tmpfs have a size of their own."""
+    """The bytes in memfds that these processes have open.  Not tmpfs files: those have a size limit of their own."""
     found: dict[int, int] = {}
     ours = os.memfd_create("ours")
     memfds = os.fstat(ours).st_dev
@@ -330,16 +329,16 @@ def _open_bytes(processes: Collection[int]) -> int:
 
 
 def _killed_by_the_kernel() -> int:
-    """How many processes it has killed for want of memory since the machine started."""
+    """How many processes the kernel's OOM killer has killed since boot."""
     return cgroup.count_events(_read("/proc/vmstat"), "oom_kill")
 
 
 def _machine_ran_out() -> JudgeError:
-    return JudgeError("the machine ran out of memory, and not because of the player that was ended for it")
+    return JudgeError("the machine ran out of memory, but not because of the player that was killed")
 
 
 def _field(text: bytes, name: bytes) -> int:
-    """Of `/proc/meminfo` or the like, in bytes; 0 if this kernel does not tell."""
+    """A field of `/proc/meminfo` or a similar file, in bytes; 0 if this kernel does not have it."""
     start = text.find(b"\n" + name + b":")
     return 0 if start < 0 else int(text[start + len(name) + 2 : text.index(b"kB", start)]) * 1024
 

@@ -1,10 +1,10 @@
-"""The outer walls: a program that nobody trusts, and that needs to put up walls of its own.
+"""Run an untrusted program in an outer sandbox in which it can start a sandbox of its own.
 
 stdin, network, home, environment    none
-file system                          interpreter and libraries, what it is shown, a capped /tmp; all else is missing
-other processes, the host's users    out of sight
-stdout                               kept, so many bytes; stderr only for the reason why it failed
-time                                 so many seconds; then everything in there is killed
+file system                          interpreter and libraries, the given files, a /tmp of limited size; nothing else
+other processes, the host's users    hidden
+stdout                               kept up to a limit; stderr is read only for the reason of a failure
+time                                 limited; then everything inside is killed
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MAX_REASON = 400
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramResult:
-    """What a program printed, and how it ended.  Both may be hostile text."""
+    """What a program printed, and why it ended.  Both may be hostile text."""
 
     output: bytes
     reason: str
@@ -37,11 +37,11 @@ class ProgramResult:
 def run_enclosed(
     program: Callable[[Path], list[str]], files: Mapping[str, bytes], *, seconds: float, max_bytes: int
 ) -> ProgramResult:
-    """Run a program behind the outer walls, until it ends, has printed too much, or its time is over.
+    """Run a program in the outer sandbox until it ends, prints too much, or takes too long.
 
     Args:
-        program: the command, by the folder in which it is shown its files.
-        files: what it is shown, by name.
+        program: makes the command from the folder that holds the files.
+        files: the files that it sees, by name.
 
     Raises:
         JudgeError: bubblewrap is missing.
@@ -69,13 +69,13 @@ def run_enclosed(
             try:
                 output, reason = _read(process, seconds, max_bytes)
             finally:
-                # The first process of the namespaces dies with bubblewrap, and all others with it.
+                # The first process of the pid namespace dies with bubblewrap, and all others die with it.
                 process.kill()
         return ProgramResult(output=output, reason=reason or _last_words(process.returncode, errors.fileno()))
 
 
 def _read(process: subprocess.Popen[bytes], seconds: float, max_bytes: int) -> tuple[bytes, str]:
-    """What it prints, and why no more was read; no reason where it ended by itself."""
+    """What the program prints, and why reading stopped early; "" if the program ended by itself."""
     assert process.stdout
     give_up, output = time.monotonic() + seconds, bytearray()
     while (left := give_up - time.monotonic()) > 0:
@@ -96,5 +96,5 @@ def _last_words(code: int | None, errors: int) -> str:
     size = os.fstat(errors).st_size
     text = os.pread(errors, 4096, max(0, size - 4096)).decode(errors="replace").strip()
     last = text.splitlines()[-1] if text else f"exit code {code}"
-    # It is said in a job's log, where the runner obeys lines that hold `##[`.
+    # The text is printed to a job's log, where the runner obeys lines that contain `##[`.
     return "".join(char if char.isprintable() else " " for char in last)[:_MAX_REASON].replace("##[", "## [")

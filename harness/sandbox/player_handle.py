@@ -1,6 +1,7 @@
-"""A player as the referee has it before it: orders in, answers out, stopped and resumed, and killed in the end.
+"""The referee's handle on a player: send orders, receive answers, stop, resume and finally kill the player.
 
-What it runs inside is `player`; only packets cross, and each comes with the kernel's word on who sent it.
+The player itself runs `harness/inside/player.py`.  The two exchange only packets, and the kernel vouches for each
+packet's sender.
 """
 
 from __future__ import annotations
@@ -40,23 +41,23 @@ from harness.sandbox.packets import receive_signed, socket_pair
 from harness.sandbox.warm_parent import WarmParent
 
 _SEAT_S = 20.0
-"""How long the walls of one player may take to stand."""
+"""How long the sandbox of one player may take to start."""
 _WATCH_S = 0.02
-"""How often memory is looked at while a player runs."""
+"""How often to check memory while a player runs."""
 _LAST_WORDS_S = 1.0
-"""How long a keeper may take to read what a player printed last, and to report how it ended."""
+"""How long a keeper may take to read a player's last output and to report how the player ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Confinement:
-    """How a sandbox holds its players."""
+    """How a sandbox limits and stops its players."""
 
     limits: cgroup.CgroupLimits
     gpu_memory_bytes: int | None
     cards: Sequence[Card]
     cgroup: cgroup.Cgroup | None
     has_core_of_its_own: bool
-    """Whether the referee may spin without taking the player's core."""
+    """Whether the referee can spin without using the player's core."""
     is_walled: bool
 
     def freezer_for(self, keeper: int, player: int) -> freezer.Freezer:
@@ -67,14 +68,14 @@ class Confinement:
 
 
 class PlayerHandle:
-    """One player process and all that it starts, as the referee sees it."""
+    """The referee's handle on one player and all processes that it starts."""
 
     def __init__(self, warm_parent: WarmParent, room: walls.Room, confinement: Confinement) -> None:
         self._confinement = confinement
         self._control, theirs = socket_pair()
         self._arrivals = select.poll()
         self._arrivals.register(self._control, select.POLLIN)
-        self._packet = memoryview(bytearray(MAX_MESSAGE + 1))  # one byte more than allowed: a longer one is seen to be
+        self._packet = memoryview(bytearray(MAX_MESSAGE + 1))  # one byte more, to detect longer packets
         self._log = os.memfd_create("log")
         self._freezer: freezer.Freezer | None = None
         self._memory: Memory | None = None
@@ -83,7 +84,7 @@ class PlayerHandle:
         self._pidfd: int | None = None
         self._last_words: str | None = None
         self.results: int | None
-        """Where a program's results can be read."""
+        """The pipe from which to read a program's results."""
         self.results, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if room.program else (None, None)
         room_fd = os.memfd_create("room")
         try:
@@ -108,7 +109,7 @@ class PlayerHandle:
                 os.close(descriptor)
 
     def await_ready(self) -> None:
-        """Learn the pids of keeper and player, and make sure that the player can be stopped."""
+        """Wait until keeper and player have started, and prepare to stop the player and watch its memory."""
         self._keeper = self._hello()
         self.pid = self._hello()
         self._control.setblocking(False)
@@ -132,17 +133,17 @@ class PlayerHandle:
             packet, sender = receive_signed(self._control)
             answer = read_answer(packet)
         except (TimeoutError, ProtocolError, OSError) as error:
-            raise JudgeError(f"a player did not come up: {error}") from None
+            raise JudgeError(f"a player did not start: {error}") from None
         if not isinstance(answer, Ready):
-            why = f"{answer.error}: {answer.message}" if isinstance(answer, Failed) else "no greeting"
-            raise JudgeError(f"a player did not come up: {why}")
+            why = f"{answer.error}: {answer.message}" if isinstance(answer, Failed) else "it did not say Ready"
+            raise JudgeError(f"a player did not start: {why}")
         return sender
 
     def follow(self, ends: float, late: str) -> None:
-        """From here on the player is the process that says that it is ready: the one that a profiler has started.
+        """Wait for the process that a profiler starts, and treat it as the player from now on.
 
         Raises:
-            Foul: the profiler has ended before there was one, or it took too long.
+            Foul: the profiler ended without starting one, or took too long.
         """
         while not self._arrivals.poll(_WATCH_S * 1000):
             self.check_memory()
@@ -157,27 +158,27 @@ class PlayerHandle:
         self.pid = sender
 
     def hang_up(self) -> None:
-        """Let the player end by itself, as any program does."""
-        with contextlib.suppress(OSError):  # it already has
+        """Close our side of the connection, so that the player exits like any program."""
+        with contextlib.suppress(OSError):  # it already has exited
             self._control.shutdown(socket.SHUT_WR)
 
     def send(self, message: dict[str, Any]) -> None:
         try:
             self._control.send(write(message))
         except BlockingIOError:
-            raise Foul(Verdict.RUN_TIME_ERROR, "The process does not read its orders.") from None
+            raise Foul(Verdict.RUN_TIME_ERROR, "The process does not read the referee's messages.") from None
         except OSError:
             raise self.died() from None
 
     def answer(self, deadline: float, late: str) -> Answer:
-        """The player's next answer: `receive` and `read` in one."""
+        """The player's next answer: `receive`, then `read`."""
         return self.read(self.receive(deadline, late))
 
     def receive(self, deadline: float, late: str) -> bytes:
-        """The player's next packet.  `deadline` is of `time.monotonic()`; `late` is said if it passes.
+        """The player's next packet.  `deadline` is in `time.monotonic()`; `late` is the message if it passes.
 
         Raises:
-            Foul: it ended, took too long, or used too much memory.
+            Foul: the player ended, took too long, or used too much memory.
         """
         receive_into, packet = self._control.recv_into, self._packet
         next_look = time.monotonic() + _WATCH_S
@@ -199,16 +200,16 @@ class PlayerHandle:
                 self._arrivals.poll(_WATCH_S * 1000)
 
     def read(self, packet: bytes) -> Answer:
-        """What a packet of the player says.  Raises Foul if it is none that an honest player sends."""
+        """Parse a packet from the player.  Raises Foul if an honest player never sends such a packet."""
         try:
             return read_answer(packet)
         except ProtocolError as error:
-            raise Foul(Verdict.SECURITY_VIOLATION, f"The process wrote to the referee by itself: {error}.") from None
+            raise Foul(Verdict.SECURITY_VIOLATION, f"The process forged a message to the referee: {error}.") from None
         except TooComplex as error:
             raise Foul(Verdict.WRONG_ANSWER, f"The output {error}.") from None
 
     def refuse_early_messages(self) -> None:
-        """While the player is stopped nothing may come: a message now was sent without being asked for."""
+        """Call this while the player is stopped.  Raises Foul if a message is waiting: nobody asked for it."""
         if self._arrivals.poll(0):
             if self._control.recv_into(self._packet):
                 raise Foul(Verdict.SECURITY_VIOLATION, "The process answered the referee without being asked.")
@@ -228,7 +229,7 @@ class PlayerHandle:
         self._memory.check()
 
     def died(self) -> Foul:
-        """Why the process ended by itself, as its keeper saw it."""
+        """Why the process ended by itself, as its keeper reports it."""
         give_up = time.monotonic() + _LAST_WORDS_S
         while time.monotonic() < give_up:
             if (status := self.find_status()) is not None:
@@ -236,10 +237,10 @@ class PlayerHandle:
             if freezer.has_ended(self._keeper):
                 break
             time.sleep(0.001)
-        return Foul(Verdict.RUN_TIME_ERROR, "The process closed its connection to the referee, or sent nothing in it.")
+        return Foul(Verdict.RUN_TIME_ERROR, "The process closed its connection or sent the referee an empty message.")
 
     def find_status(self) -> int | None:
-        """The wait status of a process that has ended by itself, as its keeper saw it.  Raises as `check_memory`."""
+        """The wait status if the process ended by itself, as its keeper reports it.  Raises like `check_memory`."""
         ended, status, _ = self._log_header()
         if not ended:
             return None
@@ -253,20 +254,20 @@ class PlayerHandle:
         return freezer.has_ended(self._keeper)
 
     def require_started(self) -> None:
-        """Raises JudgeError if the command of a program could not be run: then, and only then, there is a message."""
+        """Raises JudgeError if a program's command could not be executed.  Only then is a message waiting."""
         with contextlib.suppress(BlockingIOError, ConnectionError):
             answer = read_answer(self._control.recv(MAX_MESSAGE) or b'{"is":"loaded"}')
             if isinstance(answer, Failed):
-                raise JudgeError(f"a program of the task's did not start: {answer.message}")
+                raise JudgeError(f"the task's program did not start: {answer.message}")
 
     def _log_header(self) -> tuple[int, int, int]:
-        """Whether the player has ended by itself or been killed, its wait status, and how many bytes it printed."""
+        """Whether the player has ended, by itself or killed; its wait status; how many bytes it printed."""
         ended, status, printed = LOG_HEADER.unpack(os.pread(self._log, LOG_HEADER.size, 0) or bytes(LOG_HEADER.size))
         return int(ended), int(status), int(printed)
 
     @property
     def log(self) -> str:
-        """The end of what the player printed: while it is seated, as far as its keeper has read it.  Hostile text."""
+        """The end of the player's output.  Before `close`, only what its keeper has read so far.  Hostile text."""
         if self._last_words is not None:
             return self._last_words
         printed = self._log_header()[2]
@@ -275,10 +276,10 @@ class PlayerHandle:
         return text if printed == kept else f"[the last {kept} of {printed} bytes]\n{text}"
 
     def close(self, health: Health, *, checked: bool = True) -> None:
-        """Kill everything that the player is, and wait until it is gone.
+        """Kill all processes of the player, and wait until they are gone.
 
         Raises:
-            JudgeError: the machine is not as it was before the player came, if that is to be `checked`.
+            JudgeError: processes are left, or with `checked`, the player changed the machine (`Health`).
         """
         with contextlib.ExitStack() as cleanup:
             cleanup.callback(self._close)
@@ -296,24 +297,24 @@ class PlayerHandle:
                 cleanup.callback(self._freezer.close)
             if self._keeper:
                 cleanup.callback(self._kill, health)
-            if self._memory:  # it may raise: the player is killed all the same
+            if self._memory:  # registered last: if it raises, the player is still killed
                 self._memory.expect_end()
 
     def _kill(self, health: Health) -> None:
         self._kill_player()
-        # A keeper behind walls is the first process of its namespace: it ends after all others in there.
+        # A sandboxed keeper is the first process of its pid namespace: it ends after all others in it.
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._keeper, signal.SIGKILL)
         if not self._confinement.is_walled:
             health.kill_strays()
-            # The kernel's lists of children may leave somebody out while they change; a cgroup's list does not.
+            # The kernel's lists of children may miss a process while they change; a cgroup's list does not.
             for pid in self._freezer.processes() if self._freezer else ():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         freezer.await_end([self._keeper])
 
     def _kill_player(self) -> None:
-        """Before its keeper, which then still reads what was printed last."""
+        """Kill the player before its keeper, which can then still read the last output."""
         if self._pidfd is None:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -324,12 +325,12 @@ class PlayerHandle:
 
 
 def how_it_ended(status: int, log: str) -> str:
-    """What a wait status means; `log` is what the process had printed."""
+    """A sentence about a wait status; `log` is the process's output."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         with contextlib.suppress(ValueError):
             name = signal.Signals(number).name
             crashed = f"The process crashed: {name} ({(signal.strsignal(number) or '').lower()})."
             return f"{crashed} {explain_abort(log)}".rstrip()
-        return f"The process was ended by signal {number}."
-    return f"The process ended by itself with exit code {os.waitstatus_to_exitcode(status)} before it had answered."
+        return f"The process was killed by signal {number}."
+    return f"The process ended with exit code {os.waitstatus_to_exitcode(status)} before it answered."

@@ -1,7 +1,7 @@
-"""A program in a player's place: start it behind the walls, read what it writes while it runs, see how it ends.
+"""Run a program in a player's place: start it in the sandbox, read its results while it runs, report how it ended.
 
-Everything that it writes is taken as it comes, for a pipe holds 64 KiB and then blocks its writer.  It is over when its
-first process has ended: what that has started, and left, ends with it.
+Results are read as they arrive, because a pipe holds 64 KiB and then blocks its writer.  The run is over when the
+program's first process has ended; all other processes that it started are then killed.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from harness.sandbox.player_handle import PlayerHandle
 from harness.sandbox.sandbox import PlayerFiles, Program, Sandbox
 
 _LOOK_S = 0.02
-"""How often to look whether it has ended, and how much memory it uses."""
+"""How often to check whether the program has ended and how much memory it uses."""
 _CHUNK_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """How a program ended: by itself with this wait status, or by a foul.  `log` is the end of what it printed."""
+    """How a program ended: by itself with a wait status, or by a foul.  `log` is the end of its output."""
 
     status: int | None
     foul: Foul | None
@@ -32,7 +32,7 @@ class Ended:
 
     @property
     def exit_code(self) -> int | None:
-        """None where it did not end by itself, or by a signal."""
+        """None if a signal or a foul ended it."""
         return None if self.status is None or os.WIFSIGNALED(self.status) else os.waitstatus_to_exitcode(self.status)
 
 
@@ -49,12 +49,12 @@ def run(
     """Run a program to its end.
 
     Args:
-        take: is given what it writes to its results; may raise Foul, which ends it.
-        seconds: after which it is ended; `late` is said then.
-        building: whether what it leaves in its cache is for those that follow.
+        take: called with each chunk of the program's results; may raise Foul, which ends the program.
+        seconds: the time limit; `late` is the message if it passes.
+        building: whether later players see what the program leaves in its cache.
 
     Raises:
-        JudgeError: it could not be started, or this machine failed.
+        JudgeError: the program could not be started, or this machine failed.
     """
     status, foul = None, None
     with sandbox.seat(entry, building=building, program=program) as player:
@@ -70,13 +70,13 @@ def run(
 
 
 def follow(player: PlayerHandle, take: Callable[[bytes], None], ends: float, late: str) -> int:
-    """Read until the program has ended; returns its wait status.  Raises Foul if that takes too long."""
+    """Read results until the program ends; returns its wait status.  Raises Foul if that takes too long."""
     assert player.results is not None
     poll = select.poll()
     poll.register(player.results, select.POLLIN)
     is_open = True
     while True:
-        # In this order: what was written before the end is there to be read after it was seen.
+        # Check for the end before reading: everything written before the end is then readable.
         status, is_gone = player.find_status(), player.is_gone
         if is_open and not _drain(player.results, take):
             poll.unregister(player.results)
@@ -92,7 +92,7 @@ def follow(player: PlayerHandle, take: Callable[[bytes], None], ends: float, lat
 
 
 def _drain(results: int, take: Callable[[bytes], None]) -> bool:
-    """Take what is there; returns whether more may come.  Who writes without end is stopped by `take`."""
+    """Read all available results; returns whether more may come.  `take` ends a program that writes without end."""
     while True:
         try:
             chunk = os.read(results, _CHUNK_BYTES)

@@ -1,13 +1,12 @@
-"""The walls, from outside: start them, put players in, stop and resume players, and leave nothing behind.
+"""The sandbox of one judging: start it, run players in it, stop and resume them, and clean up everything.
 
     with Sandbox("bubblewrap", memory_gib=16) as sandbox:
         with sandbox.seat(entry) as player:
             player.send(...); player.answer(deadline); player.stop(); player.resume()
 
-bubblewrap gives the outer walls: user, pid, net, ipc, uts and cgroup namespaces, a file system of the
-interpreter and the libraries only, an empty environment.  It is never started as root: root in its user
-namespace would be root on the host.  Inside it the warm parent (`zygote`) forks players, each behind inner
-walls of its own (`walls`).
+bubblewrap is the outer sandbox: user, pid, net, ipc, uts and cgroup namespaces, a file system with only the interpreter
+and the libraries, an empty environment.  It never starts as root: root in its user namespace would be root on the host.
+Inside it, the warm parent (`zygote`) forks players, each in an inner sandbox of its own (`walls`).
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ from harness.task.compile import Recipe
 Kind = Literal["bubblewrap", "none"]
 
 _MAX_PROCESSES, _PROCESSES_PER_CORE = 512, 8
-"""Threads count, too: for each core, libraries start pools of their own, and one spinner keeps it awake."""
+"""Threads count as processes: for each core, libraries start threads of their own, and a spinner keeps it awake."""
 _STAGE = "pullrank-stage-"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlayerFiles:
-    """What one side puts on the table: its files, the name of the cache that its build fills, how it is compiled."""
+    """The files of one player, the name of the cache that its build fills, and how to compile it."""
 
     name: str
     files: dict[str, str]
@@ -55,9 +54,9 @@ class PlayerFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """What a player becomes in a task that brings its own: a command, run in the folder of its files.
+    """A command that a player executes in the folder of its files: a task's own program, or a watcher.
 
-    One that `is_watcher` starts the player anew, below a profiler, which may talk to it by IP.
+    A program that `is_watcher` starts the player again under a profiler; the two may talk to each other by IP.
     """
 
     command: tuple[str, ...]
@@ -66,9 +65,9 @@ class Program:
 
 
 def find_faults() -> list[str]:
-    """Why bubblewrap can't be used on this machine, each with the way out; empty where it can."""
+    """Why bubblewrap does not work on this machine, each with the way out; empty if it works."""
     if sys.platform != "linux" or not seccomp.supported():
-        return ["the walls need Linux on x86-64 or arm64"]
+        return ["the sandbox needs Linux on x86-64 or arm64"]
     if not shutil.which("bwrap"):
         return ["bubblewrap is missing: apt install bubblewrap (or your system's package of that name)"]
     if missing := [tool for tool in ("unshare", "setpriv", "mount") if os.geteuid() == 0 and not shutil.which(tool)]:
@@ -80,14 +79,14 @@ def find_faults() -> list[str]:
         ):
             return []
     except JudgeError as error:
-        return [f"the walls don't stand here: {error}{bubblewrap.remedy()}"]
+        return [f"the sandbox does not start here: {error}{bubblewrap.remedy()}"]
 
 
 def gpu_walls(device: Device, world_size: int = 1) -> Shown | None:
-    """What players see of this machine's GPUs; None for a device that is none.
+    """What players see of this machine's GPUs; None for other devices.
 
     Raises:
-        JudgeError: there are not so many GPUs here, or players could not use them.
+        JudgeError: this machine has fewer GPUs, or players can't use them.
     """
     if not device.is_gpu:
         return None
@@ -98,25 +97,25 @@ def gpu_walls(device: Device, world_size: int = 1) -> Shown | None:
 
 
 def require_gpus(world_size: int = 1) -> list[GpuNode]:
-    """The GPUs of this machine that are judged on.  Raises JudgeError if there are not so many."""
+    """The first `world_size` GPUs assigned to the judge.  Raises JudgeError if there are fewer."""
     if named := find_slice(os.environ):
-        raise JudgeError(f"the judge is told to use {named[:60]}: {WHOLE_GPU}")
+        raise JudgeError(f"the judge is assigned {named[:60]}: {WHOLE_GPU}")
     gpus = assigned(find_gpus(), os.environ)
     if not gpus:
         raise JudgeError(
-            "this machine shows no GPU: neither /dev/nvidia0 nor /dev/kfd with a render node is there, or "
-            "CUDA_VISIBLE_DEVICES names none of them; load the driver, or give the container its devices"
+            "no GPU found on this machine: there is neither /dev/nvidia0 nor /dev/kfd with a render node, or "
+            "CUDA_VISIBLE_DEVICES names none of them; load the driver, or give the container the GPU's devices"
         )
     if len(gpus) < world_size:
         raise JudgeError(
-            f"the task needs {world_size} GPUs, and this machine has {len(gpus)} to judge on: let a board be judged on "
-            "machines with enough of them, by their label"
+            f"the task needs {world_size} GPUs, but only {len(gpus)} are assigned to the judge on this machine: give "
+            "the board the runner label of machines with enough GPUs"
         )
     return gpus[:world_size]
 
 
 def _copy_players_side(folder: Path) -> None:
-    """Of our modules a player sees those of `harness.inside` alone."""
+    """Copy the modules of `harness.inside`, the only ones of ours that a player sees."""
     source = importlib.resources.files("harness")
     inside = folder / "harness" / "inside"
     inside.mkdir(parents=True)
@@ -127,20 +126,20 @@ def _copy_players_side(folder: Path) -> None:
 
 
 def choose_kind(wanted: str) -> Kind:
-    """`auto` is bubblewrap.  Raises JudgeError where it can't be had: walls are never left out silently."""
+    """`auto` means bubblewrap.  Raises JudgeError if it does not work: the sandbox is never left out silently."""
     if wanted == "none":
         return "none"
     if faults := find_faults():
-        raise JudgeError("; ".join(faults) + ". For your own code only: --sandbox none")
+        raise JudgeError("; ".join(faults) + ". To run only your own code: --sandbox none")
     return "bubblewrap"
 
 
 class Sandbox:
-    """The walls of one judging: a warm parent, and at most one player at a time that is not stopped.
+    """The sandbox of one judging: a warm parent, and at most one player at a time that is not stopped.
 
-    Pins this process to the first core and the players to the others, where there are others.  `shown` are folders of
-    this machine that players see beside the system's and Python's own; `world_size` is how many GPUs they need: their
-    ranks may talk to each other by IP, on a network that ends with the sandbox.
+    Pins this process to the first core and the players to the others, if there are others.  `shown` are additional
+    folders that players see, besides those of the system and of Python.  `world_size` is the number of GPUs that they
+    need; with several, their ranks may talk to each other by IP, on a network that ends with the sandbox.
     """
 
     def __init__(
@@ -177,12 +176,12 @@ class Sandbox:
 
     @property
     def has_core_of_its_own(self) -> bool:
-        """Whether the referee may spin without taking the player's core."""
+        """Whether the referee can spin without using the player's core."""
         return len(self.cores) > 1
 
     @property
     def max_processes(self) -> int:
-        """Of one player, with its threads."""
+        """The limit for one player, including its threads."""
         return _MAX_PROCESSES + _PROCESSES_PER_CORE * len(self.player_cores)
 
     @property
@@ -203,14 +202,14 @@ class Sandbox:
         if self._cgroup:
             self._cleanup.callback(self._cgroup.remove)
         else:
-            self.missing.append("a cgroup v2 to freeze players in: they are stopped by signals")
+            self.missing.append("a cgroup v2 freezer (signals stop the players)")
         if not self.has_core_of_its_own:
-            self.missing.append("a core for each side: times are rough")
+            self.missing.append("a core for each side (times are imprecise)")
         if self.device.is_gpu:
             gpus = require_gpus(self._world_size)
             self.cards = [card for gpu in gpus if (card := find_card(gpu))]
             if len(self.cards) < len(gpus):
-                self.missing.append("a driver that says how much of the GPU's memory is used: nobody watches it")
+                self.missing.append("a driver that reports GPU memory (its limit is not enforced)")
         self._cleanup.callback(os.sched_setaffinity, 0, self.cores)
         self._start_warm_parent(self._stage)
         os.sched_setaffinity(0, self.referee_core)
@@ -247,20 +246,20 @@ class Sandbox:
     def _environment(self, stage: Path) -> dict[str, str]:
         path = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
         if self.is_walled:
-            return path  # bubblewrap's; what it starts gets another one
+            return path  # for bubblewrap itself, which sets another environment for the warm parent
         scratch = str(stage / "tmp")
         environment = bubblewrap.environment_of(self._gpu) | path | {"HOME": scratch}
         return {key: value.replace("/cache", scratch) for key, value in environment.items()} | {"TMPDIR": scratch}
 
     def _python(self, code: str, options: Mapping[str, object]) -> list[str]:
-        """An interpreter inside the walls, which finds our modules there and the machine's packages."""
+        """The command of an interpreter for players, which finds our player modules and the machine's packages."""
         home = "/player" if self.is_walled else str(self._stage / "player")
         packages = [path for path in sys.path if "-packages" in path]
         paths = f"import sys; sys.path[:0] = [{home!r}]; sys.path += {packages!r}; "
         return [sys.executable, "-IB", "-c", paths + code, json.dumps(options)]
 
     def watcher(self, entry: PlayerFiles, order: Mapping[str, object]) -> Program:
-        """What starts an entry's player below a profiler; `order` is `watch.start`'s, but for what is known here."""
+        """The program that starts an entry's player under a profiler; this completes the `order` of `watch.start`."""
         player = {
             "library": str(self.cache / "build" / f"{entry.name}.so"),
             "threads": len(self.player_cores),
@@ -289,37 +288,37 @@ class Sandbox:
         )
 
     def keep_awake(self) -> None:
-        """Let the players' cores not halt from here on: for times.  Only where the referee has a core of its own."""
+        """Keep the players' cores awake from now on, for better times, if the referee has a core of its own."""
         if self.has_core_of_its_own:
             self.warm_parent.keep_awake()
 
     def require_health(self) -> None:
-        """Raises JudgeError if anything is not as it was before the first player came."""
-        # That it seats another player shows that the warm parent is well.
+        """Raises JudgeError if a player changed the machine (`Health`)."""
+        # Starting another player shows that the warm parent still works.
         with self.seat(PlayerFiles(name="nobody", files={})):
             pass
         self.warm_parent.await_warmth().check_thoroughly()
 
     @property
     def cache(self) -> Path:
-        """What the build fills, as a player sees it."""
+        """The cache folder that a build fills, as a player sees it."""
         return Path("/cache") if self.is_walled else self._stage / "tmp"
 
     @contextlib.contextmanager
     def seat(
         self, entry: PlayerFiles, *, building: bool = False, program: Program | None = None
     ) -> Iterator[PlayerHandle]:
-        """A fresh player, ready to load or to become a program; killed with all it started when the block ends."""
+        """Start a fresh player, ready to load or to execute a program; kill all its processes when the block ends."""
         health = self.warm_parent.await_warmth()
         room = walls.Room(
             files=entry.files,
             cache=entry.name,
             building=building,
-            # Pages of a tmpfs belong to no process: the watchdog on memory does not see them.
+            # Pages of a tmpfs belong to no process, so the memory watch does not count them.
             scratch_bytes=max(64 << 20, min(1 << 30, self.memory_bytes // 8)),
             # CUDA reserves address space by the terabyte.
             memory_bytes=None if self.device.is_gpu else self.memory_bytes,
-            # Unwalled, the limit would count what the user runs elsewhere.
+            # Without a sandbox, the limit would also count the user's other processes.
             max_processes=self.max_processes if self.is_walled else None,
             program=program.command if program else (),
             environment=program.environment if program else {},
@@ -332,7 +331,7 @@ class Sandbox:
             player.await_ready()
             yield player
         except (KeyboardInterrupt, SystemExit):
-            stopped = True  # the sandbox ends now, with all that is in it
+            stopped = True  # the whole sandbox ends now
             raise
         finally:
             player.close(health, checked=not stopped)

@@ -1,6 +1,6 @@
-"""The process that players are forked from: it has imported torch, and runs behind the sandbox's outer walls.
+"""The handle on the warm parent, the process that forks players: it has imported torch and runs in the outer sandbox.
 
-What it runs is `zygote`.
+It runs `harness/inside/zygote.py`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from harness.sandbox.health import Health
 from harness.sandbox.packets import receive_signed, socket_pair
 
 _START_S = 60.0
-"""How long it may take to import torch."""
+"""How long the import of torch may take."""
 
 
 class WarmParent:
-    """One warm parent, from its start to its end."""
+    """One warm parent, from start to end."""
 
     def __init__(self, stage: Path, *, walled: bool, cores: Collection[int]) -> None:
         self._stage = stage
@@ -36,7 +36,7 @@ class WarmParent:
         self._is_awake = False
 
     def start(self, command: Callable[[int], list[str]], environment: Mapping[str, str]) -> None:
-        """Start `command(descriptor)`, which takes its orders from that descriptor."""
+        """Start `command(descriptor)`, which reads its orders from that descriptor."""
         self._orders, theirs = socket_pair()
         self._cleanup.callback(self._orders.close)
         self._errors = self._cleanup.enter_context(tempfile.TemporaryFile())
@@ -54,14 +54,14 @@ class WarmParent:
         self._cleanup.callback(self._kill)
 
     def end(self) -> None:
-        """End it with all that it has started."""
+        """Kill it and all processes that it started."""
         self._cleanup.close()
 
     def _kill(self) -> None:
         family = list(freezer.descendants(self.process.pid))
         for pid in (*family, self.process.pid):
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                # Where it has a chance to run: of a core that others keep busy, a spinner gets too little to end.
+                # Let it run on any core: on a busy core, a spinner gets too little time to exit.
                 os.sched_setaffinity(pid, self._cores)
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
@@ -72,7 +72,7 @@ class WarmParent:
         return self._health is not None
 
     def await_warmth(self) -> Health:
-        """Wait until it has imported torch.  Raises JudgeError if it does not come up."""
+        """Wait until it has imported torch.  Raises JudgeError if it does not start."""
         if self._health:
             return self._health
         self._orders.settimeout(_START_S)
@@ -86,14 +86,14 @@ class WarmParent:
         return self._health
 
     def fork_player(self, control: socket.socket, *descriptors: int) -> None:
-        """Have it fork a player; the descriptors are the player's room, its log, and where its results go."""
+        """Have it fork a player.  The descriptors are the player's `Room`, its log, and optionally its results pipe."""
         try:
             socket.send_fds(self._orders, [zygote.PLAYER], [control.fileno(), *descriptors])
         except OSError as error:
             raise self._ended(error) from None
 
     def keep_awake(self) -> None:
-        """Keep the players' cores from halting, from here on."""
+        """Keep the players' cores from halting, from now on."""
         health = self.await_warmth()
         if self._is_awake:
             return
@@ -105,7 +105,7 @@ class WarmParent:
         except OSError as error:
             raise self._ended(error) from None
         if answer != zygote.AWAKE:
-            raise self._ended("it said nothing")
+            raise self._ended("no answer")
         health.include_processes()
         self._is_awake = True
 

@@ -1,1 +1,1 @@
-"""`task.yml` and its folder, submissions, bundles, compilers."""
+"""Tasks (`task.yml` and its folder), submissions, bundles, compilers."""

@@ -1,15 +1,15 @@
-"""The bundle: all that one judging needs, as one zip, from the hosted machine to the judge's.
+"""The bundle: a zip with everything one judging needs, sent from a GitHub runner to the judge's machine.
 
-    manifest.json                    format, version, the SHA-256 of every other member
-    request.json                     which task, GPU and mode; whose file, from which commit
+    manifest.json                    format, version, SHA-256 of every other member
+    request.json                     task, GPU, mode, author, commit
     submission.py                    the participant's file (submission.cu for `lang: cu`)
-    champion.py  champion.json       the first place's file, and its times; only where a duel may be due
-    tasks/<task>/...  tasks/...      the task as it is on `main`, with the shared files around it
-    toolchain.json                   what the board's machines compile with, as `main` says
-    harness.pyz                      the judge itself, as it is on `main`
+    champion.py  champion.json       the champion's file and times; only if a duel may be played
+    tasks/<task>/...  tasks/...      the task from `main`, with the shared files around it
+    toolchain.json                   the toolchain of the board's machines, from `main`
+    harness.pyz                      the judge itself, from `main`
 
-`scripts/bot/evaluate/packing.py` writes one.  Members are read into memory; names, sizes and digests are compared.
-Only a task's files are written to disk, in a folder of our own, under names of letters, digits and `_.+-`.
+`scripts/bot/evaluate/packing.py` writes bundles.  Members are read into memory; names, sizes and digests are checked.
+Only the task's files are written to disk, to a temporary folder, under names of letters, digits and `_.+-`.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from harness.task.toolchain import Toolchain
 HARNESS = "harness.pyz"
 TOOLCHAIN = "toolchain.json"
 MAX_BYTES = 32 * 1024 * 1024
-"""Of the zip, and of all its members together."""
+"""Size limit of the zip, and of all its members together."""
 
 _MAX_MEMBERS = 2000
 _MAX_FACTS = 512 * 1024
 _PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}"
 TASK_FILE = re.compile(rf"tasks(/{_PART}){{1,8}}")
-"""The members that make a task."""
+"""Names of members that belong to tasks."""
 
 _SIZES = {
     "manifest.json": _MAX_FACTS,
@@ -61,18 +61,18 @@ _SETS = tuple(
     for kind in ("py", "cu")
     for champion in ((), ("champion.json", f"champion.{kind}"))
 )
-"""What a bundle holds beside its manifest and its task: nothing more, nothing less."""
+"""The allowed sets of members besides the manifest and the task's files."""
 
 
 _Facts = TypeVar("_Facts", bound=Model)
 
 
 class BundleError(PullRankError):
-    """A bundle is torn, edited, or of a format that this version does not read."""
+    """A bundle is truncated, edited, or in a format that this version does not read."""
 
 
 class Order(Model):
-    """What the judge reads of a request; the rest of it is none of its business."""
+    """The fields of a request that the judge needs; it ignores the others."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -90,7 +90,7 @@ class Order(Model):
 
 
 class ChampionFacts(Model):
-    """What stands in champion.json: a `Champion` but for its file."""
+    """champion.json: a `Champion` without its file."""
 
     login: Login
     user_id: PositiveInt | None = None
@@ -107,7 +107,7 @@ class Manifest(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
-    """A bundle that was read and found whole.  `task_files` go by their path below `tasks/`."""
+    """A verified bundle.  `task_files` maps paths below `tasks/` to contents."""
 
     order: Order
     submission: Submission
@@ -121,31 +121,31 @@ class Bundle:
         """The board to judge on; its task's files exist until the block ends.
 
         Raises:
-            TaskError: the task is at fault, or has no such board.
+            TaskError: the task is invalid, or has no such board.
         """
         with tempfile.TemporaryDirectory(prefix="pullrank-task-") as folder:
             tree = Path(folder).resolve()
             lay_out(self.task_files, tree)
             task = load_task(tree / self.order.task)
             if task.submission_name != self.submission.name:
-                raise TaskError(f"{task.name} wants a {task.submission_name}, not a {self.submission.name}")
+                raise TaskError(f"{task.name} expects a {task.submission_name}, not a {self.submission.name}")
             yield replace(task.board(self.order.gpu), toolchain=self.toolchain)
 
 
 def read_bundle(content: bytes, digest: str | None = None) -> Bundle:
-    """Read a bundle.  `digest` is what its SHA-256 must be, where the caller knows.
+    """Read and verify a bundle.  `digest` is its expected SHA-256, if the caller knows it.
 
     Raises:
-        BundleError: anything about it is not as it must be; the message says what.
+        BundleError: the bundle is invalid; the message says why.
     """
     if digest is not None and sha256(content) != digest:
-        raise BundleError("the bundle is not the one that was made for this judging: its SHA-256 differs")
+        raise BundleError("this bundle was not made for this judging: its SHA-256 differs")
     members = read_members(content, _SIZES)
     _require_known(members)
     suffix = "cu" if "submission.cu" in members else "py"
     order = parse_facts(Order, "request.json", members)
     if order.digest not in (None, sha256(members[f"submission.{suffix}"])):
-        raise BundleError(f"submission.{suffix} is not the file that was asked for: its SHA-256 differs")
+        raise BundleError(f"submission.{suffix} is not the requested file: its SHA-256 differs")
     return Bundle(
         order=order,
         submission=Submission(
@@ -164,12 +164,12 @@ def read_bundle(content: bytes, digest: str | None = None) -> Bundle:
 
 
 def task_files_of(members: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The members that make tasks, by their path below `tasks/`."""
+    """The members that belong to tasks, by their path below `tasks/`."""
     return {name.removeprefix("tasks/"): data for name, data in members.items() if name.startswith("tasks/")}
 
 
 def lay_out(task_files: Mapping[str, bytes], tree: Path) -> None:
-    """Write the files of tasks, whose names are known to be harmless, into a folder of ours."""
+    """Write task files below `tree`.  Their names must have been checked by `read_members`."""
     for name, content in task_files.items():
         path = tree / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -177,13 +177,13 @@ def lay_out(task_files: Mapping[str, bytes], tree: Path) -> None:
 
 
 def read_members(content: bytes, sizes: Mapping[str, int]) -> dict[str, bytes]:
-    """The members of a zip: the files of tasks, and those that `sizes` names, in bytes at most.
+    """Read the members of a zip: task files, and the names in `sizes`, which maps them to maximum sizes in bytes.
 
     Raises:
-        BundleError: there are others, or too much of them; nothing but their list has been read then.
+        BundleError: there are unknown or too large members; only the zip's directory has been read by then.
     """
     if len(content) > MAX_BYTES:
-        raise BundleError(f"a bundle has at most {MAX_BYTES // 2**20} MiB")
+        raise BundleError(f"the bundle is larger than {MAX_BYTES // 2**20} MiB")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             infos = archive.infolist()
@@ -194,15 +194,15 @@ def read_members(content: bytes, sizes: Mapping[str, int]) -> dict[str, bytes]:
 
 
 def _require_modest(infos: list[zipfile.ZipInfo], sizes: Mapping[str, int]) -> None:
-    """Before anything is unpacked: so few members, each once, each of a known name and a small size."""
+    """Check number, names and sizes of the members before anything is unpacked."""
     names = [info.filename for info in infos]
     if len(names) > _MAX_MEMBERS or sum(info.file_size for info in infos) > MAX_BYTES:
-        raise BundleError(f"a bundle has at most {_MAX_MEMBERS} members, of {MAX_BYTES // 2**20} MiB together")
+        raise BundleError(f"the bundle has more than {_MAX_MEMBERS} members, or {MAX_BYTES // 2**20} MiB unpacked")
     if len(set(names)) != len(names):
-        raise BundleError("a member stands twice")
+        raise BundleError("duplicate member")
     for info in infos:
         if info.filename not in sizes and not TASK_FILE.fullmatch(info.filename):
-            raise BundleError(f"an unknown member: {info.filename[:100]!r}")
+            raise BundleError(f"unknown member: {info.filename[:100]!r}")
         if info.file_size > sizes.get(info.filename, MAX_FILE_BYTES):
             raise BundleError(f"{info.filename} is too large")
 
@@ -211,31 +211,31 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     with archive.open(info) as file:
         content = file.read(info.file_size + 1)
     if len(content) != info.file_size:
-        raise BundleError(f"{info.filename} is not of the size that the zip claims")
+        raise BundleError(f"{info.filename} does not have the size that the zip declares")
     return content
 
 
 def _require_known(members: dict[str, bytes]) -> None:
-    """Exactly the members that the manifest names, with the digests that it names, and one of the known sets."""
+    """Check that members and digests match the manifest, and that the members form one of the allowed sets."""
     if "manifest.json" not in members:
         raise BundleError("manifest.json is missing")
     named = parse_facts(Manifest, "manifest.json", members).members
     rest = {name: content for name, content in members.items() if name != "manifest.json"}
     if rest.keys() != named.keys():
-        raise BundleError(f"the manifest and the members differ: {', '.join(sorted(rest.keys() ^ named.keys())[:5])}")
+        raise BundleError(f"manifest and members differ: {', '.join(sorted(rest.keys() ^ named.keys())[:5])}")
     for name, content in rest.items():
         if sha256(content) != named[name]:
-            raise BundleError(f"{name} was changed: its SHA-256 is not the manifest's")
+            raise BundleError(f"{name} was changed: its SHA-256 differs from the manifest's")
     fixed = {name for name in rest if not name.startswith("tasks/")}
     if fixed not in _SETS:
-        raise BundleError(f"these members make no bundle: {', '.join(sorted(fixed)) or 'none'}")
+        raise BundleError(f"not a valid set of members: {', '.join(sorted(fixed)) or 'none'}")
 
 
 def _read_champion(members: dict[str, bytes], suffix: str) -> Champion:
     facts = parse_facts(ChampionFacts, "champion.json", members)
     source = members[f"champion.{suffix}"]
     if sha256(source) != facts.digest:
-        raise BundleError(f"champion.{suffix} is not the file that champion.json tells of")
+        raise BundleError(f"champion.{suffix} is not the file that champion.json describes: its SHA-256 differs")
     champion = Submission(login=facts.login, source=source, name=f"submission.{suffix}", user_id=facts.user_id)
     return Champion(submission=champion, score=facts.score, nominal_us=facts.nominal_us)
 
@@ -245,7 +245,7 @@ def parse_facts(model: type[_Facts], name: str, members: Mapping[str, bytes]) ->
         return model.model_validate_json(members[name])
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        raise BundleError(f"{name}: {'.'.join(map(str, first['loc'])) or 'all of it'}: {first['msg']}") from None
+        raise BundleError(f"{name}: {'.'.join(map(str, first['loc'])) or 'whole file'}: {first['msg']}") from None
 
 
 def sha256(content: bytes) -> str:

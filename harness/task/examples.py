@@ -1,11 +1,11 @@
-"""The border of `/check`: a stranger's tasks go in as one zip, and lines come out for their references and examples.
+"""Input and output of `/check`: untrusted tasks in a zip, and result lines for their references and examples.
 
     tasks.zip    check.json                {"format": "pullrank-check", "version": 1, "tasks": ["gemm"]}
                  tasks/gemm/...  tasks/... as in a bundle
     a line       {"kind": "probes", "task": "gemm", "found": [{"where": "all tests", "message": "accepts None", …}], …}
     a line       {"kind": "example", "task": "gemm", "example": "wrong_answer/half.py", "got": "WA", "message": "…", …}
 
-The lines come from behind walls that a task's own code shares with the referee: whoever reads them reads hostile text.
+The task's own code runs in the same sandbox as the referee that writes the lines, so the lines are untrusted text.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ __all__ = [
 ]  # fmt: skip
 
 GPU = "CPU"
-"""The board on which examples are judged: what every machine of GitHub's has."""
+"""The board on which examples are judged; every GitHub runner has a CPU."""
 MAX_BYTES = 4 * 1024 * 1024
-"""Of all lines together."""
+"""Size limit of all lines together."""
 MAX_MESSAGE = 1000
 MAX_FOUND = 100
-"""Of what the probes of one task find, so much is told."""
+"""Maximum number of flaws reported per task."""
 
 _SIZES = {"check.json": 64 * 1024}
 
 
 class ResultsError(PullRankError):
-    """The lines are none of ours."""
+    """The result lines are invalid."""
 
 
 class CheckOrder(Model):
@@ -57,9 +57,9 @@ class _Line(Model):
 
 
 class ExampleResult(_Line):
-    """What one example came to; `example` is its path below the task's `examples/`.
+    """Result of one example; `example` is its path below the task's `examples/`.
 
-    `got` is None where it was skipped, for the reason in `message`.
+    `got` is None if it was skipped; `message` says why.
     """
 
     kind: Literal["example"] = "example"
@@ -69,7 +69,7 @@ class ExampleResult(_Line):
 
 
 class Flaw(Model):
-    """What is wrong with a task's reference or cases, or may be."""
+    """A certain (`is_fault`) or possible problem of a task's reference or cases."""
 
     where: Message
     message: Message
@@ -77,7 +77,7 @@ class Flaw(Model):
 
 
 class ProbesResult(_Line):
-    """What the probes of one task's reference found."""
+    """Problems that the probes found in one task's reference."""
 
     kind: Literal["probes"] = "probes"
     found: Annotated[tuple[Flaw, ...], Field(max_length=MAX_FOUND)] = ()
@@ -91,10 +91,10 @@ def read_tasks(content: bytes, digest: str | None = None) -> tuple[tuple[str, ..
     """The names of the tasks to check, and all their files by path below `tasks/`.
 
     Raises:
-        BundleError: anything about the zip is not as it must be.
+        BundleError: the zip is invalid.
     """
     if digest is not None and sha256(content) != digest:
-        raise BundleError("the tasks are not those that were packed for this check: the zip's SHA-256 differs")
+        raise BundleError("these tasks were not packed for this check: the zip's SHA-256 differs")
     members = read_members(content, _SIZES)
     if "check.json" not in members:
         raise BundleError("check.json is missing")
@@ -102,10 +102,10 @@ def read_tasks(content: bytes, digest: str | None = None) -> tuple[tuple[str, ..
 
 
 def read_results(content: bytes) -> tuple[Result, ...]:
-    """The results in some lines.
+    """Parse result lines.
 
     Raises:
-        ResultsError: they are too long, or one of them is no result.
+        ResultsError: they are too large, or one of them is invalid.
     """
     if len(content) > MAX_BYTES:
         raise ResultsError(f"the results are larger than {MAX_BYTES // 2**20} MiB")
@@ -113,4 +113,4 @@ def read_results(content: bytes) -> tuple[Result, ...]:
         return tuple(_RESULT.validate_json(line) for line in content.splitlines())
     except ValidationError as error:
         where = ".".join(map(str, error.errors(include_url=False, include_input=False)[0]["loc"]))
-        raise ResultsError(f"a line of the results is no result ({where[:100] or 'not JSON'})") from None
+        raise ResultsError(f"invalid line in the results ({where[:100] or 'not JSON'})") from None

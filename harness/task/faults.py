@@ -1,9 +1,9 @@
-"""Everything that is wrong with a file, said in one go: each fault with its line, its place and the way out.
+"""Collect all faults of a file and report them at once, each with its line, its place and how to fix it.
 
     tasks/gemm/task.yml:12: benchmark_timout: unknown key; did you mean 'benchmark_timeout'?
     tasks/gemm/task.yml:19: tests[2].size: must be a number, a word, true, false or a list of whole numbers, not nothing
 
-Readers add what they find to a `Faults`; whoever started them raises its text.
+Parsers add to a `Faults`; their caller raises its text.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _WANTED = {
 
 
 class Faults:
-    """What was found wrong with one file, in the order of its lines.
+    """The faults of one file, in line order.
 
-    `is_packed` says that it lies in a zip, where no command reaches it.
+    `is_packed` says that the file is in a zip, so messages suggest no shell command for it.
     """
 
     def __init__(self, path: Path, *, is_packed: bool = False) -> None:
@@ -51,7 +51,7 @@ class Faults:
         self._found: list[tuple[int, str]] = []
 
     def add(self, loc: Loc, message: str, *, line: int | None = None) -> None:
-        """One fault a place: what follows from the first would only confuse."""
+        """Add a fault.  Keeps only the first per place, because others usually follow from it."""
         if loc and loc in self._places:
             return
         self._places.add(loc)
@@ -60,15 +60,15 @@ class Faults:
         self._found.append((line, f"{display(self.path)}:{line}: {place}{message}"))
 
     def add_elsewhere(self, path: Path, message: str, *, line: int | None = None) -> None:
-        """A fault of another file that belongs to this one; such faults come last."""
+        """Add a fault of a related file; these come last."""
         place = f":{line}" if line else ""
         self._found.append((sys.maxsize, f"{display(path)}{place}: {message}"))
 
     def add_all(self, error: ValidationError, model: type[BaseModel]) -> None:
-        """What pydantic found when it read values as a `model`."""
+        """Add the errors of a failed validation against `model`."""
         for details in error.errors(include_url=False):
             loc = tuple(part for part in details["loc"] if part != "[key]")
-            # pydantic counts only what was valid: a list whose one item is at fault would be called empty, too.
+            # pydantic counts only valid items: it also calls a list empty whose only item is invalid.
             if details["type"] != "too_short" or not details["input"]:
                 names = _keys_beside(loc, model)
                 self.add(loc, _in_plain_words(details["type"], details["input"], details.get("ctx", {}), loc, names))
@@ -86,12 +86,12 @@ class Faults:
 
 
 def display(path: Path) -> str:
-    """A path as messages show it: from where the reader stands, if it lies below."""
+    """A path for messages: relative to the current folder if it is below it."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def quote(value: object) -> str:
-    """A value as messages show it: short, whatever it is."""
+    """A value for messages, shortened."""
     match value:
         case None:
             return "nothing"
@@ -101,14 +101,14 @@ def quote(value: object) -> str:
             return "a mapping"
         case list():
             return "a list"
-        case int() if abs(value) >= 10**30:  # Python refuses to print the largest
+        case int() if abs(value) >= 10**30:  # Python refuses to print very large ones
             return "a number of that size"
     text = repr(value) if isinstance(value, str) else str(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _in_plain_words(kind: str, value: Any, context: dict[str, Any], loc: Loc, names: Iterable[str]) -> str:
-    """What pydantic found, in the words of this project: what is wrong and how to write it."""
+    """Turn a pydantic error into a message that says what is wrong and how to write it."""
     match kind:
         case "value_error":
             return str(context["error"])
@@ -128,7 +128,7 @@ def _in_plain_words(kind: str, value: Any, context: dict[str, Any], loc: Loc, na
 
 
 def _keys_beside(loc: Loc, model: type[BaseModel]) -> Iterable[str]:
-    """The keys that are known where `loc` stands."""
+    """The known keys at the level of `loc`."""
     for part in loc[:-1]:
         if field := model.model_fields.get(str(part)):
             model = _model_in(field.annotation) or model

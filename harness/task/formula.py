@@ -1,7 +1,7 @@
-"""The formulas of `work:` in a task.yml: arithmetic over a case's parameters, and nothing else.
+"""The formulas of `work:` in task.yml: arithmetic over a case's parameters.
 
-`3 * size * size * 2` is text that an organiser wrote, so it is walked, never run: numbers, names, + - * / // % **,
-and the functions below.  All is computed in floating point, in which `9 ** 9 ** 9` overflows at once.
+A formula such as `3 * size * size * 2` is untrusted text, so its syntax tree is interpreted, never executed.  It may
+use numbers, names, + - * / // % ** and the functions below.  Floating point makes `9 ** 9 ** 9` overflow at once.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _FUNCTIONS: dict[str, Callable[..., float]] = {"min": min, "max": max, "log2": m
 
 
 class NotAFormula(ValueError):
-    """What should be a formula is none, or has no value for this case."""
+    """The text is not a formula, or has no value for this case."""
 
 
 def evaluate(formula: str, params: Mapping[str, object]) -> float:
     """The value of `formula` for one case; finite and not negative.
 
     Raises:
-        NotAFormula: not arithmetic, a name that is no parameter, or no finite value; the message says which.
+        NotAFormula: not arithmetic, an unknown name, or no finite value; the message says which.
     """
     if len(formula) > MAX_LENGTH:
         raise NotAFormula(f"longer than {MAX_LENGTH} characters")
@@ -81,5 +81,5 @@ def _param(name: str, params: Mapping[str, object]) -> float:
 
 def _function(name: str) -> Callable[..., float]:
     if name not in _FUNCTIONS:
-        raise NotAFormula(f"no function is called '{name}'{did_you_mean(name, _FUNCTIONS)}")
+        raise NotAFormula(f"there is no function '{name}'{did_you_mean(name, _FUNCTIONS)}")
     return _FUNCTIONS[name]

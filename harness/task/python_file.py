@@ -1,4 +1,4 @@
-"""A task's own Python, parsed before anybody needs it: what is none is told with its line.  Nothing of it is run."""
+"""Check the syntax of a task's Python files, without running them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from harness.task.faults import Faults
 
 
 def require_python(path: Path, content: bytes, faults: Faults) -> None:
-    """Add to `faults` what keeps this Python, whose version is named, from reading a file as a module."""
+    """Add a fault if this Python version cannot parse the file."""
     try:
         content.decode()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # odd escapes and the like are not ours to mention
+            warnings.simplefilter("ignore")  # invalid escapes and the like are not our concern
             ast.parse(content)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         faults.add_elsewhere(path, f"not UTF-8: byte 0x{content[error.start]:02x}; save it as UTF-8", line=line)
     except SyntaxError as error:
-        # Syntax of a newer Python is no mistake; without the version it would look like one.
+        # Syntax of a newer Python is not a mistake, so the message names the version.
         message = f"not Python {sys.version_info.major}.{sys.version_info.minor}: {error.msg}"
         faults.add_elsewhere(path, message, line=error.lineno or 1)
     except (ValueError, RecursionError, MemoryError) as error:  # ValueError: null bytes, before Python 3.12

@@ -1,13 +1,13 @@
-"""One participant's file: read, never run.
+"""One participant's file: read and parsed, never run.
 
-    submissions/<task>/<login>/submission.py          whose it is, and for which task
-    tasks/<task>/examples/<verdict>/<file>.py         an example is one, too
+    submissions/<task>/<login>/submission.py          the path names task and author
+    tasks/<task>/examples/<verdict>/<file>.py         examples are submissions, too
     #!POPCORN leaderboard <task>                      directives, in the first block of comments
     #!POPCORN gpus H100 A100                          (also `//!POPCORN`, and PULLRANK for POPCORN)
     #!PULLRANK needs numba                            packages and programs that not every judge has
 
-What keeps a file from being judged at all is its `fault`: the judge turns it into CE with that message.  Only
-when nothing can be judged, because there is no file or no telling for which task, a `SubmissionError` is raised.
+A file that cannot be judged has a `fault`, and the judge returns CE with that message.  A `SubmissionError` is raised
+only if there is nothing to judge: the file is missing, or its task is unknown.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _KEYS = {"leaderboard": "leaderboard", "gpus": "gpus", "gpu": "gpus", "needs": "
 
 @dataclass(frozen=True, kw_only=True)
 class Directives:
-    """What a file says about itself.  Without `gpus` it is judged on every board of its task.
+    """The directives of a file.  Without `gpus`, it is judged on every board of its task.
 
-    `needs` are packages of Python's and programs, beside what every judge has; see `needs`.
+    `needs` lists Python packages and programs that not every judge has; see `harness.rules.needs`.
     """
 
     leaderboard: str | None = None
@@ -52,7 +52,7 @@ class Directives:
 
 @dataclass(frozen=True, kw_only=True)
 class Whole:
-    """What is known of a file that is too large to be kept."""
+    """Digest and line count of a file that is too large to keep in memory."""
 
     digest: str
     lines: int
@@ -60,9 +60,9 @@ class Whole:
 
 @dataclass(frozen=True, kw_only=True)
 class Submission:
-    """A file and whose it is.  `user_id`, `pull_request` and `head_sha` are missing off GitHub.
+    """A file and its author.  `user_id`, `pull_request` and `head_sha` are None outside GitHub.
 
-    Of a file that is too large `source` is the beginning, and `whole` tells of all of it.
+    If the file is too large, `source` is only its beginning, and `whole` describes all of it.
     """
 
     login: str
@@ -97,11 +97,11 @@ class Submission:
 
     @cached_property
     def fault(self) -> str | None:
-        """Why it cannot be judged, in words that its author can act on; None if it can be tried."""
+        """Why the file cannot be judged, with what its author can do about it; None if it can."""
         return self.find_fault(needs_kernel=True)
 
     def find_fault(self, *, needs_kernel: bool) -> str | None:
-        """As `fault`.  What a file must define the referee knows; where a task's own program judges, only that does."""
+        """As `fault`.  `needs_kernel`: require `custom_kernel`, which a task's own program may not need."""
         try:
             _require_text(self)
             read_directives(self.text, self.name)
@@ -116,9 +116,9 @@ class Submission:
 
 @dataclass(frozen=True, kw_only=True)
 class Champion:
-    """The first of a board, who is dueled by whoever could take its place.
+    """The leader of a board; a submission that could take first place duels it.
 
-    `nominal_us` are the anchor's times on this board, one for each benchmark; `score` is in microseconds, too.
+    `nominal_us` are the anchor's times on this board, one per benchmark; `score` is in microseconds, too.
     """
 
     submission: Submission
@@ -127,10 +127,10 @@ class Champion:
 
 
 def read_directives(text: str, name: str = "submission.py") -> Directives:
-    """The directives of a file's first block of comments.
+    """The directives in a file's first block of comments.
 
     Raises:
-        SubmissionError: one is unknown, stands twice or lacks its argument; the message names the line.
+        SubmissionError: a directive is unknown, repeated or lacks its argument; the message names the line.
     """
     found: dict[str, tuple[str, ...]] = {}
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
@@ -140,7 +140,7 @@ def read_directives(text: str, name: str = "submission.py") -> Directives:
             try:
                 key, values = _directive(directive[1].split())
                 if key in found:
-                    raise ValueError(f"'{key}' stands twice")
+                    raise ValueError(f"duplicate directive '{key}'")
             except ValueError as error:
                 raise SubmissionError(f"{name}:{number}: {error}") from None
             found[key] = values
@@ -150,7 +150,7 @@ def read_directives(text: str, name: str = "submission.py") -> Directives:
 
 
 def _directive(words: list[str]) -> tuple[str, tuple[str, ...]]:
-    """Which directive it is, and its arguments."""
+    """The directive's key and arguments."""
     if not words or words[0] not in _KEYS:
         word = words[0][:60] if words else ""
         raise ValueError(
@@ -166,28 +166,28 @@ def _directive(words: list[str]) -> tuple[str, tuple[str, ...]]:
         if not _NAME.fullmatch(value):
             raise ValueError(f"{value[:60]!r} is not a name; names are separated by spaces")
         if value in seen:
-            raise ValueError(f"'{value}' stands twice")
+            raise ValueError(f"'{value}' appears twice")
         seen.add(value)
     return key, values
 
 
 def read_submission(path: Path, *, login: str | None = None) -> Submission:
-    """Read a file to be judged; whatever is in it is for the judge to say.
+    """Read a file to be judged.  Its content is not checked here.
 
     Args:
-        login: whose it is.  Default: what the path says (`submissions/<task>/<login>/`), or `local`.
+        login: the author.  Default: the login in the path (`submissions/<task>/<login>/`), or `local`.
 
     Raises:
-        SubmissionError: no such file, or not a kind of file that is judged.
+        SubmissionError: there is no such file, or it is neither .py nor .cu.
     """
     if path.is_dir():
         inside = next((str(path / name) for name in ("submission.py", "submission.cu") if (path / name).is_file()), "")
-        raise SubmissionError(f"{path} is a folder; name the file{inside and ': '}{inside}")
+        raise SubmissionError(f"{path} is a folder; give the path of the file{inside and ': '}{inside}")
     if not path.is_file():
         near = did_you_mean(path.name, (other.name for other in path.parent.glob("*.[pc][yu]")))
         raise SubmissionError(f"{path}: no such file{near}")
     if path.suffix not in (".py", ".cu"):
-        raise SubmissionError(f"{path}: a submission is a .py file, or a .cu file for tasks with lang: cu")
+        raise SubmissionError(f"{path}: a submission must be a .py file, or a .cu file for tasks with lang: cu")
     try:
         with path.open("rb") as file:
             source = file.read(MAX_BYTES + 1)
@@ -199,7 +199,7 @@ def read_submission(path: Path, *, login: str | None = None) -> Submission:
 
 
 def _measure(file: BinaryIO, beginning: bytes) -> Whole:
-    """Digest and lines of a file of any size, of which `beginning` has been read."""
+    """Digest and line count of a file of any size, of which `beginning` has already been read."""
     digest, lines, chunk = hashlib.sha256(), 0, beginning
     while chunk:
         digest.update(chunk)
@@ -210,10 +210,10 @@ def _measure(file: BinaryIO, beginning: bytes) -> Whole:
 
 
 def task_of(path: Path, submission: Submission) -> str | None:
-    """Which task a file is for, by its place and by its directive; None if neither says.
+    """The task of a file, from its path or its directive; None if neither names one.
 
     Raises:
-        SubmissionError: place and directive disagree, or the directives can't be read and the place says nothing.
+        SubmissionError: path and directive disagree, or the path names no task and the directives are invalid.
     """
     placed = _task_in(path)
     try:
@@ -221,10 +221,10 @@ def task_of(path: Path, submission: Submission) -> str | None:
     except SubmissionError:
         if placed is None:
             raise
-        return placed  # the judge tells the participant
+        return placed  # the judge reports the invalid directive
     if placed and named and placed != named:
         raise SubmissionError(
-            f"{display(path)} lies in the folder of '{placed}', but its directive says 'leaderboard {named}'. "
+            f"{display(path)} is in the folder of '{placed}', but its directive says 'leaderboard {named}'. "
             f"Move the file to submissions/{named}/, or write '#!POPCORN leaderboard {placed}'."
         )
     return placed or named
@@ -241,7 +241,7 @@ def _login_in(path: Path) -> str | None:
     match Path(os.path.abspath(path)).parts[-4:]:
         case ("submissions", _, login, _):
             if not _LOGIN.fullmatch(login):
-                raise SubmissionError(f"{path}: '{login}' is not a GitHub login; name the folder for its author")
+                raise SubmissionError(f"{path}: '{login}' is not a GitHub login; name the folder after the author")
             return login
     return None
 
@@ -249,7 +249,9 @@ def _login_in(path: Path) -> str | None:
 def _require_text(submission: Submission) -> None:
     source, name = submission.source, submission.name
     if len(source) > MAX_BYTES:
-        raise SubmissionError(f"{name} is larger than {MAX_BYTES // 1024} KiB; tables and data must be computed.")
+        raise SubmissionError(
+            f"{name} is larger than {MAX_BYTES // 1024} KiB. Compute tables and data instead of storing them."
+        )
     if not source.strip():
         raise SubmissionError(f"{name} is empty. Start from the task's template.")
     if b"\0" in source:
@@ -276,20 +278,20 @@ def _parse(submission: Submission) -> ast.Module:
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(submission.source).readline)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # odd escapes and the like are not ours to mention
+            warnings.simplefilter("ignore")  # invalid escapes and the like are not our concern
             tree = ast.parse(submission.text, name)
     except SyntaxError as error:
         raise SubmissionError(f"{name}:{error.lineno or 1}: {type(error).__name__}: {error.msg}") from None
     except (RecursionError, MemoryError):
-        raise SubmissionError(f"{name} is nested too deeply for Python to read.") from None
-    # Another encoding would let Python run other text than people and this check have read.
+        raise SubmissionError(f"{name} is nested too deeply for Python to parse.") from None
+    # With another encoding, Python would run different text than reviewers and this check see.
     if encoding not in ("utf-8", "utf-8-sig"):
-        raise SubmissionError(f"{name}:1: declares the encoding {encoding}; only UTF-8 is judged.")
+        raise SubmissionError(f"{name}:1: declares the encoding {encoding}. Only UTF-8 is allowed.")
     return tree
 
 
 def _names_made_by(node: ast.AST) -> tuple[str, ...]:
-    """Names that a statement may define, generously: what is missing in the end, importing it shows."""
+    """Names that a statement may define.  Errs on the generous side; importing the file finds the rest."""
     match node:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             return (name,)
@@ -303,7 +305,7 @@ def _names_made_by(node: ast.AST) -> tuple[str, ...]:
 
 
 def language_of(source: str, suffix: str) -> str:
-    """What a submission is written in, by the imports and the suffix that give it away; for readers only."""
+    """The language of a submission, guessed from suffix and imports; for display only."""
     if suffix == ".cu":
         return "CUDA C++" if re.search(r"__global__|__device__|<<<|\bcuda|\bcutlass\b|\bcute\b", source) else "C++"
     for pattern, language in _LANGUAGES:

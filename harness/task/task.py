@@ -1,10 +1,10 @@
-"""A task: what is asked, on which boards, with which cases and limits.
+"""A task, its boards, cases and limits.
 
     load_task("tasks/gemm")  ->  Task ── board("H100") ──  Board ── tests, benchmarks: Case
       task.yml   task_file        files, templates,          limits
-      folder     task_folder      examples, anchor           edition: SHA-256 over all that decides results
+      folder     task_folder      examples, anchor           edition: SHA-256 of everything that affects results
 
-Whatever is wrong with a task is said at once, in one `TaskError`: a line for each fault.
+One `TaskError` reports all faults of a task at once, one per line.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 METHOD = 1
-"""Raised by hand when the way of timing changes.  It is part of every edition, so all boards start anew."""
+"""Increment this when the timing method changes.  It is part of every edition, so all boards start over."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,14 +77,14 @@ class Case:
 
     @property
     def public_seed(self) -> int | None:
-        """The seed that stands in task.yml, if one does."""
+        """The case's seed in task.yml, if any."""
         seed = self.params.get("seed")
         return seed if type(seed) is int and seed >= 0 else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """Formulas over a case's parameters, for `evaluate`, and which of the GPU's peaks to hold them against."""
+    """Formulas over a case's parameters, for `evaluate`, and the dtype whose GPU peak they are compared with."""
 
     bytes: str | None = None
     flops: str | None = None
@@ -93,7 +93,7 @@ class Work:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What a board is played by."""
+    """Cases and limits of a board."""
 
     tests: tuple[Case, ...]
     benchmarks: tuple[Case, ...]
@@ -102,7 +102,7 @@ class Rules:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A folder of the tasks tree, read and found good."""
+    """A valid task, read from its folder."""
 
     name: str
     folder: Path
@@ -133,17 +133,17 @@ class Task:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether the referee judges what a compiler makes of the submission."""
+        """Whether the submission is compiled and then judged by the referee."""
         return self.lang is Language.CU and self.evaluator is Evaluator.REFEREE
 
     @property
     def reference(self) -> str:
-        """Source of reference.py; empty where the task's own evaluator needs none."""
+        """Source of reference.py; "" if the task's own evaluator needs none."""
         return self.files.get("reference.py", b"").decode()
 
     @property
     def shared_files(self) -> dict[str, bytes]:
-        """What a player may see: every file but the reference."""
+        """The files that players may see: all except the reference."""
         return {name: content for name, content in self.files.items() if name != "reference.py"}
 
     @property
@@ -151,7 +151,7 @@ class Task:
         return tuple(self.board(gpu) for gpu in self.gpus)
 
     def on(self, gpus: Collection[str]) -> Task:
-        """The same task, with no other boards than of these GPUs."""
+        """The same task, restricted to the boards of these GPUs."""
         return replace(self, gpus=tuple(gpu for gpu in self.gpus if gpu in gpus))
 
     def board(self, gpu: str) -> Board:
@@ -162,23 +162,23 @@ class Task:
         """
         if gpu not in self.gpus:
             near = did_you_mean(gpu, self.gpus) or "."
-            known = ", ".join(self.gpus) or "none that a machine judges"
+            known = ", ".join(self.gpus) or "none (its GPUs have no machine)"
             raise TaskError(f"{self.name} has no board '{gpu}'{near} Its boards: {known}")
         rules = self.per_gpu.get(gpu) or Rules(tests=self.tests, benchmarks=self.benchmarks, limits=self.limits)
         return Board(task=self, gpu=gpu, ranking_by=self.ranking_by, **vars(rules))
 
     @property
     def is_refereed(self) -> bool:
-        """Whether our referee judges it, and bounds its times; else the task's own program does."""
+        """Whether PullRank's referee judges it and bounds its times, rather than the task's own program."""
         return self.evaluator is Evaluator.REFEREE
 
     @property
     def ranks(self) -> bool:
-        """Not where its code was rewritten for another device: that is for trying it."""
+        """Whether submissions can be ranked.  Not if `device_alias` rewrote the code, which is for trying it out."""
         return not self.device_alias
 
     def is_open(self, now: datetime) -> bool:
-        """Whether a submission that comes now can be ranked."""
+        """Whether a submission made at `now` can be ranked."""
         return self.ranks and (self.deadline is None or now < self.deadline)
 
 
@@ -193,9 +193,9 @@ class Board:
     limits: Limits
     ranking_by: Ranking
     toolchain: Toolchain = field(default_factory=Toolchain)
-    """Of its machines, as .github/pullrank.yml describes them; it decides no result."""
+    """Toolchain of its machines, from .github/pullrank.yml; not part of the edition."""
     method: int = field(default_factory=lambda: METHOD)
-    """The harness's way of timing: another one only for a look at what was."""
+    """Timing method; set to another value only to look at past editions."""
 
     @property
     def world_size(self) -> int:
@@ -205,7 +205,7 @@ class Board:
 
     @property
     def edition_facts(self) -> dict[str, Any]:
-        """All that decides results, by name; files stand as their digests."""
+        """Everything that affects results, by name; files are represented by their digests."""
         task = self.task
         return {
             "method": self.method,
@@ -217,24 +217,24 @@ class Board:
             "anchor": _digest(task.anchor_source),
             "tests": [dict(case.params) for case in self.tests],
             "benchmarks": [dict(case.params) for case in self.benchmarks],
-            # What nobody has set decides nothing, and came later than many an edition.
+            # Unset limits have no effect, and adding a new kind of limit must not change existing editions.
             "limits": {name: limit for name, limit in asdict(self.limits).items() if limit is not None},
             "ranking_by": self.ranking_by,
         }
 
     @cached_property
     def edition(self) -> str:
-        """SHA-256 over all that decides results, as 64 hex digits.  When it changes, the board starts anew."""
+        """SHA-256 of everything that affects results, as 64 hex digits.  When it changes, the board starts over."""
         return _digest(json.dumps(self.edition_facts, sort_keys=True).encode())
 
 
 def load_task(folder: Path) -> Task:
-    """Read a task's folder; the folder's name is the task's.  Nothing of it is run.
+    """Read a task's folder, whose name is the task's.  Runs none of its code.
 
     Raises:
-        TaskError: all that is wrong, a line for each fault: `tasks/gemm/task.yml:12: ranking_by: must be …`.
+        TaskError: the faults, one per line: `tasks/gemm/task.yml:12: ranking_by: must be …`.
     """
-    # The tree is where links are followed to; the task's own name is as it was given.
+    # Resolve links in the path of the tree, but keep the task's name as given.
     folder = Path(os.path.abspath(folder))
     folder = folder.parent.resolve() / folder.name
     faults = Faults(folder / "task.yml")
@@ -247,10 +247,10 @@ def load_task(folder: Path) -> Task:
 
 
 def load_tasks(folder: Path) -> tuple[Task, ...]:
-    """All tasks of a tree, by name: its folders that hold a task.yml.
+    """Load all tasks of a tree (its folders with a task.yml), sorted by name.
 
     Raises:
-        TaskError: the faults of all of them.
+        TaskError: the faults of all tasks.
     """
     if not Path(folder).is_dir():
         raise TaskError(f"{display(Path(folder))}: no such folder")
@@ -276,9 +276,9 @@ def _require_place(folder: Path) -> None:
 
 
 def _assemble(folder: Path, file: TaskFile, ill: set[str], faults: Faults) -> Task:
-    """The task that file and folder describe; faults are collected on the way."""
+    """Build the task from file and folder; faults are added to `faults`."""
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", folder.name):
-        faults.add_elsewhere(folder, "a task's folder is named with lower case letters, digits, _ and - only")
+        faults.add_elsewhere(folder, "a task's folder name may contain only lowercase letters, digits, _ and -")
     around = TaskFolder(folder, file, ill, faults)
     around.check_keys()
     examples = around.find_examples()
@@ -308,7 +308,7 @@ def _assemble(folder: Path, file: TaskFile, ill: set[str], faults: Faults) -> Ta
 
 
 def _rules(file: TaskFile, board: BoardFile) -> Rules:
-    """The task's rules, with what one of its boards says laid over them."""
+    """The task's rules, overridden by those of one of its boards."""
     return Rules(
         tests=_cases(CaseKind.TEST, board.tests or file.tests),
         benchmarks=_cases(CaseKind.BENCHMARK, board.benchmarks or file.benchmarks),

@@ -1,4 +1,4 @@
-"""task.yml, key by key: what may stand there, what it means, and what is said when it is wrong.
+"""The keys of task.yml: allowed values, meaning, and error messages.
 
     TaskFile            every key, with the description that editors show (the JSON Schema is made from it)
       SourceFile        files:     name and source
@@ -7,7 +7,8 @@
       BoardFile         per_gpu:   a board's own cases and limits
       WorkFile          work:      formulas for the roofline
 
-Here a key is judged by itself; whether keys fit each other and the folder is `task_folder`'s to say.
+This module checks each key on its own.  `task_folder` checks whether keys are consistent with each other and with the
+folder.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from harness.task.yaml_file import read_yaml
 
 
 class Ranking(StrEnum):
-    """How the times of all benchmarks become one score."""
+    """How to combine the times of all benchmarks into one score."""
 
     GEOM = "geom"
     MEAN = "mean"
@@ -49,7 +50,7 @@ class Ranking(StrEnum):
 
 
 class Evaluator(StrEnum):
-    """Who judges: our referee, or a program that the task brings."""
+    """Who judges: PullRank's referee, or the task's own program."""
 
     REFEREE = "referee"
     SCRIPT = "script"
@@ -61,12 +62,12 @@ class Language(StrEnum):
 
 
 DeviceAlias = dict[Literal["cuda"], Literal["cpu"]]
-"""From which device to which a task's files were rewritten."""
+"""Device that the task's files were written for, to the device that they were rewritten for."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a board allows a submission."""
+    """Time and memory limits of a board."""
 
     test_timeout_s: float = 180.0
     benchmark_timeout_s: float = 180.0
@@ -75,7 +76,7 @@ class Limits:
     compile_timeout_s: float = 120.0
     memory_gib: float = 16.0
     gpu_memory_gib: float | None = None
-    """Of each GPU; None for all but the referee's share."""
+    """Per GPU; None for everything except the referee's share."""
 
 
 def _limit(unit: str, what: str, default: float, most: float) -> Any:
@@ -83,20 +84,20 @@ def _limit(unit: str, what: str, default: float, most: float) -> Any:
 
 
 class TaskSection(BaseModel):
-    """A part of task.yml: unknown keys are faults."""
+    """A section of task.yml; unknown keys are faults."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class LimitKeys(TaskSection):
-    """The limits, as a task or one of its boards sets them; what is left out keeps its default."""
+    """Limits set by a task or one of its boards; omitted ones keep their defaults."""
 
     test_timeout: float | None = _limit("Seconds", "for all tests together.", Limits.test_timeout_s, 86_400)
     benchmark_timeout: float | None = _limit(
-        "Seconds", "for all benchmarks together, when they are tried out.", Limits.benchmark_timeout_s, 86_400
+        "Seconds", "for all benchmarks together, in mode benchmark.", Limits.benchmark_timeout_s, 86_400
     )
     ranked_timeout: float | None = _limit(
-        "Seconds", "for all benchmarks together, when they are ranked.", Limits.ranked_timeout_s, 86_400
+        "Seconds", "for all benchmarks together, in mode ranked.", Limits.ranked_timeout_s, 86_400
     )
     case_timeout: float | None = _limit("Seconds", "for one call on one case.", Limits.case_timeout_s, 86_400)
     compile_timeout: float | None = _limit(
@@ -105,63 +106,65 @@ class LimitKeys(TaskSection):
     memory_gib: float | None = _limit("GiB", "of memory for a submission.", Limits.memory_gib, 65_536)
     gpu_memory_gib: float | None = Field(
         default=None, strict=True, gt=0, le=65_536,
-        description="GiB of a GPU's memory for a submission. Default: all but what the referee needs.",
+        description="GiB of GPU memory for a submission. Default: everything except what the referee needs.",
     )  # fmt: skip
 
     @property
     def limits(self) -> dict[str, float]:
-        """The fields of `Limits` that are set here."""
+        """The limits set here, under the field names of `Limits`."""
         fields = {key if key.endswith("_gib") else f"{key}_s": getattr(self, key) for key in LimitKeys.model_fields}
         return {name: value for name, value in fields.items() if value is not None}
 
 
 class SourceFile(TaskSection):
-    name: FileName = Field(description="What the file is called, and imported as, when it is used.")
+    name: FileName = Field(description="Name under which the file is stored and imported.")
     source: Source = Field(
-        description=f"Path from the task's folder; `../` may lead to elsewhere in the tree of tasks. "
-        f"{SUBMISSION} stands for the participant's file."
+        description=f"Path relative to the task's folder; `../` may point elsewhere in the tasks tree. "
+        f"{SUBMISSION} is the participant's file."
     )
 
 
 class ScriptConfig(TaskSection):
-    main: FileName | None = Field(default=None, description="lang: py: the evaluator's program, one of `files`.")
+    main: FileName | None = Field(default=None, description="lang: py: the program to run, one of `files`.")
     sources: tuple[FileName, ...] = Field(
         default=(),
-        description="lang: cu: what is compiled, of `files`; all others are headers. "
-        "Default, where the referee judges: submission.cu.",
+        description="lang: cu: which of `files` to compile; the others are headers. "
+        "Default with evaluator: referee: submission.cu.",
     )
     include_dirs: tuple[Library, ...] = Field(
         default=(),
-        description="lang: cu: libraries whose headers are used, as include_dirs of .github/pullrank.yml names them.",
+        description="lang: cu: libraries whose headers are used, by their names in include_dirs of "
+        ".github/pullrank.yml.",
     )
     defines: dict[Macro, MacroValue] = Field(
         default_factory=dict, description="lang: cu: macros to define; '' defines one without a value."
     )
     compile_flags: tuple[CompilerFlag, ...] = Field(
         default=(),
-        description="lang: cu: further flags of the compiler, of those in tasks/README.md; g++ is given its own only.",
+        description="lang: cu: additional compiler flags; tasks/README.md lists those allowed. "
+        "Flags that only nvcc knows are not passed to g++.",
     )
 
 
 class WorkFile(TaskSection):
     bytes: TextOrNumber | None = Field(
-        default=None, description="Bytes that must be moved, over a case's parameters: '3 * size * size * 2'."
+        default=None, description="Bytes that must be moved; a formula in a case's parameters: '3 * size * size * 2'."
     )
     flops: TextOrNumber | None = Field(
-        default=None, description="Operations that must be done, over a case's parameters: 'size * size'."
+        default=None, description="Operations that must be done; a formula in a case's parameters: 'size * size'."
     )
-    dtype: Dtype = Field(default="float32", description="Which of the GPU's peaks the operations are held against.")
+    dtype: Dtype = Field(default="float32", description="Number format whose GPU peak `flops` is compared with.")
 
 
 class BoardFile(LimitKeys):
-    tests: Cases | None = Field(default=None, description="This board's own tests, instead of the task's.")
-    benchmarks: Cases | None = Field(default=None, description="This board's own benchmarks, instead of the task's.")
+    tests: Cases | None = Field(default=None, description="Tests of this board, instead of the task's.")
+    benchmarks: Cases | None = Field(default=None, description="Benchmarks of this board, instead of the task's.")
 
 
 class TaskFile(LimitKeys):
-    """A task of PullRank: what is to be computed, on which cases, within which limits."""
+    """A PullRank task: what to compute, on which cases, within which limits."""
 
-    title: Line | None = Field(default=None, description="Name of the task, for people. Default: its folder's name.")
+    title: Line | None = Field(default=None, description="Display name of the task. Default: from the folder's name.")
     description: Annotated[str, Field(max_length=100_000)] = Field(
         default="", description="The statement, in Markdown: what to compute, shapes, tolerance, an example."
     )
@@ -172,57 +175,57 @@ class TaskFile(LimitKeys):
     gpus: Annotated[tuple[Gpu, ...], AfterValidator(distinct)] = Field(
         default=("CPU",),
         min_length=1,
-        description="Where the task can be judged: CPU, or GPUs by the names in .github/pullrank.yml. A competition "
-        "has the boards of those that it has a machine for.",
+        description="Where the task can be judged: CPU, or GPUs by their names in .github/pullrank.yml. A competition "
+        "has a board for each of them that it has a machine for.",
     )
     deadline: Deadline | None = Field(
-        default=None, description="When the boards close, with a zone: 2027-03-01T00:00:00Z. Default: never."
+        default=None, description="When the boards close, with a time zone: 2027-03-01T00:00:00Z. Default: never."
     )
     files: tuple[SourceFile, ...] = Field(
         default=(),
         max_length=64,
-        description="Files of the task. Default: submission.py, task.py, reference.py, and utils.py if there is one; "
+        description="Files of the task. Default: submission.py, task.py, reference.py, and utils.py if it exists; "
         "with lang: cu and evaluator: referee: submission.cu, task.py, reference.py, adapter.py, and utils.py, task.h, "
-        "utils.h if there are such.",
+        "utils.h if they exist.",
     )
     evaluator: Evaluator | None = Field(
         default=None,
-        description="referee: PullRank judges (default). script: the task's own program does (default of lang: cu).",
+        description="referee: PullRank judges (default). script: the task's own program judges (default for lang: cu).",
     )
     config: ScriptConfig | None = Field(
-        default=None, description="What to run or to compile; read for evaluator: script and for lang: cu."
+        default=None, description="What to run or compile; only used with evaluator: script or lang: cu."
     )
     templates: dict[Line, FilePath] = Field(
         default_factory=dict,
-        description="Files to start from, by language: {Python: template.py}. Default: template.py if there is one.",
+        description="Files to start from, by language: {Python: template.py}. Default: template.py if it exists.",
     )
     anchor: FilePath | None = Field(
         default=None,
-        description="The accepted example that is played beside every ranked submission. Default: the first.",
+        description="The accepted example that is timed alongside every ranked submission. Default: the first.",
     )
-    tests: Cases = Field(description="Cases that must be right.")
-    benchmarks: Cases = Field(description="Cases that must be right and are timed.")
+    tests: Cases = Field(description="Cases whose outputs are checked.")
+    benchmarks: Cases = Field(description="Cases whose outputs are checked and that are timed.")
     per_gpu: dict[Gpu, BoardFile] = Field(
-        default_factory=dict, description="A board's own cases and limits, by the name of its GPU."
+        default_factory=dict, description="Cases and limits of single boards, by the name of the GPU."
     )
     ranking_by: Ranking = Field(
         default=Ranking.GEOM, description="The score: geometric mean of all benchmarks, their mean, or the last alone."
     )
-    work: WorkFile | None = Field(default=None, description="Work that a case needs; gives % of the hardware's limit.")
-    multi_gpu: Flag = Field(default=False, description="Several GPUs; every case then has `world_size`.")
+    work: WorkFile | None = Field(default=None, description="Work that a case needs, to show % of the hardware's peak.")
+    multi_gpu: Flag = Field(default=False, description="Uses several GPUs; every case then needs `world_size`.")
     device_alias: DeviceAlias = Field(
         default_factory=dict,
         description="Written by `task import --device-alias`: the task's files were rewritten from one device to "
-        "another, for trying. Such a task never ranks.",
+        "another, to try it out. Such a task never ranks.",
     )
     seed: Annotated[int, Field(strict=True)] | None = Field(
-        default=None, description="Accepted from KernelBot's tasks; not used: ranked seeds are drawn afresh."
+        default=None, description="Accepted in KernelBot tasks, but not used: ranked seeds are drawn at random."
     )
-    libraries: tuple[Line, ...] = Field(default=(), description="Accepted from KernelBot's tasks; not used.")
+    libraries: tuple[Line, ...] = Field(default=(), description="Accepted in KernelBot tasks, but not used.")
 
 
 class _Schema(GenerateJsonSchema):
-    """Of keys as people write them: without titles made from names, and without null for what may be left out."""
+    """A schema for hand-written files: no titles derived from names, and no null for optional keys."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's own signature
         return False
@@ -241,16 +244,16 @@ def task_schema() -> dict[str, Any]:
 
 
 def schema_of(model: type[BaseModel], title: str) -> dict[str, Any]:
-    """The JSON Schema of a file of keys that people write."""
+    """The JSON Schema of a hand-written YAML file."""
     schema = model.model_json_schema(schema_generator=_Schema)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": title}
 
 
 def read_task_file(folder: Path, faults: Faults) -> tuple[TaskFile | None, set[str]]:
-    """Read `task.yml`; what is wrong goes to `faults`.
+    """Read `task.yml`, adding its faults to `faults`.
 
-    So that the rest can be judged, unknown keys are left away, and so are keys whose values are at fault; the latter
-    are returned beside, for nothing follows from them.  None where nothing can be read.
+    Returns the file without unknown or invalid keys, so that the rest can still be checked, and the names of the
+    invalid keys, so that no further faults are derived from them.  The file is None if it cannot be parsed at all.
     """
     values = read_yaml(folder / "task.yml", faults)
     if values is None:
@@ -265,7 +268,7 @@ def read_task_file(folder: Path, faults: Faults) -> tuple[TaskFile | None, set[s
 
 
 def _key_at_fault(details: ErrorDetails, values: dict[str, Any]) -> str | None:
-    """The top-level key whose value is at fault; None for unknown keys, which are taken out of `values`."""
+    """The top-level key whose value is invalid; None for unknown keys, which are removed from `values`."""
     if details["type"] != "extra_forbidden":
         return str(details["loc"][0])
     section: Any = values

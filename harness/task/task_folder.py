@@ -1,4 +1,4 @@
-"""The folder around a task.yml: do its files exist, do its keys fit each other, which examples does it bring.
+"""Check a task's folder: that its files exist, that its keys are consistent, and which examples it has.
 
     tasks/gemm/
       task.yml                      read by `task_file`, key by key
@@ -6,7 +6,7 @@
       template.py                   `templates`
       examples/<verdict>/*.py       the folder's name is the verdict that each must get
 
-Nothing is run.  Faults are added; nothing is concluded from keys whose values are at fault already.
+No code is run.  Faults are collected; keys that are already invalid cause no further faults.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from harness.task.task_values import find_file
 from harness.task.yaml_file import windows_line_ends
 
 VERDICTS = {verdict.folder: verdict for verdict in Verdict if verdict is not Verdict.JUDGING_ERROR}
-"""The folders of examples."""
+"""Verdicts by the names of their example folders."""
 MAX_GPUS = 64
-"""Of one machine."""
+"""GPUs per machine."""
 
 _REFERENCE = ("reference.py", "generate_input and check_implementation")
-_ADAPTER = ("adapter.py", "bind(library), which makes custom_kernel of what was compiled")
+_ADAPTER = ("adapter.py", "bind(library), which makes custom_kernel from the compiled library")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """One of the task's own tests: a submission, and the verdict that it must get."""
+    """A submission that belongs to the task, and the verdict it must get."""
 
     path: Path
     verdict: Verdict
@@ -47,7 +47,7 @@ def _is_count(value: Any) -> bool:
 
 
 class TaskFolder:
-    """A task's folder, read as its task.yml says."""
+    """A task's folder, read according to its task.yml."""
 
     def __init__(self, folder: Path, file: TaskFile, ill: set[str], faults: Faults) -> None:
         self.folder = folder
@@ -63,17 +63,17 @@ class TaskFolder:
 
     @property
     def is_refereed(self) -> bool:
-        """Whether the referee judges for sure: not where the keys that say so are at fault."""
+        """Whether the referee judges it; False if the keys that decide this are invalid."""
         return not self.is_script and not self.ill & {"evaluator", "lang"}
 
     @property
     def is_compiled(self) -> bool:
-        """Whether the referee judges what a compiler makes of the submission."""
+        """Whether the submission is compiled and then judged by the referee."""
         return self.is_refereed and self.file.lang is Language.CU
 
     @property
     def config(self) -> ScriptConfig | None:
-        """What is run or compiled; None where a `config` that stands there is left alone."""
+        """What is run or compiled; None if `config` is not used."""
         if self.is_script:
             return self.file.config
         if not self.is_compiled:
@@ -82,13 +82,13 @@ class TaskFolder:
         return config.model_copy(update={"sources": config.sources or (self.submission_name,)})
 
     def check_keys(self) -> None:
-        """Do the keys fit each other?"""
+        """Check that the keys are consistent with each other."""
         self._check_evaluator()
         self._check_boards()
         self._check_work()
 
     def read(self, path: Path) -> bytes:
-        """The content of a file that counts: text in UTF-8, with the same line ends on every machine."""
+        """Read a file that is part of the edition: UTF-8 text with LF line ends, so it is equal on every machine."""
         try:
             content = path.read_bytes()
             content.decode()
@@ -100,7 +100,7 @@ class TaskFolder:
         return content
 
     def read_files(self) -> dict[str, bytes]:
-        """Name and content of every file that judging needs, but for the submission."""
+        """Name and content of every file needed for judging, except the submission."""
         if self.ill & {"files", "lang"}:
             return {}
         sources = self._listed_files() if self.file.files else self._default_files()
@@ -118,7 +118,7 @@ class TaskFolder:
 
     def _require_files(self, files: dict[str, bytes]) -> None:
         required = [*([_REFERENCE] if self.is_refereed else []), *([_ADAPTER] if self.is_compiled else [])]
-        missing = [f"{name} is missing; it holds {role}" for name, role in required if name not in files]
+        missing = [f"{name} is missing; it defines {role}" for name, role in required if name not in files]
         if missing:
             self.faults.add(("files",), ". ".join(missing))
 
@@ -130,10 +130,10 @@ class TaskFolder:
         return {"CUDA" if self.file.lang is Language.CU else "Python": path} if path else {}
 
     def find_examples(self) -> tuple[Example, ...]:
-        """All examples: accepted ones first, then in the order of verdicts."""
+        """All examples, in the order of `Verdict`: accepted ones first."""
         for folder in sorted(self.folder.glob("examples/[!._]*/")):
             if folder.name not in VERDICTS:
-                near = did_you_mean(folder.name, VERDICTS) or f"; there are {', '.join(VERDICTS)}"
+                near = did_you_mean(folder.name, VERDICTS) or f"; use one of {', '.join(VERDICTS)}"
                 self.faults.add_elsewhere(folder, f"not the name of a verdict{near}")
         examples = tuple(
             Example(path=path, verdict=verdict)
@@ -148,7 +148,7 @@ class TaskFolder:
         return examples
 
     def find_anchor(self, examples: tuple[Example, ...]) -> Path | None:
-        """The accepted example that the task names, or its first.  A task's own evaluator knows no anchor."""
+        """The accepted example named in `anchor`, or the first one.  Tasks with their own evaluator have no anchor."""
         accepted = [example.path for example in examples if example.verdict is Verdict.ACCEPTED]
         anchor = self.file.anchor
         if anchor and anchor not in accepted:
@@ -157,19 +157,19 @@ class TaskFolder:
 
     def _check_evaluator(self) -> None:
         if self.file.multi_gpu and self.is_refereed:
-            self.faults.add(("multi_gpu",), "needs evaluator: script")
+            self.faults.add(("multi_gpu",), "requires evaluator: script")
         for loc, params in self._cases() if self.file.multi_gpu and self.is_script else ():
             if "world_size" not in params:
-                self.faults.add(loc, "needs world_size, because of multi_gpu")
+                self.faults.add(loc, "world_size is missing; multi_gpu requires it in every case")
             elif not _is_count(params["world_size"]):
-                self.faults.add((*loc, "world_size"), f"must be how many GPUs it needs, from 1 to {MAX_GPUS}")
+                self.faults.add((*loc, "world_size"), f"must be the number of GPUs, from 1 to {MAX_GPUS}")
 
     def _check_boards(self) -> None:
         for gpu in self.file.per_gpu:
             if gpu not in self.file.gpus and "gpus" not in self.ill:
                 known = ", ".join(self.file.gpus)
                 near = did_you_mean(gpu, self.file.gpus)
-                self.faults.add(("per_gpu", gpu), f"no board of this task (gpus: {known}){near}")
+                self.faults.add(("per_gpu", gpu), f"not a board of this task (gpus: {known}){near}")
 
     def _check_work(self) -> None:
         formulas = {"bytes": self.file.work.bytes, "flops": self.file.work.flops} if self.file.work else {}
@@ -185,20 +185,20 @@ class TaskFolder:
         config = self.config or ScriptConfig()
         main = () if config.main is None else (config.main,)
         if self.is_compiled and main:
-            self.faults.add(("config", "main"), "nothing is run with evaluator: referee; leave it out")
+            self.faults.add(("config", "main"), "not used with evaluator: referee; remove it")
         if self.is_compiled and self.submission_name not in config.sources:
-            self.faults.add(("config", "sources"), f"must hold {self.submission_name}")
+            self.faults.add(("config", "sources"), f"must contain {self.submission_name}")
         key, programs = ("sources", config.sources) if self.file.lang is Language.CU else ("main", main)
         if not programs:
-            self.faults.add(("config", key), "required key is missing: what to run with evaluator: script")
-        # What is compiled may name the submission, which is there when it is judged.
+            self.faults.add(("config", key), "required key is missing: evaluator: script needs a program to run")
+        # `sources` may name the submission, which exists only during judging.
         known = {*files, self.submission_name} if self.file.lang is Language.CU else files
         for name in programs:
             if name not in known:
                 self.faults.add(("config", key), f"'{name}' is not one of the files{did_you_mean(name, files)}")
 
     def _cases(self) -> Iterator[tuple[Loc, dict[str, Any]]]:
-        """Every case of every board, with its place."""
+        """Every case of every board, with its place in the file."""
         sections = [((), self.file), *((("per_gpu", gpu), board) for gpu, board in self.file.per_gpu.items())]
         for loc, section in sections:
             for key in ("tests", "benchmarks"):
@@ -210,18 +210,18 @@ class TaskFolder:
         names: set[str] = set()
         for index, entry in enumerate(self.file.files):
             if entry.name in names:
-                self.faults.add(("files", index, "name"), f"'{entry.name}' stands twice")
+                self.faults.add(("files", index, "name"), f"'{entry.name}' appears twice")
             elif entry.source:
                 yield entry.name, entry.source
             elif entry.name != self.submission_name:
-                self.faults.add(("files", index, "name"), f"the submission is always called {self.submission_name}")
+                self.faults.add(("files", index, "name"), f"the submission must be called {self.submission_name}")
             names.add(entry.name)
         if all(entry.source for entry in self.file.files):
-            self.faults.add(("files",), f"must hold {{name: {self.submission_name}, source: '@SUBMISSION@'}}")
+            self.faults.add(("files",), f"must contain {{name: {self.submission_name}, source: '@SUBMISSION@'}}")
 
     def _default_files(self) -> Iterator[tuple[str, Path]]:
         if self.file.lang is Language.CU and not self.is_compiled:
-            self.faults.add(("files",), "required key is missing: the program of a lang: cu task has no default files")
+            self.faults.add(("files",), "required key is missing: lang: cu with evaluator: script has no default files")
             return
         required = ("task.py", "reference.py", *(["adapter.py"] if self.is_compiled else []))
         optional = ("utils.py", *(["task.h", "utils.h"] if self.is_compiled else []))

@@ -1,6 +1,6 @@
-"""The kinds of values that stand in a task.yml: names, files of the task, times, arguments of cases.
+"""Types of values in task.yml: names, files of the task, times, arguments of cases.
 
-Each is checked where it stands, and says in one sentence how it should be written.
+Each type checks its value, and its error message says in one sentence how to write it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from harness.records.fields import Param
 from harness.task.faults import quote
 
 SUBMISSION = "@SUBMISSION@"
-"""Stands for the participant's file where a task lists its files."""
+"""Placeholder for the participant's file in a task's `files`."""
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 
@@ -39,23 +39,23 @@ _TUPLE = re.compile(r"\(\s*(-?\d{1,18}\s*(,\s*-?\d{1,18}\s*)*,?\s*)?\)")
 
 
 def find_file(folder: Path, source: str) -> Path:
-    """The file that a task names, which may lie in its folder or elsewhere in the tree of tasks around it.
+    """Resolve a file named by a task, in its folder or elsewhere in the tasks tree around it.
 
     Raises:
-        ValueError: it leads out of the tree (by `..` or by a link), is missing, or is no plain file.
+        ValueError: it is outside the tree (by `..` or a link), missing, too large, or not a regular file.
     """
     if Path(source).is_absolute() or "\\" in source or not source.isprintable():
         raise ValueError(f"{source!r} must be a path relative to the task's folder, with /")
     try:
         path = (folder / source).resolve()
         if not path.is_relative_to(folder.parent):
-            raise ValueError(f"'{source}' leads out of the tasks tree {folder.parent.name}/; copy the file into it")
+            raise ValueError(f"'{source}' is outside the tasks tree {folder.parent.name}/; copy the file into it")
         if not path.is_file():
             near = did_you_mean(path.name, (other.name for other in path.parent.glob("*") if other.is_file()))
             raise ValueError(f"no file '{source}'{near}")
         if path.stat().st_size > MAX_FILE_BYTES:
             raise ValueError(f"'{source}' is larger than {MAX_FILE_BYTES // 2**20} MiB")
-    except (OSError, RuntimeError) as error:  # RuntimeError: links that lead to each other
+    except (OSError, RuntimeError) as error:  # RuntimeError: symlink loop
         raise ValueError(f"'{source}' cannot be opened: {error}") from None
     return path
 
@@ -80,7 +80,7 @@ def _gpu(name: str) -> str:
 def distinct(names: tuple[str, ...]) -> tuple[str, ...]:
     for index, name in enumerate(names):
         if name.casefold() in (earlier.casefold() for earlier in names[:index]):
-            raise ValueError(f"'{name}' stands twice")
+            raise ValueError(f"'{name}' appears twice")
     return names
 
 
@@ -89,7 +89,7 @@ def _deadline(value: object) -> datetime:
         time = datetime.fromisoformat(value) if isinstance(value, str) else value
         if isinstance(time, datetime) and time.tzinfo is not None:
             return time.astimezone(UTC)
-    raise ValueError(f"must be a time with its zone, such as 2027-03-01T00:00:00Z, not {quote(value)}")
+    raise ValueError(f"must be a time with a time zone, such as 2027-03-01T00:00:00Z, not {quote(value)}")
 
 
 def _case_value(value: object) -> Param:
@@ -100,14 +100,14 @@ def _case_value(value: object) -> Param:
             return value
         case float() if math.isfinite(value):
             return value
-        case str() if _TUPLE.fullmatch(value):  # as KernelBot's case files write tuples
+        case str() if _TUPLE.fullmatch(value):  # KernelBot's case files write tuples like this
             return tuple(int(number) for number in re.findall(r"-?\d+", value))
         case str() if len(value) <= 200 and value.isprintable() and ";" not in value:
             return value
         case int():
-            raise ValueError(f"must be within 64 bits, not {quote(value)}")
+            raise ValueError(f"must fit into 64 bits, not {quote(value)}")
         case str():
-            raise ValueError(f"must be a short word, without ';' and line breaks, not {quote(value)}")
+            raise ValueError(f"must be a short word without ';' or line breaks, not {quote(value)}")
         case list() if all(type(item) is int and abs(item) < 2**63 for item in value):
             return tuple(value)
     raise ValueError(f"must be a number, a word, true, false or a list of whole numbers, not {quote(value)}")
@@ -116,7 +116,7 @@ def _case_value(value: object) -> Param:
 def _no_part_of_a_tuple(name: str) -> str:
     """YAML reads `{size: (1, 2)}` as two keys, `size` and `2)`."""
     if re.fullmatch(r"-?\d+|.*\)", name):
-        raise ValueError("must be the name of an argument; between { and }, a tuple is written [1, 2] or '(1, 2)'")
+        raise ValueError("must be the name of an argument; inside { }, write a tuple as [1, 2] or '(1, 2)'")
     return name
 
 
@@ -126,7 +126,7 @@ def _text_or_number(value: object) -> object:
 
 @dataclass(frozen=True)
 class Like:
-    """Text of a form, with the words that say what form that is."""
+    """Text that matches a pattern; `words` describes the pattern in messages."""
 
     pattern: str
     words: str
@@ -148,7 +148,7 @@ Gpu = Annotated[
     str, Like(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "a name of letters, digits and _.- only"), AfterValidator(_gpu)
 ]
 FileName = Annotated[
-    str, Like(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "a file's plain name, of letters, digits and _.- only")
+    str, Like(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "a plain file name of letters, digits and _.- only")
 ]
 ParamName = Annotated[
     str,
@@ -175,6 +175,6 @@ CaseValue = Annotated[
 ]
 CaseParams = Annotated[
     dict[ParamName, CaseValue],
-    Field(description="Arguments of generate_input, by name. `seed` is replaced by a secret one when it counts."),
+    Field(description="Arguments of generate_input, by name. Ranked judgings replace `seed` by a secret one."),
 ]
 Cases = Annotated[tuple[CaseParams, ...], Field(min_length=1, max_length=1000)]

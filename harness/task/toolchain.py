@@ -1,13 +1,13 @@
-"""What a compiler may be told: by a task's `config`, and by the board that it compiles for.
+"""Compiler options: those that a task's `config` may set, and those that the board sets.
 
-    task.yml       config: sources, defines, compile_flags       what is compiled, and how
+    task.yml       config: sources, defines, compile_flags       what to compile, and how
                            include_dirs: [cutlass]               libraries, by name
     pullrank.yml   gpus: H100: device: H100 80GB HBM3            ┐
                                arch: sm_90a                      │ Toolchain: what the machines of one board have;
-                               include_dirs: {cutlass: /opt/…}   ┘ it travels in the bundle, from `main`
+                               include_dirs: {cutlass: /opt/…}   ┘ sent in the bundle, from `main`
 
-Nothing of it comes from a participant, and yet flags are taken from a list: a compiler reads files, writes files and
-loads plugins where its flags say so, and a task is a stranger's until it is merged.
+Participants control none of this.  Flags are still restricted to an allowlist, because compiler flags can read files,
+write files and load plugins, and a task is untrusted until it is merged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.task.faults import quote
 from harness.task.task_values import Like, Line, TextOrNumber
 
 PLACES = ("/usr", "/opt")
-"""Where libraries lie on a machine that judges: nothing else of it is shown to a compiler."""
+"""Where libraries may be installed on a judging machine; compilers see nothing else of it."""
 
 _HOST_FLAGS = (
     r"-O([0-3sg]|fast)",
@@ -39,7 +39,7 @@ _HOST_FLAGS = (
     r"|signed-zeros|strict-aliasing|trapping-math|tree-vectorize|unroll-loops|unsafe-math-optimizations)",
     r"-ffp-contract=(fast|on|off)|-fvect-cost-model=[a-z-]+",
 )
-"""What g++ takes, by itself and behind nvcc."""
+"""Flags of g++, given directly or passed through nvcc."""
 
 _PTXAS_FLAGS = (
     r"-v|-O[0-3]|-d[ls]cm=\w+|--?(verbose|warn-on-spills|warn-spills|warn-on-local-memory-usage|opt-level=\d)"
@@ -53,7 +53,7 @@ _NVCC_FLAGS = (
     rf"(-Xptxas|--ptxas-options)=({_PTXAS_FLAGS})(,({_PTXAS_FLAGS}))*",
     r"(-Xnvlink|--nvlink-options)=--?(verbose|v|dump-callgraph)",
 )
-"""What is nvcc's alone; where g++ compiles, it is left out."""
+"""Flags that only nvcc knows; dropped when g++ compiles."""
 
 _THROUGH_NVCC = re.compile(r"(?:-Xcompiler|--compiler-options)=(.+)")
 _ARCHITECTURE = re.compile(r"--?(arch|gencode|gpu-architecture|gpu-code|code|generate-code)\b")
@@ -61,7 +61,7 @@ _PLACE = re.compile(r"-[ILB]|-isystem|-iquote|-idirafter|--?(include-path|librar
 
 
 def host_flags(flag: str) -> tuple[str, ...]:
-    """What g++ is told by a flag: itself, what it hands through nvcc, or nothing if it is nvcc's own."""
+    """The g++ flags in a flag: itself, what nvcc would pass on, or none if only nvcc knows it."""
     if through := _THROUGH_NVCC.fullmatch(flag):
         return tuple(through[1].split(","))
     return (flag,) if _is_any_of(flag, _HOST_FLAGS) else ()
@@ -74,16 +74,16 @@ def _flag(flag: str) -> str:
 
 
 def _fault_of(flag: str) -> str:
-    """What keeps a task from giving a flag; "" if nothing does."""
+    """Why a task may not use a flag; "" if it may."""
     if _ARCHITECTURE.match(flag):
-        return f"{quote(flag)}: for which GPU is compiled, the board says: `arch` of its GPU in .github/pullrank.yml"
+        return f"{quote(flag)}: the board sets the architecture, by `arch` of its GPU in .github/pullrank.yml"
     if _PLACE.match(flag):
-        return f"{quote(flag)}: where libraries lie, the board says; name them in include_dirs"
+        return f"{quote(flag)}: the board sets the paths of libraries; list the libraries in include_dirs"
     if flag in ("-Xcompiler", "-Xptxas", "-Xnvlink"):
-        return f"{quote(flag)}: write it in one with what it hands on: {flag}={'-fopenmp' if 'comp' in flag else '-v'}"
+        return f"{quote(flag)}: write it as one word with its value: {flag}={'-fopenmp' if 'comp' in flag else '-v'}"
     if _is_any_of(flag, _NVCC_FLAGS) or all(_is_any_of(part, _HOST_FLAGS) for part in host_flags(flag) or ("",)):
         return ""
-    return f"{quote(flag)} is no flag that a task may give; tasks/README.md has the list"
+    return f"{quote(flag)} is not an allowed flag; tasks/README.md has the list"
 
 
 def _is_any_of(flag: str, patterns: tuple[str, ...]) -> bool:
@@ -93,8 +93,8 @@ def _is_any_of(flag: str, patterns: tuple[str, ...]) -> bool:
 def _library(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", name, re.ASCII):
         raise ValueError(
-            f"must be the name of a library, such as cutlass, not {quote(name)}; where it lies, .github/pullrank.yml "
-            f"says under each GPU, as in include_dirs: {{cutlass: {PLACES[-1]}/cutlass/include}}"
+            f"must be the name of a library, such as cutlass, not {quote(name)}; .github/pullrank.yml has its path "
+            f"under each GPU, as in include_dirs: {{cutlass: {PLACES[-1]}/cutlass/include}}"
         )
     return name
 
@@ -102,14 +102,14 @@ def _library(name: str) -> str:
 def _place(path: str) -> str:
     pure = PurePosixPath(path)
     if not pure.is_absolute() or ".." in pure.parts or str(pure) != path or not path.isprintable():
-        raise ValueError(f"must be a folder's whole path on the judging machine, without '..', not {quote(path)}")
+        raise ValueError(f"must be a folder's absolute path on the judging machine, without '..', not {quote(path)}")
     if not is_shown(path):
-        raise ValueError(f"must lie below {' or '.join(PLACES)}: nothing else of a machine is shown to a compiler")
+        raise ValueError(f"must be below {' or '.join(PLACES)}: compilers see nothing else of the machine")
     return path
 
 
 def is_shown(path: str) -> bool:
-    """Whether a folder lies where libraries may."""
+    """Whether a folder is where libraries may be installed."""
     return any(PurePosixPath(path).is_relative_to(place) and path != place for place in PLACES)
 
 
@@ -120,29 +120,29 @@ Architecture = Annotated[
     str, Like(r"sm_[0-9]{2,3}[af]?|gfx[0-9a-f]{3,5}", "an architecture as compilers name it, such as sm_90a or gfx942")
 ]
 Macro = Annotated[str, Like(r"[A-Za-z_][A-Za-z0-9_]{0,99}", "the name of a macro: letters, digits and _ only")]
-# No quotes, spaces or dollars: nvcc hands its arguments to a shell.
+# No quotes, spaces or dollars: nvcc passes its arguments to a shell.
 MacroValue = Annotated[
-    TextOrNumber, Like(r"[A-Za-z0-9_.+*/():,-]*", "a number, a word or a formula, without spaces and quotes")
+    TextOrNumber, Like(r"[A-Za-z0-9_.+*/():,-]*", "a number, a word or a formula, without spaces or quotes")
 ]
 
 
 class Toolchain(Model):
-    """Which device the machines of one board have, and what they compile with beside their compilers."""
+    """The device of one board's machines, and what they need for compiling besides compilers."""
 
     device: tuple[Line, ...] = ()
     arch: Architecture | None = None
     include_dirs: dict[Library, Folder] = Field(default_factory=dict)
 
     def folder_of(self, library: str, gpu: str) -> str:
-        """Where a library's headers lie.
+        """The folder of a library's headers.
 
         Raises:
-            ValueError: nobody has said.
+            ValueError: it is not configured.
         """
         if library not in self.include_dirs:
             near = did_you_mean(library, self.include_dirs)
             raise ValueError(
-                f"nothing says where {library} lies on the board {gpu}{near or ';'} add it to "
+                f"the path of {library} is not configured for the board {gpu}{near or ';'} add it to "
                 f"gpus.{gpu}.include_dirs in .github/pullrank.yml"
             )
         return self.include_dirs[library]

@@ -1,10 +1,10 @@
-"""A YAML file that people write: its plain values, the line of each, and all of its faults at once.
+"""Parse hand-written YAML: plain values, the line of each, and all faults at once.
 
     bytes ── text ── events ── nodes ── values        {"tests": [{"size": 127}]}
              size    depth     count    └─ lines      {("tests",): 9, ("tests", 0): 10, ("tests", 0, "size"): 10}
 
-PyYAML alone takes the last of two equal keys, reads 1e-3 as text, unrolls alias bombs and thinks for minutes about
-a thousand brackets.  Here a key stands once, numbers are numbers, and what is too large or too deep is refused.
+PyYAML alone takes the last of two equal keys, reads 1e-3 as text, expands alias bombs, and needs minutes for
+thousands of open brackets.  This module reports duplicate keys, reads 1e-3 as a number, and limits size and depth.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ MAX_DEPTH = 16
 MAX_VALUES = 20_000
 
 UNREADABLE = object()
-"""Stands where a value could not be read; no model accepts it."""
+"""Placeholder for a value that could not be parsed; no model accepts it."""
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _STANDARD = "tag:yaml.org,2002:"
 _SCALARS = {"str", "int", "float", "bool", "null", "timestamp"}
 _WRONG_SCALAR = (yaml.YAMLError, ValueError, LookupError, AttributeError, ArithmeticError)
-"""What PyYAML raises on `!!bool maybe`, `2027-13-01`, `!!timestamp soon` and the like."""
+"""Exceptions that PyYAML raises on `!!bool maybe`, `2027-13-01`, `!!timestamp soon` and the like."""
 _EXPONENT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+")
 _HINTS = {
-    "mapping values are not allowed": "a text with ': ' in it needs quotes",
-    "cannot start any token": "a text that begins with @, % or ` needs quotes",
-    "found another document": "take the '---' away",
+    "mapping values are not allowed": "text that contains ': ' needs quotes",
+    "cannot start any token": "text that begins with @, % or ` needs quotes",
+    "found another document": "remove the '---'",
     "did not find expected": "is a bracket or a quote left open?",
 }
 
 
 def read_yaml(path: Path, faults: Faults) -> dict[str, Any] | None:
-    """The values of a file of keys; what is wrong goes to `faults`.  None where nothing can be read."""
+    """The values of a YAML mapping, adding its faults to `faults`.  None if it cannot be parsed at all."""
     try:
         text = _read_text(path, faults)
         values = _Walk(faults).value(_compose(text), ())
@@ -49,13 +49,13 @@ def read_yaml(path: Path, faults: Faults) -> dict[str, Any] | None:
         faults.add((), str(error), line=error.line)
         return None
     if not isinstance(values, dict):
-        faults.add((), "must hold keys and values, such as 'title: Vector addition'")
+        faults.add((), "must contain keys and values, such as 'title: Vector addition'")
         return None
     return values
 
 
 class _Unreadable(Exception):
-    """There is no going on with this file."""
+    """The file cannot be parsed any further."""
 
     def __init__(self, message: str, line: int = 1) -> None:
         super().__init__(message)
@@ -75,7 +75,7 @@ def _read_text(path: Path, faults: Faults) -> str:
     except UnicodeDecodeError as error:
         raise _Unreadable("not UTF-8; save it as UTF-8", content.count(b"\n", 0, error.start) + 1) from None
     if strange := Reader.NON_PRINTABLE.search(text):
-        raise _Unreadable(f"holds the control character {strange[0]!r}", text.count("\n", 0, strange.start()) + 1)
+        raise _Unreadable(f"contains the control character {strange[0]!r}", text.count("\n", 0, strange.start()) + 1)
     if "\r" in text:
         faults.add((), windows_line_ends(path, is_packed=faults.is_packed))
     return text
@@ -83,7 +83,7 @@ def _read_text(path: Path, faults: Faults) -> str:
 
 def windows_line_ends(path: Path, *, is_packed: bool = False) -> str:
     command = "" if is_packed else f", or run: sed -i 's/\\r$//' {display(path)}"
-    return f"has Windows line ends (CRLF); save it with LF{command}"
+    return f"has Windows line endings (CRLF); save it with LF{command}"
 
 
 def _compose(text: str) -> yaml.Node | None:
@@ -95,12 +95,12 @@ def _compose(text: str) -> yaml.Node | None:
 
 
 def _refuse_depth(text: str) -> None:
-    """Before nodes are made: that recurses, and libyaml takes minutes for 100,000 open brackets."""
+    """Limit the depth before nodes are built: that recurses, and libyaml takes minutes for 100,000 open brackets."""
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_DEPTH:
-            raise _Unreadable(f"nested more than {MAX_DEPTH} deep", _line(event))
+            raise _Unreadable(f"nested more than {MAX_DEPTH} levels deep", _line(event))
 
 
 def _in_plain_words(error: yaml.YAMLError, text: str) -> _Unreadable:
@@ -109,14 +109,14 @@ def _in_plain_words(error: yaml.YAMLError, text: str) -> _Unreadable:
     tabs = [number for number, content in enumerate(text.split("\n"), 1) if re.match(r" *\t", content)]
     if tabs and tabs[0] <= line:
         others = f" (also in {', '.join(map(str, tabs[1:9]))})" if tabs[1:] else ""
-        return _Unreadable(f"indented with a tab; YAML wants spaces{others}", tabs[0])
+        return _Unreadable(f"indented with a tab; YAML requires spaces{others}", tabs[0])
     problem = getattr(error, "problem", None) or getattr(error, "context", None) or str(error)
     hint = next((f"; {hint}" for part, hint in _HINTS.items() if part in problem), "")
-    return _Unreadable(f"not YAML: {problem}{hint}", line)
+    return _Unreadable(f"not valid YAML: {problem}{hint}", line)
 
 
 class _Walk:
-    """From nodes to plain values, counting them: an alias counts as all that it stands for."""
+    """Convert nodes to plain values, and count them; an alias counts as everything it expands to."""
 
     def __init__(self, faults: Faults) -> None:
         self.faults = faults
@@ -126,7 +126,7 @@ class _Walk:
     def value(self, node: yaml.Node | None, loc: Loc) -> Any:
         self.left -= 1
         if self.left < 0 or len(loc) > MAX_DEPTH:
-            raise _Unreadable(f"more than {MAX_VALUES:,} values, or nested without end; write less, or without aliases")
+            raise _Unreadable(f"more than {MAX_VALUES:,} values, or endless nesting; write less, or avoid aliases")
         match node:
             case yaml.MappingNode(tag="tag:yaml.org,2002:map"):
                 return self.mapping(node, loc)
@@ -135,7 +135,7 @@ class _Walk:
             case yaml.ScalarNode() if node.tag.removeprefix(_STANDARD) in _SCALARS:
                 return self.scalar(node, loc)
             case yaml.Node():
-                self.faults.add(loc, f"the tag {_short(node.tag)} is not read here")
+                self.faults.add(loc, f"the tag {_short(node.tag)} is not supported")
                 return UNREADABLE
         return None
 
@@ -149,10 +149,10 @@ class _Walk:
             if not isinstance(key, yaml.ScalarNode):
                 self.faults.add(loc, "a key must be text", line=_line(key))
             elif key.tag == f"{_STANDARD}merge":
-                self.faults.add((*loc, "<<"), "merge keys are not read; write the keys out", line=_line(key))
+                self.faults.add((*loc, "<<"), "merge keys are not supported; write the keys out", line=_line(key))
             elif key.value in values:
                 first = self.faults.lines[*loc, key.value]
-                self.faults.add((*loc, key.value), f"stands twice, first on line {first}", line=_line(key))
+                self.faults.add((*loc, key.value), f"duplicate key, first on line {first}", line=_line(key))
             else:
                 values[key.value] = self.placed(child, (*loc, key.value), _line(key))
         return values

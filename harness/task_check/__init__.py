@@ -1,1 +1,1 @@
-"""What `pullrank task check` tries: wrong answers, all examples."""
+"""The checks of `pullrank task check`: probes with wrong answers, and all examples."""

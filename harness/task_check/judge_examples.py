@@ -1,11 +1,11 @@
-"""A task's own examples, judged one after the other behind one set of walls.
+"""Judge a task's own examples, one after the other, in one sandbox.
 
-accepted      build, tests, benchmarks beside the anchor: two pairs of runs, which show whether outputs are right and
-              how long they take, and rank nobody
-the anchor    build and tests: its benchmarks were played, and every output checked, beside another accepted
-              example; where there is no such other, beside itself; by a task's own program, as any accepted one
-all others    build and tests, and benchmarks only where these are accepted: it may be too slow on the benchmarks alone
-skipped       what needs a package or a program that is not here, or is for other boards by its directive `gpus`
+accepted      build, tests and benchmarks against the anchor: two pairs of runs, enough to check the outputs and to
+              estimate times, but not for ranking
+the anchor    build and tests only, if its benchmarks were already played and checked against another accepted
+              example; otherwise its benchmarks, too, against itself; with a task's own program, as any accepted one
+all others    build and tests, then benchmarks if these are accepted: it may be too slow on the benchmarks only
+skipped       examples that need a missing package or program, or whose directive `gpus` names other boards only
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from harness.task.submission import Submission, read_directives, read_submission
 from harness.task.task import Board, Example
 
 _PAIRS = 2
-"""Of runs of each benchmark, in mirrored order."""
+"""Pairs of runs per benchmark, in mirrored order."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rehearsed:
-    """What came of one example: a judgement, or the error that kept it from one, or why it was skipped."""
+    """Result of one example: a judgement, an error, or the reason why it was skipped."""
 
     example: Example
     seconds: float
@@ -57,10 +57,10 @@ def rehearse(
     on_begin: Callable[[Example], None] = lambda _: None,
     on_progress: OnProgress | None = None,
 ) -> Iterator[Rehearsed]:
-    """Judge all examples of a board's task, the anchor last.  An error is what came of one, and the others go on.
+    """Judge all examples of a board's task, the anchor last.  An error in one does not stop the others.
 
     Args:
-        meanwhile: what to do while the walls go up, which takes seconds; whether there is any sense in judging then.
+        meanwhile: called while the sandbox starts, which takes seconds; if it returns False, nothing is judged.
     """
     is_anchor_timed = False
     with Sitting(board, sandbox=sandbox, on_progress=on_progress) as sitting:
@@ -71,22 +71,22 @@ def rehearse(
             on_begin(example)
             is_anchor = example.path == board.task.anchor
             done = _judge(sitting, example, (Mode.TEST,) if is_anchor and is_anchor_timed else _modes(example))
-            # Only the referee plays the anchor beside another.
+            # Only the referee plays the anchor against an example.
             is_anchor_timed = is_anchor_timed or (board.task.is_refereed and done.got is Verdict.ACCEPTED)
             yield done
 
 
 def _why_elsewhere(submission: Submission, board: Board) -> str:
-    """What to say of an example that is for other boards; empty for all others."""
+    """Why an example is not for this board; "" if it is."""
     try:
         gpus = read_directives(submission.text, submission.name).gpus
     except SubmissionError:
-        return ""  # the judge says what is wrong with them
+        return ""  # the judge reports the invalid directive
     return f"for {' and '.join(gpus)} only" if gpus and board.gpu not in gpus else ""
 
 
 def _modes(example: Example) -> tuple[Mode, ...]:
-    """What to judge it in, one after the other, while it is accepted."""
+    """The modes to judge it in, one after the other, for as long as it is accepted."""
     return (Mode.BENCHMARK,) if example.verdict is Verdict.ACCEPTED else (Mode.TEST, Mode.BENCHMARK)
 
 

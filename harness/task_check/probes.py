@@ -1,12 +1,12 @@
-"""Is a task's reference fit to judge by?  Its own code is asked what only it can answer; no submission is run.
+"""Probe a task's reference: can it generate, compute and check reliably?  Runs no submission.
 
-    every case      it can be made and checked; the same seed makes the same inputs; all of it fits the board
-    all tests       the same inputs get the same answer twice; one that took no computing is refused in one of them at
-                    least, and so is one of the reference's own in fewer bits than `work.dtype` speaks of
+    every case      inputs can be generated and checked; equal seeds give equal inputs; they fit the board's limits
+    all tests       equal inputs give equal answers; trivial answers are rejected by at least one test, and so are
+                    the reference's own answers in a lower precision than `work.dtype`
     two tests       the smallest and the largest, on two seeds each: every answer of a wrong form, or with one wrong
-                    element, is refused
+                    element, is rejected
 
-All of it happens in this process, as the referee does it: a probe costs one call of `check_implementation`.
+Everything runs in this process, as in the referee; each probe costs one call of `check_implementation`.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ from harness.task.task import Board, Case
 from harness.task_check import wrong_answers
 
 CALLS = 2 * MIN_PAIRS * (WARMUPS + SAMPLES) + CALIBRATIONS * (WARMUPS + SAMPLES)
-"""So often a ranked benchmark is dealt and checked, at the least."""
+"""Minimum number of inputs that a ranked benchmark generates and checks."""
 
 _GIB = 2**30
 _AS_COARSE = {
     torch.float16: ("tf32", "float16", "bfloat16", "float8", "float4"),
     torch.bfloat16: ("bfloat16", "float8", "float4"),
 }
-"""Formats with no more digits: a task that counts its work in one of them grants as many."""
+"""Number formats with no more digits than the key: a task with one of them as `work.dtype` allows this precision."""
 _SEEDS = (0, 1)
-"""Added to the seed of a case: one that draws its values from another seed has its wrong elements elsewhere, too."""
+"""Offsets added to a case's seed, so that elements at other places are tried, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeFinding:
-    """What is wrong with a task, or may be."""
+    """A certain (`is_fault`) or possible problem of a task."""
 
     where: str
     message: str
     is_fault: bool = True
     is_fatal: bool = False
-    """Whether nobody can be judged by it: whoever tries is told the same again."""
+    """Whether no submission can be judged, because each judging would fail with the same error."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _PlayedCase:
-    """A case as the referee would play it: its inputs, the right answer, and the seconds that each step took."""
+    """A case as the referee plays it: inputs, right answer, and the seconds that each step took."""
 
     case: Case
     data: Any
@@ -62,11 +62,11 @@ class _PlayedCase:
     answer_s: float
     check_s: float
     varies: bool = True
-    """Whether another seed makes other inputs."""
+    """Whether other seeds give other inputs."""
 
     @property
     def elements(self) -> int:
-        """Numbers in its answer, a scalar being one."""
+        """Number of elements in its answer; a scalar counts as one."""
         leaves = wrong_answers.leaves_of(self.answer)
         return sum(leaf.numel() if isinstance(leaf, torch.Tensor) else 1 for leaf in leaves)
 
@@ -78,12 +78,12 @@ class _PlayedCase:
 def find_flaws(
     board: Board, on_step: Callable[[str], None] = lambda _: None, *, device: str = "cpu"
 ) -> list[ProbeFinding]:
-    """All that is wrong with a board's reference and cases, as far as can be told without a submission.
+    """Find the problems of a board's reference and cases that show without a submission.
 
-    Of a task that brings its own program nothing is: what that makes of a wrong answer, its examples show.
+    Returns none for tasks with their own program; only their examples can test that.
 
     Args:
-        device: torch's name of the board's, which is there.
+        device: torch's name of the board's device, which must be available.
     """
     if not board.task.is_refereed:
         return []
@@ -115,10 +115,10 @@ def _play_all(
     found: list[ProbeFinding],
     board: Board | None = None,
 ) -> list[_PlayedCase]:
-    """The cases that can be played; of the others it is said why not, of each cause once.
+    """Play all cases; return those that can be played, and add a finding for each distinct failure.
 
     Args:
-        board: look at its memory at once, and keep no tensors: benchmarks may be large.
+        board: if given, check its memory limit right away and keep no tensors, because benchmarks may be large.
     """
     played = []
     for number, case in enumerate(cases, 1):
@@ -141,7 +141,7 @@ def _play_all(
 def _constant(
     reference: Reference, played: Sequence[_PlayedCase], found: Sequence[ProbeFinding]
 ) -> Iterator[ProbeFinding]:
-    """Cases whose inputs anybody can know: too many of them are a fault, a few are said."""
+    """Cases whose inputs ignore the seed: a few are warnings, too many are a fault."""
     still = [one.case.name for one in played if not one.varies]
     try:
         reference.require_variety((one.case, one.varies) for one in played)
@@ -150,15 +150,15 @@ def _constant(
             yield ProbeFinding(where=still[0], message=str(error))
         return
     for name in still:
-        message = "has the same inputs for every seed, so that its answer can be known beforehand"
+        message = "has the same inputs for every seed, so its answer can be known in advance"
         yield ProbeFinding(where=name, message=message, is_fault=False)
 
 
 def _play(reference: Reference, case: Case, turn: int = 0) -> _PlayedCase:
-    """Play a case on its own seed, or on one that is further by `turn`.
+    """Play a case on its own seed plus `turn`.
 
     Raises:
-        TaskError: the same seed makes other inputs the second time.
+        TaskError: the same seed gives different inputs the second time.
     """
     seed = (case.public_seed or 1) + turn
     began = reference.settled_at()
@@ -170,8 +170,8 @@ def _play(reference: Reference, case: Case, turn: int = 0) -> _PlayedCase:
     checked = reference.settled_at()
     if not _same(reference.generate(case.params, seed), data):
         raise TaskError(
-            "generate_input makes other inputs from the same seed, so that nobody can replay a judgement; "
-            "draw all of them from torch's, numpy's or random's own generators"
+            "generate_input returns different inputs for the same seed, so judgements cannot be replayed; "
+            "draw all values from the global generators of torch, numpy or random"
         )
     return _PlayedCase(
         case=case, data=data, answer=answer,
@@ -183,12 +183,12 @@ def _too_large(board: Board, played: Sequence[_PlayedCase]) -> Iterator[ProbeFin
     limit = board.limits.memory_gib
     for one in played:
         if one.data is not None and one.gib > limit / 2:
-            message = f"inputs and answer take {one.gib:.2g} GiB; memory_gib is {limit:g}"
+            message = f"inputs and answer need {one.gib:.2g} GiB; memory_gib is {limit:g}"
             yield ProbeFinding(where=one.case.name, message=message, is_fault=one.gib > limit)
 
 
 def _too_slow(board: Board, benchmarks: Sequence[_PlayedCase]) -> Iterator[ProbeFinding]:
-    """Warnings: how long something takes is this machine's word, and today's."""
+    """Timeouts are only warnings, because times depend on this machine and its load."""
     limits = board.limits
     for one in benchmarks:
         if one.answer_s > limits.case_timeout_s:
@@ -197,7 +197,7 @@ def _too_slow(board: Board, benchmarks: Sequence[_PlayedCase]) -> Iterator[Probe
     needed_s = CALLS * sum(one.make_s + one.check_s for one in benchmarks)
     if needed_s > limits.ranked_timeout_s / 2:
         message = (
-            f"to make and to check {CALLS} inputs of each takes {needed_s:.0f} s; "
+            f"generating and checking {CALLS} inputs of each takes {needed_s:.0f} s; "
             f"ranked_timeout is {limits.ranked_timeout_s:g}"
         )
         yield ProbeFinding(where="benchmarks", message=message, is_fault=False)
@@ -207,19 +207,19 @@ def _too_slow(board: Board, benchmarks: Sequence[_PlayedCase]) -> Iterator[Probe
 
 
 def _as_far_as_it_goes(flaws: Iterator[ProbeFinding]) -> Iterator[ProbeFinding]:
-    """What was found until an error: then it is said what was not tried, and the rest of the check goes on."""
+    """Yield findings until an error, and turn the error into a finding, so that the other probes still run."""
     try:
         yield from flaws
-    except TaskError as error:  # of what is neither right nor wrong to its check
+    except TaskError as error:  # the check returns neither right nor wrong
         yield ProbeFinding(where="wrong answers", message=str(error))
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        # Torch cannot do everything with numbers of every dtype.
-        message = f"not all of them were tried: none could be made of such answers ({type(error).__name__}: {error})"
+        # Torch does not support every operation for every dtype.
+        message = f"not all were tried: making them from this answer failed ({type(error).__name__}: {error})"
         yield ProbeFinding(where="wrong answers", message=message, is_fault=False)
 
 
 def _accepted_wholesale(reference: Reference, board: Board, tests: Sequence[_PlayedCase]) -> Iterator[ProbeFinding]:
-    """Answers that no test refuses; those that happen to be right prove nothing, and are passed over."""
+    """Trivial answers that every test accepts; answers that happen to be right are skipped."""
     for name in dict.fromkeys(name for one in tests for name in _wholesale(one)):
         if _all_accepted(reference, tests, partial(_answer_of, name)):
             yield ProbeFinding(where="all tests", message=f"accepts {name}")
@@ -230,8 +230,8 @@ def _accepted_wholesale(reference: Reference, board: Board, tests: Sequence[_Pla
     if _all_accepted(reference, tests, lambda one: _in_lower_precision(reference, one, less)):
         dtype = str(less).removeprefix("torch.")
         message = (
-            f"accepts what ref_kernel makes in {dtype}; sharpen the tolerance, or say `work: {{dtype: {dtype}}}`, "
-            "against whose peak times are then held"
+            f"accepts the output of ref_kernel in {dtype}; tighten the tolerance, or set `work: {{dtype: {dtype}}}`, "
+            "whose peak is then used for % of roofline"
         )
         yield ProbeFinding(where="all tests", message=message, is_fault=False)
 
@@ -248,7 +248,7 @@ def _in_lower_precision(reference: Reference, one: _PlayedCase, less: torch.dtyp
     try:
         return wrong_answers.rounded(reference.compute(wrong_answers.rounded(one.data, less)), less)
     except TaskError:
-        return None  # the reference refuses such inputs: nobody can go that way
+        return None  # the reference does not support such inputs, so neither can a submission
 
 
 def _all_accepted(reference: Reference, tests: Sequence[_PlayedCase], make: Callable[[_PlayedCase], Any]) -> bool:
@@ -264,8 +264,8 @@ def _all_accepted(reference: Reference, tests: Sequence[_PlayedCase], make: Call
 
 
 def _accepted_somewhere(reference: Reference, tests: Sequence[_PlayedCase]) -> Iterator[ProbeFinding]:
-    """Answers that every test must refuse, tried in the smallest and in the largest."""
-    # In an empty answer only its form can be wrong: it is tried where there is no other.
+    """Answers that every test must reject, tried on the smallest and the largest test."""
+    # An empty answer can only be wrong in its form, so empty ones are used only if there are no others.
     by_size = sorted([one for one in tests if one.elements] or tests, key=lambda one: one.elements)
     for one in by_size[:1] + by_size[1:][-1:]:
         wrong = dict.fromkeys(name for turn in _SEEDS for name in _accepted_in(reference, one, turn))
@@ -273,7 +273,7 @@ def _accepted_somewhere(reference: Reference, tests: Sequence[_PlayedCase]) -> I
 
 
 def _accepted_in(reference: Reference, one: _PlayedCase, turn: int) -> Iterator[str]:
-    """What a test lets through whose seed is further by `turn`."""
+    """The wrong answers that a test accepts, with `turn` added to its seed."""
     again = _play(reference, one.case, turn) if turn else one
     for make in (wrong_answers.in_form, partial(wrong_answers.in_one_element, turn=turn)):
         for name, answer in make(again.answer):
@@ -282,24 +282,24 @@ def _accepted_in(reference: Reference, one: _PlayedCase, turn: int) -> Iterator[
 
 
 def _failing(reference: Reference, tests: Sequence[_PlayedCase]) -> Iterator[ProbeFinding]:
-    """A check that fails itself on wrong numbers: it looks as if it refused them, and may refuse right ones, too.
+    """Checks that crash on wrong numbers: this counts as a rejection, but they may crash on right ones, too.
 
-    A warning: one that indexes by the output, as that of a sort does, rightly refuses an index that is none.
+    Only a warning: a check that indexes by the output, as for a sort, legitimately fails on an invalid index.
     """
     for one in tests:
         for name, answer in wrong_answers.in_one_element(one.answer):
             if error := reference.failure(one.data, answer):
-                message = f"check_implementation itself fails on {name}: {error}; better return (False, why)"
+                message = f"check_implementation itself fails on {name}: {error}; return (False, why) instead"
                 yield ProbeFinding(where=one.case.name, message=message, is_fault=False)
                 return
 
 
 def _unsteady(reference: Reference, tests: Sequence[_PlayedCase]) -> Iterator[ProbeFinding]:
-    """Whether the same inputs get another answer the second time; one that its check refuses is a fault already."""
+    """Warn if equal inputs give a different answer the second time; one that the check rejects is already a fault."""
     for one in tests:
         right, difference = compare(reference.compute(one.data), one.answer, rtol=0, atol=0)
         if not right:
-            message = f"ref_kernel answers otherwise the second time: {difference}; what is right must not be drawn"
+            message = f"ref_kernel answers differently the second time: {difference}; it must be deterministic"
             yield ProbeFinding(where=one.case.name, message=message, is_fault=False)
             return
 

@@ -1,13 +1,13 @@
-"""`/check`: a stranger's tasks are run, and their code shares a process with the referee: so all goes behind walls.
+"""`/check`: judge the examples of untrusted tasks in an outer sandbox, because task code runs in the referee's process.
 
-    harness.pyz check tasks.zip            reads the zip, puts up the outer walls, and keeps what is printed in there
-      ┌ outer walls ─────────────────────────────────────────────────────────────────────────────────────────┐
+    harness.pyz check tasks.zip            reads the zip, starts the outer sandbox, and captures its output
+      ┌ outer sandbox ───────────────────────────────────────────────────────────────────────────────────────┐
       │ harness.pyz examples tasks.zip     the referee, with the task's reference.py: probes it, and judges  │
-      │   ┌ the judge's walls ─────────┐   every example; a line for each                                    │
+      │   ┌ inner sandbox ─────────────┐   every example; prints a line for each                             │
       │   │ the example, a player      │                                                                     │
       └───┴────────────────────────────┴─────────────────────────────────────────────────────────────────────┘
 
-What the task's code can forge is the lines: what they say of a task is worth what the task is.
+A task's code can forge the lines, so they are only as trustworthy as the task.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ _PYZ, _TASKS = "harness.pyz", "tasks.zip"
 
 
 def check_behind_walls(tasks: bytes, harness: bytes, *, digest: str | None, minutes: float) -> bytes:
-    """The lines of all that was probed and judged within the time.
+    """Probe and judge in an outer sandbox; return the result lines written within the time.
 
     Args:
         harness: harness.pyz, which is this program.
 
     Raises:
-        BundleError: `tasks` is no zip of tasks.
-        JudgeError: the walls do not stand here, or nothing came out of them.
+        BundleError: `tasks` is not a valid zip of tasks.
+        JudgeError: the sandbox cannot be started, or produced no results.
     """
     read_tasks(tasks, digest)
     files = {_PYZ: harness, _TASKS: tasks}
     done = run_enclosed(_command, files, seconds=60 * minutes, max_bytes=MAX_BYTES)
-    # What was cut off in the middle of a line is no result.
+    # Drop an incomplete last line.
     lines = done.output[: done.output.rfind(b"\n") + 1]
     if not lines:
-        raise JudgeError(f"nothing was found out: {done.reason}")
+        raise JudgeError(f"the check produced no results: {done.reason}")
     return lines
 
 
@@ -63,7 +63,10 @@ def _command(folder: Path) -> list[str]:
 
 
 def print_results(tasks: bytes) -> None:
-    """Probe all references, judge all examples, and print a line for each; what else is printed here goes nowhere."""
+    """Probe all references, judge all examples, and print a line for each.
+
+    Everything else that is printed to stdout goes to stderr.
+    """
     with os.fdopen(os.dup(1), "wb") as stream:
         os.dup2(2, 1)
         for result in check_tasks(tasks):
@@ -72,7 +75,7 @@ def print_results(tasks: bytes) -> None:
 
 
 def check_tasks(tasks: bytes) -> Iterator[Result]:
-    """Probe the reference of every task, and judge its examples, one after the other."""
+    """For each task, probe its reference, then judge its examples."""
     names, files = read_tasks(tasks)
     with tempfile.TemporaryDirectory(prefix="pullrank-task-") as folder:
         tree = Path(folder).resolve()
@@ -90,7 +93,7 @@ def _probe(board: Board) -> ProbesResult:
     found = tuple(
         Flaw(where=_shown(one.where), message=_shown(one.message), is_fault=one.is_fault) for one in find_flaws(board)
     )
-    # The faults come first: of too many, the rest is left out.
+    # Faults first, so that truncation drops warnings.
     found = tuple(sorted(found, key=lambda flaw: not flaw.is_fault)[:MAX_FOUND])
     return ProbesResult(task=board.task.name, found=found, seconds=round(time.monotonic() - began, 1))
 
@@ -109,5 +112,5 @@ def _judge_examples(board: Board) -> Iterator[ExampleResult]:
 
 
 def _shown(text: str) -> str:
-    """As a line can hold it: no half of a surrogate pair, and not without end."""
+    """Make text fit for a line: no lone surrogates, limited length."""
     return text.encode("utf-8", "replace").decode()[:MAX_MESSAGE]

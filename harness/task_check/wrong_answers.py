@@ -1,11 +1,11 @@
-"""Answers that are wrong in a known way, made from right ones: what a task's check has to refuse.
+"""Make wrong answers from right ones, to test that a task's check rejects them.
 
-    wholesale   zeros, the mean everywhere, the input given back        what somebody submits who has computed nothing
-    in form     None, (), another shape or dtype, NaN everywhere    what a check that only subtracts lets through
-    in one      one element wrong, or NaN, in every part of it          what a check that only averages lets through
-    less        the inputs and the answer rounded to fewer bits         what is faster than what was asked for
+    wholesale   zeros, the mean everywhere, the input returned          submissions that compute nothing
+    in form     None, (), another shape or dtype, NaN everywhere        accepted by a check that only subtracts
+    in one      one element wrong, or NaN, in every part of it          accepted by a check that only averages
+    less        inputs and answer rounded to a lower precision          faster than what the task asks for
 
-Pure; the answers given are never changed.  What cannot be made of an answer is left out.
+Pure: never changes the given answers.  Skips wrong answers that cannot be made from an answer.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Any
 import torch
 
 Wrong = tuple[str, Any]
-"""What is wrong with an answer, in words, and the answer."""
+"""Description of a wrong answer, and the answer."""
 
 LESS_PRECISE = {torch.float64: torch.float16, torch.float32: torch.float16, torch.float16: torch.bfloat16}
-"""What somebody in a hurry computes in."""
+"""The lower precision that a submission might use instead."""
 _MANY = 16
-"""Of so many scalars each one is spoiled."""
+"""Up to this many scalars, each one is tried; of more, only a few."""
 
 
 def in_form(answer: Any) -> Iterator[Wrong]:
-    """Of a wrong kind, whatever the numbers are."""
+    """Answers of a wrong form, whatever their numbers are."""
     yield "None", None
     yield "an empty tuple", ()
     for number, tensor in _some_leaves(answer):
@@ -34,21 +34,21 @@ def in_form(answer: Any) -> Iterator[Wrong]:
         if not isinstance(tensor, torch.Tensor):
             yield f"None{at}", _with(answer, number, None)
             continue
-        yield f"one dimension too many{at}", _with(answer, number, tensor.unsqueeze(0))
+        yield f"an extra dimension{at}", _with(answer, number, tensor.unsqueeze(0))
         if tensor.dim() and tensor.shape[-1] > 1:
-            yield f"a last column missing{at}", _with(answer, number, tensor[..., :-1])
+            yield f"a missing last column{at}", _with(answer, number, tensor[..., :-1])
         if not _is_packed(tensor):
             other = _other_dtype(tensor.dtype)
             yield f"the dtype {_name(other)}{at}", _with(answer, number, tensor.to(other))
         if tensor.is_floating_point() and tensor.numel() and tensor.element_size() > 1:
-            yield f"nothing but NaN{at}", _with(answer, number, torch.full_like(tensor, math.nan))
+            yield f"only NaN{at}", _with(answer, number, torch.full_like(tensor, math.nan))
 
 
 def in_one_element(answer: Any, turn: int = 0) -> Iterator[Wrong]:
-    """One element far off, or NaN: at the ends, in the middle, in between.
+    """Answers with one element far off, or NaN: at the ends, in the middle, and in between.
 
-    Far is more than the whole range of the answer, and of integers half the range of their dtype: no tolerance grants
-    it.  The ends are those of the tensor and of its rows; with each `turn` what lies in between is another element.
+    Far means more than the whole range of the answer, or for integers half the range of their dtype, which no tolerance
+    allows.  The ends are those of the tensor and of its rows; `turn` varies the element in between.
     """
     for number, tensor in _some_leaves(answer, turn):
         if not isinstance(tensor, torch.Tensor):
@@ -64,30 +64,30 @@ def in_one_element(answer: Any, turn: int = 0) -> Iterator[Wrong]:
 
 
 def wholesale(data: Any, answer: Any) -> Iterator[Wrong]:
-    """What takes no computing."""
-    yield "nothing but zeros", map_leaves(answer, _zeros)
+    """Answers that take no computing."""
+    yield "only zeros", map_leaves(answer, _zeros)
     yield "the mean everywhere", map_tensors(answer, _mean)
     if (given := _given_back(data, answer)) is not None:
-        yield "the input, given back", given
+        yield "the input as output", given
 
 
 def lower_precision(*trees: Any) -> torch.dtype | None:
-    """Which precision is the next lower one of what is computed with; None where there is none."""
+    """The next lower precision than that of the tensors; None if there is none."""
     dtypes = {tensor.dtype for tree in trees for tensor in tensors_of(tree)}
     return next((less for dtype, less in LESS_PRECISE.items() if dtype in dtypes), None)
 
 
 def rounded(tree: Any, less: torch.dtype) -> Any:
-    """The same numbers in the same dtypes, with no more digits than `less` has."""
+    """The same tree and dtypes, with numbers rounded to the precision of `less`."""
     wider = {dtype for dtype, lower in LESS_PRECISE.items() if lower is less}
     return map_tensors(tree, lambda tensor: tensor.to(less).to(tensor.dtype) if tensor.dtype in wider else tensor)
 
 
-# Trees of tensors and scalars, its leaves.
+# Trees with tensors and scalars as leaves.
 
 
 def map_leaves(tree: Any, change: Callable[[Any], Any]) -> Any:
-    """The same nesting, with every tensor, number, word and None changed."""
+    """The same tree with `change` applied to every leaf: tensor, number, string or None."""
     match tree:
         case tuple():
             return tuple(map_leaves(item, change) for item in tree)
@@ -99,12 +99,12 @@ def map_leaves(tree: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def map_tensors(tree: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """The same nesting, with every tensor changed."""
+    """The same tree with `change` applied to every tensor."""
     return map_leaves(tree, lambda leaf: change(leaf) if isinstance(leaf, torch.Tensor) else leaf)
 
 
 def leaves_of(tree: Any) -> list[Any]:
-    """All leaves of a tree, in its order."""
+    """All leaves of a tree, in order."""
     found: list[Any] = []
     map_leaves(tree, found.append)
     return found
@@ -115,7 +115,7 @@ def tensors_of(tree: Any) -> list[torch.Tensor]:
 
 
 def _some_leaves(tree: Any, turn: int = 0) -> list[tuple[int, Any]]:
-    """All tensors of a tree and, of many scalars, some; each with its number among the leaves."""
+    """All tensors and, if there are many scalars, a few of them; each with its number among the leaves."""
     leaves = leaves_of(tree)
     scalars = [number for number, leaf in enumerate(leaves) if not isinstance(leaf, torch.Tensor)]
     few = scalars if len(scalars) <= _MANY else [scalars[index] for index in _spread(len(scalars), turn).values()]
@@ -124,13 +124,13 @@ def _some_leaves(tree: Any, turn: int = 0) -> list[tuple[int, Any]]:
 
 
 def _with(tree: Any, number: int, leaf: Any) -> Any:
-    """The tree with another leaf in the place of one."""
+    """The tree with leaf `number` replaced."""
     numbers = iter(range(len(leaves_of(tree))))
     return map_leaves(tree, lambda old: leaf if next(numbers) == number else old)
 
 
 def _at(number: int, answer: Any) -> str:
-    """` in tensor 2 of 2`, ` in scalar 1 of 3`: counted among its kind."""
+    """` in tensor 2 of 2` or ` in scalar 1 of 3`, counted among its kind; "" for a single leaf."""
     are_tensors = [isinstance(leaf, torch.Tensor) for leaf in leaves_of(answer)]
     kind = are_tensors[number]
     alone = len(are_tensors) == 1
@@ -142,7 +142,7 @@ def _at(number: int, answer: Any) -> str:
 
 
 def _wrong_scalar(value: Any) -> Any:
-    """Far from the right one; None where there is nothing to be wrong."""
+    """A value far from the right one; None if there is none."""
     match value:
         case bool():
             return not value
@@ -159,7 +159,7 @@ def _wrong_scalar(value: Any) -> Any:
 
 
 def _places(tensor: torch.Tensor, turn: int) -> dict[str, int]:
-    """Indices into a flat tensor, by name; the odd place lies at no border of rows or blocks."""
+    """Indices into a flat tensor, by name; the odd one is not at a border of rows or blocks."""
     numel = tensor.numel()
     found = _spread(numel, turn)
     if tensor.dim() > 1:
@@ -169,7 +169,7 @@ def _places(tensor: torch.Tensor, turn: int) -> dict[str, int]:
 
 
 def _spread(count: int, turn: int) -> dict[str, int]:
-    """Places among so many, by name."""
+    """A few indices below `count`, by name."""
     return {
         "first": 0,
         "last": count - 1,
@@ -197,16 +197,16 @@ def _spoiled(tensor: torch.Tensor, index: int) -> torch.Tensor | None:
     sizes = tensor.detach().abs().double()
     largest = sizes[sizes.isfinite()].max().item()
     wrong = value + 10 * (1 + largest)
-    if abs(wrong) > torch.finfo(tensor.dtype).max:  # no room above: as large as they come, with the other sign
+    if abs(wrong) > torch.finfo(tensor.dtype).max:  # overflow: use the largest one, with the other sign
         wrong = -largest if value.real > 0 else largest
     return _put(tensor, index, wrong)
 
 
 def _flipped(tensor: torch.Tensor, index: int, bit: int) -> torch.Tensor:
-    """One bit of an element's highest byte turned round.
+    """Flip one bit of an element's highest byte.
 
-    Numbers of eight or four bits know no arithmetic: with the highest bit of their exponent they are far off.  An
-    integer is off by half of its dtype's range with its highest bit.
+    8-bit and 4-bit floats have no arithmetic in torch; flipping the highest exponent bit changes them a lot.  Flipping
+    the highest bit of an integer changes it by half of its dtype's range.
     """
     changed = tensor.detach().clone(memory_format=torch.contiguous_format)
     size = changed.element_size()
@@ -217,7 +217,7 @@ def _flipped(tensor: torch.Tensor, index: int, bit: int) -> torch.Tensor:
 def _zeros(tensor: Any) -> Any:
     if not isinstance(tensor, torch.Tensor):
         return tensor if tensor is None else type(tensor)()
-    # torch can do next to nothing with numbers of four bits; all bits 0 are a 0 in every format.
+    # torch supports hardly any operation on 4-bit numbers; all bits 0 are a zero in every format.
     if tensor.element_size() == 1 and tensor.is_floating_point():
         return torch.zeros_like(tensor.view(torch.uint8)).view(tensor.dtype)
     return torch.zeros_like(tensor)
@@ -235,7 +235,7 @@ def _mean(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _other_dtype(dtype: torch.dtype) -> torch.dtype:
-    """One that holds the same numbers: only a look at the dtype tells the two apart."""
+    """Another dtype that can hold the same numbers, so that only a check of the dtype notices."""
     if dtype.is_complex:
         return torch.complex64 if dtype is torch.complex128 else torch.complex128
     if dtype.is_floating_point:
@@ -244,7 +244,7 @@ def _other_dtype(dtype: torch.dtype) -> torch.dtype:
 
 
 def _given_back(data: Any, answer: Any) -> Any:
-    """The input, or the first part of it, that looks like the answer."""
+    """The input, or the first tensor in it, that has the form of the answer."""
     if _form(data) == _form(answer):
         return data
     if not isinstance(answer, torch.Tensor):
@@ -258,7 +258,7 @@ def _form(tree: Any) -> Any:
 
 
 def _is_packed(tensor: torch.Tensor) -> bool:
-    """Two numbers of four bits share a byte: torch cannot convert them."""
+    """Whether two 4-bit numbers share a byte; torch cannot convert those."""
     return _name(tensor.dtype).startswith("float4")
 
 

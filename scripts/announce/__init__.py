@@ -1,12 +1,12 @@
-"""Announcements on Discord: reconciled with the ledger, not fired.
+"""Announcements on Discord, reconciled with the ledger instead of sent once per event.
 
-ledger, tasks, now ──▶ news          what ought to have been told, each under a key that stays the same; from `results`
-                        │            and `milestones`, for a whole competition by `gather`
-ledger: announced/ ────▶ plan        what a channel has yet to hear, and what it was told that is true no more
+ledger, tasks, now ──▶ news          everything to announce, each under a stable key; made by `results` and
+                        │            `milestones`, collected for the whole competition by `gather`
+ledger: announced/ ────▶ plan        messages that a channel still lacks, and messages to correct
                         ▼
                      announce        intent, commit, post, outcome, commit; edits
                         │
               embeds ◀──┴──▶ webhook
-              how it looks           the wire
+              layout                 HTTP
               words, limits, picture
 """

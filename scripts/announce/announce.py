@@ -1,13 +1,13 @@
-"""Make Discord say what the ledger says: once each, and corrected where that has changed.
+"""Announce the ledger's news on Discord: each item once, and corrected if the ledger changes.
 
-    intents that ended in between ─▶ named, never posted again
-    a channel that is new         ─▶ it hears of what comes from now on
-    news that was not told        ─▶ intent, commit, post, outcome, commit      one message after the other
-    a message that is not true    ─▶ edit
+    an intent without an outcome  ─▶ reported, never posted again
+    a new channel                 ─▶ gets news from now on
+    news not posted yet           ─▶ intent, commit, post, outcome, commit      one message after the other
+    a message that is wrong now   ─▶ edit
 
-However a run ends, at most one message has an intent and no outcome.  A commit holds the outcome of one message and
-the intent of the next.  Runs of publish.yml wait for each other; should two meet all the same, an intent is one run's
-only, for the ledger takes a file once.
+However a run ends, at most one message has an intent without an outcome.  A commit has the outcome of one message and
+the intent of the next.  Runs of publish.yml wait for each other.  If two overlap anyway, only one gets an intent: the
+ledger accepts a file once.
 """
 
 from __future__ import annotations
@@ -36,23 +36,21 @@ from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.names import Choice, either, open_requests, under
 
 WANTED: Choice = either(under("judgements", "moderation", "announced"), open_requests)
-"""What of the ledger is read."""
+"""The parts of the ledger that are read."""
 
 BATCH = 25
-"""Messages to one channel in one run; the next run goes on."""
+"""Messages to one channel in one run; the next run continues."""
 
 LONGEST_S = 600.0
-"""After that, no message is begun: the job has an end of its own, which would fall between intent and outcome."""
+"""After this time no new message starts: the job's own time limit could strike between intent and outcome."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnnounceContext:
-    """What a run needs of the world.
+    """The inputs of a run.
 
-    `gpus` are those that have a machine.  `open_webhook` gives the webhook of a secret's name; None if there is none.
-
-    Raises of `open_webhook`:
-        WebhookError: what the secret holds is no webhook.
+    `gpus` are the GPUs with a machine.  `open_webhook` returns the webhook for a secret's name, or None if there is no
+    such secret; it raises `WebhookError` if the secret is no webhook's address.
     """
 
     settings: Announcements
@@ -65,14 +63,14 @@ class AnnounceContext:
 
 
 class _Stop(Exception):
-    """Nothing more is done in this run: a message is in doubt, or the ledger cannot be reached."""
+    """End this run: a message is in doubt, or the ledger cannot be reached."""
 
 
 def run(context: AnnounceContext) -> Iterator[str]:
-    """Announce what is due; a line for the step's summary for each thing done, and for each that went wrong.
+    """Post and correct everything that is due; yields a line for the step's summary for each action and error.
 
     Raises:
-        LedgerError: before anything was posted.
+        LedgerError: the ledger cannot be read; nothing was posted.
     """
     channels: dict[str, tuple[Channel, DiscordChannel]] = {}
     for channel in context.settings.webhooks:
@@ -115,23 +113,23 @@ class _Run:
             yield str(stop)
 
     def _settle_lost(self, announced: Announced) -> Iterator[str]:
-        """Say of intents without an outcome that nobody knows: a run has ended between the two."""
+        """Record a doubtful outcome for each intent without one: its run ended between the two."""
         for told in announced.told.values():
             if intent := told.lost:
-                reason = "the run that was about to post it ended before it could say whether it had"
+                reason = "the run that was posting it ended before it recorded the outcome"
                 self.ledger.append_announced(self._outcome(intent, PostState.DOUBTFUL, reason=reason))
                 yield _doubt(intent, reason)
 
     def _begin(self, channels: Mapping[str, object], announced: Announced) -> Iterator[str]:
-        """Remember channels and editions that are new.  It is committed before anything is posted."""
+        """Record new channels and editions, and commit that before anything is posted."""
         now = self.context.now
         for seen in newly_seen(self.tasks, announced.seen, now, self.context.gpus):
             self.ledger.append_announced(seen)
         for name in channels:
             if name not in announced.started:
                 self.ledger.append_announced(Started(channel=name, at=now))
-                yield f"{name}: a new channel; it hears of what comes from now on"
-        self.branch.commit("Remember what Discord is told of")
+                yield f"{name}: a new channel; it gets news from now on"
+        self.branch.commit("Record new channels and boards")
 
     def _tell(
         self, channel: Channel, webhook: DiscordChannel, news: Sequence[News], announced: Announced
@@ -139,7 +137,7 @@ class _Run:
         """Bring one channel up to date.
 
         Raises:
-            _Stop: see there.
+            _Stop: the run must end.
         """
         posts = due(channel, self.context.settings, self.tasks, news, announced, self.context.now)
         left = len(posts)
@@ -153,46 +151,46 @@ class _Run:
                 yield self._edit(webhook, post) if post.message else self._post(webhook, post, announced)
                 left -= 1
         except WebhookError as error:
-            left = 0  # The error says that nothing more was told.
+            left = 0  # The error's line already says that the rest is not announced.
             yield f"not announced: {error}"
         except Exception:
-            self._commit("Say what Discord was told")
+            self._commit("Record what was announced")
             raise
-        self._commit("Say what Discord was told")
+        self._commit("Record what was announced")
         if left:
-            yield f"{channel.secret}: {left} more; the next run goes on"
+            yield f"{channel.secret}: {left} more; the next run continues"
 
     def _post(self, webhook: DiscordChannel, post: Post, announced: Announced) -> str:
-        """Post a message: its intent is on GitHub before, its outcome in the folder afterwards.
+        """Post a message, with its intent pushed before and its outcome written to the working copy afterwards.
 
         Raises:
-            _Stop: it is in doubt.
-            WebhookError: the channel cannot be reached; that the message is not there is in the folder.
+            _Stop: the outcome is in doubt.
+            WebhookError: the channel cannot be reached; the outcome says that the message was not posted.
         """
         told = announced.told.get((webhook.name, post.key), AnnouncementLog())
         intent = Intent(channel=webhook.name, key=post.key, number=told.next_attempt, at=self.context.now)
         payload = post.payload(self.context.look)
         self.ledger.append_announced(intent)
-        if intent.place not in self._commit(f"About to tell: {post.key}"):
-            return f"{post.key}: another run tells it in {webhook.name}"
+        if intent.place not in self._commit(f"About to announce: {post.key}"):
+            return f"{post.key}: another run announces it in {webhook.name}"
         try:
             message = webhook.post(payload)
         except InDoubt as doubt:
             self._note(self._outcome(intent, PostState.DOUBTFUL, news=post.news, reason=str(doubt)))
-            self._commit("Say what is in doubt")
+            self._commit("Record a doubtful message")
             raise _Stop(_doubt(intent, str(doubt))) from None
         except WebhookError as error:
             state = PostState.REFUSED if error.is_final else PostState.DELAYED
             self._note(self._outcome(intent, state, news=post.news, reason=str(error)))
             if not error.is_final:
                 raise
-            given_up = f"; given up after {MAX_REFUSALS} times: tell it yourself"
+            given_up = f"; given up after {MAX_REFUSALS} attempts: announce it yourself"
             return f"not announced: {post.key}: {error}{given_up if told.refusals + 1 == MAX_REFUSALS else ''}"
         self._note(self._outcome(intent, PostState.POSTED, news=post.news, message=message, title=title_of(payload)))
-        return f"{webhook.name}: told {post.key}, message {message}"
+        return f"{webhook.name}: announced {post.key}, message {message}"
 
     def _edit(self, webhook: DiscordChannel, post: Post) -> str:
-        """Let a message say what is true.  Done twice it does no harm, so there is no intent.
+        """Correct or withdraw a message.  An edit may be repeated, so it needs no intent.
 
         Raises:
             WebhookError: the channel cannot be reached.
@@ -223,10 +221,10 @@ class _Run:
         self._unsaved.append(outcome)
 
     def _commit(self, message: str) -> tuple[Path, ...]:
-        """Push what was added.
+        """Commit and push the new files.
 
         Raises:
-            _Stop: that failed; it names the message whose outcome is not on GitHub, if there is one.
+            _Stop: the push failed; it names the message whose outcome is not on GitHub, if any.
         """
         if self._is_cut_off:
             return ()
@@ -262,16 +260,16 @@ class _Run:
 
 
 def _missing(secret: str) -> str:
-    """What a channel wants without an address; the step sees only the secrets that publish.yml hands over."""
+    """A channel without a secret; the step has only the secrets that publish.yml passes on."""
     nothing = f"{secret}: there is no such secret, so nothing is announced there"
     if secret == DEFAULT_WEBHOOK:
         return nothing
     line = f"{secret}: ${{{{ secrets.{secret} }}}}"
-    return f"{nothing}. If there is one, publish.yml has to hand it over, by a line beside {DEFAULT_WEBHOOK}: {line}"
+    return f"{nothing}. If there is one, publish.yml must pass it on, in a line beside {DEFAULT_WEBHOOK}: {line}"
 
 
 def _doubt(intent: Intent, reason: str) -> str:
     return (
-        f"In doubt: {intent.key} in {intent.channel}: {reason}. It is not posted again: if it is missing there, "
-        "tell it yourself"
+        f"In doubt: {intent.key} in {intent.channel}: {reason}. It will not be posted again: if it is missing there, "
+        "announce it yourself"
     )

@@ -1,14 +1,14 @@
-"""How news look on Discord: one embed each, terse, coloured by kind, with podium and the board's picture.  Pure.
+"""The layout of news on Discord: one embed each, terse, coloured by kind, with podium and the board's picture.  Pure.
 
-    New record                                     what it is
-    alice is first: Vector addition, H100          leads to the board
-    412.3 µs ±0.4 %, 3.1 % faster than bob         who, what time, how much, over whom
-    Won the duel: 3.2 % faster, …                  by which duel
-    🥇 alice      🥈 bob       🥉 carol            a field each
+    New record                                        the kind
+    alice takes first place: Vector addition, H100    links to the board
+    412.3 µs ±0.4 %, speedup 1.03× over bob           time, speedup, previous champion
+    Won the duel: speedup 1.03×, …                    the deciding duel
+    🥇 alice      🥈 bob       🥉 carol               a field each
     [picture]
-    Kernel Cup                                     and when
+    Kernel Cup                                        competition and time
 
-discord-webhook makes the JSON.  What it would send besides (its own settings, no `allowed_mentions`) stays here.
+discord-webhook makes the JSON.  Its other settings are dropped, and `allowed_mentions` is added.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from discord_webhook import DiscordEmbed, DiscordWebhook  # type: ignore[import-
 from scripts.announce.limits import fit
 from scripts.announce.news import Final, Kind, News, PodiumPlace, Result, TaskNews
 from scripts.announce.words import escape, moment
-from scripts.common.text import format_gap, format_interval, format_percent, format_us, plain
-from scripts.pages.parts.words import lost
+from scripts.common.text import format_gap, format_interval, format_us, plain
+from scripts.pages.parts.words import gain, lost
 
 Payload = dict[str, Any]
 
@@ -45,9 +45,9 @@ _ORDINALS = ("first", "second", "third")
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """What all announcements share.  `site` is the site's address, ending in a slash.
+    """Facts that all announcements share.  `site` is the site's address, with a slash at the end.
 
-    `find_picture` gives the address of a board's picture, where it has one.
+    `find_picture` returns the address of a board's picture, or None.
     """
 
     competition: str
@@ -74,15 +74,15 @@ def payload_of(news: News, look: Look) -> Payload:
 
 
 def withdrawal_of(title: str, task: str, gpu: str | None, at: datetime, look: Look) -> Payload:
-    """What a message says whose news turned out to be none.
+    """The new text of a message whose news is no longer true.
 
     Args:
-        title: the message's own, as it was posted.
+        title: the message's title, as posted.
     """
     why = (
-        "A result that this rested on was taken off the board."
+        "A result behind this message was removed from the board."
         if gpu
-        else "The task or its machines were changed: this holds no more."
+        else "The task or its machines have changed, so this is no longer true."
     )
     page = look.board(task, gpu) if gpu else f"{look.site}#{task}"
     embed = DiscordEmbed(title=f"~~{title}~~", description=why, url=page, color=_WITHDRAWN)
@@ -96,7 +96,7 @@ def title_of(payload: Payload) -> str:
 
 def _message(embeds: Sequence[DiscordEmbed]) -> Payload:
     made = DiscordWebhook("", embeds=[_without_none(embed.__dict__) for embed in embeds])
-    # No mention of anybody pings, whatever slipped through.
+    # No mention pings anybody, even if one slipped through `escape`.
     return {"embeds": fit(made.json["embeds"]), "allowed_mentions": {"parse": []}}
 
 
@@ -133,7 +133,7 @@ def _time_and_gain(news: Result) -> str:
     time = f"**{format_interval(news.who.score_us)}**"
     if news.kind is Kind.RECORD and news.gain is not None:
         own = news.over.lower() == news.who.login.lower()
-        return f"{time}, {format_percent(news.gain)} faster than {'before' if own else escape(news.over)}"
+        return f"{time}, speedup {gain(news.gain)} over {'their own record' if own else escape(news.over)}"
     if news.kind is Kind.TOP_THREE and news.who.note:
         return f"{time}; {escape(news.who.note)}"
     if news.kind is Kind.TOP_THREE and news.who.rank > 1:
@@ -154,14 +154,15 @@ def _notice(news: TaskNews, look: Look) -> DiscordEmbed:
         boards = "The board" if len(news.gpus) == 1 else "The boards"
         again = "starts" if len(news.gpus) == 1 else "start"
         words = (
-            f"{boards} {gpus} {again} anew: what decides results has changed. Earlier rows stay, under their edition."
+            f"{boards} {gpus} {again} over: the reference, cases, limits or anchor changed. "
+            "Earlier rows stay, under their edition."
         )
         return _finished(_embed(news, f"{title} has changed", words, page), look, news.at)
     if news.kind is Kind.DEADLINE and news.deadline:
-        words = f"{moment(news.deadline)}, {moment(news.deadline, 'R')}. What comes before is judged and ranked."
+        words = f"{moment(news.deadline)}, {moment(news.deadline, 'R')}. Entries until then are judged and ranked."
         embed = _embed(news, f"{title} is about to close", words, page)
     else:
-        named = f"{title}, now on {gpus}, too" if news.kind is Kind.NEW_BOARD else title
+        named = f"{title}, now also on {gpus}" if news.kind is Kind.NEW_BOARD else title
         embed = _embed(news, named, escape(news.blurb, 400), page)
     embed.add_embed_field(name="Boards", value=gpus)
     if news.kind is not Kind.DEADLINE and news.deadline:
@@ -174,7 +175,7 @@ def _final(news: Final, look: Look) -> DiscordEmbed:
     page = look.board(news.task, news.boards[0].gpu) if news.boards else look.site
     entries = sum(board.entries for board in news.boards)
     words = f"Closed {moment(news.at, 'f')} with {entries} {'entry' if entries == 1 else 'entries'}."
-    embed = _embed(news, f"{escape(news.title, 200)} is decided", words, page)
+    embed = _embed(news, f"{escape(news.title, 200)} has closed", words, page)
     for board in news.boards:
         rows = [f"{_MEDALS[place.rank - 1]} **{escape(place.login)}** {_time_of(place)}" for place in board.podium] or [
             "Nobody entered."
@@ -195,12 +196,12 @@ def _embed(news: News, title: str, words: str, page: str) -> DiscordEmbed:
 
 def _show_board(embed: DiscordEmbed, news: News, gpu: str, look: Look) -> None:
     if picture := look.find_picture(news.task, gpu):
-        # Discord keeps pictures by their address: this one shall be of this moment, and another once it is corrected.
+        # Discord caches pictures by address: the query keeps this moment's picture until a correction changes it.
         embed.set_image(url=f"{picture}?of={news.says[:12]}")
 
 
 def _finished(embed: DiscordEmbed, look: Look, at: datetime) -> DiscordEmbed:
-    # A footer is read without Markdown: an escape would be seen.
+    # A footer has no Markdown, so an escape would be visible.
     embed.set_footer(" ".join(plain(look.competition).split()))
     embed.set_timestamp(at)
     return embed

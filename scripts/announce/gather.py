@@ -1,4 +1,4 @@
-"""The news of a whole competition: what its ledger and its tasks say that ought to have been told."""
+"""Collect the news of a whole competition from its ledger and its tasks."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from scripts.standings.standings import standings
 def gather(
     tasks: Sequence[Task], ledger: Ledger, seen: Sequence[Seen], now: datetime, gpus: Collection[str]
 ) -> list[News]:
-    """All news of all times, oldest first.  One board's judgements are in memory at a time.
+    """All news ever, oldest first.  Only one board's judgements are in memory at a time.
 
     Args:
-        tasks: with the boards that are shown.
-        seen: in the order of their times, with what this run has added.
-        gpus: those that have a machine.
+        tasks: with the boards that the site shows.
+        seen: in order of time, including those that this run has added.
+        gpus: the GPUs with a machine.
     """
     decisions = Moderated.after(ledger.moderations())
     boards: dict[tuple[str, ...], Board] = {
@@ -50,7 +50,7 @@ def gather(
 
 
 def _standing_of(board: Board, judgements: Sequence[Judgement], now: datetime) -> Standing:
-    """How a board stands, where somebody will ask: a board that is open has no end yet."""
+    """A board's final standing; empty while the board is open."""
     deadline = board.task.deadline
     rows = standings(board, judgements).rows if deadline and deadline <= now else ()
     return Standing(gpu=board.gpu, podium=tuple(map(PodiumPlace.of, rows[:3])), entries=len(rows))

@@ -1,11 +1,11 @@
-"""Discord's limits on a message, and how one is cut to fit: what matters least goes first.  Pure.
+"""Cut a message to Discord's limits, least important parts first.  Pure.
 
-Discord refuses a whole message for one character too many, so nothing is sent unless it fits.  From its documentation:
+Discord refuses a whole message for one character too many.  The limits are from its documentation:
 https://discord.com/developers/docs/resources/message#embed-object-embed-limits
 
-    too long        cut between words, with `…`
-    too many        the last ones go, and a line says how many
-    all together    the longest description is cut, then fields go from the end
+    text too long        cut between words, with `…`
+    too many fields      the last ones are dropped, and a line says how many
+    message too long     the longest description is cut, then fields are dropped from the end
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ VALUE = 1024
 FOOTER = 2048
 AUTHOR = 256
 TOTAL = 6000
-"""Of all titles, descriptions, names, values, footers and authors of a message."""
+"""All titles, descriptions, names, values, footers and authors of a message together."""
 
 
 def fit(embeds: Sequence[Mapping[str, Any]]) -> list[Embed]:
-    """The embeds of a message, cut where they must be; those that were given are left alone."""
+    """Copies of a message's embeds, cut to the limits."""
     fitting = [_fit(deepcopy(dict(embed))) for embed in embeds[:EMBEDS]]
     while (excess := sum(map(size, fitting)) - TOTAL) > 0:
         _shorten(fitting, excess)
@@ -39,7 +39,7 @@ def fit(embeds: Sequence[Mapping[str, Any]]) -> list[Embed]:
 
 
 def size(embed: Mapping[str, Any]) -> int:
-    """What of `TOTAL` an embed takes."""
+    """An embed's share of `TOTAL`."""
     texts = [embed.get("title"), embed.get("description"), (embed.get("footer") or {}).get("text")]
     texts.append((embed.get("author") or {}).get("name"))
     texts += [field[part] for field in embed.get("fields") or () for part in ("name", "value")]
@@ -56,13 +56,13 @@ def _fit(embed: Embed) -> Embed:
     fields = embed.get("fields") or []
     embed["fields"] = [_fit_field(field) for field in fields[:FIELDS]]
     if len(fields) > FIELDS:
-        left_out = len(fields) - FIELDS + 1  # The last one makes room for the count.
+        left_out = len(fields) - FIELDS + 1  # The last field makes room for the count.
         embed["fields"][-1] = {"name": f"… and {left_out} more", "value": "See the site.", "inline": False}
     return embed
 
 
 def _fit_field(field: Mapping[str, Any]) -> dict[str, Any]:
-    # Discord refuses empty names and values, too.
+    # Discord also refuses empty names and values.
     return {
         **field,
         "name": clip(field["name"], NAME) or "\u200b",
@@ -71,7 +71,7 @@ def _fit_field(field: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shorten(embeds: list[Embed], excess: int) -> None:
-    """Take something away: the last embed's last field, or the end of the longest description, or an embed."""
+    """Cut the end of the longest description, or else the last field, or else the last embed."""
     longest = max(embeds, key=lambda one: length(one.get("description") or ""))
     described = length(longest.get("description") or "")
     if described > 400:

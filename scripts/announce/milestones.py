@@ -1,7 +1,7 @@
-"""What happens to tasks: they come, they get boards, they close, they change.  Pure.
+"""News about tasks: new tasks, new boards, deadlines, new editions.  Pure.
 
-Tasks have no time of their own, so the ledger keeps when each edition of a board was first seen.  A board is seen
-once a machine judges it: so it is new when its machine comes.
+Tasks have no dates, so the ledger records when each edition of a board was first seen.  A board counts as seen once a
+machine judges it, so it is new when its machine is added.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from scripts.competition.boards import offered
 from scripts.ledger.announced import Seen
 
 NOTICE = timedelta(hours=24)
-"""So long before a deadline it is told."""
+"""A deadline is announced this long before it."""
 
 LATEST_FINAL = timedelta(hours=24)
-"""So long after its deadline a task is waited for whose judgings have not all ended."""
+"""The final standings wait this long after the deadline for judgings that have not ended."""
 
 
 def newly_seen(tasks: Iterable[Task], seen: Sequence[Seen], now: datetime, gpus: Collection[str]) -> Iterator[Seen]:
-    """What the ledger should remember: boards with a machine whose edition is not the one that was seen last."""
+    """Records for the ledger: boards with a machine, and with another edition than the last one seen."""
     last = {(one.task, one.gpu): one.edition for one in seen}
     for board in (board for task in tasks for board in offered(task, gpus).boards):
         if last.get((board.task.name, board.gpu)) != board.edition:
@@ -33,10 +33,10 @@ def newly_seen(tasks: Iterable[Task], seen: Sequence[Seen], now: datetime, gpus:
 
 
 def notices_of(task: Task, seen: Sequence[Seen], gpus: Collection[str]) -> Iterator[TaskNews]:
-    """A task's news of all times but for results; `seen` in the order of their times.
+    """All news about a task, without results; `seen` is in order of time.
 
     Args:
-        gpus: those that have a machine.  Nobody is called to a board that has none any more.
+        gpus: the GPUs with a machine.  A deadline is not announced for boards without one.
     """
     ours = [one for one in seen if one.task == task.name]
     if ours:
@@ -51,7 +51,7 @@ def notices_of(task: Task, seen: Sequence[Seen], gpus: Collection[str]) -> Itera
 
 
 def _new_boards(task: Task, seen: Sequence[Seen]) -> Iterator[TaskNews]:
-    """Boards that came after the task did; those that came at once are told at once."""
+    """Boards added after the task; boards added together are announced together."""
     firsts = {one.gpu: one.at for one in reversed(seen)}
     for at in sorted(set(firsts.values()) - {seen[0].at}):
         gpus = [gpu for gpu, first in firsts.items() if first == at]
@@ -60,7 +60,7 @@ def _new_boards(task: Task, seen: Sequence[Seen]) -> Iterator[TaskNews]:
 
 
 def _editions(task: Task, seen: Sequence[Seen]) -> Iterator[TaskNews]:
-    """Boards that began anew; those that did so at once are told at once."""
+    """Boards that started over; boards that did so together are announced together."""
     known: dict[str, str] = {}
     changed: defaultdict[datetime, list[str]] = defaultdict(list)
     for one in seen:
@@ -73,7 +73,7 @@ def _editions(task: Task, seen: Sequence[Seen]) -> Iterator[TaskNews]:
 
 
 def _notice(task: Task, kind: Kind, at: datetime, gpus: Iterable[str], *, until: datetime | None = None) -> TaskNews:
-    # A new deadline is other news: it is in the key.
+    # The key includes the deadline, so a new deadline is new news.
     time = until or at
     return TaskNews(
         kind=kind,
@@ -89,11 +89,11 @@ def _notice(task: Task, kind: Kind, at: datetime, gpus: Iterable[str], *, until:
 
 
 def final_of(task: Task, boards: Mapping[str, Standing], *, is_judging: bool, now: datetime) -> Final | None:
-    """The end of a task, once its deadline has passed; ready when what was asked for before is judged.
+    """The final standings of a task after its deadline; ready when all earlier requests are judged.
 
     Args:
         boards: by GPU.
-        is_judging: whether ranked judgings of this task have not ended.
+        is_judging: whether ranked judgings of this task are still open.
     """
     if not task.deadline or now < task.deadline or not task.gpus:
         return None

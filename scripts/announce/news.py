@@ -1,11 +1,11 @@
-"""What is worth telling: the kinds of news, and what each says.  Pure.
+"""The kinds of news and their contents.  Pure.
 
-    Result      a first entry, a record, a change in the top three       key: the judgement that made it
-    Notice      a new task or board, a deadline, a new edition           key: task and time
-    Final       a board of a task that has closed                        key: task and deadline
+    Result      a first entry, a record, a change in the top three       key: the judgement behind it
+    TaskNews    a new task or board, a deadline, a new edition           key: task and time
+    Final       the final standings of a closed task                     key: task and deadline
 
-`says` is what an announcement means, without what drifts (times move by a digit with every judgement of a board): the
-message on Discord is edited when that changes, and only then.
+`says` is a hash of what an announcement means, without values that drift (times move by a digit with every judgement of
+a board).  The message on Discord is edited only if it changes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from scripts.competition.settings import Announcements
 from scripts.standings.standings import Row
 
 FRESH = timedelta(days=3)
-"""What is older is no news any more: a channel that could not be reached for weeks is not flooded."""
+"""Older news is not posted, so that a channel is not flooded after weeks out of reach."""
 
 
 class Kind(StrEnum):
-    """What has happened; the value begins the key."""
+    """The kind of news; its value is the first part of the key."""
 
     FIRST_ENTRY = "first-entry"
     RECORD = "record"
@@ -37,7 +37,7 @@ class Kind(StrEnum):
     EDITION = "edition"
 
     def is_wanted(self, settings: Announcements) -> bool:
-        """Whether the settings want it told."""
+        """Whether the settings allow this kind."""
         return {
             Kind.FIRST_ENTRY: settings.first_entries,
             Kind.RECORD: settings.records,
@@ -54,7 +54,7 @@ class Kind(StrEnum):
 class PodiumPlace:
     """A row of a podium.
 
-    `digest` is of its file, `note` says why one that looks faster stands behind; `rests_on` are the checksums of the
+    `digest` is of its file.  `note` says why a row that looks faster ranks lower.  `rests_on` has the checksums of the
     judgements that its time is pooled from.
     """
 
@@ -80,13 +80,13 @@ class PodiumPlace:
 
     @property
     def facts(self) -> list[object]:
-        """Who stands there by which judgements: the time itself drifts, and a correction takes one of them away."""
+        """The row and its judgements, without its time: times drift, but a correction removes a judgement."""
         return [self.rank, self.login, self.digest, list(self.rests_on)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class News:
-    """`at` is when it happened; it is posted between that and `until`, once it `is_ready`.  `title` is the task's."""
+    """An item of news.  It happened at `at` and is posted before `until`, once it `is_ready`; `title` is the task's."""
 
     kind: Kind
     key: str
@@ -98,7 +98,7 @@ class News:
 
     @property
     def facts(self) -> list[object]:
-        """What it means, for `says`."""
+        """The meaning, for `says`."""
         return [self.kind, self.task]
 
     @property
@@ -108,12 +108,11 @@ class News:
 
 @dataclass(frozen=True, kw_only=True)
 class Result(News):
-    """Something that a judgement changed on a board.
+    """A change on a board by a judgement.
 
-    `who` is the row that moved, `over` whom it took the first place from, `gain` the share of time saved by that, and
-    `beaten` the checksum of the judgement that had set the record before.
-    `by_duel` says how the duel went, in words; empty where none decided.  `former` are the logins of the podium before,
-    `caveat` is what to know of a time that is less than bounded.
+    `who` is the row that moved, `over` the previous champion, `gain` the share of time saved, and `beaten` the checksum
+    of the judgement behind the previous record.  `by_duel` is the result of the deciding duel in words, or empty.
+    `former` has the logins of the podium before.  `caveat` qualifies a time that is not bounded.
     """
 
     gpu: str
@@ -129,15 +128,15 @@ class Result(News):
 
     @property
     def facts(self) -> list[object]:
-        # The podium is that of the moment: what the same people hand in later is not on it.  Duel and caveat are of the
-        # judgement in the key.
+        # The podium is that of the moment, without later files by the same authors.  The key's judgement determines
+        # duel and caveat, so they are left out.
         podium = [place.facts for place in self.podium]
         return [*super().facts, self.gpu, self.who.facts, self.over, self.beaten, podium, list(self.former)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskNews(News):
-    """Something about a task.  `gpus` are the boards that it concerns, `blurb` its first words."""
+    """News about a task.  `gpus` are the affected boards, `blurb` is the start of its description."""
 
     gpus: tuple[str, ...]
     deadline: datetime | None = None
@@ -150,7 +149,7 @@ class TaskNews(News):
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """How a board stands at the end: its podium, and how many took part."""
+    """A board's final standing: its podium and its number of entries."""
 
     gpu: str
     podium: tuple[PodiumPlace, ...]
@@ -159,7 +158,7 @@ class Standing:
 
 @dataclass(frozen=True, kw_only=True)
 class Final(News):
-    """The end of a task: a standing for each board."""
+    """The end of a task: the final standing of each board."""
 
     boards: tuple[Standing, ...]
 

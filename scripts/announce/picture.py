@@ -1,4 +1,4 @@
-"""Where a board's picture is, if the site has one."""
+"""Find the address of a board's picture on the site."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TIMEOUT_S = 10.0
 
 
 def finder(site: str) -> Callable[[str, str], str | None]:
-    """Gives the address of a board's picture, by task and GPU; None where the site has none, or does not answer."""
+    """A function from task and GPU to the picture's address; None if the site has none or does not answer."""
 
     @cache
     def find(task: str, gpu: str) -> str | None:

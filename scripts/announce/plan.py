@@ -1,9 +1,9 @@
-"""What one channel has yet to hear: corrections of what it was told, and news that it was not.  Pure.
+"""Plan the messages of one channel: corrections of posted messages, and news not posted yet.  Pure.
 
-told and still true          nothing
-told and changed             edit
-told and no news any more    withdraw, unless its board has begun anew since: then it was true in its time
-not told, and fresh          post, unless it may stand there already or Discord has refused it again and again;
+posted and still true        nothing
+posted and changed           edit
+posted and no longer true    withdraw, unless its board has started over since: then it was true in its time
+not posted, and fresh        post, unless an earlier post is in doubt or Discord has refused it `MAX_REFUSALS` times;
                              an outage is no refusal
 """
 
@@ -21,12 +21,12 @@ from scripts.competition.settings import Webhook as Channel
 from scripts.ledger.announced import Announced, AnnouncementLog, Outcome
 
 MAX_REFUSALS = 5
-"""So often Discord may refuse one message for what it is, before it is given up."""
+"""After this many refusals a message is given up."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Post:
-    """A message to be posted, or one to be changed where `message` is its id.  `says` is None for a withdrawal."""
+    """A message to post, or to edit if `message` has its id.  `says` is None for a withdrawal."""
 
     key: str
     says: str | None
@@ -43,10 +43,10 @@ def due(
     announced: Announced,
     now: datetime,
 ) -> list[Post]:
-    """What to do in a channel: corrections first, then news.
+    """The posts and edits due in a channel: corrections first, then news.
 
     Args:
-        news: all of them, of all times, oldest first.
+        news: all news ever, oldest first.
     """
     heard = [one for one in news if channel.hears_of(one.task) and one.kind.is_wanted(settings)]
     told = {key: one for (name, key), one in announced.told.items() if name == channel.secret}
@@ -59,7 +59,7 @@ def due(
 def _is_due(news: News, told: AnnouncementLog | None, since: datetime, now: datetime) -> bool:
     if told and (told.posted or told.doubtful or told.refusals >= MAX_REFUSALS):
         return False
-    # A deadline is still to come, whenever one begins to listen.
+    # A deadline is still ahead, even for a channel that is newer than its notice.
     is_new = news.at > since or news.kind is Kind.DEADLINE
     return news.is_ready and is_new and news.at <= now < news.until
 

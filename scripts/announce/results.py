@@ -1,8 +1,8 @@
-"""What judgements have changed on a board, from its standings and how they came about.  Pure.
+"""News about a board's results, from its standings and their history.  Pure.
 
 the first judgement that ranks     ─▶ first entry
-a record                           ─▶ record: by a duel with the first, or by an own faster file
-another podium, and no record      ─▶ change in the top three; a better time at the same place is none
+a record                           ─▶ record: by a duel with the champion, or by the champion's own faster file
+other logins on the podium         ─▶ change in the top three; a better time at the same rank is none
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from scripts.standings.standings import Podium, Record, podiums, standings
 
 
 def results_of(board: Board, judgements: Sequence[Judgement]) -> Iterator[Result]:
-    """A board's news of all times, oldest first.
+    """All news about a board, oldest first.
 
     Args:
-        judgements: in ledger order, without what maintainers took out.
+        judgements: in ledger order, without those that maintainers removed.
     """
     records = standings(board, judgements).records
     before: dict[int, Record | None] = dict(enumerate([None, *records[:-1]]))
@@ -68,7 +68,7 @@ def _result(kind: Kind, board: Board, podium: Podium) -> Result:
 
 
 def _mover(podium: Podium, places: Sequence[PodiumPlace]) -> PodiumPlace:
-    """The judged author's row; where pooled times have moved somebody else, the first row that is another's."""
+    """The judged author's row; if pooled times have moved other rows instead, the first of those."""
     author = podium.judgement.submission.login.lower()
     former = [row.login for row in podium.former]
     own = next((place for place in places if place.login.lower() == author), None)

@@ -1,16 +1,16 @@
-"""The wire to a channel on Discord.  Nothing that leaves here, repr and exceptions included, holds the token.
+"""HTTP requests to a channel on Discord.  Nothing that leaves this module, even a repr or exception, has the token.
 
-    look           GET      is it there, does Discord answer?
-    post           POST     once only: who posts twice is heard twice
-    edit           PATCH    as often as it takes
+    look           GET      check that the webhook exists and Discord answers
+    post           POST     never repeated after an unclear answer: it would post twice
+    edit           PATCH    repeated as needed
 
-    429                                       not done: again, after the wait that Discord asks for
-    no connection, 503, 521 to 523, 525, 526  not done: again, a few times
-    500, 502, 504, time-out, broken off       perhaps done.  A GET or PATCH: again.  A POST: `InDoubt`
-    404                                       the webhook, or the message, was deleted
-    another 4xx                               refused, and would be again
+    429                                       not done: retry after the wait that Discord asks for
+    no connection, 503, 521 to 523, 525, 526  not done: retry a few times
+    500, 502, 504, time-out, broken off       unclear.  Retry a GET or PATCH; a POST raises `InDoubt`
+    404                                       the webhook or the message was deleted
+    another 4xx                               refused for good
 
-Webhooks cannot be asked which messages they have posted, so a lost answer to a post leaves a doubt for ever.
+A webhook cannot list its messages, so a lost answer to a post stays in doubt.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from scripts.common.text import plain, shorten
 TIMEOUT_S = 15.0
 ATTEMPTS = 5
 LONGEST_WAIT_S = 60.0
-"""Longer than that we do not wait before one request; the next run goes on."""
+"""The longest wait before one request; after that, the next run continues."""
 
 MAX_ANSWER = 1 << 20
 
 _HOSTS = re.compile(r"(?:(?:ptb|canary)\.)?discord(?:app)?\.com")
 _PATH = re.compile(r"(/api(?:/v[0-9]+)?/webhooks/[0-9]{1,20}/)([A-Za-z0-9_-]{1,128})/?")
 _NOT_DONE = frozenset({503, 521, 522, 523, 525, 526, 530})
-"""503 by its definition; the others are Cloudflare's, which has not reached Discord."""
+"""503 by its definition; the others are Cloudflare's for requests that did not reach Discord."""
 
 _UNKNOWN_CHANNEL = 10003
 _UNKNOWN_MESSAGE = 10008
@@ -46,11 +46,11 @@ _ADDRESS = (
     "an address such as https://discord.com/api/webhooks/123/abc: on Discord, Edit Channel → Integrations → Webhooks"
 )
 _USER_AGENT = "DiscordBot (pullrank, 1)"
-"""Cloudflare turns away Python's own name."""
+"""Cloudflare rejects Python's default user agent."""
 
 
 class WebhookError(PullRankError):
-    """Not done, and it will not be by trying again now.  `is_final`: nor later, as it stands."""
+    """A request failed, and retrying now is no use.  `is_final`: retrying the same request later is no use either."""
 
     def __init__(self, message: str, *, is_final: bool = False) -> None:
         super().__init__(message)
@@ -58,19 +58,19 @@ class WebhookError(PullRankError):
 
 
 class WebhookGone(WebhookError):
-    """The webhook was deleted, or its token does not hold: nothing can be done in this channel."""
+    """The webhook was deleted, or its token is wrong: nothing can be done in this channel."""
 
 
 class MessageGone(WebhookError):
-    """Somebody has deleted the message."""
+    """Somebody deleted the message."""
 
 
 class InDoubt(PullRankError):
-    """A post whose answer was lost: the message may stand on Discord, or not."""
+    """A post whose answer was lost: the message may be on Discord or not."""
 
 
 class _Again(Exception):
-    """Not done, or no harm to do again; `wait_s` is what Discord asks for."""
+    """Retry: the request was not done, or may be repeated; `wait_s` is the wait that Discord asks for."""
 
     def __init__(self, reason: str, wait_s: float | None = None) -> None:
         super().__init__(reason)
@@ -78,7 +78,7 @@ class _Again(Exception):
 
 
 class _StayHere(urllib.request.HTTPRedirectHandler):
-    """Discord redirects nobody; an address that does could lead anywhere."""
+    """Follow no redirects: Discord uses none, and one could lead anywhere."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
@@ -89,7 +89,7 @@ _OPENER = urllib.request.build_opener(_StayHere)
 
 @dataclass(frozen=True, kw_only=True)
 class DiscordChannel:
-    """A channel; `name` is what people may read of it.  `patience_s` is the longest wait before one request."""
+    """A channel.  `name` is the secret's name, which is public; `patience_s` is the longest wait before one request."""
 
     name: str
     base: str = field(repr=False)
@@ -103,55 +103,55 @@ class DiscordChannel:
         """The webhook at an address, which may name a thread: `…?thread_id=123`.
 
         Raises:
-            WebhookError: that is no webhook's address; the message does not repeat it.
+            WebhookError: this is no webhook's address; the message does not repeat it.
         """
         try:
             parts = urlsplit(address.strip())
-            host, _ = parts.hostname, parts.port  # raises ValueError, too
+            host, _ = parts.hostname, parts.port  # This may raise ValueError, too.
         except ValueError:
-            raise WebhookError(f"{name} holds no webhook. It should be {_ADDRESS}", is_final=True) from None
+            raise WebhookError(f"{name} is no webhook. It should be {_ADDRESS}", is_final=True) from None
         is_local = parts.scheme == "http" and host == "127.0.0.1"
         is_discord = parts.scheme == "https" and _HOSTS.fullmatch(parts.netloc.lower())
         path, query = _PATH.fullmatch(parts.path), parse_qs(parts.query)
         thread = query.pop("thread_id", [""])[0]
         if not path or not (is_local or is_discord) or query or not re.fullmatch(r"[0-9]{0,20}", thread):
-            raise WebhookError(f"{name} holds no webhook. It should be {_ADDRESS}", is_final=True)
+            raise WebhookError(f"{name} is no webhook. It should be {_ADDRESS}", is_final=True)
         base = f"{parts.scheme}://{parts.netloc}{path[1]}"
         return cls(name=name, base=base, token=path[2], thread=thread, **pace)
 
     def look(self) -> None:
-        """See that the webhook is there and that Discord answers.
+        """Check that the webhook exists and that Discord answers.
 
         Raises:
-            WebhookError: it is not, or does not.
+            WebhookError: it does not.
         """
         self._send("GET", "")
 
     def post(self, payload: dict[str, Any]) -> str:
-        """Post a message; its id.
+        """Post a message; returns its id.
 
         Raises:
             WebhookError: it was not posted.
-            InDoubt: nobody knows.
+            InDoubt: it may have been posted.
         """
         answer = self._send("POST", "", {"wait": "true"}, payload)
         message = str(answer.get("id", "")) if isinstance(answer, dict) else ""
         if not re.fullmatch(r"[0-9]{1,20}", message):
-            raise InDoubt(f"{self.name}: Discord took the message and named no id for it")
+            raise InDoubt(f"{self.name}: Discord accepted the message but returned no id for it")
         return message
 
     def edit(self, message: str, payload: dict[str, Any]) -> None:
-        """Let a message say something else.
+        """Replace the contents of a message.
 
         Raises:
-            WebhookError: it does not.
+            WebhookError: it was not changed.
         """
         self._send("PATCH", f"/messages/{message}", {}, payload)
 
     def _send(
         self, method: str, path: str, query: dict[str, str] | None = None, payload: dict[str, Any] | None = None
     ) -> object:
-        """The answer's JSON; None where there is none."""
+        """Send a request, with retries; returns the answer's JSON, or None if it is empty."""
         query = {**(query or {}), **({"thread_id": self.thread} if self.thread and method != "GET" else {})}
         reason = ""
         for attempt in range(1, ATTEMPTS + 1):
@@ -161,16 +161,16 @@ class DiscordChannel:
                 reason = str(again)
                 wait_s = min(2.0 ** (attempt - 1), self.patience_s) if again.wait_s is None else again.wait_s
             if wait_s > self.patience_s:
-                raise WebhookError(f"{self.name}: {reason}; it asks to wait {wait_s:.0f} s, so the next run goes on")
+                raise WebhookError(f"{self.name}: {reason}; it asks to wait {wait_s:.0f} s, so the next run continues")
             if attempt < ATTEMPTS:
                 time.sleep(wait_s)
-        raise WebhookError(f"{self.name}: {reason}, {ATTEMPTS} times; the next run goes on")
+        raise WebhookError(f"{self.name}: {reason}, {ATTEMPTS} times; the next run continues")
 
     def _try(self, method: str, path: str, query: dict[str, str], payload: dict[str, Any] | None) -> object:
-        """Send once.
+        """Send a request once.
 
         Raises:
-            _Again: it may be sent again.
+            _Again: it may be retried.
             WebhookError, InDoubt: it may not.
         """
         asked = "&".join(f"{name}={value}" for name, value in query.items())
@@ -187,7 +187,7 @@ class DiscordChannel:
             with error:
                 raise self._refusal(method, error) from None
         except URLError as error:
-            # While connecting or sending: Discord never had the whole of it.
+            # The connection failed, so Discord never had the whole request.
             raise _Again(f"no connection to Discord ({self._brief(error.reason)})") from None
         except (OSError, HTTPException) as error:
             raise self._lost(method, f"no answer from Discord ({self._brief(error)})") from None
@@ -219,12 +219,12 @@ class DiscordChannel:
             way_out = "there is no such thread; name another one at the end of the secret, ?thread_id=…, or none"
             return WebhookGone(f"{self.name}: {way_out} (404 {reason})")
         if error.code in (401, 403, 404):
-            way_out = f"the webhook was deleted, or its token does not hold; put a new one into the secret {self.name}"
+            way_out = f"the webhook was deleted, or its token is wrong; put a new one into the secret {self.name}"
             return WebhookGone(f"{self.name}: {way_out} ({error.code} {reason})")
         return WebhookError(f"{self.name}: Discord refused ({error.code} {reason})", is_final=True)
 
     def _brief(self, error: object) -> str:
-        """One short line of what was said, without the token, whoever said it."""
+        """One short line of an error's text, without the token."""
         words = " ".join(plain(str(error) or type(error).__name__).split())
         return shorten(words.replace(self.token, "…"), 200)
 
@@ -238,7 +238,7 @@ def _read_error(error: HTTPError) -> dict[str, Any]:
 
 
 def _wait_of(said: dict[str, Any], error: HTTPError) -> float:
-    """How long Discord asks to wait, in seconds; the body is finer than the header, which Cloudflare's has alone."""
+    """The wait that Discord asks for, in seconds; the body is more precise, but Cloudflare sends only the header."""
     for value in (said.get("retry_after"), error.headers.get("Retry-After")):
         try:
             wait_s = float(value)  # type: ignore[arg-type]

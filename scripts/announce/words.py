@@ -1,7 +1,7 @@
-"""Words for Discord: other people's made harmless, and all of them short enough.  Pure.
+"""Escape and shorten text for Discord.  Pure.
 
-Discord reads Markdown in an embed's title, description and fields, but not in its footer.  What people wrote goes
-through `escape`, which leaves no mark-up, no link and no mention; `allowed_mentions` of the message is the second lock.
+Discord renders Markdown in an embed's title, description and fields, but not in its footer.  Participants' text goes
+through `escape`, which leaves no mark-up, link or mention; the message's `allowed_mentions` is the second safeguard.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from itertools import pairwise
 from scripts.common.text import plain, shorten
 
 BLURB = 280
-"""Characters of a task's description that are told."""
+"""Characters of a task's description in an announcement."""
 
 _MARKUP = re.compile(r"(^[+-]|(?<=^\d)\.|[\\`*_~|<>@#\[\]():])")
 _BACKSLASHES = re.compile(r"\\*$")
 
 
 def escape(text: str, limit: int = 300) -> str:
-    """One line of other people's words as Discord's Markdown for just these words, at most `limit` characters."""
+    """Escape untrusted text as one line of Discord's Markdown, of at most `limit` characters before escaping."""
     line = shorten(" ".join(plain(text).split()), limit)
     return _MARKUP.sub(r"\\\1", line)
 
 
 def first_words(markdown: str) -> str:
-    """The first paragraph of a description, as plain words: headings, lists, tables and mark-up are left out."""
+    """The first paragraph of a description as plain text, without headings, lists, tables and mark-up."""
     from markdown_it import MarkdownIt
 
     tokens = MarkdownIt("commonmark", {"html": False}).enable("table").parse(markdown)
@@ -45,13 +45,13 @@ def _read(kind: str, content: str) -> str:
 
 
 def clip(text: str, limit: int) -> str:
-    """At most `limit` characters as Discord counts them, cut between lines, else between words, with `…` at the end.
+    """Cut text to `limit` characters as Discord counts them, between lines or else words, with `…` at the end.
 
-    Never within an escape: a lone backslash at the end would take what follows with it.
+    Never cut within an escape: a single backslash at the end would escape the next character.
     """
     if length(text) <= limit:
         return text
-    # Half a pair at the end is left out.
+    # Drop half a surrogate pair at the end.
     kept = text.encode("utf-16-le", "surrogatepass")[: 2 * max(0, limit - 1)].decode("utf-16-le", "ignore")
     for gap in ("\n", " "):
         if kept.rfind(gap) > len(kept) * 0.6:
@@ -63,10 +63,10 @@ def clip(text: str, limit: int) -> str:
 
 
 def length(text: str) -> int:
-    """In UTF-16 units: never less than what Discord counts, whichever way it does."""
+    """The length in UTF-16 units, which is never less than Discord's count."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def moment(at: datetime, style: str = "F") -> str:
-    """A time that Discord shows to everybody in their own zone; `R` for how long until or since."""
+    """A time that Discord shows in each reader's time zone; the style `R` shows the time until or since it."""
     return f"<t:{int(at.timestamp())}:{style}>"

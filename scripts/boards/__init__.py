@@ -1,5 +1,5 @@
-"""Boards for people and scripts, wherever they stand: in a ledger, or on a published site.
+"""Boards for people and scripts, read from a ledger or a published site.
 
-source   a ledger and its tasks ─┐                   tools    `board`, `mine`, `history`, `compare`
-web      a site's JSON ──────────┴─▶ facts ─▶ tables          and their `--json`
+source   a ledger and its tasks ─┐                   for    `board`, `mine`, `history`, `compare`
+web      a site's JSON ──────────┴─▶ facts ─▶ tables        and their `--json`
 """

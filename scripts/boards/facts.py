@@ -1,12 +1,12 @@
-"""What is known of a board, as `board.json` of the site says it; read as the hostile text that it may be.
+"""A board as in the site's `board.json`, parsed as untrusted input.
 
     BoardFacts      a board ── RowFacts       its rows ── CaseFacts     a row's times, case by case
                             └─ RecordFacts    its records, oldest first
-    IndexFacts      `index.json`: which boards there are
-    AuthorFacts     `author.json`: on which of them somebody stands
+    IndexFacts      `index.json`: the boards of the site
+    AuthorFacts     `author.json`: the boards of an author
 
-The same types are made from a ledger, so that a command can't tell where its boards came from.  Fields that are not
-known are passed over: the site may be newer than whoever reads it.
+The same types are built from a ledger, so commands work alike with both sources.  Unknown fields are ignored: the site
+may be newer than this program.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scripts.pages.parts.taken_out import TakenOut
 from scripts.standings.standings import Record, Row, Standings, ahead_of
 
 MAX_ROWS = 20_000
-"""Of a board; more than that is no board."""
+"""The most rows that a board may have; a longer list is refused."""
 
 Short = Annotated[str, StringConstraints(max_length=100)]
 Line = Annotated[str, StringConstraints(max_length=1000)]
@@ -44,9 +44,9 @@ class CaseFacts(SiteModel):
 
 
 class RowFacts(SiteModel):
-    """A row.  `gap` is the score over the first's, less 1; rows of one `band` are tied but for those `unproven`.
+    """A row.  `gap` is the score over the champion's, minus 1; rows of one `band` are tied, except if `unproven`.
 
-    These look faster than the first beyond a tie, and have not won their duel; a site may be too old to say so.
+    An unproven row looks faster than the champion by more than a tie, but has not won their duel.  Older sites lack it.
     """
 
     task: Name
@@ -73,7 +73,7 @@ class RowFacts(SiteModel):
 
 
 class RecordFacts(SiteModel):
-    """A best time of its day.  `gain` is the share of time saved; None for the first entry."""
+    """A record.  `gain` is the share of time saved; None for the first entry."""
 
     at: AwareDatetime
     login: Login
@@ -83,7 +83,7 @@ class RecordFacts(SiteModel):
 
 
 class BoardName(SiteModel):
-    """A board of the index; `judged`: a machine judges it now.  `lang` is None where a site is older than that."""
+    """A board of the index; `judged`: a machine judges it now.  `lang` is None on older sites."""
 
     task: Name
     title: Line
@@ -95,12 +95,12 @@ class BoardName(SiteModel):
     entries: NonNegativeInt
 
     def is_open(self, now: datetime) -> bool:
-        """Whether a submission that comes now can be ranked."""
+        """Whether a submission made now can be ranked."""
         return self.ranks and (self.deadline is None or now < self.deadline)
 
 
 class TakenOutFacts(SiteModel):
-    """A judgement that maintainers took off the board: for good, or until it is looked at."""
+    """A judgement that maintainers removed from the board, for good or until a review."""
 
     login: Login
     judged_at: AwareDatetime
@@ -152,7 +152,7 @@ class AuthorFacts(SiteModel):
 
 
 def facts_of(table: Standings, taken_out: Iterable[TakenOut] = (), *, judged: bool = True) -> BoardFacts:
-    """A ranked board, in the words that the site uses for it."""
+    """Convert a ranked board to the site's format."""
     board, task = table.board, table.board.task
     facts = {
         "task": task.name,

@@ -1,4 +1,4 @@
-"""Where boards are read: from a ledger and its tasks, or from a published site.  Either gives the same facts."""
+"""Read boards from a ledger and its tasks, or from a published site, in the same types."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ from scripts.standings.standings import standings
 
 
 class Source(Protocol):
-    """`place` is what messages call it, `option` names it to another command; `faults` could not be read so far."""
+    """A source of boards.  `place` is its name in messages, `option` selects it for another command; `faults` are the
+    files that could not be read so far.
+    """
 
     place: str
     option: str
     faults: list[LedgerFault]
 
     def board(self, task: str, gpu: str | None) -> BoardFacts:
-        """One board: the one that is named, else CPU if the task has it, else its first."""
+        """One board of a task: the named one, else CPU if the task has it, else its first."""
         ...
 
     def boards_of_task(self, task: str) -> Sequence[BoardFacts]:
@@ -34,7 +36,7 @@ class Source(Protocol):
         ...
 
     def boards_of_author(self, login: str) -> Sequence[BoardFacts]:
-        """Those on which somebody stands, the best place first."""
+        """The boards on which an author has a row, best rank first."""
         ...
 
 
@@ -44,7 +46,7 @@ def _best_first(boards: Iterable[BoardFacts], login: str) -> list[BoardFacts]:
 
 
 class LedgerSource:
-    """A ledger's boards, ranked here, without what maintainers took out."""
+    """A ledger's boards, ranked here, without the judgements that maintainers removed."""
 
     def __init__(self, ledger: Ledger, tasks: Path, *, allow_unwalled: bool = False) -> None:
         self.place = str(ledger.path)
@@ -78,7 +80,7 @@ class LedgerSource:
 
 
 class SiteSource:
-    """The boards of a published site, as it ranked them."""
+    """The boards of a published site, with its ranking."""
 
     def __init__(self, url: str) -> None:
         self.place = self._address = site_address(url)
@@ -89,10 +91,10 @@ class SiteSource:
         """All boards.
 
         Raises:
-            SiteError: there is no such site.
+            SiteError: the address is not a PullRank site.
         """
         if not (found := find_facts(IndexFacts, self._address, "index.json")):
-            raise SiteError(f"{self._address} is no site of PullRank: it has no index.json; is the address right?")
+            raise SiteError(f"{self._address} is not a PullRank site: it has no index.json; is the address right?")
         return found.boards
 
     def board(self, task: str, gpu: str | None) -> BoardFacts:
@@ -108,7 +110,7 @@ class SiteSource:
     def boards_of_author(self, login: str) -> Sequence[BoardFacts]:
         author = find_facts(AuthorFacts, self._address, "authors", login.lower(), "author.json")
         if not author:
-            self.index()  # To tell a stranger from an address that is wrong.
+            self.index()  # Distinguish an unknown author from a wrong address.
             return ()
         boards = {(place.task, place.gpu): None for place in author.rows}
         return _best_first((self._read(*board) for board in boards), login)
@@ -123,7 +125,7 @@ class SiteSource:
 
     def _read(self, task: str, gpu: str) -> BoardFacts:
         if not (found := find_facts(BoardFacts, self._address, task, gpu, "board.json")):
-            raise SiteError(f"{self._address} has no page for {task} / {gpu}; it may be being built: try again")
+            raise SiteError(f"{self._address} has no page for {task} / {gpu}; it may be under construction: try again")
         if (found.task, found.gpu) != (task, gpu):
-            raise SiteError(f"{self._address} shows another board in the place of {task} / {gpu}")
+            raise SiteError(f"{self._address} shows another board in place of {task} / {gpu}")
         return found

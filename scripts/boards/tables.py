@@ -1,4 +1,4 @@
-"""Boards as tables of 80 columns, and what is to be said below them."""
+"""Boards as tables of 80 columns, with the notes below them."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def standings_table(board: BoardFacts) -> Group:
 
 
 def lines_below(board: BoardFacts) -> Iterator[str]:
-    """Whether the board is over, and what maintainers took off it, the newest first, as its page says it."""
+    """Notes, as on the board's page: whether it is judged, and which judgements maintainers removed, newest first."""
     if not board.judged:
-        yield "No machine judges this board now; what was judged stays."
+        yield "No machine judges this board now. Existing results stay."
     for one in board.taken_out:
         done = "held for review" if one.action == "hold" else "disqualified"
         judged = f"{one.login}, judged {one.judged_at:%Y-%m-%d}"
-        yield f"taken out: {judged}: {done} {one.at:%Y-%m-%d}. {plain(one.reason)}"
+        yield f"removed: {judged}: {done} {one.at:%Y-%m-%d}. {plain(one.reason)}"
 
 
 def _rank(board: BoardFacts, row: RowFacts) -> str:
@@ -52,16 +52,16 @@ def _remarks(rows: Sequence[RowFacts]) -> Iterator[str]:
     if len(set(bands)) < len(bands):
         yield "= tied: the difference is below 1 % or the noise"
     if any(row.unproven for row in rows):
-        yield "~ looks faster than the first, but has not won that duel"
+        yield "~ looks faster than the leader, but has not won their duel"
     yield from (f"{row.login}: {plain(row.note)}" for row in rows if row.note)
     if self_timed := [row.login for row in rows if row.claim is Claim.SELF_TIMED and not row.unwalled]:
-        yield f"self-timed, so no more than their word: {', '.join(self_timed)}"
+        yield f"self-timed, so not verified: {', '.join(self_timed)}"
     if unwalled := [row.login for row in rows if row.unwalled]:
-        yield f"judged without walls: {', '.join(unwalled)}"
+        yield f"judged without a sandbox: {', '.join(unwalled)}"
 
 
 def mine_table(boards: Sequence[BoardFacts], login: str) -> Table:
-    """Somebody's row on each of the boards, and what stands ahead of it."""
+    """An author's row on each board, and the next row ahead."""
     made = table(f"Rows of {login}", "Board", "Rank", "Time", "Gap", "Next ahead", right=("Rank", "Time", "Gap"))
     for board in boards:
         if row := board.find_row(login):
@@ -72,7 +72,7 @@ def mine_table(boards: Sequence[BoardFacts], login: str) -> Table:
 
 
 def _ahead(board: BoardFacts, row: RowFacts) -> str:
-    """Whom to beat, and by how much one is behind."""
+    """The author to beat, with the gap to them."""
     if row.note:
         return plain(row.note)
     ahead = board.ahead_of(row)
@@ -93,8 +93,8 @@ def history_table(board: BoardFacts, records: Sequence[RecordFacts]) -> Table:
 
 
 def compare_table(board: BoardFacts, one: RowFacts, other: RowFacts) -> Group:
-    """Two rows of a board, case by case."""
-    numbers = (one.login, other.login, f"{one.login} takes")
+    """Two rows of a board, case by case, with the ratio of the first time to the second."""
+    numbers = (one.login, other.login, "Ratio")
     made = table(f"{plain(board.title)} on {board.gpu}", "Case", *numbers, right=numbers)
     made.columns[0].max_width = 28
     for mine, theirs in zip(one.cases, other.cases, strict=False):
@@ -105,16 +105,16 @@ def compare_table(board: BoardFacts, one: RowFacts, other: RowFacts) -> Group:
 
 
 def _compared(mine: Interval, theirs: Interval, *, is_tied: bool) -> tuple[str, str, str]:
-    times = "as long" if is_tied else f"{mine.value / theirs.value:.2f}×"
+    times = "tied" if is_tied else f"{mine.value / theirs.value:.2f}×"
     return format_interval(mine), format_interval(theirs), times
 
 
 def _name(case: CaseFacts) -> str:
-    """The seed says nothing about a case: it is drawn anew for each judging."""
+    """A case's parameters without the seed, which each judging draws at random."""
     return ", ".join(f"{name}: {value}" for name, value in case.params.items() if name != "seed")
 
 
 def _verdict(one: RowFacts, other: RowFacts) -> str:
     first, second = sorted((one, other), key=lambda row: row.rank)
-    ranks = f"{first.login} stands {first.rank}, {second.login} {second.rank}"
-    return f"{ranks}; tied, and within a band the earlier stands first" if one.is_tied_with(other) else ranks
+    ranks = f"{first.login} has rank {first.rank}, {second.login} rank {second.rank}"
+    return f"{ranks}; they are tied, so the earlier entry ranks first" if one.is_tied_with(other) else ranks

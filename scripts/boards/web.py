@@ -1,7 +1,7 @@
-"""A published site, read over the web: its JSON and nothing else, in a size that is bounded and a time that is, too.
+"""Download JSON from a published site, with limits on size and time.
 
-find_facts          a file of a site, which may have moved to another host
-fetch_judgement     one judgement at its own address, which leads nowhere else
+find_facts          a file of a site; redirects to another host are followed
+fetch_judgement     one judgement by URL; redirects to another host are refused
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ F = TypeVar("F", bound=SiteModel)
 
 MAX_BYTES = 64 * 1024 * 1024
 TIMEOUT_S = 20.0
-"""Without a byte."""
+"""Without receiving a byte."""
 LONGEST_S = 120.0
-"""For the whole of a file."""
+"""For a whole file."""
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class SiteError(PullRankError):
-    """The site cannot be read, or is none of ours."""
+    """The site cannot be read, or is not a PullRank site."""
 
 
 class _NoFlight(urllib.request.HTTPRedirectHandler):
-    """Follows a site that has moved, and nothing that leads from https to http, or out of the web.
+    """Follows redirects, but not from https to http or to another scheme.
 
     `stays`: nor to another host.
     """
@@ -50,33 +50,33 @@ class _NoFlight(urllib.request.HTTPRedirectHandler):
     ) -> urllib.request.Request | None:
         before, after = urlsplit(req.full_url), urlsplit(newurl)
         if after.scheme not in ("https", before.scheme):
-            raise SiteError(f"{req.full_url} leads away from https; say where the site has gone")
+            raise SiteError(f"{req.full_url} redirects away from https; use the site's new address")
         if self._stays and after.netloc != before.netloc:
             there = shorten(plain(after.netloc), 100)
-            raise SiteError(f"{req.full_url} leads to another host, {there}; name the address there, if you trust it")
+            raise SiteError(f"{req.full_url} redirects to another host, {there}; use that address if you trust it")
         return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
 
 
 def site_address(url: str) -> str:
-    """The site's root, with a slash at its end, from whatever page of it people copied the address.
+    """The URL of the site's root with a trailing slash, from the URL of its root or of an index.html.
 
     Raises:
-        SiteError: it is no address of a site.
+        SiteError: the URL is malformed.
     """
     try:
         parts = urlsplit(url if "://" in url else f"https://{url}")
     except ValueError:
         parts = urlsplit("")
     if parts.scheme not in ("https", "http") or not parts.hostname or parts.username:
-        raise SiteError(f"--site {url}: write the site's address, as in https://OWNER.github.io/NAME/")
+        raise SiteError(f"--site {url}: must be the site's address, such as https://OWNER.github.io/NAME/")
     return f"{parts.scheme}://{parts.netloc}{parts.path.removesuffix('index.html').rstrip('/')}/"
 
 
 def find_facts(kind: type[F], address: str, *path: str) -> F | None:
-    """A file of the site's JSON; None if there is none.
+    """A JSON file of the site; None if it does not exist.
 
     Raises:
-        SiteError: it cannot be read, or holds something else.
+        SiteError: it cannot be read, or has other content.
     """
     url = address + "/".join(quote(part, safe="") for part in path)
     content = _fetch(url)
@@ -88,27 +88,27 @@ def find_facts(kind: type[F], address: str, *path: str) -> F | None:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
         said = shorten(plain(f"{where}: {first['msg']}" if where else first["msg"]), 200)
-        raise SiteError(f"{url} is not what a site of PullRank holds ({said}); is the address right?") from None
+        raise SiteError(f"{url} is not a file of a PullRank site ({said}); is the address right?") from None
 
 
 def is_address(place: str) -> bool:
-    """Whether something is an address rather than a file."""
+    """Whether a place is a URL rather than a file."""
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", place) is not None
 
 
 def fetch_judgement(address: str) -> bytes:
-    """The bytes of a judgement at its address, or at that of the page beside which it lies.
+    """The bytes of a judgement, from its URL or from the URL of its submission's page.
 
     Raises:
-        SiteError: it is no address by https (or on this machine), or nothing can be read there.
+        SiteError: the URL is not https (or http on this machine), or cannot be read.
     """
     url = _judgement_url(address)
     content = _fetch(url, MAX_JUDGEMENT_BYTES, stays=True)
     if content is None:
         raise SiteError(
-            f"{url}: nothing is there. A judgement lies beside the page of each of a board's first rows and latest "
-            "records; the pages of others give its address in the ledger. A private one can be read in a clone alone: "
-            "on the branch `ledger`"
+            f"{url}: not found. The site has the judgements of each board's first rows and latest records; pages of "
+            "other submissions link to theirs in the ledger. Those of a private repository are only in a clone, on the "
+            "branch `ledger`"
         )
     return content
 
@@ -116,12 +116,12 @@ def fetch_judgement(address: str) -> bytes:
 def _judgement_url(address: str) -> str:
     try:
         parts = urlsplit(address)
-        host, _ = parts.hostname, parts.port  # raises ValueError, too
+        host, _ = parts.hostname, parts.port  # also raises ValueError
     except ValueError:
         host = None
     is_local = parts.scheme == "http" and host in _LOOPBACK if host else False
     if not host or parts.username or not (parts.scheme == "https" or is_local):
-        raise SiteError(f"{shorten(plain(address), 200)}: write an address that begins with https://")
+        raise SiteError(f"{shorten(plain(address), 200)}: must be an address that begins with https://")
     path = parts.path
     if not path.endswith(".json"):
         path = f"{path.removesuffix('index.html').rstrip('/')}/judgement.json"
@@ -144,13 +144,13 @@ def _fetch(url: str, max_bytes: int = MAX_BYTES, *, stays: bool = False) -> byte
 
 def _read(url: str, answer: HTTPResponse, max_bytes: int) -> bytes:
     until, content = time.monotonic() + LONGEST_S, bytearray()
-    while some := answer.read1(1 << 16):  # what is there, so that a drop a second takes no day
+    while some := answer.read1(1 << 16):  # returns what is available, so that a slow server cannot evade the time limit
         content += some
         if len(content) > max_bytes:
             raise SiteError(f"{url} is larger than {max_bytes // 1024**2} MiB")
         if time.monotonic() > until:
-            raise SiteError(f"{url} cannot be read: it takes longer than {LONGEST_S:.0f} s; try again later")
-    # `read1` does not say so itself.
+            raise SiteError(f"{url} cannot be read: the download took over {LONGEST_S:.0f} s; try again later")
+    # `read1` does not report a truncated answer.
     if len(content) < int(answer.headers.get("Content-Length") or 0):
-        raise SiteError(f"{url} cannot be read: it was cut off on its way; try again")
+        raise SiteError(f"{url} cannot be read: the download was cut off; try again")
     return bytes(content)

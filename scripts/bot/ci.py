@@ -1,13 +1,13 @@
-"""`pullrank ci`: what the workflows call, one command a step.  People have no use for it: help does not list it.
+"""`pullrank ci`: one command for each workflow step.  Not meant for people, so help does not list it.
 
-    environment of a step ─▶ read strictly ─▶ context: GitHub, ledger, settings ─▶ one function ─▶ a line, a summary
+    a step's environment ─▶ parsed strictly ─▶ context: GitHub, ledger, settings ─▶ one function ─▶ a line, a summary
 
-what scripts/bot/workflow.py names                                     every command
+those of scripts/bot/workflow.py                                       every command
 GITHUB_EVENT_NAME, GITHUB_EVENT_PATH                                   intake
 GITHUB_EVENT_PATH, GITHUB_REF_NAME                                     report, reconcile
 REQUEST, GITHUB_OUTPUT, GITHUB_RUN_ID                                  resolve
-REQUEST, JUDGE, GITHUB_RUN_ID; CHECK, ARTIFACT, DIGEST where known     report
-REQUEST, REFUSAL                                                       report, of what resolve has refused
+REQUEST, JUDGE, GITHUB_RUN_ID; CHECK, ARTIFACT, DIGEST if known        report
+REQUEST, REFUSAL                                                       report, of a request that resolve refused
 GITHUB_EVENT_PATH, GITHUB_REF_NAME; SITE and the webhooks' secrets    announce
 PULL_REQUEST, HEAD_SHA, GITHUB_OUTPUT, GITHUB_RUN_ID                   prepare-check
 PULL_REQUEST, HEAD_SHA, CHECK, GITHUB_RUN_ID                           report-check
@@ -50,9 +50,9 @@ _RESULTS = ("success", "failure", "cancelled", "skipped")
 
 @click.group()
 def ci() -> None:
-    """Do one step of a workflow.
+    """Run one step of a workflow.
 
-    Everything that it needs stands in the environment; see .github/workflows/.
+    It reads its input from the environment; see .github/workflows/.
 
     Example: pullrank ci reconcile
     """
@@ -61,7 +61,7 @@ def ci() -> None:
 @ci.command("prepare-check")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for the bundle.")
 def prepare_check_command(out: Path) -> None:
-    """Pack the tasks that the pull request in PULL_REQUEST changes, as they are at HEAD_SHA.
+    """Pack the tasks that the pull request PULL_REQUEST changes, as of HEAD_SHA.
 
     Example: pullrank ci prepare-check --out bundle
     """
@@ -87,29 +87,29 @@ def report_check_command() -> None:
     number, head_sha = _require_asked()
     result, run_id = require_environment("CHECK", "GITHUB_RUN_ID")
     if result not in _RESULTS:
-        raise CiError("CHECK is the result of the job `check`; see check.yml")
+        raise CiError("CHECK must be the result of the job `check`; see check.yml")
     workflow = Workflow()
     with workflow.github() as github:
         say(report(number, head_sha, result, workflow.check_context(github, _require_run(run_id))))
 
 
 def _require_asked() -> tuple[int, str]:
-    """The number of the pull request that is checked, and the commit's hash.  Raises CiError if either is malformed."""
+    """The pull request's number and the commit's hash.  Raises CiError if either is malformed."""
     number, head_sha = require_environment("PULL_REQUEST", "HEAD_SHA")
     if not _ID.fullmatch(number) or not _SHA.fullmatch(head_sha):
-        raise CiError("PULL_REQUEST is a pull request's number, HEAD_SHA a commit's hash; see check.yml")
+        raise CiError("PULL_REQUEST must be a pull request's number and HEAD_SHA a commit's hash; see check.yml")
     return int(number), head_sha
 
 
 def _require_run(run_id: str) -> int:
     if not _ID.fullmatch(run_id):
-        raise CiError("GITHUB_RUN_ID is a number")
+        raise CiError("GITHUB_RUN_ID must be a number")
     return int(run_id)
 
 
 @ci.command("intake")
 def intake_command() -> None:
-    """Answer the event that started this workflow: judgings, or a refusal that says how to mend it.
+    """Answer the event that started this workflow: start judgings, or refuse and say how to fix it.
 
     Example: pullrank ci intake
     """
@@ -124,7 +124,7 @@ def intake_command() -> None:
 @ci.command("resolve")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for the bundle.")
 def resolve_command(out: Path) -> None:
-    """Pack what the request in REQUEST asks for, if it is still wanted.
+    """Pack the bundle for the request REQUEST, if it is still open.
 
     Example: pullrank ci resolve --out bundle
     """
@@ -148,7 +148,7 @@ def resolve_command(out: Path) -> None:
 
 @ci.command("report")
 def report_command() -> None:
-    """Deliver what the judge handed over, or what was refused: ledger, check, comment, merge.
+    """Deliver a judgement or a refusal: ledger, check, comment, merge.
 
     Example: pullrank ci report
     """
@@ -157,7 +157,7 @@ def report_command() -> None:
 
     request_id, result, run_id = require_environment("REQUEST", "JUDGE", "GITHUB_RUN_ID")
     if result not in _RESULTS or not _ID.fullmatch(run_id):
-        raise CiError("JUDGE is the result of the judge's job, and GITHUB_RUN_ID a number; see evaluate.yml")
+        raise CiError("JUDGE must be the result of the judge's job and GITHUB_RUN_ID a number; see evaluate.yml")
     hints = Hints(check=_find_id("CHECK"), artifact=_find_id("ARTIFACT"), digest=_find(_DIGEST, "DIGEST"))
     workflow, refusal = Workflow(), _find(_REFUSAL, "REFUSAL")
     with workflow.github() as github:
@@ -170,7 +170,7 @@ def report_command() -> None:
 
 @ci.command("reconcile")
 def reconcile_command() -> None:
-    """Do what was missed: judgings, deliveries, comments, merges, publication.
+    """Catch up on what was missed: judgings, deliveries, comments, merges, publication.
 
     Example: pullrank ci reconcile
     """
@@ -220,7 +220,7 @@ def publish_command(out: Path) -> None:
 
 @ci.command("announce")
 def announce_command() -> None:
-    """Tell Discord what the ledger says and Discord was not told; whatever goes wrong is said, and fails nothing.
+    """Post the ledger's unannounced news to Discord; errors are logged and never fail the step.
 
     Example: pullrank ci announce
     """
@@ -231,8 +231,8 @@ def announce_command() -> None:
     except PullRankError as error:
         say(_without_addresses(f"not announced: {error}"))
     except Exception as error:
-        # The site is published; a fault here must not make that look failed.  Its trace could hold an address.
-        say(_without_addresses(f"not announced, by a fault of ours: {type(error).__name__}: {error}"))
+        # The site is published, so a bug here must not fail the job.  A traceback could hold a webhook's address.
+        say(_without_addresses(f"not announced, because of a bug in PullRank: {type(error).__name__}: {error}"))
 
 
 def _announce(workflow: Workflow) -> Iterator[str]:
@@ -260,7 +260,7 @@ def _announce(workflow: Workflow) -> Iterator[str]:
 
 
 def _without_addresses(line: str) -> str:
-    """The second lock on the webhooks' tokens: no word of an address that stands in the environment is ever said."""
+    """Remove the environment's webhook addresses and their tokens: a second safeguard that they are never logged."""
     for value in os.environ.values():
         if "/webhooks/" in value:
             token = value.strip().partition("?")[0].rstrip("/").rpartition("/")[2]
@@ -270,7 +270,7 @@ def _without_addresses(line: str) -> str:
 
 
 def _find(pattern: re.Pattern[str], name: str) -> str:
-    """What another job told, if it is what it should be."""
+    """A value from another job; empty if it is missing or malformed."""
     value = os.environ.get(name, "")
     return value if pattern.fullmatch(value) else ""
 
@@ -280,7 +280,7 @@ def _find_id(name: str) -> int | None:
 
 
 def _show_running(request: Request, run_id: str, workflow: Workflow, github: GitHub) -> dict[str, str]:
-    """Let the board's check run lead to this run; the output that names it.  Nothing is judged less for want of it."""
+    """Link the board's check run to this run; returns the output with its id.  A failure does not stop the judging."""
     from scripts.bot.comment.evaluation import show_running
     from scripts.github.pulls import GitHubError
 
@@ -288,10 +288,10 @@ def _show_running(request: Request, run_id: str, workflow: Workflow, github: Git
     try:
         check_id = show_running(github, request, url)
     except GitHubError as error:
-        say(f"{request.id}: the check run does not show it: {error}")
+        say(f"{request.id}: the check run could not be updated: {error}")
         return {}
     return {"check": str(check_id)} if check_id else {}
 
 
 def _show_report(report: str) -> None:
-    summarize(f"\n{report}\n")  # Apart from the lines around it, which would become part of its last block.
+    summarize(f"\n{report}\n")  # The blank lines keep the lines around it out of its first and last block.

@@ -1,4 +1,4 @@
-"""The surroundings of a workflow's step: its environment, read strictly; the repository; the log and the summary.
+"""What workflow steps share: the environment, parsed strictly; the repository; the log and the summary.
 
 GITHUB_TOKEN, GITHUB_REPOSITORY, GITHUB_API_URL, GITHUB_SERVER_URL     every step
 """
@@ -31,41 +31,41 @@ if TYPE_CHECKING:
 
 
 class CiError(PullRankError):
-    """A step's environment is not a workflow's."""
+    """The environment is not that of a workflow step."""
 
 
 def require_environment(*names: str) -> list[str]:
-    """The values of environment variables, all of which must be there.
+    """The values of environment variables, all of which must be set.
 
     Raises:
-        CiError: names all that are missing.
+        CiError: some are not; the message names them all.
     """
     missing = [name for name in names if not os.environ.get(name)]
     if missing:
         are = "are" if len(missing) > 1 else "is"
-        raise CiError(f"{', '.join(missing)} {are} missing: `pullrank ci` is for steps of .github/workflows/")
+        raise CiError(f"{', '.join(missing)} {are} not set: `pullrank ci` is for steps of .github/workflows/")
     return [os.environ[name] for name in names]
 
 
 def require_default_branch() -> str:
-    """The repository's own default branch, on which alone the workflows of a competition run.
+    """The repository's default branch, the only one on which a competition's workflows run.
 
     Raises:
-        CiError: somebody has started the workflow on another branch.
+        CiError: the workflow was started on another branch.
     """
     payload, branch = require_environment("GITHUB_EVENT_PATH", "GITHUB_REF_NAME")
     try:
         named = find(json.loads(Path(payload).read_bytes()), str, "repository", "default_branch")
     except (OSError, ValueError) as error:
-        raise CiError(f"{payload} is no event: {error}") from None
-    # A schedule runs on the default branch, and its event may say nothing of it.
+        raise CiError(f"{payload} cannot be read as an event: {error}") from None
+    # A schedule runs on the default branch, and its event may not name it.
     if named not in (None, branch):
-        raise CiError(f"this runs on the branch {inline(branch)}: run it on {inline(named or '')}, the default branch")
+        raise CiError(f"this runs on branch {inline(branch)}: run it on {inline(named or '')}, the default branch")
     return branch
 
 
 class Workflow:
-    """The repository that a step works for, seen with its token; `root` is the checkout."""
+    """The repository that a step works on, with the step's token; `root` is the checkout."""
 
     def __init__(self) -> None:
         from scripts.competition.settings import SETTINGS, load_settings
@@ -139,26 +139,29 @@ class Workflow:
 
 
 def write_outputs(file: Path, outputs: dict[str, str]) -> None:
-    """The step's outputs: names and values of one line each.
+    """Write the step's outputs: names and values of one line each.
 
     Raises:
-        CiError: a value has more than one line, and would become outputs of its own.
+        CiError: a value has several lines, which the runner would read as further outputs.
     """
     if any(not (name + value).isprintable() for name, value in outputs.items()):
-        raise CiError("an output of a step must be one plain line")
+        raise CiError("a step's output must be one line of plain text")
     with file.open("a", encoding="utf-8") as stream:
         stream.writelines(f"{name}={value}\n" for name, value in outputs.items())
 
 
 def say(line: str) -> None:
-    """One line for the log and for the step's summary.  A runner obeys lines that begin with `::` or hold `##[`."""
+    """Write a line to the log and to the step's summary.
+
+    Runners obey lines that begin with `::` or hold `##[`, so these marks are broken up.
+    """
     line = " ".join(plain(line).split()).lstrip(":").replace("##[", "## [")
     click.echo(line)
     summarize(f"- {inline(line, 1000)}")
 
 
 def summarize(text: str) -> None:
-    """Markdown of ours for the page of the workflow's run."""
+    """Append Markdown of ours to the summary page of the workflow's run."""
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with open(summary, "a", encoding="utf-8") as stream:
             stream.write(f"{text}\n")

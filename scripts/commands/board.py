@@ -1,6 +1,6 @@
-"""`pullrank board`, `mine`, `history`, `compare`: where people stand, from a ledger or from a published site.
+"""`pullrank board`, `mine`, `history`, `compare`: standings and records, from a ledger or a published site.
 
-Tables for people; with `--json` the facts in full precision: times in microseconds, gaps and gains as shares.
+They print tables, or with `--json` the facts in full precision: times in microseconds, gaps and gains as fractions.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from scripts.github.credentials import AccessError
 from scripts.github.pages import pages_address
 from scripts.ledger.ledger import LedgerError
 
-_GPU = "Which board of the task. Default: CPU if it has one, else its first."
+_GPU = "The task's board. Default: CPU if it has one, else its first."
 _OPTIONS: list[Callable[[Any], Any]] = [
-    click.option("--site", metavar="URL", help="A published site's address; no clone is needed then."),
-    click.option("--ledger", type=click.Path(path_type=Path), help="Folder of the ledger. Default: ledger/."),
-    click.option("--tasks", type=click.Path(path_type=Path), help="Folder of the tasks. Default: tasks/."),
-    click.option("--allow-unwalled", is_flag=True, help="Rank what was judged without walls, too."),
-    click.option("--json", "as_json", is_flag=True, help="Print JSON, in full precision."),
+    click.option("--site", metavar="URL", help="Read a published site at this address; needs no clone."),
+    click.option("--ledger", type=click.Path(path_type=Path), help="Ledger folder. Default: ledger/."),
+    click.option("--tasks", type=click.Path(path_type=Path), help="Tasks folder. Default: tasks/."),
+    click.option("--allow-unwalled", is_flag=True, help="Include results judged without a sandbox."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON in full precision."),
 ]
 
 
 def _read_from(command: Callable[..., int | None]) -> Callable[..., int | None]:
-    """A command that is given a `source`, by --site or --ledger and --tasks; what could not be read is said."""
+    """Give a command a `source`, from --site or from --ledger and --tasks, and report what it could not read."""
 
     @wraps(command)
     def run(
         *, site: str | None, ledger: Path | None, tasks: Path | None, allow_unwalled: bool, **rest: Any
     ) -> int | None:
         if site and (ledger or tasks or allow_unwalled):
-            raise click.UsageError("--site reads a published site: without --ledger, --tasks and --allow-unwalled.")
+            raise click.UsageError("--site cannot be combined with --ledger, --tasks or --allow-unwalled.")
         source = SiteSource(site) if site else _open(ledger, tasks or TASKS, allow_unwalled)
         code = command(source=source, **rest)
         for fault in source.faults:
@@ -58,10 +58,10 @@ def _read_from(command: Callable[..., int | None]) -> Callable[..., int | None]:
 
 
 def _open(ledger: Path | None, tasks: Path, allow_unwalled: bool) -> LedgerSource:
-    """The ledger of a folder.
+    """Open the ledger of a folder.
 
     Raises:
-        LedgerError: it is not there, as in a participant's clone: to show empty boards would be a wrong answer.
+        LedgerError: there is none, as in a participant's clone; showing empty boards would be wrong.
     """
     found = require_ledger(ledger)
     if found.path.is_dir():
@@ -71,8 +71,8 @@ def _open(ledger: Path | None, tasks: Path, allow_unwalled: bool) -> LedgerSourc
     except AccessError:
         site = "URL"
     raise LedgerError(
-        f"{found.path}: there is no ledger here. --site {site} asks the published site; "
-        f"`git fetch origin ledger && git worktree add --detach {found.path} FETCH_HEAD` brings a copy here"
+        f"{found.path}: there is no ledger here. --site {site} reads the published site; "
+        f"`git fetch origin ledger && git worktree add --detach {found.path} FETCH_HEAD` checks out a copy"
     )
 
 
@@ -85,7 +85,7 @@ def board(source: Source, task: str, gpu: str | None, as_json: bool) -> None:
 
     Example: pullrank board vectoradd --gpu CPU --ledger demo/ledger
 
-    With --site, a published site is read: pullrank board vectoradd --site https://OWNER.github.io/NAME/
+    From a published site: pullrank board vectoradd --site https://OWNER.github.io/NAME/
     """
     found = source.board(task, gpu)
     if as_json:
@@ -101,9 +101,9 @@ def board(source: Source, task: str, gpu: str | None, as_json: bool) -> None:
 @click.argument("login", required=False, shell_complete=logins)
 @_read_from
 def mine(source: Source, login: str | None, as_json: bool) -> None:
-    """Show where somebody stands, and what is ahead of them.
+    """Show an author's ranks and who is ahead.
 
-    Without LOGIN it is you, whose token GH_TOKEN or `gh` holds.
+    LOGIN defaults to the account of your token (GH_TOKEN or `gh`).
 
     Example: pullrank mine ada --site https://OWNER.github.io/NAME/
     """
@@ -115,14 +115,14 @@ def mine(source: Source, login: str | None, as_json: bool) -> None:
         console().print(mine_table(boards, login))
         say(f"Next: `pullrank board {boards[0].task} --gpu {boards[0].gpu} {source.option}`", stderr=True)
     else:
-        click.echo(f"{login} stands on no board of {source.place} yet. `pullrank tasks` says what there is.")
+        click.echo(f"{login} is not ranked on any board of {source.place} yet. `pullrank tasks` lists the tasks.")
 
 
 def _my_login() -> str:
     try:
         repository, token = require_repository(), require_token("any will do")
     except AccessError:
-        raise PullRankError("whose rows? Say a login, as in `pullrank mine ada`") from None
+        raise PullRankError("no login given and no token found; name a login: `pullrank mine ada`") from None
     with connect(repository, token) as github, explaining(repository):
         return github.whoami().login
 
@@ -141,7 +141,7 @@ def _place(board: BoardFacts, row: RowFacts) -> dict[str, Any]:
 @click.command()
 @click.argument("task", shell_complete=task_names)
 @click.option("--gpu", shell_complete=judged_gpu_names, help=_GPU)
-@click.option("--login", shell_complete=logins, help="Only this author's records.")
+@click.option("--login", shell_complete=logins, help="Show only this author's records.")
 @_read_from
 def history(source: Source, task: str, gpu: str | None, login: str | None, as_json: bool) -> None:
     """Show the records of one board, oldest first.
@@ -172,12 +172,12 @@ def _show_below(board: BoardFacts, *, as_json: bool) -> None:
 @click.argument("one", shell_complete=logins)
 @click.argument("other", shell_complete=logins)
 @click.option(
-    "--task", shell_complete=task_names, help="Only boards of this task. Default: every board on which both stand."
+    "--task", shell_complete=task_names, help="Compare on this task only. Default: every board where both are ranked."
 )
-@click.option("--gpu", shell_complete=judged_gpu_names, help="Only this board of each task.")
+@click.option("--gpu", shell_complete=judged_gpu_names, help="Compare on this board of each task only.")
 @_read_from
 def compare(source: Source, one: str, other: str, task: str | None, gpu: str | None, as_json: bool) -> None:
-    """Compare two authors, case by case, on the boards on which both stand.
+    """Compare two authors case by case, on every board where both are ranked.
 
     Example: pullrank compare ada grace --task vectoradd --gpu CPU
     """
@@ -186,7 +186,7 @@ def compare(source: Source, one: str, other: str, task: str | None, gpu: str | N
     if not both:
         where = f"{task} in {source.place}" if task else source.place
         raise PullRankError(
-            f"{one} and {other} stand together on no board of {where}; `pullrank mine {one}` says where one does."
+            f"{one} and {other} share no board of {where}; `pullrank mine {one}` lists the boards of {one}"
         )
     if as_json:
         _print([_comparison(*each) for each in both])

@@ -1,8 +1,8 @@
 """`pullrank demo`: a whole competition in a scratch folder, without GitHub and without a GPU.
 
-the tasks' examples ─► as pull requests of six fictional logins
-  each: judge, for real ─► ledger ─► standings ─► the comment that the pull request would get
-then: the boards, the site, and a server on loopback to look at it
+the tasks' examples ─► the pull requests of six fictional logins
+  each: judge ─► ledger ─► standings ─► the comment that the pull request would get
+then: the boards, the site, and a server on loopback that shows it
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     from scripts.pages.publishing.publish import SiteReport
 
 NOTICE = (
-    "A demo: the authors are fictional, the entries are the tasks' own examples, and of each task's benchmarks only "
-    "the first is played."
+    "A demo: the authors are fictional, the entries are the tasks' own examples, and only the first benchmark of each "
+    "task is played."
 )
-UNWALLED = "Judged without walls: good for one's own code only."
+UNWALLED = "Judged without a sandbox: for your own code only."
 
 
 @dataclass(frozen=True, kw_only=True)
 class DemoEntry:
-    """One pull request of the demo.  `guess_s` is about how long it takes on two cores."""
+    """One pull request of the demo.  `guess_s` is its approximate duration on two cores."""
 
     login: str
     task: str
@@ -80,13 +80,13 @@ ENTRIES = (
 
 
 @click.command()
-@click.option("--serve/--no-serve", default=True, help="Serve the site until Ctrl-C. Default: yes.")
-@click.option("--port", default=0, help="Port of the site on 127.0.0.1. Default: any that is free.")
+@click.option("--serve/--no-serve", default=True, help="Serve the site until Ctrl-C. Default: --serve.")
+@click.option("--port", default=0, help="Port on 127.0.0.1. Default: any free port.")
 @click.option("--out", type=click.Path(path_type=Path), help="Keep ledger, submissions and site in this new folder.")
 def demo(serve: bool, port: int, out: Path | None) -> int:
     """Run a whole competition on this machine and show its leaderboard.
 
-    A dozen entries of six fictional authors are judged for real, in about three minutes. No GPU, no GitHub.
+    Judges a dozen entries of six fictional authors in about three minutes. Needs no GPU and no GitHub.
 
     Example: pullrank demo --no-serve --out demo
     """
@@ -101,11 +101,11 @@ def demo(serve: bool, port: int, out: Path | None) -> int:
             click.echo(f"The site: {report.pages} pages in {site}")
             serve_until_interrupted(site, port)
         elif out:
-            click.echo(f"The site: {report.pages} pages in {site}\nLook at it: pullrank site serve {site}")
+            click.echo(f"The site: {report.pages} pages in {site}\nServe it: pullrank site serve {site}")
         else:
             click.echo(
-                f"The site has {report.pages} pages, and is gone now: keep it with --out FOLDER, "
-                "or look at it with --serve."
+                f"The site had {report.pages} pages and was deleted: keep it with --out FOLDER, or look at it with "
+                "--serve."
             )
     return exit_code
 
@@ -123,7 +123,7 @@ def _scratch_folder(out: Path | None) -> Iterator[Path]:
 
 
 def _wall_faults() -> str:
-    """Why there are no walls on this machine, with the way out; empty where there are."""
+    """Why the sandbox does not work on this machine, and how to fix that; empty if it works."""
     from harness.sandbox.sandbox import find_faults
 
     faults = "; ".join(find_faults())
@@ -137,7 +137,7 @@ def tasks_of(entries: Sequence[DemoEntry]) -> dict[str, Task]:
 
 
 def shortened(task: Task) -> Task:
-    """An edition of the task for those in a hurry: the CPU's board, one benchmark, little patience."""
+    """A short edition of the task: the CPU board, one benchmark, tight time limits."""
     board = task.board("CPU")
     limits = replace(board.limits, case_timeout_s=2.0, compile_timeout_s=12.0)
     rules = Rules(tests=board.tests, benchmarks=board.benchmarks[:1], limits=limits)
@@ -145,9 +145,9 @@ def shortened(task: Task) -> Task:
 
 
 class DemoCompetition:
-    """A competition in a folder: its ledger, its files, and what has come of them so far.
+    """A competition in a folder: its ledger and its files.
 
-    `faults` is why there are no walls; with none, everything is judged behind walls.
+    `faults` says why the sandbox does not work; if it is empty, everything is judged in the sandbox.
     """
 
     def __init__(self, folder: Path, tasks: dict[str, Task], *, faults: str = "") -> None:
@@ -163,7 +163,7 @@ class DemoCompetition:
         return not self.faults
 
     def hold(self, entries: Sequence[DemoEntry]) -> int:
-        """Judge all entries, one after the other, and say what each pull request would be told.
+        """Judge all entries in turn, and print the comment that each pull request would get.
 
         Returns the exit code: 0, or that of the worst error that kept an entry from being judged.
         """
@@ -210,7 +210,7 @@ class DemoCompetition:
         return submission
 
     def _champion_for(self, board: Board, login: str) -> Champion | None:
-        """Whom an author would have to beat: nobody on an empty board, nor where they are first themselves."""
+        """The champion that an author has to beat; None if the board is empty or the author leads it."""
         from harness.judge import Champion
 
         ranked = self.standings(board)
@@ -229,7 +229,7 @@ class DemoCompetition:
             self._stdout.print(standings_table(facts_of(self.standings(task.board("CPU")))), "")
 
     def build_site(self) -> tuple[Path, SiteReport]:
-        """The site's folder, and what is to be said of it."""
+        """Build the site; return its folder and the report."""
         from scripts.pages.publishing.publish import build_site
 
         site = self.folder / "_site"
@@ -251,6 +251,6 @@ class DemoCompetition:
 
 
 def _print_comment(stdout: Console, title: str, comment: str) -> None:
-    """As Markdown looks, on a terminal; as it is written, elsewhere."""
+    """Print a comment: rendered on a terminal, as Markdown source elsewhere."""
     stdout.print(Rule(title, align="left"))
     stdout.print(Markdown(comment) if stdout.is_terminal else comment, soft_wrap=not stdout.is_terminal)

@@ -1,4 +1,4 @@
-"""`pullrank doctor`: what this machine can do, and how to get what is missing."""
+"""`pullrank doctor`: what this machine can do and how to install what is missing."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _STYLES = {"ok": "green", "limited": "yellow", "missing": "red", "optional": "di
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-@click.option("--runner", is_flag=True, help="Look at what install.sh made of this machine, too.")
+@click.option("--runner", is_flag=True, help="Also check what .github/runner/install.sh set up.")
 def doctor(as_json: bool, runner: bool) -> int:
-    """Say what this machine can do, and how to get what is missing.
+    """Show what this machine can do and how to install what is missing.
 
-    Exits with 0 if submissions can be judged here behind walls, and with 1 if not.
+    Exits with 0 if this machine can judge submissions in a sandbox, and with 1 if not.
 
     Example: pullrank doctor --json
     """

@@ -1,6 +1,6 @@
-"""`pullrank duel A B`: two files on one board of this machine, as a challenger is played against the champion.
+"""`pullrank duel A B`: play two files on this machine as the judge plays a challenger against the champion.
 
-two files ─► which task, which board?  as for one file; both must say the same
+two files ─► which task, which board?  as for one file; both must agree
           ─► harness.judge.duel ─► Dueled ─► a table and a sentence, or JSON
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _MAX_BLOCKS = 200
 _START_S, _BLOCK_S = 10.0, 0.5
-"""About what a duel takes on two cores; for the display's first guess only."""
+"""Approximate duration of a duel on two cores; only for the progress display's first guess."""
 
 
 @click.command()
@@ -43,9 +43,9 @@ _START_S, _BLOCK_S = 10.0, 0.5
 @click.option(
     "--blocks",
     type=click.IntRange(DUEL_LOOKS[0], _MAX_BLOCKS),
-    help="How many blocks A-B-B-A of each benchmark are played. Default: 8; while they don't decide, 16, 32, 64.",
+    help="A-B-B-A blocks to play on each benchmark. Default: 8, then 16, 32 and 64 while undecided.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, with every sample.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON with every sample.")
 def duel(
     a: Path,
     b: Path,
@@ -56,11 +56,11 @@ def duel(
     blocks: int | None,
     as_json: bool,
 ) -> int:
-    """Play two files against each other, and say whether one of them is faster.
+    """Play two files against each other and say whether one is faster.
 
-    Both must pass the tests. Then they play by turns, in blocks A-B-B-A of fresh processes, on every benchmark that
-    counts, until it is decided or sixty-four blocks are over; every output is checked. A challenger is played
-    against a board's first by the same rules.
+    Both must pass the tests. Then they take turns in A-B-B-A blocks of fresh processes, on every benchmark that
+    counts, until the duel is decided or has played 64 blocks. Every output is checked. The same rules decide between
+    a challenger and a board's champion.
 
     Example: pullrank duel mine.py theirs.py --task vectoradd
     """
@@ -80,7 +80,7 @@ def duel(
 
 
 def common_board(files: dict[Path, Submission], task: str | None, task_dir: Path | None, gpu: str | None) -> Board:
-    """The board that both files are for.  What one of them doesn't say, the other may."""
+    """The board that both files are for.  If one file names no task or board, the other decides."""
     tasks = {path: find_named_task(path, file, task, task_dir) for path, file in files.items()}
     found = [(path, one) for path, one in tasks.items() if one]
     if not found:
@@ -92,18 +92,18 @@ def common_board(files: dict[Path, Submission], task: str | None, task_dir: Path
 
 
 def decision(ratio: Interval) -> str:
-    """Who is faster, in plain words; `ratio` is A / B.  The same for both sides."""
+    """Which side is faster, in a sentence; `ratio` is A / B."""
     for side, theirs in (("A", ratio), ("B", ratio.inverse)):
         if is_faster(theirs):
             return f"{side} is faster by {format_percent(1 - theirs.value)}."
     if ratio.low <= 1 <= ratio.high:
-        return f"No difference can be told: the ratio's 95 % interval, {_range(ratio)}, includes 1."
+        return f"No difference found: the ratio's 95 % interval, {_range(ratio)}, includes 1."
     change = format_percent(1 - min(ratio.value, ratio.inverse.value))
-    return f"No difference can be told: {change} is less than the {format_percent(TIE)} that counts."
+    return f"No difference found: {change} is less than the {format_percent(TIE)} that counts."
 
 
 def facts(dueled: Dueled) -> dict[str, Any]:
-    """A duel for scripts: both judgements, then the times in microseconds."""
+    """A duel as JSON: both judgements, then the times in microseconds."""
     made: dict[str, Any] = {side: json.loads(one.to_json()) for side, one in (("a", dueled.a), ("b", dueled.b))}
     if found := dueled.duel:
         made["cases"] = [_case_facts(case) for case in found.cases]
@@ -124,17 +124,17 @@ def _case_facts(case: DuelCase) -> dict[str, Any]:
 
 
 def show(dueled: Dueled, paths: tuple[Path, Path], stdout: Console) -> None:
-    """The times and who is faster; or, of those that were not accepted, why."""
+    """Print the times and the decision, or why a file was not accepted."""
     for side, path, judgement in zip("AB", paths, (dueled.a, dueled.b), strict=True):
         if judgement.verdict is not Verdict.ACCEPTED:
             stdout.print(f"{side}, {plain(str(path))}:", style="bold")
             judge_file.show(judgement, stdout)
     if dueled.duel:
         stdout.print(_cases_table(dueled.duel), "")
-        stdout.print(f"A / B over all of them: {_ratio(dueled.duel.ratio)}.")
+        stdout.print(f"A / B over all benchmarks: {_ratio(dueled.duel.ratio)}.")
         stdout.print(decision(dueled.duel.ratio), style="bold")
         if is_unwalled(dueled.a):
-            stdout.print("Without walls: good for files that you trust.")
+            stdout.print("Judged without a sandbox: only for files that you trust.")
 
 
 def _cases_table(found: Duel) -> Table:
@@ -155,7 +155,7 @@ def _median_us(runs: Sequence[Run]) -> float:
 
 
 def _ratio(ratio: Interval) -> str:
-    return f"{ratio.value:.3f}, with the 95 % interval {_range(ratio)}"
+    return f"{ratio.value:.3f}, 95 % interval {_range(ratio)}"
 
 
 def _range(ratio: Interval) -> str:

@@ -1,4 +1,4 @@
-"""`pullrank gpus`: the GPUs whose figures are known, and which boards of this repository have them."""
+"""`pullrank gpus`: the known GPUs, their peaks, and the boards of this repository that use them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _SHOWN = ("float64", "float32", "tf32", "float16", "float8")
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, with the source of each model's figures.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON with the source of each model's peaks.")
 def gpus(as_json: bool) -> None:
-    """List the GPUs whose peaks are known, and which boards have them.
+    """List the known GPUs, their peaks, and the boards that use them.
 
-    What the settings don't say of a board, it takes from here: by its name, or by its `model`.
+    A board takes the values that the settings omit from this list, by its name or its `model`.
 
     Example: pullrank gpus --json
     """

@@ -1,9 +1,9 @@
-"""`pullrank init TASK`: a folder to work in, made from this clone alone.
+"""`pullrank init TASK`: create a working folder from this clone alone.
 
 TASK/
-  submission.py (.cu)    the template, which is right and slow
+  submission.py (.cu)    the template: correct and slow
   AGENTS.md              the rules, the loop, limits, exit codes
-  task/                  statement, reference, cases, examples: for reading, and never submitted
+  task/                  statement, reference, cases, examples: to read, never submitted
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from scripts.tasks.show import files_of, in_tasks, template_of
 
 @click.command("init")
 @click.argument("name", metavar="TASK", shell_complete=task_names)
-@click.option("--language", help="Which template, as `task show` names them. Default: the first.")
-@click.option("--out", type=click.Path(path_type=Path), help="The new folder. Default: one named after the task.")
+@click.option("--language", help="The template's language, as in `task show`. Default: the first.")
+@click.option("--out", type=click.Path(path_type=Path), help="The new folder. Default: the task's name.")
 @in_tasks
 def init(name: str, language: str | None, out: Path | None, folder: Path) -> None:
-    """Make a folder to work in: a template, the task's files for reading, a page for agents.
+    """Create a working folder: a template, the task's files, and a page for agents.
 
     Example: pullrank init vectoradd --out work
     """
@@ -47,13 +47,13 @@ def _what_then(file: Path, task: Task) -> str:
 
 
 def make_folder(task: Task, out: Path, language: str | None) -> Path:
-    """The folder, whole or not at all.
+    """Create the folder, completely or not at all.
 
     Raises:
-        TaskError: it is there already, or the task has no such template.
+        TaskError: the folder exists, or the task has no such template.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise TaskError(f"{out} is there already; name a new folder with --out, or take it away first")
+        raise TaskError(f"{out} exists already; name a new folder with --out, or delete it first")
     contents = _contents(task, language)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".new-", dir=out.parent) as workshop:
@@ -72,7 +72,7 @@ def _contents(task: Task, language: str | None) -> dict[str, bytes]:
 
 
 def _directed(template: str, task: Task) -> str:
-    """With a first line that says which task it is for, so that no later command has to be told."""
+    """Add a first line that names the task, so that later commands need no --task."""
     if read_directives(template, task.submission_name).leaderboard:
         return template
     mark = "//" if task.submission_name.endswith(".cu") else "#"

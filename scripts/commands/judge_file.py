@@ -1,7 +1,7 @@
-"""`pullrank test / benchmark / profile / rank FILE`: judge a file on this machine, as it would be judged for a board.
+"""`pullrank test / benchmark / profile / rank FILE`: judge a file on this machine as for a board.
 
-file ─► which task?   --task-dir; else --task, its directive, the folder that it lies in, which must agree
-     ─► which board?  --gpu, its directive, CPU
+file ─► which task?   --task-dir; else --task, its directive and its folder, which must agree
+     ─► which board?  --gpu, else its directive, else CPU
      ─► harness.judge.judge ─► Judgement ─► a table, or JSON
 """
 
@@ -34,28 +34,28 @@ from scripts.standings.profiles import WORD, kernel_table, parts_of, troubles_of
 
 _LOG_LINES = 30
 _NEXT_HERE = {Mode.TEST: "", Mode.PROFILE: ", once you have changed it"}
-"""What `pullrank benchmark` comes after, and what is said of it."""
+"""The modes after which `pullrank benchmark` is the next step, and the words added to that suggestion."""
 
 _PLACE: list[Callable[[Any], Any]] = [
     click.option(
         "--task",
         shell_complete=task_names,
-        help="Name of the task. Default: the file's directive or its folder decides.",
+        help="Task name. Default: from the file's directive or folder.",
     ),
-    click.option("--task-dir", type=click.Path(path_type=Path), help="Folder of a task, anywhere."),
+    click.option("--task-dir", type=click.Path(path_type=Path), help="Task folder, anywhere."),
     click.option(
         "--gpu",
         shell_complete=gpu_names,
-        help="Which board of the task. Default: the directive's first, else CPU.",
+        help="The task's board. Default: the first in the file's directive, else CPU.",
     ),
     click.option(
         "--sandbox",
         type=click.Choice(["auto", "bubblewrap", "none"]),
         default="auto",
-        help="The walls. `none` is for your own code only, and never ranks.",
+        help="The sandbox. `none` is for your own code only, and never ranks.",
     ),
 ]
-"""For which board, and behind which walls."""
+"""The options that choose the board and the sandbox."""
 
 _OPTIONS: list[Callable[[Any], Any]] = [
     click.argument("file", type=click.Path(path_type=Path)),
@@ -70,7 +70,7 @@ def _judging(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def placed(command: Callable[..., int]) -> Callable[..., int]:
-    """A command that judges files on a board: --task, --task-dir, --gpu, --sandbox."""
+    """Add the options of a command that judges files: --task, --task-dir, --gpu, --sandbox."""
     return _with_options(command, _PLACE)
 
 
@@ -83,7 +83,7 @@ def _with_options(command: Callable[..., int], options: list[Callable[[Any], Any
 @click.command()
 @_judging
 def test(**options: Any) -> int:
-    """Judge a file on all tests of a task, each with its verdict.
+    """Run a task's tests on a file and show each verdict.
 
     Example: pullrank test submissions/vectoradd/ada/submission.py
     """
@@ -93,7 +93,7 @@ def test(**options: Any) -> int:
 @click.command()
 @_judging
 def benchmark(**options: Any) -> int:
-    """Judge a file on the tests, then time it beside the task's anchor.
+    """Test a file, then time it beside the task's anchor.
 
     Example: pullrank benchmark kernel.py --task vectoradd --gpu CPU
     """
@@ -104,7 +104,7 @@ def benchmark(**options: Any) -> int:
 @_judging
 @click.option("--reports", type=click.Path(path_type=Path), help="Folder for the full reports of ncu or rocprofv3.")
 def profile(**options: Any) -> int:
-    """Judge a file on the tests, then say where the time of a call goes.
+    """Test a file, then show where a call spends its time.
 
     Example: pullrank profile kernel.py --task softmax
     """
@@ -114,7 +114,7 @@ def profile(**options: Any) -> int:
 @click.command()
 @_judging
 def rank(**options: Any) -> int:
-    """Judge a file as the judge ranks: on secret seeds, until the times are steady.
+    """Judge a file as on the leaderboard: secret seeds, sampled until stable.
 
     Example: pullrank rank kernel.py --task vectoradd --json --out judgement.json
     """
@@ -133,7 +133,7 @@ def judge_file(
     out: Path | None,
     reports: Path | None = None,
 ) -> int:
-    """Judge one file, print what came out, and return the command's exit code."""
+    """Judge one file, print the result, and return the command's exit code."""
     submission = read_submission(file)
     board = choose_board(find_task(file, submission, task, task_dir), gpu, wishes_of(submission))
     if out:
@@ -160,20 +160,20 @@ def _then_here(mode: Mode, file: Path, place: Sequence[str]) -> str:
 
 
 def _then_there(mode: Mode, file: Path, submission: Submission, task: Task) -> str:
-    """How to hand it in; empty for a task that the competition does not have."""
+    """How to submit the file; empty if the task is not one of the competition's."""
     if not is_of_competition(task):
         return ""
     named = [] if task_of(file, submission) else ["--task", task.name]
     command = ["pullrank", "submit", str(file), *named]
     if mode is Mode.RANKED:
         return f"`{shlex.join(command)}`"
-    return f"`{shlex.join([*command, '--draft'])}`, to have the competition's own machines say so"
+    return f"`{shlex.join([*command, '--draft'])}`, to run it on the competition's own machines"
 
 
 def judge_here(
     board: Board, submission: Submission, mode: Mode, *, name: str, sandbox: str, reports: Path | None = None
 ) -> Judgement:
-    """Judge on this machine, and show how far it is on stderr."""
+    """Judge on this machine, with progress on stderr."""
     from harness.judge import judge
 
     with Display(console(stderr=True), [20.0 if mode is Mode.RANKED else 10.0]) as display:
@@ -182,27 +182,27 @@ def judge_here(
 
 
 def wishes_of(submission: Submission) -> tuple[str, ...]:
-    """The boards that a file asks for.  One whose directives can't be read is judged all the same, and told why."""
+    """The boards that a file asks for.  A file with unreadable directives is judged as well; its verdict says why."""
     return () if submission.find_fault(needs_kernel=False) else read_directives(submission.text).gpus
 
 
 def _require_writable(out: Path) -> None:
-    """Before anything is judged: a judgement that cannot be written is minutes lost."""
+    """Check --out before judging: finding out afterwards costs minutes."""
     if not out.parent.is_dir():
         raise SubmissionError(f"--out {out}: there is no folder {out.parent}")
     if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise SubmissionError(f"--out {out}: it cannot be written")
+        raise SubmissionError(f"--out {out}: cannot be written")
 
 
 def _make_folder(reports: Path) -> None:
     try:
         reports.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SubmissionError(f"--reports {reports}: no folder can be made there: {error.strerror}") from None
+        raise SubmissionError(f"--reports {reports}: cannot create the folder: {error.strerror}") from None
 
 
 def find_task(file: Path, submission: Submission, name: str | None, task_dir: Path | None) -> Task:
-    """The task that a file is for.  --task-dir decides alone; whatever else says a name must say the same one."""
+    """The task that a file is for.  --task-dir decides alone; otherwise all sources that name a task must agree."""
     if found := find_named_task(file, submission, name, task_dir):
         return found
     raise unknown_task(file)
@@ -210,24 +210,24 @@ def find_task(file: Path, submission: Submission, name: str | None, task_dir: Pa
 
 def unknown_task(file: Path) -> SubmissionError:
     return SubmissionError(
-        f"{file}: which task is it for? Say --task NAME, or put a first line into it: #!POPCORN leaderboard NAME"
+        f"{file}: no task given. Use --task NAME, or make this the file's first line: #!POPCORN leaderboard NAME"
     )
 
 
 def find_named_task(file: Path, submission: Submission, name: str | None, task_dir: Path | None) -> Task | None:
-    """As `find_task`; None if nothing says a name."""
+    """Like `find_task`; None if nothing names a task."""
     if task_dir:
         if name:
-            raise SubmissionError(f"--task {name} and --task-dir {task_dir}: say one of them")
+            raise SubmissionError(f"--task {name} and --task-dir {task_dir}: use one of them")
         return load_task(task_dir)
     own = task_of(file, submission)
     if name and own and own != name:
-        raise SubmissionError(f"{file} is for '{own}', as its place or its directive says, but --task says '{name}'")
+        raise SubmissionError(f"{file} is for '{own}' by its folder or directive, but --task says '{name}'")
     wanted = name or own
     around = next((folder for folder in file.resolve().parents if (folder / "task.yml").is_file()), None)
     if around and wanted and wanted != around.name:
         who = "--task" if name else "its directive"
-        raise SubmissionError(f"{file} lies in the folder of the task '{around.name}', but {who} says '{wanted}'")
+        raise SubmissionError(f"{file} is in the folder of the task '{around.name}', but {who} says '{wanted}'")
     if around:
         return load_task(around)
     return require_task(wanted) if wanted else None
@@ -238,7 +238,7 @@ def exit_code_of(verdict: Verdict) -> int:
 
 
 def show(judgement: Judgement, stdout: Console) -> None:
-    """All cases of a judgement, then its verdict and what to do."""
+    """Print all cases of a judgement, then its verdict and what to do."""
     if judgement.tests:
         stdout.print(_tests_table(judgement), "")
     if any(case.timing for case in judgement.benchmarks):
@@ -254,11 +254,11 @@ def show(judgement: Judgement, stdout: Console) -> None:
     if judgement.verdict is not Verdict.ACCEPTED:
         _show_trouble(judgement, stdout)
     seconds = (judgement.finished_at - judgement.started_at).total_seconds()
-    walls = ", without walls: it cannot rank" if is_unwalled(judgement) else ""
+    walls = ", without a sandbox: it cannot rank" if is_unwalled(judgement) else ""
     stdout.print(
         verdict_text(judgement.verdict),
         f"{judgement.verdict.label}: {judgement.task} / {judgement.gpu}, {judgement.mode}, in {seconds:.1f} s, "
-        f"{judgement.cases[0].seconds:.1f} s of them to build it{walls}",
+        f"{judgement.cases[0].seconds:.1f} s of it for the build{walls}",
     )
     if judgement.verdict is not Verdict.ACCEPTED:
         stdout.print(judgement.verdict.help, soft_wrap=True)
@@ -284,7 +284,7 @@ def _tests_table(judgement: Judgement) -> Table:
 
 def _benchmarks_table(judgement: Judgement) -> Table:
     made = table(
-        "Benchmarks", "Case", "Time", "±", "Anchor", "Against it", "Bound", right=("Time", "±", "Anchor", "Bound")
+        "Benchmarks", "Case", "Time", "±", "Anchor", "Speedup", "Bound", right=("Time", "±", "Anchor", "Bound")
     )
     for case in judgement.benchmarks:
         if timing := case.timing:
@@ -346,12 +346,12 @@ def _note(case: CaseResult) -> str:
 
 
 def _show_trouble(judgement: Judgement, stdout: Console) -> None:
-    """What the tables do not show: a build or a benchmark that failed, and the end of what was printed."""
+    """Print what the tables omit: a failed build or benchmark, and the end of the submission's output."""
     for case in judgement.cases:
         if case.verdict is not Verdict.ACCEPTED and case not in judgement.tests:
             stdout.print(verdict_text(case.verdict), cell(f"{case.kind} {_name(case)}".rstrip() + f": {case.message}"))
     if judgement.log.strip():
-        stdout.print("What it printed, at the end:", style="dim")
+        stdout.print("The end of its output:", style="dim")
         for line in plain(judgement.log).rstrip().splitlines()[-_LOG_LINES:]:
             stdout.print(f"  {line}", soft_wrap=True)
 

@@ -1,6 +1,6 @@
-"""`pullrank moderate …`: what maintainers decide, written into a ledger's folder, or onto the branch `ledger`.
+"""`pullrank moderate …`: record maintainers' decisions in a ledger folder or on the branch `ledger`.
 
-what was decided ─▶ one file each in `moderation/` ─▶ standings, medals and the board's page follow from it
+decisions ─▶ one file each in `moderation/` ─▶ standings, medals and board pages are computed from them
 """
 
 from __future__ import annotations
@@ -45,13 +45,15 @@ _RIGHTS = "for this repository only, with Actions and Contents: read and write"
 
 _WHERE: list[Callable[[Any], Any]] = [
     click.option(
-        "--ledger", "folder", type=click.Path(path_type=Path), help="A folder. Default: the branch on GitHub."
+        "--ledger", "folder", type=click.Path(path_type=Path), help="Ledger folder. Default: the branch on GitHub."
     ),
-    click.option("--repo", metavar="OWNER/NAME", help="The repository; left out, the one that this clone came from."),
+    click.option("--repo", metavar="OWNER/NAME", help="The repository. Default: the one this clone came from."),
 ]
 _DECIDING: list[Callable[[Any], Any]] = [
-    click.option("--reason", required=True, help="Why, in a sentence; the site shows it."),
-    click.option("--by", type=click.IntRange(min=1), help="Your account's number; on GitHub, the token says it."),
+    click.option("--reason", required=True, help="The reason, in a sentence; the site shows it."),
+    click.option(
+        "--by", type=click.IntRange(min=1), help="Your account's numeric id. Default on GitHub: the token's account."
+    ),
     *_WHERE,
 ]
 
@@ -67,7 +69,7 @@ def _with(options: list[Callable[[Any], Any]]) -> Callable[[Callable[..., None]]
 
 @dataclass(frozen=True, kw_only=True)
 class Desk:
-    """Where decisions are written.  `branch` and `github` are None for a folder."""
+    """The ledger that decisions are written to.  `branch` and `github` are None for a folder."""
 
     ledger: Ledger
     by: int
@@ -78,7 +80,7 @@ class Desk:
         return self.github.find_account(login) if self.github else None
 
     def end_what_waits(self, user_id: int, why: Why) -> list[Request]:
-        """End what an author has asked for, and is not judged yet; says what that was."""
+        """Cancel an author's requests that are not judged yet, and return them."""
         if self.branch:
             self.branch.check_out(requests_of(user_id))
         waiting = [one.request for one in self.ledger.requests(user_id=user_id) if one.is_open]
@@ -88,7 +90,7 @@ class Desk:
         return waiting
 
     def write(self, decisions: Sequence[Moderation], message: str) -> None:
-        """All decisions, or none."""
+        """Write all decisions, or none."""
         for decision in decisions:
             self.ledger.append_moderation(decision)
         if self.branch:
@@ -101,7 +103,7 @@ def _desk(
 ) -> Iterator[Desk]:
     if folder:
         if decides and not by:
-            raise ModerationError("--by NUMBER: who decides? `gh api user --jq .id` says the number of your account")
+            raise ModerationError("--by NUMBER is missing: `gh api user --jq .id` prints your account's id")
         yield Desk(ledger=require_ledger(folder), by=by or 0)
         return
     from scripts.ledger.branch import LedgerBranch
@@ -112,22 +114,22 @@ def _desk(
         with explaining(repository):
             me = github.whoami().id if decides else 0
         if decides and by not in (None, me):
-            raise ModerationError(f"--by {by}: on GitHub the token says who decides, and it is account {me}'s")
+            raise ModerationError(f"--by {by}: the token belongs to account {me}; leave --by out")
         yield Desk(ledger=branch.ledger, by=me, branch=branch, github=github)
 
 
 @click.group()
 def moderate() -> None:
-    """Take results off the board or put them back, ban authors, each with a reason.
+    """Disqualify, hold and restore results, and ban authors, each with a reason.
 
-    Nothing is deleted: each decision is a file of the ledger, and a later one lifts it.
+    Nothing is deleted: each decision is a file in the ledger, and a later decision can reverse it.
 
     Example: pullrank moderate disqualify vectoradd/H100/ada --reason 'Returns an output of an earlier call.'
     """
 
 
 def _about_judgement(action: Action, sentence: str, example: str) -> None:
-    """A command that decides about judgements."""
+    """Add a command that decides about judgements."""
 
     def decide(what: str, reason: str, by: int | None, folder: Path | None, repo: str | None) -> None:
         with _desk(folder, repo, by, wanted_for(what)) as desk:
@@ -140,14 +142,14 @@ def _about_judgement(action: Action, sentence: str, example: str) -> None:
             click.echo(f"{action}: {count} of {about}")
             _publish(desk)
 
-    means = "TASK/GPU/LOGIN for what somebody stands with, a judgement's checksum, or its path in the ledger"
+    means = "TASK/GPU/LOGIN for an author's row, a judgement's checksum, or its path in the ledger"
     decide.__doc__ = _help(sentence, f"WHAT is {means}.", example)
     argument = click.argument("what")
     moderate.add_command(click.command(action.value)(argument(_with(_DECIDING)(decide))))
 
 
 def _about_author(action: Action, sentence: str, example: str) -> None:
-    """A command that decides about an author."""
+    """Add a command that decides about an author."""
 
     def decide(who: str, reason: str, by: int | None, folder: Path | None, repo: str | None) -> None:
         with _desk(folder, repo, by, under("moderation", "accounts")) as desk:
@@ -156,12 +158,12 @@ def _about_author(action: Action, sentence: str, example: str) -> None:
             decision = about_author(action, user_id, login, desk.ledger, why)
             ended = desk.end_what_waits(user_id, why) if action is Action.BAN else []
             desk.write([decision], f"{action.capitalize()} {login or user_id}")
-            waiting = f"; {len(ended)} of their judgings, asked for before, cancelled" if ended else ""
+            waiting = f"; cancelled {len(ended)} of their pending requests" if ended else ""
             click.echo(f"{action}: {login or 'the account'} ({user_id}){waiting}")
             _stop(desk, ended)
             _publish(desk)
 
-    decide.__doc__ = _help(sentence, "WHO is a login, or the number of an account.", example)
+    decide.__doc__ = _help(sentence, "WHO is a login or an account's numeric id.", example)
     argument = click.argument("who")
     moderate.add_command(click.command(action.value)(argument(_with(_DECIDING)(decide))))
 
@@ -171,7 +173,7 @@ def _help(sentence: str, about: str, example: str) -> str:
 
 
 def _author(who: str, desk: Desk) -> tuple[int, str | None]:
-    """Who took part under a login first; else who bears it today."""
+    """The account that took part under a login; else the account that has the login today."""
     if found := find_author(who, desk.ledger):
         return found
     if account := desk.find_account(who):
@@ -181,31 +183,27 @@ def _author(who: str, desk: Desk) -> tuple[int, str | None]:
 
 _about_judgement(
     Action.DISQUALIFY,
-    "Take a result off its board.",
+    "Remove a result from its board.",
     "disqualify vectoradd/H100/ada --reason 'Returns an output of an earlier call.'",
 )
+_about_judgement(Action.RESTORE, "Restore a disqualified result.", "restore 0123456789ab --reason 'It was correct.'")
 _about_judgement(
-    Action.RESTORE, "Put a disqualified result back.", "restore 0123456789ab --reason 'It was right after all.'"
+    Action.HOLD, "Hold a result until it is reviewed.", "hold vectoradd/H100/ada --reason 'Faster than memory.'"
 )
-_about_judgement(
-    Action.HOLD, "Hold a result back until it is looked at.", "hold vectoradd/H100/ada --reason 'Faster than memory.'"
-)
-_about_judgement(
-    Action.RELEASE, "Put a result back that was held.", "release 0123456789ab --reason 'Looked at, and right.'"
-)
+_about_judgement(Action.RELEASE, "Release a held result.", "release 0123456789ab --reason 'Reviewed, and correct.'")
 _about_author(
     Action.BAN,
-    "Judge nothing more of an author; their page shows the reason.",
+    "Ban an author; their page shows the reason.",
     "ban mallory --reason 'Attacks the judge.'",
 )
-_about_author(Action.UNBAN, "Judge an author's files again.", "unban mallory --reason 'Apologised.'")
+_about_author(Action.UNBAN, "Lift an author's ban.", "unban mallory --reason 'Apologised.'")
 
 
 @moderate.command("list")
 @_with(_WHERE)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(folder: Path | None, repo: str | None, as_json: bool) -> None:
-    """List what holds now: bans, disqualified results, held ones.
+    """List the decisions in force: bans, disqualified and held results.
 
     Example: pullrank moderate list --ledger demo/ledger
     """
@@ -216,9 +214,9 @@ def list_(folder: Path | None, repo: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([one.model_dump(mode="json") for one in found], indent=1))
     elif not found:
-        click.echo("Nothing: nobody is banned by the ledger, nothing is disqualified or held.")
+        click.echo("No decision is in force: the ledger bans nobody, and no result is disqualified or held.")
     else:
-        made = table("", "Since", "What", "Of", "Reason")
+        made = table("", "Since", "Action", "About", "Reason")
         for one in found:
             whom = one.judgement[:12] if one.judgement else one.login or str(one.user_id)
             made.add_row(f"{one.at:%Y-%m-%d}", one.action, whom, cell(one.reason))
@@ -226,7 +224,7 @@ def list_(folder: Path | None, repo: str | None, as_json: bool) -> None:
 
 
 def _stop(desk: Desk, ended: Sequence[Request]) -> None:
-    """Stop the machines that are at work on what has ended."""
+    """Stop the machines that are judging cancelled requests."""
     if not desk.github:
         return
     from scripts.bot.comment import evaluation
@@ -234,19 +232,19 @@ def _stop(desk: Desk, ended: Sequence[Request]) -> None:
     try:
         evaluation.stop(desk.github, ended)
     except GitHubError as error:
-        click.echo(f"pullrank: it holds, but what runs already goes on: {error}", err=True)
+        click.echo(f"pullrank: the decision holds, but running jobs could not be stopped: {error}", err=True)
 
 
 def _publish(desk: Desk) -> None:
-    """Show it on the site; where that fails, the reconciler or the next night does."""
+    """Rebuild the site.  If that fails, the reconciler or the nightly build does it."""
     if not desk.github:
-        click.echo(f"`pullrank site build --ledger {desk.ledger.path}` shows it.")
+        click.echo(f"Rebuild the site to show it: `pullrank site build --ledger {desk.ledger.path}`")
         return
     from scripts.github.starting import start_workflow
 
     try:
         branch = str(desk.github.ask("GET", "")["default_branch"])
         start_workflow(desk.github, "publish.yml", {}, branch)
-        click.echo("The site is being built anew.")
+        click.echo("Started a build of the site.")
     except (GitError, GitHubError, LedgerError) as error:
-        click.echo(f"pullrank: it holds, and the site shows it with its next build: {error}", err=True)
+        click.echo(f"pullrank: the decision holds; the site shows it after the next build: {error}", err=True)

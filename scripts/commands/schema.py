@@ -1,4 +1,4 @@
-"""`pullrank schema`: the JSON Schemas of the files that people and programs write."""
+"""`pullrank schema`: the JSON Schemas of the file formats."""
 
 from __future__ import annotations
 

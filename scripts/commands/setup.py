@@ -1,8 +1,8 @@
-"""`pullrank setup`: from a repository made from the template to one that runs a competition; `--check` only looks.
+"""`pullrank setup`: configure a repository made from the template as a competition; `--check` changes nothing.
 
-    token, OWNER/NAME ─▶ Admin ─▶ refuse what can't become one ─▶ each setting: look, mend, look again ─▶ findings
+    token, OWNER/NAME ─▶ Admin ─▶ refuse unsuitable repositories ─▶ each setting: look, mend, look again ─▶ findings
 
-A second run finds everything as it must be, and writes nothing.  Nothing that an organiser added is removed.
+A second run finds everything in order and writes nothing.  It removes nothing that an organiser added.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RIGHTS = "with Actions, Administration, Contents, Issues and Pages: read and wr
 
 
 class SetupError(PullRankError):
-    """It cannot be set up, or by nobody with this token."""
+    """The repository cannot be set up, or not with this token."""
 
 
 class SettingState(StrEnum):
@@ -42,7 +42,7 @@ class SettingState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class SettingFinding:
-    """How a setting stands.  `found` is empty where it is, and was, as it must be."""
+    """The state of a setting.  `found` is empty if the setting was right from the start."""
 
     name: str
     state: SettingState
@@ -57,14 +57,14 @@ class SettingFinding:
 
 
 @click.command()
-@click.option("--repo", metavar="OWNER/NAME", help="The repository; left out, the one that this clone came from.")
-@click.option("--check", is_flag=True, help="Change nothing; say how each setting stands, and where to click.")
+@click.option("--repo", metavar="OWNER/NAME", help="The repository. Default: the one this clone came from.")
+@click.option("--check", is_flag=True, help="Change nothing; show each setting's state and where to click.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def setup(repo: str | None, check: bool, as_json: bool) -> int:
-    """Set up a repository on GitHub for a competition, or check that it is.
+    """Set up a GitHub repository for a competition, or check its settings.
 
-    Needs an admin's token: GH_TOKEN, GITHUB_TOKEN, or what `gh auth login` left. Running it again changes nothing.
-    Exits with 0 if all is as it must be, and with 1 if something is missing or cannot be seen.
+    Needs an admin's token: GH_TOKEN, GITHUB_TOKEN or `gh auth login`. Running it again changes nothing.
+    Exits with 0 if every setting is right, and with 1 if one is wrong or cannot be seen.
 
     Example: pullrank setup --repo OWNER/NAME --check
     """
@@ -91,7 +91,7 @@ def setup(repo: str | None, check: bool, as_json: bool) -> int:
 
 
 def examine(setting: Setting, admin: Admin) -> SettingFinding:
-    """Look at a setting."""
+    """Look at a setting, and change nothing."""
     try:
         faults = setting.look(admin)
     except (Hidden, NotInPlan) as error:
@@ -100,14 +100,14 @@ def examine(setting: Setting, admin: Admin) -> SettingFinding:
 
 
 def set_up(setting: Setting, admin: Admin) -> SettingFinding:
-    """Set a setting, unless it is as it must be, and look whether GitHub keeps it."""
+    """Correct a setting if necessary, then check that GitHub kept the change."""
     before = examine(setting, admin)
     if before.state is not SettingState.MISSING:
         return before
     try:
         setting.mend(admin)
     except (GitError, GitHubError, LedgerError) as error:
-        # What is refused for one setting says nothing about the next; an outage does.
+        # A refusal concerns this setting alone; an outage would fail the others, too.
         if isinstance(error, RateLimitError) or (isinstance(error, GitHubError) and (error.status or 500) >= 500):
             raise
         return _finding(setting, SettingState.MISSING, f"{before.found}; {_reason(error, setting, admin)}")
@@ -124,64 +124,64 @@ def _finding(setting: Setting, state: SettingState, found: str) -> SettingFindin
 
 def _reason(error: PullRankError, setting: Setting, admin: Admin) -> str:
     if isinstance(error, NotInPlan):
-        return "GitHub's plan holds none for a private repository: make it public, or upgrade"
+        return "GitHub's plan does not include this for a private repository: make it public, or upgrade"
     if not isinstance(error, Hidden):
         return str(error).splitlines()[0]
     if not admin.is_admin:
-        return f"your account is no admin of {admin.github.repository}"
+        return f"your account is not an admin of {admin.github.repository}"
     return f"the token lacks the permission {setting.about.right}"
 
 
-# What must be there before anything can be set.
+# Preconditions.
 
 
 def require_admin(repository: str, enter: Callable[[], Admin], *, must_be_admin: bool) -> Admin:
-    """A repository that can become a competition, and somebody who may set it up."""
+    """Check that the repository can become a competition and that the account may set it up."""
     try:
         admin = enter()
     except GitHubError as error:
         if error.status == 401:
-            raise SetupError("GitHub does not take this token: it is wrong, or has expired") from None
+            raise SetupError("GitHub rejects this token: it is wrong, or has expired") from None
         if error.status == 404:
             raise SetupError(
-                f"there is no repository {repository}, or this token may not see it; check the name, and what the "
-                "token is for"
+                f"there is no repository {repository}, or this token may not see it; check the name and the token's "
+                "repositories"
             ) from None
         raise
     if find(admin.repository, bool, "fork"):
         raise SetupError(
-            f"{repository} is a fork: GitHub sends its pull requests to the original. Make a repository of your own "
-            "from the template: Use this template → Create a new repository"
+            f"{repository} is a fork: GitHub sends its pull requests to the original. Create your own repository from "
+            "the template: Use this template → Create a new repository"
         )
     if must_be_admin and not admin.is_admin:
         raise SetupError(
-            f"only an admin of {repository} can set it up, and your account is none; --check shows what you may see"
+            f"only an admin of {repository} can set it up, and your account is not one; --check shows what you may see"
         )
     if must_be_admin and not _has_workflows(admin):
         raise SetupError(
-            f"{repository} holds none of PullRank's workflows, so nothing was changed. If it was made from the "
-            "template just now, try again in a minute"
+            f"{repository} has none of PullRank's workflows, so nothing was changed. If you just created it from the "
+            "template, try again in a minute"
         )
     return admin
 
 
 def _has_workflows(admin: Admin) -> bool:
-    """Whether it is a copy of this repository: the settings of another one are none of our business."""
+    """Whether it is a copy of this repository; the settings of any other are left alone."""
     try:
         return bool(set(WORKFLOWS) & admin.workflows().keys())
     except Hidden:
-        raise SetupError(f"the token lacks the permission Actions; it must come {_RIGHTS}") from None
+        raise SetupError(f"the token lacks the permission Actions; create one {_RIGHTS}") from None
 
 
 def _publish(admin: Admin) -> None:
-    """Build the site for the first time; where that fails, the next merge or the next night does it."""
+    """Build the site for the first time.  If that fails, the next merge or the nightly build does it."""
     try:
         admin.github.dispatch("publish.yml", {}, admin.default_branch)
     except GitHubError as error:
         click.echo(f"pullrank: the site is not built yet: {error}", err=True)
 
 
-# What is said.
+# Output.
 
 
 def _print(findings: list[SettingFinding], url: str, *, checked: bool, may_see: bool) -> None:
@@ -194,12 +194,12 @@ def _print(findings: list[SettingFinding], url: str, *, checked: bool, may_see: 
     if not rest:
         click.echo(f"\n{url} is ready: open a pull request.")
         return
-    click.echo(f"\nBy `pullrank setup`, or by hand, at {url}:" if checked else f"\nBy hand, at {url}:")
+    click.echo(f"\nRun `pullrank setup`, or change by hand at {url}:" if checked else f"\nChange by hand at {url}:")
     for one in rest:
         click.echo(f"  {one.name}: {one.clicks}")
     lacking = sorted({one.right for one in rest if one.state is SettingState.UNSEEN})
     if lacking and may_see:
-        click.echo(f"\nA token that may see and set all of it: {NEW_TOKEN}, for this repository only,\n{_RIGHTS}.")
+        click.echo(f"\nA token that can see and change them all: {NEW_TOKEN}, for this repository only,\n{_RIGHTS}.")
 
 
 def _words(one: SettingFinding) -> str:

@@ -1,4 +1,4 @@
-"""`pullrank site`: build the leaderboard's pages, and look at them."""
+"""`pullrank site`: build the leaderboard's site and serve it."""
 
 from __future__ import annotations
 
@@ -15,45 +15,50 @@ from scripts.competition.repository import ROOT, SITE, TASKS, require_ledger
 
 
 def _require_address(_context: click.Context, _option: click.Parameter, value: str) -> str:
-    """What links can be made of, or nothing."""
+    """Accept an address that links can be made from, or an empty string."""
     if value and not re.fullmatch(r"https?://[A-Za-z0-9.:-]+(/[^?#\s]*)?", value):
-        raise click.BadParameter("an address begins with https:// and a host, and has no ?, # or blank")
+        raise click.BadParameter("an address begins with https:// and a host, and has no ?, # or space")
     return value
 
 
 @click.group()
 def site() -> None:
-    """Build the leaderboard's site, and look at it.
+    """Build the leaderboard's site and serve it.
 
     Example: pullrank site build && pullrank site serve
     """
 
 
 @site.command()
-@click.option("--ledger", type=click.Path(path_type=Path), help="Folder of the ledger. Default: ledger/.")
-@click.option("--tasks", type=click.Path(path_type=Path), default=TASKS, help="Folder of the tasks. Default: tasks/.")
+@click.option("--ledger", type=click.Path(path_type=Path), help="Ledger folder. Default: ledger/.")
+@click.option("--tasks", type=click.Path(path_type=Path), default=TASKS, help="Tasks folder. Default: tasks/.")
 @click.option(
     "--submissions",
     type=click.Path(path_type=Path),
     default=ROOT,
-    help="Folder that holds submissions/. Default: here.",
+    help="Folder that contains submissions/. Default: this clone.",
 )
-@click.option("--out", type=click.Path(path_type=Path), default=SITE, help="Where to put the site. Default: _site/.")
+@click.option("--out", type=click.Path(path_type=Path), default=SITE, help="Output folder. Default: _site/.")
 @click.option(
     "--settings",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Settings of the competition. Default: .github/pullrank.yml beside the tasks, if it is there.",
+    help="Settings file. Default: .github/pullrank.yml next to the tasks folder, if it exists.",
 )
-@click.option("--title", help="Name of the competition. Default: what the settings say.")
+@click.option("--title", help="Competition name. Default: from the settings.")
 @click.option(
     "--address",
     default="",
     callback=_require_address,
-    help="Where the site will be found: with it there are feeds, a sitemap and pictures of boards.",
+    help="Address of the published site; needed for feeds, the sitemap and board pictures.",
 )
-@click.option("--repository", default="", callback=_require_address, help="Where its files and pull requests are.")
-@click.option("--allow-unwalled", is_flag=True, help="Rank what was judged without walls, too, and say so.")
-@click.option("--json", "as_json", is_flag=True, help="Print the build's report as JSON.")
+@click.option(
+    "--repository",
+    default="",
+    callback=_require_address,
+    help="Address of the repository; needed for links to files and pull requests.",
+)
+@click.option("--allow-unwalled", is_flag=True, help="Include results judged without a sandbox, and say so.")
+@click.option("--json", "as_json", is_flag=True, help="Print the build report as JSON.")
 def build(
     ledger: Path | None,
     tasks: Path,
@@ -66,7 +71,7 @@ def build(
     allow_unwalled: bool,
     as_json: bool,
 ) -> None:
-    """Build the site from tasks, settings and ledger; what was there is replaced whole, or not at all.
+    """Build the site from tasks, settings and ledger; replace the old one completely or not at all.
 
     Example: pullrank site build --ledger demo/ledger --out _site
     """
@@ -101,11 +106,11 @@ def build(
 
 @site.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--judgements", default=1000, show_default=True, help="About how many, on all boards together.")
-@click.option("--authors", default=120, show_default=True, help="How many people take part.")
+@click.option("--judgements", default=1000, show_default=True, help="Approximate number, on all boards together.")
+@click.option("--authors", default=120, show_default=True, help="Number of authors.")
 @click.option("--seed", default=1, show_default=True, help="The same seed makes the same season.")
 def season(folder: Path, judgements: int, authors: int, seed: int) -> None:
-    """Make up a lively season in a new folder, and build its site, to look at.
+    """Generate a fictional season in a new folder and build its site.
 
     Example: pullrank site season /tmp/season && pullrank site serve /tmp/season/_site
     """
@@ -127,9 +132,9 @@ def season(folder: Path, judgements: int, authors: int, seed: int) -> None:
 
 @site.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=SITE)
-@click.option("--port", default=0, help="Port on 127.0.0.1. Default: any that is free.")
+@click.option("--port", default=0, help="Port on 127.0.0.1. Default: any free port.")
 def serve(folder: Path, port: int) -> None:
-    """Serve a built site to this machine's browsers until Ctrl-C.
+    """Serve a built site on this machine until Ctrl-C.
 
     Example: pullrank site serve _site --port 8000
     """
@@ -137,9 +142,9 @@ def serve(folder: Path, port: int) -> None:
 
 
 def serve_until_interrupted(folder: Path, port: int = 0) -> None:
-    """Serve `folder`, say where, and return at Ctrl-C: that is how one ends it."""
+    """Serve `folder`, print the address, and return at Ctrl-C."""
     from scripts.pages.publishing.serve import site_server, url_of
 
     with site_server(folder, port) as server, contextlib.suppress(KeyboardInterrupt):
-        click.echo(f"{url_of(server)}  (Ctrl-C ends it)")
+        click.echo(f"{url_of(server)}  (Ctrl-C to stop)")
         server.serve_forever()

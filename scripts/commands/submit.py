@@ -1,13 +1,13 @@
-"""`pullrank submit FILE` and `pullrank watch`: hand a file in, and see what becomes of it.
+"""`pullrank submit FILE` and `pullrank watch`: open a pull request with a file and follow it until it is judged.
 
-With `--json`, one object a line, as things happen:
+`--json` prints one object per line, as things happen:
 
     {"event": "tested", "gpu", "verdict", "message"}          on this machine; or "not tested" with a "reason"
     {"event": "submitted", "pull_request", "url", "head_sha", "branch", "repository", "draft", "pushed", "opened"}
     {"event": "board", "gpu", "mode", "state", "summary", "rank", "of", "gap", "place", "result"}   at each change
     {"event": "refused", "reason"}                            by the bot: Markdown
-    {"event": "left out", "gpus", "reason"}                   boards for which the quota had no room: Markdown
-    {"event": "end", "exit_code", "boards", "quota", "site"}  the last line, unless an error ended it (2, 3) or Ctrl-C
+    {"event": "left out", "gpus", "reason"}                   boards that exceed the quota: Markdown
+    {"event": "end", "exit_code", "boards", "quota", "site"}  the last line, except after an error (2, 3) or Ctrl-C
 """
 
 from __future__ import annotations
@@ -45,33 +45,38 @@ if TYPE_CHECKING:
 
 RIGHTS = "a classic one with `public_repo` and `workflow`"
 MAX_FAILURES = 30
-"""So often in a row GitHub may fail to answer before following ends."""
+"""Failed requests to GitHub in a row after which following ends."""
 ANSWER_S = 120.0
-"""So long a pull request may wait for the bot's first word before that is said."""
+"""Seconds without an answer from the bot after which a remark says so."""
 INTERRUPTED = 130
 
-_REPO = click.option("--repo", metavar="OWNER/NAME", help="The competition; left out, what this clone came from.")
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each thing that happens.")
+_REPO = click.option("--repo", metavar="OWNER/NAME", help="The repository. Default: the one this clone came from.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per event.")
 _EVERY = click.option(
-    "--every", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="Seconds from look to look."
+    "--every", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="Seconds between requests."
 )
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--task", shell_complete=task_names, help="Name of the task. Default: the file's directive or its folder decides."
-)
+@click.option("--task", shell_complete=task_names, help="Task name. Default: from the file's directive or folder.")
 @click.option(
     "--gpu",
     multiple=True,
     shell_complete=judged_gpu_names,
-    help="Only this board; may be said several times. Adds a line to the file.",
+    help="Judge on this board only (repeatable). Adds a line to the file.",
 )
-@click.option("--draft", is_flag=True, help="Have it tested and timed, not ranked.")
-@click.option("--test/--no-test", default=True, help="Whether to judge it on this machine first, where that can be.")
-@click.option("--sandbox", type=click.Choice(["auto", "bubblewrap", "none"]), default="auto", help="The walls here.")
-@click.option("--wait/--no-wait", default=True, help="Whether to follow it until it is judged.")
+@click.option("--draft", is_flag=True, help="Open a draft: tested and timed, not ranked.")
+@click.option(
+    "--test/--no-test", default=True, help="Test the file on this machine first, if possible. Default: --test."
+)
+@click.option(
+    "--sandbox",
+    type=click.Choice(["auto", "bubblewrap", "none"]),
+    default="auto",
+    help="The sandbox. `none` is for your own code only, and never ranks.",
+)
+@click.option("--wait/--no-wait", default=True, help="Follow the pull request until it is judged. Default: --wait.")
 @_REPO
 @_EVERY
 @_JSON
@@ -87,13 +92,13 @@ def submit(
     every: float,
     as_json: bool,
 ) -> int:
-    """Hand a file in as a pull request, and follow it until it is judged.
+    """Open a pull request with a file and follow it until it is judged.
 
-    Checks and tests it first, on this machine. Forks the competition, commits the file, opens your pull request of this
-    task, or adds to the one that is open. Ctrl-C ends the watching, not the judging.
+    Checks and tests the file on this machine, forks the competition, commits the file, and opens your pull request for
+    this task or updates the open one. Ctrl-C stops following; the judging goes on.
 
-    Exits with 0 if all boards accepted it, 1 if one did not, 2 if it cannot be submitted or was refused, 3 if GitHub or
-    the judge failed.
+    Exits with 0 if all boards accepted the file, 1 if one did not, 2 if it could not be submitted or was refused, 3 if
+    GitHub or the judge failed.
 
     Example: pullrank submit kernel.py --task vectoradd --draft
     """
@@ -109,7 +114,7 @@ def submit(
         if test and not _is_accepted(named, parcel, sandbox, voice, as_json=as_json):
             return ending.say(contributor.me.id, 1)
         title = f"{wanted.name}: {contributor.me.login}"
-        with _stopped_with(voice, "it may have been handed in already; `pullrank watch` shows it"):
+        with _stopped_with(voice, "it may have been submitted already; `pullrank watch` shows it"):
             sent = contributor.send(parcel.path, parcel.source, branch=parcel.branch, title=title, draft=draft)
         with _left_to_judge(voice, sent.number):
             then = "" if wait else f" `pullrank watch {sent.number}` follows it."
@@ -123,9 +128,9 @@ def submit(
 @_EVERY
 @_JSON
 def watch(number: int | None, repo: str | None, every: float, as_json: bool) -> int:
-    """Follow a pull request until it is judged: your newest, an open one first, or the one of a number.
+    """Follow a pull request until it is judged.
 
-    Exits as `pullrank submit` does.
+    NUMBER defaults to your newest open submission, else to your newest closed one. Exits like `pullrank submit`.
 
     Example: pullrank watch 12 --repo OWNER/NAME
     """
@@ -139,17 +144,17 @@ def watch(number: int | None, repo: str | None, every: float, as_json: bool) -> 
 def _newest(github: GitHub) -> int:
     me = Contributor(github).me
     with explaining(github.repository):
-        # One that was accepted is merged, and closed by that.
+        # An accepted pull request is merged, and thereby closed.
         for pulls in (github.open_pulls, github.closed_pulls):
             mine = sorted((pull for pull in pulls() if pull.author.id == me.id), key=lambda one: -one.number)
             if found := next((pull for pull in mine if is_submission(github, pull)), None):
                 return found.number
     raise SubmitError(
-        f"{me.login} has no pull request of a submission in {github.repository}; `pullrank submit FILE` opens one"
+        f"{me.login} has no pull request with a submission in {github.repository}; `pullrank submit FILE` opens one"
     )
 
 
-# Before it is sent.
+# Before the file is sent.
 
 
 def _settings() -> Settings:
@@ -157,7 +162,7 @@ def _settings() -> Settings:
 
 
 def _named(submission: Submission, task: Task, login: str) -> Submission:
-    """As it will be called in the repository, where all files of a kind bear one name."""
+    """The file under the name that it gets in the repository."""
     wanted = Path(task.submission_name)
     if Path(submission.name).suffix != wanted.suffix:
         raise SubmitError(f"the task {task.name} takes a {wanted.suffix} file, not {submission.name}")
@@ -168,31 +173,31 @@ def _prepared(contributor: Contributor, submission: Submission, task: Task, *, d
     try:
         return prepare(submission, task, contributor.me, _settings(), draft=draft)
     except SubmitError as error:
-        # Machines, limits and bans may be others by now.
+        # Machines, limits and bans may have changed since this clone was made.
         theirs = contributor.files_of(SETTINGS.parent.as_posix()).get(SETTINGS.name)
         if not theirs or not find_stale((ROOT / SETTINGS).parent, {SETTINGS.name: theirs}):
             raise
         raise SubmitError(
-            f"{error}\n{SETTINGS} of this clone is not the competition's: try again after `git pull`"
+            f"{error}\n{SETTINGS} in this clone differs from the competition's: try again after `git pull`"
         ) from None
 
 
 def _require_current(contributor: Contributor, task: Task, *, tests: bool) -> None:
-    """The task must exist there; and to test here against another one would say nothing."""
+    """Check that the competition has the task and, if the file is tested here, that the local copy is the same."""
     theirs = contributor.files_of(f"tasks/{task.name}")
     if not theirs:
         raise SubmitError(f"the competition has no task {task.name}; is this clone, or --repo, the right one?")
     if tests and (stale := find_stale(task.folder, theirs)):
         raise SubmitError(
-            f"this clone is not as the competition is now: {', '.join(stale[:3])} in {task.folder} differ. "
-            "Bring it up to date with `git pull`; --no-test submits without testing here"
+            f"this clone differs from the competition: {', '.join(stale[:3])} in {task.folder}. "
+            "Update it with `git pull`; --no-test submits without testing here"
         )
 
 
 def _is_accepted(
     submission: Submission, parcel: PreparedSubmission, sandbox: str, voice: Voice, *, as_json: bool
 ) -> bool:
-    """Whether the tests are passed here; true where they cannot be run."""
+    """Whether the file passes the tests on this machine; true if they cannot be run."""
     gpu = "CPU" if "CPU" in parcel.gpus else parcel.gpus[0]
     try:
         board = choose_board(parcel.task, gpu)
@@ -207,29 +212,29 @@ def _is_accepted(
     is_accepted = judgement.verdict is Verdict.ACCEPTED
     if not is_accepted and not as_json:
         show(judgement, console())
-    end = "accepted" if is_accepted else "not submitted; mend it, or say --no-test"
+    end = "accepted" if is_accepted else "not submitted; fix the file, or use --no-test"
     sentence = f"Tested on this machine ({gpu}): {end}."
     voice.say("tested", sentence, gpu=gpu, verdict=judgement.verdict, message=judgement.message)
     return is_accepted
 
 
-# Afterwards.
+# After the file is sent.
 
 
 @contextmanager
 def _left_to_judge(voice: Voice, number: int) -> Iterator[None]:
-    """Ctrl-C and an outage end the watching alone, from the moment on at which the pull request is there."""
+    """Once the pull request exists, Ctrl-C and an outage end only the following."""
     then = f"the judging goes on; `pullrank watch {number}` shows it"
     with _stopped_with(voice, then):
         try:
             yield
         except GitHubError as error:
-            raise GitHubError(f"{error}. #{number} is there, and {then}", error.status) from None
+            raise GitHubError(f"{error}. #{number} is open, and {then}", error.status) from None
 
 
 @contextmanager
 def _stopped_with(voice: Voice, sentence: str) -> Iterator[None]:
-    """What Ctrl-C says while GitHub has something of us."""
+    """The message at Ctrl-C while something of ours is on GitHub."""
     try:
         yield
     except KeyboardInterrupt:
@@ -239,9 +244,9 @@ def _stopped_with(voice: Voice, sentence: str) -> Iterator[None]:
 
 
 def _sentence(sent: Sent) -> str:
-    kind = "draft, to be tested and timed" if sent.is_draft else "to be ranked"
+    kind = "draft, tested and timed only" if sent.is_draft else "to be ranked"
     if not sent.pushed:
-        return f"{sent.url} holds this very file already ({kind})."
+        return f"{sent.url} already has this file ({kind})."
     return f"{'Opened' if sent.opened else 'Pushed to'} {sent.url} ({kind})."
 
 
@@ -266,13 +271,13 @@ def _follow(ending: ClosingLine, number: int, every_s: float) -> int:
 def _require_submission(github: GitHub, pull: PullRequest) -> None:
     if not is_submission(github, pull):
         raise SubmitError(
-            f"#{pull.number} is no submission, so nothing of it is judged; `pullrank watch` alone follows your newest"
+            f"#{pull.number} is not a submission, so the bot does not judge it; `pullrank watch` follows your newest"
         )
 
 
 def _silence(repository: str) -> str:
     runs = f"{server_url()}/{repository}/actions/workflows/intake.yml"
-    return f"the bot has not answered yet. {runs} shows whether it tries; if it does not, tell the organisers"
+    return f"the bot has not answered yet. If {runs} shows no run, tell the organisers"
 
 
 def _until_done(github: GitHub, number: int, voice: Voice, every_s: float) -> PullStatus:
@@ -292,7 +297,7 @@ def _until_done(github: GitHub, number: int, voice: Voice, every_s: float) -> Pu
         except GitHubError as error:
             failures += 1
             if error.status in (401, 403, 404) and not isinstance(error, RateLimitError):
-                way_out = "`gh auth status` shows the token; `pullrank watch` alone follows your newest"
+                way_out = "`gh auth status` shows the token; `pullrank watch` follows your newest"
                 raise SubmitError(f"#{number} cannot be followed: {error}. {way_out}") from None
             if failures >= MAX_FAILURES:
                 raise

@@ -1,12 +1,12 @@
-"""`pullrank tasks` and `pullrank task …`: what organisers and participants do with tasks; each command has its module.
+"""`pullrank tasks` and `pullrank task …`: commands about tasks, one module each.
 
-show  template  files                show         look
-eval-code                            eval_code    where and by what it is judged
-check                                check        is it fit to be competed on?
-new                                  new          from nothing
-import                               importing    from KernelBot's layout
-diff                                 diff         what a change would reset
-archive                              archive      the end of a board
+show  template  files                show         print the statement, a template, a file
+eval-code                            eval_code    where and by which code the task is judged
+check                                check        is the task ready for competition?
+new                                  new          create a task
+import                               importing    import a task from KernelBot's layout
+diff                                 diff         which boards a change would reset
+archive                              archive      close or delete a task
 
 `pullrank init` is in `init`.
 """
@@ -39,10 +39,10 @@ from scripts.tasks.show import as_json_too, closing, files, in_tasks, show, summ
 
 @click.command()
 @in_tasks
-@click.option("--site", metavar="URL", help="A published site's address; no clone is needed then.")
+@click.option("--site", metavar="URL", help="Read a published site at this address; needs no clone.")
 @as_json_too
 def tasks(folder: Path, site: str | None, as_json: bool) -> None:
-    """List the tasks, and their boards that a machine judges.
+    """List the tasks and the boards that have a runner.
 
     Example: pullrank tasks --json
     """
@@ -56,19 +56,19 @@ def tasks(folder: Path, site: str | None, as_json: bool) -> None:
         return
     _print([(task.name, task.title, ", ".join(task.gpus) or "none yet", closing(task)) for task in found])
     where = "" if folder == TASKS else f" --tasks {shlex.quote(str(folder))}"
-    say(f"Next: `pullrank task show TASK{where}`, or `pullrank init TASK{where}` for a folder to work in")
+    say(f"Next: `pullrank task show TASK{where}`, or `pullrank init TASK{where}` for a working folder")
 
 
 def _print(rows: Iterable[tuple[str, str, str, str]]) -> None:
     made = table("", "Task", "Title", "Boards", "Open")
-    made.columns[1].max_width, made.columns[2].max_width = 24, 12  # with a deadline, 80 columns
+    made.columns[1].max_width, made.columns[2].max_width = 24, 12  # with a deadline, a row fits 80 columns
     for row in rows:
         made.add_row(*map(cell, row))
     console().print(made)
 
 
 def _published(boards: Sequence[BoardName], *, as_json: bool) -> None:
-    """The tasks of a site's boards, in its order."""
+    """Print the tasks of a site's boards, in the site's order."""
     gpus: dict[str, list[str]] = {}
     for board in boards:
         gpus.setdefault(board.task, []).extend([board.gpu] if board.judged else ())
@@ -81,7 +81,7 @@ def _published(boards: Sequence[BoardName], *, as_json: bool) -> None:
 
 
 def _published_facts(board: BoardName, gpus: Sequence[str]) -> dict[str, Any]:
-    """A task as `summary` tells one of a clone."""
+    """A site's task with the same keys as `summary` gives for a clone's."""
     return {
         "name": board.task,
         "title": board.title,
@@ -94,7 +94,7 @@ def _published_facts(board: BoardName, gpus: Sequence[str]) -> dict[str, Any]:
 
 @click.group()
 def task() -> None:
-    """Look at a task, start from its template, check it, make one.
+    """Show, create, check, import and archive tasks.
 
     Example: pullrank task show vectoradd
     """

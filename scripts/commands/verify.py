@@ -1,4 +1,4 @@
-"""The command: what is needed to play a judgement again is found here, or it is said what is missing."""
+"""`pullrank verify`: find the file, task and judgement for a replay, or say what is missing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from scripts.verify.compare import Comparison, Pair
 
 
 class VerifyError(PullRankError):
-    """It cannot be played again here; the message says what is missing."""
+    """The judgement cannot be replayed here; the message says what is missing."""
 
 
 @click.command()
@@ -34,17 +34,22 @@ class VerifyError(PullRankError):
 @click.option(
     "--file",
     type=click.Path(path_type=Path),
-    help="The file that was judged. Default: the one in submissions/, or in its history.",
+    help="The judged file. Default: the one in submissions/ or in its git history.",
 )
-@click.option("--task-dir", type=click.Path(path_type=Path), help="Folder of its task. Default: the one in tasks/.")
-@click.option("--sandbox", type=click.Choice(["auto", "bubblewrap", "none"]), default="auto", help="The walls.")
+@click.option("--task-dir", type=click.Path(path_type=Path), help="Task folder, anywhere. Default: the one in tasks/.")
+@click.option(
+    "--sandbox",
+    type=click.Choice(["auto", "bubblewrap", "none"]),
+    default="auto",
+    help="The sandbox. `none` is for your own code only, and never ranks.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def verify(judgement: str, file: Path | None, task_dir: Path | None, sandbox: str, as_json: bool) -> int:
-    """Play a judgement again on its own seeds, and compare.
+    """Replay a judgement on its own seeds and compare the results.
 
-    Of a file, or of the address of a submission's page on a published site. Exits with 0 if all verdicts are the same,
-    on the same inputs, 1 if not, and 3 if judging failed here. Outputs may differ within the task's tolerance,
-    and ratios as machines do.
+    FILE_OR_URL is a judgement's JSON file or the address of a submission's page on a published site. Exits with 0 if
+    all verdicts are the same on the same inputs, 1 if not, and 3 if judging failed here. Outputs may differ within the
+    task's tolerance, and ratios differ between machines.
 
     Example: pullrank verify judgement.json --file kernel.py
     """
@@ -68,25 +73,25 @@ def _read(place: str) -> Judgement:
 
 def _read_file(path: Path) -> bytes:
     if not path.is_file():
-        raise VerifyError(f"{path}: no such file; the address of a submission's page on the site will do, too")
+        raise VerifyError(f"{path}: no such file; give a judgement's file or the address of a submission's page")
     return read_plain(path, MAX_BYTES)
 
 
 def _board(judged: Judgement, task_dir: Path | None) -> Board:
-    """The board as it was when it was judged: another edition has other cases, or another reference."""
+    """The board at the judgement's edition: another edition has other cases or another reference."""
     board = choose_board(load_task(task_dir) if task_dir else require_task(judged.task, TASKS), judged.gpu)
     if not board.task.is_refereed:
-        raise VerifyError(f"{judged.task} brings its own program, which draws its seeds itself: it cannot be replayed")
+        raise VerifyError(f"{judged.task} has its own program, which draws its own seeds: it cannot be replayed")
     if board.edition != judged.edition:
         raise VerifyError(
-            f"it was judged at edition {judged.edition[:12]} of {judged.task} / {judged.gpu}, and here is "
-            f"{board.edition[:12]}: check out the commit of that day, or point --task-dir at the task as it was"
+            f"it was judged at edition {judged.edition[:12]} of {judged.task} / {judged.gpu}, but here is edition "
+            f"{board.edition[:12]}: check out the commit of that day, or use --task-dir with the old task"
         )
     return board
 
 
 def _file(judged: Judgement, task: Task, named: Path | None) -> Submission:
-    """The very file that was judged, by its digest."""
+    """The judged file, identified by its digest."""
     info = judged.submission
     merged = None if named else MergedFiles(ROOT).find(task.name, info.login, info.digest)
     if merged is not None:
@@ -98,7 +103,7 @@ def _file(judged: Judgement, task: Task, named: Path | None) -> Submission:
         raise VerifyError(f"{path}: no such file; name it with --file. `{where}` prints it")
     found = read_submission(path, login=info.login)
     if found.digest != info.digest:
-        raise VerifyError(f"{path} is not the file that was judged ({info.digest[:12]}). `{where}` prints that one")
+        raise VerifyError(f"{path} is not the judged file ({info.digest[:12]}). `{where}` prints that one")
     return Submission(login=info.login, source=found.source, name=task.submission_name)
 
 
@@ -121,7 +126,7 @@ def _show(found: Comparison) -> None:
     for name, (then, now) in found.machines.items():
         say(f"{name}: {plain(str(then))}; here {plain(str(now))}", style="dim")
     if not found.machines:
-        say("Both machines describe themselves alike.", style="dim")
+        say("Both machines have the same description.", style="dim")
     say(plain(found.sentence), style="bold green" if found.is_same else "bold red")
     if not found.is_same and found.here.message:
         say(plain(found.here.message))

@@ -1,1 +1,1 @@
-"""Text made harmless, the terminal, git."""
+"""Escaping of untrusted text, terminal output, git."""

@@ -1,8 +1,8 @@
-"""git, run in one folder: with our configuration and nobody else's, and with the token where nobody looks.
+"""Run git in one folder, with our configuration only.
 
-The token travels in the environment of git's own processes, as a header for one host: it stands in no argument,
-no file, no URL and no message.  Nothing that a person or a runner configured (hooks, filters, helpers, signing)
-has a say, and links in the branch are checked out as plain files.
+The token is passed in the environment of the git process, as a header for one host.  It never appears in an argument,
+a file, a URL or a message.  Configuration of the user or the runner (hooks, filters, helpers, signing) is ignored, and
+symbolic links in the branch are checked out as plain files.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _PASSED_ON = ("PATH", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 _BOT = ("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com")
 BOT = "{} <{}>".format(*_BOT)
-"""Who commits, as git writes it."""
+"""The committer, as git writes it."""
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 _CONFIG = {
     "core.hooksPath": os.devnull,
     "core.attributesFile": os.devnull,
     "core.symlinks": "false",
-    "core.fsync": "none",  # all our folders are thrown away; what must last is pushed
+    "core.fsync": "none",  # all our folders are temporary; lasting data is pushed
     "core.autocrlf": "false",
     "core.fsmonitor": "false",
     "credential.helper": "",
@@ -45,7 +45,7 @@ _CONFIG = {
 
 
 class GitError(PullRankError):
-    """git failed.  `said` is all that it wrote, for those who tell one failure from another."""
+    """git failed.  `said` is its whole output, for callers that distinguish failures."""
 
     def __init__(self, message: str, said: str = "") -> None:
         super().__init__(message)
@@ -53,12 +53,12 @@ class GitError(PullRankError):
 
 
 def blob_sha(content: bytes) -> str:
-    """git's name for a file's content."""
+    """The hash of a file's content as a git blob."""
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 class Git:
-    """git in `folder`, where `origin` is `url`; `token` is sent to the host of `url`, and to no other."""
+    """git in `folder`, where `origin` is `url`; `token` is sent only to the host of `url`."""
 
     def __init__(self, folder: Path, url: str, token: str | None = None) -> None:
         self.folder = folder
@@ -66,12 +66,12 @@ class Git:
         self._environment = _environment(folder, self._config(url, token))
 
     def run(self, *arguments: str, stdin: bytes = b"", index: Path | None = None, offline: bool = False) -> bytes:
-        """The output of a command; `index` is used instead of the folder's own.
+        """Run a command and return its output; `index` replaces the folder's own index.
 
-        `offline`: what was never fetched is missing; else git would fetch it when it is looked at, whatever its size.
+        `offline`: treat objects that were never fetched as missing.  Otherwise git fetches them on access, of any size.
 
         Raises:
-            GitError: it failed, or took too long.
+            GitError: the command failed or timed out.
         """
         environment = self._environment | ({"GIT_INDEX_FILE": str(index)} if index else {})
         environment |= {"GIT_ALLOW_PROTOCOL": "none"} if offline else {}
@@ -88,7 +88,7 @@ class Git:
         except subprocess.TimeoutExpired:
             raise GitError(f"git {arguments[0]} took longer than {TIMEOUT_S:.0f} s") from None
         except FileNotFoundError:
-            raise GitError("git is missing; install it") from None
+            raise GitError("git is not installed; install it") from None
         if done.returncode:
             raise self._error(arguments[0], done)
         return done.stdout
@@ -99,7 +99,7 @@ class Git:
             return config
         address = urlsplit(url)
         if address.scheme != "https" and address.hostname not in _LOOPBACK:
-            raise GitError(f"the token is sent over https only, and not to {address.scheme}://{address.hostname}")
+            raise GitError(f"the token is sent over https only, not to {address.scheme}://{address.hostname}")
         basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
         self._secrets = [token, basic]
         header = f"http.{address.scheme}://{address.netloc}/.extraheader"
@@ -114,7 +114,7 @@ class Git:
 
 
 def _without_progress(said: str) -> str:
-    """Without the lines of progress that git writes over each other."""
+    """The output without progress lines, which git overwrites with carriage returns."""
     return "\n".join(line.rpartition("\r")[2] for line in said.split("\n"))
 
 
@@ -127,7 +127,7 @@ def _environment(home: Path, config: Mapping[str, str]) -> dict[str, str]:
     return {
         **passed_on,
         "HOME": str(home),  # no .netrc, no .gitconfig
-        "LC_ALL": "C",  # we read what git says
+        "LC_ALL": "C",  # we parse git's messages
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_TERMINAL_PROMPT": "0",

@@ -1,7 +1,7 @@
-"""How commands speak: results on stdout, all else on stderr; tables and progress for people, plain lines for logs.
+"""Terminal output of commands: results on stdout, everything else on stderr.
 
-Colour and movement only on a terminal, and no colour where NO_COLOR is set (rich sees to both).  Nothing that
-a participant wrote is read as markup.
+People get tables and progress bars; logs get plain lines.  Color and animation appear on terminals only, and no color
+where NO_COLOR is set (rich does both).  Participants' text is never parsed as markup.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from harness.judge import Progress
 
 _LOG_WIDTH = 160
-"""Columns of a table that goes into a file or a pipe."""
+"""Width in columns when writing to a file or a pipe."""
 
 _WHOLE = re.compile(r"`[^`\n]*`")
 
@@ -44,7 +44,7 @@ def verdict_text(verdict: Verdict) -> Text:
 
 
 def table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
-    """An empty table; the columns named in `right` hold numbers."""
+    """An empty table; the columns named in `right` are right-aligned."""
     made = Table(
         title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
     )
@@ -54,12 +54,12 @@ def table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
 
 
 def cell(text: str) -> Text:
-    """Somebody else's words in a table."""
+    """A table cell with untrusted text."""
     return Text(plain(text))
 
 
 def wrapped(text: str, width: int) -> str:
-    """The text in lines of at most `width`; what stands in backticks, and an address, stays whole, to be copied."""
+    """Wrap text to lines of at most `width`; code in backticks and URLs are not broken, so that they can be copied."""
     together = _WHOLE.sub(lambda found: found[0].replace(" ", "\0"), text)
     lines = [
         textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) for line in together.splitlines()
@@ -68,22 +68,22 @@ def wrapped(text: str, width: int) -> str:
 
 
 def say(sentence: str, *, stderr: bool = False, style: str = "") -> None:
-    """A sentence, or some; on a terminal broken between words."""
+    """Print one or more sentences, wrapped between words on a terminal."""
     out = console(stderr=stderr)
     out.print(wrapped(sentence, out.width) if out.is_terminal else sentence, style=style, soft_wrap=True)
 
 
 def time_left(seconds: float) -> str:
-    """`about 2 min 10 s left`; half minutes are near enough, and no second is promised."""
+    """`about 2 min 10 s left`, rounded to 5 seconds."""
     seconds = max(0, round(seconds / 5) * 5) or 5
     return f"about {seconds // 60} min {seconds % 60} s left" if seconds >= 60 else f"about {seconds} s left"
 
 
 class Display:
-    """What is being judged, how far it is, and how long is left.
+    """The progress display: the current job, its step, and the time left.
 
-    Redrawn only when the judge reports a step: a thread that redraws by itself would take the interpreter
-    from the referee in the middle of a timed window.
+    It is redrawn only when the judge reports a step.  A background thread would take the interpreter from the referee
+    in the middle of a timed window.
     """
 
     def __init__(self, stderr: Console, guesses_s: Sequence[float]) -> None:
@@ -104,7 +104,7 @@ class Display:
         self._bar = self._bars.add_task("", total=max(1.0, sum(guesses_s)), left="")
 
     def begin(self, name: str) -> None:
-        """Go on to the next job."""
+        """Start the next job."""
         self._job += 1
         self._name = name
         self._job_began = time.monotonic()
@@ -113,17 +113,17 @@ class Display:
         self._draw("preparing", None)
 
     def clear(self) -> None:
-        """Give the terminal back, so that something can be printed; the next `begin` takes it again."""
+        """Remove the bars so that something can be printed; the next `begin` draws them again."""
         if self._stderr.is_terminal:
             self._bars.stop()
 
     def show(self, progress: Progress) -> None:
-        """To be given to `judge` as `on_progress`."""
+        """Pass this to `judge` as `on_progress`."""
         step = f"{progress.step} {progress.done + 1} of {progress.total}" if progress.total > 1 else progress.step
         self._draw(step, progress.seconds_left)
 
     def say(self, step: str) -> None:
-        """A step of ours, of which nobody knows how long it takes."""
+        """Show a step of unknown duration."""
         self._draw(step, None)
 
     def _draw(self, step: str, job_left_s: float | None) -> None:
@@ -143,7 +143,7 @@ class Display:
         return time.monotonic() - self._job_began
 
     def _left(self, job_left_s: float | None) -> str:
-        """Time left: this job's own word where it has one, and the guesses of the others at the pace so far."""
+        """Time left: this job's estimate where it has one, plus the guesses for later jobs at the pace so far."""
         guessed_s = sum(self._guesses_s[: self._job])
         pace = (self._job_began - self._began) / guessed_s if guessed_s else 1.0
         if job_left_s is None:

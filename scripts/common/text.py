@@ -1,8 +1,8 @@
-"""Other people's words, made harmless, and our numbers, made readable.  Pure.
+"""Escape untrusted text and format numbers.  Pure.
 
-Whatever a participant wrote (messages, logs, file contents) goes through `plain` before a person sees it, and
-through `inline` or `fence` on its way into Markdown.  Both put it into code, where GitHub reads no mention, no
-link, no image, no HTML and no emphasis.
+Everything that a participant wrote (messages, logs, file contents) passes through `plain` before it is displayed, and
+through `inline` or `fence` before it goes into Markdown.  Both wrap it in code, where GitHub renders no mentions,
+links, images, HTML or emphasis.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 _HIDDEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-"""Letters and marks that look like nothing: fillers, joiners, variation selectors."""
+"""Letters and marks that are invisible: fillers, joiners, variation selectors."""
 
 _PERHAPS_HIDDEN = re.compile(r"[^\n\t -~]")
-"""Whatever is no plain ASCII: a file without it is read at a glance."""
+"""Anything but printable ASCII: a fast check that most text passes."""
 
 _UNITS = ((1e-3, "ns"), (1.0, "µs"), (1e3, "ms"), (1e6, "s"))
 
 
 def plain(text: str) -> str:
-    r"""The text with all that is invisible, or moves other text, written out: `\x1b[31m`, `\u202e`.
+    r"""Escape characters that are invisible or move other text: `\x1b[31m`, `\u202e`.
 
-    Newlines and tabs stay; Windows line ends become newlines.
+    Newlines and tabs stay; Windows line endings become newlines.
     """
     if not _PERHAPS_HIDDEN.search(text):
         return text
@@ -39,7 +39,7 @@ def plain(text: str) -> str:
 
 @lru_cache(4096)
 def _visible(char: str) -> str:
-    # Not `isprintable`: it refuses spaces of other widths, too, which are visible enough.
+    # Not `isprintable`: it also rejects spaces of other widths, which are visible enough.
     is_hidden = unicodedata.category(char) in _HIDDEN_CATEGORIES or _HIDDEN.match(char)
     if char in "\n\t" or not is_hidden:
         return char
@@ -48,28 +48,28 @@ def _visible(char: str) -> str:
 
 
 def inline(text: str, limit: int = 300) -> str:
-    """One line of Markdown code, for prose and for the cells of tables; empty for blank text.
+    """Inline Markdown code for prose and table cells; empty for blank text.
 
-    A pipe becomes `¦`: it would end the cell, and whether a backslash saves it depends on who renders it.
+    A pipe becomes `¦`: it would end the cell, and not every renderer accepts a backslash escape.
     """
     line = shorten(" ".join(plain(text).split()).replace("|", "¦"), limit)
     if not line:
         return ""
     ticks = "`" * (_longest_run("`", line) + 1)
-    # Spaces keep a backtick at an end apart from the fence, and are not shown.
+    # Spaces separate a leading or trailing backtick from the fence; renderers strip them.
     pad = " " if line.startswith("`") or line.endswith("`") else ""
     return f"{ticks}{pad}{line}{pad}{ticks}"
 
 
 def fence(text: str, limit: int = 8000, *, keep_end: bool = False) -> str:
-    """A block of Markdown code whose fence is longer than any that the text could close it with."""
+    """A Markdown code block whose fence is longer than any run of backticks in the text."""
     body = shorten(plain(text).strip("\n"), limit, keep_end=keep_end)
     ticks = "`" * max(3, _longest_run("`", body) + 1)
     return f"{ticks}text\n{body}\n{ticks}"
 
 
 def shorten(text: str, limit: int, *, keep_end: bool = False) -> str:
-    """At most `limit` characters, with `…` where some were left out."""
+    """Cut text to `limit` characters; `…` marks the cut."""
     if len(text) <= limit:
         return text
     return "…" + text[len(text) - limit + 1 :] if keep_end else text[: limit - 1] + "…"
@@ -108,8 +108,14 @@ def format_factor(factor: float) -> str:
     return f"{factor:.1f}×" if factor < 99.95 else f"{factor:,.0f}×"
 
 
+def format_speedup(ratio: float) -> str:
+    """The speedup of a time that is `ratio` times another: `1.13×` for 0.885; near 1 with another digit: `1.004×`."""
+    speedup = 1 / ratio
+    return f"{speedup:.3f}×" if 0.9 < speedup < 1.1 else f"{speedup:,.2f}×"
+
+
 def format_gap(share: float) -> str:
-    """How much longer a time is than another: `+12.3 %`, `−3.1 %`; where it is double or more, `11.0×` as long."""
+    """How much longer one time is than another: `+12.3 %`, `−3.1 %`, or `11.0×` from double on."""
     if share >= 0.9995:
         return format_factor(1 + share)
     return f"{share:+z.1%}".replace("%", " %").replace("-", "−")

@@ -1,1 +1,1 @@
-"""Settings, boards, GPUs, the files on `main`."""
+"""Settings, boards, GPUs, and the files on `main`."""

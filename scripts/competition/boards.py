@@ -1,10 +1,10 @@
-"""Which boards a competition has: of all that its tasks name, those that a machine judges.
+"""The boards of a competition: those of its tasks' GPUs that have a machine.
 
-    task.yml         gpus: [CPU, T4, H100, …]     where a task can be judged
-    pullrank.yml     gpus: {CPU: …, H100: …}      the machines that are there     ─▶ offered: what is judged
-    the ledger       judgements/<task>/<gpu>/     what machines judged before     ─▶ shown: that stays to be seen
+    task.yml         gpus: [CPU, T4, H100, …]     where the task can be judged
+    pullrank.yml     gpus: {CPU: …, H100: …}      the available machines          ─▶ offered: boards that are judged
+    the ledger       judgements/<task>/<gpu>/     what was judged before          ─▶ shown: also boards of the past
 
-A folder of tasks without settings beside it is no competition, and has all the boards that its tasks name.
+A folder of tasks without settings is not a competition, and has all the boards that its tasks name.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from scripts.competition.settings import SETTINGS, Settings, load_settings
 from scripts.ledger.ledger import Ledger
 
 Machines = Collection[str] | None
-"""The GPUs of `.github/pullrank.yml`; None where there are no settings."""
+"""The GPUs of `.github/pullrank.yml`; None if there are no settings."""
 
 
 def offered(task: Task, machines: Machines) -> Task:
-    """The task with the boards that a machine judges."""
+    """The task with the boards that have a machine."""
     return task if machines is None else task.on(machines)
 
 
 def shown(task: Task, machines: Machines, ledger: Ledger) -> Task:
-    """The task with those, and with the boards that were judged on as long as they had a machine."""
+    """The task with the boards that have a machine, or have judgements from when they had one."""
     return task if machines is None else task.on({*machines, *ledger.gpus_of(task.name)})
 
 
 def find_settings(tasks: Path) -> Settings | None:
-    """The settings of the repository that a folder of tasks is part of; None where there are none.
+    """The settings of the repository that contains a folder of tasks; None if there are none.
 
     Raises:
-        SettingsError: they are at fault.
+        SettingsError: they are invalid.
     """
     settings = tasks.resolve().parent / SETTINGS
     return load_settings(settings) if settings.is_file() else None
 
 
 def find_machines(tasks: Path) -> Machines:
-    """The machines that those settings name; raises as `find_settings` does."""
+    """The machines in those settings; raises like `find_settings`."""
     settings = find_settings(tasks)
     return settings.gpus if settings else None

@@ -1,6 +1,6 @@
-"""What a shell offers after Tab where a command wants a task, a GPU or a login: names as they lie in folders, unread.
+"""Shell completion of tasks, GPUs and logins, from the names of files and folders.
 
-Nothing here may fail, ask the network, or take long: somebody is in the middle of a line.
+Nothing here may fail, use the network, or be slow: a user is typing.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from scripts.competition.repository import LEDGER, ROOT, TASKS
 from scripts.competition.settings import SETTINGS
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-"""Of all that are offered: a shell is given no other character."""
+"""Names with any other character are not offered to the shell."""
 
 
 def task_names(context: click.Context, _: click.Parameter, begin: str) -> list[str]:
-    """The tasks of --tasks, or of this repository."""
+    """The tasks in --tasks, or in this repository."""
     return _offered((file.parent.name for file in _files(_tasks(context), "*/task.yml")), begin)
 
 
 def gpu_names(context: click.Context, _: click.Parameter, begin: str) -> list[str]:
-    """The boards of the task that the line names, else of all."""
-    # click has not told arguments apart yet while an option at the end waits for its value.
+    """The boards of the task on the command line, or of all tasks."""
+    # While the last option awaits its value, click has not assigned the arguments yet.
     said = {context.params.get("task"), *context.args}
     files = _files(_tasks(context), "*/task.yml")
     named = [file for file in files if file.parent.name in said]
@@ -35,14 +35,14 @@ def gpu_names(context: click.Context, _: click.Parameter, begin: str) -> list[st
 
 
 def judged_gpu_names(context: click.Context, parameter: click.Parameter, begin: str) -> list[str]:
-    """Those of them that a machine judges, where the settings beside the tasks say so."""
+    """The boards of `gpu_names` that have a machine, if there are settings beside the tasks."""
     names = gpu_names(context, parameter, begin)
     machines = _read(_tasks(context).parent / SETTINGS).get("gpus")
     return [name for name in names if name in machines] if isinstance(machines, dict) else names
 
 
 def logins(context: click.Context, _: click.Parameter, begin: str) -> list[str]:
-    """Who has merged a file here, or stands in the ledger."""
+    """The authors of merged files or of judgements in the ledger."""
     ledger = context.params.get("ledger") or LEDGER
     merged = _files(ROOT / "submissions", "*/*")
     judged = _files(Path(ledger) / "judgements", "*/*/*")
@@ -50,7 +50,7 @@ def logins(context: click.Context, _: click.Parameter, begin: str) -> list[str]:
 
 
 def _tasks(context: click.Context) -> Path:
-    # `board` and its like call it `tasks`, those of tasks themselves `folder`.
+    # Commands such as `board` call it `tasks`; the `task` commands call it `folder`.
     return Path(context.params.get("tasks") or context.params.get("folder") or TASKS)
 
 
@@ -75,6 +75,6 @@ def _read(path: Path) -> dict[Any, Any]:
 
 
 def _offered(names: Iterable[str], begin: str) -> list[str]:
-    """Each once; capitals don't matter to who types."""
+    """Matching names, sorted, without duplicates; matching ignores case."""
     fitting = {name for name in names if _NAME.fullmatch(name) and name.lower().startswith(begin.lower())}
     return sorted(fitting)

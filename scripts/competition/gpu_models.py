@@ -1,6 +1,6 @@
-"""The common GPUs and their vendors' figures, read from `gpus.yml` and checked.  Pure but for that one file.
+"""Common GPUs and their vendors' figures, read from `gpus.yml` and validated.  Pure but for that one file.
 
-A board of `.github/pullrank.yml` takes from here what it does not say itself, by its own name or by its `model`.
+A board of `.github/pullrank.yml` takes missing values from here, by its own name or by its `model`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Devices = Annotated[
     BeforeValidator(_listed),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
 ]
-"""The name under which drivers know a device, or a list of its spellings."""
+"""A device's name in its driver, or a list of its spellings."""
 
 
 class GpuModel(BaseModel):
@@ -39,18 +39,18 @@ class GpuModel(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    device: Devices = Field(min_length=1, description="The name that the driver reports, or its several spellings.")
-    arch: Architecture = Field(description="What a compiler is told.")
+    device: Devices = Field(min_length=1, description="The name that the driver reports, or a list of its spellings.")
+    arch: Architecture = Field(description="The architecture that compilers target.")
     memory_gb: Peak = Field(description="Size of the device's memory, in GB.")
     bandwidth_gbs: Peak = Field(description="Peak bandwidth of the device's memory, in GB/s.")
     tflops: dict[Dtype, Peak] = Field(min_length=1, description="Peak TFLOPS by number format, dense.")
     l2_mib: Peak | None = Field(default=None, description="Size of the L2 cache, in MiB.")
     last_level_mib: Peak | None = Field(default=None, description="Size of a cache behind the L2, in MiB.")
-    source: Line = Field(description="Where the figures stand.")
+    source: Line = Field(description="The source of the figures.")
 
     @property
     def cache_mib(self) -> float | None:
-        """What must be evicted so that data come from memory."""
+        """The size of the last-level cache, which a flush must fill."""
         return self.last_level_mib or self.l2_mib
 
 
@@ -63,7 +63,7 @@ def gpu_models() -> dict[str, GpuModel]:
     """All models, by name.
 
     Raises:
-        PullRankError: the table is at fault, a line for each fault.
+        PullRankError: the table is invalid, one line per fault.
     """
     faults = Faults(TABLE)
     try:
@@ -75,7 +75,7 @@ def gpu_models() -> dict[str, GpuModel]:
 
 
 def find_model(name: str) -> GpuModel | None:
-    """The model of a board's name, however it is capitalised and hyphenated; None if there is none."""
+    """The model for a board's name, ignoring case, hyphens and underscores; None if there is none."""
     return {_plain(known): model for known, model in gpu_models().items()}.get(_plain(name))
 
 

@@ -1,10 +1,10 @@
-"""Files that were merged: those that lie in `submissions/` now, and those that git remembers there.
+"""Merged files: those in `submissions/` now, and former ones from git history.
 
-    submissions/<task>/<login>/submission.py      the author's file of today
-      └─ its history in git                       what it was before: a former first's, or the row of another board
+    submissions/<task>/<login>/submission.py      the author's current file
+      └─ its git history                          earlier files: of former records, or of rows on other boards
 
-A file is found by its digest, which every judgement holds.  git is asked once which blobs lay where, and its blobs
-are read only of an author whose file of today is not the one.
+Files are found by digest, which every judgement has.  The history is listed once; old blobs are read only if an
+author's current file does not match.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _CHANGE = re.compile(
     rb"submissions/(?P<task>[^/\n]+)/(?P<login>[^/\n]+)/submission\.[^/\n]+$",
     re.MULTILINE,
 )
-"""A line of git's raw format that leaves a plain file at a submission's path."""
+"""A line of git's raw diff format that adds or changes a plain file at a submission's path."""
 
 
 class MergedFiles:
-    """The files of `submissions/` in `folder`, by digest; git is asked at once, so that forked processes needn't."""
+    """The files of `submissions/` in `folder`, by digest; lists git history once, before any fork of the process."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._git = folder, Git(folder, "")
@@ -38,21 +38,21 @@ class MergedFiles:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the whole history is here, so that what is not found was never merged."""
+        """Whether the whole history is present, so that a file not found was never merged."""
         return self._blobs is not None
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a maintainer should know: that files may be missing, if so."""
+        """Notes for maintainers: whether files may be missing."""
         if self.is_whole:
             return ()
         return (
-            f"{self._folder}: there is no whole git history here, so files that their authors have replaced are not "
-            "shown; `git fetch --unshallow` brings it to a clone that is shallow",
+            f"{self._folder}: the git history is incomplete, so files that their authors have replaced are not shown; "
+            "`git fetch --unshallow` completes a shallow clone",
         )
 
     def find(self, task: str, login: str, digest: str) -> bytes | None:
-        """A file of `login`'s that was merged, whether or not it lies there still."""
+        """A merged file of `login`, current or former."""
         lying = self._lying(task, login).get(digest)
         return self._former(task, login).get(digest) if lying is None else lying
 
@@ -67,7 +67,7 @@ class MergedFiles:
         try:
             return {sha256(content): content for content in (path.read_bytes() for path in paths)}
         except OSError:
-            return {}  # What cannot be read is not at hand, and whoever asks for it says so.
+            return {}  # The caller reports a file that it does not find.
 
     def _read_former(self, task: str, login: str) -> dict[str, bytes]:
         blobs = (self._blobs or {}).get((task, login), ())
@@ -76,11 +76,11 @@ class MergedFiles:
         try:
             read = self._git.run("cat-file", "--batch", stdin="\n".join(blobs).encode(), offline=True)
         except GitError:
-            return {}  # A blob is damaged, or was never fetched: then the page says that the file is not at hand.
+            return {}  # A blob is damaged or was never fetched: the page reports the file as unavailable.
         return {sha256(content): content for content in _contents(read)}
 
     def _find_blobs(self) -> dict[tuple[str, str], list[str]] | None:
-        """The blobs that ever lay in an author's folder of a task; None without git, or in a shallow clone."""
+        """All blobs of the history by task and login; None without git, or in a shallow clone."""
         try:
             if self._git.run("rev-parse", "--is-shallow-repository", offline=True).strip() != b"false":
                 return None
@@ -94,7 +94,7 @@ class MergedFiles:
         return {author: list(found) for author, found in blobs.items()}
 
 
-# Against its first parent a merge shows all that it brought; against each, it would show what the others did meanwhile.
+# Compare a merge with its first parent only: with the others, it would show unrelated changes.
 _LOG = (
     "log", "--full-history", "--diff-merges=first-parent", "--raw", "--no-abbrev", "--no-renames", "--no-color",
     "--relative", "--format=", "HEAD", "--", "submissions",
@@ -102,7 +102,7 @@ _LOG = (
 
 
 def _contents(batch: bytes) -> Iterator[bytes]:
-    """The blobs in what `git cat-file --batch` says: `<id> blob <size>`, content, a line's end; or `<id> missing`."""
+    """The blobs in the output of `git cat-file --batch`: `<id> blob <size>`, content, newline; or `<id> missing`."""
     start = 0
     while start < len(batch):
         end = batch.index(b"\n", start)

@@ -1,4 +1,4 @@
-"""Where things lie: tasks, boards, ledger and site of the repository that this code stands in."""
+"""Paths of this repository: tasks, ledger and site."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ TITLE = "PullRank"
 
 
 def require_task(name: str, tasks: Path = TASKS) -> Task:
-    """A task by its name in the folder `tasks`, or by the path of its own folder."""
+    """A task by its name in the folder `tasks`, or by the path of its folder.
+
+    Raises:
+        TaskError: there is no such task, or it is invalid.
+    """
     for folder in (tasks / name, Path(name)):
         if (folder / "task.yml").is_file():
             return load_task(folder)
@@ -28,27 +32,27 @@ def require_task(name: str, tasks: Path = TASKS) -> Task:
 
 
 def is_of_competition(task: Task) -> bool:
-    """Whether it is one of this repository's, known by its name and handed in for; not a folder anywhere else."""
+    """Whether the task is in this repository, so that it has a name and takes submissions; not a folder elsewhere."""
     return task.folder.resolve().parent == TASKS.resolve()
 
 
 def require_ledger(named: Path | None) -> Ledger:
-    """The ledger that a call names, which must be there; else this repository's, which begins with its first fact."""
+    """The ledger that the call names, which must exist; else this repository's, which may not exist yet."""
     if named and not named.is_dir():
         raise LedgerError(f"--ledger {named}: there is no such folder")
     return Ledger(named or LEDGER)
 
 
 def choose_board(task: Task, gpu: str | None, wishes: tuple[str, ...] = ()) -> Board:
-    """The board that was asked for; else the first of `wishes`; else CPU; else the task's first."""
+    """The board of `gpu`; else the first of `wishes`; else CPU; else the task's first."""
     if not task.gpus:
-        raise TaskError(f"no machine here judges {task.name}, and none has; `pullrank tasks` lists what is judged")
+        raise TaskError(f"no machine here judges {task.name} or has judged it; `pullrank tasks` lists the boards")
     board = task.board(gpu or next(iter(wishes), None) or ("CPU" if "CPU" in task.gpus else task.gpus[0]))
     is_plain = board.gpu == "CPU" and task.lang is not Language.CU
     return board if is_plain else replace(board, toolchain=_toolchain_of(board.gpu))
 
 
 def _toolchain_of(gpu: str) -> Toolchain:
-    """As the settings of this repository describe a board's machines; nothing where they don't know the board."""
+    """The toolchain of a board in this repository's settings; an empty one for an unknown board."""
     known = load_settings(ROOT / SETTINGS).gpus
     return known[gpu].toolchain if gpu in known else Toolchain()

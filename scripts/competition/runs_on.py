@@ -1,8 +1,8 @@
-"""Where a GPU's judgings run: `runs_on` of the settings, in the forms that a workflow's `runs-on` has.
+"""The setting `runs_on`, the runners of a GPU, in the forms of a workflow's `runs-on`.
 
 ubuntu-24.04                              one label
-[self-hosted, linux, h100]                a runner that bears them all
-{group: gpu-machines, labels: [h100]}     one of an organisation's group
+[self-hosted, linux, h100]                a runner with all of these labels
+{group: gpu-machines, labels: [h100]}     a runner of an organisation's group
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _GROUP_KEYS = ("group", "labels")
 
 @dataclass(frozen=True, kw_only=True)
 class RunnerGroup:
-    """A group of an organisation's runners, and the labels that one of them must bear."""
+    """A group of an organisation's runners, and the labels that a runner must have."""
 
     group: str
     labels: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ def _group(value: Mapping[str, object]) -> RunnerGroup:
     if unknown := next((key for key in value if key not in _GROUP_KEYS), None):
         raise ValueError(f"unknown key '{unknown}'{did_you_mean(unknown, _GROUP_KEYS)}")
     if "group" not in value:
-        raise ValueError("labels without a group are written as a list: [LABEL, LABEL]")
+        raise ValueError("missing key 'group'; write labels without a group as a list: [LABEL, LABEL]")
     labels = _labels(value["labels"]) if "labels" in value else ()
     return RunnerGroup(group=_word(value["group"], _GROUP, "the name of a group of runners"), labels=labels)
 

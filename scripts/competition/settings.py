@@ -1,13 +1,13 @@
-"""`.github/pullrank.yml`: what makes a repository this competition.  Strict, and every fault at once with its line.
+"""`.github/pullrank.yml`: the settings of a competition.  Parsing is strict, and reports all faults with their lines.
 
-    title, description      what people read
-    gpus                    boards by name ── Gpu      where they run, which device must be there, its peaks, compiler;
-                                                       what is left out comes from `scripts/competition/gpus.yml`
-    limits                  Quotas                     what one author may ask for
-    merge, bans             Merge, Ban                 what the bot may do, and for whom it does nothing
-    announcements           Announcements              what is told outside
+    title, description      shown on the site
+    gpus                    boards by name ── Gpu      runners, required device, its peaks, compiler target;
+                                                       missing values come from `scripts/competition/gpus.yml`
+    limits                  Quotas                     limits per author
+    merge, bans             Merge, Ban                 whether the bot merges; whose pull requests it does not judge
+    announcements           Announcements              announcements on Discord
 
-It lies on the default branch, so that only maintainers change it; still it is checked like any file that people write.
+It is on the default branch, so only maintainers change it; still it is validated like any hand-written file.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _LOGIN = r"[A-Za-z0-9](-?[A-Za-z0-9]){0,38}"
 
 
 class SettingsError(PullRankError):
-    """`.github/pullrank.yml` is at fault, or does not name what was asked for."""
+    """`.github/pullrank.yml` is invalid, or lacks the requested GPU."""
 
 
 class Merge(StrEnum):
@@ -59,13 +59,13 @@ class Merge(StrEnum):
 
 def _login(value: str) -> str:
     if not re.fullmatch(_LOGIN, value):
-        raise ValueError(f"must be a login on GitHub, without @, not {quote(value)}")
+        raise ValueError(f"must be a GitHub login without @, not {quote(value)}")
     return value
 
 
 def _short(name: str) -> str:
     if len(name) > MAX_GPU_NAME:
-        raise ValueError(f"a GPU's name has at most {MAX_GPU_NAME} characters, not {len(name)}")
+        raise ValueError(f"a GPU's name must have at most {MAX_GPU_NAME} characters, not {len(name)}")
     return name
 
 
@@ -75,7 +75,7 @@ def _distinct_names(gpus: dict[str, Gpu]) -> dict[str, Gpu]:
 
 
 class SettingsSection(BaseModel):
-    """A part of the settings: unknown keys are faults."""
+    """Base class of all sections: unknown keys are faults."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -88,20 +88,18 @@ def _model(name: str) -> str:
 
 
 class Gpu(SettingsSection):
-    """A GPU, or CPU: the machines that judge for one column of boards."""
+    """A GPU, or CPU: the machines that judge its boards."""
 
-    runs_on: RunsOn = Field(
-        description="Where its judgings run: a runner's label, a list of labels, or {group: NAME, labels: [LABEL]}."
-    )
+    runs_on: RunsOn = Field(description="Its runners: a label, a list of labels, or {group: NAME, labels: [LABEL]}.")
     model: Annotated[str, AfterValidator(_model)] | None = Field(
         default=None,
-        description="What `pullrank gpus` calls this GPU, if not by the board's own name: device, peaks and arch that "
-        "are not said here are taken from there.",
+        description="This GPU's name in `pullrank gpus`, if it is not the board's name. Default device, peaks and arch "
+        "come from there.",
     )
     device: Devices = Field(
         default=(),
-        description="What the machine's driver calls the device, with or without its maker's name, such as H100 PCIe; "
-        "or a list of such names. A machine with another one does not judge.",
+        description="The device's name in its driver, with or without the vendor's name, such as H100 PCIe; or a list "
+        "of such names. A machine with another device does not judge.",
     )
     bandwidth_gbs: Peak | None = Field(default=None, description="Peak memory bandwidth, in GB/s; for % of roofline.")
     tflops: dict[Dtype, Peak] = Field(
@@ -109,16 +107,16 @@ class Gpu(SettingsSection):
     )
 
     arch: Architecture | None = Field(
-        default=None, description="What nvcc compiles for, such as sm_90a; needed by tasks with lang: cu."
+        default=None, description="Target architecture of nvcc, such as sm_90a; needed by tasks with lang: cu."
     )
     include_dirs: dict[Library, Folder] = Field(
         default_factory=dict,
-        description="Libraries whose headers tasks with lang: cu may use, and where they lie on the machine, below "
+        description="Libraries whose headers tasks with lang: cu may use, with their folders on the machine, below "
         "/usr or /opt: {cutlass: /opt/cutlass/include}.",
     )
 
     def known_as(self, name: str) -> Gpu:
-        """This GPU with the vendor's figures where the settings of the board `name` give none."""
+        """This GPU with the vendor's figures for values that the board `name` does not set."""
         if not (model := find_model(self.model or name)):
             return self
         return self.model_copy(
@@ -145,23 +143,23 @@ def _quota(default: int, most: int, what: str) -> Any:
 
 
 class Quotas(SettingsSection):
-    """What one author may ask for, in all modes and on all boards together.  A day is the last 24 hours."""
+    """Limits per author, for all modes and boards together.  A day is the last 24 hours."""
 
-    file_kib: int = _quota(256, 256, "KiB that a submission may have.")
-    pending: int = _quota(4, 100, "Judgings that may wait or run at once.")
-    judgings_per_day: int = _quota(50, 10_000, "Judgings a day.")
-    ranked_per_day: int = _quota(20, 10_000, "Ranked judgings a day; they count as judgings, too.")
-    minutes_per_day: int = _quota(120, 100_000, "Minutes of the judging machines a day.")
+    file_kib: int = _quota(256, 256, "Largest size of a submission, in KiB.")
+    pending: int = _quota(4, 100, "Judgings that wait or run at the same time.")
+    judgings_per_day: int = _quota(50, 10_000, "Judgings per day.")
+    ranked_per_day: int = _quota(20, 10_000, "Ranked judgings per day; they also count as judgings.")
+    minutes_per_day: int = _quota(120, 100_000, "Minutes of machine time per day.")
 
 
 class Ban(SettingsSection):
-    """Somebody whose pull requests are not judged.  A login can be renamed; the numeric id stays."""
+    """An account whose pull requests are not judged.  A login can be renamed; the numeric id is permanent."""
 
     user_id: Annotated[int, Field(strict=True, gt=0)] | None = Field(
         default=None, description="Numeric id: `gh api users/LOGIN --jq .id`."
     )
     login: Annotated[str, AfterValidator(_login)] | None = Field(default=None, description="Login, without @.")
-    reason: Line = Field(description="Why; the author is told.")
+    reason: Line = Field(description="The reason; the bot shows it to the author.")
 
     @model_validator(mode="after")
     def _names_somebody(self) -> Self:
@@ -170,7 +168,7 @@ class Ban(SettingsSection):
         return self
 
     def meets(self, user_id: int, login: str) -> bool:
-        """Whether it is this account; where an id stands, the login is a note for people."""
+        """Whether the ban is for this account; with a user_id, the login is only a note for people."""
         if self.user_id is not None:
             return self.user_id == user_id
         return self.login is not None and self.login.casefold() == login.casefold()
@@ -179,9 +177,9 @@ class Ban(SettingsSection):
 def _secret(value: object) -> str:
     if isinstance(value, str) and re.fullmatch(_SECRET, value):
         return value
-    # Not quoted: who writes the address itself in its place has enough of it in this file.
+    # Not quoted: if somebody wrote the URL itself here, the message must not repeat it.
     raise ValueError(
-        "must be the name of a secret that holds the webhook's address, such as DISCORD_WEBHOOK: capitals, digits and _"
+        "must be the name of a secret with the webhook's URL, such as DISCORD_WEBHOOK: capitals, digits and _"
     )
 
 
@@ -191,61 +189,63 @@ def _distinct_secrets(webhooks: tuple[Webhook, ...]) -> tuple[Webhook, ...]:
 
 
 class Webhook(SettingsSection):
-    """A channel on Discord.  Its address is a secret: whoever has it can write there."""
+    """A channel on Discord.  Its webhook URL is a secret: anyone who has it can post there."""
 
     secret: Annotated[str, BeforeValidator(_secret)] = Field(
-        description="Name of the secret that holds its address; publish.yml hands it over under the same name.",
+        description="Name of the secret with its webhook URL; publish.yml passes it on under the same name.",
         json_schema_extra={"pattern": f"^{_SECRET}$"},
     )
-    tasks: tuple[Line, ...] = Field(
-        default=(), min_length=1, description="Tasks that it hears of; all, where this is left out."
-    )
+    tasks: tuple[Line, ...] = Field(default=(), min_length=1, description="Tasks that it announces. Default: all.")
 
     def hears_of(self, task: str) -> bool:
         return not self.tasks or task in self.tasks
 
 
 class Announcements(SettingsSection):
-    """What is told on Discord, by kind, and in which channels."""
+    """Which kinds of news are announced on Discord, and in which channels."""
 
     records: Flag = Field(default=True, description="A new first place.")
     top_three: Flag = Field(default=True, description="A change in the top three.")
     first_entries: Flag = Field(default=True, description="The first entry on a board.")
-    new_tasks: Flag = Field(default=True, description="A new task, or a board that a task gets later.")
+    new_tasks: Flag = Field(default=True, description="A new task, or a new board of a task.")
     deadlines: Flag = Field(default=True, description="A deadline in 24 hours, and the final standings.")
-    editions: Flag = Field(default=True, description="A task that changed, so that its boards start anew.")
+    editions: Flag = Field(default=True, description="A changed task, whose boards start over.")
     webhooks: Annotated[tuple[Webhook, ...], Field(max_length=20), AfterValidator(_distinct_secrets)] = Field(
         default=(Webhook(secret=DEFAULT_WEBHOOK),),
-        description=f"The channels. Default: one, of the secret {DEFAULT_WEBHOOK}, if there is such a secret.",
+        description=f"The channels. Default: the channel of the secret {DEFAULT_WEBHOOK}, if it exists.",
     )
 
 
 class Settings(SettingsSection):
     """The settings of one competition on PullRank."""
 
-    title: Line = Field(default="PullRank", description="Name of the competition, for people.")
+    title: Line = Field(default="PullRank", description="Name of the competition.")
     description: Annotated[str, Field(max_length=10_000)] = Field(
-        default="", description="What it is about, in Markdown; shown on the site's first page."
+        default="", description="Description of the competition, in Markdown; shown on the site's home page."
     )
     gpus: Annotated[
         dict[Annotated[GpuName, AfterValidator(_short)], Gpu], AfterValidator(_distinct_names), Field(min_length=1)
     ] = Field(
-        description="The GPUs that judge, by the names that tasks use in `gpus`; what is not here has no board. "
-        "CPU is a name like any other."
+        description="The GPUs that judge, by the names that tasks use in `gpus`; a GPU that is not listed here has no "
+        "board. CPU is a name like any other."
     )
-    limits: Quotas = Field(default_factory=Quotas, description="What one author may ask for.")
+    limits: Quotas = Field(default_factory=Quotas, description="Limits per author.")
     merge: Merge = Field(
         default=Merge.AUTO,
-        description="auto: the bot merges what improves its author's row. manual: a maintainer does.",
+        description="auto: the bot merges submissions that improve their author's row. manual: a maintainer does.",
     )
-    bans: tuple[Ban, ...] = Field(default=(), max_length=1000, description="Whose pull requests are not judged.")
-    announcements: Announcements = Field(default_factory=Announcements, description="What is told outside, by kind.")
+    bans: tuple[Ban, ...] = Field(
+        default=(), max_length=1000, description="Accounts whose pull requests are not judged."
+    )
+    announcements: Announcements = Field(
+        default_factory=Announcements, description="Announcements on Discord, by kind."
+    )
 
     def gpu(self, name: str) -> Gpu:
         """A GPU by its name.
 
         Raises:
-            SettingsError: there is none of that name.
+            SettingsError: there is no GPU of that name.
         """
         if name not in self.gpus:
             near = did_you_mean(name, self.gpus) or "."
@@ -260,7 +260,7 @@ def load_settings(path: Path = SETTINGS) -> Settings:
     """Read the settings.
 
     Raises:
-        SettingsError: all that is wrong, a line for each fault: `.github/pullrank.yml:12: merge: must be one of …`.
+        SettingsError: one line per fault: `.github/pullrank.yml:12: merge: must be one of …`.
     """
     faults = Faults(path)
     settings = None

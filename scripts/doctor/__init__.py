@@ -1,1 +1,1 @@
-"""`pullrank doctor`: what is looked at on a machine."""
+"""`pullrank doctor`: checks of a machine."""

@@ -1,4 +1,4 @@
-"""What `pullrank doctor` finds out about a machine."""
+"""Findings of `pullrank doctor` about a machine."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from enum import StrEnum
 class Availability(StrEnum):
     OK = "ok"
     LIMITED = "limited"
-    """It works, but promises less."""
+    """It works, with weaker guarantees."""
     MISSING = "missing"
-    """Without it nothing is judged here."""
+    """Required for judging on this machine."""
     OPTIONAL = "optional"
-    """Not there; only some tasks or tests want it."""
+    """Missing, but only some tasks or tests need it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What one look at the machine has shown, and what to do about it."""
+    """The result of one check, and its remedy."""
 
     name: str
     state: Availability

@@ -1,6 +1,7 @@
-"""What this machine can do.
+"""Check what this machine can do.
 
-Things are tried and not guessed from versions: a player is started in the sandbox, and its memory is written and read.
+The checks try things instead of guessing from versions: they start a player in the sandbox, and write and read its
+memory.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _TENSOR_BYTES = 4096
 
 
 def examine() -> list[Finding]:
-    """All findings; what needs torch is left out where torch is missing."""
+    """All findings; without torch, checks that need it are skipped."""
     findings = [_python(), _torch()]
     if findings[-1].state is Availability.OK:
         findings += [_walls(), *_cgroups()]
@@ -54,7 +55,7 @@ def _walls() -> Finding:
     from harness.sandbox.sandbox import PlayerFiles, Sandbox, find_faults
 
     if faults := find_faults():
-        return Finding(name="sandbox", state=Availability.MISSING, detail="no walls", remedy="; ".join(faults))
+        return Finding(name="sandbox", state=Availability.MISSING, detail="no sandbox", remedy="; ".join(faults))
     try:
         with Sandbox("bubblewrap", memory_gib=1) as sandbox:
             sandbox.warm_parent.await_warmth()
@@ -66,37 +67,35 @@ def _walls() -> Finding:
         remedy = "Linux 5.11 or later, with user namespaces"
         return Finding(name="sandbox", state=Availability.MISSING, detail=str(error), remedy=remedy)
     except OSError as error:
-        remedy = (
-            "the right to trace one's own processes: kernel.yama.ptrace_scope at most 1, a container's CAP_SYS_PTRACE"
-        )
-        detail = f"a player's memory is out of reach: {error.strerror}"
+        remedy = "allow tracing of own processes: kernel.yama.ptrace_scope at most 1; in a container, CAP_SYS_PTRACE"
+        detail = f"a player's memory is not accessible: {error.strerror}"
         return Finding(name="sandbox", state=Availability.MISSING, detail=detail, remedy=remedy)
-    detail = f"bubblewrap; a fresh player stands in {seconds * 1e3:.0f} ms"
+    detail = f"bubblewrap; a new player starts in {seconds * 1e3:.0f} ms"
     return Finding(name="sandbox", state=Availability.OK, detail=detail)
 
 
 def _cross_border(player: PlayerHandle) -> None:
-    """Have a player lay a tensor, stop it, and write and read that tensor's memory, as every call does.
+    """Have a player allocate a tensor, stop it, and write and read the tensor's memory, as every call does.
 
     Raises:
-        OSError: this machine does not let us.
-        JudgeError: what was read is not what was written.
+        OSError: this machine does not permit it.
+        JudgeError: the bytes read differ from those written.
     """
     from harness.gpu.cpu import read_memory, write_memory
     from harness.inside.protocol import Laid
     from harness.records.errors import JudgeError
 
     player.send({"do": "lay", "tree": {"tensor": 0}, "tensors": [("uint8", (_TENSOR_BYTES,), (1,))]})
-    laid = player.answer(time.monotonic() + 20, "laying a tensor took over 20 s")
+    laid = player.answer(time.monotonic() + 20, "allocating a tensor took over 20 s")
     player.stop()
     if not isinstance(laid, Laid):
-        raise JudgeError(f"a player could not lay a tensor: {laid}")
+        raise JudgeError(f"a player could not allocate a tensor: {laid}")
     written = ctypes.create_string_buffer(os.urandom(_TENSOR_BYTES), _TENSOR_BYTES)
     read = ctypes.create_string_buffer(_TENSOR_BYTES)
     write_memory(player.pid, laid.addresses[0], ctypes.addressof(written), _TENSOR_BYTES)
     read_memory(player.pid, laid.addresses[0], ctypes.addressof(read), _TENSOR_BYTES)
     if read.raw != written.raw:
-        raise JudgeError("what was read from a player's memory is not what was written there")
+        raise JudgeError("bytes read from a player's memory differ from those written")
 
 
 _DELEGATION = (
@@ -120,9 +119,9 @@ def _cgroups() -> Iterator[Finding]:
 def _freezer(place: str | None) -> Finding:
     if place:
         return Finding(
-            name="freezer", state=Availability.OK, detail=f"cgroup v2 at {place}: nothing inside can undo a stop"
+            name="freezer", state=Availability.OK, detail=f"cgroup v2 at {place}: no process inside can undo a stop"
         )
-    detail = "players are stopped by signals: each call costs more, and so does the bound on its time"
+    detail = "players are stopped by signals: each call takes longer, and the bound on its time is wider"
     return Finding(
         name="freezer", state=Availability.LIMITED, detail=detail, remedy=f"run as root, or in {_DELEGATION}"
     )
@@ -131,18 +130,22 @@ def _freezer(place: str | None) -> Finding:
 def _memory(*, limited: bool, could_be: bool) -> Finding:
     if limited:
         return Finding(
-            name="memory", state=Availability.OK, detail="limited by cgroup: whatever a player fills, it ends"
+            name="memory",
+            state=Availability.OK,
+            detail="limited by cgroup: a player over the limit is killed, whatever kind of memory it uses",
         )
-    detail = "watched, not limited: pages and memfds count, what is hidden elsewhere only when the machine runs out"
+    detail = "watched, not limited: pages and memfds count, other memory only once the machine runs out"
     remedy = (
-        _DELEGATION if could_be else "cgroup v2 with its memory controller: boot systemd.unified_cgroup_hierarchy=1"
+        _DELEGATION
+        if could_be
+        else "cgroup v2 with its memory controller: boot with systemd.unified_cgroup_hierarchy=1"
     )
     return Finding(name="memory", state=Availability.LIMITED, detail=detail, remedy=remedy)
 
 
 def _user() -> Finding:
     if os.geteuid() == 0:
-        return Finding(name="user", state=Availability.OK, detail="root; players are started as another user")
+        return Finding(name="user", state=Availability.OK, detail="root; players run as another user")
     return Finding(name="user", state=Availability.OK, detail=f"unprivileged, uid {os.geteuid()}")
 
 
@@ -155,7 +158,7 @@ def _cores() -> Finding:
     return Finding(
         name="cores",
         state=Availability.LIMITED,
-        detail="one for both sides: times are rough",
+        detail="one for referee and players: times are imprecise",
         remedy="two cores or more",
     )
 
@@ -171,7 +174,7 @@ def _quiet() -> Iterator[Finding]:
             name="quiet",
             state=Availability.OK if busy <= 0.1 else Availability.LIMITED,
             detail=f"{busy:.0%} of the cores are busy with other work",
-            remedy="" if busy <= 0.1 else "times are better when nothing else runs",
+            remedy="" if busy <= 0.1 else "stop other work for more precise times",
         )
 
 
@@ -190,18 +193,18 @@ def _compiler(name: str) -> Finding:
 
 
 def _gpus() -> Iterator[Finding]:
-    """What of a GPU is here, from the nodes that players need to what torch makes of it."""
+    """The GPUs, from the device nodes that players need to torch's view."""
     from harness.gpu.gpu_nodes import WHOLE_GPU, assigned, find_driver_library, find_faults, find_gpus, find_slice
 
     gpus = find_gpus()
     ours = assigned(gpus, os.environ)
     if named := find_slice(os.environ):
         yield Finding(
-            name="GPU", state=Availability.LIMITED, detail=f"the judge is told to use {named}", remedy=WHOLE_GPU
+            name="GPU", state=Availability.LIMITED, detail=f"the judge is set to use {named}", remedy=WHOLE_GPU
         )
         return
     if not ours:
-        detail = f"none of {len(gpus)} is the one that CUDA_VISIBLE_DEVICES names" if gpus else "none found"
+        detail = f"none of {len(gpus)} is in CUDA_VISIBLE_DEVICES" if gpus else "none found"
         yield Finding(name="GPU", state=Availability.OPTIONAL, detail=detail, remedy="CPU boards need none")
         return
     library = f", driver in /{find_driver_library()}" if find_driver_library() else ""
@@ -220,12 +223,12 @@ def _gpus() -> Iterator[Finding]:
 
 
 def _profiler(vendor: Vendor, root: Path = Path("/")) -> Finding:
-    """The vendor's profiler, which `profile` runs behind the walls, as a user without any rights."""
+    """The vendor's profiler, which `profile` runs in the sandbox as an unprivileged user."""
     from harness.gpu.vendors import COUNTERS_FOR_ALL, PROFILERS, why_refused
 
     tool = PROFILERS[vendor]
     if not tool.path:
-        detail = "not installed: profiles are torch's alone"
+        detail = "not installed: profiles come from torch only"
         return Finding(name=tool.name, state=Availability.OPTIONAL, detail=detail, remedy=tool.install)
     if refused := why_refused(vendor, root):
         detail = f"{tool.path}, but {refused}"
@@ -237,15 +240,15 @@ def _gpu_facts(gpu: GpuNode) -> Finding:
     from harness.gpu.gpu_facts import read_gpu
 
     if not (facts := read_gpu(gpu)):
-        remedy = "libnvidia-ml.so.1 of the driver, or nvidia-smi in the PATH (of AMD, rocminfo)"
-        return Finding(name="GPU's state", state=Availability.LIMITED, detail="it does not answer", remedy=remedy)
+        remedy = "install the driver's libnvidia-ml.so.1, or put nvidia-smi in PATH (AMD: rocminfo)"
+        return Finding(name="GPU's state", state=Availability.LIMITED, detail="cannot be queried", remedy=remedy)
     detail = ", ".join(filter(None, (facts.name, f"driver {facts.driver}" if facts.driver else "", facts.state)))
     state = Availability.LIMITED if facts.trouble else Availability.OK
     return Finding(name="GPU's state", state=state, detail=detail, remedy=facts.trouble)
 
 
 def _compute_mode(gpu: GpuNode) -> Iterator[Finding]:
-    """Whether several processes may compute on it, as referee and player must; nothing where nobody says."""
+    """Whether several processes may compute on the GPU, as referee and player must; nothing if it is unknown."""
     if gpu.vendor == "nvidia":
         which = [f"--id={gpu.id}"] if gpu.id else []
         said = _output(["nvidia-smi", "--query-gpu=compute_mode", "--format=csv,noheader", *which])
@@ -254,18 +257,20 @@ def _compute_mode(gpu: GpuNode) -> Iterator[Finding]:
                 name="GPU's mode",
                 state=Availability.OK if mode == "Default" else Availability.LIMITED,
                 detail=f"compute mode {mode}",
-                remedy="" if mode == "Default" else "nvidia-smi -c 0, as root: referee and player compute side by side",
+                remedy="" if mode == "Default" else "nvidia-smi -c 0, as root: referee and player share the GPU",
             )
 
 
 def _cuda() -> Finding:
-    """In a process of its own: a torch for GPUs takes seconds, and this one may be needed without."""
+    """Check in a subprocess, so that this process stays free of torch, whose import takes seconds."""
     code = "import torch; print(torch.cuda.get_device_name(0))"
     if name := _output([sys.executable, "-c", code], seconds=120):
         return Finding(name="torch's GPU", state=Availability.OK, detail=name)
-    remedy = "a torch that is built for this GPU's driver; `python -c 'import torch; torch.cuda.init()'` says why"
+    remedy = (
+        "install a torch built for this GPU's driver; `python -c 'import torch; torch.cuda.init()'` shows the reason"
+    )
     return Finding(
-        name="torch's GPU", state=Availability.LIMITED, detail="torch finds none: CPU boards only", remedy=remedy
+        name="torch's GPU", state=Availability.LIMITED, detail="torch finds no GPU: CPU boards only", remedy=remedy
     )
 
 

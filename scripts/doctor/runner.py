@@ -1,9 +1,9 @@
-"""`pullrank doctor --runner`: is this machine the runner that `.github/runner/install.sh` makes?
+"""`pullrank doctor --runner`: check that this machine is a runner as set up by `.github/runner/install.sh`.
 
-    files      users, credential, gate, runner, network rules: looked at below `root`, so that tests can look elsewhere
-    tried      Python as the worker, walls as the worker, services: only on the machine itself, and as root
+    files      users, credential, gate, runner, network rules: below `root`, which tests replace
+    tried      the worker's Python and sandbox, services: only on the machine itself, as root
 
-Everything here has one remedy in common: running install.sh again.
+The usual remedy is to run install.sh again.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from scripts.doctor.finding import Availability, Finding
 
 WORKER, REGISTRAR = "pullrank-runner", "pullrank-registrar"
 MIN_RUNNER = (2, 329, 0)
-"""GitHub lets no older one register."""
+"""GitHub refuses older runners."""
 
 _AGAIN = "run .github/runner/install.sh again"
 _SERVICES = ("pullrank-registrar.service", "pullrank-worker.path")
 
 
 def examine_runner(root: Path = Path("/")) -> list[Finding]:
-    """All findings.  What needs root, or the machine itself, is left out elsewhere."""
+    """All findings.  Checks that need the machine itself run only if `root` is /."""
     findings = [_users(root), _credential(root), _gate(root), _runner(root), _network(root), _cgroups(root)]
     findings += _cuda_nodes(root)
     if root == Path("/"):
@@ -55,7 +55,7 @@ def _user_ids(root: Path) -> dict[str, int]:
 
 
 def _credential(root: Path) -> Finding:
-    return _finding("credential", _fault_of_credential(root), f"{REGISTRAR} alone can read it")
+    return _finding("credential", _fault_of_credential(root), f"only {REGISTRAR} can read it")
 
 
 def _fault_of_credential(root: Path) -> str | None:
@@ -63,18 +63,18 @@ def _fault_of_credential(root: Path) -> str | None:
     try:
         files = [folder / name for name in ("token", "app.key") if (folder / name).exists()]
         if not files:
-            return "none in /etc/pullrank/credential"
+            return "missing from /etc/pullrank/credential"
         if open_to_others := [path.name for path in (folder, *files) if path.stat().st_mode & 0o077]:
-            return f"others may read {', '.join(open_to_others)}"
+            return f"other users can read {', '.join(open_to_others)}"
         if root == Path("/") and folder.stat().st_uid != _user_ids(root).get(REGISTRAR):
-            return f"it does not belong to {REGISTRAR}"
+            return f"its owner is not {REGISTRAR}"
     except PermissionError:
         return None if os.geteuid() != 0 else "it cannot be read"
     return None
 
 
 def _gate(root: Path) -> Finding:
-    return _finding("gate", _fault_of_gate(root), "stands before every job, and only root can change it")
+    return _finding("gate", _fault_of_gate(root), "runs before every job; only root can change it")
 
 
 def _fault_of_gate(root: Path) -> str | None:
@@ -83,13 +83,13 @@ def _fault_of_gate(root: Path) -> str | None:
         if not path.is_file():
             return f"{path.name} is missing"
         if path.stat().st_mode & 0o022 or (root == Path("/") and path.stat().st_uid != 0):
-            return f"others than root may change {path.name}"
+            return f"users other than root can change {path.name}"
     conf = dict(re.findall(r"^(\w+)=(.+)$", (folder / "gate.conf").read_text("utf-8"), re.MULTILINE))
     if missing := {"repository_id", "branch", "workflow"} - conf.keys():
-        return f"gate.conf does not say {', '.join(sorted(missing))}: nobody is let in"
+        return f"gate.conf lacks {', '.join(sorted(missing))}: the gate refuses every job"
     job = folder / "job.sh"
     if not job.is_file() or "ACTIONS_RUNNER_HOOK_JOB_STARTED=" not in job.read_text("utf-8"):
-        return "job.sh does not start jobs through it"
+        return "job.sh does not set it as the job hook"
     return None
 
 
@@ -103,7 +103,7 @@ def _runner(root: Path) -> Finding:
     return _finding(
         "runner",
         f"{text}: GitHub refuses it" if version < MIN_RUNNER else None,
-        f"{text}; look for a newer one every month or two",
+        f"{text}; update it every month or two",
         remedy=f"{_AGAIN} with a newer --runner-version",
     )
 
@@ -111,7 +111,7 @@ def _runner(root: Path) -> Finding:
 def _network(root: Path) -> Finding:
     rules = (root / "etc/pullrank/egress.nft").is_file()
     needed = (root / "etc/systemd/system/pullrank-worker.service.d/egress.conf").is_file()
-    fault = None if rules and needed else "a job reaches this machine's network and the cloud's metadata service"
+    fault = None if rules and needed else "jobs can reach this machine's network and the cloud's metadata service"
     remedy = f"apt install nftables, then {_AGAIN}"
     return _finding("network", fault, "DNS and HTTPS to the outside only", remedy=remedy, bad=Availability.LIMITED)
 
@@ -128,13 +128,13 @@ def _cgroups(root: Path) -> Finding:
 
 
 def _cuda_nodes(root: Path) -> Iterator[Finding]:
-    """After a start nobody makes /dev/nvidia-uvm by himself: `job.sh` asks this program of the driver's for it."""
+    """/dev/nvidia-uvm does not exist after a boot: `job.sh` creates it with this program of the driver."""
     if (root / "proc/driver/nvidia").is_dir():
         found = any((root / folder / "nvidia-modprobe").exists() for folder in ("usr/bin", "usr/sbin", "bin", "sbin"))
         yield _finding(
             "CUDA's nodes",
-            None if found else "no nvidia-modprobe: after a start CUDA's nodes are missing, and nothing is judged",
-            "nvidia-modprobe makes them before each job",
+            None if found else "no nvidia-modprobe: after a boot CUDA's nodes are missing, and judging fails",
+            "nvidia-modprobe creates them before each job",
             remedy="apt install nvidia-modprobe",
             bad=Availability.LIMITED,
         )
@@ -151,12 +151,12 @@ def _services() -> Finding:
 
 
 def _tried_as_worker() -> Iterator[Finding]:
-    """What the worker can do, tried as the worker."""
+    """Try the worker's Python and sandbox, as the worker."""
     if os.geteuid() != 0 or not shutil.which("setpriv") or WORKER not in _user_ids(Path("/")):
-        detail = "Python and walls were not tried"
+        detail = "Python and sandbox were not tried"
         yield Finding(name="worker", state=Availability.LIMITED, detail=detail, remedy="run the doctor as root")
         return
-    # Through a shell: what setpriv starts itself is still found with root's rights.
+    # Through a shell: setpriv itself looks up its command with root's rights.
     shell = ["sh", "-c", 'exec "$@"', "sh"]
     worker = ["setpriv", f"--reuid={WORKER}", f"--regid={WORKER}", "--clear-groups", "--", *shell]
     python = [*worker, "/opt/pullrank/venv/bin/python", "-I", "-c", "import torch, pydantic, yaml"]
@@ -164,7 +164,7 @@ def _tried_as_worker() -> Iterator[Finding]:
     yield _finding("worker's Python", fault, "torch, pydantic, yaml")
     walls = [*worker, "bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
     fault = None if _succeeds(walls) else f"{WORKER} cannot make user namespaces"
-    yield _finding("worker's walls", fault, "bubblewrap stands")
+    yield _finding("worker's sandbox", fault, "bubblewrap works")
 
 
 def _succeeds(command: list[str]) -> bool:

@@ -1,1 +1,1 @@
-"""GitHub, as the rest of `scripts/` sees it: `gh` asks, in the words of `pulls`; only `wire` imports PyGithub."""
+"""GitHub for the rest of `scripts/`: `gh` sends requests, `pulls` has the types, only `wire` imports PyGithub."""

@@ -1,8 +1,8 @@
-"""How a command of people's comes to GitHub: whose token, which repository, which server.
+"""How a command that people run finds its token, repository and server.
 
-GH_TOKEN, GITHUB_TOKEN, `gh auth token`                  the token, in gh's own order
---repo, GITHUB_REPOSITORY, the clone that it is run in   the repository
-GITHUB_SERVER_URL, GITHUB_API_URL                        the server, where it is not github.com
+GH_TOKEN, GITHUB_TOKEN, `gh auth token`                  the token, in gh's order
+--repo, GITHUB_REPOSITORY, the current clone's origin    the repository
+GITHUB_SERVER_URL, GITHUB_API_URL                        the server, if not github.com
 """
 
 from __future__ import annotations
@@ -23,29 +23,32 @@ CLASSIC_TOKEN = "https://github.com/settings/tokens/new"  # noqa: S105  an addre
 
 
 def require_token(rights: str, page: str = NEW_TOKEN) -> str:
-    """The token of GH_TOKEN, GITHUB_TOKEN or gh.
+    """The token from GH_TOKEN, GITHUB_TOKEN or gh.
 
     Args:
-        rights: what a new one should be for, in words: `for this repository only, with Contents: read and write`.
-        page: where GitHub makes one.
+        rights: the rights that a new token needs: `for this repository only, with Contents: read and write`.
+        page: GitHub's page for creating one.
+
+    Raises:
+        AccessError: there is no token, or it is malformed.
     """
     for name in ("GH_TOKEN", "GITHUB_TOKEN"):
         if token := os.environ.get(name, "").strip():
             return checked_token(token, f"the token in {name}")
     if token := _output(["gh", "auth", "token"]):
         return checked_token(token, "the token that `gh auth token` prints")
-    raise AccessError(f"no token: sign in with `gh auth login`, or put one into GH_TOKEN. {page} makes one: {rights}")
+    raise AccessError(f"no token: sign in with `gh auth login`, or set GH_TOKEN. Create a token at {page}: {rights}")
 
 
 def require_repository(named: str | None = None) -> str:
-    """The repository that a call names, or that this clone came from."""
+    """The repository that the call names, or the origin of this clone."""
     if named:
         return checked_repository(named, "--repo")
     if of_the_job := os.environ.get("GITHUB_REPOSITORY"):
         return checked_repository(of_the_job, "GITHUB_REPOSITORY")
     if found := ORIGIN.search(_output(["git", "remote", "get-url", "origin"])):
         return found[1]
-    raise AccessError("which repository? Say --repo OWNER/NAME, or run this in a clone of it")
+    raise AccessError("no repository: pass --repo OWNER/NAME, or run this in a clone of it")
 
 
 def server_url() -> str:
@@ -53,10 +56,10 @@ def server_url() -> str:
 
 
 def connect(repository: str, token: str) -> GitHub:
-    """The repository on the server that the environment names."""
+    """Connect to a repository on the server that the environment names."""
     from scripts.github.gh import API, GitHub
 
-    # PyGithub tells of every refusal on stderr; a command says it once, in its own words.
+    # PyGithub logs every refused request to stderr; commands report it once themselves.
     logging.getLogger("github.GithubRetry").setLevel(logging.ERROR)
     return GitHub(repository, token, os.environ.get("GITHUB_API_URL") or API)
 

@@ -1,10 +1,10 @@
-"""GitHub's settings of a repository, read and written for one who may: what `pullrank setup` asks of the REST API.
+"""Read and write a repository's settings through the REST API, for `pullrank setup`.
 
-    refused, and the account is no admin, or its token lacks the right     Hidden
-    refused for what the plan does not hold                                NotInPlan
-    404, asked by an admin                                                 it is not there: None
+    refused because the account is no admin or its token lacks the right   Hidden
+    refused because GitHub's plan does not include it                      NotInPlan
+    404 for an admin                                                       the setting does not exist: None
 
-Answers are GitHub's own JSON; `scripts/setup/plan.py` knows what they should say.
+Answers are GitHub's own JSON; `scripts/setup/plan.py` decides what they should be.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
 Json = dict[str, Any]
-"""An answer of the REST API, as it came."""
+"""An unchanged answer of the REST API."""
 _PLAN = re.compile(r"\bupgrade\b|\b(your|current|billing) plan\b", re.IGNORECASE)
 
 
 class Hidden(GitHubError):
-    """The account, or its token, has no right to see a setting, or to change it."""
+    """The account or its token may not see or change a setting."""
 
 
 class NotInPlan(GitHubError):
-    """GitHub offers it to public repositories, or to those who pay."""
+    """GitHub offers the setting for public repositories or paid plans only."""
 
 
 class Admin:
-    """A repository, seen by who is to set it up."""
+    """A repository as its administrator sees it."""
 
     def __init__(self, github: GitHub) -> None:
         self.github = github
@@ -40,7 +40,7 @@ class Admin:
 
     @property
     def is_admin(self) -> bool:
-        """Whether the account is one; its token may still lack rights."""
+        """Whether the account is an admin; its token may still lack rights."""
         return find(self.repository, bool, "permissions", "admin") is True
 
     @property
@@ -52,10 +52,10 @@ class Admin:
         return require(self.repository, str, "default_branch")
 
     def find(self, path: str) -> Any | None:
-        """What stands there; None if nothing does.
+        """GET a path; None if there is nothing.
 
         Raises:
-            Hidden, NotInPlan: it cannot be seen.
+            Hidden, NotInPlan: this account cannot see it.
         """
         try:
             return self.github.ask("GET", path)
@@ -65,7 +65,7 @@ class Admin:
             raise _explained(error) from None
 
     def read(self, path: str) -> Json:
-        """What stands there, an object."""
+        """GET a path that must have a JSON object."""
         answer = self.find(path)
         if answer is None:
             raise GitHubError(f"GET {path}: GitHub knows no such setting of {self.github.repository}", 404)
@@ -77,41 +77,41 @@ class Admin:
         except GitHubError as error:
             raise _explained(error) from None
 
-    # What takes more than one request.
+    # Settings that take more than one request.
 
     def workflows(self) -> dict[str, str]:
-        """State by file name."""
+        """Workflow states by file name."""
         found = items(self.read("/actions/workflows?per_page=100"), "workflows")
         return {require(one, str, "path").rpartition("/")[2]: require(one, str, "state") for one in found}
 
     def find_ruleset(self, name: str) -> Json | None:
-        """The repository's own of that name, in full."""
+        """The repository's own ruleset of that name, in full."""
         for one in items(self.find("/rulesets?per_page=100")):
-            # An organisation may have one of the same name; that is not ours to change.
+            # Leave an organisation's ruleset of the same name alone.
             if find(one, str, "name") == name and find(one, str, "source_type") in (None, "Repository"):
                 return self.read(f"/rulesets/{require(one, int, 'id')}")
         return None
 
     def policies(self) -> list[Json] | None:
-        """All that apply to the repository's workflows, in full; None where GitHub has no such thing."""
+        """All policies for the repository's workflows, in full; None where GitHub has no policies."""
         found = self.find("/actions/policies?per_page=100")
         if found is None:
             return None
         return [self._whole_policy(require(one, dict)) for one in items(found, "policies")]
 
     def _whole_policy(self, policy: Json) -> Json:
-        """Lists may leave rules out; those of an organisation are told by lists only."""
+        """Lists may omit rules.  An organisation's policies are available in lists only."""
         is_own = policy.get("source_type", "Repository") == "Repository"
         return self.read(f"/actions/policies/{require(policy, int, 'id')}") if is_own else policy
 
     def branches_of(self, environment: str) -> list[str]:
-        """Patterns of branches that may deploy to it."""
+        """Patterns of branches that may deploy to an environment."""
         path = f"/environments/{quote(environment, safe='')}/deployment-branch-policies?per_page=100"
         return [require(one, str, "name") for one in items(self.read(path), "branch_policies")]
 
 
 def _explained(error: GitHubError) -> GitHubError:
-    """A refusal, by its reason."""
+    """Turn a refusal into the error for its reason."""
     if isinstance(error, RateLimitError) or error.status not in (403, 404, 422):
         return error
     if _PLAN.search(str(error)):

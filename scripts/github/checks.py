@@ -1,7 +1,7 @@
-"""Checks: what the list below a pull request, and the lines of its files, say about a judging.
+"""Checks: a judging's state in the list below a pull request, with annotations on lines of its files.
 
-A check run belongs to a commit and a name: "PullRank / H100".  Where the token may not make one, a commit status
-with the same name says the little that it can.
+A check run belongs to a commit and has a name: "PullRank / H100".  Where the token may not create one, a commit status
+with the same name shows its title.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from scripts.common.text import shorten
 from scripts.github.pulls import find, require
 
 MAX_ANNOTATIONS = 50
-"""So many GitHub takes with one request."""
+"""GitHub's limit per request."""
 MAX_TEXT = 65_535
 """Characters in each text of a check run."""
 MAX_STATUS = 140
@@ -24,7 +24,7 @@ _STATUS_OF = {"success": "success", "neutral": "success", "skipped": "success", 
 
 
 class CheckState(StrEnum):
-    """How far a check is: under way, or its conclusion."""
+    """A check's status, or its conclusion once it is done."""
 
     QUEUED = "queued"
     RUNNING = "in_progress"
@@ -49,7 +49,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Annotation:
-    """A remark on lines of a file, shown beside them."""
+    """A message shown beside lines of a file."""
 
     path: str
     line: int
@@ -71,7 +71,7 @@ class Annotation:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A check run as it should stand.  `external_id` is ours to choose: a request's id."""
+    """A check run to be created or updated.  `external_id` is our own: a request's id."""
 
     name: str
     head_sha: str
@@ -84,7 +84,7 @@ class Check:
     details_url: str = ""
 
     def body(self) -> dict[str, Any]:
-        """The check run in GitHub's JSON, without the commit."""
+        """The check run as GitHub's JSON, without the commit."""
         body: dict[str, Any] = {"name": self.name, "output": self._output()}
         body |= {"external_id": self.external_id} if self.external_id else {}
         body |= {"details_url": self.details_url} if self.details_url else {}
@@ -101,7 +101,7 @@ class Check:
         }
 
     def status_body(self) -> dict[str, str]:
-        """The commit status that says the same."""
+        """The same check as a commit status."""
         state = _STATUS_OF.get(self.state.value, "error") if self.state.is_done else "pending"
         body = {"state": state, "context": self.name, "description": shorten(self.title, MAX_STATUS)}
         return body | ({"target_url": self.details_url} if self.details_url else {})
@@ -109,7 +109,7 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckRun:
-    """A check run as it stands."""
+    """A check run on GitHub."""
 
     id: int
     name: str
@@ -124,7 +124,7 @@ class CheckRun:
         return cls(
             id=require(payload, int, "id"),
             name=require(payload, str, "name"),
-            # GitHub has states of its own (`stale`, `waiting`, `pending`), which nobody asks for.
+            # GitHub has more states (`stale`, `waiting`, `pending`), which we never set.
             state=CheckState(state) if state in set(CheckState) else CheckState.NEUTRAL,
             external_id=find(payload, str, "external_id") or "",
             title=find(payload, str, "output", "title") or "",

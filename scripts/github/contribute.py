@@ -1,9 +1,9 @@
-"""What a participant does on GitHub with a token of their own: fork, commit one file, open a pull request.
+"""Fork, commit one file and open a pull request with a participant's own token.
 
-    their own repository, or one that they may push to     a branch there
-    anybody else's                                         a fork, brought up to date, and a branch there
+    a repository that they may push to     a branch there
+    any other repository                   a fork, synced with upstream, and a branch there
 
-Nothing is cloned, and nothing of the fork but one branch is touched.
+Nothing is cloned.  Apart from syncing its default branch, only one branch of the fork changes.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
 FORK_S = 60.0
-"""So long a new fork may take until it can be written to."""
+"""The longest wait for a new fork to become writable."""
 PAGES = 5
 
 _NO_DRAFTS = "not supported in this repository"
-"""GitHub's words for a draft where there are none: a private repository, and a plan without them."""
-_BY_HAND = "the page for participants says how to open the pull request by hand"
+"""In GitHub's error message where its plan has no drafts, as for some private repositories."""
+_BY_HAND = "the page for participants describes how to open the pull request by hand"
 
 _READY = """mutation($id: ID!) { markPullRequestReadyForReview(input: {pullRequestId: $id}) { clientMutationId } }"""
 _DRAFT = """mutation($id: ID!) { convertPullRequestToDraft(input: {pullRequestId: $id}) { clientMutationId } }"""
@@ -40,7 +40,7 @@ class ContributeError(PullRankError):
 
 @dataclass(frozen=True, kw_only=True)
 class Sent:
-    """A pull request as it was opened or found; `pushed` is false where its head held the file already."""
+    """A pull request that was opened or found; `pushed` is false if its head already had the file."""
 
     number: int
     url: str
@@ -76,7 +76,7 @@ class _Pull:
 
 
 class Contributor:
-    """An account at the door of a repository.  `me` is who the token belongs to."""
+    """An account that contributes to a repository.  `me` is the token's account."""
 
     def __init__(self, github: GitHub) -> None:
         self._github = github
@@ -87,7 +87,7 @@ class Contributor:
         self.default_branch = require(self._upstream, str, "default_branch")
 
     def files_of(self, folder: str) -> dict[str, str]:
-        """Blob hashes by path of what lies in a folder of the default branch; empty where there is none."""
+        """Blob hashes by path of the files in a folder of the default branch; empty if the folder does not exist."""
         place = quote(f"{self.default_branch}:{folder}", safe="")
         try:
             with explaining(self._name, is_there=True):
@@ -103,11 +103,11 @@ class Contributor:
         }
 
     def send(self, path: str, source: bytes, *, branch: str, title: str, draft: bool) -> Sent:
-        """Commit a file to this author's pull request for its folder, which is opened where there is none.
+        """Commit a file to this author's open pull request for it, or open one.
 
         Raises:
-            ContributeError: the account or its token may not; the message says what to do.
-            GitHubError: not this time.
+            ContributeError: the account or its token lacks a right; the message says what to do.
+            GitHubError: a temporary failure.
         """
         with explaining(self._name):
             pull = self._find_pull(path, branch)
@@ -116,7 +116,7 @@ class Contributor:
     # An open pull request.
 
     def _find_pull(self, path: str, branch: str) -> _Pull | None:
-        """This author's open pull request of this file, whoever opened it: a command, or a hand."""
+        """This author's open pull request for this file, whether the command or the author opened it."""
         mine = [_Pull.of(one) for one in self._open_pulls() if find(one, int, "user", "id") == self.me.id]
         ours = [pull for pull in mine if pull.branch == branch]
         return next((pull for pull in (*ours, *mine) if pull.repository and self._is_of(pull, path)), None)
@@ -134,7 +134,7 @@ class Contributor:
         return path in [file.path for file in self._github.changed_files(pull.number)]
 
     def _update(self, pull: _Pull, path: str, source: bytes, draft: bool) -> Sent:
-        """Add a commit, unless the head holds the file already; a draft is made ready, and the other way round."""
+        """Add a commit unless the head already has the file, and set whether the pull request is a draft."""
         head = self._commit(pull.repository, pull.head_sha, path, source)
         if head != pull.head_sha:
             self._move(pull.repository, pull.branch, head, force=False)
@@ -143,16 +143,16 @@ class Contributor:
         return self._sent(pull, head, draft=draft, opened=False)
 
     def _mark(self, pull: _Pull, draft: bool) -> None:
-        """REST cannot say it, GraphQL can."""
+        """Set or clear draft state, which only the GraphQL API can do."""
         body = {"query": _DRAFT if draft else _READY, "variables": {"id": pull.node_id}}
         answer = self._github.ask("POST", "/graphql", body, is_elsewhere=True)
         if find(answer, list, "errors"):
             if _NO_DRAFTS in str(answer):
                 raise ContributeError(_without_drafts(self._name))
             word = "a draft" if draft else "ready for review"
-            raise ContributeError(f"{pull.url} could not be marked as {word}; do it there, and run this again")
+            raise ContributeError(f"{pull.url} could not be marked as {word}; do it there, then run this again")
 
-    # A new one.
+    # A new pull request.
 
     def _open(self, path: str, source: bytes, branch: str, title: str, draft: bool) -> Sent:
         repository = self._writable()
@@ -160,8 +160,8 @@ class Contributor:
         head = self._commit(repository, base, path, source)
         if head == base:
             raise ContributeError(
-                f"{self._name} has this very file at {path} already: nothing to submit. `/rerun` in its pull request "
-                "has it judged once more"
+                f"{self._name} already has this file at {path}: nothing to submit. Comment `/rerun` on its pull "
+                "request to have it judged again"
             )
         self._put_branch(repository, branch, head)
         body = {
@@ -187,7 +187,7 @@ class Contributor:
         )
 
     def _writable(self) -> str:
-        """The repository itself for who may push to it; else this account's fork, as it stands upstream now."""
+        """The repository itself if this account may push to it; else its fork, synced with upstream."""
         if find(self._upstream, bool, "permissions", "push"):
             return self._name
         fork = require(self._github.ask("POST", "/forks", {"default_branch_only": True}), str, "full_name")
@@ -198,13 +198,13 @@ class Contributor:
             if error.status not in (409, 422):
                 raise
             raise ContributeError(
-                f"your fork {fork} cannot be brought up to date: its branch {self.default_branch} has commits of its "
+                f"your fork {fork} cannot be synced: its branch {self.default_branch} has commits of its "
                 "own, or the token may not change workflows. On the fork's page: Sync fork → Discard commits"
             ) from None
         return fork
 
     def _wait_for(self, fork: str) -> None:
-        """A fork is made in the background."""
+        """Wait until the fork can be read: GitHub creates it in the background."""
         until = time.monotonic() + FORK_S
         while True:
             try:
@@ -216,7 +216,7 @@ class Contributor:
             time.sleep(1)
 
     def _put_branch(self, repository: str, branch: str, head: str) -> None:
-        """A branch of an earlier pull request, which is open no more, is begun anew."""
+        """Create the branch, or reset it if an earlier, closed pull request left it behind."""
         try:
             self._ask("POST", repository, "/git/refs", {"ref": f"refs/heads/{branch}", "sha": head})
         except GitHubError as error:
@@ -234,7 +234,7 @@ class Contributor:
         self._ask("PATCH", repository, f"/git/refs/heads/{quote(branch)}", body)
 
     def _commit(self, repository: str, parent: str, path: str, source: bytes) -> str:
-        """A commit that adds or changes one file; the parent itself where it holds that already."""
+        """Create a commit that adds or changes one file; the parent itself if it already has that content."""
         tree = require_sha(self._ask("GET", repository, f"/git/commits/{parent}"), "tree", "sha")
         content = {"content": base64.b64encode(source).decode(), "encoding": "base64"}
         blob = require_sha(self._ask("POST", repository, "/git/blobs", content), "sha")
@@ -251,7 +251,7 @@ class Contributor:
 
 @contextmanager
 def explaining(repository: str, *, is_there: bool = False) -> Iterator[None]:
-    """Refusals come with what to do.  `is_there`: the repository was seen, so that a 404 is about something in it."""
+    """Turn refusals into advice.  `is_there`: the repository is known to exist, so a 404 is about something in it."""
     try:
         yield
     except GitHubError as error:
@@ -263,27 +263,27 @@ def _explained(error: GitHubError, repository: str) -> PullRankError:
         return error
     match error.status:
         case 401:
-            return ContributeError("GitHub does not take this token: sign in anew with `gh auth login`")
+            return ContributeError("GitHub rejects this token: sign in again with `gh auth login`")
         case 403:
             return ContributeError(
-                f"the token may not do that ({error}). `gh auth refresh --scopes repo,workflow` gives gh's token the "
-                "right; a classic token in GH_TOKEN needs `public_repo` and `workflow`. A fine-grained one of somebody "
-                "who does not own the repository cannot open pull requests there"
+                f"the token lacks a right ({error}). `gh auth refresh --scopes repo,workflow` adds it to gh's token; "
+                "a classic token in GH_TOKEN needs `public_repo` and `workflow`. A fine-grained token can open pull "
+                "requests only in repositories of its owner"
             )
         case 404:
             return ContributeError(
-                f"there is no repository {repository}, or the token may not see it, or may not write; check the name, "
+                f"there is no repository {repository}, or the token may not read it or write to it; check the name "
                 "and `gh auth status`"
             )
         case 422 if _NO_DRAFTS in str(error):
             return ContributeError(_without_drafts(repository))
         case 422:
-            return ContributeError(f"GitHub refuses it, and would again ({error}); {_BY_HAND}")
+            return ContributeError(f"GitHub refuses it, and will refuse it again ({error}); {_BY_HAND}")
     return error
 
 
 def _without_drafts(repository: str) -> str:
     return (
-        f"{repository} has no draft pull requests: GitHub's plan holds none for it. Leave out --draft, which has it "
-        "ranked; or, while a pull request of this task is open, comment `/benchmark` there, which does not rank"
+        f"{repository} has no draft pull requests: GitHub's plan does not include them. Leave out --draft to submit a "
+        "ranked entry; or comment `/benchmark` on an open pull request of this task, which does not rank"
     )

@@ -1,4 +1,4 @@
-"""A repository's name and a token, checked before they are sent anywhere."""
+"""Check a repository's name and a token before they are sent."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from harness.records.errors import PullRankError
 from scripts.common.text import plain, shorten
 
 ORIGIN = re.compile(r"[/:]([A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+?)(?:\.git)?/?$")
-"""A repository's name in the address of a clone."""
+"""The repository's name in a clone's URL."""
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 _TOKEN = re.compile(r"[!-~]+")
 
 
 class AccessError(PullRankError):
-    """There is no token, no repository is named, or what is given cannot be one."""
+    """A token or repository is missing or malformed."""
 
 
 def checked_token(token: str, where: str) -> str:
-    """The token itself.
+    """The token, unchanged.
 
     Raises:
-        AccessError: no header can hold it.  It is not repeated, as it would be by whoever tried to send it.
+        AccessError: an HTTP header cannot hold it.  The message does not repeat it, as the HTTP library's would.
     """
     if _TOKEN.fullmatch(token):
         return token
-    raise AccessError(f"{where} holds a space, a line break or another character that no token has; copy it anew")
+    raise AccessError(f"{where} has a space, a line break or another character that tokens never have; copy it again")
 
 
 def checked_repository(name: str, where: str) -> str:
-    """The name itself.
+    """The name, unchanged.
 
     Raises:
-        AccessError: it is not OWNER/NAME.  What stands before an @, as a password does in an address, is not repeated.
+        AccessError: it is not OWNER/NAME.  The message omits all before an @, which may be a password in a URL.
     """
     if _REPOSITORY.fullmatch(name):
         return name
     near = f"; did you mean {found[1]}?" if (found := ORIGIN.search(name)) else ""
     shown = shorten(plain(name.rpartition("@")[2]), 100)
-    raise AccessError(f"{where}: '{shown}' is no repository; write OWNER/NAME{near}")
+    raise AccessError(f"{where}: '{shown}' is not a repository; write OWNER/NAME{near}")

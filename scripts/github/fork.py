@@ -1,11 +1,11 @@
-"""A pull request's commits, read through git: what they change, and one file of them.
+"""Read a pull request's commits through git: which files they change, and the content of one file.
 
-    head's hash ──commits alone──▶  where it parted from the default branch
-                ──trees alone────▶  which paths it has changed since
-                ──one folder─────▶  the one file, unless it is larger than asked for: the server leaves that out
+    head's hash ──commits only──▶  where it branched off the default branch
+                ──trees only────▶  which paths it has changed since
+                ──one folder────▶  the one file, unless it exceeds the size limit: then the server omits it
 
-git costs nothing of the token's requests, and names what it fetches by the hash of what came.  The tree is hostile:
-nothing of it is ever checked out, a path stays text, and to look at something never fetches more.
+git uses none of the token's API requests, and fetches by content hash.  The tree is hostile: it is never checked out,
+paths stay text, and inspecting it never triggers another fetch.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from scripts.common.git_command import Git, GitError
 from scripts.github.pulls import BlobInfo, ChangedFile
 
 MAX_CHANGES = 300
-"""More changed files are not told; a submission is one."""
+"""Further changed files are not listed; a submission is a single file."""
 TRIES = 2
-"""So often a fetch is tried: whoever waits for a third, waits for the reconciler."""
+"""Attempts for each fetch; after the last one, the reconciler tries again later."""
 
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _BASE = "refs/base"
@@ -32,7 +32,7 @@ _STATUS = {"A": "added", "M": "modified", "D": "removed", "R": "renamed", "C": "
 
 
 class Fork:
-    """The forks of a repository, which its own URL serves; what is read of them goes with the `with` block."""
+    """The forks of a repository, fetched from its own URL into a temporary folder for the `with` block."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
         self._url, self._token = url, token
@@ -48,27 +48,28 @@ class Fork:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def changes(self, head_sha: str) -> tuple[ChangedFile, ...]:
-        """What a commit has changed since it parted from the default branch as that is now.
+        """The files that a commit has changed since it branched off the current default branch.
 
-        A file that was moved and changed counts as removed and added: to tell more, its content would be needed.
+        A file that was moved and changed counts as removed and added: git would need its content to detect a rename.
 
         Raises:
-            GitError: the commit is gone, or git failed.
+            GitError: the commit no longer exists, or git failed.
         """
         bases = self._bases(head_sha)
         git = self._fetch("--depth=1", "--filter=blob:none", head_sha, *bases)
         self._trees[head_sha] = git
-        # Where branches were merged to and fro there are several: what differs from any of them is a change.
+        # After criss-cross merges there are several bases: a difference from any of them is a change.
         found = (change for base in bases or [_EMPTY_TREE] for change in _differences(git, base, head_sha))
         return tuple(dict.fromkeys(islice(found, MAX_CHANGES)))
 
     def read(self, head_sha: str, path: str, max_bytes: int) -> tuple[BlobInfo | None, bytes]:
         """The file at a path of a commit, and its content; links are not followed.
 
-        There is none where the file is no plain one, or larger than `max_bytes`: then its size is told as one more.
+        The content is empty if the file is not a plain file or is larger than `max_bytes`; then its `size` is
+        `max_bytes + 1`.
 
         Raises:
-            GitError: the commit is gone, or git failed.
+            GitError: the commit no longer exists, or git failed.
         """
         git = self._trees.get(head_sha) or self._fetch("--depth=1", "--filter=blob:none", head_sha)
         self._trees[head_sha] = git
@@ -83,18 +84,18 @@ class Fork:
         return info, content if content is not None and info.is_plain else b""
 
     def _content(self, git: Git, head_sha: str, path: str, sha: str, max_bytes: int) -> bytes | None:
-        """A file's content by way of its folder: a file asked for by its own hash would come whatever its size."""
+        """Fetch a file with its folder: git applies no size limit to a blob that is fetched by its own hash."""
         folder = path.rpartition("/")[0]
         tree = git.run("rev-parse", "--verify", f"{head_sha}:{folder}", offline=True).decode().strip()
         store = self._fetch(f"--filter=blob:limit={max_bytes + 1}", tree)
         listing = ("--batch-all-objects", "--batch-check=%(objectname) %(objectsize)")
         sizes = dict(line.split() for line in store.run("cat-file", *listing, offline=True).decode().splitlines())
-        # A server that knows no filters sends it all the same.
+        # A server without filter support sends it regardless of size.
         is_wanted = sha in sizes and int(sizes[sha]) <= max_bytes
         return store.run("cat-file", "blob", sha, offline=True) if is_wanted else None
 
     def _bases(self, head_sha: str) -> list[str]:
-        """The commits at which a head parted from the default branch: one, as a rule; none of a history of its own."""
+        """The merge bases of a head and the default branch: usually one; none for an unrelated history."""
         git = self._fetch("--filter=tree:0", f"+HEAD:{_BASE}", head_sha)
         try:
             return git.run("merge-base", "--all", _BASE, head_sha, offline=True).decode().split()
@@ -104,7 +105,7 @@ class Fork:
             return []
 
     def _fetch(self, *asked: str) -> Git:
-        """A bare repository of its own for each fetch: nothing that is there already has a say in what comes."""
+        """Fetch into a new bare repository, so that earlier fetches do not affect what the server sends."""
         folder = Path(tempfile.mkdtemp(dir=self._folder))
         git = Git(folder, self._url, self._token)
         git.run("init", "--quiet", "--bare", "--template=")
@@ -122,7 +123,7 @@ class Fork:
 
 
 def _differences(git: Git, base: str, head_sha: str) -> Iterator[ChangedFile]:
-    # Only what was moved as it is counts as moved: to look for likeness, git would fetch contents.
+    # Detect exact renames only: a similarity search would fetch contents.
     raw = git.run("diff-tree", "-r", "-z", "--raw", "-M100%", base, head_sha, offline=True)
     parts = iter(raw.decode("utf-8", "replace").split("\0"))
     for facts in parts:

@@ -1,6 +1,6 @@
-"""GitHub's REST API, a method for each thing that we ask of it; speaks the types of `scripts/github/pulls.py`.
+"""A client for GitHub's REST API with the types of `scripts/github/pulls.py`.
 
-What a fork holds is not asked here: `scripts/github/fork.py` reads that through git.
+It does not read the contents of forks: `scripts/github/fork.py` does that through git.
 """
 
 from __future__ import annotations
@@ -44,10 +44,9 @@ MAX_BODY = 65_536
 
 
 class GitHub:
-    """One repository on GitHub, seen with one token.
+    """One repository on GitHub, accessed with one token.
 
-    `me` is the account that the token acts as: only its comments are ours.  `patience_s` is the longest wait
-    before a request is sent again.
+    `me` is the token's account: only its comments are ours.  `patience_s` is the longest wait before a retry.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class GitHub:
         return self._wire.requests_made
 
     def ask(self, method: str, path: str, body: object = None, *, is_elsewhere: bool = False) -> Any:
-        """One request, for what has no method here (`setup`'s many settings); see `Wire.ask`."""
+        """Send one request that has no method here, such as for `setup`'s many settings; see `Wire.ask`."""
         return self._wire.ask(method, path, body, is_elsewhere=is_elsewhere)
 
     # Pull requests
@@ -90,20 +89,20 @@ class GitHub:
         return PullRequest.of(self.ask("GET", f"/pulls/{number}"))
 
     def open_pulls(self) -> tuple[PullRequest, ...]:
-        """The open ones, the newest first; at most 1,000."""
+        """Open pull requests, newest first; at most 1,000."""
         return tuple(map(PullRequest.of, self._wire.pages("/pulls?state=open")))
 
     def closed_pulls(self) -> tuple[PullRequest, ...]:
-        """The newest hundred of those that were merged or closed."""
+        """The newest 100 merged or closed pull requests."""
         path = f"/pulls?state=closed&sort=created&direction=desc&per_page={PER_PAGE}"
         return tuple(map(PullRequest.of, items(self.ask("GET", path))))
 
     def changed_files(self, number: int) -> tuple[ChangedFile, ...]:
-        """The first hundred files that a pull request changes."""
+        """The first 100 files that a pull request changes."""
         return tuple(map(ChangedFile.of, items(self.ask("GET", f"/pulls/{number}/files?per_page={PER_PAGE}"))))
 
     def merge(self, number: int, head_sha: str, title: str, message: str) -> MergeResult:
-        """Squash a pull request into its base, if its head is still `head_sha`."""
+        """Squash-merge a pull request, if its head is still `head_sha`."""
         body = {"sha": head_sha, "commit_title": title, "commit_message": message, "merge_method": "squash"}
         try:
             require(self.ask("PUT", f"/pulls/{number}/merge", body), bool, "merged")
@@ -112,7 +111,7 @@ class GitHub:
                 return MergeResult(state=MergeState.MOVED, reason=str(error))
             if error.status != 405:
                 raise
-            # A merge that was done, and whose answer was lost, is refused when it is sent again.
+            # If a merge succeeded but its answer was lost, GitHub refuses the retry.
             pull = self.get_pull(number)
             if not (pull.merged and pull.head_sha == head_sha):
                 return MergeResult(state=MergeState.REFUSED, reason=str(error))
@@ -122,11 +121,11 @@ class GitHub:
         self.ask("PATCH", f"/pulls/{number}", {"state": "closed"})
 
     def label(self, number: int, *names: str) -> None:
-        """Add labels to a pull request; those that it has stay."""
+        """Add labels to a pull request; existing ones stay."""
         self.ask("POST", f"/issues/{number}/labels", {"labels": list(names)})
 
     def unlabel(self, number: int, name: str) -> None:
-        """Take a label from a pull request, if it has it."""
+        """Remove a label from a pull request, if it is there."""
         try:
             self.ask("DELETE", f"/issues/{number}/labels/{_part(name)}")
         except GitHubError as error:
@@ -136,7 +135,7 @@ class GitHub:
     # People
 
     def permission_of(self, account: Account) -> Permission:
-        """What an account may do here; nothing, if its login belongs to another one by now."""
+        """An account's permission; none if its login belongs to another account by now."""
         try:
             answer = self.ask("GET", f"/collaborators/{_part(account.login)}/permission")
         except GitHubError as error:
@@ -157,17 +156,17 @@ class GitHub:
             raise
 
     def whoami(self) -> Account:
-        """The account of a personal token.  A workflow's own token may not ask: it is `ACTIONS_BOT`."""
+        """The account of a personal token.  A workflow's token may not ask for it; its account is `ACTIONS_BOT`."""
         return Account.of(self.ask("GET", "/user", is_elsewhere=True))
 
     # Comments
 
     def comments(self, number: int) -> Iterator[Comment]:
-        """The comments of a pull request, the oldest first; at most 1,000, asked for as they are read."""
+        """Comments of a pull request, oldest first; at most 1,000, fetched lazily."""
         return map(Comment.of, self._wire.pages(f"/issues/{number}/comments"))
 
     def recent_comments(self, since: datetime) -> Iterator[tuple[int, Comment]]:
-        """What was written or edited since, in all pull requests and issues, the newest first; each with its number."""
+        """Comments written or edited since then on any pull request or issue, newest first, each with its number."""
         query = f"?since={_part(since.astimezone(UTC).strftime('%Y-%m-%dT%H:%M:%SZ'))}&sort=updated&direction=desc"
         for payload in self._wire.pages(f"/issues/comments{query}"):
             number = require(payload, str, "issue_url").rpartition("/")[2]
@@ -175,14 +174,14 @@ class GitHub:
                 yield int(number), Comment.of(payload)
 
     def find_comment(self, number: int, marker: str) -> Comment | None:
-        """Our comment that holds the marker.  Anybody can write a marker: only `me` counts."""
+        """Our comment with the marker.  Anybody can write a marker, so only comments of `me` count."""
         ours = (comment for comment in self.comments(number) if comment.author.id == self.me.id)
         return next((comment for comment in ours if marker in comment.body), None)
 
     def upsert_comment(self, number: int, marker: str, body: str, known: Comment | None = None) -> Comment:
-        """Our one comment with the marker: written, edited, or left as it is.  `known` saves looking for it."""
+        """Create our comment with the marker, or edit it if it differs.  `known` saves a search."""
         if marker not in body:
-            raise ValueError(f"a comment without its marker {marker} would never be found again")
+            raise ValueError(f"the comment lacks its marker {marker}, by which it is found again")
         comment = known or self.find_comment(number, marker)
         if comment is None:
             return self.comment(number, body)
@@ -199,13 +198,13 @@ class GitHub:
     # Checks
 
     def create_check(self, check: Check) -> int | None:
-        """Say how a commit's check stands; its id, or None where the token allows only a commit status."""
+        """Create a check run and return its id; or set a commit status and return None, if the token allows no more."""
         if self._may_check:
             try:
                 body = {**check.body(), "head_sha": check.head_sha}
                 return require(self.ask("POST", "/check-runs", body), int, "id")
             except GitHubError as error:
-                # Check runs belong to GitHub's apps; a personal token may only set statuses.
+                # Only GitHub Apps can create check runs; a personal token can set statuses.
                 if error.status != 403 or isinstance(error, RateLimitError):
                     raise
                 self._may_check = False
@@ -216,7 +215,7 @@ class GitHub:
         self.ask("PATCH", f"/check-runs/{check_id}", check.body())
 
     def upsert_check(self, check: Check, check_id: int | None = None) -> int | None:
-        """The commit's one check of that name: created or updated.  `check_id` saves looking for it."""
+        """Create or update the commit's check run of that name.  `check_id` saves a search."""
         check_id = check_id or self.find_check(check.head_sha, check.name)
         if check_id is None:
             return self.create_check(check)
@@ -224,7 +223,7 @@ class GitHub:
         return check_id
 
     def find_check(self, head_sha: str, name: str) -> int | None:
-        """The id of the newest check run of that name."""
+        """The id of the newest check run of that name; None if there is none."""
         if not self._may_check:
             return None
         return max((check.id for check in self.checks(head_sha, name)), default=None)
@@ -237,20 +236,20 @@ class GitHub:
     # Actions
 
     def dispatch(self, workflow: str, inputs: dict[str, str], ref: str = "main") -> int | None:
-        """Start a workflow by its file's name, `evaluate.yml`; the id of its run, if GitHub tells."""
+        """Start a workflow by its file name, `evaluate.yml`; return its run's id, if GitHub sends it."""
         body = {"ref": ref, "inputs": inputs, "return_run_details": True}
         return find(self.ask("POST", f"/actions/workflows/{_part(workflow)}/dispatches", body), int, "workflow_run_id")
 
     def runs(self, workflow: str, *, status: str = "") -> tuple[WorkflowRun, ...]:
-        """The newest 100 runs; `status` as `queued`."""
+        """The newest 100 runs, optionally of one `status`, such as `queued`."""
         return tuple(islice(self.all_runs(workflow, status=status), PER_PAGE))
 
     def all_runs(self, workflow: str, *, status: str = "", created: str = "") -> Iterator[WorkflowRun]:
-        """The runs, the newest first, asked for as they are read; at most 1,000.
+        """The runs, newest first, fetched lazily; at most 1,000.
 
         Args:
-            status: as `queued`.
-            created: from one moment to another: `2026-11-21T00:00:00Z..2026-11-22T00:00:00Z`.
+            status: such as `queued`.
+            created: a range of times: `2026-11-21T00:00:00Z..2026-11-22T00:00:00Z`.
         """
         asked = {"status": status, "created": created}
         query = "&".join(f"{key}={_part(value)}" for key, value in asked.items() if value)
@@ -261,7 +260,7 @@ class GitHub:
         return WorkflowRun.of(self.ask("GET", f"/actions/runs/{run_id}"))
 
     def cancel_run(self, run_id: int) -> None:
-        """Stop a run, if it has not ended by itself."""
+        """Cancel a run, unless it has ended."""
         try:
             self.ask("POST", f"/actions/runs/{run_id}/cancel")
         except GitHubError as error:
@@ -278,13 +277,13 @@ class GitHub:
         return tuple(map(Artifact.of, items(answer, "artifacts")))
 
     def download_artifact(self, artifact_id: int, max_bytes: int, digest: str = "") -> bytes:
-        """An artifact's zip, unopened; with `digest`, only one of that SHA-256."""
-        content = self._wire.download(f"/actions/artifacts/{artifact_id}/zip", max_bytes, f"the artifact {artifact_id}")
+        """Download an artifact's zip; with `digest`, check its SHA-256."""
+        content = self._wire.download(f"/actions/artifacts/{artifact_id}/zip", max_bytes, f"artifact {artifact_id}")
         if digest and hashlib.sha256(content).hexdigest() != digest:
-            raise GitHubError(f"the artifact {artifact_id} is not the one that was made: its digest is not {digest}")
+            raise GitHubError(f"artifact {artifact_id} does not match its digest {digest}")
         return content
 
 
 def _part(text: str) -> str:
-    """Text as one part of a URL, whatever it holds."""
+    """Escape text for one part of a URL."""
     return quote(text, safe="")

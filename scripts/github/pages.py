@@ -1,4 +1,4 @@
-"""Where GitHub Pages serves a repository's site."""
+"""The address of a repository's site on GitHub Pages."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ GITHUB = "https://github.com"
 
 
 def pages_address(repository: str, server: str = GITHUB) -> str:
-    """Where GitHub Pages serves a repository's site, unless it has a domain of its own.
+    """The URL of a repository's site on GitHub Pages, unless it has a custom domain.
 
-    Of an Enterprise server, with subdomain isolation; without, Pages had better be off, as GitHub says.
+    For an Enterprise server, it assumes subdomain isolation; without that, GitHub advises against Pages.
     """
     owner = repository.partition("/")[0]
     if server != GITHUB:
@@ -20,6 +20,6 @@ def pages_address(repository: str, server: str = GITHUB) -> str:
 
 
 def base_path(repository: str) -> str:
-    """Below which path GitHub Pages serves a repository's site."""
+    """The path of a repository's site on its GitHub Pages host."""
     owner, _, name = repository.partition("/")
     return "/" if name.lower() == f"{owner.lower()}.github.io" else f"/{name}/"

@@ -1,8 +1,7 @@
-"""What GitHub says, in our words: accounts, pull requests, files, comments, runs.
+"""Types for GitHub's data: accounts, pull requests, files, comments, runs.
 
-Each type reads itself from GitHub's JSON with `of`, which the API and the payload of an event write alike.
-What is missing or of another type is a `GitHubError`.  Numbers and hashes are sure afterwards; every other text
-is still what somebody wrote.
+Each type has an `of` that parses GitHub's JSON, which is the same in API answers and event payloads.  A missing field
+or a wrong type is a `GitHubError`.  Numbers and hashes are validated; all other text is untrusted.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ _SHA = re.compile(r"[0-9a-f]{40}")
 
 
 class GitHubError(PullRankError):
-    """GitHub cannot be reached, refused, failed, or said what cannot be read.
+    """GitHub cannot be reached, refuses a request, fails, or sends a malformed answer.
 
-    `status` is the answer's, if there was one.
+    `status` is the HTTP status, if there was an answer.
     """
 
     exit_code = 3
@@ -35,7 +34,7 @@ class GitHubError(PullRankError):
 
 
 class RateLimitError(GitHubError):
-    """Too many requests: nothing was done, and waiting helps."""
+    """Too many requests: GitHub did nothing, and waiting helps."""
 
 
 class Permission(StrEnum):
@@ -54,7 +53,7 @@ class Permission(StrEnum):
 class MergeState(StrEnum):
     MERGED = "merged"
     MOVED = "moved"
-    """The head is no longer the one that was to be merged."""
+    """The head has changed since the merge was decided."""
     REFUSED = "refused"
     """A conflict, a draft, or a rule of the repository."""
 
@@ -69,7 +68,7 @@ class Reaction(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """A login may change hands; the id never does."""
+    """A login can pass to another account; the id never changes."""
 
     id: int
     login: str
@@ -77,7 +76,7 @@ class Account:
 
     @classmethod
     def of(cls, payload: object) -> Self:
-        """An account; null is one that was deleted, which GitHub shows as `ghost`."""
+        """An account; null is a deleted one, which GitHub shows as `ghost`."""
         if payload is None:
             return cls(id=10137, login="ghost")
         return cls(
@@ -88,22 +87,22 @@ class Account:
 
 
 PER_PAGE = 100
-"""As many of anything as GitHub lists in one answer."""
+"""GitHub's largest page size."""
 MAX_LISTED = 1000
-"""As much of a list as we ever read."""
+"""The most items of a list that we read."""
 
 ACTIONS_BOT = Account(id=41898282, login="github-actions[bot]", is_bot=True)
-"""Who acts when a workflow's own token is used."""
+"""The account of a workflow's own token."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PullRequest:
-    """`head_repo_id` is missing where the fork was deleted.
+    """A pull request; `head_repo_id` is None if the fork was deleted.
 
-    `updated_at` moves with whatever anybody does, a comment or a label too.  Its head was offered at `head_at` or
-    before, for nothing was pushed since into the repository that it comes from: a fork's moves with its author's
-    pushes alone.  That of the competition's own branches moves with every merge, and a deleted fork has none: there
-    `head_at` may be as late as `updated_at`.
+    `updated_at` changes with every activity, such as a comment or a label.  `head_at` is the last push to the head's
+    repository, so the head was pushed at or before it.  For a fork, only its author's pushes count.  For a branch of
+    the competition's own repository, every merge counts; a deleted fork has no time of a push.  In both cases `head_at`
+    may be as late as `updated_at`.
     """
 
     number: int
@@ -148,7 +147,7 @@ def _head_at(payload: object) -> datetime:
 
 @dataclass(frozen=True, kw_only=True)
 class ChangedFile:
-    """`status` is GitHub's: added, modified, removed, renamed, copied, changed or unchanged."""
+    """A changed file; `status` is GitHub's: added, modified, removed, renamed, copied, changed or unchanged."""
 
     path: str
     status: str
@@ -167,7 +166,7 @@ class ChangedFile:
 class BlobInfo:
     """A file in a tree.  `mode` is git's: 100644 plain, 100755 executable, 120000 a symbolic link.
 
-    `size` is in bytes; of a file that is too large to be fetched, all that is known is that it has no fewer.
+    `size` is in bytes; for a file that is too large to fetch, it is a lower bound.
     """
 
     path: str
@@ -182,7 +181,7 @@ class BlobInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class Comment:
-    """`association` is GitHub's word for what its author is to the repository, and no permission."""
+    """A comment; `association` is GitHub's word for its author's role in the repository, and grants nothing."""
 
     id: int
     author: Account
@@ -205,7 +204,7 @@ class Comment:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkflowRun:
-    """`title` is the run's name as the workflow's `run-name` made it.  `conclusion` comes with `completed`."""
+    """A workflow run; `title` comes from the workflow's `run-name`, `conclusion` is set once it is `completed`."""
 
     id: int
     title: str
@@ -238,7 +237,7 @@ class WorkflowRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A job of a run; its times are GitHub's own, whatever the machine's clock says."""
+    """A job of a run; its times come from GitHub's clock, not the runner's."""
 
     id: int
     name: str
@@ -263,7 +262,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Artifact:
-    """`digest` is GitHub's SHA-256 of the zip."""
+    """An artifact; `digest` is GitHub's SHA-256 of the zip."""
 
     id: int
     name: str
@@ -284,7 +283,7 @@ class Artifact:
 
 @dataclass(frozen=True, kw_only=True)
 class MergeResult:
-    """What came of a merge; `reason` is GitHub's word for a refusal."""
+    """The result of a merge; `reason` is GitHub's message for a refusal."""
 
     state: MergeState
     reason: str = ""
@@ -294,7 +293,7 @@ def find(payload: object, kind: type[T], *place: str) -> T | None:
     """The value at a place in GitHub's JSON: `find(event, int, "issue", "number")`; None if it is absent or null.
 
     Raises:
-        GitHubError: it is of another type.
+        GitHubError: the value has another type.
     """
     value = payload
     for key in place:
@@ -303,14 +302,14 @@ def find(payload: object, kind: type[T], *place: str) -> T | None:
         value = value.get(key) if value else None
     if value is None:
         return None
-    # In Python, true is a number; in JSON, it is none.
+    # In Python, True is an int; in JSON, true is not a number.
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise _wrong(place)
     return value
 
 
 def require(payload: object, kind: type[T], *place: str) -> T:
-    """As `find`, for a value that must be there."""
+    """Like `find`, for a required value."""
     value = find(payload, kind, *place)
     if value is None:
         raise _wrong(place)
@@ -332,7 +331,7 @@ def require_time(payload: object, *place: str) -> datetime:
 
 
 def find_time(payload: object, *place: str) -> datetime | None:
-    """A time with its zone."""
+    """A time with a time zone; None if it is absent."""
     text = find(payload, str, *place)
     if text is None:
         return None
@@ -346,7 +345,7 @@ def find_time(payload: object, *place: str) -> datetime | None:
 
 
 def items(payload: object, *place: str) -> Iterator[object]:
-    """The members of a list in GitHub's JSON."""
+    """The items of a list in GitHub's JSON."""
     yield from require(payload, list, *place)
 
 

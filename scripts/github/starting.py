@@ -1,7 +1,7 @@
-"""Starting a workflow, and what to mend where GitHub will not.
+"""Start a workflow, and explain what to fix if GitHub refuses.
 
-What stands in the way of one judging stands in the way of all: a switch that somebody has turned, a permission that is
-missing.  So the message is for whoever looks after the repository, and names the place where it is mended.
+A problem that blocks one judging blocks all: a setting that was switched off, or a missing permission.  So the message
+is for maintainers, and names the place to fix it.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from scripts.github.pulls import GitHubError, RateLimitError
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
-_CHECK = "`pullrank setup --check` looks at everything else."
+_CHECK = "`pullrank setup --check` checks the other settings."
 _SETTINGS = "Settings → Actions → General"
 
 
 class NotStarted(GitHubError):
-    """The repository is not set up to start a workflow; trying again does not help."""
+    """The repository is not set up to start a workflow; retrying does not help."""
 
 
 def start_workflow(github: GitHub, workflow: str, inputs: Mapping[str, str], ref: str) -> None:
-    """Start a workflow by its file's name.
+    """Start a workflow by its file name.
 
     Raises:
-        NotStarted: not before somebody mends what the message names.
-        GitHubError: not this time.
+        NotStarted: it cannot start until somebody fixes what the message names.
+        GitHubError: a temporary failure.
     """
     try:
         github.dispatch(workflow, dict(inputs), ref)
@@ -38,27 +38,27 @@ def start_workflow(github: GitHub, workflow: str, inputs: Mapping[str, str], ref
 
 
 def find_way_out(workflow: str, ref: str, error: GitHubError) -> str:
-    """What has to be mended before a workflow can be started; empty if waiting may help.  Pure."""
+    """What to fix before a workflow can start; empty if waiting may help.  Pure."""
     said = str(error).casefold()
     match error.status:
         case 403 if not isinstance(error, RateLimitError):
-            return f"the token may not. The job needs `actions: write`, and {_SETTINGS} must not take it away."
+            return f"the token lacks the right. The job needs `actions: write`, and {_SETTINGS} must allow it."
         case 404:
-            return f"`{ref}` has no .github/workflows/{workflow}, or Actions are switched off in {_SETTINGS}."
+            return f"`{ref}` has no .github/workflows/{workflow}, or Actions are disabled in {_SETTINGS}."
         case 422 if "disabled" in said:
             return f"it is disabled. Enable it: Actions → {workflow} → Enable workflow."
         case 422 if "workflow_dispatch" in said:
-            return f"on `{ref}` it has no `workflow_dispatch`. Restore .github/workflows/{workflow} as it is shipped."
+            return f"on `{ref}` it has no `workflow_dispatch`. Restore .github/workflows/{workflow} as shipped."
         case 422 if "no ref found" in said:
-            return f"there is no branch `{ref}`. Workflows are started on the default branch."
+            return f"there is no branch `{ref}`. Workflows start on the default branch."
     return ""
 
 
 def why_unheard(events: Collection[str]) -> str:
-    """What to mend where none of intake's runs, told by their events, was for a pull request; empty if one was."""
+    """What to fix if none of intake's runs was for a pull request, by their events; empty if one was."""
     if "pull_request_target" in events:
         return ""
     return (
-        "No event of a pull request reaches intake.yml: GitHub blocks `pull_request_target` in a public repository "
-        f"that has no Actions policy of its own. `pullrank setup` makes one. Until then this job stands in. {_CHECK}"
+        "Pull request events do not reach intake.yml: GitHub blocks `pull_request_target` in a public repository "
+        f"without its own Actions policy. `pullrank setup` creates one. Until then this job does its work. {_CHECK}"
     )

@@ -1,12 +1,11 @@
-"""The wire to GitHub: the only file that imports PyGithub, which brings token, connection, pace and repeats.
+"""HTTP requests to GitHub.  Only this file imports PyGithub, for authentication, connections, pacing and retries.
 
-Its objects are not used, only its documented `requester`: they send requests of their own when an attribute is
-missing.
+It uses PyGithub's documented `requester`, not its objects: those send extra requests when an attribute is missing.
 
-    a GET, PUT, PATCH or DELETE that failed       sent again, a few times
-    a POST that failed                            never sent again: it may have been done
-    the update of a check run that failed         never sent again: what it adds, it may have added
-    anything refused for its rate                 sent again after the wait that GitHub asks for, if that is short
+    a failed GET, PUT, PATCH or DELETE            retried, a few times
+    a failed POST                                 never retried: GitHub may have done it
+    a failed update of a check run                never retried: its annotations may have been added
+    any request refused by the rate limit         retried after the wait that GitHub asks for, if it is short
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ MAX_PAGES = MAX_LISTED // PER_PAGE
 
 _REPEATABLE = frozenset({"GET", "PUT", "PATCH", "DELETE"})
 _ADDING = re.compile(r".*/check-runs/[0-9]+")
-"""What a PATCH adds to, instead of replacing it."""
+"""A resource that PATCH adds to instead of replacing it."""
 _ADDRESS = re.compile(r"[!-~]+")
 _HINTS = {
     401: "the token is wrong or has expired",
@@ -44,7 +43,7 @@ _HINTS = {
 
 
 class Wire:
-    """Requests about one repository, with one token.  `patience_s` is the longest wait before one is sent again."""
+    """Requests to one repository, with one token.  `patience_s` is the longest wait before a retry."""
 
     def __init__(self, repository: str, token: str, api_url: str, *, timeout_s: int, patience_s: float) -> None:
         self.root = f"/repos/{checked_repository(repository, 'the repository')}"
@@ -60,7 +59,7 @@ class Wire:
             api_version=API_VERSION,
             per_page=PER_PAGE,
             retry=_Patience(self, patience_s),
-            # GitHub says itself when it is too much; commands stay quick until then.
+            # GitHub itself signals its rate limits; commands stay fast until then.
             seconds_between_requests=0,
             seconds_between_writes=0,
         )
@@ -69,7 +68,7 @@ class Wire:
         self._github.close()
 
     def ask(self, method: str, path: str, body: object = None, *, is_elsewhere: bool = False) -> Any:
-        """One request about the repository; what GitHub answers, as JSON.  `is_elsewhere`: a path of another root.
+        """Send one request and return the answer's JSON.  `is_elsewhere`: the path is not below the repository.
 
         Raises:
             GitHubError: no answer, a refusal, or no JSON.
@@ -77,7 +76,7 @@ class Wire:
         return self._send(method, path if is_elsewhere else self.root + path, body)[0]
 
     def pages(self, path: str, *inside: str) -> Iterator[object]:
-        """The members of a list that comes in pages, or lies `inside` each; at most 1,000, asked for as read."""
+        """The items of a paged list, or of the list `inside` each page; at most 1,000, fetched lazily."""
         path += f"{'&' if '?' in path else '?'}per_page={PER_PAGE}"
         for page in range(1, MAX_PAGES + 1):
             members = list(items(self.ask("GET", f"{path}&page={page}"), *inside))
@@ -86,12 +85,12 @@ class Wire:
                 return
 
     def download(self, path: str, max_bytes: int, what: str) -> bytes:
-        """What lies in GitHub's storage, where a path leads: another host, which must not see the token."""
+        """Download a file that a path redirects to, without the token: it is on another host."""
         _, url = self._send("GET", self.root + path)
         scheme = urlsplit(url).scheme
-        # What is no address would be repeated by the error, with the signature that opens the storage.
+        # An error about a malformed URL would repeat it, with the signature that grants access.
         if not _ADDRESS.fullmatch(url) or (scheme != "https" and not (scheme == "http" and self._is_local)):
-            raise GitHubError(f"{what} cannot be downloaded: GitHub named no address for it")
+            raise GitHubError(f"{what} cannot be downloaded: GitHub sent no valid URL for it")
         self.requests_made += 1
         try:
             with urllib.request.urlopen(url, timeout=self._timeout_s) as answer:  # noqa: S310  checked above
@@ -103,11 +102,11 @@ class Wire:
         if max(promised, len(content)) > max_bytes:
             raise GitHubError(f"{what} is larger than {max_bytes} bytes")
         if len(content) < promised:
-            raise GitHubError(f"{what} was cut off on its way; try again")
+            raise GitHubError(f"the download of {what} was cut off; try again")
         return content
 
     def _send(self, method: str, path: str, body: object = None) -> tuple[Any, str]:
-        """The answer's JSON, and where it points with a redirect."""
+        """The answer's JSON, and the target of its redirect."""
         self.requests_made += 1
         what = f"{method} {path.partition('?')[0]}"
         try:
@@ -119,17 +118,17 @@ class Wire:
                 raise RateLimitError(f"{what}: GitHub's rate limit is reached; try again later", error.status) from None
             raise self._refused(what, error) from None
         except Exception as error:
-            # Not only its own errors: PyGithub trips over headers and bodies that it takes for granted.
-            raise GitHubError(f"{what}: GitHub gave no proper answer ({self._brief(error)}); try again") from None
-        # PyGithub takes a page of HTML for an answer, too.
+            # PyGithub also raises arbitrary errors for unexpected headers and bodies.
+            raise GitHubError(f"{what}: GitHub sent no valid answer ({self._brief(error)}); try again") from None
+        # PyGithub also accepts an HTML page.
         if answer is not None and "json" not in str(headers.get("content-type", "")):
-            raise GitHubError(f"{what}: GitHub gave no JSON; try again")
+            raise GitHubError(f"{what}: GitHub sent no JSON; try again")
         return answer, str(headers.get("location", ""))
 
     def _refused(self, what: str, error: github.GithubException) -> GitHubError:
         said = error.data.get("message") if isinstance(error.data, dict) else None
         reason = self._hide(str(said or ""), 300)
-        hint = _HINTS.get(error.status) or ("try again in some minutes" if error.status >= 500 else "")
+        hint = _HINTS.get(error.status) or ("try again in a few minutes" if error.status >= 500 else "")
         parts = [f"{error.status} {reason}".strip(), hint]
         return GitHubError(f"{what}: GitHub refused ({'; '.join(filter(None, parts))})", error.status)
 
@@ -137,12 +136,12 @@ class Wire:
         return self._hide(f"{type(error).__name__}: {error}", 200)
 
     def _hide(self, words: str, length: int) -> str:
-        """One short line of what was said, without the token, whoever said it."""
+        """A message as one short line, with the token removed."""
         return shorten(" ".join(plain(words).split()).replace(self._token, "…"), length)
 
 
 class _Patience(GithubRetry):
-    """Which request is sent again, and after how long."""
+    """Which requests are retried, and after how long."""
 
     def __init__(self, owner: Wire | None = None, patience_s: float = 60, **rest: Any) -> None:
         self.owner = owner
@@ -160,7 +159,7 @@ class _Patience(GithubRetry):
         return super().new(owner=self.owner, **kw)
 
     def is_retry(self, method: str, status_code: int, has_retry_after: bool = False) -> bool:
-        # What is refused for its rate was not done, so that even a POST may be sent again.
+        # A request refused by the rate limit was not executed, so even a POST can be retried.
         refused = status_code == 403 or (status_code == 429 and has_retry_after)
         return super().is_retry("GET" if refused else method, status_code, has_retry_after)
 
@@ -178,7 +177,7 @@ class _Patience(GithubRetry):
             raise RateLimitError(f"GitHub asks to wait {wait:.0f} seconds; try again later", response.status)
         status = response.status if response else None
         if method == "PATCH" and status not in (403, 429) and _ADDING.fullmatch((url or "").partition("?")[0]):
-            raise GitHubError(f"PATCH {url}: GitHub gave no proper answer; it may have been done", status)
+            raise GitHubError(f"PATCH {url}: GitHub sent no valid answer; the update may have been done", status)
         again = super().increment(method, url, response, *rest, **named)  # type: ignore[arg-type]
         if self.owner:
             self.owner.requests_made += 1

@@ -1,5 +1,5 @@
-"""`pullrank task import`: tasks in KernelBot's layout become folders of ours; nothing of them is run.
+"""`pullrank task import`: convert tasks in KernelBot's layout to PullRank's, without running their code.
 
-source     a folder, a set, a zip, one old file  ─►  files   what a task is made of, wherever it lies
-kind       referee or script, told from its text ─►  task    the files of one of our tasks
+source     a folder, a set, a zip, one old file  ─►  files   the task's keys and files
+kind       referee or script, from its source    ─►  task    the files of a PullRank task
 """

@@ -1,7 +1,7 @@
-"""Source code with one device in the place of another: to try a task without a GPU, "cuda" becomes "cpu".
+"""Rewrite "cuda" to "cpu" in source code, to try a task without a GPU.
 
-Only what names a device is rewritten: the strings "cuda", "cuda:0" and f"cuda:{rank}", and calls of `.cuda()`.  What
-asks torch for a GPU in other ways, or over several lines, stays, and is named; what does no harm without one is not.
+It rewrites only device names: the strings "cuda", "cuda:0" and f"cuda:{rank}", and calls of `.cuda()`.  Code that asks
+torch for a GPU in other ways, or over several lines, stays and is reported, unless it is harmless without a GPU.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ ALIASES = {"cuda=cpu": ("cuda", "cpu")}
 
 _CUDA = re.compile(r"cuda(:\d+)?")
 _UNFINISHED = re.compile(r"cuda:(%\w|\{\w*\})?")
-"""A device whose number is put in later."""
+"""A device whose number is inserted later."""
 
 _HARMLESS = {"is_available", "is_initialized", "device_count", "manual_seed", "manual_seed_all"}
-"""Functions of torch.cuda that answer, or do nothing, where there is no GPU."""
+"""Functions of torch.cuda that work, or do nothing, without a GPU."""
 _GPU_DTYPES = {"float4_e2m1fn_x2"}
-"""Of torch's dtypes, those that nothing but a GPU computes with."""
+"""The torch dtypes that only a GPU can compute with."""
 
 _Edit = tuple[int, int, int, bytes]
-"""Line, and where in its bytes to put what."""
+"""Line, start and end in its bytes, and the replacement."""
 
 
 def without_cuda(source: bytes) -> bytes:
-    """The same program on a CPU; what is no Python comes back as it is."""
+    """The same program for a CPU; source that is not Python is returned unchanged."""
     tree = _parse(source)
     lines = source.splitlines(keepends=True)
-    # From the end, so that what comes before keeps its place.
+    # Edit from the end, so that earlier positions stay valid.
     for line, start, end, text in sorted(_edits(tree) if tree else [], reverse=True):
         lines[line - 1] = lines[line - 1][:start] + text + lines[line - 1][end:]
     return b"".join(lines)
 
 
 def cuda_lines(source: bytes) -> list[int]:
-    """The lines that need a GPU: that name it as a device, or that ask torch for it."""
+    """The lines that need a GPU: they name it as a device or ask torch for it."""
     tree = _parse(source)
     return sorted({node.lineno for node, _ in _places(tree)}) if tree else []
 
@@ -49,7 +49,7 @@ def _parse(source: bytes) -> ast.Module | None:
 
 
 def _edits(tree: ast.Module) -> list[_Edit]:
-    """What can be rewritten; of two that lie in each other, the outer one."""
+    """The possible edits; of two nested ones, the outer."""
     found = [edit for _, edit in _places(tree) if edit]
     return [edit for edit in found if not any(_lies_in(edit, other) for other in found)]
 
@@ -60,7 +60,7 @@ def _lies_in(edit: _Edit, other: _Edit) -> bool:
 
 
 def _places(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, _Edit | None]]:
-    """Whatever asks for a GPU, and how to rewrite it, if there is a way."""
+    """Every node that asks for a GPU, and the edit that rewrites it, if there is one."""
     inside_texts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in _below(node)}
     harmless = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in _HARMLESS}
     for node in ast.walk(tree):
@@ -90,7 +90,7 @@ def _below(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _edit(node: ast.expr, start: int, text: bytes, *, line: int | None = None) -> _Edit | None:
-    """Put `text` in the place of all from `start` to the node's end, if that is one line."""
+    """Replace everything from `start` to the node's end with `text`, if that is on one line."""
     line = line or node.lineno
     return (line, start, node.end_col_offset or 0, text) if line == node.end_lineno else None
 

@@ -1,11 +1,11 @@
-"""What a task in KernelBot's layout is made of: its keys, and every file that it names, wherever that lies.
+"""Read a task in KernelBot's layout: its keys, and every file that it names, in or outside of its folder.
 
-    task.yml                          keys, judged where they stand
+    task.yml                          keys, validated with their lines
     files:      {name, source}        sources may lead up: ../utils.py, ../../other/eval.py
     templates:  {language: source}
     solutions/{correct,wrong}/*       and examples/<verdict>/*
 
-Files come from below one root only, and are source code: a task that names a stranger's ../../.ssh/id_rsa gets nothing.
+Only source files below one root are read, so that a stranger's task cannot name ../../.ssh/id_rsa.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from harness.task.yaml_file import read_yaml, windows_line_ends
 
 _SUFFIXES = {".py", ".cu", ".cuh", ".hip", ".cpp", ".cc", ".c", ".h", ".hpp", ".inl", ".txt", ".md", ".json"}
 _NOT_JUDGED = {
-    "validation": "a second trial of the fastest, by a program of the task's; there is none here, so it is left out",
+    "validation": "dropped; PullRank does not run a task's second check of the fastest submission",
 }
-"""Keys of KernelBot's that mean nothing here; a task with them is whole without."""
+"""KernelBot's keys that have no meaning here; a task is complete without them."""
 _EXAMPLES = {"solutions/correct": "accepted", "solutions/wrong": "wrong_answer"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class FoundTask:
-    """A task to be imported.  Nothing outside `root` comes along.
+    """A task to import.  Files outside `root` are refused.
 
-    `shown` is what messages call the root, where it is what was unpacked and is gone in the end.
+    `shown` is the name of the root in messages, if the root is a temporary folder.
     """
 
     name: str
@@ -50,18 +50,18 @@ class FoundTask:
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """All of a task, read: keys but for those of files, and files by the names that they get here."""
+    """A task's contents: its keys without those that list files, and its files by their new names."""
 
     keys: dict[str, Any]
     files: dict[str, bytes]
     templates: dict[str, str]
-    """Language → name of its file."""
+    """Language → file name."""
     starters: dict[str, bytes]
-    """Templates and examples: what a submission looks like."""
+    """Templates and examples."""
     from_outside: dict[str, str]
-    """Name of a file → where it lay, of those that lay outside the folder."""
+    """File name → its source, for files outside the task's folder."""
     left_out: tuple[str, ...]
-    """Keys that stand there and mean nothing here."""
+    """Keys that are dropped, each with the reason."""
 
     @property
     def lang(self) -> str:
@@ -69,7 +69,7 @@ class Parts:
 
     @property
     def main(self) -> str | None:
-        """The Python program that judges, if the task brings one."""
+        """The task's own Python program that judges, if it has one."""
         config = self.keys.get("config")
         return config.get("main") if isinstance(config, dict) else None
 
@@ -80,7 +80,7 @@ class _Source(TaskSection):
 
 
 class _Sources(TaskSection):
-    """What `TaskFile` cannot read here: files that lie outside the folder."""
+    """The keys that `TaskFile` would refuse: they may name files outside the folder."""
 
     files: tuple[_Source, ...] = Field(default=(), max_length=64)
     templates: dict[Line, str] = Field(default_factory=dict)
@@ -90,7 +90,7 @@ def read_parts(found: FoundTask) -> Parts:
     """Read a task.
 
     Raises:
-        TaskError: all that is wrong with its keys and its files, a line for each fault.
+        TaskError: the faults of its keys and files, one per line.
     """
     faults = Faults(found.folder / "task.yml", is_packed=bool(found.shown))
     keys = read_yaml(found.folder / "task.yml", faults)
@@ -123,7 +123,7 @@ class _TaskReader:
         )
 
     def _check(self, rest: dict[str, Any], sources: dict[str, Any]) -> _Sources:
-        """Judge all keys where they stand, before anything follows from them."""
+        """Validate all keys, with their lines in task.yml."""
         try:
             TaskFile.model_validate(rest, context=self.found.folder)
         except ValidationError as error:
@@ -144,13 +144,13 @@ class _TaskReader:
         files: dict[str, bytes] = {}
         for number, entry in enumerate(entries):
             if entry.name in files:
-                self.faults.add(("files", number, "name"), f"'{entry.name}' stands twice")
+                self.faults.add(("files", number, "name"), f"'{entry.name}' is listed twice")
             elif entry.source != SUBMISSION:
                 files[entry.name] = self._read_program(entry.name, entry.source, ("files", number, "source"))
         return files
 
     def _own_starter(self, lang: str) -> dict[str, str]:
-        """A file beside task.yml to start from, where that names none."""
+        """The template next to task.yml, for a task that lists none."""
         name, language = f"submission.{lang}", {"cu": "CUDA"}.get(lang, "Python")
         return {language: name} if (self.found.folder / name).is_file() else {}
 
@@ -173,7 +173,7 @@ class _TaskReader:
         }
 
     def _read_program(self, name: str, source: str, place: Loc) -> bytes:
-        """A file that is run as it is; templates may have gaps, and examples may be wrong in any way."""
+        """Read a program of the task, which must be valid Python; templates and examples need not be."""
         content = self._read(name, source, place)
         if name.endswith(".py") and content:
             require_python((self.found.folder / source).resolve(), content, self.faults)
@@ -186,7 +186,7 @@ class _TaskReader:
         except ValueError as error:
             self.faults.add(place, str(error))
             return b""
-        except (OSError, RuntimeError) as error:  # RuntimeError: links that lead to each other
+        except (OSError, RuntimeError) as error:  # RuntimeError: a symlink loop
             self.faults.add(place, f"'{source}' cannot be opened: {error}")
             return b""
         if b"\r\n" in content:
@@ -200,9 +200,9 @@ class _TaskReader:
             raise ValueError(f"{source!r} must be a path relative to the task's folder, with /")
         path, root = (self.found.folder / source).resolve(), self.found.root.resolve()
         if not path.is_relative_to(root):
-            raise ValueError(f"'{source}' leads out of {root.name}/, the only folder that is imported from")
+            raise ValueError(f"'{source}' leads out of {root.name}/, the only folder that files may come from")
         if path.suffix not in _SUFFIXES or any(part.startswith(".") for part in path.relative_to(root).parts):
-            raise ValueError(f"'{source}' is no source file of a task")
+            raise ValueError(f"'{source}' is not a source file")
         if not path.is_file():
             near = did_you_mean(path.name, (other.name for other in path.parent.glob("*") if other.is_file()))
             raise ValueError(f"no file '{source}'{near}")

@@ -1,7 +1,7 @@
-"""`pullrank task import`: a task of KernelBot's, or a whole set of them, becomes folders of ours.
+"""`pullrank task import`: convert a KernelBot task, or a set of them, to PullRank's layout.
 
-PATH ──kernelbot──▶ what is in it ──kernelbot_task──▶ the files of ours ──task_writing──▶ tasks/<name>/
-                      └─ refused, with the reason ─────────┴──────────────────────┘   nothing half-written
+PATH ──source──▶ the tasks in it ──task──▶ the files of a PullRank task ──writing──▶ tasks/<name>/
+                    └─ refused, with the reason ─────────┴─────────────────────┘   completely or not at all
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ from scripts.tasks.writing import fault_of_name, write_task
 
 @click.command("import")
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), default=TASKS, help="Folder of the tasks. Default: tasks/.")
-@click.option("--name", help="What to call the task. Default: after its folder, or as its set says.")
-@click.option("--gpu", "gpus", multiple=True, help="A board of the task; may stand several times. Default: its own.")
+@click.option("--out", type=click.Path(path_type=Path), default=TASKS, help="Tasks folder. Default: tasks/.")
+@click.option("--name", help="The task's new name. Default: its folder's name, or the name in its set.")
+@click.option("--gpu", "gpus", multiple=True, help="A board of the task (repeatable). Default: its own.")
 @click.option(
     "--device-alias",
     type=click.Choice(list(ALIASES)),
-    help="Rewrite its code for another device, to try it; such a task never ranks.",
+    help="Rewrite the task for another device, to try it; such a task never ranks.",
 )
 def import_(path: Path, out: Path, name: str | None, gpus: tuple[str, ...], device_alias: str | None) -> None:
-    """Import a task or a set from KernelBot's layout: a folder, a zip, a set's file, or an old reference in one file.
+    """Import a task or a set from KernelBot's layout.
 
-    Nothing of it is run; `task check` does that.
+    PATH is a task's folder, a zip, a set's .yaml file, or an old single-file reference. The import runs none of the
+    task's code; `task check` does.
 
     Example: pullrank task import problems/pmpp.yaml --out tasks
     """
@@ -59,28 +60,28 @@ def import_(path: Path, out: Path, name: str | None, gpus: tuple[str, ...], devi
 
 @dataclass(frozen=True, kw_only=True)
 class Imported:
-    """A task that lies in its place now."""
+    """A task that was imported."""
 
     task: Task
     converted: Converted
 
     @property
     def lines(self) -> list[str]:
-        """What there is to say about it."""
+        """The lines to print about it."""
         why = self.converted.why_script
         judge = f"judged by its own program, since {why}" if why else "judged by the referee"
         along = self.converted.from_outside
         said = [f"{display(self.task.folder)}: {judge}"]
-        said += [f"  came along: {', '.join(along)}"] if along else []
+        said += [f"  copied from outside its folder: {', '.join(along)}"] if along else []
         return said + [f"  note: {note}" for note in (*self.converted.notes, *self._closed)]
 
     @property
     def _closed(self) -> list[str]:
-        """Of a task of the past: that nobody is ranked on it."""
+        """A note for a task whose deadline has passed."""
         deadline = self.task.deadline
         if not deadline or not self.task.ranks or datetime.now(UTC) < deadline:
             return []
-        return [f"{until(deadline)}, so that nothing is ranked; for a new contest, change the deadline in its task.yml"]
+        return [f"{until(deadline)}, so it ranks nothing; for a new contest, change the deadline in its task.yml"]
 
 
 def _import(found: FoundTask | Refusal, out: Path, gpus: tuple[str, ...], *, alias: bool) -> Imported | Refusal:
@@ -98,6 +99,6 @@ def _import(found: FoundTask | Refusal, out: Path, gpus: tuple[str, ...], *, ali
 
 
 def _refusal(found: FoundTask, *faults: str) -> Refusal:
-    """All that is wrong, by the names that its sender knows."""
+    """All faults, with the paths as the user knows them."""
     reason = "\n".join(filter(None, faults))
     return Refusal(name=found.name, reason=reason.replace(display(found.root), found.shown or display(found.root)))

@@ -1,11 +1,11 @@
-"""Who can judge a task of KernelBot's: our referee, or only the program that it brings?  Told from its text.
+"""Decide from a KernelBot task's source whether the referee can judge it, or only the task's own program.
 
-The referee makes inputs, knows answers and checks outputs, so it needs a reference.py with all three functions, inputs
-and outputs that can cross to another process, and a submission that is a `custom_kernel`.  Where one of them is
-missing, the task's own evaluator is the only one that knows what to do.
+The referee makes inputs, computes answers and checks outputs, so it needs a reference.py with all three functions,
+inputs and outputs that can be sent to another process, and submissions that define `custom_kernel`.  If one of them is
+missing, only the task's own evaluator can judge it.
 
-A tensor can cross, and not what somebody hung on it (`weight.is_shuffled = True`): no copy keeps that.  Tasks that need
-it are told by an evaluator that refuses to copy its inputs.
+A tensor can be sent, but not an attribute that somebody set on it (`weight.is_shuffled = True`): copies lose it.  Tasks
+that need such attributes have an evaluator that does not copy its inputs, by which they are recognized.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from scripts.kernelbot.objects import class_returned
 FUNCTIONS = ("generate_input", "ref_kernel", "check_implementation")
 
 _OWN_CLOCK = re.compile(rb"CUDAGraph|cuda\.graph\(|do_bench_cudagraph")
-"""An evaluator that times replays of a graph, and not a call."""
+"""Found in evaluators that time replays of a graph instead of calls."""
 
 
 def why_script(values: Mapping[str, Any], files: Mapping[str, bytes], starters: Sequence[bytes]) -> str:
     """Why the referee cannot judge a task; "" if it can.
 
     Args:
-        values: of its task.yml.
-        files: by the name that they are imported as.
-        starters: its templates and solutions, as far as they are Python.
+        values: the values of its task.yml.
+        files: its files by their new names.
+        starters: its Python templates and solutions.
     """
     if values.get("lang") == "cu":
         return "its submissions are compiled by the task's own program (lang: cu)"
     if values.get("evaluator") == "script":
-        return "its task.yml says so"
+        return "its task.yml says `evaluator: script`"
     if spans_gpus(values):
         return "it runs on several GPUs"
     missing = [name for name in FUNCTIONS if name not in names_of(files.get("reference.py", b""))]
@@ -42,32 +42,32 @@ def why_script(values: Mapping[str, Any], files: Mapping[str, bytes], starters: 
         return f"its reference.py has no {', '.join(missing)}"
     for function in ("generate_input", "ref_kernel"):
         if made := _class_returned(function, files):
-            return f"{function} makes a {made}, which cannot cross to another process"
-    # A template with gaps to be filled in is no Python yet, and says nothing.
+            return f"{function} returns a {made}, which cannot be sent to another process"
+    # A template with gaps to fill in is not valid Python yet; ignore it.
     made_by_starters = [names for source in starters if (names := names_of(source))]
     if made_by_starters and not any("custom_kernel" in names for names in made_by_starters):
         return "its template defines no custom_kernel"
     evaluator = _evaluator(values, files)
     if _OWN_CLOCK.search(evaluator):
-        return "its evaluator times something else than one call"
+        return "its evaluator times something other than one call"
     if copier := next((node.name for node in _functions(evaluator) if _copies_nothing(node)), ""):
-        return f"its evaluator hands over inputs that must not be copied ({copier} gives back what it is given)"
+        return f"its evaluator does not copy inputs ({copier} returns its argument)"
     return ""
 
 
 def spans_gpus(values: Mapping[str, Any]) -> bool:
-    """Whether a task starts several ranks; a few say so in their cases alone."""
+    """Whether a task starts several ranks; a few tasks say so only in their cases."""
     in_cases = any("world_size" in case for case in _cases(values))
     return values.get("multi_gpu", in_cases) is True
 
 
 def names_of(source: bytes) -> set[str]:
-    """What a module defines or imports at its top."""
+    """The names that a module defines or imports at its top level."""
     return {name for node in _parse(source).body for name in _names_made_by(node)}
 
 
 def required_arguments(source: bytes, function: str) -> list[str]:
-    """The arguments without defaults of one of a module's functions."""
+    """The arguments without defaults of a module's function."""
     found = next((node for node in _functions(source) if node.name == function), None)
     if not found:
         return []
@@ -93,7 +93,7 @@ def _evaluator(values: Mapping[str, Any], files: Mapping[str, bytes]) -> bytes:
 
 
 def _copies_nothing(function: ast.FunctionDef) -> bool:
-    """Whether a `clone_data` does nothing but `return data`."""
+    """Whether a function such as `clone_data` only returns its argument."""
     match function.body[bool(ast.get_docstring(function)) :]:
         case [ast.Return(value=ast.Name(id=name))]:
             is_copier = re.search("clone|copy", function.name)
@@ -106,7 +106,7 @@ def _functions(source: bytes) -> list[ast.FunctionDef]:
 
 
 def _parse(source: bytes) -> ast.Module:
-    """Empty for a template with gaps; a task's own files have been found to be Python before they come here."""
+    """Parse a module; empty for a template with gaps.  The task's own files are valid Python here."""
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

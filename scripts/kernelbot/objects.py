@@ -1,9 +1,9 @@
-"""Does a function return an object of a class, which no other process could be given?  Told from its text.
+"""Decide from the source whether a function returns an object that cannot be sent to another process.
 
     kv: KV = KV()          kv, count = KV(), 1          d["kv"] = KV()          names that hold one
-    return kv, x           return [KV(i) for i in n]    return make_kv()        what is returned
+    return kv, x           return [KV(i) for i in n]    return make_kv()        returned values
 
-Only what is made in plain sight is seen: by a class of the task's own, or by one of torch.nn.
+It recognizes objects that the source visibly creates, from a class of the task's own or of torch.nn.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ import ast
 from collections.abc import Iterator, Sequence
 
 _PLAIN_BASES = {"TypedDict", "IntEnum", "StrEnum"}
-"""Classes whose values are dicts, numbers or text."""
+"""Classes whose instances are dicts, numbers or text."""
 _MOVES = {"to", "cuda", "cpu", "eval", "train", "half", "bfloat16", "float", "double", "requires_grad_"}
-"""Methods that give back the same object, elsewhere."""
+"""Methods that return the same object, possibly moved or converted."""
 _PUTS = {"append", "extend", "insert", "update", "setdefault"}
-"""Methods that put their arguments into what they are called of."""
+"""Methods that add their arguments to the object."""
 _CONTAINERS = {"tuple", "list", "dict"}
 
 
 def class_returned(function: str, home: ast.Module, modules: Sequence[ast.Module]) -> str:
-    """The first class whose object a function of the module `home` returns; "" if there is none.
+    """The first class whose instance a function of the module `home` returns; "" if there is none.
 
     Args:
-        modules: all of the task's, in which its classes and its helpers are.
+        modules: all modules of the task, which define its classes and helpers.
     """
     found = next((node for node in home.body if isinstance(node, ast.FunctionDef) and node.name == function), None)
     try:
         return _ObjectReader(modules).returned(found) if found else ""
     except RecursionError:
-        return ""  # nested as nobody writes it
+        return ""  # nested far deeper than real code
 
 
 class _ObjectReader:
@@ -39,7 +39,7 @@ class _ObjectReader:
         self.classes = {name for node in nodes for name in _classes_of(node)}
         self.functions = {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
         self._open: set[str] = set()
-        """Functions that are being read: one that calls itself says nothing more."""
+        """Functions that are being read, to stop at recursive calls."""
 
     def returned(self, function: ast.FunctionDef) -> str:
         if function.name in self._open:
@@ -52,10 +52,10 @@ class _ObjectReader:
         return made
 
     def _names_in(self, function: ast.FunctionDef) -> dict[str, str]:
-        """What holds an object, by itself or among others, and of which class."""
+        """Name → class, for names that hold an object directly or in a container."""
         bindings = [binding for node in ast.walk(function) for binding in _bindings(node)]
         names: dict[str, str] = {}
-        # A name may hold what another one holds: until there is no more to be learnt.
+        # A name may hold the value of another name: repeat until nothing new is found.
         while new := {
             name: made for name, value in bindings if name not in names and (made := self._made_by(value, names))
         }:
@@ -66,7 +66,7 @@ class _ObjectReader:
         return next((made for value in values if (made := self._made_by(value, names))), "")
 
     def _made_by(self, value: ast.expr, names: dict[str, str]) -> str:
-        """`KVCache` for `KVCache(shape).to("cuda")`, and for whatever holds it."""
+        """`KVCache` for `KVCache(shape).to("cuda")`, and for anything that contains it."""
         match value:
             case ast.Name(id=name):
                 return names.get(name, "")
@@ -82,7 +82,7 @@ class _ObjectReader:
 
 
 def _classes_of(node: ast.stmt) -> Iterator[str]:
-    """Those that a statement defines, or takes from torch.nn."""
+    """The classes that a statement defines or imports from torch.nn."""
     match node:
         case ast.ClassDef(name=name, bases=bases) if not _PLAIN_BASES & {_last_name(base) for base in bases}:
             yield name
@@ -99,7 +99,7 @@ def _is_torch_nn(module: ast.expr) -> bool:
 
 
 def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    """Names, and what is put into them."""
+    """Names and the values assigned or added to them."""
     match node:
         case ast.Assign(targets=targets, value=value):
             for target in targets:
@@ -129,7 +129,7 @@ def _paired(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]
 
 
 def _parts(value: ast.expr) -> list[ast.expr]:
-    """What a value is put together from."""
+    """The parts that a value is made of."""
     match value:
         case ast.Tuple(elts=parts) | ast.List(elts=parts):
             return parts

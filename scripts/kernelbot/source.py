@@ -1,11 +1,11 @@
-"""What KernelBot's users have on their disks, and which tasks are in it.
+"""Find KernelBot tasks in the forms in which users have them.
 
     problems/pmpp/vectoradd/         a task's folder
     problems/pmpp.yaml               a set: folders, with their boards and deadlines
     vectoradd.zip                    one task, packed
     reference_code.py                the oldest form: a task in one file, without cases
 
-Every reading ends in folders to be converted (`task`); what cannot be one is a refusal with its reason.
+Each form becomes folders to convert (`task`), or a refusal with its reason.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class Refusal:
 
 
 def _deadline(value: object) -> str:
-    """`2025-06-30` and `2025-06-30 20:00` are in UTC; "" is none."""
+    """A deadline, in UTC: `2025-06-30` or `2025-06-30 20:00`; "" is none."""
     if value in ("", None):
         return ""
     text = value.isoformat() if isinstance(value, date) else value
-    # One digit will do for an hour there.
+    # KernelBot accepts hours with one digit.
     text = re.sub(r" (\d):", r" 0\1:", text) if isinstance(text, str) else ""
     try:
         time = datetime.fromisoformat(text)
@@ -83,13 +83,13 @@ class _Set(TaskSection):
 
 @contextmanager
 def find_tasks(path: Path, name: str | None = None) -> Iterator[list[FoundTask | Refusal]]:
-    """The tasks at a path, whatever it is; what had to be unpacked is gone when the block ends.
+    """The tasks at a path.  Unpacked files are deleted when the block ends.
 
     Args:
-        name: what to call the task.  Default: after its folder, or as its set says.
+        name: the task's new name.  Default: its folder's name, or the name in its set.
 
     Raises:
-        TaskError: there is no reading it as any of the forms.
+        TaskError: the path has none of the known forms.
     """
     with TemporaryDirectory(prefix="pullrank-import-") as workshop:
         yield list(_find(path, name, Path(workshop)))
@@ -113,24 +113,24 @@ def _find(path: Path, name: str | None, workshop: Path) -> Iterator[FoundTask | 
 
 def _folder(folder: Path, name: str | None) -> FoundTask:
     if not (folder / "task.yml").is_file():
-        # KernelBot's sets lie beside their folders: problems/pmpp.yaml and problems/pmpp/.
+        # KernelBot's sets are next to their folders: problems/pmpp.yaml and problems/pmpp/.
         beside = [folder.with_name(folder.name + ending) for ending in (".yaml", ".yml") if folder.name]
         sets = [*filter(Path.is_file, beside), *sorted(folder.glob("*.y*ml"))]
         hint = f"; is it a set? Name its file: {sets[0]}" if sets else ""
         raise TaskError(f"{display(folder)}: no task.yml in it{hint}")
     folder = folder.resolve()
-    # KernelBot's tasks lie in problems/<set>/<task>, and share files up there.
+    # KernelBot's tasks are in problems/<set>/<task>, and share files in the folders above.
     return FoundTask(name=name or task_name(folder.name), folder=folder, root=folder.parent.parent)
 
 
 def task_name(text: str) -> str:
-    """A name as ours are: `Grayscale v2` becomes `grayscale-v2`."""
+    """A valid task name: `Grayscale v2` becomes `grayscale-v2`."""
     return re.sub(r"[^a-z0-9_]+", "-", text.lower()).strip("-_") or text
 
 
 def _set(path: Path, name: str | None) -> Iterator[FoundTask | Refusal]:
     if name:
-        raise TaskError(f"{path}: --name is for one task; a set names its own")
+        raise TaskError(f"{path}: --name is for a single task; a set names its own tasks")
     faults = Faults(path)
     values = read_yaml(path, faults)
     whole = None if values is None else _read_set(values, faults)
@@ -150,7 +150,7 @@ def _read_set(values: dict[str, Any], faults: Faults) -> _Set | None:
 
 
 def _sound_problems(values: dict[str, Any]) -> dict[int, _Problem]:
-    """By their numbers, those of a set at fault that can be looked at all the same."""
+    """The valid problems of a faulty set, by their numbers."""
     entries = values.get("problems")
     problems = {}
     for number, entry in enumerate(entries if isinstance(entries, list) else ()):
@@ -170,7 +170,7 @@ def _problems(
 
 
 def _faults_of(found: Iterable[FoundTask | Refusal]) -> Iterator[str]:
-    """What is wrong with the tasks of a set that is not imported."""
+    """The faults of the tasks in a set that is not imported."""
     for one in found:
         try:
             if isinstance(one, Refusal):
@@ -183,7 +183,7 @@ def _faults_of(found: Iterable[FoundTask | Refusal]) -> Iterator[str]:
 
 def _problem(path: Path, problem: _Problem, deadline: str, place: str, *, is_second: bool) -> FoundTask | Refusal:
     name, folder = task_name(problem.name), (path.parent / problem.directory).resolve()
-    reasons = ["its name stands twice in the set"] if is_second else []
+    reasons = ["its name appears twice in the set"] if is_second else []
     if not folder.is_relative_to(path.parent.resolve()):
         reasons.append(f"'{problem.directory}' leads out of {path.parent.resolve().name}/")
     elif not (folder / "task.yml").is_file():
@@ -196,14 +196,14 @@ def _problem(path: Path, problem: _Problem, deadline: str, place: str, *, is_sec
 
 
 def _folders_below(root: Path) -> Iterator[str]:
-    """The folders of tasks as a set beside them would name them."""
+    """The task folders, by the paths that a set file next to them uses."""
     for pattern in ("*/task.yml", "*/*/task.yml"):
         yield from (file.parent.relative_to(root).as_posix() for file in sorted(root.glob(pattern)))
 
 
 def _zip(path: Path, name: str | None, workshop: Path) -> FoundTask:
     unpack(path, workshop)
-    (folder,) = (file.parent for file in workshop.rglob("task.yml") if file.is_file())  # no folder of that name
+    (folder,) = (file.parent for file in workshop.rglob("task.yml") if file.is_file())  # skips folders named task.yml
     own = path.stem if folder == workshop else folder.name
     return FoundTask(name=name or task_name(own), folder=folder, root=workshop, shown=str(path))
 
@@ -218,7 +218,7 @@ def _single_file(path: Path, name: str | None, workshop: Path) -> FoundTask:
         faults.add_elsewhere(path, fault)
     require_python(beside, types, faults)
     if not name:
-        faults.add_elsewhere(path, "one file does not say what the task is called; add --name NAME")
+        faults.add_elsewhere(path, "a single file has no task name; add --name NAME")
     if faults or not name:
         raise TaskError(str(faults))
     (workshop / "task.yml").write_bytes(_OLD_TASK_YML)
@@ -229,9 +229,9 @@ def _single_file(path: Path, name: str | None, workshop: Path) -> FoundTask:
 
 def _faults_of_single_file(source: bytes) -> Iterator[str]:
     if missing := [function for function in FUNCTIONS if function not in names_of(source)]:
-        yield f"no {', '.join(missing)}; a task in one file defines {', '.join(FUNCTIONS)}"
+        yield f"no {', '.join(missing)}; a task in a single file must define {', '.join(FUNCTIONS)}"
     if required := [word for word in required_arguments(source, "generate_input") if word != "seed"]:
         yield (
-            f"generate_input asks for {', '.join(required)}, and one file names no cases; "
-            "make a folder of it, with a task.yml that lists tests and benchmarks"
+            f"generate_input needs {', '.join(required)}, but a single file lists no cases; "
+            "make a folder with a task.yml that lists tests and benchmarks"
         )

@@ -1,13 +1,13 @@
-"""One task in KernelBot's layout, made into the files of one of ours.  Nothing of it is run.
+"""Convert a task in KernelBot's layout to the files of a PullRank task, without running its code.
 
-    theirs, as read                            ours, all in one folder
-      keys                                       task.yml    with ranking_by, gpus and evaluator said aloud
-      files, templates                           under one name each; what lay outside lies beside
-      eval.py                                    only where nobody else can judge (`kind`)
+    KernelBot                                  PullRank, all in one folder
+      keys                                       task.yml    with explicit ranking_by, gpus and evaluator
+      files, templates                           one name each; files from outside are copied into the folder
+      eval.py                                    only if the referee cannot judge the task (`kind`)
       solutions                                  examples/accepted/*, examples/wrong_answer/*
 
-A task that the referee judges needs an accepted and a wrong example.  Where it brings none, its own reference is the
-first, and zeros in the shapes of its answer are the second.
+A task that the referee judges needs an accepted and a wrong example.  If it has none, its own reference becomes the
+first, and zeros in the shapes of its answer the second.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _GPUS = re.compile(rb"^(?:#|//)!(?:POPCORN|PULLRANK)\s+gpus?\s.*\n", re.MULTILIN
 _REFERENCE = '''
 
 def custom_kernel(data):
-    """What the reference does: the yardstick, until somebody writes a better one."""
+    """The reference itself: the anchor, until somebody writes a better one."""
     return ref_kernel(data)
 '''
 _ZEROS = '''
 
 def custom_kernel(data):
-    """The right shapes, and nothing but zeros in them."""
+    """The right shapes, filled with zeros."""
     return _zeros(ref_kernel(data))
 
 
@@ -55,7 +55,7 @@ def _zeros(answer):
 
 @dataclass(frozen=True, kw_only=True)
 class Converted:
-    """The files of our folder, and what there is to say about them."""
+    """The files of the new task, and notes about them."""
 
     files: dict[str, bytes]
     why_script: str = ""
@@ -64,18 +64,18 @@ class Converted:
 
 
 def convert(found: FoundTask, *, alias: bool = False) -> Converted:
-    """Make one of our tasks of one of theirs.
+    """Convert a KernelBot task.
 
     Args:
         alias: rewrite its code from cuda to cpu; such a task never ranks.
 
     Raises:
-        TaskError: all that keeps it from being one, a line for each fault.
+        TaskError: the faults that prevent the conversion, one per line.
     """
     parts = read_parts(found)
     why = why_script(parts.keys, parts.files, [text for name, text in parts.starters.items() if name.endswith(".py")])
     if why and parts.lang == "py" and parts.main not in parts.files:
-        raise TaskError(f"{_place(found)}: the referee cannot judge it ({why}), and it brings no program that does")
+        raise TaskError(f"{_place(found)}: the referee cannot judge it ({why}), and it has no program that does")
     files = dict(parts.files) if why else {name: text for name, text in parts.files.items() if name != parts.main}
     gpus = ("CPU",) if alias else _gpus(found, parts, files)
     starters = {**({} if why else _missing_examples(parts)), **parts.starters}
@@ -94,15 +94,15 @@ def _place(found: FoundTask) -> str:
 
 
 def _gpus(found: FoundTask, parts: Parts, files: Mapping[str, bytes]) -> tuple[str, ...]:
-    """The set file's boards, else the task's own; CPU only for files that no GPU is named in."""
+    """The set's boards, else the task's own; CPU only if no file names a GPU."""
     if gpus := found.gpus or tuple(parts.keys.get("gpus", ())):
         return gpus
     if parts.lang == "cu":
-        raise TaskError(f"{_place(found)}: nothing says for which GPU it is; name one: --gpu H100")
+        raise TaskError(f"{_place(found)}: no GPU is given; name one: --gpu H100")
     if at_fault := [f"{name}:{lines[0]}" for name, text in files.items() if (lines := cuda_lines(text))]:
         raise TaskError(
-            f"{_place(found)}: {', '.join(at_fault)} asks for cuda, and nothing says for which GPU; "
-            "name one: --gpu H100. To try it without a GPU: --device-alias cuda=cpu"
+            f"{_place(found)}: {', '.join(at_fault)} uses cuda, but no GPU is given; "
+            "name one: --gpu H100. To try the task without a GPU: --device-alias cuda=cpu"
         )
     return ("CPU",)
 
@@ -118,14 +118,14 @@ def _missing_examples(parts: Parts) -> dict[str, bytes]:
 
 
 def _for_this_task(source: bytes, name: str) -> bytes:
-    """Directives that name this task, and all of its boards."""
+    """Make the directives name this task and all of its boards."""
     return _LEADERBOARD.sub(lambda found: found[1] + name.encode(), _GPUS.sub(b"", source))
 
 
 def _left_for_gpus(parts: Parts, files: Mapping[str, bytes]) -> list[str]:
-    """What another device's name in its Python does not change."""
-    compiled = ["--device-alias rewrites Python alone: what is compiled (lang: cu) stays for a GPU, and may fail"]
-    ranks = ["--device-alias leaves it on several ranks, which may find no backend without their GPUs, and fail"]
+    """Notes about code that still needs a GPU after the rewrite."""
+    compiled = ["--device-alias rewrites only Python: compiled code (lang: cu) still needs a GPU and may fail"]
+    ranks = ["--device-alias keeps the several ranks, which may fail without a backend for their GPUs"]
     return [
         *(compiled if parts.lang == "cu" else []),
         *(ranks if spans_gpus(parts.keys) else []),
@@ -136,7 +136,7 @@ def _left_for_gpus(parts: Parts, files: Mapping[str, bytes]) -> list[str]:
 def _left_on_cuda(files: Mapping[str, bytes]) -> list[str]:
     found = {name: cuda_lines(text) for name, text in files.items() if name.endswith(".py")}
     return [
-        f"{name}:{','.join(map(str, lines))} still asks torch for a GPU, and may fail"
+        f"{name}:{','.join(map(str, lines))} still asks torch for a GPU and may fail"
         for name, lines in found.items()
         if lines
     ]
@@ -154,7 +154,7 @@ def _task_yml(found: FoundTask, parts: Parts, files: list[str], gpus: tuple[str,
         "config": parts.keys.get("config") if why else None,
         "templates": parts.templates,
         "multi_gpu": own.get("multi_gpu", spans_gpus(own) or None),
-        # Said aloud: without the key it meant `last` there, and means `geom` here.
+        # Always explicit: the default is `last` in KernelBot and `geom` here.
         "ranking_by": own.get("ranking_by", "last"),
         "device_alias": {"cuda": "cpu"} if alias else None,
     }
@@ -163,13 +163,13 @@ def _task_yml(found: FoundTask, parts: Parts, files: list[str], gpus: tuple[str,
 
 
 def _trimmed(text: str | None) -> str | None:
-    """Without the spaces at the ends of lines that would keep YAML from writing it as a block."""
+    """Remove trailing spaces, which would keep YAML from writing the text as a block."""
     lines = [line.rstrip() for line in text.strip().splitlines()] if text else []
     return "\n".join(lines) + "\n" * (len(lines) > 1) or None
 
 
 class _Dumper(yaml.SafeDumper):
-    """YAML as people write it: long texts as blocks, and no anchors."""
+    """Writes long texts as blocks and uses no anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
         return True

@@ -1,7 +1,7 @@
-"""A zip that somebody sent, unpacked: every member is looked at before the first byte is written.
+"""Unpack an untrusted zip: check every member before writing the first byte.
 
-Refused are names that lead out of the folder, links, members that are encrypted or stand twice, more than a task
-needs, and more tasks than one.  What a member claims to weigh is not believed: its bytes are counted as they come.
+It refuses names that lead out of the folder, links, encrypted or duplicate members, more files or bytes than a task
+needs, and more than one task.  It does not trust the members' stated sizes, but counts bytes while unpacking.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from harness.records.errors import TaskError
 
 MAX_MEMBERS = 1000
 MAX_BYTES = 32 * 1024 * 1024
-"""Of all members together, unpacked."""
+"""The limit for all members together, unpacked."""
 
 _CHUNK = 1 << 16
 _RUBBISH = ("__MACOSX", ".DS_Store", "__pycache__")
-"""What programs for packing leave in a zip."""
+"""Files that packing programs leave in a zip."""
 
 
 def unpack(path: Path, into: Path) -> None:
     """Write the members of the zip at `path` into the empty folder `into`.
 
     Raises:
-        TaskError: all that is wrong with its members, or with the zip itself.
+        TaskError: the faults of its members or of the zip itself.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -39,11 +39,13 @@ def unpack(path: Path, into: Path) -> None:
             for info in members:
                 left -= _write(archive, info, into / info.filename, left)
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, EOFError, ValueError) as error:
-        raise TaskError(f"{path}: not a zip that can be read: {error}") from None
-    except OSError as error:  # without the name, which lies in a folder that nobody knows
+        raise TaskError(f"{path}: not a readable zip: {error}") from None
+    except OSError as error:  # omit the path: it is in a temporary folder
         raise TaskError(f"{path}: cannot be unpacked: {error.strerror or error}") from None
     except _TooLarge:
-        raise TaskError(f"{path}: more than {MAX_BYTES // 2**20} MiB when unpacked; a task is source code") from None
+        raise TaskError(
+            f"{path}: more than {MAX_BYTES // 2**20} MiB unpacked; a task contains only source code"
+        ) from None
 
 
 class _TooLarge(Exception):
@@ -66,7 +68,7 @@ def _faults(members: list[zipfile.ZipInfo]) -> Iterator[str]:
         seen.add(_same(info.filename))
     tasks = sorted({info.filename[:200] for info in members if PurePosixPath(info.filename).name == "task.yml"})
     if len(tasks) > 1:
-        yield f"{len(tasks)} tasks: {', '.join(map(repr, tasks[:20]))}; pack one, or unpack it and import one by one"
+        yield f"{len(tasks)} tasks: {', '.join(map(repr, tasks[:20]))}; pack one, or unpack them and import each"
     elif not tasks:
         yield "no task.yml"
 
@@ -78,21 +80,21 @@ def _fault_of(info: zipfile.ZipInfo, seen: set[str], folders: set[str]) -> str:
     if stat.S_ISLNK(info.external_attr >> 16):
         return "is a link; put the file itself into the zip"
     if not info.filename.isprintable() or len(info.filename.encode()) > 200 or not 1 <= len(name.parts) <= 10:
-        return "is no name for a file of a task"
+        return "is not a valid name for a task's file"
     if info.flag_bits & 0x1:
         return "is encrypted"
     if _same(info.filename) in folders:
         return "is a file and a folder at once"
-    return "stands twice" if _same(info.filename) in seen else ""
+    return "appears twice" if _same(info.filename) in seen else ""
 
 
 def _same(name: str | PurePosixPath) -> str:
-    """The same for two names that are one file somewhere."""
+    """Equal for two names that are the same file on some file system."""
     return str(PurePosixPath(name)).casefold()
 
 
 def _write(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, most: int) -> int:
-    """Unpack one member, and say how many bytes it had."""
+    """Unpack one member and return its size in bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     count = 0
     with archive.open(info) as source, path.open("wb") as target:

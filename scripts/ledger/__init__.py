@@ -1,7 +1,7 @@
-"""The ledger: facts that are added and never changed, one small file each.
+"""The ledger: facts in small files, added and never changed.
 
-facts      a file, written whole or not at all, read as hostile text
-request, moderation, announced      what such a file says; judgements are `harness.records.judgement`'s
-ledger     the folder of them       names    which of them somebody needs
-branch     the same on GitHub, by git
+facts      one fact: written atomically, read as hostile text
+request, moderation, announced     kinds of facts; judgements are in `harness.records.judgement`
+ledger     a folder of facts       names    selects files by name
+branch     the ledger's branch on GitHub, through git
 """

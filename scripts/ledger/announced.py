@@ -1,13 +1,13 @@
-"""What Discord was told: facts of the ledger by which no message is posted twice.
+"""Facts about announcements on Discord, which keep messages from being posted twice.
 
-    announced/seen/<task>/<gpu>/<time>-<edition12>.json     a board's edition, when it was first seen
-    announced/<CHANNEL>/started.json                        since when a channel hears; all before is no news there
+    announced/seen/<task>/<gpu>/<time>-<edition12>.json     when a board's edition was first seen
+    announced/<CHANNEL>/started.json                        when the channel was added; it gets no older news
     announced/<CHANNEL>/<key>/<n>.intent.json               before a post
     announced/<CHANNEL>/<key>/<n>.outcome.json              after it: the message's id, or why there is none
-    announced/<CHANNEL>/<key>/<n>.edit.json                 what the message says since
+    announced/<CHANNEL>/<key>/<n>.edit.json                 after an edit: the message's new content
 
-A channel is called by its secret's name.  An intent is committed before its message is posted, and its outcome after
-it.  So an intent without an outcome is the trace of a crash in between: that message may stand on Discord or not.
+A channel is named after its secret.  An intent is committed before its message is posted, and its outcome afterwards.
+So an intent without an outcome means a crash in between: its message may or may not be on Discord.
 
 History of the formats
     1   2026-11   first version; `delayed` came later that month, and counted as `refused` before
@@ -30,7 +30,7 @@ from scripts.ledger.facts import Fact, LedgerFault, find_files, read_facts
 
 Channel = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
 Key = Annotated[str, StringConstraints(pattern=r"^[a-z]+(-[a-z]+)*(/[A-Za-z0-9][A-Za-z0-9_.-]{0,63}){1,4}$")]
-"""Which announcement it is: the same in every run, and also its folder."""
+"""Identifies an announcement, the same in every run; also its folder."""
 
 MessageId = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,20}$")]
 Title = Annotated[str, StringConstraints(max_length=256)]
@@ -40,7 +40,7 @@ STAMP = "%Y%m%dT%H%M%S.%fZ"
 
 
 class Seen(Fact):
-    """A board's edition, when it was first seen.  Tasks have no time of their own."""
+    """When a board's edition was first seen.  Task folders carry no such time."""
 
     format: Literal["pullrank-seen"] = "pullrank-seen"
     version: Literal[1] = 1
@@ -56,7 +56,7 @@ class Seen(Fact):
 
 
 class Started(Fact):
-    """A channel that hears of what comes after `at`."""
+    """A channel that gets news from `at` on."""
 
     format: Literal["pullrank-channel"] = "pullrank-channel"
     version: Literal[1] = 1
@@ -84,18 +84,18 @@ class Intent(Fact):
 
 
 class PostState(StrEnum):
-    """What became of a post."""
+    """The result of a post."""
 
     POSTED = "posted"
-    DELAYED = "delayed"  # Discord was away or busy: tried again as long as it is news
-    REFUSED = "refused"  # Discord does not take it as it stands: tried again a few times
-    DOUBTFUL = "doubtful"  # nobody knows, so it is not posted again
+    DELAYED = "delayed"  # Discord was down or busy: retried as long as it is news
+    REFUSED = "refused"  # Discord rejected it: retried a few times
+    DOUBTFUL = "doubtful"  # unknown, so it is not posted again
 
 
 class Outcome(Fact):
-    """What became of an intent.  Of a posted message: `says` tells what it is about, `title` how it begins.
+    """The result of an intent.  For a posted message, `says` is the digest of its content, `title` its beginning.
 
-    `task`, `gpu` and `edition` name the board whose result it is; where it is no result, gpu and edition are missing.
+    `task`, `gpu` and `edition` name the board of an announced result; other announcements have no gpu and edition.
     """
 
     format: Literal["pullrank-announcement"] = "pullrank-announcement"
@@ -119,9 +119,9 @@ class Outcome(Fact):
 
 
 class Edit(Fact):
-    """A message was changed; `says` is None since it was withdrawn.
+    """An edit of a message; `says` is None if the message was withdrawn.
 
-    `is_gone`: it can be edited no more, as when somebody has deleted it on Discord.
+    `is_gone`: the message cannot be edited any more, for example because somebody deleted it on Discord.
     """
 
     format: Literal["pullrank-announcement-edit"] = "pullrank-announcement-edit"
@@ -140,7 +140,7 @@ class Edit(Fact):
 
 @dataclass
 class AnnouncementLog:
-    """All that is known of one announcement in one channel.  `is_torn`: a file of it cannot be read."""
+    """All facts about one announcement in one channel.  `is_torn`: one of its files cannot be read."""
 
     is_torn: bool = False
     intents: dict[int, Intent] = field(default_factory=dict)
@@ -153,12 +153,12 @@ class AnnouncementLog:
 
     @property
     def doubtful(self) -> bool:
-        """Whether it may stand on Discord without our knowing its id."""
+        """Whether it may be on Discord under an unknown id."""
         return self.is_torn or bool(self.lost) or any(one.state is PostState.DOUBTFUL for one in self.outcomes.values())
 
     @property
     def lost(self) -> Intent | None:
-        """An intent that has no outcome: whoever posted it ended in between."""
+        """An intent without an outcome: the process that posted it ended in between."""
         return next((one for number, one in self.intents.items() if number not in self.outcomes), None)
 
     @property
@@ -167,7 +167,7 @@ class AnnouncementLog:
 
     @property
     def says(self) -> str | None:
-        """What the message says now; None if it was withdrawn."""
+        """The digest of the message's current content; None if it was withdrawn."""
         if self.edits:
             return self.edits[max(self.edits)].says
         return self.posted.says if self.posted else None
@@ -187,7 +187,7 @@ class AnnouncementLog:
 
 @dataclass(frozen=True, kw_only=True)
 class Announced:
-    """What Discord was told, and what was seen; `told` by channel and key."""
+    """All announcements and editions seen; `told` by channel and key."""
 
     seen: tuple[Seen, ...] = ()
     started: dict[str, datetime] = field(default_factory=dict)
@@ -203,7 +203,7 @@ _KINDS: dict[str, type[Intent] | type[Outcome] | type[Edit]] = {
 
 
 def read_announced(ledger: Path) -> Announced:
-    """All facts below `announced/`, in order; what is none, or lies in another's place, is a fault."""
+    """All facts below `announced/`, in order; a file that is no fact, or is misplaced, is a fault."""
     faults: list[LedgerFault] = []
     paths = list(find_files(ledger, "announced", faults))
     seen = [path for path in paths if path.parts[1] == "seen"]
@@ -224,13 +224,13 @@ def _read_told(
     for path in paths:
         kind = _KINDS.get(path.name.partition(".")[2])
         if kind is None:
-            faults.append(LedgerFault(path=path, reason="no fact of an announcement"))
+            faults.append(LedgerFault(path=path, reason="not an announcement's fact"))
             continue
         facts = [fact for _, fact in read_facts(ledger, [path], kind, faults)]
         for fact in facts:
             _add(told[fact.channel, fact.key], fact)
         if not facts:
-            # What cannot be read may have been an intent: better one message too few than one twice.
+            # An unreadable file may have been an intent: better to lose a message than to post it twice.
             told[path.parts[1], "/".join(path.parts[2:-1])].is_torn = True
     return dict(told)
 

@@ -2,15 +2,15 @@
 
     with LedgerBranch(url, token=token, wanted=under("requests", "accounts")) as branch:
         branch.ledger.append_request(request)            a folder, as everywhere
-        added = branch.commit("Ask for 12 on H100")      which files are on GitHub now, and by our doing
+        added = branch.commit("Ask for 12 on H100")      the files that this commit has put on GitHub
 
-    lost race    ──▶  fetch, put our files onto the new tip, push again
-    same file    ──▶  whoever pushed first is right; the other's is left out
-    new facts    ──▶  of what was read: whoever has decided by it, decides once more
+    lost race    ──▶  fetch, add our files to the new tip, push again
+    same file    ──▶  the first push wins; the other file is dropped
+    new facts    ──▶  among those that were read: the caller decides again
 
-A commit is built beside the working tree from files that are new, and from nothing else: whatever happened to the
-others in the folder, nothing is rewritten and nothing conflicts.  A push names one branch and never forces.  Only
-`remove` takes files away, for an owner who purges a task: from the tip, and not from the branch's history.
+A commit contains new files only, and is built beside the working tree.  So local changes to other files cannot rewrite
+anything, and nothing conflicts.  A push names one branch and never forces.  Only `remove` deletes files, for an owner
+who purges a task: from the tip, not from the branch's history.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from scripts.ledger.ledger import Ledger, LedgerError
 from scripts.ledger.names import Choice, either, everything
 
 FOLDERS = ("requests", "judgements", "accounts", "moderation", "announced")
-"""What facts lie in; nothing else in the folder is ever committed."""
+"""The folders of facts; nothing else in the folder is committed."""
 
 MAX_ATTEMPTS = 40
 LONGEST_WAIT_S = 8.0
-"""With pushes of a second, a hundred who begin at once are done after some thirty attempts of the unluckiest."""
+"""If a push takes a second, 100 writers that start together need at most about 30 attempts each."""
 
 FETCHES = 3
-"""So often a network that fails is tried when nothing else is at stake."""
+"""Attempts for a fetch when the network fails."""
 
 README = b"""# The ledger
 
-The facts of this competition: what was asked for, what was judged, what was decided. One file each, added by the
-bot and never changed; boards are made from them. Nothing here is edited by hand.
+The facts of this competition: requests, judgements and decisions. Each is one file, added by the bot and never
+changed; the boards are computed from them. Do not edit anything here by hand.
 """
 
 _SUBMODULE = "160000 "
@@ -58,7 +58,7 @@ _REFUSED = re.compile(
 
 
 class _Pushed(Enum):
-    """`PERHAPS`: the network failed, and the answer may be what was lost."""
+    """`PERHAPS`: the network failed, perhaps after the push succeeded."""
 
     YES = auto()
     NO = auto()
@@ -66,9 +66,9 @@ class _Pushed(Enum):
 
 
 class LedgerBranch:
-    """A working copy of the branch, in a temporary folder that goes with the `with` block.
+    """A working copy of the branch, in a temporary folder for the `with` block.
 
-    `wanted` narrows what is read: see `scripts/ledger/names.py`.  Facts may be added anywhere.
+    `wanted` selects the files to read: see `scripts/ledger/names.py`.  Facts may be added anywhere.
     """
 
     ledger: Ledger
@@ -82,7 +82,7 @@ class LedgerBranch:
         self._ref = f"refs/heads/{branch}"
         self._tip: str | None = None
         self._known: Mapping[str, str] = {}  # at the tip: path → blob
-        self._checked_out: dict[str, str] = {}  # in the folder, as of when it was last made like the tip
+        self._checked_out: dict[str, str] = {}  # in the folder, when it last matched the tip
 
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="pullrank-ledger-"))
@@ -102,26 +102,27 @@ class LedgerBranch:
 
     @property
     def names(self) -> Collection[str]:
-        """Of all files on the branch, read or not."""
+        """The names of all files on the branch, read or not."""
         return self._known.keys()
 
     def check_out(self, more: Choice) -> None:
-        """Read some files more, where `wanted` has narrowed what is read."""
+        """Read more files, in addition to `wanted`."""
         self._wanted = either(self._wanted, more)
         self._show(self._checked_out | self._choose(more))
 
     def commit(self, message: str, decide_anew: Callable[[], str] | None = None) -> tuple[Path, ...]:
-        """Push what was added, and say which of the added files are on the branch by our doing.
+        """Push the added files, and return those that this push has put on the branch.
 
-        The others were there before ours: what they hold is in the folder afterwards.  Where the branch does not
-        exist it is made, even for nothing.
+        The others already existed on the branch; the folder then has their content.  If the branch does not exist, it
+        is created, even without facts.
 
         Args:
-            decide_anew: for what follows from the facts that were read.  Where others changed those before our push,
-                what was added is taken back, and this adds again by what is in the folder now; it returns the message.
+            decide_anew: for facts that depend on those that were read.  If others changed these before our push, the
+                added files are removed, and this callback adds new ones from the folder's current content.  It returns
+                the commit message.
 
         Raises:
-            LedgerError: refused, or the race was lost again and again; the added files stay, for another try.
+            LedgerError: GitHub refused, or every attempt lost the race; the added files stay for another try.
         """
         ours, in_doubt = self._added(), False
         for _ in self._attempts():
@@ -130,7 +131,7 @@ class LedgerBranch:
                 self._take_back(ours, chosen)
                 message, ours = decide_anew(), self._added()
                 new = self._unknown(ours)
-            # After a push whose answer was lost, what is there and says the same is ours.
+            # If the answer to an earlier push was lost, identical files on the branch are ours.
             same = {path for path, blob in ours.items() if in_doubt and self._known.get(path) == blob}
             pushed = _Pushed.YES if self._tip and not new else self._push(new, message)
             if pushed is _Pushed.YES:
@@ -139,10 +140,10 @@ class LedgerBranch:
         raise self._outrun()
 
     def remove(self, doomed: Choice, message: str) -> int:
-        """Push a tip without some files, in one commit, and say how many they were.
+        """Delete files from the tip in one commit, and return how many there were.
 
         Raises:
-            LedgerError: as `commit` does.
+            LedgerError: as in `commit`.
         """
         count = 0
         for _ in self._attempts():
@@ -154,7 +155,7 @@ class LedgerBranch:
         raise self._outrun()
 
     def _attempts(self) -> Iterator[int]:
-        """One after the other, each but the first at a new tip."""
+        """Number the attempts; fetch the new tip before each one but the first."""
         for attempt in range(MAX_ATTEMPTS):
             if attempt:
                 time.sleep(_wait_s(attempt))
@@ -163,21 +164,21 @@ class LedgerBranch:
 
     def _outrun(self) -> LedgerError:
         return LedgerError(
-            f"{MAX_ATTEMPTS} times others pushed to '{self._branch}' before us; nothing is lost; run it again"
+            f"others pushed to '{self._branch}' first in {MAX_ATTEMPTS} attempts; nothing is lost; run it again"
         )
 
     # Reading.
 
     def _clone(self) -> None:
         self._git.run("init", "--quiet", "--template=", "--initial-branch", self._branch)
-        # Above what stands in the branch: no attribute of its files has a say.
+        # Takes precedence over any .gitattributes in the branch.
         (self._folder / ".git/info").mkdir(exist_ok=True)
         (self._folder / ".git/info/attributes").write_text("* -text -filter -ident -working-tree-encoding\n")
         self._fetch()
         self._show(self._choose(self._wanted))
 
     def _fetch(self) -> None:
-        """Learn the branch's tip and what lies in it: names, not contents."""
+        """Fetch the branch's tip and its file names, without contents."""
         tracking = f"refs/remotes/origin/{self._branch}"
         fetch = ["fetch", "--quiet", "--no-tags", "--depth=1", "--filter=blob:none"]
         for attempt in range(1, FETCHES + 1):
@@ -194,7 +195,7 @@ class LedgerBranch:
         self._known = self._list(self._tip)
 
     def _list(self, tip: str) -> dict[str, str]:
-        """Every file of a commit and its blob's hash."""
+        """All files of a commit, with their blob hashes."""
         entries = self._git.run("ls-tree", "-r", "-z", "--full-tree", tip).decode("utf-8", "surrogateescape")
         rows = (entry.partition("\t") for entry in entries.split("\0") if entry)
         return {path: facts.split()[2] for facts, _, path in rows if not facts.startswith(_SUBMODULE)}
@@ -203,16 +204,16 @@ class LedgerBranch:
         return {path: self._known[path] for path in choice(self._known.keys())}
 
     def _show(self, files: dict[str, str]) -> None:
-        """Put these files, and no other of the branch's, into the folder."""
+        """Check out these files of the branch, and no others."""
         if files != self._checked_out:
             for path in self._checked_out.keys() - files.keys():
-                (self._folder / path).unlink(missing_ok=True)  # git's index knows nothing of those that we added
-            # By a tree of these alone: git fetches all their contents at once.
+                (self._folder / path).unlink(missing_ok=True)  # git's index does not have those that we added
+            # With a tree of these files only, git fetches all their contents at once.
             self._git.run("read-tree", "--reset", "-u", self._write_tree(files))
             self._checked_out = files
 
     def _write_tree(self, files: Mapping[str, str]) -> str:
-        """A tree of these files; none of their contents need be here."""
+        """A tree of these files; their contents need not be present."""
         with tempfile.TemporaryDirectory(dir=self._folder / ".git") as folder:
             index = Path(folder, "index")
             lines = "".join(f"100644 {blob}\t{path}\0" for path, blob in files.items())
@@ -224,7 +225,7 @@ class LedgerBranch:
     # Writing.
 
     def _added(self) -> dict[str, str]:
-        """The files of the folder that were not checked out, and the hashes of their blobs."""
+        """The files that were added to the folder, with their blob hashes."""
         found = (str(path) for folder in FOLDERS for path in find_files(self._folder, folder, []))
         paths = [path for path in found if path not in self._checked_out and not (self._folder / path).is_symlink()]
         return {path: blob_sha(self._read(path)) for path in paths}
@@ -236,7 +237,7 @@ class LedgerBranch:
             raise LedgerError(f"{path} cannot be read: {error.strerror}") from None
 
     def _build(self, new: Collection[str], message: str, gone: Collection[str] = ()) -> str:
-        """A commit of the tip, the new files, and without those that are `gone`; folder and index are left alone."""
+        """Build a commit: the tip plus the new files, minus those `gone`; the folder and its index do not change."""
         text = message.encode()
         stream = [b"commit refs/pullrank/next\nmark :1", f"committer {BOT} now".encode(), _data(text)]
         if self._tip:
@@ -244,16 +245,16 @@ class LedgerBranch:
         else:
             stream += [b"M 100644 inline README.md", _data(README)]
         for path in new:
-            # Names of facts hold no line break; one that does is not ours, and git says so.
+            # Names of facts have no line breaks; for any other name, git fails.
             stream += [f"M 100644 inline {path}".encode("utf-8", "surrogateescape"), _data(self._read(path))]
         stream += (f"D {_quoted(path)}".encode("utf-8", "surrogateescape") for path in gone)
         stream.append(b"get-mark :1\ndone\n")
-        # One process, which reads and writes the folders that change, and no others.
+        # One process, which reads and writes only the folders that change.
         options = ("--quiet", "--force", "--done", "--date-format=now")
         return self._git.run("fast-import", *options, stdin=b"\n".join(stream)).decode().strip()
 
     def _push(self, new: Mapping[str, str], message: str, gone: Collection[str] = ()) -> _Pushed:
-        """Make a commit of the new files, and without those that are `gone`, the tip, unless somebody was faster."""
+        """Build a commit with the new files and without those `gone`, and push it unless others pushed first."""
         commit = self._build(new, message, gone)
         try:
             said = self._git.run("push", "--porcelain", "origin", f"{commit}:{self._ref}")
@@ -264,7 +265,7 @@ class LedgerBranch:
                 way_out = f"The bot must be able to push to the branch '{self._branch}': `pullrank setup --check`"
                 raise LedgerError(f"{error}\n{way_out}") from None
             return _Pushed.PERHAPS
-        if b"\n=\t" in said:  # up to date: another wrote the same in the same second, and so the same commit
+        if b"\n=\t" in said:  # up to date: another process made an identical commit in the same second
             return _Pushed.NO
         if self._tip:
             self._known = {path: blob for path, blob in {**self._known, **new}.items() if path not in gone}
@@ -274,15 +275,15 @@ class LedgerBranch:
         return _Pushed.YES
 
     def _unknown(self, ours: Mapping[str, str]) -> dict[str, str]:
-        """What of ours is not on the branch."""
+        """Those of our files that are not on the branch."""
         return {path: blob for path, blob in ours.items() if path not in self._known}
 
     def _settle(self, ours: Collection[str], standing: Collection[str]) -> tuple[Path, ...]:
-        """Bring the folder to the tip; what others wrote under the same name takes the place of ours."""
+        """Update the folder to the tip; others' files replace ours of the same name."""
         lost = set(ours).difference(standing)
         shown = self._choose(self._wanted) | self._choose(lambda _: ours)
         if {path: blob for path, blob in shown.items() if path not in ours} == self._checked_out and not lost:
-            # Ours lie there already; of the others a file may have been changed here by mistake.
+            # Ours are in place; restore the others, in case one was changed here by mistake.
             self._git.run("checkout-index", "--all", "--force", "--quiet")
             self._checked_out = shown
         else:
@@ -290,23 +291,23 @@ class LedgerBranch:
         return tuple(map(Path, sorted(standing)))
 
     def _take_back(self, ours: Collection[str], shown: dict[str, str]) -> None:
-        """Remove what was added, and show the tip's instead."""
+        """Remove added files, and check out the tip's."""
         for path in ours:
             (self._folder / path).unlink()
         self._show(shown)
 
 
 def _data(content: bytes) -> bytes:
-    """As fast-import reads it."""
+    """Data in fast-import's format."""
     return b"data %d\n%s" % (len(content), content)
 
 
 def _quoted(path: str) -> str:
-    """As fast-import reads any name: what is on the branch may have been put there by hand."""
+    """Quote a path for fast-import: somebody may have added odd names to the branch by hand."""
     escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
 def _wait_s(attempt: int) -> float:
-    """Longer each time, and never twice the same: whoever lost together must not meet again."""
-    return random.uniform(0, min(LONGEST_WAIT_S, 0.05 * 2**attempt))  # noqa: S311 (nobody gains by guessing it)
+    """Exponential backoff with jitter, so that processes that collided do not collide again."""
+    return random.uniform(0, min(LONGEST_WAIT_S, 0.05 * 2**attempt))  # noqa: S311 (need not be unpredictable)

@@ -1,12 +1,12 @@
-"""One fact, one file: a small JSON text, written whole or not at all, never written over, read as hostile text.
+"""One fact is one file: a small JSON text, written atomically, never overwritten, read as hostile text.
 
-    Fact            base of what the ledger keeps beside judgements: strict fields, a format, a version
-    write_new       a file that appears whole, and only where there was none
+    Fact            base class of all facts but judgements: strict fields, a format, a version
+    write_new       write a file atomically, only if it does not exist
     read_plain      a file's bytes, unless it is a link, a pipe, or too large
-    find_files      whatever lies under a folder of the ledger, in order; what cannot be read is named
-    read_facts      those of them that hold a fact where it belongs; the others are named
+    find_files      all files below a folder of the ledger, in order; unreadable folders are faults
+    read_facts      the facts in such files; a file that is no fact, or is misplaced, is a fault
 
-A ledger is made of these.  What is torn, edited or out of place becomes a `LedgerFault`, and the rest is read.
+A torn, edited or misplaced file becomes a `LedgerFault`, and the rest is read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from scripts.common.text import plain, shorten
 F = TypeVar("F", bound="Fact")
 
 MAX_BYTES = 64 * 1024
-"""Of a fact; larger files are refused unread.  Judgements have a limit of their own."""
+"""Size limit of a fact; larger files are not read.  Judgements have their own limit."""
 _LONGEST_REASON = 500
 
 
@@ -38,23 +38,23 @@ class LedgerError(PullRankError):
 
 
 class FactExists(LedgerError):
-    """There is a fact of that name already, and it stands."""
+    """A fact of that name already exists, and is not overwritten."""
 
 
 class FactError(ValueError):
-    """A file of the ledger holds no fact, or not the one that belongs there; the message says which."""
+    """A file of the ledger is not a fact, or not the one that belongs there; the message says which."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerFault:
-    """A file that is no fact, or a folder that cannot be read, and why; `path` is relative to the ledger."""
+    """A file that is not a valid fact, or an unreadable folder, and why; `path` is relative to the ledger."""
 
     path: Path
     reason: str
 
     @property
     def facts(self) -> dict[str, str]:
-        """For logs, pages and scripts: each in one line of harmless text, whatever somebody has called a file."""
+        """For logs, pages and scripts: each field as one escaped line, since file names are untrusted."""
         return {"path": _one_line(str(self.path)), "reason": shorten(_one_line(self.reason), _LONGEST_REASON)}
 
     def __str__(self) -> str:
@@ -66,26 +66,26 @@ def _one_line(text: str) -> str:
 
 
 class Fact(Model):
-    """What the ledger keeps.  Each kind names its own `format` and `version`, and reads no other."""
+    """A fact of the ledger.  Each kind has its own `format` and `version`, and reads no other."""
 
     format: str
     version: int
 
     @property
     def place(self) -> Path | None:
-        """Its file in the ledger; None where that does not follow from the fact alone."""
+        """Its file in the ledger; None if the fact alone does not determine it."""
         return None
 
     def to_json(self) -> str:
-        """The file's text: the same fact is always the same bytes."""
+        """The file's text: the same fact always gives the same bytes."""
         return json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Read a fact as the hostile text that it is.
+        """Parse a fact from untrusted text.
 
         Raises:
-            FactError: torn, too large, or not of this format and version; the message says which.
+            FactError: torn, too large, or of another format or version; the message says which.
         """
         if len(text) > MAX_BYTES:
             raise FactError(f"larger than {MAX_BYTES // 1024} KiB")
@@ -112,15 +112,15 @@ def _require_format(fields: object, name: str, version: int) -> None:
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) != len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("duplicate key")
     return fields
 
 
 def write_new(path: Path, content: bytes, *, workshop: Path) -> None:
-    """Write a file that appears whole or not at all.  Half of one may only ever lie in the workshop.
+    """Write a file atomically.  A partial file may remain only in the folder `workshop`.
 
     Raises:
-        FactExists: there is something of that name.
+        FactExists: the name is taken.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=workshop, prefix=".incoming-") as draft:
@@ -129,14 +129,18 @@ def write_new(path: Path, content: bytes, *, workshop: Path) -> None:
         os.fsync(draft.fileno())
         os.fchmod(draft.fileno(), 0o644)
         try:
-            # A link, not a rename: it fails where the name is taken.
+            # A link, not a rename: it fails if the name is taken.
             os.link(draft.name, path)
         except FileExistsError:
-            raise FactExists(f"{path} exists already; a ledger's files are never written over") from None
+            raise FactExists(f"{path} exists already; a ledger's files are never overwritten") from None
 
 
 def read_plain(file: Path, max_bytes: int) -> bytes:
-    """The bytes of a plain file, or a FactError that says why they are not read."""
+    """The bytes of a plain file.
+
+    Raises:
+        FactError: not a plain file, too large, or unreadable.
+    """
     try:
         facts = file.lstat()
         if not stat.S_ISREG(facts.st_mode):
@@ -151,18 +155,18 @@ def read_plain(file: Path, max_bytes: int) -> bytes:
 
 
 def find_files(ledger: Path, folder: str, faults: list[LedgerFault]) -> Iterator[Path]:
-    """Whatever lies under a folder of the ledger, in order, relative to the ledger; unreadable folders are faults."""
+    """All files below a folder of the ledger, in order, relative to the ledger; unreadable folders are faults."""
     top = ledger / folder
 
     def note(error: OSError) -> None:
         where = Path(error.filename)
-        # Before the first fact there is nothing to read.
+        # Before the first fact the folder does not exist.
         if where != top or os.path.lexists(top):
             faults.append(LedgerFault(path=where.relative_to(ledger), reason=f"cannot be read: {error.strerror}"))
 
     for where, subfolders, files in os.walk(top, onerror=note):
         subfolders.sort()
-        # A link to a folder is not followed, and must not vanish silently.
+        # A link to a folder is not followed, but listed so that it is reported.
         links = [name for name in subfolders if os.path.islink(os.path.join(where, name))]
         place = Path(where).relative_to(ledger)
         for name in sorted([*files, *links]):
@@ -172,12 +176,12 @@ def find_files(ledger: Path, folder: str, faults: list[LedgerFault]) -> Iterator
 def read_facts(
     ledger: Path, paths: Iterable[Path], kind: type[F], faults: list[LedgerFault]
 ) -> Iterator[tuple[Path, F]]:
-    """The facts in files of the ledger, each with its path; what is none, or lies in another's place, is a fault."""
+    """The facts in these files, each with its path; a file that is no fact, or is misplaced, is a fault."""
     for path in paths:
         try:
             fact = kind.from_json(read_plain(ledger / path, MAX_BYTES))
             if fact.place not in (None, path):
-                raise FactError(f"its contents belong into {fact.place}")
+                raise FactError(f"its content belongs in {fact.place}")
         except FactError as error:
             faults.append(LedgerFault(path=path, reason=str(error)))
         else:

@@ -1,16 +1,15 @@
 """The ledger: a folder of facts, one file each, added and never changed.
 
     judgements/<task>/<gpu>/<login>/<pull request>-<head12>-<request id>.json      ranked judgements
-    requests/<yyyy-mm-dd>/<user id>-<request id>.json                              what was asked for
-    requests/<yyyy-mm-dd>/<user id>-<request id>.ended.json                        and how it ended
-    requests/<yyyy-mm-dd>/<user id>-<request id>.spent.json                        what it had cost until then
-    accounts/<user id>-<login>.json                                                who was first seen, and when
-    moderation/<yyyy-mm-dd>-<id>.json                                              what maintainers decided
-    announced/…                                                                    what Discord was told
+    requests/<yyyy-mm-dd>/<user id>-<request id>.json                              requests
+    requests/<yyyy-mm-dd>/<user id>-<request id>.ended.json                        how they ended
+    requests/<yyyy-mm-dd>/<user id>-<request id>.spent.json                        machine time spent on ended ones
+    accounts/<user id>-<login>.json                                                when participants were first seen
+    moderation/<yyyy-mm-dd>-<id>.json                                              maintainers' decisions
+    announced/…                                                                    announcements on Discord
 
-Off GitHub there is no pull request and no head: `local` and the file's own digest stand for them.  What is
-read here may have been torn by a crash or edited by a hand: such a file, or a folder that cannot be read, is
-named and left out, and the rest is read as if it were not there.
+Off GitHub there is no pull request and no head: `local` and the file's digest replace them.  A file may be torn by a
+crash or edited by hand.  Such a file, or an unreadable folder, is reported as a fault and skipped.
 """
 
 from __future__ import annotations
@@ -53,9 +52,9 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerContents:
-    """`judgements` in ledger order: as they finished, and by path where two finished at once.
+    """`judgements` in ledger order: by time of finish, then by path.
 
-    `places` says in which file of the ledger each lies, by its checksum.
+    `places` maps each checksum to its file in the ledger.
     """
 
     judgements: tuple[Judgement, ...]
@@ -65,7 +64,7 @@ class LedgerContents:
 
 @dataclass(frozen=True, kw_only=True)
 class FoundFacts(Generic[T]):
-    """What was read, in the order of its times, and what could not be."""
+    """The facts in order of time, and the files that could not be read."""
 
     facts: tuple[T, ...]
     faults: tuple[LedgerFault, ...]
@@ -76,7 +75,7 @@ class FoundFacts(Generic[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class RequestStatus:
-    """A request and what became of it."""
+    """A request and how it ended."""
 
     request: Request
     ending: Ending | None = None
@@ -88,7 +87,7 @@ class RequestStatus:
 
     @property
     def seconds(self) -> float:
-        """Wall time that the judge's machine has spent on it, as far as it is known."""
+        """Wall time that the judge's machine has spent on it, as far as known."""
         return sum(fact.seconds for fact in (self.ending, self.spent) if fact)
 
 
@@ -101,13 +100,13 @@ class Ledger:
     # Judgements.
 
     def append(self, judgement: Judgement, request_id: str) -> Path:
-        """Add a judgement: whole or not at all, and never over another.
+        """Add a judgement atomically; never overwrite another.
 
         Raises:
-            LedgerError: it is not a ranked one, the request's id is no name for a file, or the file exists.
+            LedgerError: it is not ranked, the request's id is not a valid file name, or the file exists.
         """
         if judgement.mode is not Mode.RANKED:
-            raise LedgerError(f"only ranked judgements are kept in a ledger, not one of mode '{judgement.mode}'")
+            raise LedgerError(f"a ledger keeps only ranked judgements, not one of mode '{judgement.mode}'")
         if not _REQUEST_ID.fullmatch(request_id):
             raise LedgerError(f"{request_id!r} cannot be a request's id: letters, digits, '.', '_' and '-', at most 64")
         path = self.path / _folder_of(judgement) / f"{_prefix_of(judgement)}{request_id}.json"
@@ -115,10 +114,10 @@ class Ledger:
         return path
 
     def require_judgements(self) -> None:
-        """See that the folder of all judgements can be read; before the first one it need not be there.
+        """Check that the folder of judgements can be read; before the first judgement it need not exist.
 
         Raises:
-            LedgerError: it cannot be, and who goes on would say that nobody was ever judged.
+            LedgerError: it cannot be read, and callers would otherwise report an empty ledger.
         """
         folder = self.path / "judgements"
         try:
@@ -128,7 +127,7 @@ class Ledger:
                 raise LedgerError(f"{folder}: cannot be read: {error.strerror}") from None
 
     def judgements(self, task: str | None = None, gpu: str | None = None) -> LedgerContents:
-        """All judgements, or those of one task, one GPU, or both; and every file among them that is none."""
+        """All judgements, or those of one task, one GPU, or both; files that are no judgements are faults."""
         faults: list[LedgerFault] = []
         paths = [path for path in find_files(self.path, "judgements", faults) if _may_concern(path, task, gpu)]
         contents = self.read_judgements(paths)
@@ -136,16 +135,16 @@ class Ledger:
         return replace(contents, faults=(*faults, *contents.faults))
 
     def files_by_board(self, faults: list[LedgerFault]) -> Iterator[tuple[tuple[str, ...], tuple[Path, ...]]]:
-        """Where judgements lie, one (task, GPU) after the other, unread; folders that cannot be read are faults."""
+        """Paths of judgements by (task, GPU), without reading them; unreadable folders are faults."""
         for place, paths in groupby(find_files(self.path, "judgements", faults), key=lambda path: path.parts[1:3]):
             yield place, tuple(paths)
 
     def gpus_of(self, task: str) -> set[str]:
-        """The GPUs on which a task was judged."""
+        """The GPUs that have judgements of a task."""
         return {path.parts[2] for path in find_files(self.path, f"judgements/{task}", []) if len(path.parts) > 3}
 
     def read_judgements(self, paths: Iterable[Path]) -> LedgerContents:
-        """The judgements in some files of this ledger; what is none is a fault."""
+        """The judgements in these files of the ledger; a file that is no judgement is a fault."""
         found: list[tuple[Judgement, Path]] = []
         faults: list[LedgerFault] = []
         places: dict[str, Path] = {}
@@ -162,11 +161,11 @@ class Ledger:
         return LedgerContents(judgements=tuple(map(itemgetter(0), found)), places=places, faults=tuple(faults))
 
     def has_judgement_of(self, request: Request) -> bool:
-        """Whether something stands where the judgement of a ranked request belongs."""
+        """Whether the file of a ranked request's judgement exists."""
         return (self.path / request.place_of_judgement).is_file()
 
     def judgement_of(self, request: Request) -> Judgement | None:
-        """A ranked request's judgement; None if none is there, or none that can be read."""
+        """A ranked request's judgement; None if it is missing or unreadable."""
         try:
             return Judgement.from_json(read_plain(self.path / request.place_of_judgement, MAX_BYTES))
         except (FactError, JudgementError):
@@ -175,27 +174,27 @@ class Ledger:
     # Requests.
 
     def append_request(self, request: Request) -> bool:
-        """Add a request; False if it stands there, on whatever day: an event came twice, and the first one counts."""
+        """Add a request; False if it exists already, on any day: an event came twice, and the first one counts."""
         if any(self.path.glob(f"requests/*/{request.place.name}")):
             return False
         return self._add(request.place, request)
 
     def append_ending(self, request: Request, ending: Ending) -> bool:
-        """Say how a request ended; False if that was said before, and then what was said first holds."""
+        """Add a request's ending; False if it has one already, which stays valid."""
         if ending.request != request.id:
-            raise LedgerError(f"the ending of {ending.request} does not end {request.id}")
+            raise LedgerError(f"the ending of {ending.request} is not for request {request.id}")
         return self._add(request.place_of_ending, ending)
 
     def append_spent(self, request: Request, spent: Spent) -> bool:
-        """Say what a request had cost that was ended before it was judged; False if that was said before."""
+        """Add the cost of a request that ended before it was judged; False if it has one already."""
         if spent.request != request.id:
-            raise LedgerError(f"what {spent.request} had cost says nothing of {request.id}")
+            raise LedgerError(f"the cost record of {spent.request} is not for request {request.id}")
         return self._add(request.place_of_cost, spent)
 
     def requests(
         self, since: date | None = None, user_id: int | None = None, pulls: Collection[int] | None = None
     ) -> FoundFacts[RequestStatus]:
-        """All requests, or those asked for since a day (in UTC), by an author, in pull requests; oldest first."""
+        """All requests, oldest first, optionally since a day (in UTC), of an author, or in some pull requests."""
         faults: list[LedgerFault] = []
         found_files = find_files(self.path, "requests", faults)
         paths = [path for path in found_files if _is_of_day(path, since) and _is_of_author(path, user_id)]
@@ -208,14 +207,14 @@ class Ledger:
             ending = _own(request, endings, request.place_of_ending, faults)
             spent = _own(request, costs, request.place_of_cost, faults)
             if request.id in found:
-                faults.append(LedgerFault(path=path, reason="the same was asked for before, and counts once"))
+                faults.append(LedgerFault(path=path, reason="duplicate of an earlier request; counts once"))
             else:
                 found[request.id] = RequestStatus(request=request, ending=ending, spent=spent)
-        faults += [LedgerFault(path=path, reason="of a request that is not there") for path in (*endings, *costs)]
+        faults += [LedgerFault(path=path, reason="its request is missing") for path in (*endings, *costs)]
         return FoundFacts(facts=tuple(found.values()), faults=tuple(faults))
 
     def ended_since(self, moment: datetime) -> list[Path]:
-        """Where the requests stand, or should, that ended at a moment or later; they themselves are not read."""
+        """The paths of requests that ended at a moment or later; the requests themselves are not read."""
         endings = read_facts(self.path, filter(_is_ending, find_files(self.path, "requests", [])), Ending, [])
         return [path.with_name(path.name.replace(ENDED, ".json")) for path, ending in endings if ending.at >= moment]
 
@@ -226,38 +225,38 @@ class Ledger:
     # People.
 
     def append_account(self, account: KnownAccount) -> bool:
-        """Remember a participant; False if the account is known, and then what was first seen holds."""
+        """Add a participant; False if the account is known, and then the first fact stays valid."""
         if any(self.path.glob(f"accounts/{account.user_id}-*.json")):
             return False
         return self._add(account.place, account)
 
     def accounts(self) -> FoundFacts[KnownAccount]:
-        """All participants, in the order in which they came."""
+        """All participants, in order of first appearance."""
         faults: list[LedgerFault] = []
         found = read_facts(self.path, find_files(self.path, "accounts", faults), KnownAccount, faults)
         accounts = sorted((account for _, account in found), key=lambda one: (one.first_seen, one.user_id))
         return FoundFacts(facts=tuple(accounts), faults=tuple(faults))
 
     def append_moderation(self, decision: Moderation) -> bool:
-        """Add a maintainer's decision; False if one of its day and id stands there."""
+        """Add a maintainer's decision; False if there is one of its day and id."""
         return self._add(decision.place, decision)
 
     def moderations(self) -> FoundFacts[Moderation]:
-        """All decisions, in the order in which they were taken; a fault says what is lost with it."""
+        """All decisions, in order of time; a fault says that its decision has no effect."""
         faults: list[LedgerFault] = []
         found = read_facts(self.path, find_files(self.path, "moderation", faults), Moderation, faults)
         decisions = sorted((decision for _, decision in found), key=lambda one: (one.at, one.id))
-        lost = tuple(replace(fault, reason=f"what it decides does not hold: {fault.reason}") for fault in faults)
+        lost = tuple(replace(fault, reason=f"this decision has no effect: {fault.reason}") for fault in faults)
         return FoundFacts(facts=tuple(decisions), faults=lost)
 
     # Announcements.
 
     def append_announced(self, fact: Seen | Started | Intent | Outcome | Edit) -> bool:
-        """Add what is about to be told, or was; False if that stands there."""
+        """Add a fact about announcements; False if it exists already."""
         return self._add(fact.place, fact)
 
     def announced(self) -> Announced:
-        """What Discord was told."""
+        """All facts about announcements."""
         return read_announced(self.path)
 
     def _add(self, place: Path, fact: Fact) -> bool:
@@ -281,10 +280,10 @@ def _is_request(path: Path) -> bool:
 
 
 def _own(request: Request, facts: dict[Path, Told], place: Path, faults: list[LedgerFault]) -> Told | None:
-    """The fact that stands at the place of a request's own, taken out, if it speaks of this request."""
+    """Remove and return the fact at the place of a request's own; a fact of another request is a fault."""
     fact = facts.pop(place, None)
     if fact and fact.request != request.id:
-        faults.append(LedgerFault(path=place, reason=f"speaks of {fact.request}"))
+        faults.append(LedgerFault(path=place, reason=f"belongs to {fact.request}"))
         return None
     return fact
 
@@ -298,7 +297,7 @@ def _is_of_author(path: Path, user_id: int | None) -> bool:
 
 
 def _may_concern(path: Path, task: str | None, gpu: str | None) -> bool:
-    """Whether what lies at a path of the ledger is of this task and GPU; a folder above them may hold their facts."""
+    """Whether a path of the ledger belongs to this task and GPU, or is a folder above them."""
     return all(wanted in (None, part) for wanted, part in zip((task, gpu), path.parts[1:3], strict=False))
 
 
@@ -312,16 +311,20 @@ def _prefix_of(judgement: Judgement) -> str:
 
 
 def _read_judgement(file: Path, path: Path) -> Judgement:
-    """The judgement in `file`, which lies at `path` in the ledger, or an error that says why it is none."""
+    """The judgement in `file`, which is at `path` in the ledger.
+
+    Raises:
+        FactError, JudgementError: it is not a valid judgement, or is misplaced.
+    """
     judgement = Judgement.from_json(read_plain(file, MAX_BYTES))
     if judgement.mode is not Mode.RANKED:
         raise JudgementError(f"of mode '{judgement.mode}'; only ranked judgements belong here")
-    # As text: taking thousands of paths apart takes a while.
+    # As text: splitting thousands of paths is slow.
     folder, _, name = path.as_posix().rpartition("/")
     if folder != (expected := _folder_of(judgement)):
-        raise JudgementError(f"its contents belong into {expected}/")
+        raise JudgementError(f"its content belongs in {expected}/")
     prefix = _prefix_of(judgement)
     request_id = name.removeprefix(prefix).removesuffix(".json")
     if name != f"{prefix}{request_id}.json" or not _REQUEST_ID.fullmatch(request_id):
-        raise JudgementError(f"its contents belong into a file named {prefix}<request id>.json")
+        raise JudgementError(f"its content belongs in a file named {prefix}<request id>.json")
     return judgement

@@ -1,8 +1,8 @@
-"""Who takes part, and what maintainers decided about them: facts of the ledger, and what follows from them.
+"""Participants, and maintainers' decisions about them.
 
-    KnownAccount    a participant as first seen; a login can be renamed and taken by another, the numeric id stays
+    KnownAccount    a participant as first seen; a login can be renamed and reused, the numeric id is permanent
     Moderation      one decision of a maintainer; a later one lifts it, nothing is deleted
-    Moderated       what holds now: a fold over the decisions in their order
+    Moderated       the decisions in force: a fold over all decisions in order
 
 History of the formats
     1   2026-11   first version
@@ -39,13 +39,13 @@ class KnownAccount(Fact):
 
 
 def find_owner(accounts: Iterable[KnownAccount], login: str) -> KnownAccount | None:
-    """Whose the folder of a login is: the first who was seen under it, whoever bears it today."""
+    """The owner of a login's folder: the first account seen with that login, whoever has it today."""
     owners = [account for account in accounts if account.login.casefold() == login.casefold()]
     return min(owners, key=lambda account: (account.first_seen, account.user_id), default=None)
 
 
 class Action(StrEnum):
-    """`ban` and `unban` an author; `hold` a judgement back and `release` it; `disqualify` one and `restore` it."""
+    """`ban` and `unban` are about an author; `hold`, `release`, `disqualify` and `restore` about a judgement."""
 
     BAN = "ban"
     UNBAN = "unban"
@@ -56,14 +56,14 @@ class Action(StrEnum):
 
 
 class Moderation(Fact):
-    """One decision.  An author is meant by numeric id, a judgement by its checksum."""
+    """One decision.  It names an author by numeric id, or a judgement by checksum."""
 
     format: Literal["pullrank-moderation"] = "pullrank-moderation"
     version: Literal[1] = 1
     id: Name
     action: Action
     user_id: PositiveInt | None = None
-    login: Login | None = Field(default=None, description="of user_id at that time; for people")
+    login: Login | None = Field(default=None, description="login of user_id at that time, for people")
     judgement: Digest | None = None
     reason: Annotated[str, StringConstraints(min_length=1, max_length=500)]
     by: PositiveInt = Field(description="numeric id of the maintainer")
@@ -77,13 +77,13 @@ class Moderation(Fact):
     def _says_whom_or_what(self) -> Self:
         about_author = self.action in (Action.BAN, Action.UNBAN)
         if about_author != (self.user_id is not None) or about_author != (self.judgement is None):
-            raise ValueError("ban and unban name a user_id; all others name a judgement, and no user_id")
+            raise ValueError("ban and unban need a user_id; all other actions need a judgement and no user_id")
         return self
 
 
 @dataclass(frozen=True, kw_only=True)
 class Moderated:
-    """What holds now, with the decision that made it so."""
+    """The decisions in force."""
 
     banned: dict[int, Moderation] = field(default_factory=dict)
     disqualified: dict[str, Moderation] = field(default_factory=dict)
@@ -91,18 +91,18 @@ class Moderated:
 
     @classmethod
     def after(cls, decisions: Iterable[Moderation]) -> Self:
-        """All decisions, folded in the order of their times."""
+        """Fold all decisions in order of time."""
         now = cls()
         for decision in sorted(decisions, key=lambda one: (one.at, one.id)):
             now._take(decision)
         return now
 
     def hides(self, judgement: Judgement) -> bool:
-        """Whether it is disqualified or held back, and so does not rank."""
+        """Whether a judgement is disqualified or held, and so does not rank."""
         return judgement.checksum in self.disqualified or judgement.checksum in self.held
 
     def counted(self, judgements: Iterable[Judgement]) -> list[Judgement]:
-        """Those that rank."""
+        """The judgements that rank."""
         return [one for one in judgements if not self.hides(one)]
 
     def _take(self, decision: Moderation) -> None:

@@ -1,9 +1,9 @@
-"""Which files of the ledger somebody needs, told by their names alone: a clone fetches the contents of those only.
+"""Select files of the ledger by name, so that a clone fetches only the contents that it needs.
 
     with LedgerBranch(url, wanted=either(account_of(7, "ada"), requests_of(7))) as branch:
         branch.check_out(boards([("vectoradd", "H100")]))
 
-A `Choice` picks some names of all that there are; how facts are named stands in `scripts/ledger/ledger.py`.
+A `Choice` picks some of all names; `scripts/ledger/ledger.py` describes how facts are named.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ def everything(names: Collection[str]) -> Iterable[str]:
 
 
 def either(*choices: Choice) -> Choice:
-    """What any of them picks."""
+    """Everything that any of the choices picks."""
     return lambda names: (name for choose in choices for name in choose(names))
 
 
 def under(*folders: str) -> Choice:
-    """All that lies in some folders: `requests/2026-11-02`, `accounts`."""
+    """All files below some folders: `requests/2026-11-02`, `accounts`."""
     starts = tuple(f"{folder}/" for folder in folders)
     return lambda names: (name for name in names if name.startswith(starts))
 
@@ -39,7 +39,7 @@ def boards(names: Iterable[tuple[str, str]]) -> Choice:
 
 
 def account_of(user_id: int, login: str) -> Choice:
-    """What is known of an account, and of whoever was first seen under its login."""
+    """An account's facts, and those of any account first seen with its login."""
 
     def choose(names: Collection[str]) -> Iterator[str]:
         for name in names:
@@ -52,12 +52,12 @@ def account_of(user_id: int, login: str) -> Choice:
 
 
 def requests_of(user_id: int) -> Choice:
-    """An author's requests and their endings."""
+    """An author's requests, with their endings and costs."""
     return lambda names: (name for name in _requests(names) if _author(name) == str(user_id))
 
 
 def requests_of_author_of(request_id: str) -> Choice:
-    """A request's, and all others of its author's."""
+    """A request, and all others of its author."""
 
     def choose(names: Collection[str]) -> Iterator[str]:
         requests = list(_requests(names))
@@ -68,25 +68,25 @@ def requests_of_author_of(request_id: str) -> Choice:
 
 
 def requests_of_pulls(numbers: Collection[int]) -> Choice:
-    """What was asked for in some pull requests."""
+    """The requests in some pull requests."""
     wanted = set(map(str, numbers))
     return lambda names: (name for name in _requests(names) if _request_id(name).partition("-")[0] in wanted)
 
 
 def open_requests(names: Collection[str]) -> Iterator[str]:
-    """What has not ended."""
+    """Requests that have not ended."""
     requests = set(_requests(names))
     return (name for name in requests if not name.endswith((ENDED, SPENT)) and _ending_of(name) not in requests)
 
 
 def endings_since(day: date) -> Choice:
-    """How those requests ended that were asked for on a day (in UTC) and later."""
+    """Endings of requests made on a day (in UTC) or later."""
     first = f"requests/{day.isoformat()}"
     return lambda names: (name for name in _requests(names) if name >= first and name.endswith(ENDED))
 
 
 def these(paths: Iterable[PurePath]) -> Choice:
-    """Some files, if they are there."""
+    """These files, if they exist."""
     wanted = set(map(str, paths))
     return wanted.intersection
 

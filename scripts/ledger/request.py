@@ -1,11 +1,11 @@
-"""What was asked for, and how it ended: small JSON files in the ledger, each written once.
+"""Requests for a judging, and how they ended: small JSON files in the ledger, each written once.
 
     Request   ── asked ──▶  open  ── Ending ──▶  judged | refused | superseded | cancelled | failed
                                                                         │
-                                               Spent: a machine was at work on it already
+                                                   Spent: machine time spent before the ending
 
-Nothing here is ever changed: an open request is one without an ending.  A request's id follows from what was
-asked, so that an event that arrives twice, or that the reconciler finds again, makes the same fact.
+These files never change: an open request is one without an ending.  A request's id is derived from its fields, so an
+event that arrives twice, or that the reconciler finds again, gives the same fact.
 
 History of the formats
     1   2026-11   first version
@@ -33,7 +33,7 @@ from scripts.github.pulls import ACTIONS_BOT
 from scripts.ledger.facts import Fact
 
 MAX_GPU_NAME = 24
-"""Characters; so that a request's id fits into 64 whatever the numbers in it."""
+"""In characters; keeps every request's id within 64."""
 
 LONGEST_JOB_S = 86_400.0
 
@@ -51,16 +51,16 @@ def make_id(pull_request: int, head_sha: str, gpu: str, mode: Mode, attempt: int
 
 
 RETRY = "the judging before it failed"
-"""The reason of what is asked for again after a failure of ours."""
+"""The reason of a new attempt after a failure of ours."""
 
 
 class Request(Fact):
-    """That a judging was asked for: by whom, of what, when."""
+    """A request for a judging: by whom, of what, when."""
 
     format: Literal["pullrank-request"] = "pullrank-request"
     version: Literal[1] = 1
     id: Name
-    user_id: PositiveInt = Field(description="the author's, whom the judging counts for")
+    user_id: PositiveInt = Field(description="numeric id of the author, whose quota it uses")
     login: Login
     pull_request: PositiveInt
     head_sha: Sha
@@ -68,14 +68,14 @@ class Request(Fact):
     task: Name
     gpu: Name
     mode: Mode
-    digest: Digest | None = Field(default=None, description="SHA-256 of the file, where it was read")
+    digest: Digest | None = Field(default=None, description="SHA-256 of the file, if it was read")
     asked_at: Moment
     first_asked_at: Moment | None = Field(
         default=None,
-        description="when what asks for it happened, or of a new attempt after a failure of ours, the first one's; "
-        "missing where that is `asked_at`",
+        description="time of the event that caused it; for a new attempt after a failure of ours, of the first one's; "
+        "missing if that is `asked_at`",
     )
-    asked_by: PositiveInt = Field(description="numeric id of whoever asked: the author, a maintainer, the bot")
+    asked_by: PositiveInt = Field(description="numeric id of the account that asked: the author, a maintainer, the bot")
     reason: Line = ""
 
     @property
@@ -84,14 +84,14 @@ class Request(Fact):
 
     @property
     def day(self) -> date:
-        """The day that it was asked on, in UTC: the name of its folder in the ledger."""
+        """The day of the request, in UTC: the name of its folder in the ledger."""
         return self.asked_at.astimezone(UTC).date()
 
     @property
     def in_time_at(self) -> datetime:
-        """When what asks for it happened: a deadline is held against that, and `/cancel` ends nothing that came later.
+        """The time of the event that caused it, for deadlines; `/cancel` does not affect later requests.
 
-        Nobody is late for a failure of ours.
+        A new attempt after a failure of ours keeps the first attempt's time, so that nobody misses a deadline by it.
         """
         return self.first_asked_at or self.asked_at
 
@@ -109,7 +109,7 @@ class Request(Fact):
 
     @property
     def place_of_judgement(self) -> Path:
-        """Where the ledger keeps its judgement, if it is a ranked one."""
+        """The judgement's file in the ledger, if the request is ranked."""
         name = f"{self.pull_request}-{self.head_sha[:12]}-{self.id}.json"
         return Path("judgements", self.task, self.gpu, self.login, name)
 
@@ -123,12 +123,12 @@ class Request(Fact):
 
     @property
     def is_rematch(self) -> bool:
-        """Whether the bot has asked by itself: for the duel of a row, whatever has become of its pull request."""
+        """Whether the bot asked for it, for a row's duel, regardless of the pull request's state."""
         return self.asked_by == ACTIONS_BOT.id
 
     @model_serializer(mode="wrap")
     def _as_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without what only new attempts have: files from before there was such a thing are written as they were."""
+        """Omit `first_asked_at` if it is None, so that older files keep their bytes."""
         fields: dict[str, Any] = handler(self)
         if self.first_asked_at is None:
             del fields["first_asked_at"]
@@ -138,14 +138,15 @@ class Request(Fact):
     def _has_the_id_that_follows(self) -> Self:
         match = _ID.fullmatch(self.id)
         if not match or self.id != make_id(self.pull_request, self.head_sha, self.gpu, self.mode, self.attempt):
-            raise ValueError("the id does not follow from pull request, head, GPU, mode and attempt")
+            raise ValueError("the id does not match pull request, head, GPU, mode and attempt")
         return self
 
 
 class EndState(StrEnum):
-    """`judged`: with a verdict.  `refused`: it must not be judged any more; the note says why, in Markdown.
+    """How a request ended.
 
-    `failed`: ours (JE, lost runner), costs no quota, is judged again as a new attempt.
+    `judged`: with a verdict.  `refused`: it must not be judged; the note says why, in Markdown.  `failed`: a failure of
+    ours (JE, lost runner); it uses no quota, and a new attempt follows.
     """
 
     JUDGED = "judged"
@@ -156,9 +157,9 @@ class EndState(StrEnum):
 
 
 WITHDRAWN = (EndState.SUPERSEDED, EndState.CANCELLED)
-"""Ended because nobody wants it any more, whatever a machine may still be doing."""
+"""Nobody wants it any more, even if a machine is still judging."""
 CANCEL = "/cancel"
-"""How the note of an ending begins that somebody has asked for."""
+"""The start of an ending's note if somebody asked for it."""
 
 
 class Ending(Fact):
@@ -169,30 +170,28 @@ class Ending(Fact):
     request: Name
     state: EndState
     verdict: Verdict | None = None
-    seconds: Seconds = Field(
-        default=0.0, description="wall time that the judge's machine spent on it; counts for the quota"
-    )
+    seconds: Seconds = Field(default=0.0, description="wall time of the judge's machine; counts towards the quota")
     at: Moment
     note: Line = ""
 
     @property
     def is_taken_back(self) -> bool:
-        """Whether it was ended by what had become of its pull request or its author, and by nobody's `/cancel`."""
+        """Whether a change of the pull request or its author ended it, not a `/cancel`."""
         return self.state in WITHDRAWN and not self.note.startswith(CANCEL)
 
     @model_validator(mode="after")
     def _has_a_verdict_exactly_if_judged(self) -> Self:
         judged = self.verdict not in (None, Verdict.JUDGING_ERROR)
         if judged != (self.state is EndState.JUDGED):
-            raise ValueError("a request has a verdict exactly if it was judged; a judging error is 'failed'")
+            raise ValueError("a request must have a verdict if and only if it was judged; a judging error is 'failed'")
         return self
 
 
 class Spent(Fact):
-    """What a machine had spent on a request that was ended before it was judged.  It is known after the ending."""
+    """Machine time spent on a request that ended before it was judged; added after the ending."""
 
     format: Literal["pullrank-spent"] = "pullrank-spent"
     version: Literal[1] = 1
     request: Name
-    seconds: Seconds = Field(description="wall time of the judge's machine; counts for the quota")
+    seconds: Seconds = Field(description="wall time of the judge's machine; counts towards the quota")
     at: Moment

@@ -1,1 +1,1 @@
-"""Which judgements or which author a maintainer's decision is about."""
+"""Resolve the judgements or the author of a maintainer's decision."""

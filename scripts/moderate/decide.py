@@ -1,10 +1,10 @@
-"""Which judgements or which author a decision means, and whether it changes anything.  Nothing here is deleted.
+"""Resolve what a decision is about, and check whether it changes anything.  Nothing is deleted.
 
-a checksum, or the first 8 of its digits or more      that judgement
+a checksum, or at least its first 8 digits            that judgement
 a path below `judgements/`, or its file               that judgement
-TASK/GPU/LOGIN                                        all judgements of the file with which LOGIN stands there;
-                                                      to restore or release, all of LOGIN's that were taken out
-a login, or the number of an account                  that author, for ban and unban
+TASK/GPU/LOGIN                                        all judgements of LOGIN's ranked file on that board;
+                                                      to restore or release, all of LOGIN's that are removed
+a login or an account's numeric id                    that author, for ban and unban
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _ROW = re.compile(r"([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)/([A-Za-z0-9-]{1,39
 
 
 class ModerationError(PullRankError):
-    """Nothing of that name, or it is so already."""
+    """The target does not exist, or the decision changes nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Why:
-    """Who decides, when, and for what reason.  `by` is the maintainer's number on GitHub."""
+    """Who decides, when, and for what reason.  `by` is the maintainer's numeric id on GitHub."""
 
     reason: str
     by: int
@@ -42,19 +42,19 @@ class Why:
 
 
 def now_because(reason: str, by: int) -> Why:
-    """A decision of this moment.
+    """A decision made now.
 
     Raises:
-        ModerationError: the reason says nothing, or is too long for the board's page.
+        ModerationError: the reason is empty, or too long for the board's page.
     """
     reason = " ".join(reason.split())
     if not 1 <= len(reason) <= 500:
-        raise ModerationError("--reason: say why, in at most 500 characters; the board's page shows it")
+        raise ModerationError("--reason must have 1 to 500 characters; the board's page shows it")
     return Why(reason=reason, by=by, at=datetime.now(UTC))
 
 
 def wanted_for(what: str) -> Choice:
-    """Which files of the ledger must be read to find what is meant."""
+    """The files of the ledger to read in order to find the target."""
     rest = under("moderation", "accounts")
     if found := _ROW.fullmatch(what):
         return either(rest, boards([(found[1], found[2])]))
@@ -64,10 +64,10 @@ def wanted_for(what: str) -> Choice:
 
 
 def find_judgements(action: Action, what: str, ledger: Ledger, tasks: Path) -> list[Judgement]:
-    """The judgements that are meant, at least one.
+    """The judgements that `what` names, at least one.
 
     Raises:
-        ModerationError: there is none, or it could be several.
+        ModerationError: there is none, or the name is ambiguous.
     """
     if found := _ROW.fullmatch(what):
         lifts = action in (Action.RESTORE, Action.RELEASE)
@@ -75,12 +75,12 @@ def find_judgements(action: Action, what: str, ledger: Ledger, tasks: Path) -> l
     checksum = _checksum_in(what, ledger) if what.endswith(".json") else what.lower()
     if not _CHECKSUM.fullmatch(checksum):
         raise ModerationError(
-            f"{what!r} names no judgement: write TASK/GPU/LOGIN for what somebody stands with, a judgement's checksum "
-            "(8 digits will do), or its path in the ledger"
+            f"{what!r} does not name a judgement: write TASK/GPU/LOGIN for an author's ranked file, a judgement's "
+            "checksum (at least 8 digits), or its path in the ledger"
         )
     matches = [one for one in ledger.judgements().judgements if one.checksum.startswith(checksum)]
     if len(matches) != 1:
-        many = "several judgements begin so; write more digits" if matches else "no judgement has this checksum"
+        many = "several judgements match; write more digits" if matches else "no judgement has this checksum"
         raise ModerationError(f"{checksum}: {many}")
     return matches
 
@@ -89,46 +89,46 @@ def _checksum_in(name: str, ledger: Ledger) -> str:
     for path in (ledger.path / name, Path(name)):
         if path.is_file():
             return Judgement.from_json(path.read_bytes()).checksum
-    raise ModerationError(f"{name}: there is no such file in {ledger.path}")
+    raise ModerationError(f"{name}: no such file in {ledger.path}")
 
 
 def _standing(task: str, gpu: str, login: str, *, ledger: Ledger, tasks: Path) -> list[Judgement]:
-    """What somebody stands with."""
+    """The judgements of an author's ranked file on a board."""
     board = choose_board(require_task(task, tasks), gpu)
     counted = Moderated.after(ledger.moderations()).counted(ledger.judgements(task, gpu).judgements)
     row = standings(board, counted, allow_unwalled=True).find_row(login)
     if row:
         return list(row.judgements)
     raise ModerationError(
-        f"{login} does not stand on {task} / {gpu}; `pullrank board {task} --gpu {gpu}` says who does, "
-        "and `pullrank moderate list` what was taken out"
+        f"{login} is not ranked on {task} / {gpu}; `pullrank board {task} --gpu {gpu}` shows the rows, "
+        "`pullrank moderate list` the removed judgements"
     )
 
 
 def _taken_out(task: str, gpu: str, login: str, *, ledger: Ledger, tasks: Path) -> list[Judgement]:
-    """What of somebody's is off a board."""
+    """An author's judgements that are removed from a board."""
     board = choose_board(require_task(task, tasks), gpu)
     now = Moderated.after(ledger.moderations())
     judgements = ledger.judgements(board.task.name, board.gpu).judgements
     found = [one for one in judgements if one.submission.login.lower() == login.lower() and now.hides(one)]
     if not found:
         raise ModerationError(
-            f"nothing of {login}'s on {task} / {gpu} was taken out; `pullrank moderate list` shows all"
+            f"{login} has no removed judgements on {task} / {gpu}; `pullrank moderate list` shows all"
         )
     return found
 
 
 def about_judgements(action: Action, judgements: Iterable[Judgement], ledger: Ledger, why: Why) -> list[Moderation]:
-    """A decision for each of the judgements.
+    """A decision for each of the judgements that it changes.
 
     Raises:
-        ModerationError: all of them are so already.
+        ModerationError: it changes none of them.
     """
     now = Moderated.after(ledger.moderations())
     is_in, adds = _state(action, now)
     changed = [one for one in judgements if (one.checksum in is_in) is not adds]
     if not changed:
-        raise ModerationError(f"that would change nothing: it {_stands(action)}; `pullrank moderate list` shows all")
+        raise ModerationError(f"nothing to change: it {_stands(action)}; `pullrank moderate list` shows all")
     return [
         Moderation(id=_new_id(action), action=action, judgement=one.checksum, reason=why.reason, by=why.by, at=why.at)
         for one in changed
@@ -139,18 +139,18 @@ def about_author(action: Action, user_id: int, login: str | None, ledger: Ledger
     """A decision about an author.
 
     Raises:
-        ModerationError: it is so already.
+        ModerationError: it changes nothing.
     """
     is_in, adds = _state(action, Moderated.after(ledger.moderations()))
     if (user_id in is_in) is adds:
-        raise ModerationError(f"that would change nothing: {login or user_id} {_stands(action)}")
+        raise ModerationError(f"nothing to change: {login or user_id} {_stands(action)}")
     return Moderation(
         id=_new_id(action), action=action, user_id=user_id, login=login, reason=why.reason, by=why.by, at=why.at
     )
 
 
 def find_author(who: str, ledger: Ledger) -> tuple[int, str | None] | None:
-    """Number and login of somebody who took part; of a number alone, whoever it is; None for an unknown login."""
+    """Numeric id and login of a participant; any id is accepted, known or not; None for an unknown login."""
     accounts = ledger.accounts().facts
     if who.isdecimal() and who.isascii():
         known = next((one for one in accounts if one.user_id == int(who)), None)
@@ -161,18 +161,18 @@ def find_author(who: str, ledger: Ledger) -> tuple[int, str | None] | None:
 
 def unknown_author(who: str, ledger: Ledger) -> ModerationError:
     near = did_you_mean(who, [one.login for one in ledger.accounts()])
-    return ModerationError(f"nobody took part as {who!r}{near}; write the number of the account")
+    return ModerationError(f"no participant has the login {who!r}{near}; write the account's numeric id")
 
 
 def in_force(ledger: Ledger) -> Iterator[Moderation]:
-    """What holds now, the newest first."""
+    """The decisions in force, newest first."""
     now = Moderated.after(ledger.moderations())
     kept: Sequence[Mapping[object, Moderation]] = (now.banned, now.disqualified, now.held)  # type: ignore[assignment]
     yield from sorted((one for each in kept for one in each.values()), key=lambda one: one.at, reverse=True)
 
 
 def _state(action: Action, now: Moderated) -> tuple[Mapping[int | str, Moderation], bool]:
-    """What an action moves into, or out of."""
+    """The set that an action changes, and whether it adds to it."""
     states: dict[Action, tuple[Mapping[int, Moderation] | Mapping[str, Moderation], bool]] = {
         Action.BAN: (now.banned, True),
         Action.UNBAN: (now.banned, False),
@@ -187,11 +187,11 @@ def _state(action: Action, now: Moderated) -> tuple[Mapping[int | str, Moderatio
 def _stands(action: Action) -> str:
     return {
         Action.BAN: "is banned",
-        Action.UNBAN: "is not banned by the ledger (`bans:` in .github/pullrank.yml is another list)",
+        Action.UNBAN: "is not banned by the ledger (`bans:` in .github/pullrank.yml is a separate list)",
         Action.DISQUALIFY: "is disqualified",
         Action.RESTORE: "is not disqualified",
-        Action.HOLD: "is held back",
-        Action.RELEASE: "is not held back",
+        Action.HOLD: "is held",
+        Action.RELEASE: "is not held",
     }[action]
 
 

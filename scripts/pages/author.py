@@ -1,4 +1,4 @@
-"""One person over all boards: where they stand, how they became faster, and why they are banned, if they are."""
+"""An author's page: their rows on all boards, their improvements, and their ban, if any."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scripts.pages.parts.summary import BoardSummary, Mark, NewBest, Place
 
 @dataclass(frozen=True, kw_only=True)
 class Banned:
-    """`at` is when it was decided; the settings' own bans do not say."""
+    """A ban.  `at` is the time of the decision; bans in the settings have none."""
 
     reason: str
     at: datetime | None = None
@@ -25,9 +25,9 @@ class Banned:
 
 @dataclass(frozen=True, kw_only=True)
 class Author:
-    """`places`, the best first; `former`, in earlier editions, the latest first; `ban`, where one holds.
+    """An author's rows in `places`, best first, and in earlier editions in `former`, latest first; `ban` if banned.
 
-    `steps` are their improvements and records, the newest first.
+    `steps` are their improvements and records, newest first.
     """
 
     login: str
@@ -42,17 +42,17 @@ class Author:
 
     @property
     def medals(self) -> tuple[int, int, int]:
-        """First, second and third places."""
+        """The numbers of first, second and third places."""
         ranks = [place.rank for place in self.places]
         return ranks.count(1), ranks.count(2), ranks.count(3)
 
 
 LATEST_STEPS = 20
-"""Of the history; those before them are folded away."""
+"""Steps of the history that are shown; older ones are collapsed."""
 
 
 def author_pages(site: Site, authors: Sequence[Author]) -> Iterator[tuple[str, str]]:
-    """A page and its JSON for each."""
+    """A page and its JSON for each author."""
     for author in authors:
         yield page("author.html", author_path(author.login), site=site, author=author, latest=LATEST_STEPS, as_of=None)
         facts = {
@@ -68,9 +68,9 @@ def author_pages(site: Site, authors: Sequence[Author]) -> Iterator[tuple[str, s
 
 
 def bans_by_login(bans: Iterable[Moderation | Ban], accounts: Sequence[KnownAccount]) -> Iterator[tuple[str, Banned]]:
-    """Bans, each with the logins whose folders are the account's: a login that it bears today may be another's.
+    """Bans by login: every login whose folders belong to the banned account, not the login that it has today.
 
-    Where the settings name a login alone, it is whoever bears it.
+    A ban in the settings may name only a login; then it is for the account that has it.
     """
     for ban in bans:
         banned = Banned(reason=ban.reason, at=ban.at if isinstance(ban, Moderation) else None)
@@ -84,7 +84,7 @@ def bans_by_login(bans: Iterable[Moderation | Ban], accounts: Sequence[KnownAcco
 def authors_of(
     boards: Sequence[BoardSummary], former: Iterable[FormerPlace], bans: Mapping[str, Banned]
 ) -> list[Author]:
-    """Everybody who stands or stood somewhere, or is banned, by login; a login is the same in any case."""
+    """Everybody with a row, now or in an earlier edition, or a ban, sorted by login.  Logins ignore case."""
     found: dict[str, Author] = {}
     for board in boards:
         for place in board.places:

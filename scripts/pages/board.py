@@ -1,4 +1,4 @@
-"""A board: standings with their intervals, where each case's time goes, the record history, the task itself."""
+"""A board's page: standings with intervals, times case by case, the record history, and the task."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from scripts.pages.parts.words import CaseLabel, Unit, case_labels, claims, day,
 from scripts.standings.standings import Row, Standings
 
 FOLDS_FROM, UNFOLDED = 25, 15
-"""A board of so many rows shows the first ones alone, until all are asked for or a search in the page finds another."""
+"""From this many rows on, only the first ones are shown until the reader expands the table or searches the page."""
 
 _STAIRCASES = {"broad": (1040, 280), "medium": (700, 260), "narrow": (340, 240)}
-"""A staircase is drawn in several sizes, of which `style.css` shows the one whose text then is of a page's size."""
+"""The sizes of the record chart.  `style.css` shows the one whose text matches the page's text size."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """One benchmark in the heat map.  `floor_us` is what the hardware itself needs, where that is known."""
+    """One benchmark in the heat map.  `floor_us` is the hardware's limit, if known."""
 
     label: CaseLabel
     unit: Unit
@@ -43,7 +43,7 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One time of the heat map: `loss` is what it is above the first place's, as a share; `kind` its class."""
+    """One time of the heat map: `loss` is the share by which it exceeds first place's time, `kind` its CSS class."""
 
     us: float
     text: str
@@ -53,7 +53,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class BoardRow:
-    """A row of the standings as it is shown."""
+    """A row of the standings, as displayed."""
 
     place: Place
     time: str
@@ -77,7 +77,7 @@ def board_pages(
     editions: Sequence[Edition],
     taken_out: Sequence[TakenOut],
 ) -> Iterator[tuple[str, str]]:
-    """A board's page, its JSON, and the names of its rows alone."""
+    """A board's page, its JSON, and a small JSON file with the names of its rows."""
     board, task = table.board, table.board.task
     columns = columns_of(site, table)
     yield page(
@@ -118,7 +118,7 @@ def board_pages(
 
 
 def _names(summary: BoardSummary) -> dict[str, Any]:
-    """Whom a submission can be held against, in little: `board.json` may be megabytes.  Digests are as in addresses."""
+    """The submissions to compare with, in a small file: `board.json` may have megabytes.  Digests are as in URLs."""
     return {
         "rows": [{"rank": one.rank, "login": one.login, "digest": one.digest[:12]} for one in summary.places],
         "records": [{"at": one.at.isoformat(), "login": one.login, "digest": one.digest[:12]} for one in summary.marks],
@@ -126,7 +126,7 @@ def _names(summary: BoardSummary) -> dict[str, Any]:
 
 
 def columns_of(site: Site, table: Standings) -> tuple[Column, ...]:
-    """The benchmarks of a board that has rows; none where it has none."""
+    """The benchmarks of a board; empty if the board has no rows."""
     if not table.rows:
         return ()
     board = table.board
@@ -170,13 +170,13 @@ def _cells(row: Row, first: Row, columns: Sequence[Column], ranking_by: Ranking)
 def _templates(task: Task) -> Iterator[ShownFile]:
     for language, path in task.templates.items():
         text = path.read_text("utf-8", "replace")
-        yield ShownFile(title="Template", hint=f"to start from, in {language}", code=render_code(text, path.name))
+        yield ShownFile(title="Template", hint=f"a starting point, in {language}", code=render_code(text, path.name))
 
 
 def _shared(task: Task) -> Iterator[ShownFile]:
     for name, content in task.shared_files.items():
         text = content.decode("utf-8", "replace")
-        yield ShownFile(title=name, hint="lies beside your file when it runs", code=render_code(text, name))
+        yield ShownFile(title=name, hint="in the same folder as your file when it runs", code=render_code(text, name))
 
 
 def _staircase(summary: BoardSummary, width: int, height: int) -> Staircase | None:

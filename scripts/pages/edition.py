@@ -1,7 +1,7 @@
-"""An earlier edition of a board: how it stood when its cases, its reference or its anchor changed.
+"""The page of an earlier edition of a board: its standings when its cases, its reference or its anchor changed.
 
-What is left of it is in its judgements: their cases are what was played.  The rest (title, ranking) is today's.  It
-lies in `_editions`, which can be nobody's login.
+Its cases come from its judgements.  The rest (title, ranking) is today's.  The page is in `_editions`, which is not a
+valid login.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from scripts.standings.standings import Standings, standings
 
 @dataclass(frozen=True, kw_only=True)
 class Edition:
-    """`path` is its page, seen from the board's."""
+    """An earlier edition; `path` is its page, relative to the board's."""
 
     table: Standings
     path: str
@@ -37,7 +37,7 @@ class Edition:
 
 @dataclass(frozen=True, kw_only=True)
 class FormerPlace:
-    """Where somebody stood when an earlier edition ended; `page` is the edition's, seen from the site's root."""
+    """An author's rank when an earlier edition ended; `page` is the edition's, relative to the site's root."""
 
     board: Board
     page: str
@@ -63,7 +63,7 @@ class FormerPlace:
 
 @dataclass(frozen=True, kw_only=True)
 class EditionRow:
-    """A row as it is shown.  `judgement`, its newest, and `pull`, its pull request, are empty off GitHub."""
+    """A row, as displayed.  `judgement` and `pull` are URLs of its newest judgement and pull request, or empty."""
 
     place: Place
     cases: tuple[CaseTime, ...]
@@ -73,7 +73,7 @@ class EditionRow:
 
 
 def editions_of(table: Standings, judgements: Sequence[Judgement], *, allow_unwalled: bool) -> tuple[Edition, ...]:
-    """A board's earlier editions in which somebody was ranked, the newest first.
+    """A board's earlier editions with at least one row, newest first.
 
     Args:
         judgements: of this board, in ledger order.
@@ -89,7 +89,7 @@ def _edition(board: Board, name: str, judgements: Sequence[Judgement], allow_unw
         return None
     cases = tuple(Case(kind=CaseKind.BENCHMARK, params=case.params) for case in played)
     then = replace(board, benchmarks=cases)
-    vars(then)["edition"] = name  # A cached property: computed, it would be today's.
+    vars(then)["edition"] = name  # This overrides a cached property, which would compute today's edition.
     table = standings(then, ours, allow_unwalled=allow_unwalled, is_over=True)
     if not table.rows:
         return None
@@ -114,8 +114,8 @@ def edition_pages(
     """A page and its JSON for each earlier edition.
 
     Args:
-        records: of each, oldest first.
-        places: the ledger's files, by the checksums of the judgements in them.
+        records: for each edition, oldest first.
+        places: the ledger's files, by the checksums of their judgements.
     """
     for edition, marks in zip(editions, records, strict=True):
         board = edition.table.board
@@ -140,7 +140,7 @@ def edition_pages(
             "since": edition.since.isoformat(),
             "until": edition.until.isoformat(),
             "benchmarks": [dict(case.params) for case in board.benchmarks],
-            # No submission of it has a page of its own.
+            # Submissions to an earlier edition have no pages.
             "rows": [line.place.facts | {"page": None, "judgement": line.judgement or None} for line in lines],
             "records": [mark.facts | {"page": None, "diff": None} for mark in marks],
         }

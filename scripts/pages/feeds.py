@@ -1,6 +1,6 @@
-"""What machines read: tables, badges for shields.io, records as Atom feeds, the sitemap.
+"""Files for programs: tables, badges for shields.io, records as Atom feeds, the sitemap.
 
-Feeds and sitemap need the site's address; where it is not known, they are left out.
+Feeds and sitemap need the site's address.  They are left out if it is unknown.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from scripts.pages.parts.summary import BoardSummary, Mark
 from scripts.pages.parts.words import gain, iso
 
 LATEST = 50
-"""Entries of a feed."""
+"""Entries in a feed."""
 
 _ATOM = "http://www.w3.org/2005/Atom"
 _SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"
 
 
 def board_files(site: Site, summary: BoardSummary) -> Iterator[tuple[str, str]]:
-    """A board's CSV, its badge, and its feed."""
+    """A board's CSV, badge and feed."""
     board = summary.board
     yield board_path(board, "board.csv"), board_csv(summary)
     yield board_path(board, "badge.json"), json_text(_badge(summary))
@@ -41,7 +41,7 @@ def feed_of_all(site: Site, boards: Sequence[BoardSummary]) -> Iterator[tuple[st
 
 
 def sitemap(site: Site, pages: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """All pages, but for the one that says that there is none."""
+    """All pages but 404.html."""
     if not site.address:
         return
     root = Element("urlset", xmlns=_SITEMAP)
@@ -52,7 +52,7 @@ def sitemap(site: Site, pages: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _badge(summary: BoardSummary) -> dict[str, object]:
-    """What shields.io asks of an endpoint, and nothing else, which it refuses: https://shields.io/badges/endpoint-badge"""
+    """The fields of a shields.io endpoint, which rejects any other: https://shields.io/badges/endpoint-badge"""
     first, board = summary.champion, summary.board
     message = f"{first.login} {format_us(first.score_us.value)}" if first else "no entries"
     label = f"{board.task.name} {board.gpu}"
@@ -73,9 +73,9 @@ def _feed(site: Site, path: str, title: str, page: str, marks: Sequence[Mark]) -
 
 def _add_entry(root: Element, site: Site, mark: Mark) -> None:
     board, entry = mark.board, SubElement(root, "entry")
-    faster = "first entry" if mark.gain is None else f"{gain(mark.gain)} faster"
+    how = "first entry" if mark.gain is None else f"speedup {gain(mark.gain)}"
     time = f"{format_us(mark.score_us.value)} {format_error(mark.score_us)}"
-    SubElement(entry, "title").text = plain(f"{mark.login}: {time} on {board.task.title}, {board.gpu} ({faster})")
+    SubElement(entry, "title").text = plain(f"{mark.login}: {time} on {board.task.title}, {board.gpu} ({how})")
     SubElement(entry, "id").text = f"{site.address}{mark.page}#{iso(mark.at)}"
     SubElement(entry, "link", href=site.address + mark.page)
     SubElement(entry, "updated").text = iso(mark.at)

@@ -18,14 +18,14 @@ from scripts.pages.parts.write import FORMAT
 
 LATEST_RECORDS = 20
 FEW = 2
-"""So many boards without entries have a line each in their task's card; more of them share one."""
+"""Up to this many boards without entries get a line each in their task's card; more of them share one line."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """A task and its boards, those with entries first; `is_open` where one of them takes entries.
+    """A task and its boards, those with entries first.  `is_open`: at least one of them accepts entries.
 
-    `rows` have a line each, `bare` share one: nobody has entered them yet.
+    `rows` get a line each; the boards in `bare` have no entries and share one line.
     """
 
     task: Task
@@ -52,11 +52,12 @@ def landing_pages(
     """The landing page and its JSON.
 
     Args:
-        logins: of all who have a page.
+        logins: every author with a page.
     """
     marks = sorted((mark for board in boards for mark in board.marks), key=lambda mark: mark.at, reverse=True)
     latest = marks[:LATEST_RECORDS]
     cards = _cards(site, boards)
+    firsts = [board.champion for board in boards if board.champion]
     totals = {
         "boards": len(boards),
         "authors": len({place.login.lower() for board in boards for place in board.places}),
@@ -72,9 +73,12 @@ def landing_pages(
         cards=cards,
         is_open=any(card.is_open for card in cards),
         marks=latest,
-        limits=any(board.champion and board.champion.limit for board in boards),
-        self_timed=any(board.champion and board.champion.self_timed for board in boards),
+        limits=any(first.limit for first in firsts),
+        unwalled=any(first.unwalled for first in firsts),
+        self_timed=any(first.self_timed and not first.unwalled for first in firsts),
+        contested=any(board.contenders for board in boards),
         totals=totals,
+        records=sum(len(board.records) for board in boards),
         faults=faults,
     )
     facts = {
@@ -92,7 +96,7 @@ def landing_pages(
 
 
 def _cards(site: Site, boards: Sequence[BoardSummary]) -> list[Card]:
-    """Open tasks first, the liveliest first among them."""
+    """Open tasks first, then by number of entries."""
     by_task: dict[str, list[BoardSummary]] = {}
     for board in boards:
         by_task.setdefault(board.board.task.name, []).append(board)
@@ -103,7 +107,7 @@ def _cards(site: Site, boards: Sequence[BoardSummary]) -> list[Card]:
 def _card(site: Site, boards: Sequence[BoardSummary]) -> Card:
     is_open = any(site.takes_entries(one.board) for one in boards)
     entered = [one for one in boards if one.places]
-    # What no machine judges any more has a line of its own, which says so.
+    # A board that no machine judges any more gets its own line, which says so.
     idle = [one for one in boards if not one.places and site.takes_entries(one.board) != is_open]
     bare = [one for one in boards if not one.places and site.takes_entries(one.board) == is_open]
     if len(bare) <= FEW:
@@ -112,7 +116,7 @@ def _card(site: Site, boards: Sequence[BoardSummary]) -> Card:
 
 
 def board_facts(site: Site, summary: BoardSummary) -> dict[str, Any]:
-    """A board in a few lines of JSON."""
+    """A board's summary for JSON."""
     board, first = summary.board, summary.champion
     return {
         "task": board.task.name,

@@ -1,10 +1,10 @@
-"""The machines that judged: how fast each ran its anchors over time, whether it drifts, is busy, or is held back.
+"""The page of the machines that judge: how fast each ran its anchors over time, and how often it was slow or busy.
 
     judgement  ─▶  Reading: the anchor's time over its usual time on that board, the geometric mean of all benchmarks
-    readings of one machine  ─▶  Runner: pace, spread, drift, how often slow, busy or below its clock
+    readings of one machine  ─▶  Runner: pace, spread, drift, how often slow, busy or throttled
 
-An anchor is the same program every time: where its time moves, the machine did.  A machine is known by its facts; two
-that say the same of themselves are one here.
+The anchor never changes, so a change of its time is a change of the machine.  A machine is identified by what it
+reports (device, processor, cores); two machines that report the same count as one.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from scripts.standings.standings import Standings
 
 PATH = "machines/index.html"
 SLOW = 1.05
-"""A reading above this times the machine's usual pace is slow."""
+"""A reading is slow above this multiple of the machine's pace."""
 HELD_BACK = 0.9
-"""A clock below this share of the highest that was seen is held back: by heat, by power, or by a setting."""
+"""The clock is throttled below this share of the highest clock seen: by heat, power or a setting."""
 FEWEST_FOR_DRIFT = 20
 
 MOST_READINGS = 400
-"""So many of a machine are drawn, and are in the JSON."""
+"""Readings of one machine in the chart and in the JSON."""
 
 _STRETCHES = 24
 _WIDTH, _TOP, _BOTTOM = 1000, 8.0, 158.0
 
 
 class Reading(NamedTuple):
-    """One judging's look at its machine.  `share` is the anchor's time over its usual time on the board."""
+    """The machine during one judging.  `share` is the anchor's time over its usual time on the board."""
 
     at: datetime
     gpu: str
@@ -66,7 +66,7 @@ class Reading(NamedTuple):
 class Timeline:
     """A chart of readings: `dots` and the `path` of their medians, from the first of its `dates` to the last.
 
-    Across it is drawn in thousandths of its width, down in pixels: it fits every screen, and its letters stay as large.
+    x is in thousandths of the chart's width, y in pixels: the chart fits every screen, its text keeps its size.
     """
 
     description: str
@@ -78,7 +78,7 @@ class Timeline:
 
 @dataclass(frozen=True, kw_only=True)
 class Runner:
-    """A machine, and its readings, oldest first.  Shares are of 1; `drift` is None where there are too few."""
+    """A machine and its readings, oldest first.  `drift` is None if there are too few of them."""
 
     gpu: str
     device: str
@@ -92,13 +92,13 @@ class Runner:
 
     @cached_property
     def spread(self) -> float:
-        """The middle half of all readings is so wide, as a share of the pace."""
+        """The interquartile range of all readings, as a share of the pace."""
         shares = sorted(one.share for one in self.readings)
         return (shares[3 * len(shares) // 4] - shares[len(shares) // 4]) / self.pace
 
     @cached_property
     def drift(self) -> float | None:
-        """What its last fifth takes above its first, as a share."""
+        """How much slower the last fifth of the readings is than the first fifth, as a share."""
         fifth = len(self.readings) // 5
         if len(self.readings) < FEWEST_FOR_DRIFT:
             return None
@@ -128,7 +128,7 @@ class Runner:
 
     @property
     def drawn(self) -> tuple[Reading, ...]:
-        """Readings at even steps, at most `MOST_READINGS` of them."""
+        """At most `MOST_READINGS` readings, at even steps."""
         return self.readings[:: math.ceil(len(self.readings) / MOST_READINGS)]
 
     @property
@@ -153,7 +153,7 @@ class Runner:
 
 
 def readings_of(table: Standings, judgements: Sequence[Judgement]) -> list[Reading]:
-    """What this edition's judgements of a board say of their machines; none where no anchor runs."""
+    """One reading for each judgement of the board's current edition; empty if the board has no anchor."""
     names: dict[tuple[str, str, int], tuple[str, str, int]] = {}
     found = []
     for judgement in judgements:
@@ -178,7 +178,7 @@ def _reading(judgement: Judgement, name: tuple[str, str, int], share: float) -> 
 
 
 def machine_pages(site: Site, readings: Sequence[Reading], as_of: datetime | None) -> Iterator[tuple[str, str]]:
-    """The page of all machines and its JSON."""
+    """The page of all machines, and its JSON."""
     runners = runners_of(readings)
     shown = [(runner, _timeline(runner)) for runner in runners]
     yield page("machines.html", PATH, site=site, runners=shown, as_of=as_of, slow=SLOW - 1, held_back=HELD_BACK)
@@ -186,7 +186,7 @@ def machine_pages(site: Site, readings: Sequence[Reading], as_of: datetime | Non
 
 
 def runners_of(readings: Sequence[Reading]) -> list[Runner]:
-    """Machines by the boards that they judge, the busiest first."""
+    """Machines, grouped by GPU, the busiest first."""
     found: dict[tuple[str, tuple[str, str, int]], list[Reading]] = {}
     for reading in readings:
         found.setdefault((reading.gpu, reading.name), []).append(reading)
@@ -222,14 +222,14 @@ def _label(share: float) -> str:
 
 
 def _medians(readings: Sequence[Reading]) -> list[tuple[datetime, float]]:
-    """The middle of each of some stretches of equally many readings."""
+    """The median of each of `_STRETCHES` groups of equally many readings."""
     edges = [round(index * len(readings) / _STRETCHES) for index in range(_STRETCHES + 1)]
     stretches = [readings[a:b] for a, b in pairwise(edges) if b > a]
     return [(part[len(part) // 2].at, median([one.share for one in part])) for part in stretches]
 
 
 def _round_shares(low: float, high: float) -> list[float]:
-    """A handful of round shares on the axis, 1 among them."""
+    """A few round shares for the axis; 1 is one of them."""
     step = next((step for step in (1, 2, 5, 10, 20, 50, 100, 500) if (high - low) * 100 / step <= 6), 5000)
     return [
         1 + k * step / 100 for k in range(math.ceil((low - 1) * 100 / step), math.floor((high - 1) * 100 / step) + 1)

@@ -1,4 +1,4 @@
-"""A submission: where it stands, where it loses time against the first, its samples, its code, how it was judged."""
+"""A submission's page: its rank, where it loses time to first place, its samples, its code and how it was judged."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from scripts.standings.claims import is_unwalled
 from scripts.standings.standings import Record, Row, Standings, ahead_of
 
 JUDGEMENTS_BESIDE = 50
-"""So many rows of a board, and so many of its latest records, have their judgements beside their pages, with every
-sample and seed.  Pages of the others lead into the ledger: a site on GitHub Pages may hold 1 GB."""
+"""The first rows of a board, and its latest records, whose judgements are copied beside their pages, with every sample
+and seed.  The other pages link to the ledger: GitHub Pages limits a site to 1 GB."""
 
 
 MOST_CASES = 200
-"""So many of a judgement's cases are listed; a file may hold tens of thousands."""
+"""Cases of a judgement that its page lists; a judgement may have tens of thousands."""
 MOST_DUEL_CHARTS = 24
 MOST_OF_A_MESSAGE = 500
 _NEWEST = "judgement.json"
@@ -42,9 +42,9 @@ _NEWEST = "judgement.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A submission that has a page: it stands on its board, or was first there once.
+    """A submission with a page: it has a row on its board, or once held first place there.
 
-    `links` lead to each of its judgements, where there is a way: beside the page, or in the repository's ledger.
+    `links` has a URL for each judgement, beside the page or in the repository's ledger; it is empty if there is none.
     """
 
     login: str
@@ -58,15 +58,15 @@ class Entry:
 
     @property
     def keeps_judgements(self) -> bool:
-        """Whether they lie beside its page."""
+        """Whether the judgements are copied beside the page."""
         return self.links[-1:] == (_NEWEST,)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedSubmission:
-    """Another submission that this one is held against.
+    """Another submission that this one is compared with.
 
-    `title` begins a sentence about how one became the other; `came_before`: it is what this one began from.
+    `title` is the heading of the diff.  `came_before`: the other one is the predecessor, so the diff leads to this one.
     """
 
     title: str
@@ -84,7 +84,7 @@ class ComparedSubmission:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseComparison:
-    """One benchmark beside those of the rivals; `worst` is where the score loses the most to the first of them."""
+    """One benchmark beside those of the rivals.  `worst`: here the score loses most to the first rival."""
 
     column: Column
     case: CaseTime
@@ -97,7 +97,7 @@ class CaseComparison:
 
     @property
     def lost_us(self) -> float:
-        """What it takes longer than the first of the rivals."""
+        """The time lost to the first rival, in microseconds."""
         return self.case.time_us.value - self.theirs_us[0]
 
     @property
@@ -108,7 +108,7 @@ class CaseComparison:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceDiff:
-    """What changed between another file and this one.  `lines` is None where too much did to be compared."""
+    """A diff between another file and this one.  `lines` is None if the files differ in too many lines."""
 
     title: str
     href: str
@@ -122,11 +122,11 @@ def submission_pages(
     places: Mapping[str, Path],
     claimed: Mapping[str, Judgement],
 ) -> Iterator[tuple[str, str]]:
-    """A page for every row and every former first, what it says as JSON, and their judgements.
+    """A page for every row and every former first place, its JSON, and the judgements.
 
     Args:
-        places: the ledger's files, by the checksums of the judgements in them.
-        claimed: judgements as the ledger has them, where the page shows them as of another time.
+        places: the ledger's files, by the checksums of their judgements.
+        claimed: the original judgements, for those whose dates in the future were replaced for display.
     """
     columns = columns_of(site, table)
     for entry in _entries(site, table, summary, places):
@@ -139,14 +139,14 @@ def submission_pages(
 
 
 def _facts(site: Site, board: Board, entry: Entry, first: Place) -> dict[str, Any]:
-    """A submission for scripts; `judgement` leads to the newest, and is None where there is no way to it."""
+    """A submission for scripts.  `judgement` is the URL of the newest judgement, or None."""
     facts = entry.place.facts if entry.place else _facts_of_a_former_first(site, board, entry, first)
     record = entry.mark and entry.mark.facts
     return facts | {"record": record, "judgement": entry.links[-1] if entry.links else None}
 
 
 def _facts_of_a_former_first(site: Site, board: Board, entry: Entry, first: Place) -> dict[str, Any]:
-    """What is said of a row, too; it has no rank, and its gap is to the first place of now."""
+    """The same fields as for a row, without a rank; the gap is to the current first place."""
     newest, gap = entry.judgements[-1], entry.score_us.value / first.score_us.value
     return {
         "task": board.task.name,
@@ -249,14 +249,14 @@ def _entries(site: Site, table: Standings, summary: BoardSummary, places: Mappin
 
 
 def _links(site: Site, places: Mapping[str, Path], judgements: Sequence[Judgement], *, kept: bool) -> tuple[str, ...]:
-    """Where each can be read, seen from its page; off GitHub there is no way to those that are not kept beside it."""
+    """A URL for each judgement, relative to the page; without a repository on GitHub only kept judgements have one."""
     if kept:
         return (*(f"judgement-{index}.json" for index in range(1, len(judgements))), _NEWEST)
     return tuple(raw_url(site.repository, places[one.checksum]) for one in judgements) if site.repository else ()
 
 
 def _rivals(table: Standings, summary: BoardSummary, entry: Entry, ahead: Row | None) -> list[ComparedSubmission]:
-    """The first place, or for it the second; and whose record this file broke, else who is next to beat."""
+    """First place (or second, for first place itself), and the record that this file broke, or else the row ahead."""
     first = table.rows[0]
     rivals = []
     if first.digest != entry.digest or first.login != entry.login:
@@ -268,8 +268,8 @@ def _rivals(table: Standings, summary: BoardSummary, entry: Entry, ahead: Row | 
         whose = _whose(entry, former.login)
         rivals.append(
             ComparedSubmission(
-                title=f"From the record before, {whose}",
-                name="the record before",
+                title=f"Diff from previous record, {whose}",
+                name="previous record",
                 login=former.login,
                 whose=whose,
                 cases=case_times([former.judgement], table.nominal_us),
@@ -278,20 +278,20 @@ def _rivals(table: Standings, summary: BoardSummary, entry: Entry, ahead: Row | 
             )
         )
     elif ahead and ahead is not first:
-        rivals.append(_row_as_rival(entry, ahead, "one to beat next"))
+        rivals.append(_row_as_rival(entry, ahead, "next row ahead"))
     return rivals
 
 
 def _row_as_rival(entry: Entry, row: Row, name: str) -> ComparedSubmission:
     whose = _whose(entry, row.login)
     return ComparedSubmission(
-        title=f"To the {name}, {whose}", name=f"the {name}", login=row.login, whose=whose, cases=row.cases,
+        title=f"Diff to {name}, {whose}", name=name, login=row.login, whose=whose, cases=row.cases,
         judgement=row.judgements[-1], came_before=False,
     )  # fmt: skip
 
 
 def _whose(entry: Entry, login: str) -> str:
-    return "their own other file" if login.lower() == entry.login.lower() else f"{login}’s"
+    return "the author’s other file" if login.lower() == entry.login.lower() else f"{login}’s"
 
 
 def _record_before(table: Standings, summary: BoardSummary, entry: Entry) -> Record | None:
@@ -309,13 +309,13 @@ def _comparisons(
 
 
 def _worst_case(ours: Sequence[CaseTime], theirs: Sequence[CaseTime], ranking_by: Ranking) -> CaseTime | None:
-    """The case that costs our score the most against theirs, as the board ranks; None where none costs any."""
+    """The case that costs our score most, by the board's ranking; None if no case is slower."""
     costs = case_costs([case.time_us.value for case in ours], [case.time_us.value for case in theirs], ranking_by)
     return ours[costs.index(max(costs))] if max(costs) > 0 else None
 
 
 def _changes(site: Site, rivals: Sequence[ComparedSubmission], source: str | None) -> Iterator[SourceDiff]:
-    """From the predecessor's file to this one, and from this one to other places'; where they are at hand."""
+    """From the predecessor's file to this one, and from this one to those of other rows, if the files are available."""
     for rival in sorted(rivals, key=lambda one: not one.came_before):
         theirs = site.sources(rival.judgement)
         if source is not None and theirs is not None:
@@ -343,7 +343,7 @@ def _sample_charts(judgement: Judgement, columns: Sequence[Column]) -> list[Stri
 
 
 def _crowning(table: Standings, summary: BoardSummary, entry: Entry) -> Judgement | None:
-    """The judgement whose duel made it first; the newest, if it was made so more than once."""
+    """The judgement whose duel won first place; the newest one if there are several."""
     records = [record.judgement for mark, record in zip(summary.marks, table.records, strict=True) if mark.by_duel]
     mine = (entry.login, entry.digest)
     return next((one for one in reversed(records) if (one.submission.login, one.submission.digest) == mine), None)
@@ -362,7 +362,7 @@ def _duel_charts(judgement: Judgement) -> list[Strip]:
             label.text,
             [
                 StripSide(label=judgement.submission.login, runs=case.challenger),
-                StripSide(label=f"{duel.opponent}, then first", runs=case.champion),
+                StripSide(label=f"{duel.opponent}, champion then", runs=case.champion),
             ],
             one_axis=True,
         )

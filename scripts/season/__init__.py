@@ -1,1 +1,1 @@
-"""`make season`: a lively season that never was, for tests, screenshots and benchmarks of the site."""
+"""`make season`: a fictional season with many entries, for tests, screenshots and benchmarks of the site."""

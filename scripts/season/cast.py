@@ -1,6 +1,6 @@
-"""Who and what plays in a made-up season: logins that are plainly nobody's, machines, and kernels that grow.
+"""The contents of a fictional season: logins that are clearly invented, machines, and kernels in several versions.
 
-Nothing here is meant to run: the files look like submissions, so that pages, diffs and colours have something to show.
+The files are not meant to run.  They look like submissions, so that pages have code and diffs to show.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from harness.records.judgement import Machine
 _TITLE = """\
 title: The Fictional Kernel Cup
 description: |
-  Eight kernels, five machines, and whoever finds the time. Write one that is right and fast: each entry is timed
-  beside a fixed anchor, ties are called ties, and first place is decided by a duel.
+  Eight kernels on five machines. Write a correct and fast one: each entry is timed beside a fixed anchor,
+  differences within the noise are ties, and a duel decides first place.
 gpus:
 """
 _MACHINES = {
@@ -27,11 +27,11 @@ _MACHINES = {
     "H100": "runs_on: h100, bandwidth_gbs: 3350, tflops: {float32: 67, float16: 989, int8: 1979, int32: 33}",
     "B200": "runs_on: b200, bandwidth_gbs: 8000, tflops: {float32: 80, float16: 2250, int8: 4500, int32: 40}",
 }
-"""Peaks as the makers print them, rounded; the CPU's are of some server."""
+"""The makers' peak figures, rounded; those of the CPU are typical of a server."""
 
 GPUS = ("H100", "B200", "A100", "T4", "CPU")
 LAUNCH_US = {"CPU": 2.0, "T4": 6.0}
-"""What starting a kernel takes; on other GPUs about three microseconds."""
+"""The time to launch a kernel, in microseconds; on other GPUs about three."""
 
 _DEVICES = {"CPU": "CPU", "T4": "Tesla T4", "A100": "A100-SXM4-80GB", "H100": "H100 80GB HBM3", "B200": "B200"}
 _MOODS = "amber brisk calm dusky eager fabled gentle hazy idle jolly keen lunar mellow nimble opal placid quiet rosy silver tidal"  # fmt: skip  # noqa: E501
@@ -53,7 +53,7 @@ def logins(count: int, dice: random.Random) -> list[str]:
 
 
 def machine_of(gpu: str, dice: random.Random) -> Machine:
-    """The machine of a GPU's boards, as it was at some moment."""
+    """The machine of a GPU's boards, at one moment."""
     on_gpu = gpu != "CPU"
     return Machine(
         device=f"NVIDIA {_DEVICES[gpu]}" if on_gpu else "CPU",
@@ -72,7 +72,7 @@ def machine_of(gpu: str, dice: random.Random) -> Machine:
 
 @dataclass(frozen=True, kw_only=True)
 class MadeUpFile:
-    """One version of an author's file; `quality` says how near to the best it is, 0 to 1."""
+    """One version of an author's file; `quality` is from 0 to 1, the best possible."""
 
     login: str
     user_id: int
@@ -87,7 +87,7 @@ class MadeUpFile:
 
 
 class MadeUpKernel:
-    """An author's file for one task, from version to version: each changes a little, so that a diff has a story."""
+    """An author's file for one task; each version differs a little from the one before, so that diffs look real."""
 
     def __init__(self, task: str, login: str, dice: random.Random) -> None:
         self._task, self._login, self._dice = task, login, dice
@@ -96,7 +96,7 @@ class MadeUpKernel:
         self._notes: list[str] = []
 
     def next_version(self) -> str:
-        """The text of the file after one more evening."""
+        """The text of the file's next version."""
         dice = self._dice
         self._block = dice.choice((64, 128, 256, 512, 1024))
         self._warps, self._stages = dice.choice((2, 4, 8, 16)), dice.choice((1, 2, 3, 4))

@@ -1,12 +1,12 @@
-"""A lively season that never was: tasks, thousands of valid judgements, duels, ties, editions, closed boards.
+"""A fictional season: tasks, thousands of valid judgements, duels, ties, editions, closed boards.
 
     make_season(folder, size, seed)
       tasks of this repository, on five GPUs          folder/tasks/
-      authors, each with files that get better        folder/submissions/, the newest of each
+      authors, each with files that improve           folder/submissions/, the newest of each
       judgements in the real format                   folder/ledger/
 
-For tests of the site, for looking at it, and for measuring how long it takes to build.  The same seed gives the
-same bytes.  Nothing here is measured, and every login is made up.
+It is for tests and previews of the site, and for measuring how long it takes to build.  The same seed gives the same
+bytes.  Nothing is measured, and every login is made up.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from scripts.ledger.ledger import Ledger
 from scripts.season.cast import GPUS, MadeUpFile, MadeUpKernel, logins, settings_yml
 from scripts.season.stage import BoardSeason
 
-NOTICE = "Made up, from first to last: nobody here exists, and nothing here was measured."
+NOTICE = "Everything here is made up: the authors do not exist, and nothing was measured."
 START = datetime(2026, 8, 24, 7, 30, tzinfo=UTC)
 LENGTH = timedelta(days=89)
 END = START + timedelta(days=90)
-"""When its site is built, so that the same season gives the same pages: nothing in it is later."""
+"""The build time of its site, later than everything in it, so that the same season gives the same pages."""
 _PLAYED = ("matmul", "softmax", "attention", "prefixsum", "rmsnorm", "vectoradd", "histogram", "conv2d")
 _CLOSES_AFTER_DAYS = (210, 150, 120, 104, 130, 60, 45, None)
 _JUDGED_AGAIN = 0.12
-"""So often the same file is sent once more."""
+"""The probability that an author submits the same file again."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """How much of everything; `judgements` of all boards together."""
+    """The size of a season; `judgements` is the total of all boards."""
 
     tasks: int = 8
     gpus: int = 5
@@ -49,13 +49,13 @@ class Size:
 
     @property
     def played_on(self) -> tuple[str, ...]:
-        """The CPU always: tasks have rules for it."""
+        """The GPUs of the season, and always the CPU."""
         return (*GPUS[: self.gpus - 1], GPUS[-1])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Season:
-    """What was made.  `sources` are all files that were ever judged, by digest."""
+    """A fictional season.  `sources` has all files that were ever judged, by digest."""
 
     tasks: tuple[Task, ...]
     ledger: Ledger
@@ -81,10 +81,10 @@ def make_season(folder: Path, size: Size | None = None, seed: int = 1) -> Season
     """Make a season in `folder`.
 
     Raises:
-        PullRankError: something lies there.
+        PullRankError: `folder` is not empty.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise PullRankError(f"{folder} is not empty; a season wants a folder of its own")
+        raise PullRankError(f"{folder} is not empty; choose an empty or new folder for the season")
     size, dice = size or Size(), random.Random(seed)
     (folder / "ledger").mkdir(parents=True, exist_ok=True)
     (folder / SETTINGS).parent.mkdir()
@@ -131,7 +131,7 @@ def _play(
 ) -> None:
     stages = {board.gpu: BoardSeason(season.settings, board, began_anew=index == 1) for board in task.boards}
     if index == len(_PLAYED) - 1:
-        stages.pop(GPUS[-1], None)  # A board that nobody has entered yet.
+        stages.pop(GPUS[-1], None)  # This board has no entries.
     end = min(LENGTH, timedelta(days=_CLOSES_AFTER_DAYS[index] or LENGTH.days))
     for number, moment in enumerate(_moments(authors, wanted, dice), start=1):
         author = dice.choices(authors, [one.zeal for one in authors])[0]
@@ -143,13 +143,16 @@ def _play(
 
 
 def _moments(authors: list[_MadeUpAuthor], wanted: int, dice: random.Random) -> list[float]:
-    """When files are sent, as shares of the season, more towards its end; each is judged on its author's GPUs."""
+    """The times of the submissions, as shares of the season, denser towards its end.
+
+    Each submission is judged on its author's GPUs, so `wanted` judgements need fewer submissions.
+    """
     boards = sum(one.zeal * len(one.gpus) for one in authors) / sum(one.zeal for one in authors)
     return sorted(dice.random() ** 0.8 for _ in range(max(1, round(wanted / boards))))
 
 
 def _next_file(author: _MadeUpAuthor, task: Task, number: int, moment: float, dice: random.Random) -> MadeUpFile:
-    """A new version, or, now and then, the last one once more."""
+    """A new version, or sometimes the last one again."""
     files = author.files.setdefault(task.name, [])
     if files and dice.random() < _JUDGED_AGAIN:
         return files[-1]

@@ -1,8 +1,8 @@
-"""One board of a made-up season: how long a file takes there, and whom it has to duel.
+"""One board of a fictional season: the times of its files and their duels.
 
-The best that can be reached lies a little above the hardware's floor; the anchor is several times slower, and a file
-lies between the two by its quality.  Who stands first is followed roughly: where the true standings differ, they say
-that a duel is due, as they do in life.
+The best possible time is a little above the hardware's limit; the anchor takes several times as long.  A file's quality
+places it between the two.  The champion is tracked only roughly: if the true standings differ, a duel is due, as it may
+be on a real board.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _PAIRS, _SAMPLES, _BLOCKS = 6, 10, 8
 _FAILS = 0.04
 _OLD_EDITION, _OLD_EDITION_UNTIL = hashlib.sha256(b"before the tolerance was mended").hexdigest(), 0.12
 _SPREAD, _DRIFT, _STALL = 0.006, 0.004, 0.004
-"""Between the samples of a run, between runs (both as shares), and how often a sample is a stall."""
+"""The spread between the samples of a run and between runs, as shares, and the probability that a sample stalls."""
 
 
 class BoardSeason:
-    """A board while its season is played; `began_anew`: its edition changed after the first days."""
+    """A board during its season.  `began_anew`: its edition changed after the first days."""
 
     def __init__(self, settings: Settings, board: Board, *, began_anew: bool) -> None:
         self._board, self._began_anew = board, began_anew
@@ -44,7 +44,7 @@ class BoardSeason:
         self._champion: str | None = None
 
     def judge(self, file: MadeUpFile, at: datetime, moment: float) -> Judgement:
-        """The judgement of a file that comes at `at`, after the share `moment` of the season."""
+        """The judgement of a file submitted at `at`, after the share `moment` of the season."""
         dice = random.Random(f"{self._board.task.name} {self._board.gpu} {file.digest} {at}")
         self._play(_OLD_EDITION if self._began_anew and moment < _OLD_EDITION_UNTIL else self._board.edition)
         fails = dice.random() < _FAILS
@@ -54,7 +54,7 @@ class BoardSeason:
         return self._judgement(file, at, tuple(cases), duel, machine, dice)
 
     def _play(self, edition: str) -> None:
-        """With another edition than before nobody stands first."""
+        """A new edition starts without rows or a champion."""
         if edition != self._edition:
             self._edition, self._standing, self._champion = edition, {}, None
 
@@ -84,12 +84,12 @@ class BoardSeason:
         )
 
     def _true_us(self, file: MadeUpFile, index: int) -> float:
-        """Between a slow start and the best, by quality, with what an author is good at."""
+        """A time between slow and best, by quality and by the author's strength in this benchmark."""
         best, slow = self._best_us[index], self._anchor_us[index] * 1.3
         taste = random.Random(f"{file.login} {index}").gauss(0, 0.16) * (1 - file.quality)
         return best * math.exp(math.log(slow / best) * (1 - file.quality) + taste)
 
-    # Who is first.
+    # The champion.
 
     def _enter(self, file: MadeUpFile, cases: list[CaseResult], dice: random.Random) -> Duel | None:
         mine = self._score(cases)

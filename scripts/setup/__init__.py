@@ -1,1 +1,1 @@
-"""A repository's settings on GitHub, read and set; `plan` says what each must be."""
+"""Read and set a repository's settings on GitHub; `plan` has the required values."""

@@ -1,9 +1,9 @@
-"""The kinds of settings that a repository has, and how each is looked at and set.
+"""The kinds of settings of a repository, and how to check and set each.
 
-    look     what is wrong with it as it is now; nothing if it is as it must be
-    mend     sets it; what an organiser added stays
+    look     list what is wrong with the setting; empty if it is right
+    mend     set it, and keep what an organiser added
 
-`scripts/setup/plan.py` decides, `scripts/github/admin.py` talks to GitHub, `scripts/setup/settings.py` names them all.
+`scripts/setup/plan.py` decides, `scripts/github/admin.py` sends requests, `scripts/setup/settings.py` lists all.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SELECTED = "/actions/permissions/selected-actions"
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """A setting for people.  `right` is the permission that a fine-grained token needs, read and write."""
+    """A setting's description.  `right` is the permission, read and write, that a fine-grained token needs."""
 
     name: str
     must: str
@@ -60,7 +60,7 @@ class Setting(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Fields:
-    """Fields of one object."""
+    """Fields of one JSON object."""
 
     about: About
     path: str
@@ -70,7 +70,7 @@ class Fields:
     def look(self, admin: Admin) -> list[str]:
         seen = admin.read(self.path)
         if not self.wanted.keys() <= seen.keys():
-            raise Hidden(f"GitHub does not tell {', '.join(self.wanted)} to this account")
+            raise Hidden(f"GitHub does not show {', '.join(self.wanted)} to this account")
         return find_differences(seen, self.wanted)
 
     def mend(self, admin: Admin) -> None:
@@ -79,7 +79,7 @@ class Fields:
 
 @dataclass(frozen=True, kw_only=True)
 class Branch:
-    """The default branch; it is renamed by people, if at all."""
+    """The default branch, which only people rename."""
 
     about: About
 
@@ -87,7 +87,7 @@ class Branch:
         return [] if admin.default_branch == MAIN else [f"it is '{admin.default_branch}'"]
 
     def mend(self, admin: Admin) -> None:
-        """Nothing: others have clones and pull requests of it."""
+        """Do nothing: a rename would affect others' clones and pull requests."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,7 @@ class Workflows:
 
 @dataclass(frozen=True, kw_only=True)
 class Actions:
-    """Which actions may run.  GitHub tells which are selected only where that is the policy."""
+    """Which actions may run.  GitHub lists the selected ones only if the policy is 'selected'."""
 
     about: About
 
@@ -113,7 +113,7 @@ class Actions:
         return find_differences(seen, mend_actions(seen)) or find_differences(admin.read(SELECTED), SELECTED_ACTIONS)
 
     def mend(self, admin: Admin) -> None:
-        # Twice, for where Actions are off, GitHub tells nothing else about them.
+        # Twice: while Actions are off, GitHub omits their other fields.
         for _ in range(2):
             seen = admin.read(PERMISSIONS)
             if find_differences(seen, mend_actions(seen)):
@@ -170,7 +170,7 @@ class Ruleset:
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """Which events may start a workflow."""
+    """The Actions policy: which events may start a workflow."""
 
     about: About
 
@@ -209,7 +209,7 @@ class Environment:
 
 @dataclass(frozen=True, kw_only=True)
 class Pages:
-    """Where the leaderboard stands."""
+    """GitHub Pages, which serve the leaderboard."""
 
     about: About
 
@@ -223,7 +223,7 @@ class Pages:
 
 @dataclass(frozen=True, kw_only=True)
 class Switch:
-    """Something that is on or off."""
+    """A setting that is on or off."""
 
     about: About
     path: str

@@ -1,9 +1,9 @@
-"""What a competition's repository must be set to, and what is to be sent where it is not.  Pure.
+"""The required settings of a competition's repository, and the requests that correct them.  Pure.
 
-    a setting as GitHub tells it  ─▶  find_…_faults   what is wrong with it, in words; nothing if it is as wanted
-                                  ─▶  mend_…          the body that mends it, with all that an organiser added
+    a setting as GitHub sends it  ─▶  find_…_faults   what is wrong with it, in words; empty if it is right
+                                  ─▶  mend_…          the body that corrects it and keeps what an organiser added
 
-Values are GitHub's own JSON: what we don't know in it is sent back as it came.
+Values are GitHub's own JSON: unknown fields are sent back unchanged.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from scripts.github.admin import Json
 
 MAIN, LEDGER = "main", "ledger"
-"""Branches.  Workflows, runners and the gate know `main` by its name."""
+"""Branches.  Workflows, runners and the job gate use the name `main`."""
 
 WORKFLOWS = ("intake.yml", "evaluate.yml", "reconcile.yml", "publish.yml", "check.yml")
-"""Without these something is not judged, or not shown."""
+"""The workflows that judging and the site need."""
 
 LABELS: Mapping[str, tuple[str, str]] = {
     "judging": ("d93f0b", "A verdict, a time or a rank that looks wrong"),
     "question": ("d876e3", "About the rules, a task, or how to take part"),
     "task": ("1d76db", "A task: a new one, or a change to one"),
 }
-"""Colour and description of what .github/ISSUE_TEMPLATE gives."""
+"""Color and description of the labels that .github/ISSUE_TEMPLATE assigns."""
 
 POLICY = "PullRank"
 EVENTS = ("issue_comment", "merge_group", "pull_request_target", "push", "schedule", "workflow_dispatch")
-"""What our workflows listen to.  Without `pull_request`, no workflow file of a fork ever runs."""
+"""The events of our workflows.  Without `pull_request`, workflow files of forks never run."""
 
 ADMIN_ROLE = 5
-"""GitHub's number for the role of those who may change settings."""
+"""GitHub's id of the repository role that may change settings."""
 
 MAIN_RULESET: Json = {
     "name": "PullRank: main",
@@ -42,7 +42,7 @@ MAIN_RULESET: Json = {
         {"type": "non_fast_forward"},
         {
             "type": "pull_request",
-            # The bot needs no way around it: a submission has no code owner, and no other approval is asked for.
+            # The bot needs no bypass: submissions have no code owner, and no other approval is required.
             "parameters": {
                 "required_approving_review_count": 0,
                 "require_code_owner_review": True,
@@ -50,15 +50,15 @@ MAIN_RULESET: Json = {
             },
         },
     ],
-    # Who could delete the ruleset anyway.  A workflow's own token can't be listed here, and should not be: it merges
-    # pull requests, and can push nothing.
+    # Admins could delete the ruleset anyway.  A workflow's token cannot be listed here, and should not be: it merges
+    # pull requests, and must not push.
     "bypass_actors": [{"actor_id": ADMIN_ROLE, "actor_type": "RepositoryRole", "bypass_mode": "always"}],
 }
 
 _UNSAID: Mapping[str, Json] = {
     "pull_request": {"dismiss_stale_reviews_on_push": False, "required_review_thread_resolution": False}
 }
-"""What GitHub wants to be told with a rule, and what is the organiser's choice."""
+"""Parameters that GitHub requires with a rule, and that the organiser may choose."""
 
 LEDGER_RULESET: Json = {
     "name": "PullRank: ledger",
@@ -78,7 +78,7 @@ ONLY_NAMED_BRANCHES: Json = {"protected_branches": False, "custom_branch_policie
 
 
 def find_differences(seen: Json, wanted: Json) -> list[str]:
-    """Which fields have another value than they should."""
+    """The fields that have a wrong value."""
     return [f"{key} is {_word(seen.get(key))}" for key, value in wanted.items() if seen.get(key) != value]
 
 
@@ -92,13 +92,13 @@ def _word(value: object) -> str:
 
 
 def mend_actions(seen: Json) -> Json:
-    """GitHub's own actions and this repository's; by full hashes, where the server knows that."""
+    """Allow actions of GitHub and this repository only; by full hashes, if the server supports that."""
     pinned = {"sha_pinning_required": True} if "sha_pinning_required" in seen else {}
     return {"enabled": True, "allowed_actions": "selected", **pinned}
 
 
 def mend_selected(seen: Json) -> Json:
-    """GitHub's own, and what somebody allowed besides."""
+    """Allow GitHub's own actions, and keep those that an organiser allowed."""
     others = {key: seen[key] for key in ("verified_allowed", "patterns_allowed") if key in seen}
     return others | SELECTED_ACTIONS
 
@@ -107,13 +107,13 @@ def mend_selected(seen: Json) -> Json:
 
 
 def find_workflow_faults(states: Mapping[str, str]) -> list[str]:
-    """By file name: is each of ours there, and does it run?"""
-    missing = [f"{name} is not there" for name in WORKFLOWS if name not in states]
+    """Our workflows that are missing or disabled; `states` are by file name."""
+    missing = [f"{name} is missing" for name in WORKFLOWS if name not in states]
     return missing + [f"{name}: {states[name]}" for name in WORKFLOWS if states.get(name, "active") != "active"]
 
 
 def find_idle(states: Mapping[str, str]) -> list[str]:
-    """Those that GitHub switched off by itself.  What somebody switched off by hand is a pause, and stays off."""
+    """The workflows that GitHub disabled for inactivity.  Those disabled by hand are paused, and stay so."""
     return [name for name in WORKFLOWS if states.get(name) == "disabled_inactivity"]
 
 
@@ -138,7 +138,7 @@ def find_ruleset_faults(seen: Json | None, wanted: Json) -> list[str]:
 
 
 def mend_ruleset(seen: Json | None, wanted: Json) -> Json:
-    """Ours, and every branch, rule and bypass that somebody added to it."""
+    """Our ruleset, with every branch, rule and bypass that an organiser added."""
     if seen is None:
         return wanted | {"rules": [_merge_rule({}, rule) for rule in wanted["rules"]]}
     names, covered = wanted["conditions"]["ref_name"]["include"], _ref_names(seen)
@@ -150,7 +150,7 @@ def mend_ruleset(seen: Json | None, wanted: Json) -> Json:
     rules = [_merge_rule(rule, ours.pop(rule["type"], {})) for rule in seen.get("rules") or ()]
     rules += [_merge_rule({}, rule) for rule in ours.values()]
     mended = wanted | {"conditions": {"ref_name": ref_names}, "rules": rules}
-    # Those who may pass are told to admins only; what we don't see is left as it is.
+    # Only admins see the bypass list; if it is hidden, leave it unchanged.
     del mended["bypass_actors"]
     return mended | ({"bypass_actors": seen["bypass_actors"]} if seen.get("bypass_actors") is not None else {})
 
@@ -170,7 +170,7 @@ def _merge_rule(theirs: Json, ours: Json) -> Json:
 
 
 def find_policy_faults(policies: Sequence[Json]) -> list[str]:
-    """`policies` are all that apply, in full, those of the organisation too: an event must pass every one of them."""
+    """`policies` are all that apply, in full, including the organisation's: an event must pass every one."""
     ours = find_policy(policies)
     faults = [f"there is no policy '{POLICY}'"] if ours is None else []
     if ours is not None:
@@ -186,13 +186,13 @@ def find_policy_faults(policies: Sequence[Json]) -> list[str]:
 
 
 def find_policy(policies: Iterable[Json]) -> Json | None:
-    """Ours: of the repository itself."""
+    """The repository's own policy of our name."""
     own = (policy for policy in policies if policy.get("source_type", "Repository") == "Repository")
     return next((policy for policy in own if policy.get("name") == POLICY), None)
 
 
 def mend_policy(seen: Json | None) -> Json:
-    """The policy; rules that somebody added stay, and so do events."""
+    """Our policy, with the rules and events that an organiser added."""
     events = [event for allowed in _allowed(seen or {}) for event in allowed]
     others = [rule for rule in (seen or {}).get("rules") or () if rule.get("type") != _EVENT_RULE]
     allowed = sorted({*events, *EVENTS})
@@ -208,7 +208,7 @@ _EVENT_RULE = "restrict_action_events"
 
 
 def _allowed(policy: Json) -> Iterator[list[str]]:
-    """What each of its rules for events lets pass."""
+    """The events that each of its event rules allows."""
     for rule in policy.get("rules") or ():
         if rule.get("type") == _EVENT_RULE:
             yield list((rule.get("parameters") or {}).get("allowed_events") or ())
@@ -235,7 +235,7 @@ def find_environment_faults(seen: Json | None, branches: Collection[str]) -> lis
 
 
 def mend_environment(seen: Json | None) -> Json:
-    """Restricted to named branches; who must approve, and how long it waits, stay as they are."""
+    """Restrict an environment to named branches; keep its reviewers and wait timer."""
     body: Json = {"deployment_branch_policy": ONLY_NAMED_BRANCHES}
     for rule in (seen or {}).get("protection_rules") or ():
         if rule.get("type") == "wait_timer":

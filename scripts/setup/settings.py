@@ -1,6 +1,6 @@
-"""The settings of a competition's repository, one by one: what each must be, what a token needs, where a person clicks.
+"""All settings of a competition's repository: required state, token permission, and where to click.
 
-In the order in which they are set.  `scripts/setup/kinds.py` knows how.
+They are in the order in which they are set; `scripts/setup/kinds.py` sets them.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from scripts.setup.plan import (
 
 PAGES = "site"
 _ENVIRONMENT_NAME = "github-pages"
-"""GitHub's own name for where its Pages are deployed to."""
+"""GitHub's name for the environment of its Pages."""
 
 _ANNOUNCE_NAME = "announce"
-"""Holds the webhooks; publish.yml names it."""
+"""The environment with the webhook secrets; publish.yml names it."""
 
 
 def settings_for(open_ledger: Callable[[], LedgerBranch], *, is_public: bool) -> list[Setting]:
-    """All.  `open_ledger` gives a working copy of the branch, with the right to push."""
-    # Private repositories run no workflows of forks, and GitHub blocks no event of theirs.
+    """All settings, in order.  `open_ledger` returns a working copy of the ledger's branch that can push."""
+    # Private repositories do not run workflows of forks, and GitHub blocks none of their events.
     of_public: list[Setting] = [_APPROVAL, _POLICY, _REPORTING] if is_public else []
     ledger = LedgerSetting(about=_LEDGER, open_ledger=open_ledger)
     actions: list[Setting] = [_WORKFLOWS, _ACTIONS, _TOKEN, *of_public]
@@ -65,7 +65,7 @@ _BRANCH = Branch(
 _MERGES = Fields(
     about=About(
         name="merging",
-        must="squash merges, for that is how the bot merges",
+        must="squash merging is allowed; the bot needs it",
         right="Administration",
         clicks="Settings → General → Pull Requests: tick Allow squash merging",
     ),
@@ -80,9 +80,9 @@ _LABELS = Labels(
 )
 _LEDGER = About(
     name="ledger",
-    must=f"the branch {LEDGER}, with a history of its own",
+    must=f"the branch {LEDGER} exists, with its own history",
     right="Contents",
-    clicks="nothing: the first judging makes it",
+    clicks="nothing to do: the first judging creates it",
 )
 _WORKFLOWS = Workflows(
     about=About(
@@ -95,7 +95,7 @@ _WORKFLOWS = Workflows(
 _ACTIONS = Actions(
     about=About(
         name="actions",
-        must="GitHub's own and this repository's, by full hashes",
+        must="only GitHub's and this repository's are allowed, by full hashes",
         right="Administration",
         clicks=f"{_GENERAL} → Actions permissions: Allow OWNER, and select non-OWNER, actions; Allow actions created "
         "by GitHub; Require actions to be pinned to a full-length commit SHA → Save",
@@ -104,9 +104,9 @@ _ACTIONS = Actions(
 _TOKEN = Fields(
     about=About(
         name="workflow token",
-        must="may read, unless a job asks for more; approves nothing",
+        must="read-only by default; cannot approve pull requests",
         right="Administration",
-        clicks=f"{_GENERAL} → Workflow permissions: Read repository contents and packages permissions; no tick at "
+        clicks=f"{_GENERAL} → Workflow permissions: Read repository contents and packages permissions; untick "
         "Allow GitHub Actions to create and approve pull requests → Save",
     ),
     path="/actions/permissions/workflow",
@@ -115,7 +115,7 @@ _TOKEN = Fields(
 _APPROVAL = Fields(
     about=About(
         name="approval",
-        must="a maintainer approves workflows of all external contributors",
+        must="a maintainer must approve workflows of all external contributors",
         right="Administration",
         clicks=f"{_GENERAL} → Approval for running fork pull request workflows: Require approval for all external "
         "contributors → Save",
@@ -126,7 +126,7 @@ _APPROVAL = Fields(
 _POLICY = Policy(
     about=About(
         name="event policy",
-        must=f"'{POLICY}' lets {', '.join(EVENTS)} start workflows, and no pull_request",
+        must=f"'{POLICY}' allows {', '.join(EVENTS)} to start workflows, but not pull_request",
         right="Administration",
         clicks=f"Settings → Actions → Policies → New policy: {POLICY}, Active, all workflows; Restrict events: "
         f"{', '.join(EVENTS)} → Create",
@@ -135,7 +135,7 @@ _POLICY = Policy(
 _REPORTING = Switch(
     about=About(
         name="reporting",
-        must="holes can be reported in private, as SECURITY.md says",
+        must="private vulnerability reporting is on, as SECURITY.md promises",
         right="Administration",
         clicks="Settings → Advanced Security → Private vulnerability reporting: Enable",
     ),
@@ -155,7 +155,7 @@ _MAIN_RULESET = Ruleset(
 _LEDGER_RULESET = Ruleset(
     about=About(
         name="rules of ledger",
-        must="no force push, no deletion, for nobody",
+        must="no force push, no deletion, for anybody",
         right="Administration",
         clicks=f"Settings → Rules → Rulesets → New branch ruleset: {LEDGER_RULESET['name']}, Active, target: {LEDGER}; "
         "Restrict deletions; Block force pushes → Create",
@@ -165,7 +165,7 @@ _LEDGER_RULESET = Ruleset(
 _ENVIRONMENT = Environment(
     about=About(
         name="environment",
-        must=f"{_ENVIRONMENT_NAME}: {MAIN} may deploy, and what you name besides",
+        must=f"{_ENVIRONMENT_NAME}: only {MAIN} and branches that you add may deploy",
         right="Actions or Administration",
         clicks=f"Settings → Environments → {_ENVIRONMENT_NAME} → Deployment branches and tags: "
         f"Selected branches and tags → Add: {MAIN}",
@@ -175,7 +175,7 @@ _ENVIRONMENT = Environment(
 _ANNOUNCE = Environment(
     about=About(
         name="announcements",
-        must=f"{_ANNOUNCE_NAME}: its secrets, the webhooks, are for {MAIN}",
+        must=f"{_ANNOUNCE_NAME}: only {MAIN} can use its secrets, the webhooks",
         right="Actions or Administration",
         clicks=f"Settings → Environments → New environment: {_ANNOUNCE_NAME} → Deployment branches and tags: "
         f"Selected branches and tags → Add: {MAIN}",

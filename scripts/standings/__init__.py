@@ -1,1 +1,1 @@
-"""Who is ahead: the ranking, ties, claims, hardware limits."""
+"""The standings of boards: ranking, ties, claims, hardware limits."""

@@ -1,7 +1,7 @@
-"""How long a file takes in each benchmark: all that is known of it, pooled.  Pure; `standings` ranks by it.
+"""A file's time in each benchmark, pooled over its judgements.  Pure; `standings` ranks by it.
 
-judgements by the referee        their pairs of runs together: a ratio to the anchor, times the anchor's usual time
-judgements by a task's program   what it told of its processes, together
+judgements by the referee        all pairs of runs: their ratio to the anchor, times the anchor's usual time
+judgements by a task's program   the times that it reported for all its processes
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from harness.records.stats import Interval, median, ratio_interval
 from harness.records.times import Timing, ToldTiming, told_time
 
 MAX_POOLED = 20
-"""So many of a file's judgements, the newest, make its times.  More would cost much and tell nothing."""
+"""The newest judgements of a file that are pooled.  More would be slow and add no precision."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaseTime:
     """One benchmark of a row.  `ratio` is to the anchor; `time_us` is `ratio` times `nominal_us`.
 
-    A time that was told by the task's own program has no anchor beside it: only `time_us`.
+    A time from the task's own program has no anchor, and so only `time_us`.
     """
 
     params: Mapping[str, Any]
@@ -43,7 +43,7 @@ def nominal_times(judgements: Sequence[Judgement]) -> tuple[float, ...]:
 
 
 def case_times(judgements: Sequence[Judgement], nominal_us: Sequence[float]) -> tuple[CaseTime, ...]:
-    """The times of a file's judgements, pooled; `nominal_us` are of the board's anchor, where it has one."""
+    """A file's times, pooled over its judgements; `nominal_us` are the anchor's, if the board has one."""
     cases = [case.params for case in judgements[-1].benchmarks if case.time_us]
     if not (timings := [*zip(*map(_timings, judgements), strict=True)]):
         return tuple(map(_told_time, cases, zip(*map(_told, judgements), strict=True)))

@@ -1,21 +1,21 @@
-"""What a judgement's numbers claim, in the words that comment, commands and site share.  Pure."""
+"""How far a judgement's times can be trusted, in sentences for comments, commands and the site.  Pure."""
 
 from __future__ import annotations
 
 from harness.records.judgement import Claim, Judgement
 from harness.records.stats import DUEL_LOOKS, TIE, is_faster
 from harness.records.times import Duel, Timing
-from scripts.common.text import format_error, format_factor, format_percent
+from scripts.common.text import format_error, format_factor, format_percent, format_speedup
 
 _SENTENCES = {
     Claim.BOUNDED: "The referee's own clock bounds these times.",
-    Claim.INSIDE_TIMED: "These times were taken inside the submission's process and are bounded only loosely from "
-    "outside; a first place that rests on them waits for a maintainer's look.",
-    Claim.SELF_TIMED: "Self-timed: the task's own program judged beside the submission, which could forge verdict and "
-    "times. Nothing outside that process bounds them.",
+    Claim.INSIDE_TIMED: "These times were taken inside the submission's process and are only loosely bounded from "
+    "outside; a first place based on them needs a maintainer's review.",
+    Claim.SELF_TIMED: "Self-timed: the task's own program ran beside the submission, which could forge verdict and "
+    "times. They have no bound: nothing outside that process measures them.",
 }
-FIRST_PLACE_TAKES = f"first place takes a gain of at least {100 * TIE:g} %, and more than the noise"
-_UNWALLED = "Judged without walls: a time to trust only if you trust the author."
+FIRST_PLACE_TAKES = f"first place needs a gain of at least {100 * TIE:g} %, and more than the noise"
+_UNWALLED = "Judged without a sandbox: trust these times only if you trust the author."
 
 
 def is_unwalled(judgement: Judgement) -> bool:
@@ -27,7 +27,7 @@ def claim_sentence(judgement: Judgement) -> str:
 
 
 def is_self_timed(judgement: Judgement) -> bool:
-    """Judged behind walls, and by the task's own program."""
+    """Whether it was judged in the sandbox, by the task's own program."""
     return judgement.claim is Claim.SELF_TIMED and not is_unwalled(judgement)
 
 
@@ -45,24 +45,24 @@ def bound_share(timing: Timing) -> float:
 
 
 def duel_margin(duel: Duel) -> str:
-    """`20.0 % faster, ±0.4 %`."""
+    """`speedup 1.25×, ±0.4 %`, or `2.0 % slower, ±0.4 %`."""
     ratio = duel.ratio.value
-    change = f"{format_percent(abs(1 - ratio))} {'faster' if ratio < 1 else 'slower'}"
+    change = f"speedup {format_speedup(ratio)}" if ratio < 1 else f"{format_percent(ratio - 1)} slower"
     if ratio >= 2:
         change = f"{format_factor(ratio)} the time"
     return f"{change}, {format_error(duel.ratio)}"
 
 
 def duel_result(duel: Duel) -> str:
-    """`20.0 % faster, ±0.4 %, over 8 interleaved blocks`."""
+    """`speedup 1.25×, ±0.4 %, over 8 interleaved blocks`."""
     blocks = duel.cases[0].blocks
     return f"{duel_margin(duel)}, over {blocks} interleaved block{'' if blocks == 1 else 's'}"
 
 
 def why_lost(duel: Duel) -> str:
-    """What a lost duel lacks that came out faster; empty where it was slower, or is won."""
+    """Why a faster challenger lost its duel; empty if it was slower or won."""
     if duel.won or duel.ratio.value >= 1:
         return ""
     if is_faster(duel.ratio):
-        return f"first place takes at least {DUEL_LOOKS[0]} blocks"
+        return f"first place needs at least {DUEL_LOOKS[0]} blocks"
     return FIRST_PLACE_TAKES

@@ -1,4 +1,4 @@
-"""A profile in lines for people: what a call's time went into, and what the GPU's vendor's profiler counted of it."""
+"""Format a profile for people: where a call's time went, and the counters of the GPU vendor's profiler."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from harness.records.judgement import CaseResult
 from harness.records.profile import Profile
 from scripts.common.text import format_percent, format_us
 
-WORD = "A profile is one call, watched, and slower for it; it is your own process's word, and ranks nothing."
+WORD = "A profile shows one call, slowed by profiling. It comes from your own process, and does not rank."
 
 _BUSY = 0.6
-"""As Nsight Compute has it: where neither arithmetic nor memory is used to this share of its peak, it is latency."""
+"""As in Nsight Compute: if neither compute nor memory reaches this share of its peak, latency is the limit."""
 _FEW_WARPS = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """`calls` is None for what no operation was seen of; `name` is a participant's text."""
+    """A part of a call's time.  `calls` is None for time outside of operations; `name` is a participant's text."""
 
     name: str
     where: str
@@ -29,7 +29,7 @@ class Part:
 
 
 def parts_of(profile: Profile, most: int = 8) -> tuple[Part, ...]:
-    """The longest operations, the others of host and device together, and what torch saw nothing of."""
+    """The longest operations of device and host, the sum of the others, and the time that torch did not see."""
     parts: list[Part] = []
     for where, on_device in (("device", True), ("host", False)):
         operations = [one for one in profile.operations if one.on_device is on_device]
@@ -49,7 +49,7 @@ def _part(profile: Profile, name: str, where: str, calls: int | None, own_us: fl
 
 @dataclass(frozen=True, kw_only=True)
 class KernelTable:
-    """A table of kernels: of each column the heading, ending in `:` where it is of numbers.
+    """A table of kernels.  A heading that ends in `:` marks a column of numbers.
 
     The first cell of a row is a participant's text.
     """
@@ -59,7 +59,7 @@ class KernelTable:
 
 
 def kernel_table(counters: Counters) -> KernelTable:
-    """The kernels of a call, the longest first, without the columns that the tool has nothing for."""
+    """The kernels of a call, longest first, without empty columns."""
     head = ("Kernel", "Launches:", "Time:", "Compute:", "Memory:", "Occupancy:", "Registers:", "Limited by")
     rows = [_kernel_row(kernel) for kernel in counters.kernels]
     used = [column for column in range(len(head)) if any(row[column] for row in rows)]
@@ -82,16 +82,16 @@ def _kernel_row(kernel: Kernel) -> tuple[str, ...]:
 
 
 def limit_of(kernel: Kernel) -> str:
-    """What keeps a kernel from being faster, by its counters; "" if there are none."""
+    """A kernel's bottleneck by its counters; "" if there are none."""
     if kernel.compute is None or kernel.memory is None:
         return ""
     if max(kernel.compute, kernel.memory) >= _BUSY:
         return "compute" if kernel.compute >= kernel.memory else "memory"
     is_empty = kernel.limiter and kernel.occupancy is not None and kernel.occupancy < _FEW_WARPS
-    return f"latency; few warps by {kernel.limiter}" if is_empty else "latency"
+    return f"latency; few warps, limited by {kernel.limiter}" if is_empty else "latency"
 
 
 def troubles_of(profiles: Sequence[CaseResult]) -> tuple[str, ...]:
-    """Why a vendor's profiler shows nothing, each reason once.  May hold a participant's text."""
+    """The reasons why a vendor's profiler shows nothing, each once.  May contain a participant's text."""
     counters = (case.profile.counters for case in profiles if case.profile)
     return tuple(dict.fromkeys(one.trouble for one in counters if one and one.trouble))

@@ -1,7 +1,7 @@
-"""How long the hardware itself needs for a benchmark: bytes over bandwidth, operations over their peak.  Pure.
+"""The hardware's lower bound on a benchmark's time: bytes over bandwidth, operations over peak.  Pure.
 
-Williams, Waterman, Patterson: Roofline (2009).  The peaks stand in `.github/pullrank.yml`, the formulas in a task's
-`work`; where either is missing, nothing is said.
+Williams, Waterman, Patterson: Roofline (2009).  The peaks are in `.github/pullrank.yml`, the formulas in a task's
+`work`; without both there is no bound.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scripts.competition.settings import Gpu
 
 
 def work_of(work: Work, params: Mapping[str, Param]) -> tuple[float, float]:
-    """Bytes that must be moved, and operations that must be done.
+    """The bytes to move and the operations to execute.
 
     Raises:
         NotAFormula: a formula has no value for these parameters.
@@ -26,7 +26,7 @@ def work_of(work: Work, params: Mapping[str, Param]) -> tuple[float, float]:
 
 
 def floor_us(work: Work, params: Mapping[str, Param], gpu: Gpu) -> float:
-    """The time in microseconds that no program beats; 0 where the peaks are not known.
+    """The least possible time, in microseconds; 0 if the peaks are unknown.
 
     Raises:
         NotAFormula: a formula has no value for these parameters.
@@ -39,7 +39,7 @@ def floor_us(work: Work, params: Mapping[str, Param], gpu: Gpu) -> float:
 
 
 def find_floors_us(board: Board, gpu: Gpu | None) -> tuple[float, ...] | None:
-    """The floor of each of a board's benchmarks; None if one of them is not known."""
+    """The floor of each of a board's benchmarks, in microseconds; None if one of them is unknown."""
     work = board.task.work
     if not work or not gpu:
         return None
@@ -51,5 +51,5 @@ def find_floors_us(board: Board, gpu: Gpu | None) -> tuple[float, ...] | None:
 
 
 def floor_score_us(floors: Sequence[float], ranking_by: str) -> float:
-    """The floors as one score, in microseconds: made like the scores of rows, so that the two may be divided."""
+    """The floors as one score, in microseconds, computed like the scores of rows so that they are comparable."""
     return score([Interval(value=floor, low=floor, high=floor) for floor in floors], ranking_by).value

@@ -1,16 +1,17 @@
-"""The standings of a board: judgements in ledger order in, ordered rows out.  Pure; the only place that ranks.
+"""The standings of a board: turns judgements in ledger order into ranked rows.  Pure; only this module ranks.
 
-    judgements that rank   accepted, walled, of this edition, on this board's cases; the rest is counted
-      └─ files             an author's judgements of the same bytes are pooled: judging again is no lottery
-          └─ authors       a new file replaces its author's standing one only by beating it
-              ├─ champion  the first entry; then whoever wins a duel with the champion of that moment
+    judgements that rank   accepted, in the sandbox, of this edition, on this board's cases; others are only counted
+      └─ files             an author's judgements of the same bytes are pooled, so repeated judging is no lottery
+          └─ authors       a new file replaces the author's current one only if it beats it
+              ├─ champion  the first entry, until another wins a duel with the current champion
               └─ rows      champion first, the others by score, in bands of ties, the earlier first in each
 
-Where a task's own program takes the times there is no anchor and no duel: first is whose told time beats the first's.
+If a task's own program takes the times, there is no anchor and no duel: a time that beats the champion's takes first
+place.
 
-A time is a ratio to the anchor times the anchor's nominal time on this board, the median over all its
-judgements.  With `geom` and `last` the nominal time cancels out of every comparison; with `mean` it weighs
-the cases, so that late judgements may move a close call of earlier days.
+A time is the ratio to the anchor times the anchor's nominal time on this board, its median over all judgements.  With
+`geom` and `last` the nominal time cancels out of every comparison.  With `mean` it weights the cases, so that later
+judgements can change a close earlier result.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ from scripts.standings.claims import is_unwalled
 class Row:
     """An author's place: `rank` counts rows from 1, `band` counts groups of ties from 1.
 
-    `gap` is the score over the first's, less 1; negative where a row looks faster but has not won first place.
-    `note` says so in words.  `unproven`: it looks faster beyond a tie.  It stands in the first's band, for it has not
-    won their duel, but is tied with nobody there.  `judgements` are those of this file, oldest first.
+    `gap` is the score over the champion's, minus 1; negative if a row looks faster but has not won first place.
+    `note` explains that in words.  `unproven`: it looks faster by more than a tie.  It is in the champion's band
+    because it has not won their duel, but is not tied with its rows.  `judgements` are this file's, oldest first.
     """
 
     rank: int
@@ -59,12 +60,12 @@ class Row:
 
     @property
     def claim(self) -> Claim:
-        """The weakest of its judgements' claims."""
+        """The weakest claim of its judgements."""
         return max((one.claim for one in self.judgements), key=list(Claim).index)
 
     @property
     def self_timed(self) -> bool:
-        """Whether its times are no more than the word of the task's own program."""
+        """Whether its times come from the task's own program alone."""
         return self.claim is Claim.SELF_TIMED
 
     @property
@@ -91,9 +92,9 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """A new best: another champion, or a faster file of the champion's.  `score_us` is as of that moment.
+    """A new best: another champion, or a faster file of the champion.  `score_us` is as of that moment.
 
-    `gain` is the share of time saved: by the duel where one decided, else by the scores; None for the first entry.
+    `gain` is the share of time saved: from the duel if there was one, else from the scores; None for the first entry.
     """
 
     at: datetime
@@ -106,7 +107,7 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class Improvement:
-    """An author's first file, or one that beat the best of theirs before it; `score_us` is as of now.
+    """An author's first file, or one that beat their best so far; `score_us` is the current one.
 
     `judgement` is the file's first.
     """
@@ -119,7 +120,7 @@ class Improvement:
 
 
 class Banded(Protocol):
-    """What stands in a band, and may be `unproven`: a row here, or one that a site tells of."""
+    """A row in a band, perhaps `unproven`: from here, or from a published site."""
 
     @property
     def band(self) -> int: ...
@@ -132,18 +133,19 @@ B = TypeVar("B", bound=Banded)
 
 
 def ahead_of(row: Banded, rows: Sequence[B]) -> B | None:
-    """The next of a better band: what must be beaten to get further; None for who shares first place.
+    """The row to beat next, the last one of a better band; None for rows of the first band.
 
-    Not one that only looks faster than the first: it stands ahead by a duel that it has yet to win.
+    Skips rows that only look faster than the champion: they have yet to win their duel.
     """
     return next((other for other in reversed(rows) if other.band < row.band and not other.unproven), None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Standings:
-    """`unranked` counts this edition's judgements that don't rank; `earlier_editions` are oldest first.
+    """A ranked board.
 
-    `scores_us` are of every judgement that ranks, by its checksum: its own, where rows pool those of a file.
+    `unranked` counts this edition's judgements that don't rank; `earlier_editions` are oldest first.  `scores_us` has
+    each ranked judgement's own score by checksum, while rows pool the judgements of a file.
     """
 
     board: Board
@@ -163,7 +165,7 @@ class Standings:
         return next((row for row in self.rows if row.login.lower() == login.lower()), None)
 
     def leader_of(self, row: Row) -> Row:
-        """The row that stands first in this row's band."""
+        """The first row in this row's band."""
         return next(other for other in self.rows if other.band == row.band)
 
 
@@ -173,9 +175,9 @@ def standings(
     """Rank a board.
 
     Args:
-        judgements: in ledger order; those of other boards are passed over.
-        allow_unwalled: rank what was judged without walls, too: for one's own code on one's own machine.
-        is_over: nothing is judged on it any more, so a duel that was due was never held.
+        judgements: in ledger order; those of other boards are ignored.
+        allow_unwalled: also rank judgements without a sandbox: for one's own code on one's own machine.
+        is_over: judging has ended, so duels that were due will not be held.
     """
     ours = [one for one in judgements if (one.task, one.gpu) == (board.task.name, board.gpu)]
     current = [one for one in ours if one.edition == board.edition]
@@ -197,7 +199,7 @@ def standings(
 
 @dataclass(frozen=True, kw_only=True)
 class Podium:
-    """The first rows after a judgement that changed whose they are, or of which file; `former` stood there before."""
+    """The first rows after a judgement that changed their authors or files; `former` are those before it."""
 
     judgement: Judgement
     rows: tuple[Row, ...]
@@ -205,7 +207,7 @@ class Podium:
 
 
 def podiums(board: Board, judgements: Sequence[Judgement], places: int = 3) -> Iterator[Podium]:
-    """How the first places of a board have changed, in ledger order; arguments as of `standings`."""
+    """The changes of a board's first places, in ledger order; arguments as for `standings`."""
     counted = ranking(board, judgements)
     season = _Season(board, nominal_times(counted))
     former: tuple[Row, ...] = ()
@@ -218,7 +220,7 @@ def podiums(board: Board, judgements: Sequence[Judgement], places: int = 3) -> I
 
 
 def ranking(board: Board, judgements: Sequence[Judgement], *, allow_unwalled: bool = False) -> list[Judgement]:
-    """Those that rank on a board as it is now; arguments as of `standings`."""
+    """The judgements that rank on a board as it is now; arguments as for `standings`."""
     cases = [shape(case.params) for case in board.benchmarks]
     return [one for one in judgements if _ranks(one, board, cases, allow_unwalled)]
 
@@ -229,18 +231,18 @@ def _ranks(judgement: Judgement, board: Board, cases: list[dict[str, Any]], allo
         return False
     if (judgement.task, judgement.gpu, judgement.edition) != (board.task.name, board.gpu, board.edition):
         return False
-    # An edition fixes the cases: another list is no judgement of this board, whatever it says it is.
+    # An edition fixes the cases: with other cases it is not a judgement of this board, whatever it claims.
     if [shape(case.params) for case in judgement.benchmarks] != cases:
         return False
-    # What was told is no time of a board that the referee judges, and the other way round.
+    # Times from a task's program do not count on a refereed board, and vice versa.
     if not board.task.is_refereed:
         return all(case.told for case in judgement.benchmarks)
-    # Fewer pairs give an interval that claims too much.
+    # With fewer pairs, the interval is too narrow.
     return all(case.timing and len(case.timing.submission) >= MIN_PAIRS for case in judgement.benchmarks)
 
 
 def shape(params: Mapping[str, Any]) -> dict[str, Any]:
-    """A case's parameters but for the seed, which is drawn anew for ranked runs."""
+    """A case's parameters without the seed, which ranked runs draw at random."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in params.items() if key != "seed"}
 
 
@@ -282,7 +284,7 @@ class _File:
 
     @property
     def scores_us(self) -> Iterator[tuple[Judgement, Interval]]:
-        """Each judgement, and its score by itself."""
+        """Each judgement with its own score."""
         if len(self.judgements) == 1:
             yield self.newest, self.score_us
             return
@@ -294,7 +296,7 @@ class _File:
 
 
 class _Author:
-    """An author's files, in the order in which they were first judged, and the one that stands."""
+    """An author's files, in order of first judgement, and the one that ranks."""
 
     def __init__(self) -> None:
         self.files: dict[str, _File] = {}
@@ -308,7 +310,7 @@ class _Author:
 
     @property
     def standing(self) -> _File:
-        """The first file, or the one that won first place, unless another beats it, and so on through all files."""
+        """The file that ranks: the first, or the one that won first place, unless a later one beats it, and so on."""
         best = self._best or self._crowned or next(iter(self.files.values()))
         for file in islice(self.files.values(), self._compared, None):
             if beats(file.score_us, best.score_us):
@@ -317,11 +319,11 @@ class _Author:
         return best
 
     def add(self, judgement: Judgement, file: _File) -> _File:
-        """Keep a judgement: in `file` if its bytes are new, else with the earlier judgements of the same bytes."""
+        """Add a judgement to `file` if its bytes are new, else to the file with the same bytes; return that file."""
         known = self.files.setdefault(judgement.submission.digest, file)
         known.add(judgement)
         if known is not file:
-            self._compare_anew()  # Pooling has moved a time that was compared before.
+            self._compare_anew()  # Pooling changed a time that was compared before.
         return known
 
     @property
@@ -345,7 +347,7 @@ class _Author:
 
 
 class _Season:
-    """Everything that has happened on a board up to some judgement."""
+    """The state of a board after some judgement."""
 
     def __init__(self, board: Board, nominal_us: tuple[float, ...], *, is_over: bool = False) -> None:
         self.is_over = is_over
@@ -374,7 +376,7 @@ class _Season:
             self._crown_the_best(self.champion or author)
 
     def _crown_the_best(self, champion: _Author) -> None:
-        """Without duels, who beats the first place takes it; also when pooling has moved the times."""
+        """Without duels, an author who beats the champion takes first place, even if only pooling changed the times."""
         first = champion.standing.score_us
         better = [one for one in self.authors.values() if beats(one.standing.score_us, first)]
         if better:
@@ -383,7 +385,7 @@ class _Season:
             self._crown(best, best.standing, gain)
 
     def is_with_champion(self, duel: Duel) -> bool:
-        """Whether a duel was with the file that stands first now: with any other it decides nothing."""
+        """Whether a duel was against the file in first place now: any other duel decides nothing."""
         champion = self.champion
         if not champion or self.authors.get(_author_key(duel.opponent)) is not champion:
             return False
@@ -401,7 +403,7 @@ class _Season:
         self._record(file, gain)
 
     def _note_improvement(self, author: _Author, file: _File) -> None:
-        """A record is set when another file of the champion's takes over; pooling alone sets none."""
+        """Record when another file of the champion takes over; pooling alone sets no record."""
         last = self.records[-1]
         if file.digest == last.digest:
             return
@@ -432,7 +434,7 @@ def _author_key(login: str) -> str:
 
 
 def _rows(season: _Season, places: int | None = None) -> tuple[Row, ...]:
-    """All rows, or the first of them."""
+    """All rows, or the first `places`."""
     if not season.champion:
         return ()
     placed = ((band, author) for band, authors in enumerate(_bands(season, season.champion), 1) for author in authors)
@@ -441,7 +443,7 @@ def _rows(season: _Season, places: int | None = None) -> tuple[Row, ...]:
 
 
 def _bands(season: _Season, champion: _Author) -> list[list[_Author]]:
-    """Authors in groups that the group's best does not beat; the champion's group holds all who look faster, too."""
+    """Authors in bands of ties with the band's best; the champion's band also has those who look faster."""
     by_score = sorted(
         season.authors.values(),
         key=lambda one: (one is not champion, one.standing.score_us.value, one.standing.first_at),
@@ -474,13 +476,13 @@ def _row(season: _Season, champion: _Author, author: _Author, *, rank: int, band
         note=_note(season, file, champion, has_lost=has_lost) if season.has_duels and author is not champion else "",
         unwalled=any(map(is_unwalled, file.judgements)),
         champion=author is champion,
-        # The same bytes are not faster than themselves, whatever was measured.
+        # The same bytes cannot be faster than themselves, whatever was measured.
         unproven=season.has_duels and file.digest != first.digest and beats(file.score_us, first.score_us),
     )
 
 
 def _note(season: _Season, file: _File, champion: _Author, *, has_lost: bool) -> str:
-    """Why a row that looks faster than the champion's stands behind it."""
+    """Why a row that looks faster than the champion's ranks behind it."""
     first = champion.standing
     if file.digest == first.digest:
         return f"the same file as {champion.login}'s"

@@ -1,7 +1,7 @@
-"""`pullrank submit` and `pullrank watch`: from a file to its row, without a clone of one's own fork.
+"""`pullrank submit` and `pullrank watch`: from a file to a row on the board, without cloning a fork.
 
-file ─▶ prepare   find what intake would refuse, before anything is sent
-     ─▶ follow    how far each board is: read from the bot's comment and its check runs
-     ─▶ show      a live table on a terminal, lines in a log, JSON for programs
-     ─▶ ending    the last line: quota and site
+file ─▶ prepare   check what intake would refuse, before anything is sent
+     ─▶ follow    read each board's progress from the bot's comment and the check runs
+     ─▶ show      print it: a live table on a terminal, lines in a log, JSON for programs
+     ─▶ ending    print the last line: quota and site
 """

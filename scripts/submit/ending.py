@@ -1,6 +1,6 @@
-"""The last line of `submit` and `watch`, whatever came of it: what is left of the quota, and where the site is.
+"""The last line of `submit` and `watch`, whatever the outcome: the remaining quota and the site's address.
 
-Neither is worth failing for: what cannot be asked for is left empty, or guessed.
+Neither is worth failing for: if GitHub does not answer, the quota is left empty and the address is guessed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ClosingLine:
-    """Says it, with the token's own eyes: a private competition's ledger is read with it."""
+    """Prints the last line.  The token reads the ledger of a private competition."""
 
     github: GitHub
     token: str = field(repr=False)
@@ -41,10 +41,10 @@ class ClosingLine:
         boards: Sequence[BoardNews] = (),
         way_on: Callable[[str], str] = lambda _: "",
     ) -> int:
-        """The last line, about the account `author`; gives `exit_code` back.
+        """Print the last line, with the quota of the account `author`; return `exit_code`.
 
         Args:
-            way_on: what to do next, in words; it is given the site's address.
+            way_on: returns what to do next, in words; its argument is the site's address.
         """
         used, site = self._quota(author), self._site()
         sentences = [f"{part}." for part in (way_on(site), quota_sentence(used)) if part]
@@ -53,23 +53,23 @@ class ClosingLine:
         return exit_code
 
     def say_of(self, news: PullStatus) -> int:
-        """What came of a pull request."""
+        """Print the outcome of a pull request."""
         page = f"{server_url()}/{self.github.repository}/pull/{news.pull.number}"
 
         def way_on(site: str) -> str:
             following = {
                 0: _after_success(news.pull, site),
-                3: "it was not judged, and will not be by itself; the comment `/rerun` there asks for it again",
+                3: "it was not judged and will not be retried; comment `/rerun` on the pull request",
             }
-            then = following.get(news.exit_code, f"{page} says all; mend it, and submit it again")
+            then = following.get(news.exit_code, f"fix the file and submit it again; details: {page}")
             if news.left_out and not news.refusal:
-                then = f"what was left out can be asked for there: {page}"
+                then = f"request the boards that were left out at {page}"
             return f"#{news.pull.number}: {then}"
 
         return self.say(news.pull.author.id, news.exit_code, news.boards, way_on)
 
     def _quota(self, author: int) -> tuple[Use, ...]:
-        """What the account has used; empty where the ledger, or this clone's settings, cannot be read."""
+        """What the account has used; empty if the ledger or this clone's settings cannot be read."""
         from scripts.ledger.branch import LedgerBranch
 
         url = f"{server_url()}/{self.github.repository}.git"
@@ -81,7 +81,7 @@ class ClosingLine:
             return ()
 
     def _site(self) -> str:
-        """Where GitHub says that it serves the site; where it does not say, where it would."""
+        """The site's address according to GitHub; if it does not say, the default one."""
         try:
             found = find(self.github.ask("GET", "/pages"), str, "html_url")
         except GitHubError:
@@ -91,12 +91,12 @@ class ClosingLine:
 
 def _after_success(pull: PullRequest, site: str) -> str:
     if pull.is_draft:
-        return "`pullrank submit FILE`, without --draft, has it ranked"
-    return f"`pullrank mine {pull.author.login} --site {site}` shows where you stand, in some minutes"
+        return "`pullrank submit FILE` without --draft ranks it"
+    return f"`pullrank mine {pull.author.login} --site {site}` shows your ranks in a few minutes"
 
 
 def quota_facts(used: Sequence[Use]) -> list[dict[str, Any]]:
-    """What is left of each limit; `next_at` is when the oldest that counts is given back."""
+    """What is left of each limit; `next_at` is when the oldest counted request expires."""
     return [
         {
             "limit": use.limit,
@@ -110,13 +110,13 @@ def quota_facts(used: Sequence[Use]) -> list[dict[str, Any]]:
 
 
 def quota_sentence(used: Sequence[Use]) -> str:
-    """`7 of 10 ranked judgings in 24 hours are left; the oldest is given back at 2026-11-02 14:05 UTC`."""
+    """`7 of 10 ranked judgings in 24 hours are left; the next one is free at 2026-11-02 14:05 UTC`."""
     ranked = next((use for use in used if use.limit is Limit.RANKED), None)
     if not ranked:
         return ""
     left = f"{max(0, ranked.allowed - round(ranked.used))} of {ranked.allowed} {ranked.limit} are left"
     at = _next_at(ranked)
-    return f"{left}; the oldest is given back at {at:%Y-%m-%d %H:%M} UTC" if at else left
+    return f"{left}; the next one is free at {at:%Y-%m-%d %H:%M} UTC" if at else left
 
 
 def _next_at(use: Use) -> datetime | None:

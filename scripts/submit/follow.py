@@ -1,9 +1,9 @@
-"""How far the judging of one commit is: read from the bot's comment, and from the commit's check runs.
+"""Progress of judging one commit, read from the bot's comment and the commit's check runs.
 
-    the comment     which boards, queued or ended, rank and gap in words; or why it was refused
-    the checks      whether a machine has begun; the result as JSON
+    the comment     which boards, queued or ended, rank and gap in words; or the reason of a refusal
+    the checks      whether a machine has started; the result as JSON
 
-Asked again and again, because nothing on GitHub calls a terminal back.
+The commands poll GitHub, because GitHub cannot call a terminal back.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 _RANK = re.compile(r"\brank ([1-9][0-9]{0,5}) of ([1-9][0-9]{0,5})")
 _PLACE = re.compile(r"^\*\*(Rank [^*\n]*)\*\*([^\n]*)", re.MULTILINE)
-"""The line of a report that tells rank, time and gap."""
+"""The line of a report with rank, time and gap."""
 _JSON = re.compile(r"```json\n(.*?)\n```", re.DOTALL)
 
 
 class BoardProgress(StrEnum):
-    """How far a board is."""
+    """The state of a board."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -48,8 +48,8 @@ class BoardProgress(StrEnum):
 class BoardNews:
     """A board of the commit.
 
-    `summary` are the comment's own words; once it is judged, `place` tells rank, time and gap in one line, and `result`
-    is the JSON of its check run.
+    `summary` quotes the comment.  Once the board is judged, `place` has rank, time and gap in one line, and `result` is
+    the JSON of its check run.
     """
 
     gpu: str
@@ -61,13 +61,13 @@ class BoardNews:
 
     @property
     def rank(self) -> tuple[int, int] | None:
-        """Rank, and of how many."""
+        """The rank, and the number of rows."""
         found = _RANK.search(self.summary)
         return (int(found[1]), int(found[2])) if found else None
 
     @property
     def gap(self) -> float | None:
-        """How much longer it takes than the first, as a share of the first's time."""
+        """Time over the first's, minus 1."""
         standing = self.result.get("standing") if self.result else None
         gap = standing.get("gap") if isinstance(standing, dict) else None
         return gap if isinstance(gap, float) else None
@@ -90,10 +90,10 @@ class BoardNews:
 
 @dataclass(frozen=True, kw_only=True)
 class PullStatus:
-    """What is known of a pull request's newest commit.
+    """What is known about a pull request's newest commit.
 
-    `refusal` says why it, or some of it, is not judged.  `left_out` are boards that it wanted, and for which the quota
-    had no room; `remark` says so, and when there is.
+    `refusal` says why some or all boards do not judge it.  `left_out` lists the boards that exceed the quota; `remark`
+    says so, and when they can be requested.
     """
 
     pull: PullRequest
@@ -119,12 +119,12 @@ class PullStatus:
 
 
 def is_submission(github: GitHub, pull: PullRequest) -> bool:
-    """Whether the bot answers a pull request: it hands in a file, or was meant to."""
+    """Whether the bot answers a pull request: it submits a file, or tries to."""
     return isinstance(classify(github.changed_files(pull.number), pull.author.login), SubmissionPath | Misplaced)
 
 
 def look(github: GitHub, number: int) -> PullStatus:
-    """How the newest commit of a pull request stands."""
+    """The state of a pull request's newest commit."""
     pull = github.get_pull(number)
     found = github.find_comment(number, MARKER)
     comment = read_comment(found.body) if found else PullComment()
@@ -148,7 +148,7 @@ def _refusal(comment: PullComment, pull: PullRequest) -> str:
     notice = comment.notice
     if not notice or notice.tone is not Tone.REFUSED:
         return ""
-    # A comment of before says only which file was read last: a notice without its commit is taken to be about that.
+    # Older comments name only the file that was read last: a notice without a commit is taken to be about that one.
     about = notice.head_sha or (comment.file and comment.file.head_sha) or pull.head_sha
     return notice.text if about == pull.head_sha else ""
 
@@ -159,7 +159,7 @@ def _left_out(comment: PullComment, pull: PullRequest) -> tuple[str, ...]:
 
 
 def _is_to_be_ranked(comment: PullComment, pull: PullRequest) -> bool:
-    """Whether what the comment tells is of the draft that it was, and the bot has yet to read that it is ready."""
+    """Whether the comment is still about the draft, because the bot has not noticed that it is ready for review."""
     file = comment.file
     return bool(pull.is_open and not pull.is_draft and file and file.is_draft and file.head_sha == pull.head_sha)
 
@@ -182,7 +182,7 @@ def _board(section: BoardSection, check: CheckRun | None) -> BoardNews:
 
 
 def _with_result(github: GitHub, board: BoardNews, check: CheckRun | None) -> BoardNews:
-    """With the JSON of its check run, once it is judged."""
+    """Add the JSON of the board's check run, once it is judged."""
     if not check or board.stage not in (BoardProgress.ACCEPTED, BoardProgress.REJECTED):
         return board
     text = find(github.ask("GET", f"/check-runs/{check.id}"), str, "output", "text") or ""

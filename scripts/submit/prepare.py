@@ -1,4 +1,4 @@
-"""What is wrong with a file, said before it leaves this machine; with the functions that intake itself uses."""
+"""Check a file before it leaves this machine, with the functions that intake itself uses."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _NOWHERE = "0" * 40
 
 
 class SubmitError(PullRankError):
-    """It cannot be submitted; the message says what to do."""
+    """The file cannot be submitted; the message says what to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedSubmission:
-    """What is sent: the file's bytes as they will be committed, where, and for which boards."""
+    """What is sent: the bytes to commit, their path, and the boards."""
 
     task: Task
     login: str
@@ -36,15 +36,15 @@ class PreparedSubmission:
 
     @property
     def branch(self) -> str:
-        """One for each task, so that it is found again; and, where several may push, one for each author."""
+        """One branch per task, so that it is found again, and per author, as several may push to one repository."""
         return f"pullrank/{self.login}/{self.task.name}"
 
 
 def with_gpus(submission: Submission, gpus: tuple[str, ...]) -> Submission:
-    """The file for these boards only: it says so itself, in a first line of its own.
+    """Add a first line to the file that restricts it to these boards.
 
     Raises:
-        SubmitError: it says already that it is for others.
+        SubmitError: the file names other boards already.
     """
     if not gpus:
         return submission
@@ -62,16 +62,16 @@ def with_gpus(submission: Submission, gpus: tuple[str, ...]) -> Submission:
 def prepare(
     submission: Submission, task: Task, author: Account, settings: Settings, *, draft: bool
 ) -> PreparedSubmission:
-    """What intake would admit.
+    """Prepare a file as intake would admit it.
 
     Args:
-        submission: with the name that the task wants.
+        submission: has the name that the task requires.
 
     Raises:
-        SubmitError: what intake would refuse, in its words.
+        SubmitError: intake would refuse it; the message is intake's.
     """
     if not (draft or task.is_open(datetime.now(UTC))):
-        raise SubmitError(f"{task.name} is closed: nothing is ranked any more. --draft has it tested and timed")
+        raise SubmitError(f"{task.name} is closed and ranks nothing any more. With --draft it is tested and timed")
     entry = SubmissionPath(task=task.name, login=author.login, name=task.submission_name)
     try:
         admitted = _admit(entry, submission, task, author, settings)
@@ -99,7 +99,7 @@ def _admit(entry: SubmissionPath, submission: Submission, task: Task, author: Ac
 
 
 def _pull_to_be(author: Account) -> PullRequest:
-    """As much of the pull request as is known before it is opened."""
+    """What is known of the pull request before it is opened."""
     now = datetime.now(UTC)
     return PullRequest(
         number=0,
@@ -119,7 +119,7 @@ def _pull_to_be(author: Account) -> PullRequest:
 
 
 def find_stale(folder: Path, theirs: dict[str, str]) -> list[str]:
-    """The files of a task here that are not as the repository has them now.
+    """The files of a local task that differ from the repository's.
 
     Args:
         theirs: blob hashes by path inside the task's folder.

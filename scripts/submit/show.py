@@ -1,4 +1,4 @@
-"""What `submit` and `watch` say while they wait: a live table on a terminal, lines in a log, JSON for programs."""
+"""The output of `submit` and `watch`: a live table on a terminal, lines in a log, JSON for programs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STYLES = {
 
 
 class Voice(AbstractContextManager["Voice"]):
-    """Says each change once.  With `as_json`, one object a line on stdout; else people read it there."""
+    """Prints each change once on stdout: for people, or with `as_json` as one object per line."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
@@ -43,20 +43,20 @@ class Voice(AbstractContextManager["Voice"]):
         self.clear()
 
     def clear(self) -> None:
-        """Leave the table as it stands, and go on below it."""
+        """Leave the table as it is, and continue below it."""
         if self._live:
             self._live.stop()
             self._live = None
 
     def say(self, event: str, sentence: str, **facts: Any) -> None:
-        """Something that happens once."""
+        """Print an event that happens once."""
         if self._as_json:
             click.echo(json.dumps({"event": event, **facts}))
         elif sentence:
             say(plain(sentence))
 
     def news(self, news: PullStatus) -> None:
-        """How the boards stand now."""
+        """Print the boards that have changed."""
         self._trouble = ""
         changed = [board for board in news.boards if self._said.get(board.gpu) != board]
         self._said |= {board.gpu: board for board in changed}
@@ -70,11 +70,11 @@ class Voice(AbstractContextManager["Voice"]):
                 click.echo(f"{board.gpu}, {board.mode}: {board.stage}: {plain(_words(board))}")
 
     def remark(self, sentence: str) -> None:
-        """Something beside what was asked for, which programs need not read."""
+        """Print a remark on stderr, where programs need not read it."""
         say(f"pullrank: {sentence}", stderr=True)
 
     def trouble(self, error: str) -> None:
-        """GitHub does not answer; said once for each outage."""
+        """Report that GitHub does not answer, once per outage."""
         if not self._trouble:
             click.echo(f"pullrank: {error}; trying again", err=True)
         self._trouble = error
@@ -88,7 +88,7 @@ class Voice(AbstractContextManager["Voice"]):
 
 def _table(news: PullStatus) -> Table | Spinner:
     if not news.boards:
-        return Spinner("dots", f"#{news.pull.number}: waits to be read")
+        return Spinner("dots", f"#{news.pull.number}: waiting for the bot")
     made = table("", "Board", "Mode", "State", "")
     for board in news.boards:
         made.add_row(board.gpu, board.mode, _state(board), cell(_words(board)))
@@ -96,7 +96,7 @@ def _table(news: PullStatus) -> Table | Spinner:
 
 
 def _words(board: BoardNews) -> str:
-    """How a board stands, in one line; of a file that was not accepted, what is wrong with it."""
+    """A board's state in one line; if the file was not accepted, with the reason."""
     if board.stage is BoardProgress.RUNNING:
         return f"being judged; {board.summary.replace('queued since', 'queued at')}"
     message = board.result.get("message") if board.result and board.stage is BoardProgress.REJECTED else None

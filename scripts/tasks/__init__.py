@@ -1,1 +1,1 @@
-"""The commands `pullrank task …`, one module each."""
+"""The commands `pullrank task …`, one module per command."""

@@ -1,13 +1,13 @@
-"""`pullrank task check`: is a task fit to be competed on?  All that is wrong with it, before anybody loses to it.
+"""`pullrank task check`: find everything wrong with a task before it costs a participant.
 
-    files       load_task          all faults with their lines; nothing is run. `--static` ends here
-    reference   probes             wrong answers that its check must refuse; cases that must fit the board; by the
-                                   board's device. Of one that does not load, no example is judged
-    examples    judge_examples     each must get the verdict that its folder is named after; one that needs a package or
-                                   a program which is not here is skipped
-    times       accepted examples  a benchmark that is too short ranks nothing but the judge's own noise
+    files       load_task          report all faults with their lines; run nothing. `--static` stops here
+    reference   probes             the check must refuse wrong answers, and the cases must fit the board; runs on the
+                                   board's device. If the reference does not load, no example is judged
+    examples    judge_examples     each must get the verdict that its folder is named after; examples that need a
+                                   missing package or program are skipped
+    times       accepted examples  a benchmark that is too short measures only the judge's own noise
 
-A fault ends in exit code 1; a warning is said and changes nothing.
+Any fault makes the exit code 1; warnings do not change it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from harness.task_check.probes import ProbeFinding
 
 TOO_SHORT = 1 / 20
-"""A benchmark whose bound is more than this share of its time tells small differences from nothing."""
+"""If a benchmark's bound is a larger share of its time than this, it cannot resolve small differences."""
 
 _PROBES_S = 2.0
 _GUESSES_S = {Verdict.ACCEPTED: 9.0, Verdict.TIME_LIMIT_EXCEEDED: 8.0}
@@ -46,14 +46,19 @@ _GUESSES_S = {Verdict.ACCEPTED: 9.0, Verdict.TIME_LIMIT_EXCEEDED: 8.0}
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="TASK...")
-@click.option("--gpu", help="Which board of each task. Default: CPU, else its first.")
-@click.option("--sandbox", type=click.Choice(["auto", "bubblewrap", "none"]), default="auto", help="The walls.")
-@click.option("--static", is_flag=True, help="Read the files only, and run nothing: safe on a stranger's folder.")
+@click.option("--gpu", help="The board of each task. Default: CPU if it has one, else its first.")
+@click.option(
+    "--sandbox",
+    type=click.Choice(["auto", "bubblewrap", "none"]),
+    default="auto",
+    help="The sandbox. `none` is for your own code only, and never ranks.",
+)
+@click.option("--static", is_flag=True, help="Only read the files and run nothing: safe on untrusted tasks.")
 @as_json_too
 def check(paths: tuple[str, ...], gpu: str | None, sandbox: str, static: bool, as_json: bool) -> int:
     """Check tasks: their files, their references, and that each example gets the verdict of its folder.
 
-    Files among the arguments and folders without a task.yml are passed over.
+    Arguments that are files or folders without a task.yml are skipped.
 
     Example: pullrank task check tasks/*
     """
@@ -64,7 +69,7 @@ def check(paths: tuple[str, ...], gpu: str | None, sandbox: str, static: bool, a
     else:
         from harness.sandbox.sandbox import choose_kind
 
-        choose_kind(sandbox)  # Where there are no walls, that is to be said once, not of every example.
+        choose_kind(sandbox)  # Report a missing sandbox once, not for every example.
         report = check_tasks(found, gpu, sandbox)
     if as_json:
         click.echo(json.dumps(report.facts, indent=1))
@@ -75,9 +80,9 @@ def check(paths: tuple[str, ...], gpu: str | None, sandbox: str, static: bool, a
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleOutcome:
-    """What an example should have got, and what it got: None if it was skipped, for the reason in `message`.
+    """The verdict that an example should have got, and the one it got: None if skipped, `message` says why.
 
-    `error_code` is of an error that kept it from being judged.
+    `error_code` is the exit code of the error that kept it from being judged.
     """
 
     task: str
@@ -115,12 +120,12 @@ class Remark:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What a check came to."""
+    """The result of a check."""
 
     outcomes: tuple[ExampleOutcome, ...]
     remarks: tuple[Remark, ...]
     is_static: bool = False
-    """Whether nothing of the tasks was run."""
+    """Whether the files were only read, with --static."""
 
     @property
     def exit_code(self) -> int:
@@ -133,7 +138,7 @@ class Report:
 
 
 def _named(paths: Sequence[str]) -> list[Task]:
-    """The tasks among the arguments, which may be paths or names; all faults of all of them at once."""
+    """The tasks among the arguments, which may be paths or names; raises the faults of all of them at once."""
     found, faults = [], []
     for path in paths:
         if Path(path).exists() and not (Path(path) / "task.yml").exists():
@@ -148,7 +153,7 @@ def _named(paths: Sequence[str]) -> list[Task]:
 
 
 def check_tasks(tasks: Sequence[Task], gpu: str | None, sandbox: str) -> Report:
-    """Check tasks one after the other.  An error in one example is its outcome, and the others go on."""
+    """Check tasks in turn.  An error in one example becomes its outcome; the others are judged all the same."""
     boards = [choose_board(task, gpu) for task in tasks]
     guesses_s = [
         guess
@@ -163,7 +168,7 @@ def check_tasks(tasks: Sequence[Task], gpu: str | None, sandbox: str) -> Report:
             remarks += _never_tried(board.task)
             probe = partial(_probe, board, display, remarks)
             judged = list(_judge_examples(board, sandbox, display, probe))
-            # The anchor comes last; in the report it stands where it lies.
+            # The anchor is judged last, but the report lists it in its place.
             places = [place_of(board.task, example) for example in board.task.examples]
             outcomes += sorted((outcome for outcome, _ in judged), key=lambda one: places.index(one.example))
             remarks += _never_judged(board.task, outcomes)
@@ -175,18 +180,18 @@ def check_tasks(tasks: Sequence[Task], gpu: str | None, sandbox: str) -> Report:
 
 
 def _too_much_work(task: Task) -> Iterator[Remark]:
-    """Cases of any board that, as `work:` says, move more bytes than the board has memory."""
+    """Find cases that move more bytes, according to `work:`, than their board has memory."""
     formula = task.work and task.work.bytes
     for board in task.boards if formula else ():
         for case in (*board.tests, *board.benchmarks):
             gib = evaluate(formula or "0", case.params) / 2**30
             if gib > board.limits.memory_gib:
-                message = f"moves {gib:.1f} GiB, as work.bytes says; memory_gib is {board.limits.memory_gib:g}"
+                message = f"moves {gib:.1f} GiB according to work.bytes; memory_gib is {board.limits.memory_gib:g}"
                 yield Remark(task=task.name, where=f"{board.gpu}, {case.name}", message=message)
 
 
 def _probe(board: Board, display: Display, remarks: list[Remark]) -> bool:
-    """Add what the task's own check says to wrong answers; say whether anybody can be judged by it."""
+    """Probe the task's own check with wrong answers and add the findings; return whether it can judge at all."""
     task = board.task
     display.begin(f"{task.name}: reference")
     if task.evaluator is not Evaluator.REFEREE:
@@ -194,7 +199,7 @@ def _probe(board: Board, display: Display, remarks: list[Remark]) -> bool:
     try:
         found = _flaws(board, display)
     except JudgeError as error:
-        message = f"its reference and what it lets through were not tried: {error}"
+        message = f"the reference and its check were not probed: {error}"
         remarks.append(Remark(task=task.name, where=board.gpu, message=message))
         return True
     remarks += (Remark(task=task.name, where=one.where, message=one.message, is_fault=one.is_fault) for one in found)
@@ -202,7 +207,7 @@ def _probe(board: Board, display: Display, remarks: list[Remark]) -> bool:
 
 
 def _flaws(board: Board, display: Display) -> list[ProbeFinding]:
-    """What is wrong with a board's reference, by its own device.  Raises JudgeError if that is not here."""
+    """Find the flaws of a board's reference on the board's device.  Raises JudgeError if the device is missing."""
     from harness.gpu.device import device_of
     from harness.task_check.probes import find_flaws
 
@@ -216,7 +221,7 @@ def _flaws(board: Board, display: Display) -> list[ProbeFinding]:
 def _judge_examples(
     board: Board, sandbox: str, display: Display, probe: Callable[[], bool]
 ) -> Iterator[tuple[ExampleOutcome, Judgement | None]]:
-    """Judge all examples; the reference is probed while the walls go up."""
+    """Judge all examples, and probe the reference while the sandbox starts."""
     from harness.task_check.judge_examples import rehearse
 
     def begin(example: Example) -> None:
@@ -241,33 +246,33 @@ def place_of(task: Task, example: Example) -> str:
 
 
 def _never_judged(task: Task, outcomes: Sequence[ExampleOutcome]) -> Iterator[Remark]:
-    """Verdicts whose every example was skipped, though each task must have one."""
+    """Find required verdicts for which every example was skipped."""
     mine = [one for one in outcomes if one.task == task.name]
     for verdict in (Verdict.ACCEPTED, Verdict.WRONG_ANSWER):
         asked = [one for one in mine if one.expected is verdict]
         if asked and all(one.is_skipped for one in asked):
             where = f"examples/{verdict.folder}"
-            message = "all of them were skipped; add one that needs nothing but torch and numpy"
+            message = "all were skipped; add one that needs only torch and numpy"
             yield Remark(task=task.name, where=where, message=message, is_fault=True)
 
 
 def _never_tried(task: Task) -> Iterator[Remark]:
-    """A task whose own program judges may come without examples; then nothing shows that it works."""
+    """Warn of a task without examples, which is allowed if its own program judges: nothing tests that program."""
     if not task.examples:
-        message = "there are none, so that its program is not tried; add an accepted and a wrong one"
+        message = "there are none, so its program is untested; add an accepted and a wrong one"
         yield Remark(task=task.name, where="examples", message=message)
 
 
 def _too_short(board: Board, judgements: Sequence[Judgement]) -> Iterator[Remark]:
-    """Benchmarks that the fastest of the task's own examples ends too soon."""
+    """Find benchmarks that are too short for the fastest of the task's own examples."""
     for number, case in enumerate(board.benchmarks):
         timings = [timing for one in judgements if (timing := _timing(one, number))]
         times = [(time_us, one.bound_us) for one in timings for time_us in (one.submission_us, one.anchor_us)]
         shortest_us, bound_us = min(times, default=(math.inf, 0.0))
         if bound_us > TOO_SHORT * shortest_us:
             message = (
-                f"too short to time well: {format_us(shortest_us)}, and a window's own cost is {format_us(bound_us)}; "
-                f"make it {math.ceil(bound_us / shortest_us / TOO_SHORT)} times as long"
+                f"too short to time well: it takes {format_us(shortest_us)}, and the window itself costs "
+                f"{format_us(bound_us)}; make it {math.ceil(bound_us / shortest_us / TOO_SHORT)} times as long"
             )
             yield Remark(task=board.task.name, where=f"{board.gpu}, {case.name}", message=message)
 
@@ -277,7 +282,7 @@ def _timing(judgement: Judgement, number: int) -> Timing | None:
     return benchmarks[number].timing if number < len(benchmarks) else None
 
 
-# What is printed.
+# Output.
 
 
 def _print(report: Report, tasks: int) -> None:

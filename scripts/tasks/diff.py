@@ -1,11 +1,11 @@
-"""`pullrank task diff`: what a change to tasks would do to their boards, and whom it would reset.
+"""`pullrank task diff`: how a change to tasks affects their boards, and whose rows it would reset.
 
     before: a commit, a folder of tasks, or a task's folder    ─┐
-                                                                ├─▶ a Change for each board that is not as it was
-    after: the tasks as they lie here                          ─┘      └─ rows of the ledger that would lose their board
+                                                                ├─▶ a BoardChange for each board that differs
+    after: the tasks in this working tree                      ─┘      └─ the ledger's rows that would go
 
-A board starts anew when its edition changes, and the edition follows from the facts that are compared here: the task's,
-and the harness's way of timing, which a commit brings along.  Prose, deadlines, templates and examples change nothing.
+A board starts anew when its edition changes.  The edition is computed from the facts that are compared here: the task's
+and the harness's way of timing, which belongs to a commit.  Prose, deadlines, templates and examples do not affect it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _METHOD = re.compile(rb"^METHOD = (\d+)$", re.MULTILINE)
 
 
 class Effect(StrEnum):
-    """What becomes of a board."""
+    """What happens to a board."""
 
     NEW = "new"
     GONE = "gone"
@@ -50,7 +50,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class BoardChange:
-    """A board that is not as it was: what became of it, by what, and whose rows that takes away."""
+    """A board that differs: what happens to it, why, and whose rows go."""
 
     task: str
     gpu: str
@@ -61,11 +61,11 @@ class BoardChange:
 
 @click.command()
 @click.argument("base", default="HEAD", metavar="[REV|PATH]")
-@click.option("--ledger", type=click.Path(path_type=Path), help="Name the authors whose rows in this ledger would go.")
+@click.option("--ledger", type=click.Path(path_type=Path), help="Ledger folder: name the authors whose rows would go.")
 @in_tasks
 @as_json_too
 def diff(base: str, ledger: Path | None, folder: Path, as_json: bool) -> None:
-    """Say which boards a change to tasks would start anew, and why; by default against the last commit.
+    """Show which boards a change to tasks would start anew, and why (default: since the last commit).
 
     Example: pullrank task diff main --ledger ledger
     """
@@ -84,7 +84,7 @@ def diff(base: str, ledger: Path | None, folder: Path, as_json: bool) -> None:
 
 
 def _here(tasks: Iterable[Task], folder: Path, ledger: Ledger | None) -> dict[str, Task]:
-    """Tasks by name, with the boards that this competition judges, or has judged."""
+    """Tasks by name, with the boards that this competition judges or has judged."""
     machines = find_machines(folder)
     return {task.name: shown(task, machines, ledger) if ledger else offered(task, machines) for task in tasks}
 
@@ -92,10 +92,10 @@ def _here(tasks: Iterable[Task], folder: Path, ledger: Ledger | None) -> dict[st
 def find_changes(
     before: Mapping[str, Task], after: Mapping[str, Task], ledger: Ledger | None = None, *, method: int = METHOD
 ) -> list[BoardChange]:
-    """Every board that is new, gone, or not what it was.
+    """Every board that is new, gone or changed.
 
     Args:
-        method: how the harness took times before.
+        method: the harness's way of timing before the change.
     """
     changes = []
     for name in sorted(before.keys() | after.keys()):
@@ -129,7 +129,7 @@ def _rows(board: Board | None, ledger: Ledger | None) -> tuple[str, ...]:
 
 
 def _decisive(was: Board, now: Board) -> Iterator[str]:
-    """The facts of the edition that differ, down to the file or the limit."""
+    """The facts of the edition that differ, down to a file or a limit."""
     old, new = was.edition_facts, now.edition_facts
     for key in old:
         if old[key] == new[key]:
@@ -153,12 +153,12 @@ def _parts(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator
 def _in_words(key: str, old: Any, new: Any) -> str:
     if isinstance(old, list) and isinstance(new, list):
         gone, added = sum(one not in new for one in old), sum(one not in old for one in new)
-        return f"{key}: {gone} gone, {added} new" if gone or added else f"{key}: another order"
+        return f"{key}: {gone} gone, {added} new" if gone or added else f"{key}: reordered"
     return key if key == "anchor" else f"{key}: {old} → {new}"
 
 
 def _other(was: Task, now: Task) -> Iterator[str]:
-    """What changes no edition."""
+    """The changes that do not affect the edition."""
     for field in ("title", "description", "deadline", "work"):
         if getattr(was, field) != getattr(now, field):
             yield field
@@ -174,12 +174,12 @@ def _texts(templates: Mapping[str, Path]) -> dict[str, bytes]:
     return {language: path.read_bytes() for language, path in templates.items()}
 
 
-# What was before.
+# The tasks before the change.
 
 
 @contextmanager
 def _tasks_of(base: str, folder: Path) -> Iterator[tuple[dict[str, Task], int]]:
-    """The tasks of a folder, or of a commit, by name; and how times were taken there."""
+    """The tasks of a folder or a commit, by name, and its way of timing."""
     path = Path(base)
     if (path / "task.yml").is_file():
         task = load_task(path)
@@ -193,7 +193,7 @@ def _tasks_of(base: str, folder: Path) -> Iterator[tuple[dict[str, Task], int]]:
 
 
 def _check_out(rev: str, folder: Path, workshop: Path) -> tuple[Path, int]:
-    """A commit's folder of tasks, as plain files, and its harness's way of timing."""
+    """Extract a commit's folder of tasks; return it with the way of timing of that commit's harness."""
     git = Git(folder, "")
     top = Path(git.run("rev-parse", "--show-toplevel").decode().strip())
     try:
@@ -205,7 +205,7 @@ def _check_out(rev: str, folder: Path, workshop: Path) -> tuple[Path, int]:
     inside = folder.relative_to(top)
     if not git.run("ls-tree", commit, "--full-tree", "--", str(inside)).strip():
         return workshop / "none", METHOD
-    # From the top: below it, git archives relative to where it stands.
+    # Run it at the top: elsewhere, git archives paths relative to the working directory.
     packed = Git(top, "").run("archive", "--format=tar", commit, "--", str(inside))
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(workshop, filter="data")
@@ -213,8 +213,11 @@ def _check_out(rev: str, folder: Path, workshop: Path) -> tuple[Path, int]:
 
 
 def _method_at(top: Path, commit: str) -> int:
-    """Today's, where a repository holds tasks and no harness."""
-    for path in ("harness/task/task.py", "harness/task.py"):  # today's, and before the harness had folders
+    """A commit's way of timing; today's if the repository has no harness."""
+    for path in (
+        "harness/task/task.py",
+        "harness/task.py",
+    ):  # the present path, and the one before the harness had folders
         with contextlib.suppress(GitError):
             if found := _METHOD.search(Git(top, "").run("cat-file", "blob", f"{commit}:{path}")):
                 return int(found[1])
@@ -222,7 +225,7 @@ def _method_at(top: Path, commit: str) -> int:
 
 
 def _print(changes: list[BoardChange], *, with_rows: bool) -> None:
-    made = table("", "Task", "Board", "It", "Because of", *(["Rows that go"] if with_rows else []))
+    made = table("", "Task", "Board", "Effect", "Because of", *(["Rows that go"] if with_rows else []))
     for one in changes:
         rows = [cell(", ".join(one.logins) or "none")] if with_rows else []
         made.add_row(one.task, one.gpu, one.effect, cell(", ".join(one.because)), *rows)

@@ -1,8 +1,8 @@
-"""`pullrank task eval-code`: where, by what and at which edition a task is judged.
+"""`pullrank task eval-code`: the runners, the code and the edition that judge a task.
 
-where      the runners of each board, by .github/pullrank.yml
-by what    our modules, from the outside in, and the task's reference; or the program that the task brings
-edition    of each board, over all that decides results
+where      the runners of each board, from .github/pullrank.yml
+code       PullRank's modules, from the outside in, and the task's reference; or the task's own program
+edition    the hash, per board, of everything that decides results
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from scripts.competition.settings import SETTINGS, Gpu, load_settings
 from scripts.tasks.show import as_json_too, in_tasks
 
 _MAIN = {"harness/judge.py": "the main path: a submission and a board in, a judgement out"}
-_WALLS = {"harness/sandbox/sandbox.py": "the walls that a submission runs behind"}
+_WALLS = {"harness/sandbox/sandbox.py": "the sandbox that the submission runs in"}
 _REFEREE = {
-    "harness/rules/game.py": "what one submission plays, until something is not accepted",
-    "harness/referee/referee.py": "one call: deal inputs, open the window, take the output, check it",
-    "harness/referee/sampling.py": "when to play what, how often, and what the times are worth",
-    "harness/referee/reference.py": "what it asks of the task's own code",
-    "harness/referee/checker.py": "`compare`, with which tasks tell right from wrong",
-    "harness/inside/player.py": "the submission's side, which imports it",
+    "harness/rules/game.py": "the order of play, until a case is not accepted",
+    "harness/referee/referee.py": "one call: send the inputs, open the window, take the output, check it",
+    "harness/referee/sampling.py": "how often to play each benchmark, and the times that follow from the samples",
+    "harness/referee/reference.py": "calls the task's own code",
+    "harness/referee/checker.py": "`compare`, which tasks use to check outputs",
+    "harness/inside/player.py": "imports and calls the submission, in the sandbox",
 }
-_COMPILER = {"harness/task/compile.py": "how a submission is compiled: by what, with which flags"}
-_SCRIPT = {"harness/rules/script.py": "runs the task's program, and reads what it says as hostile text"}
+_COMPILER = {"harness/task/compile.py": "compiles the submission: which compiler, which flags"}
+_SCRIPT = {"harness/rules/script.py": "runs the task's program and parses its output as untrusted text"}
 
 
 @click.command("eval-code")
@@ -46,7 +46,7 @@ _SCRIPT = {"harness/rules/script.py": "runs the task's program, and reads what i
 @in_tasks
 @as_json_too
 def eval_code(name: str, folder: Path, as_json: bool) -> None:
-    """Say where and by what a task is judged, and at which edition.
+    """Show where and by which code a task is judged, and at which edition.
 
     Example: pullrank task eval-code vectoradd
     """
@@ -55,13 +55,13 @@ def eval_code(name: str, folder: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(_facts(task, gpus), indent=1))
         return
-    who = "PullRank's referee" if task.is_refereed else "the task's own program, inside the walls"
+    who = "PullRank's referee" if task.is_refereed else "the task's own program, in the sandbox"
     click.echo(f"{task.name} is judged by {who}: harness {__version__} ({harness_digest()[:12]}), method {METHOD}.")
     for board in offered(task, gpus).boards:
         click.echo(f"\n{board.gpu}: {_where(gpus[board.gpu])}\n  edition {board.edition}")
     if others := [gpu for gpu in task.gpus if gpu not in gpus]:
-        click.echo(f"\nNo machine yet: {', '.join(others)}. {SETTINGS} names none of them under `gpus:`.")
-    click.echo("\nWhat decides, from the outside in:")
+        click.echo(f"\nNo machine yet: {', '.join(others)}. Add them to {SETTINGS} under `gpus:`.")
+    click.echo("\nThe code that decides, from the outside in:")
     programs = programs_of(task)
     width = max(map(len, programs))
     for path, what in programs.items():
@@ -69,7 +69,7 @@ def eval_code(name: str, folder: Path, as_json: bool) -> None:
 
 
 def programs_of(task: Task) -> dict[str, str]:
-    """The files that decide, from the outside in, each with what it does; those of a task by where they lie."""
+    """The files that decide, from the outside in, each with what it does."""
     compiler = _COMPILER if task.lang is Language.CU else {}
     own = {_place(task, name): what for name, what in _own(task).items()}
     return {**_MAIN, **compiler, **(_REFEREE if task.is_refereed else _SCRIPT), **_WALLS, **own}
@@ -82,15 +82,15 @@ def _own(task: Task) -> dict[str, str]:
     listed = [name for name in programs if name and name != task.submission_name]
     if not task.is_refereed:
         return dict.fromkeys(listed, "the task's own program")
-    own = {"reference.py": "the inputs, the right answer, and what counts as right"}
+    own = {"reference.py": "the inputs, the right answer, and the tolerance"}
     if task.is_compiled:
-        own |= {"adapter.py": "makes custom_kernel of what was compiled"}
+        own |= {"adapter.py": "wraps the compiled library as custom_kernel"}
         own |= dict.fromkeys(listed, "compiled with every submission")
     return own
 
 
 def _place(task: Task, name: str) -> str:
-    """Where a file of a task lies, which may share it with others."""
+    """The path of a task's file, which several tasks may share."""
     path = task.folder / "task.yml"
     listed = (read_yaml(path, Faults(path)) or {}).get("files") or []
     source = next((entry["source"] for entry in listed if entry["name"] == name), name)
@@ -109,7 +109,7 @@ def _facts(task: Task, gpus: Mapping[str, Gpu]) -> dict[str, Any]:
 
 
 def _board_facts(board: Board, gpu: Gpu | None) -> dict[str, Any]:
-    """`runs_on` as a workflow writes it; None where no machine judges the board."""
+    """`runs_on` is as in a workflow; None if no machine judges the board."""
     return {
         "gpu": board.gpu,
         "edition": board.edition,
@@ -119,10 +119,10 @@ def _board_facts(board: Board, gpu: Gpu | None) -> dict[str, Any]:
 
 
 def _where(gpu: Gpu) -> str:
-    """Which machines judge a board, as the settings tell."""
+    """The machines that judge a board, according to the settings."""
     match gpu.runs_on:
         case RunnerGroup(group=group, labels=labels):
-            where = f"a runner of the group {group}" + (f" with the labels {', '.join(labels)}" if labels else "")
+            where = f"a runner in the group {group}" + (f" with the labels {', '.join(labels)}" if labels else "")
         case str(label):
             where = f"a runner with the label {label}"
         case labels:

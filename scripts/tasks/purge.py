@@ -1,10 +1,10 @@
-"""`pullrank task archive --purge`: a task, its submissions and the ledger's facts of it are deleted.
+"""`pullrank task archive --purge`: delete a task, its submissions and its facts in the ledger.
 
-name typed? ─▶ no other task is made of it? ─▶ the repository's owner? ─▶ one commit on the branch ─▶ the folders here
+name typed? ─▶ no other task uses its files? ─▶ repository admin? ─▶ one commit on the branch ─▶ the local folders
 
-Of the ledger go the task's judgements, its requests with their endings and costs, and the decisions about those
-judgements.
-Accounts stay, and so does what Discord was told: else it could be told again.  The branch's history keeps all of it.
+It deletes from the ledger the task's judgements, its requests with their endings and costs, and the decisions about
+those judgements.  Accounts stay, and so do the records of Discord announcements, so that none is sent twice.  The
+branch's history keeps everything.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _RIGHTS = "for this repository only, with Contents: read and write"
 
 
 def purge_task(task: Task, typed: str, folder: Path | None, repo: str | None) -> None:
-    """Delete all of a task, first in the ledger: in a folder, or on GitHub's branch.
+    """Delete everything of a task, first in the ledger: in a folder or on GitHub's branch.
 
     Raises:
-        TaskError: its name was not typed, or another task is made of its files.
-        AccessError: the token is not the owner's.
+        TaskError: the task's name was not typed, or another task uses its files.
+        AccessError: the token's account does not administer the repository.
         LedgerError: the branch could not be changed.
     """
     if typed != task.name:
-        raise TaskError(f"nothing was deleted: --purge wants the task's name typed; add --confirm {task.name}")
+        raise TaskError(f"nothing was deleted: --purge needs the task's name; add --confirm {task.name}")
     _require_unshared(task)
     if folder:
         ledger = require_ledger(folder)
@@ -46,11 +46,11 @@ def purge_task(task: Task, typed: str, folder: Path | None, repo: str | None) ->
     else:
         _purge_branch(task.name, repo)
     _delete((task.folder, task.folder.parent.parent / "submissions" / task.name))
-    click.echo("Commit this and push it at once: until it is on the default branch, the task is judged as before.")
+    click.echo("Commit and push this now: until it is on the default branch, the task is judged as before.")
 
 
 def facts_of(task: str, ledger: Ledger) -> set[Path]:
-    """What a ledger holds of a task, by path in it: the folder of its judgements, and files."""
+    """A task's paths in the ledger: the folder of its judgements, and files."""
     checksums = {judgement.checksum for judgement in ledger.judgements(task).judgements}
     requests = [one.request for one in ledger.requests() if one.request.task == task]
     decisions = {decision.place for decision in ledger.moderations() if decision.judgement in checksums}
@@ -72,15 +72,15 @@ def _purge_branch(task: str, repo: str | None) -> None:
 
 
 def _require_owner(repository: str, token: str) -> None:
-    """Raises AccessError: whoever the token is of does not administer the repository."""
+    """Raises AccessError: the token's account does not administer the repository."""
     from scripts.github.admin import Admin
 
     with connect(repository, token) as github, explaining(repository):
         if not Admin(github).is_admin:
             login = github.whoami().login
             raise AccessError(
-                f"nothing was deleted: only the owner of {repository} purges, and this is a token of {login}, who does "
-                f"not administer it. `pullrank task archive` without --purge closes a task"
+                f"nothing was deleted: only an admin of {repository} may purge, and this token belongs to {login}, who "
+                f"is not one. `pullrank task archive` without --purge closes a task"
             )
 
 
@@ -95,15 +95,15 @@ def _delete(places: Iterable[Path]) -> None:
 
 
 def _require_unshared(task: Task) -> None:
-    """Raises TaskError: another task is made of files of this one."""
+    """Raises TaskError: another task uses files of this one."""
     for other in load_tasks(task.folder.parent):
         paths = _named_files(other)
         if other.name != task.name and any(path.is_relative_to(task.folder) for path in paths):
-            raise TaskError(f"nothing was deleted: {other.name} is made of files of {task.name}; copy them there first")
+            raise TaskError(f"nothing was deleted: {other.name} uses files of {task.name}; copy them there first")
 
 
 def _named_files(task: Task) -> list[Path]:
-    """Where the sources of a task's `files` and its templates lie."""
+    """The paths of a task's `files` and templates."""
     values = yaml.safe_load((task.folder / "task.yml").read_bytes())
     sources = [entry["source"] for entry in values.get("files", ()) if entry["source"] != "@SUBMISSION@"]
     return [*((task.folder / source).resolve() for source in sources), *task.templates.values()]

@@ -1,10 +1,10 @@
-"""The files of a new task, as text: softsign, which is small enough to be read at once and has all that a task has.
+"""The files of a new task, as text: softsign, which is short to read and has every part of a task.
 
 task.yml  task.py  reference.py  template.py
 examples/accepted/three_passes.py           the anchor
 examples/wrong_answer/in_half_precision.py
 
-With `lang: cu` the last three are C++, and there are two more (`scaffold_cu`).
+With `lang: cu` the last three are in C++, and there are two more (`scaffold_cu`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scripts.tasks.writing import SCHEMA_LINE
 
 @dataclass(frozen=True, kw_only=True)
 class Wishes:
-    """What the author has said."""
+    """The author's answers."""
 
     name: str
     title: str
@@ -39,10 +39,10 @@ def scaffold(wishes: Wishes) -> dict[str, bytes]:
     """Name and content of every file.
 
     Raises:
-        TaskError: one source can't be for all these boards.
+        TaskError: no single source compiles for all these boards.
     """
     if wishes.is_compiled and "CPU" in wishes.gpus and len(wishes.gpus) > 1:
-        raise TaskError("--lang cu: on CPU g++ compiles, on GPUs nvcc; make one task for CPU, and one for the others")
+        raise TaskError("--lang cu: g++ compiles for CPU, nvcc for GPUs; create one task for CPU and one for the GPUs")
     files = {"task.yml": _task_yml(wishes), "task.py": _TASK, "reference.py": _REFERENCE}
     files |= _compiled_files(wishes) if wishes.is_compiled else _python_files(wishes)
     return {name: text.encode() for name, text in files.items()}
@@ -67,7 +67,7 @@ def _task_yml(wishes: Wishes) -> str:
     gpus = yaml.safe_dump(list(wishes.gpus), default_flow_style=True, width=1000).strip()
     boards = set(wishes.gpus)
     cases = _SMALL if boards == {"CPU"} else _LARGE + (_SMALL_ON_CPU if "CPU" in boards else "")
-    # The author's own words last: they might hold one of the words that stand for others here.
+    # Insert the author's own words last: they may contain one of the placeholders.
     statement = _compiled_statement(wishes) if wishes.is_compiled else _STATEMENT
     body = (statement + cases + _RANKING).replace("GPUS", gpus).replace("ABOUT", " ".join(wishes.about.split()))
     return SCHEMA_LINE + head + body
@@ -96,7 +96,7 @@ description: |
     + _GIVEN
     + """\
 
-  **Tolerance.** Every element must be right to 5e-7 of its value.
+  **Tolerance.** Every element must be within a relative error of 5e-7.
 
   **Example**:
 
@@ -107,7 +107,7 @@ gpus: GPUS
 templates: {Python: template.py}
 anchor: examples/accepted/three_passes.py
 
-# Every case is a call of generate_input with these arguments; `seed` is replaced by a secret one when it counts.
+# Every case is a call of generate_input with these arguments; a ranked run replaces `seed` with a secret one.
 tests:
   - {size: 1, seed: 1201}
   - {size: 127, seed: 4242}
@@ -139,7 +139,7 @@ work: {bytes: "2 * size * 4", flops: "3 * size", dtype: float32}
 """
 
 _TASK = '''\
-"""What goes in and what comes out."""
+"""The types of input and output."""
 
 import torch
 
@@ -151,16 +151,16 @@ output_t = torch.Tensor
 '''
 
 _REFERENCE = '''\
-"""What is right: computed with more digits than are asked for."""
+"""The reference: computes in float64, which is more precise than the tolerance."""
 
 import torch
 from task import input_t, output_t
 
 from harness.referee.checker import compare
 
-# An absolute value is exact; the sum and the quotient are rounded once each, by 2^-24 of their value.  So an honest
-# kernel is off by 2^-23 at most; four times that is granted to those that divide by a reciprocal.
-# float16 is off by 2^-11: far beyond.
+# The absolute value is exact; the sum and the quotient are each rounded once, with a relative error of 2^-24.  So an
+# honest kernel is off by at most 2^-23.  The tolerance is four times that, for kernels that multiply by a reciprocal.
+# float16 is off by 2^-11, far more than allowed.
 RTOL = 2**-21
 
 
@@ -180,12 +180,12 @@ def check_implementation(data: input_t, output: output_t) -> tuple[bool, str]:
 
 _HOW = """\
 # Save this as submissions/NAME/<your login>/submission.py and open a pull request:
-# a draft is only tested, one that is ready for review is ranked.
-# Before that, on your own machine: pullrank test submission.py
+# a draft is only tested; a pull request that is ready for review is ranked.
+# Test it on your own machine first: pullrank test submission.py
 """
 
 _TEMPLATE = '''\
-"""Right and simple: three passes over memory, where one would do."""
+"""Correct and simple: three passes over memory where one is enough."""
 
 from task import input_t, output_t
 
@@ -195,7 +195,7 @@ def custom_kernel(data: input_t) -> output_t:
 '''
 
 _ACCEPTED = '''\
-"""One pass for each operation.  It is the anchor: every submission is timed beside it."""
+"""One pass over memory per operation.  This is the anchor: every submission is timed beside it."""
 
 from task import input_t, output_t
 
@@ -205,7 +205,7 @@ def custom_kernel(data: input_t) -> output_t:
 '''
 
 _WRONG = '''\
-"""Computes in float16, which is half the bytes, and keeps three digits of seven."""
+"""Computes in float16: half the bytes, but only three of the seven digits."""
 
 from task import input_t, output_t
 

@@ -1,4 +1,4 @@
-"""The files of a new task whose submissions are compiled: softsign again, in C++ for a CPU or in CUDA C++ for GPUs.
+"""The files of a new task with compiled submissions: softsign again, in C++ for a CPU or in CUDA C++ for GPUs.
 
 task.h  adapter.py  template.cu
 examples/accepted/plain.cu                  the anchor
@@ -10,22 +10,22 @@ task.yml, task.py and reference.py are as in Python (`scaffold`).
 from __future__ import annotations
 
 STATEMENT = """\
-  `submission.cu` defines what `task.h` declares: `softsign` reads `size` numbers in float32 from `x`, and writes as
-  many to `y`. Both are contiguous and apart; PLACE. The input is yours; you may overwrite it.
+  `submission.cu` defines what `task.h` declares: `softsign` reads `size` float32 numbers from `x` and writes as many to
+  `y`. Both are contiguous and do not overlap; PLACE. The input is yours; you may overwrite it.
 """
 
 ON_CPU = "they are host memory"
-ON_GPU = "they are device memory, and all that you do to them is on `stream`"
+ON_GPU = "they are device memory, and all your work on them is on `stream`"
 
 HOW = """\
 // Save this as submissions/NAME/<your login>/submission.cu and open a pull request:
-// a draft is only tested, one that is ready for review is ranked.
-// Before that, on your own machine: pullrank test submission.cu
+// a draft is only tested; a pull request that is ready for review is ranked.
+// Test it on your own machine first: pullrank test submission.cu
 """
 
 
 def compiled_files(directive: str, how: str, *, on_gpu: bool) -> dict[str, str]:
-    """Name and content of the files that are not as in Python."""
+    """Name and content of the files that differ from a Python task's."""
     template = (_KERNEL if on_gpu else _LOOP).replace("COUNT", "(size + 255) / 256" if on_gpu else "size")
     wrong = (_KERNEL if on_gpu else _LOOP).replace("COUNT", "size / 256" if on_gpu else "size / 4 * 4")
     stream = ", cudaStream_t stream" if on_gpu else ""
@@ -59,12 +59,12 @@ _CUDA = """\
 _HEADER = """\
 #pragma once
 INCLUDES
-// What a submission defines; the declaration makes it callable from C.
+// Every submission defines this function; the declaration gives it C linkage.
 extern "C" void softsign(const float *x, float *y, int64_t sizeSTREAM);
 """
 
 _ADAPTER = '''\
-"""From torch to C and back; it is in the window, so it does no more than it must."""
+"""Calls the compiled function with torch tensors.  It runs inside the timed window, so it does only what it must."""
 
 import ctypes
 from collections.abc import Callable

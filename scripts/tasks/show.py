@@ -1,7 +1,7 @@
-"""`pullrank task show / template / files`: what there is to see of a task before, and while, one competes.
+"""`pullrank task show / template / files`: print what a participant needs to know about a task.
 
 show        statement, boards, cases, limits           template     the file to start from
-files       every file of it, or the text of one
+files       the list of its files, or the text of one
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scripts.competition.completion import task_names
 from scripts.competition.repository import TASKS, is_of_competition, require_task
 
 in_tasks = click.option(
-    "--tasks", "folder", type=click.Path(path_type=Path), default=TASKS, help="Folder of the tasks. Default: tasks/."
+    "--tasks", "folder", type=click.Path(path_type=Path), default=TASKS, help="Tasks folder. Default: tasks/."
 )
 as_json_too = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -52,17 +52,17 @@ def show(name: str, folder: Path, as_json: bool) -> None:
     if others := [gpu for gpu in found.gpus if gpu not in judged.gpus]:
         stdout.print(f"No machine here judges {', '.join(others)}.")
     stdout.print(f"Open: {closing(found)}. Ranked by: {found.ranking_by}.")
-    stdout.print(f"Files beside yours: {', '.join(found.shared_files) or 'none'}.")
+    stdout.print(f"Files next to yours: {', '.join(found.shared_files) or 'none'}.")
     stdout.print(f"Templates: {', '.join(found.templates) or 'none'} (pullrank task template {_handle(found)}).")
 
 
 @click.command()
 @click.argument("name", shell_complete=task_names)
-@click.option("--language", help="Which template, as `task show` names them. Default: the first.")
-@click.option("--out", type=click.Path(path_type=Path), help="Write it to this new file.")
+@click.option("--language", help="The template's language, as in `task show`. Default: the first.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write the template to this new file.")
 @in_tasks
 def template(name: str, language: str | None, out: Path | None, folder: Path) -> None:
-    """Print a task's template, the file to start from.
+    """Print a task's template, which is the file to start from.
 
     Example: pullrank task template vectoradd --out submission.py
     """
@@ -78,14 +78,14 @@ def template(name: str, language: str | None, out: Path | None, folder: Path) ->
 
 
 def _handle(task: Task) -> str:
-    """What names a task to another command about tasks."""
+    """The argument that names this task to other `pullrank task` commands."""
     return task.name if is_of_competition(task) else shlex.quote(str(task.folder))
 
 
 def template_of(task: Task, language: str | None) -> Path:
-    """The file of a task's template."""
+    """The path of a task's template."""
     if not task.templates:
-        raise TaskError(f"{task.name} has no template; its examples/accepted/ show what a submission looks like")
+        raise TaskError(f"{task.name} has no template; its examples/accepted/ shows what a submission looks like")
     by_name = {known.casefold(): path for known, path in task.templates.items()}
     wanted = (language or next(iter(task.templates))).casefold()
     if wanted not in by_name:
@@ -101,7 +101,7 @@ def template_of(task: Task, language: str | None) -> Path:
 @in_tasks
 @as_json_too
 def files(name: str, file: str | None, folder: Path, as_json: bool) -> None:
-    """List the files of a task and who sees them, or print the text of one.
+    """List a task's files, or print one.
 
     Example: pullrank task files vectoradd reference.py
     """
@@ -122,9 +122,9 @@ def files(name: str, file: str | None, folder: Path, as_json: bool) -> None:
 
 
 def files_of(task: Task) -> dict[str, tuple[str, bytes]]:
-    """Every file of a task, by the name that it is asked for with: what it is, and its content."""
+    """Every file of a task by name: what it is, and its content."""
     roles = {
-        name: ("the reference; players never see it" if name == "reference.py" else "beside every submission", text)
+        name: ("the reference; hidden from submissions" if name == "reference.py" else "next to submissions", text)
         for name, text in task.files.items()
     }
     for language, path in task.templates.items():
@@ -136,7 +136,7 @@ def files_of(task: Task) -> dict[str, tuple[str, bytes]]:
 
 
 def _place(task: Task, path: Path) -> str:
-    """Relative to the task's folder, or to the tree around it."""
+    """A path relative to the task's folder, or to the folder of all tasks."""
     return path.relative_to(task.folder if path.is_relative_to(task.folder) else task.folder.parent).as_posix()
 
 
@@ -145,22 +145,22 @@ def _file_facts(where: str, role: str, text: bytes) -> dict[str, Any]:
 
 
 def closing(task: Task) -> str:
-    """Until when a task is open."""
+    """Until when a task ranks submissions."""
     if not task.ranks:
-        return "for trying only"
+        return "unranked"
     return until(task.deadline)
 
 
 def until(deadline: datetime | None) -> str:
-    """Until when something with a deadline is open."""
+    """A deadline in words."""
     if deadline is None:
-        return "without end"
+        return "no deadline"
     moment = f"{deadline.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     return f"until {moment}" if datetime.now(UTC) < deadline else f"closed since {moment}"
 
 
 def _by_rules(boards: Sequence[Board]) -> list[list[Board]]:
-    """Boards that are played by the same rules, together: that is what an edition tells."""
+    """Boards grouped by their rules: boards of one edition have the same rules."""
     alike: dict[str, list[Board]] = {}
     for board in boards:
         alike.setdefault(board.edition, []).append(board)
@@ -184,7 +184,7 @@ def _in_words(field: str) -> str:
 
 
 def summary(task: Task) -> dict[str, Any]:
-    """A task in the list of tasks, for scripts."""
+    """A task of the list, as JSON."""
     return {
         "name": task.name,
         "title": task.title,
@@ -196,7 +196,7 @@ def summary(task: Task) -> dict[str, Any]:
 
 
 def _facts(task: Task, judged: Task) -> dict[str, Any]:
-    """`gpus` are those that a machine judges, `boards` all that the task names."""
+    """A task as JSON: `gpus` are the boards that a machine judges, `boards` all that the task names."""
     return summary(judged) | {
         "description": task.description,
         "evaluator": task.evaluator,

@@ -1,7 +1,7 @@
-"""A new task's folder, whole or not at all: written beside, read as any task is, moved into place.
+"""Create a task's folder completely or not at all: write it next to its place, load it, move it into place.
 
-tasks/.new-…/<name>/   ──load_task──▶  its faults, and nothing is left      or      tasks/<name>/
-tasks/task.schema.json                 what editors complete from; the first line of a task.yml names it
+tasks/.new-…/<name>/   ──load_task──▶  raise its faults and leave nothing      or      tasks/<name>/
+tasks/task.schema.json                 for completion in editors; the first line of a task.yml names it
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 def fault_of_name(tasks: Path, name: str) -> str:
-    """Why a new task cannot be called so; "" if it can."""
+    """Why a new task cannot have this name; "" if it can."""
     if not _NAME.fullmatch(name):
-        return f"'{name}' is no name for a task: lower case letters, digits, _ and - only, at most 64"
+        return f"'{name}' is not a task name: use at most 64 lower-case letters, digits, _ and -"
     if (tasks / name).exists():
-        return f"{display(tasks / name)} is there already; choose another name, or take it away first"
+        return f"{display(tasks / name)} exists already; choose another name, or delete it first"
     return ""
 
 
 def require_new_name(tasks: Path, name: str) -> None:
-    """Raises TaskError: it is no name for a task, or is taken."""
+    """Raises TaskError: the name is invalid or taken."""
     if fault := fault_of_name(tasks, name):
         raise TaskError(fault)
 
 
 def write_task(tasks: Path, name: str, files: Mapping[str, bytes], shown: Path | None = None) -> Task:
-    """Make a task of these files, which are named relative to its folder.
+    """Create a task from these files, whose names are relative to its folder.
 
     Args:
-        shown: what messages call its folder.  Default: where it would lie.
+        shown: the folder that messages name.  Default: the task's place in `tasks`.
 
     Raises:
-        TaskError: its name, and all that `load_task` finds wrong with it; then nothing has been written.
+        TaskError: the name is unusable, or `load_task` finds faults; nothing is written then.
     """
     faults = [fault] if (fault := fault_of_name(tasks, name)) else []
     tasks.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".new-", dir=tasks) as workshop:
-        folder = Path(workshop).resolve() / "new"  # whatever its name is
+        folder = Path(workshop).resolve() / "new"  # the task's own name may be unusable
         for where, content in files.items():
             path = folder / where
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ def write_task(tasks: Path, name: str, files: Mapping[str, bytes], shown: Path |
 
 
 def write_schema(tasks: Path) -> None:
-    """Put the schema where the first line of every task.yml looks for it, unless one is there."""
+    """Write the schema to the place that the first line of every task.yml names, unless it exists."""
     if not (tasks / SCHEMA).exists():
         (tasks / SCHEMA).write_text(schema_text(), "utf-8")
 

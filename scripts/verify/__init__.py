@@ -1,1 +1,1 @@
-"""A judgement compared with its replay on this machine."""
+"""Compare a judgement with its replay on this machine."""

@@ -1,8 +1,8 @@
-"""A judgement beside its replay: verdicts, outputs, ratios, machines.  Pure.
+"""Compare a judgement with its replay: verdicts, outputs, ratios, machines.  Pure.
 
-Of outputs a judgement holds digests.  A task promises that an accepted output is within its tolerance, no more: other
-bits are no fault, for machines round differently, and a kernel may add up in another order each time.  Other inputs
-are one: what was drawn here is not what was drawn there, and nothing was replayed.
+A judgement has digests of inputs and outputs.  Different output bits are no fault: an accepted output need only be
+within the task's tolerance, machines round differently, and a kernel may sum in another order each time.  Different
+inputs are a fault: the task drew other inputs here, so nothing was replayed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MACHINE = ("device", "cpu", "cores", "memory_gib", "os", "python", "torch", "dr
 
 
 class Outputs(StrEnum):
-    """What a case returned here, beside what it returned when it was judged; `close` is within the task's tolerance."""
+    """A case's outputs here compared with those of the judgement; `close` means within the task's tolerance."""
 
     SAME = "same bits"
     CLOSE = "close"
@@ -31,7 +31,7 @@ class Outputs(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """A case as it was judged, and as it came out here; `here` is None where it was not played."""
+    """A case as it was judged, and its replay; `here` is None if it was not replayed."""
 
     judged: CaseResult
     here: CaseResult | None
@@ -43,7 +43,7 @@ class Pair:
 
     @property
     def outputs(self) -> Outputs | None:
-        """None where there are none that both times were accepted."""
+        """How the outputs compare; None unless both runs were accepted."""
         if not (self.here and self.here.verdict is self.judged.verdict is Verdict.ACCEPTED):
             return None
         then, now = self.judged.digests, self.here.digests
@@ -55,7 +55,7 @@ class Pair:
 
     @property
     def ratios(self) -> tuple[Interval, Interval] | None:
-        """To the anchor: then, and here."""
+        """The ratios to the anchor: as judged, and here."""
         if self.here and self.judged.timing and self.here.timing:
             return self.judged.timing.ratio, self.here.timing.ratio
         return None
@@ -74,14 +74,14 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All of a judgement beside all of its replay `here`."""
+    """A judgement and its replay `here`."""
 
     judged: Judgement
     here: Judgement
 
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
-        """Cases by kind and place."""
+        """Cases paired by kind and index."""
         both = ((self.judged.tests, self.here.tests), (self.judged.benchmarks, self.here.benchmarks))
         return tuple(
             Pair(judged=one, here=now[index] if index < len(now) else None)
@@ -95,17 +95,17 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """0 where all is the same, 1 where it is not; 3 where judging failed here, which says nothing of the file."""
+        """0 if all is the same, 1 if not; 3 if judging failed here, which says nothing about the file."""
         return 3 if self.here.verdict is Verdict.JUDGING_ERROR else int(not self.is_same)
 
     @property
     def outputs(self) -> Counter[Outputs]:
-        """How many cases' outputs are how."""
+        """The number of cases by result of the comparison of outputs."""
         return Counter(pair.outputs for pair in self.pairs if pair.outputs)
 
     @property
     def machines(self) -> dict[str, list[Any]]:
-        """What of the machine is not the same: then, and here."""
+        """The differences between the machines: as judged, and here."""
         then, here = self.judged.machine, self.here.machine
         both = {name: [getattr(then, name), getattr(here, name)] for name in _MACHINE}
         return {name: values for name, values in both.items() if values[0] != values[1]}
@@ -123,21 +123,21 @@ class Comparison:
 
     @property
     def sentence(self) -> str:
-        """What follows from all of it."""
+        """The conclusion, in words."""
         count, cases = self.outputs, f"{self.outputs.total()} accepted cases"
         if count[Outputs.ELSEWHERE]:
             return (
                 f"No replay: in {count[Outputs.ELSEWHERE]} of {cases} the task drew other inputs from the same seeds. "
-                f"It was judged with torch {self.judged.machine.torch}, and here is {self.here.machine.torch}."
+                f"It was judged with torch {self.judged.machine.torch}; this machine has {self.here.machine.torch}."
             )
         if not self.is_same:
-            return f"Not the same: {self.judged.verdict}, and {self.here.verdict} here."
+            return f"Not the same: {self.judged.verdict} as judged, {self.here.verdict} here."
         if count[Outputs.UNKNOWN]:
-            return "The same verdicts. Inputs and outputs can't be compared: the judgement is older than their digests."
+            return "The same verdicts. Inputs and outputs can't be compared: the judgement predates their digests."
         if count[Outputs.CLOSE]:
             return (
                 f"The same verdicts, on the same inputs. In {count[Outputs.CLOSE]} of {cases} the output has other "
-                "bits, within the task's tolerance: machines round differently, and another order of adding up does."
+                "bits, within the task's tolerance: machines round differently, as does another order of summation."
             )
         outputs = " The same outputs, bit for bit." if count else ""
         return f"The same verdicts, on the same inputs.{outputs}"

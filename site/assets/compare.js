@@ -1,4 +1,5 @@
-// A submission held against any other of its board: times case by case, and the code's diff.  The address keeps whom.
+// Compare a submission with any other on its board: times case by case, and a diff of the code.  The page's address keeps
+// the choice.
 "use strict";
 
 (() => {
@@ -6,10 +7,10 @@
   if (!input) return;
   const near = 3, mostLines = 1500;
   const failed = `The other submission could not be ${location.protocol === "file:"
-    ? "read. From a disk, browsers read no second page: pullrank site serve." : "fetched; try again."}`;
+    ? "read: browsers load no second page from a disk. Use pullrank site serve." : "fetched; try again."}`;
   let others = null, asks = 0;
 
-  // What there is on this board: rows, and records that were broken since.
+  // The submissions on this board: rows and former records.
   async function load() {
     const board = await (await fetch("../../rows.json")).json();
     const here = location.pathname.split("/").slice(-3, -1).join("/").toLowerCase();
@@ -27,7 +28,7 @@
     }));
   }
 
-  // `login/digest`, or a login alone: then that author's row.
+  // Find a submission by `login/digest`, or an author's row by login.
   function find(text) {
     const wanted = text.trim().replace(/^@/, "").toLowerCase();
     const names = [...others.keys()];
@@ -35,7 +36,7 @@
       || names.find((name) => name.toLowerCase().split("/")[0] === wanted);
   }
 
-  // Whoever was asked for last is shown, whichever answer comes last.
+  // Show the last submission that was asked for, even if an earlier request answers later.
   async function compare(text) {
     const ask = asks += 1;
     shown.hidden = true;
@@ -45,7 +46,7 @@
       if (!others) await load();
       if (ask !== asks) return;
       const name = find(text);
-      if (!name) { address.set({ with: "" }); told.textContent = "Nobody of that name has another entry here."; return; }
+      if (!name) { address.set({ with: "" }); told.textContent = "No other entry on this board has that login."; return; }
       const path = `../../${name}/`, login = name.split("/")[0];
       const parts = alreadyHere(path) ?? await sideBySide(login, path);
       if (ask !== asks) return;
@@ -59,16 +60,16 @@
   }
 
   function heading(login, path) {
-    const title = element("h3", "", "Beside ");
+    const title = element("h3", "", "Compared with ");
     title.append(link(`${login}’s`, `${path}index.html`));
     return title;
   }
 
-  // The first place and the one to beat next stand on the page without being asked for, or the record before.
+  // Some rivals are already in the page's own table: first place, and the next row ahead or the previous record.
   function alreadyHere(path) {
     const isTheirs = (link) => link.getAttribute("href") === `${path}index.html`;
     if (!all(".against thead a").some(isTheirs)) return null;
-    const words = element("p", "hint", "Their times stand in the table above"), change = all("#changes a").find(isTheirs);
+    const words = element("p", "hint", "Their times are in the table above"), change = all("#changes a").find(isTheirs);
     if (change) {
       change.closest("details").open = true;
       words.append(", ", link("what changed", "#changes"), " below");
@@ -92,9 +93,9 @@
     const scroll = element("div", "scroll"), result = element("table", "beside"), body = result.createTBody();
     scroll.tabIndex = 0;
     scroll.setAttribute("role", "group");
-    scroll.setAttribute("aria-label", `Times beside ${theirs.login}’s`);
+    scroll.setAttribute("aria-label", `Times compared with ${theirs.login}’s`);
     const head = result.createTHead().insertRow();
-    for (const [text, kind] of [[one(".against th").textContent, ""], ["This", "num"], [theirs.login, "num"], ["This is", "num"]]) {
+    for (const [text, kind] of [[one(".against th").textContent, ""], ["This file", "num"], [theirs.login, "num"], ["Difference", "num"]]) {
       const cell = element("th", kind, text);
       cell.scope = "col";
       head.append(cell);
@@ -108,7 +109,7 @@
     return scroll;
   }
 
-  // Numbers, as the pages write them.
+  // Numbers, formatted as on the pages.
 
   function time(us) {
     const [scale, unit] = us >= 1e6 ? [1e6, "s"] : us >= 1e3 ? [1e3, "ms"] : us >= 1 ? [1, "µs"] : [1e-3, "ns"];
@@ -119,34 +120,39 @@
   function lost(ratio) {
     if (Math.abs(ratio - 1) < 0.0005) return "as fast";
     if (ratio >= 2) return `${ratio.toFixed(1)}× as\u00a0long`;
-    return `${(Math.abs(ratio - 1) * 100).toFixed(1)}\u00a0% ${ratio > 1 ? "slower" : "faster"}`;
+    return ratio > 1 ? `${((ratio - 1) * 100).toFixed(1)}\u00a0% slower` : `speedup\u00a0${speedup(1 / ratio)}`;
+  }
+
+  function speedup(factor) {
+    const digits = factor > 0.9 && factor < 1.1 ? 3 : 2;
+    return `${factor.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })}×`;
   }
 
   // The code.
 
-  const lines = (page) => one("#source", page) && all("#source .l", page).map((line) => line.textContent);  // Null where it is not at hand.
+  const lines = (page) => one("#source", page) && all("#source .l", page).map((line) => line.textContent);  // Null if the file is missing.
 
   function changes(ours, theirs, login, path) {
-    if (!ours || !theirs) return [element("p", "soft more", "One of the two files is not at hand.")];
+    if (!ours || !theirs) return [element("p", "soft more", "One of the two files is not available.")];
     const found = diff(ours, theirs);
     if (!found) {
-      const words = element("p", "soft more", `The files differ in more than ${mostLines.toLocaleString("en")} lines, too many to compare here. Each whole: `);
+      const words = element("p", "soft more", `The files differ in more than ${mostLines.toLocaleString("en")} lines, too many to show here. The whole files: `);
       words.append(link("this one", "#code"), ", ", link(`${login}’s`, `${path}index.html#code`), ".");
       return [words];
     }
-    if (!found.length) return [element("p", "soft more", "The files are the same.")];
+    if (!found.length) return [element("p", "soft more", "The files are identical.")];
     const code = element("div", "code");
     code.tabIndex = 0;
     code.setAttribute("role", "group");
-    code.setAttribute("aria-label", `From this file to ${login}’s`);
+    code.setAttribute("aria-label", `Diff from this file to ${login}’s`);
     for (const [sign, text] of found) {
       code.append(element("span", `l ${{ "+": "add", "-": "del", "@": "at" }[sign] || "same"}`, sign === "@" ? text : sign + text), "\n");
     }
-    return [element("p", "hint more", `From this file to ${login}’s`), code];
+    return [element("p", "hint more", `Diff from this file to ${login}’s`), code];
   }
 
-  // The longest common subsequence of lines, from its table of lengths; the ends that agree are left out of it.  Null
-  // where too many are left.
+  // The longest common subsequence of lines, by a table of lengths, without the equal lines at both ends.  Null if too
+  // many lines remain.
   function diff(a, b) {
     let start = 0, end = 0;
     while (start < a.length && start < b.length && a[start] === b[start]) start += 1;
@@ -169,7 +175,7 @@
     return inContext(found.concat(a.slice(a.length - end).map((line) => [" ", line])));
   }
 
-  // Only what changed, with a few lines around it; `@` stands where lines are left out.
+  // Changed lines with a few lines of context; `@` marks a gap.
   function inContext(found) {
     const isNear = (index) => found.slice(Math.max(0, index - near), index + near + 1).some(([sign]) => sign !== " ");
     const kept = [];
@@ -192,7 +198,7 @@
   }
 
   function link(text, href) {
-    const made = element("a", "", text);
+    const made = element("a", "name", text);
     made.href = href;
     return made;
   }

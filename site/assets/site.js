@@ -1,4 +1,4 @@
-// What comes on top of pages that are whole without it: theme, own login, order, what-if, countdown, copy.
+// Optional extras, which the pages work without: theme, own login, sorting, what-if ranking, countdown, copy buttons.
 "use strict";
 
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
@@ -6,10 +6,10 @@ const one = (selector, root = document) => root.querySelector(selector);
 
 const kept = {
   get(key) { try { return localStorage.getItem(`pullrank-${key}`) || ""; } catch { return ""; } },
-  set(key, value) { try { localStorage.setItem(`pullrank-${key}`, value); } catch { /* Not kept, then. */ } },
+  set(key, value) { try { localStorage.setItem(`pullrank-${key}`, value); } catch { /* The browser allows no storage. */ } },
 };
 
-// The address holds what was chosen on this page; an empty value leaves it.
+// The page's address keeps the reader's choices; an empty value removes one.
 const address = {
   get: (key) => new URLSearchParams(location.search).get(key) || "",
   set(values) {
@@ -35,21 +35,21 @@ for (const button of all("button.theme")) {
   name();
 }
 
-// On a phone the header's links are one line that can be pushed aside; a browser leaves one half hidden.
+// On a phone the header's links are one line that scrolls; browsers leave a focused link half hidden.
 
 one(".top nav").addEventListener("focusin", (event) => event.target.scrollIntoView({ inline: "nearest", block: "nearest" }));
 
-// Times in the reader's zone; UTC stays in the title.
+// Show times in the reader's time zone; the title keeps UTC.
 
 const months = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
 for (const time of all("time")) {
   const at = new Date(time.dateTime), day = `${at.getDate()} ${months[at.getMonth()]} ${at.getFullYear()}`;
   const text = time.classList.contains("day") ? day : `${day}, ${clock.format(at)}`;
-  if (time.textContent !== text) time.textContent = text;  // What stands there already need not be laid out anew.
+  if (time.textContent !== text) time.textContent = text;  // Setting the same text would cost a layout.
 }
 
-// How long a board is open.
+// The time until a board closes.
 
 function countDown() {
   for (const label of all(".until")) {
@@ -63,7 +63,7 @@ function countDown() {
 countDown();
 setInterval(countDown, 60000);
 
-// Copy.
+// Copy buttons.
 
 for (const button of all("button.copy")) {
   button.addEventListener("click", async () => {
@@ -74,7 +74,7 @@ for (const button of all("button.copy")) {
   });
 }
 
-// One's own login, remembered here.
+// The reader's own login, stored in the browser.
 
 const me = one("input.me");
 function markMe() {
@@ -86,12 +86,12 @@ function markMe() {
     tr.classList.toggle("mine", mine);
     if (mine && tr.closest("#ranks")) row = tr;
   }
-  one(".my-place").replaceChildren(...(row ? place(row) : login ? ["has no row here"] : []));
+  one(".my-place").replaceChildren(...(row ? place(row) : login ? ["No entry on this board"] : []));
 }
 function place(row) {
   const link = document.createElement("a");
   link.href = one(".score a", row).getAttribute("href");
-  link.textContent = "where is the time lost?";
+  link.textContent = "see where you lose time";
   const rows = all("#ranks tbody tr").length;
   const gap = one("td[data-v]:not(.score)", row).textContent;
   const rank = `${parseInt(one(".rank", row).textContent, 10)} of ${rows}`;
@@ -103,7 +103,7 @@ if (me) {
   if (me.value) markMe();
 }
 
-// A folded table: a search in the page that finds a row out of sight shows all; so does a browser that would find none.
+// A folded table expands when a search in the page finds a hidden row, or at once if the browser cannot search there.
 
 for (const section of all(".folds")) {
   const unfold = () => { one(".all-rows input", section).checked = true; };
@@ -111,7 +111,7 @@ for (const section of all(".folds")) {
   else unfold();
 }
 
-// In another order, as many rows as before are in sight.
+// Reorder the rows and show as many as before.
 function reorder(body, rows) {
   const inSight = all("tr:not([hidden])", body).length;
   body.append(...rows);
@@ -121,7 +121,7 @@ function reorder(body, rows) {
   });
 }
 
-// Order of the standings.
+// Sort the standings.
 
 const ranks = one("#ranks");
 if (ranks) {
@@ -129,7 +129,7 @@ if (ranks) {
   const heads = all("thead th", ranks);
   const value = (row, index) => {
     const cell = row.cells[index], raw = cell.dataset.v ?? cell.textContent.trim();
-    if (heads[index].dataset.key === "author") return row.dataset.login;  // Its cell holds initials and remarks, too.
+    if (heads[index].dataset.key === "author") return row.dataset.login;  // The cell also has initials and remarks.
     return heads[index].matches(".num, .rank") ? parseFloat(raw) : raw.toLowerCase();
   };
   function order(key, descending) {
@@ -144,7 +144,7 @@ if (ranks) {
     if (index >= 0) heads[index].setAttribute("aria-sort", descending ? "descending" : "ascending");
     ranks.classList.toggle("sorted", index >= 0 && key !== "rank");
     reset.hidden = index < 0;
-    told.textContent = `Ordered by ${key || "rank"}${descending ? ", descending" : ""}.`;
+    told.textContent = `Sorted by ${key || "rank"}${descending ? ", descending" : ""}.`;
     address.set({ sort: key && (descending ? `-${key}` : key) });
   }
   for (const head of heads.filter((head) => head.dataset.key)) {
@@ -152,23 +152,28 @@ if (ranks) {
     button.type = "button";
     button.append(...head.childNodes);
     head.append(button);
-    button.addEventListener("click", () => order(head.dataset.key, head.getAttribute("aria-sort") === "ascending"));
+    // The first click puts the best row first: of shares of the limit, the highest.
+    const first = head.dataset.key === "limit" ? "descending" : "ascending";
+    button.addEventListener("click", () => {
+      const now = head.getAttribute("aria-sort");
+      order(head.dataset.key, (now === first) === (first === "ascending"));
+    });
   }
   reset.addEventListener("click", () => {
     order("", false);
-    one("[data-key=rank] button", ranks).focus();  // This one is gone.
+    one("[data-key=rank] button", ranks).focus();  // The reset button is hidden now.
   });
   const asked = address.get("sort");
   if (asked) order(asked.replace(/^-/, ""), asked.startsWith("-"));
 }
 
-// What if: other benchmarks, another mean.
+// What-if ranking: a choice of benchmarks, another mean.
 
 const heat = one("#heat");
 if (heat) {
   const body = one("tbody", heat), boxes = all("input.case", heat), by = one("select.by");
   const back = one("button.official"), told = one(".what-if");
-  let rows;  // Read when they are asked for: there may be thousands.
+  let rows;  // Read on demand: there may be thousands.
   const read = () => [...body.rows].map((row) => ({
     row, times: all("td[data-v]", row).map((cell) => Number(cell.dataset.v)), cells: all("td[data-v]", row),
     total: one(".total", row), place: one(".place", row), official: one(".total", row).textContent,
@@ -179,10 +184,16 @@ if (heat) {
     mean: (times) => times.reduce((sum, time) => sum + time, 0) / times.length,
     last: (times) => times[times.length - 1],
   };
-  // As the pages write it: of what is far below the others of its column, the first three digits.
+  // Formatted as on the pages: a value far below the others of its column has three significant digits.
   const written = (amount, digits) => (amount < 10 ** (1 - digits) ? String(Number(amount.toPrecision(3)))
     : amount.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
   const isOfficial = () => by.value === by.dataset.official && boxes.every((box) => box.checked);
+  const nameOf = (row) => {
+    const name = document.createElement("span");
+    name.className = "name";
+    name.textContent = one("th a", row).textContent;
+    return name;
+  };
   const mean = (chosen) => `${by.selectedOptions[0].text} of ${chosen.length < boxes.length ? `${chosen.length} of ` : "all "}${boxes.length} benchmarks`;
   function rankAgain() {
     rows ??= read();
@@ -199,8 +210,9 @@ if (heat) {
     reorder(body, scored.map(({ row }) => row));
     back.hidden = isOfficial();
     heat.classList.toggle("asked", !official);
-    told.textContent = !chosen.length ? "Choose at least one benchmark; this is how it is ranked here."
-      : official ? "This is how it is ranked here." : `${one("th a", scored[0].row).textContent} would lead by the ${mean(chosen)}.`;
+    told.textContent = !chosen.length ? "Choose at least one benchmark. This is the official ranking."
+      : official ? "This is the official ranking." : ` would lead by the ${mean(chosen)}.`;
+    if (!official) told.prepend(nameOf(scored[0].row));
     address.set({
       cases: official || chosen.length === boxes.length ? "" : chosen.map((index) => index + 1).join(","),
       by: official || by.value === by.dataset.official ? "" : by.value,
@@ -215,7 +227,7 @@ if (heat) {
     by.value = by.dataset.official;
     for (const box of boxes) box.checked = true;
     rankAgain();
-    by.focus();  // This one is gone.
+    by.focus();  // The reset button is hidden now.
   });
   if (!isOfficial()) rankAgain();
 }

@@ -1,1 +1,1 @@
-"""Whether a file may be judged: paths, sizes, clones, quotas."""
+"""Decide whether a file may be judged: paths, sizes, clones, quotas."""

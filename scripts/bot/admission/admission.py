@@ -1,12 +1,12 @@
-"""May a pull request's file be judged, and on which boards?  Pure: what was read in; an admission or a refusal out.
+"""May a pull request's file be judged, and on which boards?  Pure: facts in; an admission or a refusal out.
 
-    whose    not banned; the folder of the login under which the account first took part
-    what     one file, in its place, plain, not too large; a text that people see as it is, with a custom_kernel
-    for      a task that exists, in its language; boards that exist and that a machine judges
+    author   not banned; owns the folder of the login with which the account first took part
+    file     one plain file in its place, not too large; no invisible characters; defines custom_kernel
+    task     exists, in the file's language; has boards, and a machine for them
     new      not somebody else's merged file under other names
 
-Each `require_` raises a `Refused` that tells the author, in Markdown, what is wrong and how to mend it.  What a
-participant wrote stands in code.  Deadline and quota are the business of `intake`: they depend on the mode.
+Each `require_` raises a `Refused` that tells the author, in Markdown, what is wrong and how to fix it.  A participant's
+words are always in code.  `intake` checks deadline and quota, because they depend on the mode.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from scripts.ledger.moderation import KnownAccount, Moderated, find_owner
 
 
 class Refused(PullRankError):
-    """It is not judged; the message is Markdown for its author."""
+    """The file is not judged; the message is Markdown for its author."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Competition:
-    """As it is now: settings, participants, what maintainers decided, and the names of its tasks."""
+    """The current settings, participants, maintainers' decisions and task names."""
 
     settings: Settings
     accounts: tuple[KnownAccount, ...] = ()
@@ -44,9 +44,9 @@ class Competition:
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """What a pull request brings.  What was not read, because nobody needs it, is missing.
+    """What a pull request offers.  Fields that are not needed are not read and stay empty.
 
-    `merged` are the files of others that stand in the task's folder, `given` what the task itself hands out.
+    `merged` are the merged files of others for the task, `given` the task's own templates and examples.
     """
 
     pull: PullRequest
@@ -68,14 +68,14 @@ class Admission:
     digest: str
     gpus: tuple[str, ...]
     boards: tuple[str, ...]
-    """All of the task's; `gpus` are those that the file names, or all."""
+    """All boards of the task; `gpus` are those that the file names, or all."""
 
 
 def folder_of(author: Account, competition: Competition) -> str:
-    """The login under which an account takes part: the first that it was seen with, whatever it is called today.
+    """The login with which an account first took part, whatever its name is today.
 
     Raises:
-        Refused: its login is the folder of another account, which was called so before.
+        Refused: the folder of its login belongs to another account, which had that login before.
     """
     known = next((account for account in competition.accounts if account.user_id == author.id), None)
     if known:
@@ -83,29 +83,29 @@ def folder_of(author: Account, competition: Competition) -> str:
     owner = find_owner(competition.accounts, author.login)
     if owner:
         raise Refused(
-            f"The folder `{owner.login}` belongs to another account, which took part under that login before you had "
+            f"The folder `{owner.login}` belongs to another account, which took part with that login before you had "
             "it. Rename your account, or ask a maintainer."
         )
     return author.login
 
 
 def require_welcome(author: Account, competition: Competition) -> None:
-    """Nobody who is banned."""
+    """Raise Refused if the author is banned."""
     if reason := why_banned(author.id, author.login, competition.settings, competition.moderated):
         raise Refused(f"Pull requests of this account are not judged: {inline(reason)}. Ask a maintainer.")
 
 
 def why_banned(user_id: int, login: str, settings: Settings, moderated: Moderated) -> str:
-    """Why nothing of an account is judged or merged; empty if it is welcome."""
+    """Why an account is banned: nothing of it is judged or merged.  Empty if it is not banned."""
     ban = settings.find_ban(user_id, login) or moderated.banned.get(user_id)
     return ban.reason if ban else ""
 
 
 def find_entry(offer: Offer, competition: Competition) -> SubmissionPath | TaskChange | Contribution:
-    """What the changed files make of a pull request.
+    """The kind of a pull request, by its changed files.
 
     Raises:
-        Refused: it means to be a submission, and is not in its place.
+        Refused: it looks like a submission, but is not in its place.
     """
     login = folder_of(offer.pull.author, competition)
     change = classify(offer.files, login)
@@ -117,14 +117,14 @@ def find_entry(offer: Offer, competition: Competition) -> SubmissionPath | TaskC
 def _about_name(author: Account, login: str) -> str:
     if author.login == login:
         return ""
-    return f" You first took part as `{login}`, and your folders keep that name, whatever your account is called today."
+    return f" You first took part as `{login}`, and your folders keep that name even if you rename your account."
 
 
 def admit(entry: SubmissionPath, offer: Offer, competition: Competition) -> Admission:
-    """Let a file in its place be judged.
+    """Admit a file in its place to judging.
 
     Raises:
-        Refused: the first thing that is wrong with it.
+        Refused: names the first thing that is wrong with it.
     """
     task = require_task(entry, offer, competition)
     blob = require_plain(entry, offer, competition)
@@ -143,7 +143,7 @@ def admit(entry: SubmissionPath, offer: Offer, competition: Competition) -> Admi
 
 
 def require_task(entry: SubmissionPath, offer: Offer, competition: Competition) -> Task:
-    """A task of that name, in that language."""
+    """The task of that name, if it takes that language."""
     if not offer.task:
         near = did_you_mean(entry.task, competition.task_names).replace("'", "`") or "."
         tasks = ", ".join(f"`{name}`" for name in competition.task_names) or "none yet"
@@ -158,35 +158,37 @@ def require_task(entry: SubmissionPath, offer: Offer, competition: Competition) 
 
 
 def require_plain(entry: SubmissionPath, offer: Offer, competition: Competition) -> BlobInfo:
-    """A plain file of the size that is allowed."""
+    """The file's blob, if it is a plain file and not too large."""
     blob = offer.blob
     if blob is None:
-        raise Refused(f"`{entry.path}` is no file. Add it as a plain one: no link, no submodule.")
+        raise Refused(f"`{entry.path}` is not a file. Add a plain file, not a link or a submodule.")
     if not blob.is_plain:
-        kinds = {"120000": "a symbolic link", "100755": "executable (`git update-index --chmod=-x` mends it)"}
-        kind = kinds.get(blob.mode, f"of the mode {inline(blob.mode)}")
-        raise Refused(f"`{entry.path}` is {kind}. A submission is a plain file.")
+        kinds = {"120000": "a symbolic link", "100755": "executable (`git update-index --chmod=-x` fixes it)"}
+        kind = kinds.get(blob.mode, f"of mode {inline(blob.mode)}")
+        raise Refused(f"`{entry.path}` is {kind}. A submission must be a plain file.")
     limit_kib = competition.settings.limits.file_kib
     if blob.size > limit_kib * 1024:
-        raise Refused(f"`{entry.path}` has more than {limit_kib} KiB. Tables and data must be computed.")
+        raise Refused(
+            f"`{entry.path}` is larger than {limit_kib} KiB. Compute tables and data instead of storing them."
+        )
     return blob
 
 
 def require_kernel(entry: SubmissionPath, offer: Offer, task: Task) -> None:
-    """A text that people see as it is, and that defines what is called, where that is ours to know."""
+    """Raise Refused unless the text is readable and, for refereed tasks, defines `custom_kernel`."""
     submission = Submission(login=entry.login, source=offer.source, name=entry.name)
     if fault := submission.find_fault(needs_kernel=task.is_refereed):
         raise Refused(f"This file cannot be judged: {inline(fault, 400)}")
     if found := find_invisible(submission.text):
         line, char = found
         raise Refused(
-            f"Line {line} holds the invisible character U+{ord(char):04X}, so that people don't see what is run. "
-            "Take it out."
+            f"Line {line} contains the invisible character U+{ord(char):04X}, so readers cannot see what is run. "
+            "Remove it."
         )
 
 
 def find_invisible(text: str) -> tuple[int, str] | None:
-    """The first character that has no width or turns the direction of the text, and its line."""
+    """The first character that has no width or changes the direction of the text, and its line."""
     if text.isascii():
         return None
     for number, line in enumerate(text.split("\n"), 1):
@@ -196,14 +198,14 @@ def find_invisible(text: str) -> tuple[int, str] | None:
 
 
 def require_directives(entry: SubmissionPath, source: bytes) -> tuple[str, ...]:
-    """The GPUs that the file names; its leaderboard is the folder's."""
+    """The GPUs that the file names.  Raises Refused if its leaderboard is not the folder's task."""
     try:
         directives = read_directives(source.decode("utf-8-sig", "replace"), entry.name)
     except SubmissionError as error:
         raise Refused(f"{inline(str(error))}.") from None
     if directives.leaderboard not in (None, entry.task):
         raise Refused(
-            f"The file lies in the folder of `{entry.task}`, but its directive says "
+            f"The file is in the folder of `{entry.task}`, but its directive says "
             f"{inline(f'leaderboard {directives.leaderboard}')}. Move the file, or write "
             f"`#!POPCORN leaderboard {entry.task}`."
         )
@@ -211,13 +213,13 @@ def require_directives(entry: SubmissionPath, source: bytes) -> tuple[str, ...]:
 
 
 def require_original(entry: SubmissionPath, offer: Offer) -> None:
-    """Not what somebody else has merged."""
+    """Raise Refused if the file is a copy of somebody else's merged submission."""
     original = find_original(offer.source, entry.name, offer.merged, offer.given)
     if original:
         raise Refused(
-            f"But for names, comments and layout this is the merged submission of `{original.login}` for "
+            f"Except for names, comments and layout, this is the merged submission of `{original.login}` for "
             f"`{entry.task}`. "
-            "Learn from it, and hand in what is your own. If it is yours, ask a maintainer."
+            "Learn from it, but submit your own work. If it is yours, ask a maintainer."
         )
 
 
@@ -225,17 +227,17 @@ def require_original(entry: SubmissionPath, offer: Offer) -> None:
 
 
 def require_boards(task: Task, competition: Competition) -> tuple[str, ...]:
-    """The task's boards that a machine judges."""
+    """The task's boards that have a machine."""
     boards = offered(task, competition.settings.gpus).gpus
     if not boards:
         raise Refused(
-            f"No machine here judges `{task.name}` yet. It can be judged on {_names(task.gpus)}: ask a maintainer."
+            f"No machine here judges `{task.name}` yet. Its boards are {_names(task.gpus)}: ask a maintainer for one."
         )
     return boards
 
 
 def require_gpus(wanted: Sequence[str], task: Task, boards: Sequence[str], competition: Competition) -> tuple[str, ...]:
-    """The boards that a file or a command names, all of them real."""
+    """The boards that a file or a command names.  Raises Refused if one does not exist."""
     for gpu in wanted:
         if gpu in boards:
             continue

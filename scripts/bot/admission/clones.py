@@ -1,15 +1,17 @@
-"""Is this file somebody else's, but for names, comments and layout?  Parsed, never run; hostile source, bounded cost.
+"""Is this file a copy of somebody else's, except for names, comments and layout?
 
-    Python   its syntax tree, without docstrings; C++ that stands in its strings is read as C++
+The source is hostile: it is parsed at bounded cost and never run.
+
+    Python   its syntax tree, without docstrings; C++ in its strings is read as C++
     CUDA     its tokens, without comments
-      └─ names that the file itself makes become numbers, in the order in which they appear
+      └─ names that the file itself defines become numbers, in order of appearance
           └─ SHA-256: the fingerprint
 
-What a file does not name itself (`torch.add`, `sinf`, numbers, the shapes of strings) stays as it is, so two
-files with one fingerprint do the same.  A local name is numbered anew in each definition: who calls the loop
-variables of two kernels `i` and who calls them `i` and `j` have written the same.
+Everything that a file does not define itself (`torch.add`, `sinf`, numbers, the shapes of strings) stays as it is, so
+two files with the same fingerprint do the same.  Numbering of local names restarts in each definition: it makes no
+difference whether the loop variables of two kernels are `i` and `i` or `i` and `j`.
 
-A short file is somebody else's only if its names are the same, too; a few lines are nobody's.
+A short file is a copy only if its names are the same, too; a few lines are never a copy.
 """
 
 from __future__ import annotations
@@ -25,10 +27,10 @@ from pathlib import PurePath
 
 MAX_BYTES = 256 * 1024
 MIN_TOKENS = 200
-"""Of a shorter file with names of its own nobody can say whether it was copied or written twice: about fifteen plain
-lines of Python."""
+"""Nobody can say whether a shorter file with other names was copied or written twice: about fifteen plain lines of
+Python."""
 MIN_VERBATIM = 100
-"""Nor of a shorter one with the same names: about seven lines.  `torch.add` into the output is seventy tokens."""
+"""The same for a file with the same names: about seven lines.  `torch.add` into the output is seventy tokens."""
 
 _PYTHON_ASIDE = re.compile(
     rb"""#[^\n]*|(\"{3}|'{3})(?:\\.|[^\\])*?(?:\1|\Z)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?""", re.DOTALL
@@ -46,13 +48,13 @@ _STATEMENTS = re.compile(
     "return|else|new|delete|case|goto|throw|co_return|typename|typedef|using|namespace|operator|sizeof|do|"
     "define|include|ifdef|ifndef|undef|pragma|if|elif|endif"
 )
-"""C++ words after which a word is used, not declared."""
+"""C++ keywords after which a name is used, not declared."""
 
 _SCALARS = re.compile("void|bool|char|short|int|long|unsigned|signed|float|double|half|auto|const")
 
 
 class _Kind(StrEnum):
-    """What a token may be a name of."""
+    """The kind of a token: what it may name."""
 
     TEXT = auto()
     NAME = auto()
@@ -62,7 +64,7 @@ class _Kind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Original:
-    """A merged file with whose fingerprint another's may agree."""
+    """A merged file that another may be a copy of."""
 
     login: str
     name: str
@@ -71,9 +73,9 @@ class Original:
 
 @dataclass
 class _Tokens:
-    """A file as a row of tokens, and the names that it makes; None in the row begins a definition.
+    """A file as a row of tokens, and the names that it defines; None in the row begins a definition.
 
-    `shared` names are known in all definitions, `exported` ones to Python, too: they are C++ functions.
+    `shared` names are visible in all definitions, `exported` ones (C++ functions) in Python, too.
     """
 
     row: list[tuple[str, _Kind] | None] = field(default_factory=list)
@@ -99,7 +101,7 @@ class _Tokens:
         return (token[0] for token in self.row if token)
 
     def _space(self, text: str, kind: _Kind) -> str:
-        """Where a name of the file's own is numbered; empty for what is not."""
+        """The numbering to which one of the file's own names belongs; empty for any other token."""
         match kind:
             case _Kind.NAME if text in self.shared:
                 return "shared"
@@ -113,10 +115,10 @@ class _Tokens:
 
 
 def find_original(source: bytes, name: str, others: Iterable[Original], known: Iterable[bytes] = ()) -> Original | None:
-    """The first of the others' files that `source` equals.
+    """The first of the others' files of which `source` is a copy; None if there is none.
 
     Args:
-        known: files that anybody may hand in, as a task's templates and examples are, under whatever names.
+        known: files that anybody may submit, such as a task's templates and examples, with any names.
     """
     outline = _outline(source, name)
     alike = [one for one in others if _outline(one.source, one.name) == outline]
@@ -132,14 +134,14 @@ def _is_known(source: bytes, name: str, known: Iterable[bytes]) -> bool:
 
 
 def _outline(source: bytes, name: str) -> tuple[str, ...]:
-    """Counts that equal files share: a glance, so that a board of hundreds need not be parsed."""
+    """Character counts that copies share: a cheap filter, so that hundreds of files need not be parsed."""
     suffix = PurePath(name).suffix
     code = (_C_ASIDE if suffix == ".cu" else _PYTHON_ASIDE).sub(b"", source[:MAX_BYTES])
     return suffix, *(str(code.count(sign)) for sign in (b"=", b"*", b"[", b":", b"<", b">", b"%"))
 
 
 def fingerprint(source: bytes, name: str) -> str | None:
-    """64 hex digits; None where a file is too large, too short, or cannot be parsed."""
+    """64 hex digits; None if a file is too large, too short, or cannot be parsed."""
     tokens = _read(source, name)
     if not tokens or len(tokens.row) < MIN_VERBATIM:
         return None
@@ -182,7 +184,7 @@ def _is_docstring(node: object) -> bool:
 
 
 def _made_by(statement: ast.stmt) -> Iterator[str]:
-    """Names that a statement of the module makes for all of it; what is local to a definition is not among them."""
+    """Names that a statement defines for the whole module, without those local to a function."""
     stack: list[ast.AST] = [statement]
     while stack:
         node = stack.pop()
@@ -206,7 +208,7 @@ def _bound_by(node: ast.AST) -> Iterator[str]:
 
 
 def _flatten(statement: ast.stmt, tokens: _Tokens, functions: set[str]) -> None:
-    """The tree as a row, by a stack of our own: a hostile one may be deeper than Python's."""
+    """Flatten the tree into the row, with an explicit stack: a hostile tree may be too deep for recursion."""
     stack: list[object] = [statement]
     while stack:
         match stack.pop():
@@ -220,9 +222,9 @@ def _flatten(statement: ast.stmt, tokens: _Tokens, functions: set[str]) -> None:
 
 
 def _parts(node: ast.AST, tokens: _Tokens, functions: set[str]) -> Iterator[object]:
-    """What a node is made of, in order: tokens, and nodes to be read later."""
+    """A node's parts in order: tokens, and nodes to read later."""
     match node:
-        case ast.Import(names=[_, _, *_] as names):  # `import a, b` is two
+        case ast.Import(names=[_, _, *_] as names):  # `import a, b` is two imports
             yield from (ast.Import(names=[name]) for name in names)
             return
         case ast.alias(name=name):
@@ -236,7 +238,7 @@ def _parts(node: ast.AST, tokens: _Tokens, functions: set[str]) -> Iterator[obje
         case ast.ClassDef(body=body):
             tokens.attributes.update(made for part in body for made in _bound_by(part))
         case ast.Call(keywords=keywords) if _root(node) not in functions:
-            for keyword in keywords:  # a library's parameters keep their names
+            for keyword in keywords:  # parameters of a library keep their names
                 yield (f"{keyword.arg}=", _Kind.TEXT)
                 keyword.arg = None
     yield (type(node).__name__, _Kind.TEXT)
@@ -278,7 +280,7 @@ def _add_constant(value: object, tokens: _Tokens) -> None:
         case str() if "{" in value or ";" in value:
             _read_c(value, tokens)
         case str():
-            tokens.add(value, _Kind.STRING)  # May name a kernel: `functions=["add"]`.
+            tokens.add(value, _Kind.STRING)  # It may name a kernel: `functions=["add"]`.
         case int():
             tokens.add(f"{type(value).__name__} {value:x}")  # Python refuses to print the largest in decimal.
         case _:
@@ -290,7 +292,7 @@ def _add_constant(value: object, tokens: _Tokens) -> None:
 
 @dataclass
 class _Before:
-    """The two tokens before the current one, and how deep it stands in braces and brackets."""
+    """The two tokens before the current one, and its depth in braces and brackets."""
 
     last: str = ""
     kind: str = ""
@@ -308,7 +310,7 @@ class _Before:
         return self.braces <= 0 and self.brackets <= 0
 
     def declares(self, word: str) -> bool:
-        """Whether a word that stands here is declared: `float x`, `int *x`, `Tensor& x`, `vector<int> x`."""
+        """Whether a word at this position is declared: `float x`, `int *x`, `Tensor& x`, `vector<int> x`."""
         if _SCALARS.fullmatch(word):
             return False
         if self.kind == "word":

@@ -1,9 +1,9 @@
-"""Which files a pull request may change, told from their paths alone.  Pure; every path is hostile text.
+"""Classify a pull request by the paths of its changed files alone.  Pure; every path is hostile text.
 
-submissions/<task>/<login>/submission.py       Entry: exactly this one file, added or modified, in its author's folder
-tasks/…                                        TaskChange: read now, run when a maintainer allows it
-anything else                                  Contribution: people's business, not ours
-submissions/ in any other way                  Misplaced, with the way out
+submissions/<task>/<login>/submission.py   SubmissionPath: exactly this file, added or modified, in its author's folder
+tasks/…                                    TaskChange: loaded now, run if a maintainer allows it
+anything else                              Contribution: left to people
+any other change in submissions/           Misplaced, with the way out
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scripts.github.pulls import ChangedFile
 FOLDER = "submissions"
 FILE_NAMES = ("submission.py", "submission.cu")
 MAX_LISTED = 5
-"""So many paths a message names before it says how many more there are."""
+"""A message names this many paths, and then how many more there are."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _LOGIN = re.compile(r"[A-Za-z0-9](-?[A-Za-z0-9]){0,38}")
@@ -43,7 +43,7 @@ class SubmissionPath:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskChange:
-    """Folders of `tasks/` that change; `rest` counts other files of the repository that change with them."""
+    """Changed folders of `tasks/`; `rest` counts the changed files outside `tasks/`."""
 
     tasks: tuple[str, ...]
     rest: int
@@ -51,12 +51,12 @@ class TaskChange:
 
 @dataclass(frozen=True, kw_only=True)
 class Contribution:
-    """No submission and no task: intake has nothing to say."""
+    """Neither a submission nor a task: intake does not comment on it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Misplaced:
-    """Meant to be a submission, and no such; `reason` is Markdown for its author."""
+    """Meant to be a submission, but not in its place; `reason` is Markdown for its author."""
 
     reason: str
 
@@ -69,10 +69,10 @@ def entry_path(task: str, login: str, name: str = FILE_NAMES[0]) -> str:
 
 
 def classify(files: Sequence[ChangedFile], login: str) -> Change:
-    """What a pull request is, by the files that it changes.
+    """The kind of a pull request, by the files that it changes.
 
     Args:
-        login: whose folder it may write to.
+        login: the owner of the folder that it may change.
     """
     inside = [file for file in files if _touches_submissions(file)]
     outside = [file for file in files if file not in inside]
@@ -100,19 +100,19 @@ def _other(files: Sequence[ChangedFile]) -> TaskChange | Contribution:
     return TaskChange(tasks=tuple(sorted(tasks)), rest=rest)
 
 
-# Submissions, and what is wrong with them.
+# Submissions and their faults.
 
 
 def _entry(file: ChangedFile, login: str) -> SubmissionPath | Misplaced:
     if file.status == "removed":
         return Misplaced(
-            reason=f"This removes {inline(file.path)}. Results stand in the ledger, so removing a file takes back none "
+            reason=f"This removes {inline(file.path)}. Results are in the ledger, so removing a file withdraws none "
             "of them; to replace it, change it. Close this pull request."
         )
     if file.status == "renamed":
         return Misplaced(
             reason=f"This moves {inline(file.previous_path or '')} to {inline(file.path)}. "
-            "A submission is added or changed where it is, and others' files stay where they are."
+            "Add or change your submission in its own place, and leave other files where they are."
         )
     parts = file.path.split("/")
     if file.status not in _CHANGES or len(parts) != 4 or not _NAME.fullmatch(parts[1]):
@@ -123,7 +123,7 @@ def _entry(file: ChangedFile, login: str) -> SubmissionPath | Misplaced:
     if name not in FILE_NAMES:
         wanted = FILE_NAMES[name.endswith((".cu", ".cuh"))]
         return Misplaced(
-            reason=f"The file is named {inline(name)}; a submission is always named `{wanted}`. "
+            reason=f"The file is named {inline(name)}, but a submission must be named `{wanted}`. "
             f"Rename it to `{entry_path(task, login, wanted)}`."
         )
     return SubmissionPath(task=task, login=login, name=name)
@@ -133,16 +133,16 @@ def _wrong_path(path: str, login: str) -> Misplaced:
     named = [part for part in path.split("/")[1:-1] if _NAME.fullmatch(part) and part.lower() != login.lower()]
     wanted = entry_path(named[0] if named else "<task>", login, FILE_NAMES[path.endswith(".cu")])
     return Misplaced(
-        reason=f"{inline(path)} is not where a submission lies. Put it at `{wanted}`: "
+        reason=f"{inline(path)} is not the place for a submission. Put it at `{wanted}`: "
         "one folder for the task, one for your login, no others."
     )
 
 
 def _foreign(path: str, task: str, owner: str, login: str) -> Misplaced:
     if owner.lower() == login.lower():
-        hint = " (the case of the letters counts)"
+        hint = " (upper and lower case matter)"
     else:
-        hint = "" if _LOGIN.fullmatch(owner) else ", and a folder is named for its author's login"
+        hint = "" if _LOGIN.fullmatch(owner) else ", and the folder's name must be its author's login"
     return Misplaced(
         reason=f"You changed {inline(path)}, but your login is `{login}`{hint}. "
         f"Put the file under `{FOLDER}/{task}/{login}/`."
@@ -151,20 +151,20 @@ def _foreign(path: str, task: str, owner: str, login: str) -> Misplaced:
 
 def _several(files: Sequence[ChangedFile]) -> Misplaced:
     return Misplaced(
-        reason=f"This changes {len(files)} files under `{FOLDER}/`: {_listed(files)}. A pull request is one file "
-        "for one task. Keep one here, and open another pull request, from another branch, for each of the others."
+        reason=f"This changes {len(files)} files under `{FOLDER}/`: {_listed(files)}. A pull request must contain one "
+        "file for one task. Keep one here, and open another pull request from another branch for each of the others."
     )
 
 
 def _mixed(outside: Sequence[ChangedFile], login: str) -> Misplaced:
     return Misplaced(
-        reason=f"Beside your submission this changes {_listed(outside)}. A submission is exactly one file, "
-        f"`{entry_path('<task>', login)}`. Take the rest out of this branch; it can be a pull request of its own."
+        reason=f"Besides your submission, this changes {_listed(outside)}. A submission is exactly one file, "
+        f"`{entry_path('<task>', login)}`. Remove the rest from this branch; it can be a separate pull request."
     )
 
 
 def _is_stray(path: str) -> bool:
-    """Whether somebody meant to submit, in a folder where nobody does."""
+    """Whether the path looks like a submission in the wrong folder."""
     parts = path.split("/")
     if path in _OURS or parts[0] in ("tasks", "tests", "harness", "scripts", "benchmarks", "site"):
         return False

@@ -1,12 +1,12 @@
-"""May this author ask for more?  Pure: the author's requests, the limits and the clock in; a refusal, or nothing, out.
+"""May this author request more judgings?  Pure: the author's requests, the limits and the time in; a refusal out.
 
-    counts as        what                                                                    for how long
-    pending          what has not ended                                                      until it ends
+    limit            counts                                                                  for how long
+    pending          open requests                                                           until they end
     judgings         every request                                                           24 hours
-    ranked           ranked requests, but not what was withdrawn before it ran               24 hours
-    minutes          the judge's wall time, and a minute for each that is asked for          24 hours
+    ranked           ranked requests, but not those withdrawn before they ran                24 hours
+    minutes          the judge's wall time, and a minute for each new request                24 hours
 
-What failed by our fault costs nothing, nor does what a maintainer or the bot asked for.
+Requests that failed on our side cost nothing, nor do those of a maintainer or the bot.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WINDOW = timedelta(hours=24)
 
 
 class Limit(StrEnum):
-    """What was reached.  The value is how a message names it."""
+    """The limit that was reached.  Messages show its value."""
 
     PENDING = "pending judgings"
     JUDGINGS = "judgings in 24 hours"
@@ -36,7 +36,7 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Use:
-    """How much of one limit is used: amounts, each with the time at which it is given back, the earliest first."""
+    """How much of one limit is used: amounts, each with the time at which it is free again, earliest first."""
 
     limit: Limit
     allowed: int
@@ -49,7 +49,7 @@ class Use:
 
 @dataclass(frozen=True, kw_only=True)
 class QuotaRefusal:
-    """`next_at` is when as much may be asked for again; None where no clock tells."""
+    """`next_at` is when as many judgings may be requested; None if that does not depend on time."""
 
     use: Use
     wanted: int
@@ -57,21 +57,21 @@ class QuotaRefusal:
 
     @property
     def is_hopeless(self) -> bool:
-        """It asks for more than is ever allowed at once."""
+        """Whether it requests more than is ever allowed at once."""
         return self.wanted > self.use.allowed
 
     def __str__(self) -> str:
         limit, allowed, used = self.use.limit, self.use.allowed, f"{round(self.use.used, 1):g}"
-        more = f", and ask for {self.wanted} more" if self.wanted > 1 else ""
+        more = f" and request {self.wanted} more" if self.wanted > 1 else ""
         if self.is_hopeless:
-            return f"That asks for {self.wanted} judgings at once, beyond the {allowed} {limit}. Name fewer boards."
+            return f"This requests {self.wanted} judgings at once; the limit is {allowed} {limit}. Name fewer boards."
         if not self.next_at:
             return f"You have {used} of {allowed} {limit}{more}. Wait until one ends, or `/cancel` what you don't need."
-        return f"You have had {used} of {allowed} {limit}{more}. Ask again at {self.next_at:%Y-%m-%d %H:%M} UTC."
+        return f"You have used {used} of {allowed} {limit}{more}. Try again at {self.next_at:%Y-%m-%d %H:%M} UTC."
 
 
 def uses(history: Iterable[RequestStatus], quotas: Quotas, now: datetime) -> tuple[Use, ...]:
-    """How much of each limit one author has used; `history` holds this author's requests of at least the last day."""
+    """How much of each limit an author has used; `history` holds the author's requests of at least the last day."""
     costing = [status for status in history if _costs(status)]
     recent = [status for status in costing if status.request.asked_at > now - WINDOW]
     open_ones = [status for status in costing if status.is_open]
@@ -87,9 +87,9 @@ def uses(history: Iterable[RequestStatus], quotas: Quotas, now: datetime) -> tup
 def find_refusal(
     history: Iterable[RequestStatus], mode: Mode, quotas: Quotas, now: datetime, *, wanted: int = 1
 ) -> QuotaRefusal | None:
-    """Why an author may not ask for `wanted` judgings (one a board) now; None if they may.
+    """Why an author may not request `wanted` judgings (one per board) now; None if they may.
 
-    Of several limits the one that holds longest is named: before that nothing would work.
+    If several limits are reached, it is the one that lasts longest.
     """
     concerned = [use for use in uses(history, quotas, now) if use.limit is not Limit.RANKED or mode is Mode.RANKED]
     refusals = [refusal for use in concerned if (refusal := _refusal(use, wanted))]
@@ -97,7 +97,7 @@ def find_refusal(
 
 
 def _patience(refusal: QuotaRefusal) -> tuple[bool, float]:
-    """What never works outweighs any time, and a time what ends by itself."""
+    """Sort key: a hopeless refusal outweighs any waiting time, and a waiting time outweighs pending judgings."""
     return refusal.is_hopeless, refusal.next_at.timestamp() if refusal.next_at else 0.0
 
 
@@ -110,9 +110,9 @@ def _refusal(use: Use, wanted: int) -> QuotaRefusal | None:
 
 
 def _given_back(use: Use, excess: float) -> datetime:
-    """When so much of what is used has been given back; on the full minute, for messages show no seconds."""
+    """When `excess` is free again; rounded up to a minute, because messages show no seconds."""
     totals = accumulate(amount for _, amount in use.parts)
-    # Sums of seconds are not exact.
+    # Sums of floats are not exact.
     at = next(at for (at, _), total in zip(use.parts, totals, strict=True) if total >= excess - 1e-9)
     return (at + timedelta(seconds=59, microseconds=999_999)).replace(second=0, microsecond=0)
 

@@ -1,9 +1,9 @@
-"""What is looked at again before a file is judged: between asking and judging, anything may have changed.  Pure.
+"""Check a request again before its file is judged, because anything may have changed since.  Pure.
 
-Refused is who is banned, another's folder, what is not the one file or not the file that was asked for, what nobody can
-read, and a board that is not there or closed.
+A request is refused if its author is banned, if the folder is somebody else's, if the pull request changes more than
+the requested file, if people cannot read the file, or if the board does not exist or is closed.
 
-What an author is told is Markdown, in which a participant's words stand in code.
+Refusals are Markdown for the author, with a participant's words in code.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from scripts.ledger.request import Request
 
 @dataclass(frozen=True, kw_only=True)
 class RecheckFacts:
-    """All that decides whether a request's file may be judged, but for the file's content.
+    """Everything that decides whether a request's file may be judged, except the file's content.
 
-    `ban` is why its author is banned, `gpus` those that have a machine.
+    `ban` says why its author is banned; `gpus` are those that have a machine.
     """
 
     request: Request
@@ -39,7 +39,7 @@ class RecheckFacts:
 
 
 def why_refused(facts: RecheckFacts) -> str | None:
-    """Why a request's file must not be judged, told without its content; None if it may."""
+    """Why a request's file must not be judged, without looking at its content; None if it may."""
     if facts.ban:
         return f"Pull requests of this account are not judged: {inline(facts.ban)}. Ask a maintainer."
     return _why_not_theirs(facts) or _why_not_the_file(facts) or _why_no_board(facts)
@@ -48,7 +48,7 @@ def why_refused(facts: RecheckFacts) -> str | None:
 def _why_not_theirs(facts: RecheckFacts) -> str | None:
     request = facts.request
     if facts.owner and facts.owner.user_id != request.user_id:
-        return f"The folder `{request.login}` belongs to account {facts.owner.user_id}, which was called so before."
+        return f"The folder `{request.login}` belongs to account {facts.owner.user_id}, which had that login before."
     return None
 
 
@@ -61,13 +61,13 @@ def _why_not_the_file(facts: RecheckFacts) -> str | None:
             pass
         case _:
             wanted = entry_path(request.task, request.login, facts.task.submission_name)
-            return f"The pull request does not change `{wanted}`, and only that."
+            return f"The pull request must change `{wanted}` and nothing else."
     if not blob:
-        return "The file is not there any more."
+        return "The file no longer exists."
     if blob.sha != request.blob_sha:
-        return "The file is not the one that was asked for. Push again."
+        return "The file is not the one that was requested. Push again."
     if not blob.is_plain:
-        return f"The file's mode is {inline(blob.mode)}; it must be a plain file, 100644: no link, not executable."
+        return f"The file's mode is {inline(blob.mode)}; it must be a plain file (100644), not a link or executable."
     if blob.size > facts.max_bytes:
         return f"The file is larger than {facts.max_bytes // 1024} KiB."
     return None
@@ -76,12 +76,12 @@ def _why_not_the_file(facts: RecheckFacts) -> str | None:
 def _why_no_board(facts: RecheckFacts) -> str | None:
     task, request = facts.task, facts.request
     if request.gpu not in task.gpus:
-        return f"`{task.name}` has no board `{request.gpu}` any more."
+        return f"`{task.name}` no longer has a board `{request.gpu}`."
     if request.gpu not in facts.gpus:
-        return f"No machine here is a `{request.gpu}` any more. Ask a maintainer."
-    # By the time of asking: who waited in the queue is not late.
+        return f"There is no longer a machine for `{request.gpu}` here. Ask a maintainer."
+    # The time of the request counts: nobody is late by waiting in the queue.
     if request.is_ranked and not request.is_rematch and not task.is_open(request.in_time_at):
-        return f"`{task.name}` was closed{_when(task.deadline)}; it can still be tested: `/test`."
+        return f"`{task.name}` closed{_when(task.deadline)}; `/test` still works."
     return None
 
 
@@ -90,9 +90,9 @@ def _when(deadline: datetime | None) -> str:
 
 
 def why_unreadable(source: bytes, request: Request) -> str | None:
-    """Why people could not review this file as Python or nvcc will read it; None if they can."""
+    """Why people cannot read this file as Python or nvcc will; None if they can."""
     if request.digest not in (None, sha256(source)):
-        return "The file's SHA-256 is not the one that was asked for. Push again."
+        return "The file's SHA-256 is not the requested one. Push again."
     if b"\0" in source:
         return "The file is binary, not source code."
     try:
@@ -101,7 +101,7 @@ def why_unreadable(source: bytes, request: Request) -> str | None:
         line = source.count(b"\n", 0, error.start) + 1
         return f"Line {line} is not UTF-8: byte 0x{source[error.start]:02x}."
     for number, line_text in enumerate(text.split("\n"), 1):
-        # Format characters: what changes the direction of text, or has no width.
+        # Format characters change the direction of text or have no width.
         if hidden := next((char for char in line_text if unicodedata.category(char) == "Cf"), None):
-            return f"Line {number} holds the invisible character U+{ord(hidden):04X}. Take it out."
+            return f"Line {number} contains the invisible character U+{ord(hidden):04X}. Remove it."
     return None

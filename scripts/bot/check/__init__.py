@@ -1,1 +1,1 @@
-"""`/check`: the tasks that a pull request changes."""
+"""`/check`: check the tasks that a pull request changes."""

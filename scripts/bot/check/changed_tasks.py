@@ -1,11 +1,11 @@
-"""What `/check` is to find out: the tasks that a pull request touches, as they stand at its head.
+"""Plan what `/check` must find out about the tasks that a pull request touches, as of its head.
 
-    head's tasks/, read ─▶ a TaskPlan each   gone; at fault, as `load_task` says; without a board that a hosted machine
-                                             can judge; or to be run, with each example's verdict by its folder
-    those to be run     ─▶ tasks.zip         their names, and their files: data, never a checkout
+    head's tasks/, read ─▶ a TaskPlan each   removed; faulty, as `load_task` says; without a board that a hosted machine
+                                             can judge; or to run, with each example's verdict by its folder
+    those to run        ─▶ tasks.zip         their names and their files: data, never a checkout
 
-A task is touched by a change in its folder, and by one in a file of the tree that it names; one that does not load may
-be broken from afar, and always counts.  Nothing is run here.
+A change touches a task if it is in the task's folder or in another file of tasks/ that the task names.  A task that
+does not load always counts, because any change may have broken it.  Nothing is run here.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from scripts.bot.evaluate.packing import task_files, zip_of
 from scripts.github.pulls import ChangedFile
 
 MAX_EXAMPLES = 200
-"""Of one check; each takes seconds."""
+"""Per check; each takes seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskPlan:
-    """One touched task.  `faults` are why it would not load, `note` why it is read and not run.
+    """One touched task.  `faults` says why it does not load, `note` why it loads but is not run.
 
-    `examples` are paths below its `examples/`, each with the verdict that it must get.  All text is the pull request's.
+    `examples` are paths below its `examples/`, each with the verdict that it must get.  All text is from the pull
+    request.
     """
 
     name: str
@@ -43,7 +44,7 @@ class TaskPlan:
 
 
 def make_plans(tree: TaskTree, files: Sequence[ChangedFile]) -> tuple[TaskPlan, ...]:
-    """What is to be found out about each task that some changed files touch, by name."""
+    """A plan for each task that the changed files touch, sorted by name."""
     changed = {path for file in files for path in (file.path, file.previous_path) if path and path.startswith("tasks/")}
     if tree.faults:
         return (TaskPlan(name="tasks", faults="\n".join(tree.faults)),)
@@ -54,14 +55,14 @@ def make_plans(tree: TaskTree, files: Sequence[ChangedFile]) -> tuple[TaskPlan, 
 
 
 def pack_tasks(tree: TaskTree, plans: Sequence[TaskPlan]) -> bytes:
-    """tasks.zip: the files of the tasks that are to be run, and their names."""
+    """tasks.zip: the files of the tasks to run, and their names."""
     names = tuple(plan.name for plan in plans if plan.is_run)
     members = {f"tasks/{path}": content for name in names for path, content in task_files(tree.load(name)).items()}
     return zip_of({"check.json": CheckOrder(tasks=names).model_dump_json().encode(), **dict(sorted(members.items()))})
 
 
 def _plan_of_gone(name: str) -> TaskPlan:
-    return TaskPlan(name=name, note="is removed: its rows stay in the ledger, and its boards leave the site")
+    return TaskPlan(name=name, note="is removed: its rows stay in the ledger, but its boards leave the site")
 
 
 def _plan_of(name: str, tree: TaskTree, changed: Collection[str]) -> TaskPlan | None:
@@ -78,7 +79,7 @@ def _plan_of(name: str, tree: TaskTree, changed: Collection[str]) -> TaskPlan | 
 
 def _why_not_run(task: Task) -> str:
     if GPU not in task.gpus:
-        return f"has no board {GPU}: GitHub's machines cannot run it; `pullrank task check` on one of yours can"
+        return f"has no board {GPU}, so GitHub's machines cannot run it; use `pullrank task check` on one of yours"
     return ""
 
 
@@ -91,5 +92,5 @@ def _within_reason(plans: Sequence[TaskPlan]) -> tuple[TaskPlan, ...]:
     wanted = sum(len(plan.examples) for plan in plans if plan.is_run)
     if wanted <= MAX_EXAMPLES:
         return tuple(plans)
-    note = f"is not run: the touched tasks have {wanted} examples, and `/check` runs {MAX_EXAMPLES} at most"
+    note = f"is not run: the touched tasks have {wanted} examples, but `/check` runs at most {MAX_EXAMPLES}"
     return tuple(replace(plan, note=note) if plan.is_run else plan for plan in plans)

@@ -1,10 +1,10 @@
-"""`/check`: what a fork's tasks come to.  The two hosted ends of check.yml; between them, a machine without rights.
+"""`/check`: run the tasks of a fork.  The first and last job of check.yml; between them, a machine without permissions.
 
-    prepare   head unchanged? ─▶ plans ─▶ tasks.zip, with harness.pyz from `main` and what sets the machine up
-    (check)   every example is judged behind walls: harness/task_check/task_check.py
-    report    the plans anew, from the same head; the machine's answer, as hostile text ─▶ check run, comment
+    prepare   head unchanged? ─▶ plans ─▶ tasks.zip, with harness.pyz from `main` and the machine's setup script
+    (check)   judges every example in the sandbox: harness/task_check/task_check.py
+    report    the plans again, from the same head; the machine's answer, as hostile text ─▶ check run, comment
 
-Nothing but bytes goes from one to the next: by what it answers, the machine cannot change what it was asked.
+Only bytes pass from one job to the next: the machine's answer cannot change what it was asked.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_ZIP = 5 * 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class CheckContext:
-    """What a check talks to; `open_tasks` reads the tasks of a commit, `open_fork` what it changes."""
+    """What a check needs; `open_tasks` reads the tasks of a commit, `open_fork` its changes."""
 
     github: GitHub
     open_tasks: Callable[[str], AbstractContextManager[TaskTree]]
@@ -51,7 +51,7 @@ class CheckContext:
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """A line for the log; whether there is something to report; and the digest of tasks.zip, if there is one to run."""
+    """`note` is a log line, `is_wanted` whether to report, `digest` that of tasks.zip if there is something to run."""
 
     note: str
     is_wanted: bool = True
@@ -59,23 +59,23 @@ class Prepared:
 
     @property
     def outputs(self) -> dict[str, str]:
-        """The step's outputs, none of which holds a word of a participant."""
+        """The step's outputs; none of them holds a participant's words."""
         words = {True: "true", False: "false"}
         return {"wanted": words[self.is_wanted], "runs": words[bool(self.digest)], "digest": self.digest}
 
 
 def prepare(number: int, head_sha: str, out: Path, context: CheckContext) -> Prepared:
-    """Write what the machine needs into the folder `out`, if the commit is still the one that was asked about."""
+    """Write what the machine needs into the folder `out`, if the commit is still the pull request's head."""
     pull = context.github.get_pull(number)
     if not pull.is_open or pull.head_sha != head_sha:
-        return Prepared(note=f"#{number}: closed, or there is a newer commit; say /check again", is_wanted=False)
+        return Prepared(note=f"#{number}: closed, or has a newer commit; comment /check again", is_wanted=False)
     with context.open_tasks(head_sha) as tree:
         plans = _plans(tree, context)
         runs = sum(plan.is_run for plan in plans)
         tasks = pack_tasks(tree, plans) if runs else b""
     if runs:
         _write_bundle(out, tasks, context.root)
-    title = f"runs {runs} of {len(plans)} tasks" if runs else "reads the tasks"
+    title = f"running {runs} of {len(plans)} tasks" if runs else "loading the tasks"
     context.github.upsert_check(Check(name=CHECK_NAME, head_sha=head_sha, state=CheckState.RUNNING, title=title))
     return Prepared(note=f"#{number}: {title}", digest=sha256(tasks) if runs else "")
 
@@ -94,7 +94,7 @@ def _write_bundle(out: Path, tasks: bytes, root: Path) -> None:
 
 
 def report(number: int, head_sha: str, result: str, context: CheckContext) -> str:
-    """Deliver what came of a check, and say it in a line.
+    """Deliver the result of a check; returns a log line.
 
     Args:
         result: how the machine's job ended.
@@ -117,18 +117,18 @@ def _is_run_anew(number: int, context: CheckContext) -> bool:
 
 
 def _fetch(result: str, context: CheckContext) -> MachineAnswer:
-    """What the machine handed over.  GitHub's own trouble is raised: what was handed over still lies there."""
+    """The machine's answer.  GitHub's own errors are raised: the artifact stays there for the next attempt."""
     found = [one for one in context.github.artifacts(context.run_id, ARTIFACT) if one.name == ARTIFACT]
     if not found:
-        return MachineAnswer(trouble=f"the machine's job ({result}) handed over nothing")
+        return MachineAnswer(trouble=f"the machine's job ended ({result}) without a result")
     newest = max(found, key=lambda one: one.id)
     if newest.is_expired or newest.size > MAX_ZIP:
-        return MachineAnswer(trouble="what the machine handed over is too old, or too large")
+        return MachineAnswer(trouble="the machine's result has expired or is too large")
     return read_answer(context.github.download_artifact(newest.id, MAX_ZIP, newest.digest or ""))
 
 
 def _comment(number: int, outcome: CheckResult, github: GitHub) -> None:
-    """The one comment of ours that begins with the marker: elsewhere it may stand in somebody's quoted words."""
+    """Write our one comment that begins with the marker; elsewhere in a comment, the marker may be a quotation."""
     ours = (one for one in github.comments(number) if one.author.id == github.me.id)
     known = next((one for one in ours if one.body.startswith(MARKER)), None)
     if known:

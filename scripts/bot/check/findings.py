@@ -1,11 +1,11 @@
-"""What `/check` found out: each example's verdict beside that of its folder, and what the probes of each reference
-found, as a comment and a check run.  Pure.
+"""The findings of `/check`: each example's verdict and the expected one, and the faults that the probes of each
+reference found, as a comment and a check run.  Pure.
 
     plans (ours, from git)     ┐
     answer (the machine's,     ├─▶ findings ─▶ comment   a table for each task
-            hostile text)      ┘               check     success, failure, or neutral where something was not judged
+            hostile text)      ┘               check     success, failure, or neutral if something was not judged
 
-The plans say what there is to know; of the answer only what they ask for counts, once.
+The plans say what to expect; of the answer, only what they ask for counts, once.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from scripts.common.text import fence, inline, plain, shorten
 from scripts.github.checks import Annotation, Check, CheckState
 
 MARKER = "<!-- pullrank tasks -->"
-"""How the comment begins, by which it is found again."""
+"""The comment begins with it, so that the bot finds it again."""
 CHECK_NAME = check_name("tasks")
 MAX_CHARS = 60_000
-"""Of a comment; GitHub takes some more."""
+"""Of a comment; GitHub allows a few more."""
 MAX_ROWS = 60
-"""So many rows of a task's table; those that need a look come first."""
+"""Rows of a task's table; those that need attention come first."""
 
 _MAX_CELL = 240
 
 _HEAD = ("| Example | Expected | Got | Message |", "| :-- | :-- | :-- | :-- |")
 _ENDING = (
-    "A task's code could say this of itself, whatever is true: read it before you merge it. "
-    "[The run]({url}) had no rights, and the task no network.\n"
+    "A task's code could fake these results: read it before you merge it. "
+    "[The run]({url}) had no permissions, and the task no network.\n"
 )
-_LEFT_OUT = "\nSome of it has no room here; the check run's text has more.\n"
+_LEFT_OUT = "\nSome results do not fit here; the check run has more.\n"
 
 
 @dataclass(frozen=True, kw_only=True)
 class MachineAnswer:
-    """What a machine handed over; `trouble` is why there is nothing, or not all."""
+    """A machine's results; `trouble` says why some or all are missing."""
 
     results: tuple[Result, ...] = ()
     trouble: str = ""
@@ -53,9 +53,9 @@ class MachineAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedExample:
-    """An example, the verdict of its folder, and what it got; None where it was not judged.
+    """An example, the verdict of its folder, and the verdict that it got; None if it was not judged.
 
-    `is_skipped` tells that this was so because of what `message` says, and not because nobody came to it.
+    `is_skipped`: it was skipped for the reason in `message`, and not because the check ended before it.
     """
 
     task: str
@@ -71,7 +71,7 @@ class JudgedExample:
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody knows: it was not judged, or the judge could not."""
+        """Whether there is no verdict: it was not judged, or the judge failed."""
         return self.got in (None, Verdict.JUDGING_ERROR)
 
     @property
@@ -80,7 +80,7 @@ class JudgedExample:
 
 
 def read_answer(artifact: bytes) -> MachineAnswer:
-    """What is in a machine's artifact, whatever it is."""
+    """The content of a machine's artifact; if it is malformed, the answer says why."""
     try:
         name, content = only_member(artifact, {"checked.jsonl": MAX_BYTES, "error.json": MAX_ERROR})
         if name == "error.json":
@@ -91,7 +91,7 @@ def read_answer(artifact: bytes) -> MachineAnswer:
 
 
 def find(plan: TaskPlan, answer: MachineAnswer) -> tuple[JudgedExample, ...]:
-    """What is known of each example of a task that was to be run."""
+    """The result of each example of a task that was to be run."""
     if not plan.is_run:
         return ()
     said: dict[str, ExampleResult] = {}
@@ -102,7 +102,7 @@ def find(plan: TaskPlan, answer: MachineAnswer) -> tuple[JudgedExample, ...]:
 
 
 def find_probes(plan: TaskPlan, answer: MachineAnswer) -> ProbesResult | None:
-    """What is known of the reference of a task that was to be run."""
+    """What the probes of a task's reference found; None if they did not run."""
     said = (one for one in answer.results if isinstance(one, ProbesResult) and one.task == plan.name)
     return next(said, None) if plan.is_run else None
 
@@ -122,7 +122,7 @@ def _finding(task: str, example: str, expected: Verdict, result: ExampleResult |
 
 @dataclass(frozen=True, kw_only=True)
 class CheckResult:
-    """A whole check: of which commit, what was planned, what came of it, and where its run is."""
+    """A whole check: its commit, the plans, the answer, and the address of its run."""
 
     head_sha: str
     plans: tuple[TaskPlan, ...]
@@ -140,7 +140,7 @@ class CheckResult:
 
     @property
     def flaws(self) -> int:
-        """How many faults the probes have found."""
+        """How many faults the probes found."""
         return sum(flaw.is_fault for probed in self.probes.values() if probed for flaw in probed.found)
 
     @property
@@ -150,7 +150,7 @@ class CheckResult:
         if any(not one.is_good and not one.is_open for one in self.findings):
             return CheckState.FAILURE
         is_known = bool(self.findings) and all(one.is_good for one in self.findings) and all(self.probes.values())
-        # A task that is gone has no examples.
+        # A removed task has no examples.
         is_whole = not any(plan.note and plan.examples for plan in self.plans)
         return CheckState.SUCCESS if is_known and is_whole else CheckState.NEUTRAL
 
@@ -160,7 +160,7 @@ class CheckResult:
         good = sum(one.is_good for one in self.findings)
         skipped = sum(one.is_skipped for one in self.findings)
         asked = len(self.findings) - skipped
-        parts = [f"{ill} would not load"] if ill else []
+        parts = [f"{ill} did not load"] if ill else []
         parts += [f"{good} of {asked} examples got the verdict of their folder"] if self.findings else []
         parts += [f"{skipped} skipped"] if skipped else []
         parts += [f"the probes found {self.flaws} fault{'s' * (self.flaws != 1)}"] if self.flaws else []
@@ -170,26 +170,26 @@ class CheckResult:
         return f"{MARKER}\n### `/check` of `{self.head_sha[:7]}`\n\n{self.report()}"
 
     def report(self) -> str:
-        """The Markdown of it all, whose every foreign word stands in code."""
+        """The whole report as Markdown, with all foreign text in code."""
         parts, room = [f"{self.title[0].upper()}{self.title[1:]}.\n\n{self._trouble()}"], MAX_CHARS
         for part in [*map(self._section, self.plans), _ENDING.format(url=self.run_url)]:
             room -= len(part)
             parts.append(part if room > 0 else "")
         left_out = sum(not part for part in parts)
-        # Nobody else's words may end what stands in for ours.
+        # No foreign text may open an HTML comment and hide ours.
         return "\n".join(filter(None, parts)).replace("<!--", "<\\!--") + (_LEFT_OUT if left_out else "")
 
     def _trouble(self) -> str:
         if self.answer.trouble:
-            return f"**Not all was judged:** {inline(self.answer.trouble)}\n\n"
+            return f"**Incomplete:** {inline(self.answer.trouble)}\n\n"
         if any(one.got is None and not one.is_skipped for one in self.findings) or not all(self.probes.values()):
-            return "**Not all was judged:** the time was over, or the task's code has ended the judge.\n\n"
+            return "**Incomplete:** the time ran out, or the task's code ended the judge.\n\n"
         return ""
 
     def _section(self, plan: TaskPlan) -> str:
         heading = f"#### {inline(plan.name, 80)}\n\n"
         if plan.faults:
-            return f"{heading}It would not load:\n\n{fence(plan.faults, 6000)}\n"
+            return f"{heading}It does not load:\n\n{fence(plan.faults, 6000)}\n"
         if plan.note:
             return f"{heading}It {plan.note}.\n"
         rows = sorted(find(plan, self.answer), key=lambda one: (one.is_good, one.is_open))
@@ -223,7 +223,7 @@ def _rows(findings: Sequence[JudgedExample]) -> Iterable[str]:
 def _as_json(findings: Iterable[JudgedExample], probes: Mapping[str, ProbesResult | None]) -> str:
     known = [facts_of(probed) for probed in probes.values() if probed]
     facts = json.dumps({"examples": [_facts(one) for one in findings], "probes": known}, indent=1)
-    # In JSON a backtick may be written so, too: then nothing in there can end the block.
+    # JSON can escape a backtick, and then nothing in it can end the code block.
     return fence(facts.replace("`", "\\u0060"), 60_000)
 
 
@@ -240,5 +240,5 @@ def _facts(one: JudgedExample) -> dict[str, Any]:
 def _remarks(findings: Iterable[JudgedExample]) -> Iterable[Annotation]:
     for one in findings:
         if one.got and not one.is_good and not one.is_open:
-            title = f"{one.got} where its folder says {one.expected}"
+            title = f"{one.got} instead of the expected {one.expected}"
             yield Annotation(path=one.path, line=1, message=shorten(plain(one.message), 1000) or title, title=title)

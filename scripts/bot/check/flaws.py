@@ -1,6 +1,6 @@
-"""What the probes of a task's reference found, as `/check` tells it: Markdown, JSON, annotations.  Pure.
+"""What the probes of a task's reference found, as `/check` reports it: Markdown, JSON, annotations.  Pure.
 
-All words in it come from the machine that ran the task's own code: hostile text, which always stands in code.
+The text comes from the machine that ran the task's own code: it is hostile, so it is always in code.
 """
 
 from __future__ import annotations
@@ -13,24 +13,26 @@ from scripts.common.text import inline, plain, shorten
 from scripts.github.checks import Annotation
 
 MAX_FLAWS = 20
-"""So many of a task's are told; the faults come first."""
+"""Shown for each task; faults come first."""
 
 _KINDS = {True: "**fault**", False: "warning"}
 _MAX_WHERE, _MAX = 120, 240
 
 
 def render_flaws(probed: ProbesResult | None) -> str:
-    """What the probes of one task found, as a Markdown list, faults first; None where it was not probed."""
+    """What the probes of one task found, as a Markdown list with faults first; a sentence if it was not probed."""
     if not probed:
         return "Its reference was not probed."
     if not probed.found:
-        return "Its reference was probed: it refuses zeros, wrong elements and the like, and its cases fit the board."
+        return (
+            "The probes passed: its reference rejects zeros, wrong elements and the like, and its cases fit the board."
+        )
     lines = [
         f"- {_KINDS[flaw.is_fault]} {inline(flaw.where, _MAX_WHERE)}: {inline(flaw.message, _MAX)}"
         for flaw in _worst(probed)
     ]
     rest = [f"- and {len(probed.found) - MAX_FLAWS} more"] if len(probed.found) > MAX_FLAWS else []
-    return "\n".join(["Its reference was probed:", "", *lines, *rest])
+    return "\n".join(["The probes of its reference found:", "", *lines, *rest])
 
 
 def facts_of(probed: ProbesResult) -> dict[str, Any]:
@@ -47,7 +49,7 @@ def facts_of(probed: ProbesResult) -> dict[str, Any]:
 
 
 def annotations_of(probes: Mapping[str, ProbesResult | None]) -> Iterator[Annotation]:
-    """The faults beside the task.yml of the tasks that they are of."""
+    """The faults as annotations on the task.yml of their tasks."""
     for name, probed in probes.items():
         for flaw in _worst(probed) if probed else ():
             if flaw.is_fault:

@@ -1,9 +1,9 @@
-"""A task that a pull request changes, read and never run: what `load_task` says of the files as they stand in the fork.
+"""Load the tasks that a pull request changes, without running them: what `load_task` says of the files in the fork.
 
     head's tasks/  ──git objects──▶  a folder of plain files  ──load_task──▶  its faults, a line each
 
-The tree is hostile: paths are checked part by part, and their number, before any content is fetched; files that are too
-large are never sent; links are faults.  All comes by git, which costs nothing of the token's requests, by its hash.
+The tree is hostile: the number of paths and each part of them are checked before any content is fetched; files that are
+too large are never sent; links are faults.  Everything is fetched by git, by hash, which uses no API requests.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ MAX_FILES = 1000
 MAX_BYTES = 8 * 1024 * 1024
 """Of all files in tasks/ together."""
 
-# To look at something never fetches more.
+# Reading an object must never fetch another.
 _OFFLINE = ("-c", "protocol.allow=never")
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskTree:
-    """The tasks of a commit as plain files below `root`; or, in `faults`, why they were not laid out."""
+    """The tasks of a commit as plain files below `root`; or, in `faults`, why they were not written."""
 
     root: Path
     head_sha: str
@@ -48,7 +48,7 @@ class TaskTree:
         """Read one of the tasks.
 
         Raises:
-            TaskError: its faults, with paths as they stand in the commit.
+            TaskError: its faults, with paths as in the commit.
         """
         try:
             return load_task(self.root / "tasks" / name)
@@ -65,14 +65,14 @@ class _TreeFile:
 
 
 def find_task_faults(url: str, token: str | None, head_sha: str, tasks: Sequence[str]) -> str:
-    """What is wrong with some tasks of a commit, a line for each fault; empty if they would load.
+    """What is wrong with some tasks of a commit, a line for each fault; empty if they load.
 
     Raises:
         GitError: the commit could not be fetched.
     """
     with open_tasks(url, token, head_sha) as tree:
         faults = [*tree.faults]
-        # A folder that is gone, or that holds what tasks share, is no task.
+        # Removed folders and folders of shared files are not tasks.
         for name in (name for name in tasks if name in tree.names):
             try:
                 tree.load(name)
@@ -94,14 +94,14 @@ def open_tasks(url: str, token: str | None, head_sha: str) -> Iterator[TaskTree]
         files = _list(trees, head_sha)
         faults = _faults_of_tree(files)
         if files and not faults:
-            # Their folder is asked for, not each by its hash: so the server leaves out what is too large.
+            # Fetch the folder, not each file by its hash, so that the server leaves out files that are too large.
             tasks = trees.run(*_OFFLINE, "rev-parse", "--verify", f"{head_sha}:tasks").decode().strip()
             faults = _lay_out(fetch(f"--filter=blob:limit={MAX_FILE_BYTES + 1}", tasks), files, root)
         yield TaskTree(root=root, head_sha=head_sha, faults=tuple(faults))
 
 
 def _lay_out(git: Git, files: Sequence[_TreeFile], root: Path) -> list[str]:
-    """Write the files, whose names and number are known to be harmless; returns what is wrong with their sizes."""
+    """Write the files, whose names and number were checked before; returns what is wrong with their sizes."""
     told = git.run(*_OFFLINE, "cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objectsize)").decode()
     sizes = {sha: int(size) for sha, size in (line.split() for line in told.splitlines())}
     if missing := [file.path for file in files if file.sha not in sizes]:
@@ -116,7 +116,7 @@ def _lay_out(git: Git, files: Sequence[_TreeFile], root: Path) -> list[str]:
 
 
 def _fetch(folder: Path, url: str, token: str | None, *asked: str) -> Git:
-    """A repository of its own for each fetch: what one of them brought has no say in the next."""
+    """Fetch into a new repository, so that one fetch cannot affect the next."""
     git = Git(Path(tempfile.mkdtemp(dir=folder)), url, token)
     git.run("init", "--quiet", "--bare", "--template=")
     *options, wanted = asked
@@ -141,5 +141,5 @@ def _fault_of(file: _TreeFile) -> str:
     if file.mode not in ("100644", "100755"):
         return f"must be a plain file; its mode is {file.mode}"
     if not all(map(_PART.fullmatch, file.path.split("/"))):
-        return "a path holds letters, digits, '_', '-', '+' and '.', and no part of it starts with '.'"
+        return "a path may hold letters, digits, '_', '-', '+' and '.'; each part starts with a letter, a digit or '_'"
     return ""

@@ -1,1 +1,1 @@
-"""The pull request's comment and check runs."""
+"""Write the pull request's comment and check runs."""

@@ -1,4 +1,4 @@
-"""A judgement as a check run: a line below the pull request, remarks beside the lines at fault, JSON for agents.
+"""A judgement as a check run: a line below the pull request, annotations on faulty lines, JSON for agents.
 
 title         verdict and rank, as in the comment
 summary       the report
@@ -25,13 +25,13 @@ from scripts.standings.standings import Standings
 
 MAX_REMARK = 1000
 _LINE = re.compile(r"^(?:line |(submission\.(?:py|cu)):)([0-9]{1,7})\b")
-"""How the judge's messages begin where a line of the file is at fault."""
+"""How the judge's messages begin if they name a faulty line of the file."""
 
 
 def check_of_judgement(
     request: Request, judgement: Judgement, title: str, report: str, standings: Standings | None
 ) -> Check:
-    """The check run of a judgement; `report` is its Markdown, `standings` are its board's."""
+    """The check run of a judgement; `report` is its Markdown, `standings` those of its board."""
     state = CheckState.SUCCESS if judgement.verdict is Verdict.ACCEPTED else CheckState.FAILURE
     return replace(
         evaluation.check_of(request, state, title),
@@ -43,7 +43,7 @@ def check_of_judgement(
 
 
 def facts_as_text(judgement: Judgement, request: Request, standings: Standings | None = None) -> str:
-    """The judgement's facts as a fenced block of JSON; cases give way until it fits."""
+    """The judgement's facts as a fenced block of JSON; drops cases until it fits."""
     cases = [_case(case) for case in judgement.cases]
     while True:
         text = f"```json\n{json.dumps(_facts(judgement, request, cases, standings), indent=1)}\n```\n"
@@ -73,7 +73,7 @@ def _facts(
 
 
 def _standing(judgement: Judgement, standings: Standings | None) -> dict[str, Any] | None:
-    """Where the judged file stands; `gap` is its time over the first's, less 1.  None where it does not."""
+    """The judged file's rank; `gap` is its time divided by the first's, minus 1.  None if it makes no row."""
     row = standings.find_row(judgement.submission.login) if standings else None
     if not standings or not row or judgement.checksum not in {one.checksum for one in row.judgements}:
         return None
@@ -110,7 +110,7 @@ def _case(case: CaseResult) -> dict[str, Any]:
 
 
 def remarks(judgement: Judgement, request: Request) -> Iterator[Annotation]:
-    """A remark for each line that a message names, once."""
+    """One annotation for each line that a message names."""
     seen: set[tuple[int, str]] = set()
     for case in judgement.cases:
         found = _LINE.match(case.message)
@@ -124,5 +124,5 @@ def remarks(judgement: Judgement, request: Request) -> Iterator[Annotation]:
 
 
 def _harmless(text: str) -> str:
-    # A fence inside would end ours; `@` would call somebody.
+    # A fence inside would end ours; `@` would notify somebody.
     return shorten(plain(text), MAX_REMARK).replace("```", "'''").replace("@", "@\u200b")

@@ -1,16 +1,15 @@
-"""A pull request's one comment: what is judged, how far each board is, what is wrong, what can be done.
+"""A pull request's one comment: what is judged, the state of each board, what is wrong, what to do.
 
-    <!-- pullrank -->                           by which it is found again
+    <!-- pullrank -->                           the marker by which the bot finds it again
     **PullRank** judges …                       from the facts below
     <!-- pullrank:file {…} -->                  which file of which commit
-    <!-- pullrank:notice {…} -->  …  end        a refusal, or a remark, on top of everything
-    | Board | Mode | State |                    how far each board is
-    <!-- pullrank:board {…} -->   …  end        one for each GPU, with its report, or the report before
-    what can be said                            the commands
+    <!-- pullrank:notice {…} -->  …  end        a refusal or a remark, above the boards
+    | Board | Mode | State |                    the state of each board
+    <!-- pullrank:board {…} -->   …  end        one for each GPU, with its report or the previous one
+    In a comment: …                             the commands
 
-Several judgings write to it, each only its own board: `read_comment`, `with_board`, `render`.  The words inside
-of a block were made by `report` and `sections`; whatever a participant wrote in them stands in code, and can neither
-open nor close a block.
+Several judgings write to it, each only to its own board: `read_comment`, `with_board`, `render`.  `report` and
+`sections` make the text of a block; a participant's words in it are in code and can neither open nor close a block.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ from scripts.common.text import inline
 
 MARKER = "<!-- pullrank -->"
 MAX_CHARS = 65_536
-"""What GitHub takes."""
+"""GitHub's limit for a comment."""
 
 _OPEN = re.compile(r"<!-- pullrank:(file|notice|board) (\{[^\n]*\}) -->\n")
 _CLOSE = "<!-- pullrank:end -->"
 
 
 class BoardState(StrEnum):
-    """How far a board is.  `done` comes with a report; without: `refused`, or `ended` as superseded, cancelled, failed.
+    """The state of a board.  `done` has a report; `refused` and `ended` (superseded, cancelled, failed) have none.
 
-    Whether a machine has begun with what is queued, the board's check run says: to say it twice costs a request.
+    The board's check run says whether a machine has started on a queued one; saying it here would cost a request.
     """
 
     QUEUED = "queued"
@@ -47,7 +46,7 @@ class BoardState(StrEnum):
 
 
 class Tone(StrEnum):
-    """How GitHub sets a notice off: the words are its own."""
+    """The kind of a notice; the values are GitHub's names for its alerts."""
 
     REFUSED = "WARNING"
     REMARK = "NOTE"
@@ -62,7 +61,7 @@ class FileFacts(Model):
 
 
 class BoardMarker(Model):
-    """What stands in a board's marker: for us, and for whoever reads the comment by program."""
+    """The content of a board's marker, for the bot and for other programs that read the comment."""
 
     gpu: Name
     task: Name
@@ -75,7 +74,7 @@ class BoardMarker(Model):
 
 
 class _NoticeFacts(Model):
-    """What stands in a notice's marker; a comment of before said the tone alone."""
+    """The content of a notice's marker; older comments have only the tone."""
 
     tone: Tone
     head_sha: Sha | None = None
@@ -84,7 +83,7 @@ class _NoticeFacts(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class BoardSection:
-    """A board's part of the comment: its `report`, or, until there is one, the report before it, folded away."""
+    """A board's section of the comment: its `report` or, until there is one, the previous report, folded."""
 
     facts: BoardMarker
     report: str = ""
@@ -96,10 +95,9 @@ class BoardSection:
 
 @dataclass(frozen=True, kw_only=True)
 class Notice:
-    """What stands on top: Markdown of ours.
+    """A notice at the top of the comment, as Markdown.
 
-    `head_sha` is the commit that it is about, where that is known; `left_out` are boards that were asked for, and for
-    which the quota had no room.
+    `head_sha` is its commit, if known; `left_out` are the requested boards for which the quota had no room.
     """
 
     text: str
@@ -110,14 +108,14 @@ class Notice:
 
 @dataclass(frozen=True, kw_only=True)
 class PullComment:
-    """The whole comment.  Boards stand in the order in which they came."""
+    """The whole comment.  Boards are in the order of their first requests."""
 
     file: FileFacts | None = None
     notice: Notice | None = None
     boards: tuple[BoardSection, ...] = ()
 
     def with_board(self, section: BoardSection) -> PullComment:
-        """With this board's section in its place; the others stay as they are."""
+        """Replace or add this board's section; the others stay as they are."""
         old = next((board for board in self.boards if board.facts.gpu == section.facts.gpu), None)
         if not old:
             return replace(self, boards=(*self.boards, section))
@@ -135,7 +133,7 @@ class PullComment:
         return replace(self, notice=notice)
 
     def render(self) -> str:
-        """The comment's Markdown, never longer than GitHub takes: the longest reports give way to their headings."""
+        """The comment's Markdown, within GitHub's limit: the longest reports are cut down to their headings."""
         comment, text = self, self._render()
         for board in sorted(self.boards, key=lambda one: (one.is_done, -len(one.report))):
             if len(text) > MAX_CHARS:
@@ -144,8 +142,8 @@ class PullComment:
         return text
 
     def briefly(self, checks_url: str, requests: Collection[str]) -> PullComment:
-        """The same without what was reported of some requests, for when GitHub does not take it."""
-        why = f"GitHub did not take this report as a comment; it stands in the [check run]({checks_url})."
+        """The same without the reports of some requests, in case GitHub rejects the comment."""
+        why = f"GitHub rejected this report as a comment; read it in the [check run]({checks_url})."
         return replace(
             self,
             boards=tuple(
@@ -154,7 +152,7 @@ class PullComment:
         )
 
     def _with_brief(self, board: BoardSection) -> PullComment:
-        why = "This report is too long to stand here beside the others; it stands in the check run."
+        why = "This report is too long to show here with the others; read it in the check run."
         brief = replace(board, report=_brief(board, why))
         return replace(self, boards=tuple(brief if other is board else other for other in self.boards))
 
@@ -172,7 +170,7 @@ class PullComment:
 
 
 def read_comment(body: str) -> PullComment:
-    """A comment that `render` wrote.  What cannot be read in it, for people may have edited it, is left out."""
+    """Parse a comment that `render` wrote.  People may have edited it: malformed parts are dropped."""
     comment = PullComment()
     for kind, facts, text in _blocks(body.replace("\r\n", "\n")[: 2 * MAX_CHARS]):
         try:
@@ -183,7 +181,7 @@ def read_comment(body: str) -> PullComment:
 
 
 def _blocks(body: str) -> Iterator[tuple[str, str, str]]:
-    # Not one pattern for a whole block: it would look for the end once more for each beginning without one.
+    # Not one pattern for a whole block: for each block without an end it would search the rest of the body again.
     end = 0
     while begin := _OPEN.search(body, end):
         end = body.find(_CLOSE, begin.end())
@@ -209,13 +207,13 @@ def _with_block(comment: PullComment, kind: str, facts: str, text: str) -> PullC
 
 
 def _block(kind: str, facts: Model, text: str) -> str:
-    # `<` and `>` written as JSON escapes: no fact can close the comment that it stands in.
+    # With `<` and `>` as JSON escapes, no fact can close its HTML comment.
     marker = facts.model_dump_json(exclude_none=True).replace("<", "\\u003c").replace(">", "\\u003e")
     return f"<!-- pullrank:{kind} {marker} -->\n{text}\n{_CLOSE}"
 
 
 def sealed(text: str) -> str:
-    """Text in which nothing looks like one of our markers: a participant may have quoted one."""
+    """Text without anything that looks like one of our markers: a participant may have quoted one."""
     return text.strip("\n").replace("<!-- pullrank", "<!-- pull-rank")
 
 
@@ -228,7 +226,7 @@ def _notice_block(notice: Notice) -> str:
 def _board_block(board: BoardSection) -> str:
     text = board.report
     if text and not board.is_done:
-        text = f"<details><summary>The last report on <code>{board.facts.gpu}</code></summary>\n\n{text}\n\n</details>"
+        text = f"<details><summary>Previous report on <code>{board.facts.gpu}</code></summary>\n\n{text}\n\n</details>"
     return _block("board", board.facts, f"\n{text}\n" if text else "")
 
 
@@ -237,7 +235,7 @@ def _brief(board: BoardSection, why: str) -> str:
     return f"{heading}\n\n{why}" if heading else ""
 
 
-# What stands around the boards.
+# Around the boards.
 
 
 def _title(file: FileFacts | None, boards: Sequence[BoardSection]) -> str:
@@ -245,12 +243,12 @@ def _title(file: FileFacts | None, boards: Sequence[BoardSection]) -> str:
         return ""
     where = f"{inline(file.path)} at `{file.head_sha[:7]}`"
     if not boards:
-        return f"**PullRank** has looked at {where}."
+        return f"**PullRank** read {where}."
     return f"**PullRank** judges {where}."
 
 
 def _overview(file: FileFacts | None, boards: Sequence[BoardSection]) -> str:
-    """How far each board is; where there is but one report, its own heading says it."""
+    """The state of each board; a single report needs no table, because its heading says it."""
     if all(board.is_done for board in boards) and len(boards) < 2:
         return ""
     rows = (
@@ -272,8 +270,8 @@ def _lamp(facts: BoardMarker) -> str:
 
 def _footer(file: FileFacts | None, *, has_boards: bool) -> str:
     if not has_boards:
-        return "<sub>Push a change, and it is read again. `/help` lists what you can say in a comment.</sub>"
-    judged = "Every push is judged again."
+        return "<sub>Push a change to have it read again. Comment `/help` for a list of commands.</sub>"
+    judged = "Every push is judged."
     if file and file.is_draft:
-        judged = "A draft is tried, not ranked: mark it as ready for review to have it ranked."
+        judged = "Drafts are not ranked: mark the pull request as ready for review to have it ranked."
     return f"<sub>{judged} In a comment: `/rerun`, `/benchmark`, `/cancel`, `/show`, `/help`.</sub>"

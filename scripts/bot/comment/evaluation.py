@@ -1,7 +1,7 @@
-"""What starts and shows the judging of one request: the workflow's inputs, and the check run of its board.
+"""Start and show the judging of one request: the workflow's inputs, and the check run of its board.
 
-The comment says that a judging is queued; the check run is made by the judging's own run, and leads to it: there one
-sees whether a machine has taken it.
+The comment says that a judging is queued.  The judging's own run makes the check run, which links to it: the run's page
+shows whether a machine has taken it.
 """
 
 from __future__ import annotations
@@ -29,42 +29,42 @@ def check_name(gpu: str) -> str:
 
 
 def run_title(request_id: str) -> str:
-    """The `run-name` of evaluate.yml, by which a request's runs are found."""
+    """The `run-name` of evaluate.yml, which identifies a request's runs."""
     return f"judge {request_id}"
 
 
 def group_of(request: Request) -> str:
-    """Of all runs of a group GitHub keeps the newest: of one pull request, board and mode."""
+    """The concurrency group: GitHub keeps only the newest run for one pull request, board and mode."""
     return f"{request.pull_request}-{request.gpu}-{'rematch' if request.is_rematch else request.mode}"
 
 
 def check_of(request: Request, state: CheckState, title: str) -> Check:
-    """How the check of a request's board stands while there is no report."""
+    """The check run of a request's board while there is no report."""
     return Check(
         name=check_name(request.gpu), head_sha=request.head_sha, state=state, title=title, external_id=request.id
     )
 
 
 def start(github: GitHub, request: Request, ref: str) -> None:
-    """Start evaluate.yml; by its group, GitHub stops the run of an older request."""
+    """Start evaluate.yml; GitHub stops an older run of the same group."""
     start_workflow(github, WORKFLOW, {"request": request.id, "group": group_of(request)}, ref)
 
 
 def show_running(github: GitHub, request: Request, run_url: str) -> int | None:
-    """Let the board's check run lead to the run; its id, or None where a commit status stands for it."""
-    title = f"{request.mode}: being judged, or waits for a machine"
+    """Link the board's check run to the run; returns its id, or None if a commit status takes its place."""
+    title = f"{request.mode}: running, or waiting for a machine"
     check = replace(check_of(request, CheckState.RUNNING, title), details_url=run_url)
-    # After a failure of ours the check run still waits.  Else an older one keeps its result: GitHub shows the newest.
+    # A retry's check run is still pending.  Otherwise an older one keeps its result, and GitHub shows the newest.
     return github.upsert_check(check) if request.is_retry else github.create_check(check)
 
 
 def live_runs(github: GitHub) -> tuple[WorkflowRun, ...]:
-    """All that wait or run, however many and however old."""
+    """All queued and running runs, however many and however old."""
     return tuple(run for status in LIVE for run in github.all_runs(WORKFLOW, status=status))
 
 
 def find_run(github: GitHub, request: Request, ending: Ending) -> int | None:
-    """The id of the newest run of a request that has ended, however many others came since."""
+    """The id of the newest run of an ended request, however many others came since."""
     asked, ended = (time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") for time in (request.asked_at, ending.at))
     title = run_title(request.id)
     runs = github.all_runs(WORKFLOW, created=f"{asked}..{ended}")
@@ -72,12 +72,12 @@ def find_run(github: GitHub, request: Request, ending: Ending) -> int | None:
 
 
 def stop(github: GitHub, requests: Iterable[Request]) -> None:
-    """Stop the runs of requests that nobody wants any more."""
+    """Stop the runs of requests that are no longer wanted."""
     titles = {run_title(request.id) for request in requests}
     if not titles:
         return
     runs = github.runs(WORKFLOW)
-    if not titles <= {run.title for run in runs}:  # among the newest hundred: what waits may be older
+    if not titles <= {run.title for run in runs}:  # `runs` has only the newest hundred; queued ones may be older
         runs += live_runs(github)
     for run_id in {run.id for run in runs if run.title in titles and not run.is_done}:
         github.cancel_run(run_id)

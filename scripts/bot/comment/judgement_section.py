@@ -1,17 +1,17 @@
-"""What a pull request is told: one judgement, and the place it leads to, as Markdown.
+"""Report one judgement and its rank in a pull request, as Markdown.
 
     headline        verdict and rank
-    why not         the message, if it was not accepted
-    place           rank, tie, gap, or why it does not rank; the duel in plain words
-    benchmarks      a table: times, and what they are against; or where a call's time went
-    tests           a table of those that are wrong; the others folded away
+    failure         the message, if it was not accepted
+    place           rank, tie, gap, or why it does not rank; the duel's result
+    benchmarks      a table of times, compared with others; or where a call's time went
+    tests           a table of failed tests; the others folded
     next            what to do now
     small print     claim and bound, machine
-    log             folded away
+    log             folded
 
-Free text of a judgement may be a participant's: it stands in code (`scripts.common.text`) and is cut, so that the whole
-fits into the 65,536 characters of GitHub's comments.  Outside of code stand our own words, numbers, and logins,
-which hold nothing but letters, digits and hyphens.
+Free text in a judgement may be a participant's: it is put in code (`scripts.common.text`) and cut, so that the whole
+fits into the 65,536 characters of a GitHub comment.  Outside of code there are only our own words, numbers, and logins,
+which consist of letters, digits and hyphens.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ MAX_PROFILES = 12
 _LAMPS = {Verdict.ACCEPTED: "🟢", Verdict.JUDGING_ERROR: "⚪"}
 
 _NEXT = {
-    Mode.TEST: "A benchmark says how fast it is; a pull request that is ready for review is ranked.",
+    Mode.TEST: "A benchmark shows how fast it is. A pull request that is ready for review is ranked.",
     Mode.BENCHMARK: "These times are unofficial. A pull request that is ready for review is ranked.",
-    Mode.RANKED: "Push a faster file and it is judged again; the better one keeps the row.",
-    Mode.PROFILE: "A profile ranks nothing. A pull request that is ready for review is ranked.",
+    Mode.RANKED: "Push a faster file to have it judged; the better one keeps the row.",
+    Mode.PROFILE: "A profile does not rank. A pull request that is ready for review is ranked.",
 }
 
 
@@ -60,15 +60,15 @@ def render(
     earlier: Sequence[Judgement] = (),
     hidden: Moderation | None = None,
 ) -> str:
-    """The comment.
+    """The report.
 
     Args:
-        standings: those with this judgement in; without them there is no rank, and nothing to compare with.
+        standings: those that include this judgement; without them there is no rank and nothing to compare with.
         earlier: the author's judgements on this board, in ledger order.
-        hidden: why this judgement is not among them: it is held back, or disqualified.
+        hidden: the decision that holds or disqualifies this judgement, if there is one.
     """
     if judgement.edition != board.edition:
-        standings = None  # The board has begun anew since: there is nothing to compare with.
+        standings = None  # A new edition has started since: there is nothing to compare with.
     place = standings.find_row(judgement.submission.login) if standings and judgement.mode is Mode.RANKED else None
     parts = [
         _headline(judgement, standings, place, hidden),
@@ -90,14 +90,14 @@ def _headline(judgement: Judgement, standings: Standings | None, place: Row | No
     if judgement.verdict is Verdict.ACCEPTED and judgement.mode is not Mode.RANKED:
         verdict += f", {judgement.mode} only"
     if hidden:
-        verdict += ", held back" if hidden.action is Action.HOLD else ", disqualified"
+        verdict += ", held for review" if hidden.action is Action.HOLD else ", disqualified"
     elif judgement.verdict is Verdict.ACCEPTED and standings and place and _stands(judgement, place):
         verdict += f", {_rank(place, standings)}"
     return f"### {_LAMPS.get(judgement.verdict, '🔴')} {inline(judgement.task)} on {inline(judgement.gpu)}: {verdict}"
 
 
 def _failure(judgement: Judgement) -> str:
-    """The message, unless a row of the tests says all of it."""
+    """The message, unless a row of the test table shows all of it."""
     message = judgement.message.strip()
     is_short = "\n" not in message and len(message) <= MAX_SAID
     is_said = is_short and message in {case.message.strip() for case in judgement.tests[:MAX_CASES]}
@@ -116,8 +116,8 @@ def _stands(judgement: Judgement, place: Row) -> bool:
 def _hidden(hidden: Moderation, standings: Standings | None, place: Row | None) -> str:
     what = "Disqualified by a maintainer"
     if hidden.action is Action.HOLD:
-        what = "Held for a maintainer's look; until then this does not rank"
-    row = f" Your row stands without it: {_rank(place, standings)}." if standings and place else ""
+        what = "Held for a maintainer's review; it does not rank until then"
+    row = f" Your row without it: {_rank(place, standings)}." if standings and place else ""
     return f"**{what}**: {inline(hidden.reason.removesuffix('.'))}.{row}"
 
 
@@ -129,11 +129,13 @@ def _place(judgement: Judgement, standings: Standings | None, place: Row | None)
     if not standings or judgement.mode is not Mode.RANKED or judgement.verdict is not Verdict.ACCEPTED:
         return ""
     if not place:
-        return "This judgement does not rank" + (": it was judged without walls." if is_unwalled(judgement) else ".")
+        return "This judgement does not rank" + (
+            ": it was judged without a sandbox." if is_unwalled(judgement) else "."
+        )
     if not _stands(judgement, place):
         return (
             f"Your earlier file {inline(place.digest[:12])} keeps your row, with {format_interval(place.score_us)} and "
-            f"{_rank(place, standings)}: this one does not beat it by more than 1 % and the noise."
+            f"{_rank(place, standings)}: this file does not beat it by more than 1 % and the noise."
         )
     pooled = f", over {len(place.judgements)} judgements of this file" if len(place.judgements) > 1 else ""
     rank = f"**{_rank(place, standings).capitalize()}** with {format_interval(place.score_us)}{pooled}"
@@ -159,7 +161,7 @@ def _duel(duel: Duel | None, judgement: Judgement, standings: Standings | None, 
     if not duel:
         return ""
     outcome = "Won, but this does not rank." if duel.won and hidden else _outcome(duel, judgement, standings)
-    return f"**Duel with {duel.opponent}**, then first: {duel_result(duel)}. {outcome}"
+    return f"**Duel with {duel.opponent}**, the champion at that time: {duel_result(duel)}. {outcome}"
 
 
 def _outcome(duel: Duel, judgement: Judgement, standings: Standings | None) -> str:
@@ -167,7 +169,7 @@ def _outcome(duel: Duel, judgement: Judgement, standings: Standings | None) -> s
         return f"Lost: {FIRST_PLACE_TAKES}."
     champion = standings.champion if standings else None
     if champion and champion.digest != judgement.submission.digest:
-        return f"Won, but {champion.login} stands first now: the duel with {champion.login} decides."
+        return f"Won, but {champion.login} is first now: the duel with {champion.login} decides."
     return "Won: it takes first place."
 
 
@@ -189,13 +191,13 @@ def _profiles(judgement: Judgement) -> str:
 
 
 def _kernels(counters: Counters, number: int, run_url: str | None) -> str:
-    """What the vendor's profiler counted, and where its whole report is."""
+    """The table of the vendor's profiler, and where to find its full report."""
     found = kernel_table(counters)
     rows = ((inline(row[0], 80), *map(solid, row[1:])) for row in found.rows)
     where = ""
     if counters.report_bytes:
         artifacts = run_link(run_url, "the run's artifacts", "#artifacts") or "the run's artifacts"
-        where = f"; the whole report is `{counters.report_name(number)}` in `reports`, among {artifacts}"
+        where = f"; the full report is `{counters.report_name(number)}` in `reports`, among {artifacts}"
     return f"{counters.tool} on one more call{where}:\n\n{table(found.head, rows)}"
 
 
@@ -206,7 +208,7 @@ def _parts(profile: Profile) -> Iterator[tuple[str, ...]]:
 
 
 def _tests(judgement: Judgement, board: Board) -> str:
-    """What is wrong, then, folded away, what is right."""
+    """The failed tests, then the accepted ones, folded."""
     right = [case for case in judgement.tests if case.verdict is Verdict.ACCEPTED]
     wrong = [case for case in judgement.tests if case.verdict is not Verdict.ACCEPTED]
     accepted = f"{len(right)} of {len(board.tests)} tests accepted"
@@ -239,7 +241,7 @@ def _next(judgement: Judgement) -> str:
 def _how_to_replay(judgement: Judgement) -> str:
     if judgement.verdict is Verdict.JUDGING_ERROR:
         return ""
-    return " `pullrank test` judges a file on your own machine in the same way."
+    return " Run `pullrank test` to judge a file in the same way on your own machine."
 
 
 def _small_print(judgement: Judgement) -> str:
@@ -248,7 +250,7 @@ def _small_print(judgement: Judgement) -> str:
     seconds = (judgement.finished_at - judgement.started_at).total_seconds()
     device = "" if machine.device == machine.cpu else f"{inline(machine.device, 80)}, "
     facts = [
-        f"Judged in {seconds:.0f} s, {judgement.cases[0].seconds:.0f} s of them to build it, "
+        f"Judged in {seconds:.0f} s, of which {judgement.cases[0].seconds:.0f} s for the build, "
         f"on {device}{inline(machine.cpu, 80)}, {cores}",
         inline(machine.note.removesuffix(".")) if not machine.quiet else "",
         run_link(judgement.run_url),
@@ -261,8 +263,8 @@ def _claim(judgement: Judgement) -> Iterator[str]:
     worst = worst_bound(judgement)
     if worst and is_bounded(judgement):
         yield (
-            f"{claim_sentence(judgement).removesuffix('.')}; none understates the truth by more than "
-            f"{format_us(worst.bound_us)} a call, {format_percent(bound_share(worst))} at worst."
+            f"{claim_sentence(judgement).removesuffix('.')}; none understates the true time by more than "
+            f"{format_us(worst.bound_us)} per call, {format_percent(bound_share(worst))} at worst."
         )
     elif worst or is_unwalled(judgement) or is_self_timed(judgement):
         yield claim_sentence(judgement)

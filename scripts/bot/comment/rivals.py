@@ -1,11 +1,11 @@
-"""What the times of a judgement are held against: its author's last and best, and the first place.  Pure.
+"""What a judgement's times are compared with: its author's last and best, and first place.  Pure.
 
     earlier judgements of the author   the last with times                  ─┐
     standings, and the earlier ones    the best of the author's other files ─┼─▶ Rival: a time for each benchmark
-    standings                          the first place, if it is another's  ─┘
+    standings                          first place, if it is another's      ─┘
 
-All are ratios to the anchor times the anchor's usual time on this board, so that the machine on which each was judged
-cancels out.  What is not there (a first attempt, an empty board) is no rival.
+Each time is the ratio to the anchor multiplied by the anchor's usual time on this board, so that differences between
+judging machines cancel out.  On a first attempt or an empty board there are fewer rivals.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Rival:
     cases: tuple[CaseTime, ...]
 
     def find_case(self, params: Mapping[str, Any]) -> CaseTime | None:
-        """By parameters, not by place: where a benchmark fails, those that were not played any more are missing."""
+        """Its time of a case, found by parameters: after a failed benchmark, later cases are missing."""
         return next((case for case in self.cases if shape(case.params) == shape(params)), None)
 
     def find_score(self, ranking_by: str, cases: int) -> Interval | None:
-        """Its time over all benchmarks, of which there are `cases`."""
+        """Its score over all benchmarks; None unless it has times for all `cases` of them."""
         return score([case.time_us for case in self.cases], ranking_by) if len(self.cases) == cases else None
 
 
@@ -41,7 +41,7 @@ def measured(case: CaseResult, nominal_us: float | None) -> CaseTime | None:
     """One judgement's time of one benchmark; None if there is none.
 
     Args:
-        nominal_us: the anchor's usual time, in microseconds; without, that of this judgement.
+        nominal_us: the anchor's usual time in microseconds; if None, the anchor's time in this judgement.
     """
     if case.told:
         return CaseTime(params=case.params, time_us=case.told.time_us)
@@ -52,11 +52,11 @@ def measured(case: CaseResult, nominal_us: float | None) -> CaseTime | None:
 
 
 def find_rivals(judgement: Judgement, standings: Standings, earlier: Sequence[Judgement]) -> tuple[Rival, ...]:
-    """Whom to compare a judgement with.
+    """The rivals to compare a judgement with.
 
     Args:
-        standings: with this judgement in, if it counts.
-        earlier: the author's judgements in ledger order; later ones, and those that do not rank, are passed over.
+        standings: including this judgement, if it counts.
+        earlier: the author's judgements in ledger order; those that are later or do not rank are skipped.
     """
     known = [one for one in ranking(standings.board, earlier) if one.finished_at < judgement.finished_at]
     return (*_own_rivals(judgement, standings, known), *_first(judgement, standings))
@@ -75,7 +75,7 @@ def _own_rivals(judgement: Judgement, standings: Standings, known: Sequence[Judg
 
 
 def _best_file(judgement: Judgement, standings: Standings, known: Sequence[Judgement]) -> Sequence[Judgement]:
-    """The judgements of the author's best other file: of the one that keeps the row, or else of the fastest."""
+    """The judgements of the author's best other file: the one that keeps the row, or else the fastest."""
     files: dict[str, list[Judgement]] = defaultdict(list)
     for one in known:
         files[one.submission.digest].append(one)

@@ -1,9 +1,9 @@
-"""How far a board is, as its part of the pull request's comment: queued, done, ended.
+"""A board's section of the pull request's comment: queued, done, or ended.
 
 request                      ──▶  queued_section
 judgement, as a report       ──▶  done_section
 ending without a report      ──▶  ended_section
-the board's own check run    ──▶  section_of_check, where the comment has lost what the check still says
+the board's own check run    ──▶  section_of_check, if the comment has lost what the check run still says
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HEADING = re.compile(r"### .*?: (.+)")
 
 
 def queued_section(request: Request) -> BoardSection:
-    """Asked for, and waiting for a machine."""
+    """Requested, and waiting for a machine."""
     return BoardSection(facts=_facts(request, BoardState.QUEUED, f"queued since {_clock(request.asked_at)}"))
 
 
@@ -38,7 +38,7 @@ def done_section(request: Request, verdict: Verdict, report: str) -> BoardSectio
 
 def ended_section(request: Request, ending: Ending) -> BoardSection:
     """Ended without a report."""
-    # A refusal's own code would end ours.
+    # Backticks in the refusal would end our code.
     why = inline(ending.note.replace("`", "'"), 100) if ending.state in _EXPLAINED else ""
     summary = f"{_ENDED[ending.state]}: {why}" if why else _ENDED[ending.state]
     if ending.verdict and ending.state is EndState.JUDGED:
@@ -48,7 +48,7 @@ def ended_section(request: Request, ending: Ending) -> BoardSection:
 
 
 def section_of_check(section: BoardSection, check: CheckRun) -> BoardSection:
-    """What the check run of the same request says, where it is done and the section is not."""
+    """The section as the check run of the same request says, if that is done and the section is not."""
     facts = section.facts
     if section.is_done or check.external_id != facts.request or not check.state.is_done:
         return section
@@ -64,11 +64,11 @@ def section_of_check(section: BoardSection, check: CheckRun) -> BoardSection:
 _JUDGED = (CheckState.SUCCESS, CheckState.FAILURE)
 _EXPLAINED = (EndState.FAILED, EndState.REFUSED)
 _ENDED = {
-    EndState.JUDGED: "its report is lost; `/rerun` asks for it again",
+    EndState.JUDGED: "its report is lost; `/rerun` judges it again",
     EndState.REFUSED: "not judged",
     EndState.SUPERSEDED: "superseded by a newer request",
-    EndState.CANCELLED: "cancelled; `/rerun` asks for it again",
-    EndState.FAILED: "failed by our fault; `/rerun` asks for it again",
+    EndState.CANCELLED: "cancelled; `/rerun` starts it again",
+    EndState.FAILED: "failed on our side; `/rerun` starts it again",
 }
 
 

@@ -1,14 +1,14 @@
-"""What a pull request shows of its judgings: a check run for each board, and the one comment that the boards share.
+"""Show judgings in a pull request: a check run for each board, and the one comment that the boards share.
 
     a board's check run     written by that board alone
-    the comment             read, changed and written whole, by whoever has something to say
+    the comment             read, changed and written as a whole, by any run with news
 
-GitHub cannot be asked to change a comment only if nobody else has, so that a stale copy may undo what another board
-has just said.  Therefore the check comes first, and whoever has written the comment looks at the checks once more: a
-board that is done there, and not here, was lost, and is put back.  Whoever writes last sees all of them.
+GitHub has no conditional update for comments, so a run with a stale copy may overwrite what another board has just
+written.  Therefore a run writes its check run first, and reads all check runs after writing the comment: if a board is
+done there but not in the comment, it was lost, and the run restores it.  The last writer sees all of them.
 
-A comment that GitHub does not take, for its length as GitHub counts it or for what stands in it, is written without the
-writer's own report, the one that is new in it; if need be without any.  They stand in the check runs.
+If GitHub rejects a comment for its length or content, the run leaves out its own new report or, if that does not help,
+all reports.  They are still in the check runs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
 MAX_ROUNDS = 5
-"""So often a comment is mended; what is lost after that, the reconciler puts back."""
+"""Attempts to restore lost boards; after that, the reconciler does it."""
 
 
 def tell(
@@ -51,11 +51,11 @@ def tell(
     known_check: int | None = None,
     notice: Notice | None = None,
 ) -> str:
-    """Say how a board stands: in its check run, and in its section of the comment; returns what `write` does.
+    """Show a board's state in its check run and in its section of the comment; returns what `write` does.
 
     Args:
-        known_check: the id of a check run that does not say it yet.
-        notice: what stands on top of the comment from now on; without, what stands there stays.
+        known_check: the id of a check run that is out of date.
+        notice: the new notice at the top of the comment; None keeps the old one.
     """
     try:
         try:
@@ -71,7 +71,7 @@ def tell(
 
 
 def tell_comment(request: Request, section: BoardSection, github: GitHub, *, notice: Notice | None = None) -> str:
-    """Say how a board stands in its section of the comment alone; returns what `write` does."""
+    """Show a board's state in its section of the comment only; returns what `write` does."""
     known = github.find_comment(request.pull_request, MARKER)
     comment = read_comment(known.body) if known else PullComment()
     if not comment.file:
@@ -85,7 +85,7 @@ def tell_comment(request: Request, section: BoardSection, github: GitHub, *, not
 
 
 def remark(number: int, head_sha: str, text: str, github: GitHub) -> None:
-    """Put a remark on top of the comment, unless it stands there; below what is said of boards that were left out."""
+    """Put a remark at the top of the comment, unless it is there, and below a remark on boards that were left out."""
     known = github.find_comment(number, MARKER)
     comment = read_comment(known.body) if known else PullComment()
     old = comment.notice
@@ -106,14 +106,14 @@ def _put_check(check: Check, known: int | None, github: GitHub) -> None:
 
 
 def _tell_check(check: Check, github: GitHub) -> None:
-    """A check run that says it already is left alone: with each update, GitHub adds the same annotations once more."""
+    """Write the check run unless it is up to date: each update would add the same annotations again."""
     old = max(find_checks(check.head_sha, github, check.name), key=lambda one: one.id, default=None)
     if not old or (old.state, old.external_id) != (check.state, check.external_id):
         github.update_check(old.id, check) if old else github.create_check(check)
 
 
 def find_checks(head_sha: str, github: GitHub, name: str = "") -> tuple[CheckRun, ...]:
-    """A commit's checks; none where the commit is gone."""
+    """A commit's check runs; none if the commit is gone."""
     try:
         return github.checks(head_sha, name)
     except GitHubError as error:
@@ -123,19 +123,19 @@ def find_checks(head_sha: str, github: GitHub, name: str = "") -> tuple[CheckRun
 
 
 def _is_of_no_commit(error: GitHubError) -> bool:
-    """Whether the commit is gone, as after a push by force: it takes no check, however often that is tried."""
+    """Whether the commit is gone, for example after a force push: then it never accepts a check run."""
     return error.status == 422 and "No commit found" in str(error)
 
 
 def write(
     number: int, comment: PullComment, known: Comment | None, github: GitHub, *, head_sha: str, ours: Collection[str]
 ) -> str:
-    """Write the comment over the `known` one, until no board that is done is missing from it.
+    """Write the comment over the `known` one, until it has all boards that are done.
 
-    Returns why it is shorter than it should be; empty as a rule.
+    Returns why it is shorter than it should be; usually empty.
 
     Args:
-        ours: the ids of the requests that the writer itself tells of; of a commit's others, their checks know more.
+        ours: the ids of the requests that the writer reports on; for the commit's others, the check runs know more.
     """
     for _ in range(MAX_ROUNDS):
         known, refusal = _put(number, comment, known, github, ours)
@@ -149,7 +149,7 @@ def write(
 def _put(
     number: int, comment: PullComment, known: Comment | None, github: GitHub, ours: Collection[str]
 ) -> tuple[Comment, str]:
-    """The comment as it stands now, and why it is short; empty as a rule."""
+    """The comment as written, and why it is short; usually empty."""
     checks_url, refusal = f"{server_url()}/{github.repository}/pull/{number}/checks", ""
     everybodys = {one.facts.request for one in comment.boards}
     shorter = (comment.briefly(checks_url, requests) for requests in (ours, everybodys))

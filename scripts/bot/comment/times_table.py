@@ -1,10 +1,10 @@
-"""The times of a judgement as a table: each benchmark, and all of them together, beside those of its rivals.
+"""A judgement's times as a table: each benchmark and their mean, compared with those of its rivals.
 
-    | Benchmark      |            Time |   Your last | First place | Over the anchor |
-    | `size: 1024`   | 40.00 µs ±0.4 % | **−12.3 %** |    ≈ +0.2 % |           2.50× |
+    | Benchmark      |            Time |   Your last | First place | Speedup vs anchor |
+    | `size: 1024`   | 40.00 µs ±0.4 % | **−12.3 %** |    ≈ +0.2 % |             2.50× |
     | geometric mean | …
 
-What is within the noise is marked `≈`, by the same rule by which rows are tied.
+`≈` marks differences within the noise, by the same rule that makes rows tied.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from scripts.standings.case_times import CaseTime
 from scripts.standings.standings import Standings, shape
 
 MAX_CASES = 40
-"""Rows of a table; of more tests, those that failed are shown."""
+"""Maximum number of rows in a table."""
 MAX_NOTES = 8
 
-_LEGEND = "<sub>Against others: minus is faster, ≈ is within the noise.</sub>"
+_LEGEND = "<sub>Compared with others: minus is faster, ≈ is within the noise.</sub>"
 _MEANS: Mapping[str, str] = {"geom": "**geometric mean**", "mean": "**mean**"}
 
 
 def benchmarks(
     judgement: Judgement, board: Board, standings: Standings | None, earlier: Sequence[Judgement] = ()
 ) -> str:
-    """The table, with remarks below it; empty where nothing was timed.
+    """The table with remarks below it; empty if nothing was timed.
 
     Args:
-        standings: those with this judgement in; without them there is nothing to compare with.
+        standings: those that include this judgement; without them there is nothing to compare with.
         earlier: the author's judgements on this board, in ledger order.
     """
     cases = judgement.benchmarks[:MAX_CASES]
@@ -46,7 +46,7 @@ def benchmarks(
     known = [time for time in times if time]
     if len(known) == len(board.benchmarks) > 1 and board.ranking_by in _MEANS:
         rows.append(_together(known, rivals, board.ranking_by))
-    time, last = ("Time:", "Over the anchor:") if board.task.is_refereed else ("Time, self-timed:", "Best call:")
+    time, last = ("Time:", "Speedup vs anchor:") if board.task.is_refereed else ("Time, self-timed:", "Best call:")
     shown = table(("Benchmark", time, *(f"{rival.name}:" for rival in rivals), last), rows)
     return "\n\n".join([shown, *([_LEGEND] if rivals and known else []), *_notes(cases)])
 
@@ -67,7 +67,7 @@ def _row(case: CaseResult, time: CaseTime | None, rivals: Sequence[Rival]) -> tu
 
 
 def _name(case: CaseResult) -> str:
-    """Without a seed: each timed call has one of its own."""
+    """The case's name without a seed: each timed call has its own."""
     return case_name(case.kind, {name: value for name, value in case.params.items() if name != "seed"})
 
 

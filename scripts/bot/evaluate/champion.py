@@ -1,6 +1,6 @@
-"""Who must be dueled: the first of a board, with the file that stands there.
+"""Find the champion of a board, whom a challenger must duel, and the champion's file.
 
-ledger ─► standings ─► the first place ─► its file: from `main`, else, by git, from the commit that was judged
+ledger ─► standings ─► first place ─► its file: from `main`, or else, by git, from the commit that was judged
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scripts.standings.standings import Row, Standings, standings
 def find_champion(
     board: Board, ledger: Ledger, request: Request, source: bytes, fork: Fork, root: Path
 ) -> Champion | None:
-    """Whom a file must duel if it could be first; None where no duel can be due, or the first place's file is gone."""
+    """The champion that a file must duel if it could be first; None if no duel can be due or that file is gone."""
     if not (request.is_ranked and board.task.is_refereed):
         return None
     now = Moderated.after(ledger.moderations())
@@ -37,7 +37,7 @@ def find_champion(
 
 
 def due_opponent(table: Standings, request: Request, digest: str) -> Row | None:
-    """The row that a file could push from the first place: not its author's own, and not of the same file."""
+    """The row that a file could push from first place; None if it is the author's own or has the same file."""
     first = table.champion
     if not first or first.login.casefold() == request.login.casefold() or first.digest == digest:
         return None
@@ -45,7 +45,7 @@ def due_opponent(table: Standings, request: Request, digest: str) -> Row | None:
 
 
 def _read_file(row: Row, task: Task, fork: Fork, root: Path) -> bytes | None:
-    """The first place's file: from `main` where it was merged, else from the commit that was judged."""
+    """The champion's file: from `main` if it was merged, else from the commit that was judged."""
     path = entry_path(task.name, row.login, task.submission_name)
     merged = root / path
     if merged.is_file() and sha256(content := merged.read_bytes()) == row.digest:
@@ -54,5 +54,5 @@ def _read_file(row: Row, task: Task, fork: Fork, root: Path) -> bytes | None:
         head_sha = row.judgements[-1].submission.head_sha
         _, content = fork.read(head_sha, path, MAX_BYTES) if head_sha else (None, b"")
     except GitError:
-        return None  # Its commit may be gone with its fork: then the duel stays due.
+        return None  # The commit may be gone with its fork; the duel stays due.
     return content if sha256(content) == row.digest else None

@@ -1,9 +1,9 @@
-"""A request's bundle, written: the hosted side of `harness/task/bundle.py`.
+"""Write a request's bundle: the hosted side of `harness/task/bundle.py`.
 
-    request, file, champion, task, harness ─► pack ─► one zip, the same bytes for the same contents
+    request, file, champion, task, harness ─► pack ─► one zip; the same contents make the same bytes
 
-A task comes along with what its task.yml names outside its folder, at the same places relative to each other, so that
-the judge loads what `main` holds: that is tried before a bundle leaves.
+A bundle includes the files outside the task's folder that its task.yml names, at the same relative paths, so that the
+judge loads what is on `main`.  `pack` checks this before a bundle leaves.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def pack(
 
     Args:
         request: the request as JSON.
-        harness: what `scripts/bot/evaluate/pyz.py` makes.
+        harness: the output of `scripts/bot/evaluate/pyz.py`.
         toolchain: what the board's machines compile with.
 
     Raises:
-        TaskError: the task cannot be brought along whole.
-        BundleError: it would be too large, or the request is none.
+        TaskError: some of the task's files cannot be packed.
+        BundleError: the bundle would be too large, or the request is malformed.
     """
     suffix = task.lang.value
     members = {"request.json": request, f"submission.{suffix}": submission, HARNESS: harness}
@@ -55,11 +55,11 @@ def pack(
 
 
 def zip_of(members: Mapping[str, bytes]) -> bytes:
-    """A zip whose bytes depend on nothing but its members: no times, no users."""
+    """A zip whose bytes depend only on its members: no timestamps, no users."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
-            info = zipfile.ZipInfo(name)  # of 1980-01-01
+            info = zipfile.ZipInfo(name)  # dated 1980-01-01
             info.external_attr = 0o644 << 16
             info.create_system = 3
             archive.writestr(info, content, zipfile.ZIP_DEFLATED, 9)
@@ -78,12 +78,12 @@ def _champion_facts(champion: Champion) -> bytes:
 
 
 def task_files(task: Task) -> dict[str, bytes]:
-    """The files of the task's folder, and those that its task.yml names outside, by path below the tree of tasks."""
+    """The files of the task's folder, and those that its task.yml names outside, by path below the folder of tasks."""
     tree = task.folder.parent
     inside = [
         path
         for path in sorted(task.folder.rglob("*"))
-        # As a link it may lead anywhere; what the task names has been found to stay in the tree.
+        # A link may lead anywhere.  Files that the task names were already checked to be in the tree.
         if path.is_file() and path.resolve().is_relative_to(tree) and path.stat().st_size <= MAX_FILE_BYTES
     ]
     paths = {path.relative_to(tree).as_posix(): path for path in [*inside, *_named_files(task)]}
@@ -92,7 +92,7 @@ def task_files(task: Task) -> dict[str, bytes]:
 
 def _named_files(task: Task) -> list[Path]:
     file, _ = read_task_file(task.folder, Faults(task.folder / "task.yml"))
-    assert file, "it has been loaded before"
+    assert file, "the task was loaded before"
     sources = [entry.source for entry in file.files if entry.source]
     return [*sources, *file.templates.values(), *([file.anchor] if file.anchor else [])]
 
@@ -102,9 +102,9 @@ def _is_carried(name: str) -> bool:
 
 
 def _require_same_edition(task: Task, bundle: Bundle) -> None:
-    """What the judge will load must decide results as the task on `main` does."""
+    """Raise TaskError unless the judge will load the same edition of the task as is on `main`."""
     with bundle.open_board() as board:
         if board.edition != task.board(bundle.order.gpu).edition:
             raise TaskError(
-                f"{task.name}: its files cannot be brought along whole; name them with letters, digits and _.+- only"
+                f"{task.name}: some of its files cannot be packed; use only letters, digits and _.+- in file names"
             )

@@ -1,11 +1,11 @@
-"""harness.pyz: the judge as one file that Python runs, made from the `harness/` beside us.
+"""Build harness.pyz: the judge as one file that Python runs, made from the repository's `harness/`.
 
     __main__.py           two lines
-    harness/**/*.py       as they stand in the repository
+    harness/**/*.py       as they are in the repository
 
-It goes into every bundle, so that what judges is always what `main` says.  The same sources make the same bytes.
-pydantic, PyYAML and torch come from the judge's machine, for they are compiled for it; a machine that has none of them
-(GitHub's own) installs them from `judge_lock`.
+Every bundle carries it, so the judge always runs the code of `main`.  The same sources make the same bytes.
+pydantic, PyYAML and torch come from the judge's machine, because they are compiled for it; machines without them
+(GitHub's own) install them from `judge_lock`.
 
     python -m scripts.bot.evaluate.pyz harness.pyz
 """
@@ -23,7 +23,7 @@ from scripts.competition.repository import ROOT
 LIBRARIES = (
     "annotated-types", "numpy", "pydantic", "pydantic-core", "pyyaml", "typing-extensions", "typing-inspection",
 )  # fmt: skip
-"""What harness.pyz imports beside torch, and what that needs."""
+"""What harness.pyz imports besides torch, with dependencies."""
 
 _MAIN = b"from harness.__main__ import main\n\nmain()\n"
 
@@ -33,16 +33,16 @@ def build_pyz(root: Path = ROOT) -> bytes:
     package = root / "harness"
     sources = sorted(path for path in package.rglob("*.py") if path.is_file())
     if package / "__main__.py" not in sources:
-        raise PullRankError(f"{package}: there is no harness to pack")
+        raise PullRankError(f"{package}: no harness to pack: __main__.py is missing")
     return zip_of({"__main__.py": _MAIN, **{path.relative_to(root).as_posix(): path.read_bytes() for path in sources}})
 
 
 def judge_lock(root: Path = ROOT) -> str:
-    """The part of requirements.lock that a judge needs: versions and hashes, but for torch."""
+    """The part of requirements.lock that a judge needs: versions and hashes, without torch."""
     lock = (root / "requirements.lock").read_text("utf-8")
     blocks = re.findall(r"^((\S+?)==.*\n(?: +--hash.*\n)*)", lock, re.MULTILINE)
     if missing := set(LIBRARIES) - {name for _, name in blocks}:
-        raise PullRankError(f"requirements.lock has no {', '.join(sorted(missing))}; make lock")
+        raise PullRankError(f"requirements.lock lacks {', '.join(sorted(missing))}; run `make lock`")
     return "".join(block for block, name in blocks if name in LIBRARIES)
 
 

@@ -1,14 +1,14 @@
-"""`pullrank ci resolve`: a request in, the bundle for its judging out; or the reason why nothing is judged.
+"""`pullrank ci resolve`: a request in; out comes the bundle for its judging, or the reason why it is not judged.
 
-    ledger ─► request ─► still wanted?     not ended                                              else: passed over
-    git    ─► one file ─► allowed?         not banned, the path rule on pinned commits, whose folder,
+    ledger ─► request ─► still open?       not ended                                              else: skipped
+    git    ─► one file ─► allowed?         not banned, the path rule on pinned commits, the folder's owner,
                                            mode, size, hash, readable, an open board              else: refused
     main   ─► task, champion, harness ─► bundle.zip, and harness.pyz beside it
 
-Intake has looked at all of this before.  It is looked at again (`recheck`), because between the two anything may have
-changed, and because a request can be dispatched by hand.  The pull request itself is not asked for: whatever happens to
-it ends the request in the ledger, and `report` looks once more before anything makes a row.  A refusal ends the
-request, and its author is told: `scripts/bot/report/refuse.py`, in the job that may write.
+Intake has already checked all of this.  `recheck` checks it again, because anything may have changed since and because
+a request can be dispatched by hand.  The pull request itself is not fetched: whatever happens to it ends the request
+in the ledger, and `report` checks again before a judgement makes a row.  After a refusal, the job with write
+permission ends the request and tells its author (`scripts/bot/report/refuse.py`).
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ from scripts.ledger.moderation import Moderated, find_owner
 from scripts.ledger.request import Request
 
 HOSTED_SETUP = Path(".github/runner/hosted.sh")
-"""What makes one of GitHub's own machines a judge; it installs from judge.lock."""
+"""Turns one of GitHub's own machines into a judge; it installs from judge.lock."""
 
 _SPARE_MINUTES = 10
-"""For what a job does beside judging: start, download, import torch."""
+"""For the rest of a job: start, download, import torch."""
 _MAX_MINUTES = 350
 """GitHub's own machines end every job after six hours."""
 
 
 _GONE = "not our ref"
-"""How git's server says that it has no such commit."""
+"""What git's server says if it does not have a commit."""
 
 
 class ResolveError(PullRankError):
-    """Nobody has asked for this."""
+    """The ledger has no such request."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resolution:
-    """What became of a request: its bundle, or in `note` why there is none.
+    """The bundle of a request, or in `note` why there is none.
 
-    `refusal` is what its author is told where it is not passed over, but refused: one line of Markdown.
+    `refusal` is one line of Markdown for the author; it is empty if the request was skipped and not refused.
     """
 
     request: Request
@@ -75,7 +75,7 @@ class Resolution:
 
     @property
     def outputs(self) -> dict[str, str]:
-        """The step's outputs.  A participant's words stand in the refusal only, in code, and only `report` reads it."""
+        """The step's outputs.  Only the refusal holds a participant's words, in code, and only `report` reads it."""
         if not self.wanted:
             return {"wanted": "false"} | ({"refusal": self.refusal} if self.refusal else {})
         return {"wanted": "true", "digest": self.digest, "runs-on": self.runs_on, "minutes": str(self.minutes)}
@@ -84,7 +84,7 @@ class Resolution:
 def resolve(
     request_id: str, out: Path, *, fork: Fork, ledger: Ledger, settings: Settings, root: Path = ROOT
 ) -> Resolution:
-    """Write `bundle.zip` and what runs it into the folder `out`, if the request is still wanted.
+    """Write `bundle.zip` and what runs it into the folder `out`, if the request is still open.
 
     Raises:
         ResolveError: the request is unknown.
@@ -92,7 +92,7 @@ def resolve(
     status = require_request(ledger, request_id)
     request = status.request
     if status.ending:
-        return Resolution(request=request, wanted=False, note=f"{request.id}: it has ended: {status.ending.state}")
+        return Resolution(request=request, wanted=False, note=f"{request.id}: already ended: {status.ending.state}")
     try:
         task, source = _admit(request, fork, ledger, settings, root)
     except Refused as refused:
@@ -102,7 +102,7 @@ def resolve(
     return Resolution(
         request=request,
         wanted=True,
-        note=f"{request.id}: {len(source)} bytes, {'to be dueled if fast enough' if champion else 'no duel is due'}",
+        note=f"{request.id}: {len(source)} bytes, {'duels the first if fast enough' if champion else 'no duel is due'}",
         digest=_write_bundle(out, request, task, source, champion, gpu.toolchain, root),
         runs_on=gpu.runs_on_json,
         minutes=minutes_for(board, request.mode, dueled=champion is not None),
@@ -110,9 +110,9 @@ def resolve(
 
 
 def _admit(request: Request, fork: Fork, ledger: Ledger, settings: Settings, root: Path) -> tuple[Task, bytes]:
-    """The task and the file that are to be judged.  Raises Refused, for the author to read."""
+    """The task and the file to judge.  Raises Refused with a message for the author."""
     if not (root / "tasks" / request.task / "task.yml").is_file():
-        raise Refused(f"There is no task `{request.task}` any more.")
+        raise Refused(f"The task `{request.task}` no longer exists.")
     task = require_task(request.task, root / "tasks")
     max_bytes = settings.limits.file_kib * 1024
     try:
@@ -139,25 +139,25 @@ def _admit(request: Request, fork: Fork, ledger: Ledger, settings: Settings, roo
 
 
 def require_request(ledger: Ledger, request_id: str) -> RequestStatus:
-    """A request by its id.  Files are named for author and id, so that the other authors' need not be read."""
+    """A request by its id.  File names hold author and id, so other authors' files are not read."""
     files = ledger.path.glob(f"requests/*/*-{escape(request_id)}.json")
     authors = {int(author) for file in files if (author := file.name.partition("-")[0]).isdecimal()}
     asked = (status for author in sorted(authors) for status in ledger.requests(user_id=author))
     found = next((status for status in asked if status.request.id == request_id), None)
     if not found:
-        raise ResolveError(f"the ledger has no request {inline(request_id, 80) or 'without a name'}")
+        raise ResolveError(f"the ledger has no request {inline(request_id, 80) or 'without an id'}")
     return found
 
 
 def minutes_for(board: Board, mode: Mode, *, dueled: bool) -> int:
-    """After how many minutes a job can only hang: every phase that it may play, at its limit."""
+    """The job's timeout in minutes: the limits of all phases that it may play, and some to spare."""
     limits = board.limits
     seconds = limits.compile_timeout_s + limits.test_timeout_s
     if mode is not Mode.TEST:
         phase_s = limits.ranked_timeout_s if mode is Mode.RANKED else limits.benchmark_timeout_s
         seconds += limits.compile_timeout_s + phase_s
     if mode is Mode.PROFILE and board.gpu != "CPU":
-        seconds += limits.benchmark_timeout_s  # once more, below the vendor's profiler
+        seconds += limits.benchmark_timeout_s  # again, under the vendor's profiler
     if dueled:
         seconds += limits.compile_timeout_s + limits.ranked_timeout_s + LONGEST_EXTENDED_DUEL_S
     return min(_MAX_MINUTES, math.ceil(seconds / 60) + _SPARE_MINUTES)

@@ -1,1 +1,1 @@
-"""`pullrank ci intake`: from an event to a decision, and its execution."""
+"""`pullrank ci intake`: decide what to do about an event, and do it."""

@@ -1,12 +1,12 @@
-"""What is done about a command in a comment.  Pure.
+"""Decide what to do about a command in a comment.  Pure.
 
-    who     the author, and who may write here; by numeric id
-    what    /test /benchmark /profile /rank /rerun     ask for judgings
-            /cancel                                    ends what waits
-            /show /help                                are answered
-            /check                                     is for maintainers, and for changed tasks
+    who     the author, and everybody with write access; by numeric id
+    what    /test /benchmark /profile /rank /rerun     request judgings
+            /cancel                                    ends open requests
+            /show /help                                get an answer
+            /check                                     is for maintainers, on changed tasks
 
-A refusal answers the comment that it refuses; a stranger's gets none, for every answer costs requests.
+A refusal is a reply to the comment.  Strangers get no reply, because every reply costs API requests.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from scripts.github.pulls import Comment, Reaction
 from scripts.ledger.request import EndState, Request
 
 _SAME_MOMENT, _SOONEST_PUSH = timedelta(seconds=5), timedelta(seconds=1)
-"""So far apart may be GitHub's times of a comment, and of the pull request that it changes; nobody pushes sooner."""
+"""How much later than a comment GitHub may date the update of its pull request; and the soonest push after it."""
 
 
 def decide_on_comment(event: CommentEvent, facts: EventFacts) -> Decision:
@@ -74,18 +74,18 @@ def _obey(event: CommentEvent, facts: EventFacts) -> Decision:
     if command.verb is Verb.CHECK:
         return _check(event.comment, facts)
     if facts.pull.base_ref != event.default_branch:
-        raise Refused(f"This pull request is not for `{event.default_branch}`, so nothing of it is judged.")
+        raise Refused(f"This pull request does not target `{event.default_branch}`, so it is not judged.")
     require_welcome(facts.pull.author, facts.competition)
     if command.verb is Verb.CANCEL:
         return _cancel(event.comment, command.gpus, facts)
     change = find_entry(facts.offer, facts.competition)
     if not isinstance(change, SubmissionPath):
-        raise Refused(f"This pull request changes no submission, so there is nothing for `/{command.verb}` to do.")
+        raise Refused(f"This pull request does not change a submission, so `/{command.verb}` has nothing to do.")
     if command.verb is Verb.SHOW:
         return _answer(event, _show(change, facts))
-    # What was merged has boards that it is not judged on yet, and can't be opened again.
+    # A merged pull request cannot be reopened, but some boards may not have judged it yet.
     if not (facts.pull.is_open or facts.pull.merged):
-        raise Refused("This pull request is closed. Reopen it, and it is judged.")
+        raise Refused("This pull request is closed. Reopen it to have it judged.")
     admission = admit(change, facts.offer, facts.competition)
     gpus = require_gpus(command.gpus, admission.task, admission.boards, facts.competition) or admission.gpus
     if command.verb is Verb.RERUN:
@@ -104,50 +104,50 @@ def _show(entry: SubmissionPath, facts: EventFacts) -> str:
     login = folder_of(facts.pull.author, facts.competition)
     waiting = [status for status in facts.of_pull if status.is_open]
     used = uses(facts.history, facts.competition.settings.limits, facts.now)
-    return f"Where `{login}` stands in `{entry.task}`:\n\n{show(login, facts.standings, waiting, used, facts.now)}"
+    return f"Standings of `{login}` in `{entry.task}`:\n\n{show(login, facts.standings, waiting, used, facts.now)}"
 
 
 def _check(comment: Comment, facts: EventFacts) -> Decision:
     if not facts.permission.can_write:
-        raise Refused("`/check` runs code on our machines, so only those who may write to this repository can say it.")
+        raise Refused("`/check` runs code on our machines, so it needs write access to this repository.")
     if not isinstance(find_entry(facts.offer, facts.competition), TaskChange):
-        raise Refused("`/check` runs a changed task, and this pull request changes none.")
-    # Whatever has happened since may have been a push: GitHub need not have told the fork's time yet.
+        raise Refused("`/check` runs changed tasks, and this pull request changes none.")
+    # Any later update may be a push: GitHub may not report the time of a push to a fork yet.
     if max(facts.pull.head_at - _SOONEST_PUSH, facts.pull.updated_at - _SAME_MOMENT) > comment.created_at:
         head = facts.pull.head_sha[:7]
         raise Refused(
-            f"Something has happened here since you said that, a push perhaps. Read `{head}`, the newest commit, and "
-            "say it again."
+            f"This pull request has changed since your comment, perhaps by a push. Read `{head}`, the newest commit, "
+            "and comment again."
         )
     if facts.task_faults:
-        raise Refused(f"The task would not load:\n\n{fence(facts.task_faults, 6000)}")
-    return Decision(why="a maintainer lets the changed tasks run", checks_tasks=True, reaction=Reaction.ROCKET)
+        raise Refused(f"The task does not load:\n\n{fence(facts.task_faults, 6000)}")
+    return Decision(why="a maintainer runs the changed tasks", checks_tasks=True, reaction=Reaction.ROCKET)
 
 
 def _cancel(comment: Comment, gpus: Sequence[str], facts: EventFacts) -> Decision:
-    """End what had been asked for when that was said; once, however often and late we hear of it."""
+    """End the requests that are older than the comment; once, however often and late its event arrives."""
     note = f"/cancel, comment {comment.id}"
     if any(status.ending and status.ending.note == note for status in facts.of_pull):
-        return Decision(why="cancelled before, by the same comment")
+        return Decision(why="already cancelled by the same comment")
     named = [status for status in facts.of_pull if not gpus or status.request.gpu in gpus]
     known = [status for status in named if status.request.in_time_at <= comment.created_at]
     ended = end_open(facts, EndState.CANCELLED, note, among=known)
     if not ended and end_open(facts, EndState.CANCELLED, note, among=named):
-        raise Refused("What waits here was asked for after you said that. Say `/cancel` again, and it ends.")
+        raise Refused("The open judgings here are newer than your comment. Comment `/cancel` again to cancel them.")
     if not ended:
-        raise Refused("Nothing waits to be judged here" + (" on that board." if gpus else "."))
+        raise Refused("There is nothing to cancel here" + (" on that board." if gpus else "."))
     return Decision(why=f"cancels {len(ended)}", endings=ended, reaction=Reaction.THUMBS_UP)
 
 
 def _require_rankable(mode: Mode, gpus: Sequence[str], facts: EventFacts, admission: Admission) -> None:
     if mode is Mode.RANKED and facts.pull.is_draft:
-        raise Refused("A draft is not ranked. Mark the pull request as ready for review, and it is.")
+        raise Refused("Drafts are not ranked. Mark the pull request as ready for review to have it ranked.")
     if mode is Mode.RANKED and not all(is_in_time(facts, admission, gpu) for gpu in gpus):
-        raise Refused(f"{over(admission)} `/test` and `/benchmark` still work; nothing is ranked any more.")
+        raise Refused(f"{over(admission)} `/test` and `/benchmark` still work, but nothing is ranked.")
 
 
 def _mode_to_repeat(facts: EventFacts, admission: Admission, gpu: str) -> Mode:
-    """That of the board's last request of this commit, where it may still be; else what the state asks for."""
+    """The mode of the board's last request for this commit, if still allowed; else the mode of the state."""
     if not facts.pull.is_draft and first_asked_at(facts, gpu) and is_in_time(facts, admission, gpu):
         return Mode.RANKED
     of_head = [status.request for status in facts.of_pull if status.request.head_sha == facts.pull.head_sha]
@@ -160,10 +160,10 @@ def _ask_by_comment(event: CommentEvent, facts: EventFacts, admission: Admission
     assert isinstance(event.command, Command)
     by, reason = event.comment.author, f"/{event.command.verb}, comment {event.comment.id}"
     if any(status.request.reason == reason for status in facts.of_pull):
-        return Decision(why="asked for before, by the same comment")
+        return Decision(why="already requested by the same comment")
     waiting = {gpu for gpu, mode in modes.items() if (last := find_last(facts, gpu, mode)) and last.is_open}
     if waiting == set(modes):
-        raise Refused("That waits to be judged already; the comment above says since when. `/cancel` stops it.")
+        raise Refused("This is already queued; the comment above says since when. `/cancel` stops it.")
     asked: list[Request] = []
     left_out: list[str] = []
     remarks: list[str] = []
@@ -178,7 +178,7 @@ def _ask_by_comment(event: CommentEvent, facts: EventFacts, admission: Admission
             left_out += gpus[len(fitting) :]
             remarks.append(about_rest(gpus[len(fitting) :], mode, refusal))
     return Decision(
-        why=f"asks for {len(asked)} of {len(modes)} boards",
+        why=f"requests {len(asked)} of {len(modes)} boards",
         account=newcomer(facts, admission),
         requests=tuple(asked),
         file=file_facts(facts, admission),

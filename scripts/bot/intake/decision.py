@@ -1,10 +1,9 @@
-"""What is known when an event comes, what can be done about it, and how judgings are asked for.  Pure.
+"""What is known when an event arrives, what a decision can hold, and how judgings are requested.  Pure.
 
-    Facts     ──▶  offers    what happens to a pull request: opened, pushed to, ready, closed
-              ──▶  commands  what is said below it: /rank, /rerun, /cancel, …
-              ──▶  Decision  requests, endings, a notice, an answer, a reaction
+    EventFacts ─┬─▶ pull_events        opened, pushed to, ready, closed ─┬─▶ Decision: requests, endings, a notice,
+                └─▶ comment_commands   /rank, /rerun, /cancel, …        ─┘             an answer, a reaction
 
-An event that comes twice asks for the same, by the ids of requests; so does a comment, by its number in the reason.
+An event that arrives twice makes requests with the same ids; a comment is recognized by its number in the reason.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ Endings = tuple[tuple[Request, Ending], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class EventFacts:
-    """All that decides.  What an event does not need is not read, and missing here.
+    """Everything that a decision depends on.  Fields that an event does not need are not read and stay empty.
 
-    `now` is when we hear of the event, `happened_at` when it happened, by GitHub's clock.  `history` are the author's
-    requests, of this pull request and of others; `permission` is the commenter's.
-    `task_faults` is what is wrong with the tasks that a pull request changes.
+    `now` is when we handle the event, `happened_at` when it happened by GitHub's clock.  `history` holds the author's
+    requests, for this pull request and for others; `permission` is the commenter's.
+    `task_faults` says what is wrong with the tasks that a pull request changes.
     """
 
     now: datetime
@@ -47,7 +46,7 @@ class EventFacts:
 
     @property
     def in_time_at(self) -> datetime:
-        """What a deadline is held against: nobody is late because we hear of it late."""
+        """The time to compare with a deadline: nobody is late because we handle the event late."""
         return min(self.happened_at or self.now, self.now)
 
     @property
@@ -61,7 +60,7 @@ class EventFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """A comment of its own.  `key` makes it one, however often the event comes."""
+    """A comment of its own.  Its `key` keeps a repeated event from posting it twice."""
 
     key: str
     text: str
@@ -69,9 +68,9 @@ class Reply:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What is to be done.  `why` is a line for the log.
+    """What to do.  `why` is a line for the log.
 
-    `notice` goes on top of the pull request's comment; where it is missing, and `is_settled`, none stands there.
+    `notice` goes at the top of the pull request's comment.  If it is None and `is_settled`, an older notice is removed.
     """
 
     why: str
@@ -86,26 +85,26 @@ class Decision:
     checks_tasks: bool = False
 
 
-# In which mode, and what of it is open.
+# Modes and open requests.
 
 
 def mode_of(facts: EventFacts, admission: Admission) -> tuple[Mode, str]:
-    """As what a pull request is judged in the state that it is in, and a remark where that may surprise."""
+    """The mode in which a pull request is judged in its current state, and a remark if that may surprise."""
     if facts.pull.is_draft:
         return Mode.BENCHMARK, ""
     if admission.task.is_open(facts.in_time_at):
         return Mode.RANKED, ""
-    return Mode.TEST, f"{over(admission)} This is tested, and not ranked."
+    return Mode.TEST, f"{over(admission)} This is tested but not ranked."
 
 
 def is_in_time(facts: EventFacts, admission: Admission, gpu: str) -> bool:
-    """Whether a ranked judging may be asked for: now, or once more because we failed with what was in time."""
+    """Whether a ranked judging may be requested: now, or as a retry of one that was in time and failed on our side."""
     task, since = admission.task, first_asked_at(facts, gpu)
     return task.is_open(facts.in_time_at) or (since is not None and task.is_open(since))
 
 
 def first_asked_at(facts: EventFacts, gpu: str) -> datetime | None:
-    """When the ranked judging of this commit was asked for with which we failed last; None if we did not."""
+    """When this commit's last ranked judging was first requested, if it failed on our side; else None."""
     last = find_last(facts, gpu, Mode.RANKED)
     is_ours = last and last.ending and last.ending.state is EndState.FAILED
     return last.request.in_time_at if last and is_ours else None
@@ -114,12 +113,12 @@ def first_asked_at(facts: EventFacts, gpu: str) -> datetime | None:
 def over(admission: Admission) -> str:
     task = admission.task
     if not task.ranks:
-        return f"`{task.name}` is here for trying: its code was rewritten for another device."
+        return f"`{task.name}` is for practice only: its code was rewritten for another device."
     return f"`{task.name}` closed at {task.deadline:%Y-%m-%d %H:%M} UTC."
 
 
 def end_open(facts: EventFacts, state: EndState, note: str, among: Iterable[RequestStatus] | None = None) -> Endings:
-    """The endings of those that are open: of all of the pull request's, or of some.  A rematch is the board's."""
+    """Endings for the pull request's open requests, or for those `among` some.  Rematches stay open."""
     among = facts.of_pull if among is None else among
     open_ones = [status.request for status in among if status.is_open and not status.request.is_rematch]
     return tuple((one, Ending(request=one.id, state=state, at=facts.now, note=note)) for one in open_ones)
@@ -145,7 +144,7 @@ def fit(
     *,
     is_free: bool = False,
 ) -> tuple[list[str], QuotaRefusal | None]:
-    """As many of the boards as the author's quota allows, and what keeps the others out."""
+    """As many of the boards as the author's quota allows, and the refusal for the others."""
     if is_free:
         return list(gpus), None
     endings = {request.id: ending for request, ending in ended}
@@ -191,7 +190,7 @@ def make_requests(
 
 
 def newcomer(facts: EventFacts, admission: Admission) -> KnownAccount | None:
-    """The author's entry in the register, if there is none yet."""
+    """The author's new entry in the register; None if there is one already."""
     author = facts.pull.author
     if any(account.user_id == author.id for account in facts.competition.accounts):
         return None
@@ -203,9 +202,9 @@ def file_facts(facts: EventFacts, admission: Admission) -> FileFacts:
 
 
 def about_rest(gpus: Sequence[str], mode: Mode, refusal: QuotaRefusal) -> str:
-    """What to tell where the quota allows some of the boards that were asked for, and not these."""
+    """The remark on the requested boards for which the quota has no room, if it has room for others."""
     verb = next(verb for verb in Verb if verb.mode is mode)
     command = " ".join([f"/{verb}", *(f"gpu={gpu}" for gpu in gpus)])
-    when = f"from {refusal.next_at:%Y-%m-%d %H:%M} UTC on" if refusal.next_at else "when there is room"
+    when = f"at {refusal.next_at:%Y-%m-%d %H:%M} UTC or later" if refusal.next_at else "when there is room"
     names = ", ".join(f"`{gpu}`" for gpu in gpus)
-    return f"Not judged on {names}: {refusal.use.allowed} {refusal.use.limit} are allowed. Ask {when}: `{command}`."
+    return f"Not judged on {names}: the limit is {refusal.use.allowed} {refusal.use.limit}. Comment `{command}` {when}."

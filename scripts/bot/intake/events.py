@@ -1,11 +1,11 @@
-"""What GitHub says has happened, read strictly from an event's payload: one of two events, or nothing, and why not.
+"""Parse GitHub's event payloads strictly, into one of two events, or nothing and the reason why.
 
     pull_request_target   opened, synchronize, reopened, ready_for_review, converted_to_draft, closed   → PullEvent
     issue_comment         created, on a pull request, by a person, and it is a command                   → CommentEvent
     everything else       edits, bots, issues, conversation                                             → Nothing
 
-Events are hints: one may come late, twice or never.  Of a payload we take numbers, hashes, identities, and the
-command of a comment; every other text in it is passed over.
+Events are hints: one may come late, twice or never.  From a payload we take numbers, hashes, identities and a comment's
+command, and ignore all other text.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class PullAction(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class PullEvent:
-    """Something happened to a pull request; `pull` is how it was then.
+    """Something happened to a pull request; `pull` is its state at that time.
 
-    `happened_at` is missing where GitHub tells by `pull.updated_at`.
+    `happened_at` is None if `pull.updated_at` is the time.
     """
 
     action: PullAction
@@ -46,7 +46,7 @@ class PullEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class CommentEvent:
-    """Somebody gave a command, or tried to: then `command` is the error that says what is wrong with it."""
+    """Somebody gave a command or tried to; then `command` is the error that says what is wrong with it."""
 
     number: int
     comment: Comment
@@ -56,7 +56,7 @@ class CommentEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class Nothing:
-    """Nothing to do, and why: a line for the log."""
+    """Nothing to do; `reason` is a line for the log."""
 
     reason: str
 
@@ -65,35 +65,35 @@ Event = PullEvent | CommentEvent
 
 
 def read_event(name: str, payload: object) -> Event | Nothing:
-    """The event of a payload.
+    """The event in a payload.
 
     Raises:
-        GitHubError: it is not what GitHub sends.
+        GitHubError: the payload is not what GitHub sends.
     """
     match name:
         case "pull_request_target":
             return _pull_event(payload)
         case "issue_comment":
             return _comment_event(payload)
-    return Nothing(reason="an event that nobody waits for")
+    return Nothing(reason="an event of another kind")
 
 
 def _pull_event(payload: object) -> PullEvent | Nothing:
     action = require(payload, str, "action")
     if action not in set(PullAction):
-        return Nothing(reason="an action that changes nothing for us")
+        return Nothing(reason="an action that does not matter here")
     pull = PullRequest.of(require(payload, dict, "pull_request"))
     if pull.author.is_bot:
-        return Nothing(reason=f"#{pull.number} is a bot's")
+        return Nothing(reason=f"#{pull.number} is by a bot")
     branch = _default_branch(payload)
     if pull.base_ref != branch:
-        return Nothing(reason=f"#{pull.number} is not for the default branch")
+        return Nothing(reason=f"#{pull.number} does not target the default branch")
     return PullEvent(action=PullAction(action), pull=pull, default_branch=branch)
 
 
 def _comment_event(payload: object) -> CommentEvent | Nothing:
     if require(payload, str, "action") != "created":
-        return Nothing(reason="only new comments count: an edited one may say what nobody approved")
+        return Nothing(reason="only new comments count: an edit could change an approved command")
     if find(payload, dict, "issue", "pull_request") is None:
         return Nothing(reason="a comment on an issue")
     number = require(payload, int, "issue", "number")

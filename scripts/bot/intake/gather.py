@@ -1,9 +1,9 @@
-"""What an event needs to be decided upon, read with as few requests as can be.
+"""Read what a decision about an event needs, with as few API requests as possible.
 
-ledger            participants, the author's requests, what maintainers decided; for /show the judgements
+ledger            participants, the author's requests, maintainers' decisions; for /show the judgements
 GitHub            the commenter's permission
-the fork, by git  the changed files, and of a submission its bytes
-the checkout      settings, tasks, what others have merged
+the fork, by git  the changed files, and a submission's bytes
+the checkout      settings, tasks, the merged files of others
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class IntakeContext:
-    """What intake talks to.
+    """What intake needs.
 
-    `open_ledger` checks out what is wanted of the branch; `open_fork` and `find_task_faults` read commits by git.
+    `open_ledger` checks out the chosen part of the branch; `open_fork` and `find_task_faults` read commits by git.
     """
 
     github: GitHub
@@ -51,11 +51,11 @@ class IntakeContext:
 
 
 _BLIND = frozenset({Verb.HELP, Verb.CANCEL})
-"""Commands that need nothing of the pull request's files."""
+"""Commands that need none of the pull request's files."""
 
 
 def wanted_of(pull: PullRequest) -> Choice:
-    """What is read of the ledger, whatever has happened."""
+    """The part of the ledger that every event needs."""
     return either(requests_of(pull.author.id), account_of(pull.author.id, pull.author.login), under("moderation"))
 
 
@@ -67,7 +67,7 @@ def _verb(event: Event) -> Verb | None:
 
 
 def gather(event: Event, pull: PullRequest, context: IntakeContext, branch: LedgerBranch, now: datetime) -> EventFacts:
-    """What an event needs, with as few requests as can be."""
+    """Read what a decision about an event needs."""
     ledger = branch.ledger
     moderated = Moderated.after(ledger.moderations())
     competition = Competition(
@@ -102,14 +102,14 @@ def gather(event: Event, pull: PullRequest, context: IntakeContext, branch: Ledg
 
 
 def _happened_at(event: Event, pull: PullRequest) -> datetime:
-    """When it was asked for, by GitHub's clock: a comment asks for no commit before that is there."""
+    """When it was requested, by GitHub's clock: a comment cannot request a commit before its push."""
     if isinstance(event, PullEvent):
         return event.happened_at or pull.updated_at
     return max(event.comment.created_at, pull.head_at)
 
 
 def renew(facts: EventFacts, ledger: Ledger) -> EventFacts:
-    """The same, with what others have written into the ledger since."""
+    """The same facts, with what others have since written to the ledger."""
     competition = replace(
         facts.competition,
         accounts=ledger.accounts().facts,
@@ -124,7 +124,7 @@ def _is_author(event: CommentEvent, pull: PullRequest) -> bool:
 
 
 def _permission(event: Event, pull: PullRequest, github: GitHub) -> Permission:
-    """The commenter's; an author is asked for it only where it counts."""
+    """The commenter's permission; the author's is read only if it matters."""
     if not isinstance(event, CommentEvent) or (_is_author(event, pull) and _verb(event) is not Verb.CHECK):
         return Permission.NONE
     return github.permission_of(event.comment.author)
@@ -140,7 +140,7 @@ def _needs_files(event: Event) -> bool:
 def _read_offer(
     event: Event, pull: PullRequest, competition: Competition, context: IntakeContext, fork: Fork
 ) -> tuple[Offer, str]:
-    """The changed files; of a submission its bytes, too, of tasks their faults."""
+    """The changed files; also a submission's bytes, or the faults of tasks."""
     offer = Offer(pull=pull, files=fork.changes(pull.head_sha))
     try:
         change = find_entry(offer, competition)
@@ -170,7 +170,7 @@ def _read_file(offer: Offer, entry: SubmissionPath, task: Task, context: IntakeC
 
 
 def merged_by_others(root: Path, entry: SubmissionPath) -> tuple[Original, ...]:
-    """The merged files of a task but for one author's, as they stand on the default branch."""
+    """A task's merged files on the default branch, without one author's."""
     files = sorted((root / FOLDER / entry.task).glob(f"*/{entry.name}"))
     others = [file for file in files if file.parent.name.lower() != entry.login.lower() and not file.is_symlink()]
     return tuple(Original(login=file.parent.name, name=file.name, source=file.read_bytes()) for file in others)

@@ -1,11 +1,11 @@
 """`pullrank ci intake`: an event in; requests, endings, a comment and started judgings out.
 
-    payload ─▶ read_event ─▶ what it needs, read ─▶ decide (pure) ─▶ done, in this order
-                                                                     ledger     one commit
-                                                                     comment    the pull request's, or an answer
-                                                                     dispatch   one evaluate.yml for each board
+    payload ─▶ read_event ─▶ gather ─▶ decide (pure) ─▶ carried out, in this order
+                                                        ledger     one commit
+                                                        comment    the pull request's, or a reply
+                                                        dispatch   one evaluate.yml for each board
 
-Whatever is left undone by a failure on the way, the reconciler does: the ledger knows what was asked for.
+If a step fails, the reconciler does the rest: the ledger knows what was requested.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from scripts.ledger.ledger import Ledger
 
 LATE = timedelta(minutes=1)
-"""What is older may have been overtaken by an event that left nothing in the ledger, such as the closing of what nobody
-had asked for yet.  What is younger, and overtaken all the same, `report` gives no row."""
+"""An older event may have been overtaken by one that left nothing in the ledger, such as the closing of a pull request
+without requests.  If a younger event was overtaken all the same, `report` makes no row of it."""
 MAX_PAYLOAD_BYTES = 32 * 1024 * 1024
 WORKFLOW = "intake.yml"
 CHECK_WORKFLOW = "check.yml"
-"""Runs a changed task, on GitHub's own machines and inside the walls, once a maintainer has said `/check`."""
+"""Runs a changed task in the sandbox on GitHub's own machines, after a maintainer's `/check`."""
 
 
 class IntakeError(PullRankError):
@@ -51,12 +51,12 @@ class IntakeError(PullRankError):
 
 
 def decide(event: Event, facts: EventFacts) -> Decision:
-    """What is to be done about an event.  Pure."""
+    """Decide what to do about an event.  Pure."""
     return decide_on_comment(event, facts) if isinstance(event, CommentEvent) else decide_on_pull(event, facts)
 
 
 def run(event_name: str, payload: Path, context: IntakeContext, now: datetime | None = None) -> str:
-    """Do what an event asks for, and say in a line what was done.
+    """Do what an event asks for; returns a log line.
 
     Raises:
         PullRankError: GitHub, the ledger, or the repository's own files fail.
@@ -68,7 +68,7 @@ def run(event_name: str, payload: Path, context: IntakeContext, now: datetime | 
 
 
 def follow(event: Event, context: IntakeContext, now: datetime | None = None) -> str:
-    """Do what an event asks for; a line that says what was done."""
+    """Do what an event asks for; returns a log line."""
     pull = event.pull if isinstance(event, PullEvent) else context.github.get_pull(event.number)
     with context.open_ledger(wanted_of(pull)) as branch:
         facts = gather(event, pull, context, branch, (now or datetime.now(UTC)).replace(microsecond=0))
@@ -84,10 +84,12 @@ def follow(event: Event, context: IntakeContext, now: datetime | None = None) ->
 def _load(payload: Path) -> object:
     try:
         if payload.stat().st_size > MAX_PAYLOAD_BYTES:
-            raise IntakeError(f"{payload} is larger than any event of GitHub's")
+            raise IntakeError(f"{payload} is larger than any GitHub event")
         return json.loads(payload.read_bytes())
     except OSError as error:
-        raise IntakeError(f"{payload} cannot be read: {error.strerror}; GITHUB_EVENT_PATH names the event") from None
+        raise IntakeError(
+            f"{payload} cannot be read: {error.strerror}; GITHUB_EVENT_PATH must name the event's file"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise IntakeError(f"{payload} is not JSON: {error}") from None
 
@@ -98,9 +100,9 @@ def _load(payload: Path) -> object:
 def _write(
     event: Event, facts: EventFacts, branch: LedgerBranch, github: GitHub
 ) -> tuple[Decision, tuple[Request, ...]]:
-    """Decide, and put it into the ledger; returns the requests that are new there, too, and ours to start.
+    """Decide, and write the decision to the ledger; also returns the requests that this run added and must start.
 
-    Of many events of one author at once each is decided on by what those before it have come to: so quotas hold.
+    If an author's events arrive together, each decision builds on the ones before, so that quotas hold.
     """
     decision = _decide(event, facts, github)
     if not _append(decision, branch.ledger):
@@ -117,7 +119,7 @@ def _write(
 
 
 def _decide(event: Event, facts: EventFacts, github: GitHub) -> Decision:
-    """What is to be done; nothing by an event that came late: what was asked for since must not end by it."""
+    """Decide what to do; nothing if a newer event has overtaken this one, which must not end newer requests."""
     decision = decide(event, facts)
     if isinstance(event, PullEvent) and _may_be_overtaken(event.pull, decision, facts):
         then, now = event.pull, github.get_pull(event.pull.number)
@@ -127,13 +129,13 @@ def _decide(event: Event, facts: EventFacts, github: GitHub) -> Decision:
 
 
 def _may_be_overtaken(pull: PullRequest, decision: Decision, facts: EventFacts) -> bool:
-    """Whether it pays to ask how the pull request is by now."""
+    """Whether the pull request's current state is worth a request."""
     is_late = facts.now - pull.updated_at > LATE and bool(decision.requests or decision.endings)
     return is_late or any(one.request.asked_at > pull.updated_at for one in facts.of_pull)
 
 
 def _append(decision: Decision, ledger: Ledger) -> bool:
-    """Whether anything of it is new."""
+    """Append the decision's facts; returns whether any of them is new."""
     added = [ledger.append_account(decision.account)] if decision.account else []
     added += [ledger.append_request(request) for request in decision.requests]
     added += [ledger.append_ending(request, ending) for request, ending in decision.endings]
@@ -145,11 +147,11 @@ def _message(decision: Decision, facts: EventFacts) -> str:
 
 
 def _show(decision: Decision, pull: PullRequest, asked: Sequence[Request], github: GitHub, *, is_first: bool) -> str:
-    """Say it in the pull request's comment; a board's check run is made by its own run, to which it leads.
+    """Update the pull request's comment; returns why it is shorter than it should be.
 
-    Returns why the comment is shorter than it should be.
+    Each board's own run makes its check run, which links to the run.
 
-    `is_first`: nobody can have written the comment before us, for the requests of an opened one are ours.
+    `is_first`: no comment can exist yet, because this run has made the first requests of a new pull request.
     """
     short = ""
     if decision.notice or decision.endings or asked or decision.is_settled:
@@ -162,7 +164,7 @@ def _show(decision: Decision, pull: PullRequest, asked: Sequence[Request], githu
 def _show_in_comment(
     decision: Decision, pull: PullRequest, asked: Sequence[Request], github: GitHub, known: Comment | None
 ) -> str:
-    # What nobody has to be told is no reason for a first comment.
+    # An ending alone is no reason for a first comment.
     if not (known or decision.notice or asked):
         return ""
     comment = _next_comment(read_comment(known.body) if known else PullComment(), decision, pull.head_sha, asked)
@@ -185,7 +187,7 @@ def _next_comment(comment: PullComment, decision: Decision, head_sha: str, asked
 
 
 def _stop(decision: Decision, asked: Sequence[Request], github: GitHub) -> None:
-    """Stop the runs of what has ended, but for those that a newer run of their group replaces."""
+    """Stop the runs of ended requests, except those that a newer run of their group replaces."""
     groups = {evaluation.group_of(request) for request in asked}
     ended = [request for request, _ in decision.endings if evaluation.group_of(request) not in groups]
     evaluation.stop(github, ended)
@@ -196,7 +198,7 @@ def _stop(decision: Decision, asked: Sequence[Request], github: GitHub) -> None:
 
 
 def _answer(event: Event, decision: Decision, pull: PullRequest, github: GitHub) -> None:
-    """Answer a comment, once; and react to it, so that its author sees that it was read."""
+    """Reply to a comment, once, and react to it, so that its author sees that it was read."""
     if decision.answer:
         marker = f"<!-- pullrank answer to {decision.answer.key} -->"
         github.upsert_comment(pull.number, marker, f"{marker}\n{decision.answer.text}")
@@ -208,7 +210,7 @@ def _answer(event: Event, decision: Decision, pull: PullRequest, github: GitHub)
 
 
 def _start(decision: Decision, pull: PullRequest, asked: Sequence[Request], github: GitHub, branch: str) -> None:
-    """Start all judgings; one that fails does not hold up the others.
+    """Start all judgings; a failure does not stop the others.
 
     Raises:
         GitHubError: the first failure.

@@ -1,13 +1,14 @@
-"""What is done when something happens to a pull request.  Pure.
+"""Decide what to do when something happens to a pull request.  Pure.
 
-    draft                    tests and benchmarks, unofficial            ┐
-    ready for review         ranked; tested only, once the task is over  ┘ on each board, as the quota allows
-    a push                   what older commits still wait for is superseded
-    closed, drafted          what still waits is cancelled
-    merged                   its other boards are still judged: a row needs no open pull request
-    changed tasks            read; run when a maintainer says /check
+    draft                    tested and benchmarked, unofficially           ┐
+    ready for review         ranked; only tested once the task is closed    ┘ on each board, as the quota allows
+    a push                   open requests for older commits are superseded
+    closed                   open requests are cancelled
+    drafted                  open ranked requests are cancelled
+    merged                   other boards still judge it: a row needs no open pull request
+    changed tasks            loaded; run after a maintainer's /check
 
-A refusal stands on top of the pull request's comment.
+A refusal goes at the top of the pull request's comment.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from scripts.ledger.request import EndState
 
 
 def decide_on_pull(event: PullEvent, facts: EventFacts) -> Decision:
-    """What is to be done about an event of a pull request."""
+    """Decide what to do about an event of a pull request."""
     match event.action:
         case PullAction.CLOSED:
             return _after_closing(facts)
@@ -52,15 +53,15 @@ def _after_closing(facts: EventFacts) -> Decision:
     if facts.pull.merged:
         older = [status for status in facts.of_pull if status.request.head_sha != facts.pull.head_sha]
         ended = end_open(facts, EndState.SUPERSEDED, "another commit was merged", among=older)
-        return Decision(why="merged: what waits for it is still judged", endings=ended)
+        return Decision(why="merged: its open requests are still judged", endings=ended)
     ended = end_open(facts, EndState.CANCELLED, "the pull request was closed")
-    return Decision(why="closed: nothing waits any more", endings=ended)
+    return Decision(why="closed: its open requests are cancelled", endings=ended)
 
 
 def _after_drafting(facts: EventFacts) -> Decision:
     ranked = [status for status in facts.of_pull if status.request.is_ranked]
     ended = end_open(facts, EndState.CANCELLED, "the pull request became a draft", among=ranked)
-    return Decision(why="a draft again: nothing of it is ranked", endings=ended)
+    return Decision(why="a draft again: its ranked requests are cancelled", endings=ended)
 
 
 def _after_offering(event: PullEvent, facts: EventFacts) -> Decision:
@@ -95,7 +96,7 @@ def _ask_by_event(event: PullEvent, facts: EventFacts, admission: Admission, end
     if refusal:
         remark = about_rest(rest, mode, refusal)
     return Decision(
-        why=f"asks for {len(asked)} of {len(admission.gpus)} boards, {mode}",
+        why=f"requests {len(asked)} of {len(admission.gpus)} boards, {mode}",
         account=newcomer(facts, admission),
         requests=asked,
         endings=ended + tuple(pair for pair in replaced if pair[0].gpu in fitting),
@@ -106,9 +107,9 @@ def _ask_by_event(event: PullEvent, facts: EventFacts, admission: Admission, end
 
 
 def _is_due(last: RequestStatus | None, *, is_anew: bool) -> bool:
-    """Whether an event asks: never twice for what waits or was judged; for what somebody has cancelled, only `is_anew`.
+    """Whether an event requests a judging: not if one is open or judged; after a `/cancel` only if `is_anew`.
 
-    `is_anew`: by reopening the pull request, or by marking it as ready, its author asks for all of it once more.
+    `is_anew`: the author reopened the pull request or marked it as ready, which requests everything again.
     """
     if not last or not last.ending:
         return not last
@@ -116,12 +117,12 @@ def _is_due(last: RequestStatus | None, *, is_anew: bool) -> bool:
 
 
 def _holds(ranked: RequestStatus | None) -> bool:
-    """Whether a ranked judging waits, or was done: what was asked for in time is worth more than a test after it."""
+    """Whether a ranked judging is open or done: requested in time, it makes a test after the deadline pointless."""
     return bool(ranked and (not ranked.ending or ranked.ending.state is EndState.JUDGED))
 
 
 def _tried_before(facts: EventFacts, gpus: Sequence[str], mode: Mode) -> list[RequestStatus]:
-    """Of this commit, on these boards, in another mode: what a pull request that becomes ready has no more use for."""
+    """This commit's requests on these boards in another mode: of no use once the pull request is ready."""
     of_head = [status for status in facts.of_pull if status.request.head_sha == facts.pull.head_sha]
     return [status for status in of_head if status.request.gpu in gpus and status.request.mode is not mode]
 
@@ -130,9 +131,9 @@ def _about_tasks(change: TaskChange, facts: EventFacts) -> Notice:
     names = ", ".join(inline(name) for name in change.tasks)
     what = f"This changes the task{'s' if len(change.tasks) > 1 else ''} {names}."
     if facts.task_faults:
-        return Notice(text=f"{what} It was read, and would not load:\n\n{fence(facts.task_faults, 6000)}")
+        return Notice(text=f"{what} Loading failed:\n\n{fence(facts.task_faults, 6000)}")
     return Notice(
-        text=f"{what} It was read, and nothing is wrong with it. Nothing of it has been run: "
-        "a maintainer runs it, examples and all, with `/check`.",
+        text=f"{what} Loading found no faults. Nothing has been run yet: "
+        "a maintainer can run the examples and the probes with `/check`.",
         tone=Tone.REMARK,
     )

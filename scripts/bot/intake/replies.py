@@ -1,4 +1,4 @@
-"""What is answered to `/help` and `/show`, as Markdown of ours.  Pure."""
+"""The answers to `/help` and `/show`, as Markdown.  Pure."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from scripts.standings.standings import Row, Standings
 HELP = """\
 | Comment | What it does |
 | :-- | :-- |
-| `/rank` | ranks the file, once the pull request is ready for review |
-| `/benchmark` | runs the tests, then times it; unofficial |
-| `/test` | runs the tests |
-| `/profile` | runs the tests, then says where the time of a call goes |
-| `/rerun` | judges the same file once more |
-| `/cancel` | stops what waits or runs |
-| `/show` | shows where you stand, and what is left of your quota |
-| `/check` | runs a changed task; for maintainers |
+| `/rank` | Rank the file; the pull request must be ready for review |
+| `/benchmark` | Run the tests, then time the file; unofficial |
+| `/test` | Run the tests |
+| `/profile` | Run the tests, then show where the time of a call goes |
+| `/rerun` | Judge the same file again |
+| `/cancel` | Cancel queued and running judgings |
+| `/show` | Show your ranks, your open judgings and your quota |
+| `/check` | Run changed tasks; for maintainers |
 
-Write one command in a comment, on a line of its own; `gpu=NAME` narrows it to a board, as in `/rank gpu=CPU`.
-A draft is tested and timed with every push; a pull request that is ready for review is ranked.
+Write one command per comment, on a line of its own; `gpu=NAME` limits it to one board, as in `/rank gpu=CPU`.
+Every push to a draft is tested and timed; a pull request that is ready for review is ranked.
 """
 
 
 def show(
     login: str, boards: Sequence[Standings], waiting: Iterable[RequestStatus], used: Iterable[Use], now: datetime
 ) -> str:
-    """Where an author stands on a task's boards, what waits, and what is left of the quota."""
+    """An author's ranks on a task's boards, open judgings, and used quota."""
     parts = [_boards(login, boards), _waiting(waiting, now), _quota(used)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -44,12 +44,12 @@ def _boards(login: str, boards: Sequence[Standings]) -> str:
 
 def _first(standings: Standings) -> str:
     champion = standings.champion
-    return f"`{champion.login}`, {format_interval(champion.score_us)}" if champion else "still free"
+    return f"`{champion.login}`, {format_interval(champion.score_us)}" if champion else "no entries yet"
 
 
 def _own(standings: Standings, login: str) -> str:
     row = standings.find_row(login)
-    return f"rank {row.rank}, {_time(row)}" if row else "no row yet"
+    return f"rank {row.rank}, {_time(row)}" if row else "not ranked yet"
 
 
 def _time(row: Row) -> str:
@@ -59,10 +59,10 @@ def _time(row: Row) -> str:
 
 def _waiting(waiting: Iterable[RequestStatus], now: datetime) -> str:
     lines = [
-        f"- `{one.gpu}`, {one.mode}, of `{one.head_sha[:7]}`: for {_minutes(now - one.asked_at)}"
+        f"- `{one.gpu}`, {one.mode}, commit `{one.head_sha[:7]}`: for {_minutes(now - one.asked_at)}"
         for one in (status.request for status in waiting)
     ]
-    return "\n".join(["Not judged yet:", "", *lines]) if lines else "Nothing waits to be judged."
+    return "\n".join(["Queued or running:", "", *lines]) if lines else "Nothing is queued or running."
 
 
 def _minutes(since: timedelta) -> str:

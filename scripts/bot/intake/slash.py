@@ -1,16 +1,16 @@
 """Commands in comments: `/rank gpu=H100`.  Pure; the body is hostile text.
 
     /test  /benchmark  /profile  /rank      judge the pull request's file, once, in that mode
-    /rerun                                  judge it once more, as its state asks
-    /cancel                                 stop what waits
-    /show  /help                            where things stand; what can be said
-    /check                                  a maintainer lets a changed task run
+    /rerun                                  judge it again, as its state demands
+    /cancel                                 cancel open requests
+    /show  /help                            show standings; list the commands
+    /check                                  a maintainer runs the changed tasks
 
-One command a comment, on a line of its own that begins with it, after as many words as one likes; `gpu=` narrows it,
-and may stand several times.  What stands in a quote, in code, or behind a space is none.  A comment that holds no
-command is conversation.  One that tries to hold one, and fails, is answered.
+A comment holds one command, at the beginning of a line of its own, with any text on other lines.  `gpu=` limits it to a
+board and can be repeated.  Quotes, code and indented lines are ignored.  A comment without a command is conversation;
+a misspelled command gets an answer.
 
-intake.yml lets through whatever has a line that begins with a slash: exactly what may hold a command.
+intake.yml passes on every comment with a line that begins with a slash: exactly those that may hold a command.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CODE_FENCE = re.compile(r" {0,3}(```|~~~)")
 
 
 class SlashError(PullRankError):
-    """A comment wants to be a command and is none; the message is Markdown, and says how to write it."""
+    """A malformed command; the message is Markdown and says how to write it."""
 
 
 class Verb(StrEnum):
@@ -49,7 +49,7 @@ class Verb(StrEnum):
 
     @property
     def mode(self) -> Mode | None:
-        """What a verb that names a mode asks for."""
+        """The mode that a verb names; None for other verbs."""
         return _MODES.get(self)
 
 
@@ -63,7 +63,7 @@ _MODES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """`gpus` as they were written, each once; empty means all boards."""
+    """`gpus` as written, without duplicates; empty means all boards."""
 
     verb: Verb
     gpus: tuple[str, ...] = ()
@@ -73,15 +73,15 @@ class Command:
 
 
 def read_command(body: str) -> Command | None:
-    """The command of a comment; None if it is conversation.
+    """The command in a comment; None if it is conversation.
 
     Raises:
-        SlashError: there are several, or it is misspelled.
+        SlashError: there are several, or it is malformed.
     """
     commands = [command for line in _spoken(_LINE_END.split(body)) if (command := _read_line(line))]
     if len(commands) > 1:
         one, other = commands[:2]
-        raise SlashError(f"One command a comment. Write `{one}` and `{other}` in comments of their own.")
+        raise SlashError(f"Only one command per comment. Write `{one}` and `{other}` in separate comments.")
     return commands[0] if commands else None
 
 
@@ -96,7 +96,7 @@ def _read_line(line: str) -> Command | None:
 
 
 def _spoken(lines: list[str]) -> list[str]:
-    """The lines that are not quoted in a fence of code; what was quoted leaves an empty one."""
+    """The lines outside of code fences; lines inside become empty."""
     spoken, in_code = [], False
     for line in lines:
         is_fence = bool(_CODE_FENCE.match(line))
@@ -109,21 +109,21 @@ def _gpus(verb: Verb, arguments: list[str]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for argument in arguments:
         if not (gpu := _GPU.fullmatch(argument)):
-            raise SlashError(f"{inline(argument, 60)} says nothing to `/{verb}`. {_way_out(verb, argument)}")
+            raise SlashError(f"{inline(argument, 60)} is not an argument of `/{verb}`. {_way_out(verb, argument)}")
         found[gpu[1]] = None
     if len(found) > MAX_GPUS:
-        raise SlashError(f"That names {len(found)} GPUs; at most {MAX_GPUS}. `/{verb}` alone means every board.")
+        raise SlashError(f"That names {len(found)} GPUs; the limit is {MAX_GPUS}. `/{verb}` alone means every board.")
     return tuple(found)
 
 
 def _way_out(verb: Verb, argument: str) -> str:
     name = argument.removeprefix("gpu=").removeprefix("--gpu=")
     if _GPU.fullmatch(f"gpu={name}"):
-        return f"To narrow it to one board write `/{verb} gpu={name}`."
+        return f"For one board, write `/{verb} gpu={name}`."
     return f"`/{verb}` alone means every board, `/{verb} gpu=NAME` one of them."
 
 
 def _require_conversation(word: str) -> None:
-    """A word that is near to none of ours may be another bot's, or a path."""
+    """Raise SlashError if a word is close to a command.  Others may be paths or meant for another bot."""
     if near := get_close_matches(word, list(Verb), n=1, cutoff=0.75):
-        raise SlashError(f"`/{word}` is no command; did you mean `/{near[0]}`? `/help` lists them all.")
+        raise SlashError(f"`/{word}` is not a command; did you mean `/{near[0]}`? `/help` lists them all.")

@@ -1,1 +1,1 @@
-"""`pullrank ci reconcile`: what was missed."""
+"""`pullrank ci reconcile`: catch up on what was missed."""

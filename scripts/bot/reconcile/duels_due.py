@@ -1,11 +1,11 @@
-"""Duels that are due: rows that look faster than the first place, and have not been dueled with who holds it now.
+"""Duels that are due: of rows that look faster than first place, but have not dueled its current holder.
 
-    two challengers at once, both dueled with the same champion     the second to arrive was dueled with a former one
-    two first entries at once                                       the second was dueled with nobody
-    a champion is disqualified, or is first with another file       so were all who had been dueled with it
+    two challengers at once duel the same champion                  the second to arrive dueled a former champion
+    two first entries at once                                       the second dueled nobody
+    a champion is disqualified, or is first with another file       everybody who dueled it dueled a former champion
 
-Nobody takes first place without having won a duel with its holder, so such a row waits behind, and is judged once more.
-Whether its pull request was merged meanwhile makes no difference: the row stands.  Pure.
+Nobody takes first place without winning a duel with its holder, so such a row stays behind and is judged again.
+It does not matter whether its pull request has been merged: the row counts.  Pure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scripts.standings.standings import Row, Standings
 
 @dataclass(frozen=True, kw_only=True)
 class DueDuel:
-    """`last` is the newest request of the row's file; opponent and digest are the champion's."""
+    """`last` is the newest request for the row's file; `opponent` and `digest` are the champion's."""
 
     last: Request
     opponent: str
@@ -31,7 +31,7 @@ class DueDuel:
 
     @property
     def reason(self) -> str:
-        """By which a rematch is known, so that it is asked for once."""
+        """Identifies a rematch, so that it is requested only once."""
         return f"its duel with {self.opponent} ({self.digest[:12]}) is due"
 
     def is_of(self, request: Request) -> bool:
@@ -42,7 +42,7 @@ class DueDuel:
         )  # fmt: skip
 
     def request(self, now: datetime) -> Request:
-        """The row's file once more, as the bot asks for it."""
+        """The bot's request to judge the row's file again."""
         last = self.last
         again = make_id(last.pull_request, last.head_sha, last.gpu, last.mode, last.attempt + 1)
         changes = {"id": again, "asked_at": now, "asked_by": ACTIONS_BOT.id, "reason": self.reason}
@@ -59,11 +59,11 @@ class DueRow:
 
     @property
     def pull_request(self) -> int:
-        """Where the row's file was judged last; 0 off GitHub."""
+        """The one in which the row's file was last judged; 0 off GitHub."""
         return self.row.judgements[-1].submission.pull_request or 0
 
     def find_duel(self, statuses: Iterable[RequestStatus]) -> DueDuel | None:
-        """Its duel, by the newest request for the commit that was judged last; None if the ledger has no such one."""
+        """Its duel, from the newest request for the commit that was judged last; None if there is no such request."""
         of = self.row.judgements[-1].submission
         place = (of.pull_request, of.head_sha, self.board.task.name, self.board.gpu)
         asked = (
@@ -77,7 +77,7 @@ class DueRow:
 
 
 def find_due_rows(tables: Iterable[Standings]) -> Iterator[DueRow]:
-    """The rows of these boards that could be first, and have not been dueled with who is."""
+    """The rows of these boards that could be first, but have not dueled the champion."""
     for table in tables:
         if (champion := table.champion) and table.board.task.is_refereed:
             yield from (
@@ -86,7 +86,7 @@ def find_due_rows(tables: Iterable[Standings]) -> Iterator[DueRow]:
 
 
 def is_due(row: Row, champion: Row) -> bool:
-    """Whether only a duel can say which of the two is first."""
+    """Whether only a duel can decide which of the two is first."""
     if row.champion or row.digest == champion.digest or row.score_us.value >= champion.score_us.value:
         return False
     duels = [judgement.duel for judgement in row.judgements if judgement.duel]

@@ -1,11 +1,11 @@
-"""Which heads nobody has asked to judge as their pull request's state wants it: an event of theirs was lost.  Pure.
+"""Open pull requests whose event was lost: nobody requested the judging that their state demands.  Pure.
 
-    draft     nothing was asked for at all
-    ready     nothing ranked was, nor, after the deadline, a test by an event: it became ready, and nobody heard of it
-    both      what was asked for last on a board was taken back, by what holds no more: it was closed, and is open
-              again; an older event came late; its author is banned no more
+    draft     it has no requests at all
+    ready     it has no ranked request and, after the deadline, no test requested by an event: "ready" was lost
+    both      a board's last request was withdrawn for a reason that no longer holds: the pull request was closed and
+              is open again; an older event came late; its author is no longer banned
 
-What somebody has cancelled stays so.  As intake sees it too (`offers`), which decides what is then asked for.
+A person's `/cancel` stays in force.  Intake (`pull_events`) has the same rules and decides what to request.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _EVENTS = frozenset(PullAction)
 
 
 def is_unheard(pull: PullRequest, of_pull: Iterable[RequestStatus]) -> bool:
-    """Whether an event of an open pull request was lost, by all that was asked for in it, the oldest first."""
+    """Whether an event of an open pull request was lost; `of_pull` are all of its requests, oldest first."""
     of_head = (one for one in of_pull if one.request.head_sha == pull.head_sha and not one.request.is_rematch)
     last_on = {one.request.gpu: one for one in of_head if pull.is_draft or _is_for_ready(one.request)}
     return not last_on or any(_was_taken_back(one, pull) for one in last_on.values())
 
 
 def _is_for_ready(request: Request) -> bool:
-    """Whether it is what a pull request gets that is ready for review.  Commands may ask for anything besides."""
+    """Whether it is a request that intake makes for a pull request that is ready for review, not an extra command."""
     return request.is_ranked or (request.reason in _EVENTS and request.mode is not Mode.BENCHMARK)
 
 
 def _was_taken_back(status: RequestStatus, pull: PullRequest) -> bool:
-    """Whether an event's request was ended by what holds no more.  A draft's ranked ones were ended by its being one.
+    """Whether an event's request was ended for a reason that no longer holds.
 
-    What a command had asked for, no event asks for again.
+    A draft's ranked requests stay ended: it is still a draft.  Events do not repeat the requests of commands.
     """
     request, ending = status.request, status.ending
     is_by_event = request.reason in _EVENTS or request.is_retry

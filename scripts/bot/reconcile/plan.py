@@ -1,18 +1,18 @@
-"""What has to be done so that the world matches the ledger.  Pure: a few lists in, steps out.
+"""Plan the steps that make GitHub match the ledger.  Pure: a few lists in, steps out.
 
-open, no run ever              ──▶  Start      evaluate.yml once more
-open, its run has ended        ──▶  Deliver    what the run left; without a judgement: failed, and asked for again
-open, wanted no more           ──▶  End        banned; or the event that should have ended it was lost
-withdrawn, and its run lives   ──▶  Stop       a machine is at work for nobody
-the comment is behind          ──▶  Tell       queued; Deliver or Tell again: how it ended
-its row's duel is due          ──▶  Rematch    judged once more, beside who is first now
-judged, it makes a row         ──▶  Merge
-judged, improves nothing       ──▶  Close      after two quiet weeks
-our comment stands there twice ──▶  Drop       the younger
+open, never had a run          ──▶  Start          start evaluate.yml again
+open, its run has ended        ──▶  Deliver        the run's result; without a judgement: failed, and requested again
+open, no longer wanted         ──▶  End            banned; or the event that should have ended it was lost
+withdrawn, its run goes on     ──▶  Stop           a machine works for nobody
+the comment is out of date     ──▶  Tell           that it is queued; how it ended: Tell, or Deliver again
+its row's duel is due          ──▶  Rematch        judge it again, against the current champion
+judged, it makes a row         ──▶  MergePull
+judged, improves nothing       ──▶  Close          after two quiet weeks
+our comment is there twice     ──▶  Drop           the younger one
 judged since the last build    ──▶  Publish
-an event of it was lost        ──▶  Offer      as intake would have, had it heard; last, for it may take long
+one of its events was lost     ──▶  AskForJudging  as intake would have done; last, because it may take long
 
-A banned author's pull requests are left to people, but for what waits of them: that ends.
+The pull requests of a banned author are left to people, but their open requests end.
 """
 
 from __future__ import annotations
@@ -51,33 +51,41 @@ from scripts.ledger.moderation import Moderated
 from scripts.ledger.request import WITHDRAWN, Ending, EndState, Request
 
 PATIENCE = timedelta(minutes=5)
-"""So long whoever is at work may need: younger things are left to them."""
+"""Leave younger things alone: another run may still be working on them."""
 LOOK_BACK = timedelta(days=2)
-"""What is older is not told or merged any more, but for what came since we last got through."""
+"""Ignore anything older, unless it arrived since the last successful run."""
 LONGEST_LOOK_BACK = timedelta(days=14)
-"""And nothing older than this, however long Actions were off; nor are older pull requests read anew."""
+"""Ignore anything older even if Actions were off for longer; older pull requests are not reread either."""
 QUIET = timedelta(days=14)
 MERGE_WAIT = timedelta(hours=1)
-"""So long a merge waits for the pull request's other boards, so that its author can mend what fails there."""
+"""A merge waits this long for the pull request's other boards, so that its author can fix what fails there."""
 MAX_OFFERS = 20
-"""So many pull requests are read anew each time, drawn by lot: each is a clone of the ledger and a few fetches."""
+"""Pull requests to reread per run, drawn at random: each costs a clone of the ledger and a few fetches."""
 OFTEN = timedelta(hours=1)
-"""For so long each run reads anew what nothing came of: it is refused, or no submission.  Then only now and again."""
+"""For this long after an update, every run rereads a pull request that has no requests; it may be refused for good."""
 TURN = timedelta(minutes=15)
 TURNS = 8
-"""Of what is read now and again, so many runs, a `TURN` apart, each take a part."""
+"""Later, one run in this many rereads it; runs are a `TURN` apart."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RepositoryState:
-    """What the plan follows from.
+    """What the plan depends on.
 
-    `statuses` are the oldest first.  `pulls` are open, `closed` those that are not, and of which something waits still;
-    of what is in neither nobody knows, and it is left alone.  `runs` are evaluate.yml's.  `comments` are ours by pull
-    request, and `spare` ours beside them, by id: those that were written or edited since `comments_since`, if that is
-    not as far as we look back.  `places` are those of judged requests by id, `duels` all that are due.  `published_at`
-    is when the last publish.yml began, `decided_at` when a maintainer last held or released something, and the like,
-    and `last_at` when the reconciler last began that got through.  `faults` are the decisions that cannot be read.
+    Attributes:
+        statuses: requests, oldest first.
+        pulls: open pull requests.
+        closed: closed ones with open requests.  A pull request in neither is unknown and left alone.
+        runs: those of evaluate.yml.
+        comments: ours, by pull request.
+        comments_since: if set, `comments` and `spare` hold only those written or edited since then.
+        spare: our superfluous second comments: pull request by comment id.
+        places: of judged requests, by request id.
+        duels: all that are due.
+        published_at: start of the last publish.yml run.
+        decided_at: a maintainer's last moderation, such as a hold or a release.
+        last_at: start of the last successful reconcile.yml run.
+        faults: moderations that cannot be read.
     """
 
     now: datetime
@@ -103,24 +111,24 @@ class RepositoryState:
         return user_id in self.moderated.banned or any(ban.meets(user_id, login) for ban in self.bans)
 
     def is_settled(self, since: datetime) -> bool:
-        """Whether it is so long ago that nobody is at work on it any more."""
+        """Whether it is so long ago that no other run is working on it."""
         return since <= self.now - PATIENCE
 
     def is_recent(self, since: datetime) -> bool:
         return since >= look_back(self.now, self.last_at)
 
     def knows_what_was_told(self, since: datetime) -> bool:
-        """Whether a comment that tells of it would be among `comments`."""
+        """Whether `comments` would include a comment about it."""
         return self.is_recent(since) and (not self.comments_since or since > self.comments_since)
 
     def is_turn_of(self, pull: PullRequest) -> bool:
-        """Whether this run reads anew a pull request of which nothing may come, as nothing did when others read it."""
+        """Whether this run rereads a pull request, although earlier runs may have requested nothing for it."""
         is_new = not self.last_at or pull.updated_at >= self.last_at - OFTEN
         return is_new or (pull.number + self.now.timestamp() // TURN.total_seconds()) % TURNS == 0
 
     @cached_property
     def of_pull(self) -> Mapping[int, list[RequestStatus]]:
-        """What was asked for in each pull request."""
+        """The requests of each pull request."""
         found: dict[int, list[RequestStatus]] = defaultdict(list)
         for status in self.statuses:
             found[status.request.pull_request].append(status)
@@ -132,15 +140,15 @@ class RepositoryState:
 
 
 def look_back(now: datetime, last_at: datetime | None) -> datetime:
-    """From when on anything may have been missed, if the reconciler last got through at `last_at`."""
+    """The earliest time of anything that may have been missed; `last_at` is when the reconciler last succeeded."""
     last = last_at - PATIENCE if last_at else now - LONGEST_LOOK_BACK
     return max(now - LONGEST_LOOK_BACK, min(now - LOOK_BACK, last))
 
 
 def plan(facts: RepositoryState) -> tuple[Step, ...]:
-    """What is to be done.  Pure."""
+    """Plan the steps.  Pure."""
     offers = _offers(facts)
-    offered = {offer.pull.number for offer in offers}  # A merge would come before what is still to be asked for.
+    offered = {offer.pull.number for offer in offers}  # These still need judgings, so they are not merged now.
     ready = [pull for pull in _ours(facts) if not pull.is_draft and pull.number not in offered]
     steps: list[Step] = list(_for_live_runs(facts))
     steps += [step for status in facts.statuses if (step := _for_request(status, facts))]
@@ -153,7 +161,7 @@ def plan(facts: RepositoryState) -> tuple[Step, ...]:
 
 
 def _for_live_runs(facts: RepositoryState) -> Iterator[Step]:
-    """The first of all steps: what follows may need the machines."""
+    """The first steps, because later ones may need the machines."""
     withdrawn = {
         evaluation.run_title(status.request.id): status.request
         for status in facts.statuses
@@ -200,7 +208,7 @@ def _after_end(request: Request, ending: Ending, facts: RepositoryState) -> Step
 
 
 def _shown(request: Request, ending: Ending | None, facts: RepositoryState) -> Step | None:
-    """Nothing, if the comment says how a request stands; of each board only the newest request counts."""
+    """The step that updates the comment, if it is out of date; only the newest request of a board counts."""
     since = ending.at if ending else request.asked_at
     if _newest(request, facts) != request or not facts.knows_what_was_told(since):
         return None
@@ -214,7 +222,7 @@ def _shown(request: Request, ending: Ending | None, facts: RepositoryState) -> S
     if ending.state is EndState.JUDGED:
         return Deliver(request=request, run=next(reversed(facts.runs_of(request)), None))
     if not is_shown:
-        return None  # Nobody waits to read it.
+        return None  # Nobody is waiting for it.
     return Tell(request=request, ending=ending)
 
 
@@ -228,10 +236,10 @@ def _newest(request: Request, facts: RepositoryState) -> Request:
 
 
 def _for_duels(facts: RepositoryState) -> Iterator[Step]:
-    """A row's file is judged once for each champion that its duel is due with, whatever comes of it."""
+    """Rematches: a row's file is judged once for each champion that it must duel, whatever the result."""
     for due in (due for due in facts.duels if not facts.is_banned(due.last.user_id, due.last.login)):
         history = [one for one in facts.statuses if due.is_of(one.request)]
-        # One that was superseded had no duel due any more: now there is one again.
+        # A superseded rematch was no longer due then; now one is due again.
         tried = [one for one in history if not one.ending or one.ending.state is not EndState.SUPERSEDED]
         is_asked = any(one.is_open or one.request.reason == due.reason for one in tried)
         if not is_asked and all(one.ending and facts.is_settled(one.ending.at) for one in history):
@@ -239,7 +247,7 @@ def _for_duels(facts: RepositoryState) -> Iterator[Step]:
 
 
 def _ours(facts: RepositoryState) -> tuple[PullRequest, ...]:
-    """The open pull requests for the default branch, of people who are welcome."""
+    """The open pull requests for the default branch, without those of bots and banned authors."""
     people = (pull for pull in facts.pulls if not pull.author.is_bot and pull.base_ref == facts.default_branch)
     return tuple(pull for pull in people if not facts.is_banned(pull.author.id, pull.author.login))
 
@@ -252,12 +260,12 @@ def _for_judged(pull: PullRequest, facts: RepositoryState) -> Iterator[Step]:
     rows = [one for one in of_head if places.get(one.request.id) is PlaceKind.ROW]
     ends = [one.ending.at for one in of_head if one.ending]
     is_settled = bool(rows) and all(map(facts.is_settled, ends))
-    # What GitHub refuses, it refuses again: after two days it is left to people, who were told.
+    # If GitHub refuses a merge, it will refuse again.  After two days, leave it to the people who were told.
     is_due = is_settled and facts.is_recent(max(filter(None, (*ends, facts.decided_at))))
-    # A machine that is away holds back its own board, no other, nor the merge.
+    # A missing machine must not hold up other boards or the merge.
     if is_due and facts.merges and all(one.request.asked_at <= facts.now - MERGE_WAIT for one in waiting):
         yield MergePull(request=rows[0].request)
-    # What is held, or failed by our fault, may still make a row.
+    # Held judgements, and judgings that failed on our side, may still make a row.
     may_rank = [one for one in of_head if _may_rank(one) and _newest(one.request, facts) == one.request]
     improves_nothing = bool(places) and not rows and all(one.request.id in places for one in may_rank)
     if improves_nothing and not waiting and pull.updated_at <= facts.now - QUIET:
@@ -265,7 +273,7 @@ def _for_judged(pull: PullRequest, facts: RepositoryState) -> Iterator[Step]:
 
 
 def _may_rank(status: RequestStatus) -> bool:
-    """Whether it was judged to be right, or could not be judged."""
+    """Whether it was accepted, or could not be judged."""
     end = status.ending
     return bool(status.request.is_ranked and end and (end.state is EndState.FAILED or end.verdict is Verdict.ACCEPTED))
 
@@ -279,23 +287,23 @@ def _offers(facts: RepositoryState) -> list[AskForJudging]:
         and facts.is_turn_of(pull)
         and is_unheard(pull, facts.of_pull[pull.number])
     ]
-    # By lot: else those that nothing comes of would stand in the way of the others each time.
+    # At random: otherwise those that never get requests would block the others each time.
     drawn = Random(facts.now.timestamp()).sample(missed, min(len(missed), MAX_OFFERS))  # noqa: S311  no secret
     return [AskForJudging(pull=pull, happened_at=_offered_at(pull, facts)) for pull in drawn]
 
 
 def _offered_at(pull: PullRequest, facts: RepositoryState) -> datetime:
-    """When what is made up for happened, at the latest: a push, if nothing was asked for since.
+    """The latest time at which the lost event can have happened: that of the push, if the head has no requests.
 
-    Not `updated_at`: by a comment after the deadline, anybody could make it late.  When it was opened again, or marked
-    as ready, nothing tells, so that is now.
+    Not `updated_at`: anybody could make it late with a comment after the deadline.  GitHub does not say when a pull
+    request was reopened or marked as ready, so for these it is now.
     """
     is_known = any(one.request.head_sha == pull.head_sha for one in facts.of_pull[pull.number])
     return facts.now if is_known else pull.head_at
 
 
 def _is_published(facts: RepositoryState) -> bool:
-    """Whether the site knows all that is old enough for its own publication to have begun: judgements, decisions."""
+    """Whether the site shows all judgements and moderations whose own publication must have begun by now."""
     news = [facts.decided_at] if facts.decided_at else []
     news += [
         one.ending.at

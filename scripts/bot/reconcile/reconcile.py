@@ -1,8 +1,8 @@
-"""`pullrank ci reconcile`: make the world match the ledger.  Events are hints, and any of our steps may have failed.
+"""`pullrank ci reconcile`: make GitHub match the ledger.  Events are only hints, and any earlier step may have failed.
 
-    ledger, open pull requests, runs, comments ─▶ Facts ─▶ plan (pure, plan.py) ─▶ each step, a line for each
+    ledger, open pull requests, runs, comments ─▶ RepositoryState ─▶ plan (pure, plan.py) ─▶ steps, a log line each
 
-Each step is safe to do twice, and by two at once; one that fails does not hold up the others.
+Each step is safe to do twice, and by two runs at once; a failed step does not stop the others.
 """
 
 from __future__ import annotations
@@ -66,21 +66,21 @@ if TYPE_CHECKING:
     from scripts.ledger.branch import LedgerBranch
 
 MAX_ASKED = 20
-"""So many pull requests are looked up one by one, each time."""
+"""Pull requests to look up one by one, per run."""
 WORKFLOW = "reconcile.yml"
 LONGEST_WAIT = timedelta(days=14)
-"""From the asking to the end: GitHub ends jobs that wait for a day."""
+"""From request to end: GitHub ends jobs that wait for a day."""
 
 _CLOSED = "<!-- pullrank closed -->"
 _WHY_CLOSED = f"""{_CLOSED}
-This entry is valid and improves no row of its author, and nothing has happened here for two weeks, so it is closed.
-Its results stay in the ledger. Push a faster file and reopen it, or open a new pull request.
+This submission is accepted but does not improve its author's row, and nothing has happened here for two weeks, so the
+bot closes this pull request. The results stay in the ledger. Push a faster file and reopen it, or open a new one.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReconcileContext:
-    """Those of intake and of the delivery; they talk to the same GitHub."""
+    """The contexts of intake and report; they share one GitHub client."""
 
     intake: IntakeContext
     report: ReportContext
@@ -91,10 +91,10 @@ class ReconcileContext:
 
 
 def run(context: ReconcileContext, now: datetime | None = None) -> Iterator[str]:
-    """Do what is to be done, a line for each step; one that fails does not hold up the others.
+    """Carry out all steps, with a log line for each; a failed step does not stop the others.
 
     Raises:
-        NotStarted: after all else is done, if the repository is not set up to start what was to be started.
+        NotStarted: after all other steps, if the repository's settings keep it from starting workflows.
     """
     at = (now or datetime.now(UTC)).replace(microsecond=0)
     facts = read(context, at)
@@ -107,11 +107,11 @@ def run(context: ReconcileContext, now: datetime | None = None) -> Iterator[str]
         try:
             yield (said := do(step, context, at))
             if isinstance(step, MergePull) and said == f"{step.request.id}: {MERGED}" and Publish() not in steps:
-                steps.insert(len(steps) - offers, Publish())  # What is merged is provisional no more.
+                steps.insert(len(steps) - offers, Publish())  # A merged row is no longer provisional.
         except NotStarted as error:
             trouble = error
         except PullRankError as error:
-            yield f"{_name(step)}: not done: {error}"
+            yield f"{_name(step)}: failed: {error}"
     if offers and (reason := _why_unheard(context.github)):
         yield reason
     if trouble:
@@ -119,13 +119,13 @@ def run(context: ReconcileContext, now: datetime | None = None) -> Iterator[str]
 
 
 def read(context: ReconcileContext, now: datetime) -> RepositoryState:
-    """The facts, with eight requests, or a few more where there is a lot."""
+    """Read the state, with eight API requests, or a few more in a busy repository."""
     github, settings = context.github, context.report.settings
     last_at = max((run.created_at for run in github.runs(WORKFLOW, status="success")), default=None)
     since = look_back(now, last_at)
     ended = endings_since((since - LONGEST_WAIT).date())
     with context.report.open_ledger(either(open_requests, ended, under("moderation"))) as branch:
-        # The ledger first: what ends while we look is seen as open, and then found ended by whoever acts on it.
+        # The ledger first: a request that ends meanwhile looks open here, and its step then finds it ended.
         ledger, pulls = branch.ledger, github.open_pulls()
         recent = these(ledger.ended_since(since))
         branch.check_out(either(recent, requests_of_pulls({pull.number for pull in pulls})))
@@ -170,7 +170,7 @@ def read(context: ReconcileContext, now: datetime) -> RepositoryState:
 
 
 def _lively(branch: LedgerBranch, statuses: Iterable[RequestStatus], since: datetime) -> set[tuple[str, str]]:
-    """The boards on which a duel may have become due, or be due no more: reading all of them would take too long."""
+    """The boards whose due duels may have changed: reading all boards would take too long."""
     if any(decision.at >= since for decision in branch.ledger.moderations()):
         return boards_in(branch.names)
     return {
@@ -181,7 +181,7 @@ def _lively(branch: LedgerBranch, statuses: Iterable[RequestStatus], since: date
 
 
 def _closed(github: GitHub, numbers: set[int]) -> Iterator[PullRequest]:
-    """Those of some pull requests that are not open any more, as far as GitHub tells; at most `MAX_ASKED` requests."""
+    """Pull requests that are no longer open, as far as GitHub shows them; looks up at most `MAX_ASKED` one by one."""
     if not numbers:
         return
     newest: dict[int, PullRequest] = {}
@@ -189,13 +189,13 @@ def _closed(github: GitHub, numbers: set[int]) -> Iterator[PullRequest]:
         newest = {pull.number: pull for pull in github.closed_pulls() if pull.number in numbers}
     yield from newest.values()
     for number in sorted(numbers - newest.keys())[:MAX_ASKED]:
-        # GitHub hides what flagged accounts have written.
+        # GitHub hides the pull requests of flagged accounts.
         with contextlib.suppress(GitHubError):
             yield github.get_pull(number)
 
 
 def _runs(github: GitHub, statuses: Iterable[RequestStatus]) -> tuple[WorkflowRun, ...]:
-    """All that wait or run, a machine may be away for days; and the newest, back to where one may have been missed."""
+    """All queued and running ones, which may wait for days; and the newest, back to where one may have been missed."""
     found = {run.id: run for run in evaluation.live_runs(github)}
     titles = {run.title for run in found.values()}
     waiting = (one.request for one in statuses if one.is_open)
@@ -214,14 +214,14 @@ def _published(github: GitHub) -> Iterator[WorkflowRun]:
 
 
 def _comments(github: GitHub, since: datetime) -> tuple[dict[int, PullComment], dict[int, int], datetime | None]:
-    """Ours by pull request; of those that stand beside an older one, by id, in which pull request; and since when.
+    """Our comments by pull request; the pull requests of superfluous second ones, by comment id; and since when.
 
-    Since when: None if these are all, as a rule; else there were too many, and what is older is missing.
+    Since when: usually None, for all of them; otherwise there were too many, and older ones are missing.
     """
     ours: dict[int, list[Comment]] = defaultdict(list)
     recent = list(github.recent_comments(since))
     for number, comment in recent:
-        # What we quote in an answer may hold our marker, too.
+        # Our replies may quote our marker, too.
         if comment.author.id == github.me.id and comment.body.startswith(MARKER):
             ours[number].append(comment)
     oldest = {number: min(found, key=lambda one: one.id) for number, found in ours.items()}
@@ -232,7 +232,7 @@ def _comments(github: GitHub, since: datetime) -> tuple[dict[int, PullComment], 
 
 
 def _why_unheard(github: GitHub) -> str:
-    """What to mend, if nothing that was done for want of an event has ever come as one."""
+    """What to fix in the repository, if no event ever starts intake."""
     try:
         return why_unheard([run.event for run in github.runs(intake.WORKFLOW)])
     except GitHubError:
@@ -240,15 +240,15 @@ def _why_unheard(github: GitHub) -> str:
 
 
 def do(step: Step, context: ReconcileContext, now: datetime) -> str:
-    """Do one step; says in a line what was done."""
+    """Do one step; returns a log line."""
     github, branch = context.github, context.report.default_branch
     match step:
         case Start(request=request):
             evaluation.start(github, request, branch)
-            return f"{request.id}: started once more"
+            return f"{request.id}: started again"
         case Stop(request=request, run=found):
             github.cancel_run(found.id)
-            return f"{request.id}: its run is stopped, for nobody wants it any more"
+            return f"{request.id}: stopped its run, which is no longer wanted"
         case Deliver(request=request, run=found):
             run_id, result = (found.id, found.conclusion) if found else (None, None)
             return report.run(request.id, run_id, result or "unknown", context.report, now)
@@ -256,7 +256,7 @@ def do(step: Step, context: ReconcileContext, now: datetime) -> str:
             return _end(step, context, now)
         case Tell(request=request, ending=ending):
             _tell(request, ending, github)
-            return f"{request.id}: the comment says how it stands"
+            return f"{request.id}: updated the comment"
         case Rematch(request=request):
             return _ask(request, context)
         case AskForJudging(pull=pull, happened_at=happened_at):
@@ -267,28 +267,28 @@ def do(step: Step, context: ReconcileContext, now: datetime) -> str:
         case Close(pull=pull):
             github.upsert_comment(pull.number, _CLOSED, _WHY_CLOSED)
             github.close_pull(pull.number)
-            return f"#{pull.number}: closed, it improves nothing"
+            return f"#{pull.number}: closed, because it improves nothing"
         case Drop(number=number, comment_id=comment_id):
             github.ask("DELETE", f"/issues/comments/{comment_id}")
-            return f"#{number}: our comment stood there twice"
+            return f"#{number}: deleted our second comment"
         case Publish():
             start_workflow(github, report.PUBLISH_WORKFLOW, {}, branch)
-            return "the site is built anew"
+            return "started to publish the site"
 
 
 def _ask(request: Request, context: ReconcileContext) -> str:
-    """Ask for a rematch, unless another has."""
+    """Request a rematch, unless another run already has."""
     with context.report.open_ledger(requests_of(request.user_id)) as branch:
         is_new = branch.ledger.append_request(request)
         if not is_new or request.place not in branch.commit(f"{request.id}: {request.reason}"):
-            return f"{request.id}: asked for by another"
+            return f"{request.id}: already requested by another run"
     _tell(request, None, context.github)
     evaluation.start(context.github, request, context.report.default_branch)
-    return f"{request.id}: asked for, {request.reason}"
+    return f"{request.id}: requested, {request.reason}"
 
 
 def _merge(request: Request, context: ReportContext) -> str:
-    # Read once more: a ban may have come since, and what is merged stays merged.
+    # Read moderations again: there may be a new ban, and a merge cannot be undone.
     with context.open_ledger(under("moderation")) as branch:
         moderated = Moderated.after(branch.ledger.moderations())
     return report.merge_judged(request, moderated, context)
@@ -299,7 +299,7 @@ def _end(step: End, context: ReconcileContext, now: datetime) -> str:
     with context.report.open_ledger(requests_of(step.request.user_id)) as branch:
         is_new = branch.ledger.append_ending(step.request, ending)
         if not is_new or step.request.place_of_ending not in branch.commit(f"{step.request.id}: {step.state}"):
-            return f"{step.request.id}: ended meanwhile in another way"
+            return f"{step.request.id}: already ended differently"
     for found in step.runs:
         context.github.cancel_run(found.id)
     _tell(step.request, ending, context.github)

@@ -1,4 +1,4 @@
-"""What the reconciler may have to do: each step is a fact, done in `scripts.bot.reconcile.reconcile`."""
+"""The reconciler's possible steps, as data; `scripts.bot.reconcile.reconcile` carries them out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Start:
 
 @dataclass(frozen=True, kw_only=True)
 class Stop:
-    """A run is at work on what nobody wants any more: whoever ended it has not come to stop it."""
+    """A run of a request that has ended: the run that ended the request failed to stop it."""
 
     request: Request
     run: WorkflowRun
@@ -26,7 +26,7 @@ class Stop:
 
 @dataclass(frozen=True, kw_only=True)
 class Deliver:
-    """A run has ended, and what came of it stands nowhere.  `run` is missing where it is none of those in sight."""
+    """A run has ended, but its result was not delivered.  `run` is None if it is not among the runs that were read."""
 
     request: Request
     run: WorkflowRun | None
@@ -34,7 +34,7 @@ class Deliver:
 
 @dataclass(frozen=True, kw_only=True)
 class End:
-    """A request that nobody wants any more; `runs` are at work on it."""
+    """A request that is no longer wanted; `runs` are those that still work on it."""
 
     request: Request
     state: EndState
@@ -44,7 +44,7 @@ class End:
 
 @dataclass(frozen=True, kw_only=True)
 class Tell:
-    """`ending` is missing of what waits."""
+    """A request that the comment must show; `ending` is None while it is open."""
 
     request: Request
     ending: Ending | None
@@ -52,14 +52,14 @@ class Tell:
 
 @dataclass(frozen=True, kw_only=True)
 class Rematch:
-    """`request` is new: a row's file once more, beside who is first now."""
+    """A new request: judge a row's file again, against the current champion."""
 
     request: Request
 
 
 @dataclass(frozen=True, kw_only=True)
 class AskForJudging:
-    """A pull request whose head nobody has asked to judge; `happened_at` is what counts for a deadline."""
+    """A pull request whose event was lost; `happened_at` counts for the deadline."""
 
     pull: PullRequest
     happened_at: datetime
@@ -77,7 +77,7 @@ class Close:
 
 @dataclass(frozen=True, kw_only=True)
 class Drop:
-    """A comment of ours that stands beside an older one: two writers have each written the first."""
+    """A second comment of ours: two runs each wrote the first."""
 
     number: int
     comment_id: int

@@ -1,1 +1,1 @@
-"""`pullrank ci report`: from an artifact to ledger, comment and merge."""
+"""`pullrank ci report`: from an artifact to the ledger, the comment and the merge."""

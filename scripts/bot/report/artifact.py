@@ -1,10 +1,10 @@
-"""What the judge's machine hands over: one small zip, read as the hostile bytes that it is.
+"""Read what the judge's machine uploads: one small zip, treated as hostile.
 
     judgement.json     a judgement; or
     error.json         why there is none: {"format": "pullrank-error", "version": 1, "message": …}
 
-It is never extracted: exactly one member, of a known name and a capped size, is read into memory.  What it says is
-then held against what was asked for: `why_not_the_answer`.
+It is never extracted: exactly one member, with a known name and a capped size, is read into memory.
+`why_not_the_answer` then compares the judgement with the request.
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ from scripts.standings.roofline import floor_us, work_of
 MAX_ZIP = MAX_BYTES + (1 << 20)
 MAX_ERROR = 64 * 1024
 CLOCK_SKEW = timedelta(minutes=5)
-"""How far a judge's clock may be off GitHub's."""
+"""How far a judge's clock may differ from GitHub's."""
 CACHED_BYTES = 256 << 20
-"""A case that moves less may be served from a cache: its floor says nothing."""
+"""A case that moves less may be served from a cache, so the floor does not hold for it."""
 
 
 class ArtifactError(PullRankError):
-    """The artifact holds no judgement of ours."""
+    """The artifact does not hold what a judge uploads."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trouble:
-    """The judge gave no verdict; `message` is its own word for why."""
+    """The judge gave no verdict; `message` is its own explanation."""
 
     message: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """When, by GitHub's clock, the judge's job ran."""
+    """When the judge's job ran, by GitHub's clock."""
 
     started_at: datetime
     ended_at: datetime
 
 
 def read_artifact(content: bytes) -> Judgement | Trouble:
-    """The judgement in an artifact's zip, or the judge's own trouble.
+    """The judgement in an artifact's zip, or why the judge has none.
 
     Raises:
-        ArtifactError: neither; the message says what is wrong with it.
+        ArtifactError: it holds neither; the message says what is wrong.
     """
     name, text = only_member(content, {"judgement.json": MAX_BYTES, "error.json": MAX_ERROR})
     if name == "error.json":
@@ -75,10 +75,13 @@ def read_artifact(content: bytes) -> Judgement | Trouble:
 
 
 def only_member(content: bytes, sizes: Mapping[str, int]) -> tuple[str, bytes]:
-    """The one member of a zip, and its name, which must be one of these; each with the most bytes that it may have.
+    """The name and content of a zip's only member.
+
+    Args:
+        sizes: the allowed names, each with the member's largest size in bytes.
 
     Raises:
-        ArtifactError: it is another zip, or none.
+        ArtifactError: it is not a zip, or holds something else.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -86,8 +89,8 @@ def only_member(content: bytes, sizes: Mapping[str, int]) -> tuple[str, bytes]:
             if len(infos) != 1 or infos[0].filename not in sizes:
                 raise ArtifactError(f"the artifact must hold {' or '.join(sizes)}, and nothing else")
             if infos[0].compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                # Others ask for as much memory as the zip says.
-                raise ArtifactError("the artifact's compression is not that of a zip of GitHub's")
+                # Other methods allocate as much memory as the zip demands.
+                raise ArtifactError("the artifact has a compression method that GitHub does not use")
             limit = sizes[infos[0].filename]
             with archive.open(infos[0]) as file:
                 text = file.read(limit + 1)
@@ -101,14 +104,14 @@ def only_member(content: bytes, sizes: Mapping[str, int]) -> tuple[str, bytes]:
         RuntimeError,
         ValueError,
     ) as error:
-        raise ArtifactError(f"the artifact is no zip: {shorten(plain(str(error)), 200)}") from None
+        raise ArtifactError(f"the artifact is not a valid zip: {shorten(plain(str(error)), 200)}") from None
     if len(text) > limit:
         raise ArtifactError(f"{infos[0].filename} is larger than {limit} bytes")
     return infos[0].filename, text
 
 
 def read_error(text: bytes) -> str:
-    """The message of an error.json.  Raises ArtifactError if it is none."""
+    """The message of an error.json.  Raises ArtifactError if it is malformed."""
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError):
@@ -116,7 +119,7 @@ def read_error(text: bytes) -> str:
     match fields:
         case {"format": "pullrank-error", "version": 1, "message": str(message), **rest} if not rest:
             return shorten(" ".join(plain(message).split()), 400)
-    raise ArtifactError("error.json is not of this format")
+    raise ArtifactError("error.json does not have the expected format")
 
 
 def why_not_the_answer(
@@ -128,10 +131,10 @@ def why_not_the_answer(
     window: Window | None,
     run_url: str,
 ) -> str:
-    """Why a judgement is not the answer to a request; empty if it is.
+    """Why a judgement does not answer a request; empty if it does.
 
     Args:
-        window: when its job ran; without, GitHub knows of no job that could have made it.
+        window: when its job ran; None if GitHub knows of no job that could have made it.
         run_url: the page of that job's run.
     """
     ours = judgement.submission
@@ -149,22 +152,22 @@ def why_not_the_answer(
     }
     for what, (found, wanted) in expected.items():
         if found != wanted:
-            return f"its {what} is not that of the request"
+            return f"its {what} is not the request's"
     if judgement.edition == board.edition and not _are_cases_of(judgement, board):
         return "its cases are not the board's"
     if judgement.edition == board.edition and judgement.duel and not _is_duel_of(judgement.duel, board):
-        return "its duel does not follow from what was played"
+        return "its duel does not match the board's cases or its own times"
     if gpu.device and not judgement.machine.is_a(gpu.device):
-        return f"it was judged on another device than {' or '.join(gpu.device)}"
+        return f"it was judged on a device other than {' or '.join(gpu.device)}"
     if judgement.verdict is Verdict.JUDGING_ERROR:
         return "it is a judging error"
     if not window or not _is_within(judgement, window):
-        return "its times lie outside of the job that made it"
+        return "its start and end are outside the job that made it"
     return ""
 
 
 def _are_cases_of(judgement: Judgement, board: Board) -> bool:
-    """Whether it holds each of the board's cases once; what is not accepted may have ended before some."""
+    """Whether it holds each of the board's cases once.  A judgement that is not accepted may have ended early."""
     is_timed = judgement.mode in (Mode.BENCHMARK, Mode.RANKED)
     kinds = [
         (judgement.tests, board.tests),
@@ -180,7 +183,7 @@ def _are_cases_of(judgement: Judgement, board: Board) -> bool:
 
 
 def _is_duel_of(duel: Duel, board: Board) -> bool:
-    """Whether it was played on what ranks, and comes to the ratio that it says."""
+    """Whether it was played on the cases that rank, and its ratio follows from their times."""
     counting = board.benchmarks[-1:] if board.ranking_by is Ranking.LAST else board.benchmarks
     if [_shape(case.params) for case in duel.cases] != [_shape(case.params) for case in counting]:
         return False
@@ -189,7 +192,7 @@ def _is_duel_of(duel: Duel, board: Board) -> bool:
 
 
 def _shape(params: Mapping[str, object]) -> str:
-    """A case's parameters but for the seed, which is drawn anew for ranked runs."""
+    """A case's parameters without the seed, which ranked runs draw anew."""
     return json.dumps({key: value for key, value in params.items() if key != "seed"}, sort_keys=True, default=list)
 
 
@@ -199,7 +202,7 @@ def _is_within(judgement: Judgement, window: Window) -> bool:
 
 
 def why_below_the_floor(judgement: Judgement, board: Board, gpu: Gpu) -> str:
-    """Why a person should look at a judgement: a time below what the hardware's peaks allow; empty if none is."""
+    """Why a judgement needs a review: a time below what the hardware's peaks allow.  Empty if there is none."""
     work = board.task.work
     if not work:
         return ""
@@ -211,7 +214,7 @@ def why_below_the_floor(judgement: Judgement, board: Board, gpu: Gpu) -> str:
             floor = floor_us(work, case.params, gpu)
         except NotAFormula:
             return ""
-        # A bound that is what a cheat may hide excuses nothing.
+        # Without the claim "bounded", the bound is what a cheat may hide, and no excuse.
         bound_us = case.timing.bound_us if case.timing and judgement.claim is Claim.BOUNDED else 0.0
         if moved >= CACHED_BYTES and case.time_us + bound_us < floor:
             return f"{case.time_us:.1f} µs is below the hardware's floor of {floor:.1f} µs"

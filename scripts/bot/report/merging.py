@@ -1,9 +1,9 @@
-"""When a pull request is merged: by the bot, at the commit that was judged, and never anything but the judged file.
+"""Merge a pull request at the commit that was judged, if it changes nothing but the judged file.
 
-A ranked file that makes its author's row is merged where the settings say `merge: auto`, once nothing of its pull
-request waits any more, or has waited for an hour (the reconciler sees to that; what waits is judged all the same);
-`merge: manual` leaves the button to a maintainer, and so does a ban of the author, whenever it came.  The row comes
-from the judgement, not from the merge: nothing on a board waits for this.
+With `merge: auto` in the settings, the bot merges a ranked file that makes its author's row.  It waits until no other
+request of the pull request is open, or until they have waited for an hour (the reconciler does that; they are still
+judged).  With `merge: manual`, or if the author is banned by then, merging is left to a maintainer.  The row comes from
+the judgement, not from the merge: nothing on a board waits for this.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 MERGED = "merged"
 
 _NOT_MERGED = (
-    "This was judged, and its row stands; but GitHub did not merge it: {}. If the branch is in conflict with the "
-    "default branch, as that of an earlier pull request is once it was merged, put the file onto a new branch from "
-    "there, and open another pull request. Else a maintainer can merge it."
+    "This was judged and its row is on the board, but GitHub did not merge it: {}. If the branch conflicts with the "
+    "default branch, as the branch of an already merged pull request does, put the file on a new branch from the "
+    "default branch and open another pull request. Otherwise a maintainer can merge it."
 )
 
 
 def find_due(of_pull: Iterable[RequestStatus], head_sha: str, tables: Tables) -> Request | None:
-    """The request whose judgement a head is merged for: none while one of its pull request's is open."""
+    """The request whose judgement lets a head be merged; None while any request of its pull request is open."""
     statuses = tuple(of_pull)
     if any(status.is_open for status in statuses):
         return None
@@ -46,24 +46,24 @@ def find_due(of_pull: Iterable[RequestStatus], head_sha: str, tables: Tables) ->
 
 
 def why_left_to_people(request: Request, settings: Settings, moderated: Moderated) -> str:
-    """Why a request's pull request is left to people, whatever has become of it; empty as a rule."""
+    """Why a pull request is left to maintainers whatever its judgement; usually empty."""
     if settings.merge is not Merge.AUTO:
-        return "a maintainer merges here"
+        return "not merged: a maintainer merges here"
     if why_banned(request.user_id, request.login, settings, moderated):
         return "its author is banned"
     return ""
 
 
 def why_not_merged(request: Request, pull: PullRequest, default_branch: str) -> str:
-    """Why a pull request is left as it is; empty if it is to be merged."""
+    """Why a pull request is not merged; empty if it should be."""
     if not pull.is_open or pull.is_draft:
-        return "not open and ready"
+        return "not open and ready for review"
     if pull.head_sha != request.head_sha:
         return "the head has moved since it was judged"
     if pull.base_ref != default_branch:
-        return "it is not for the default branch any more"
+        return "it no longer targets the default branch"
     if pull.author.id != request.user_id:
-        return "its author is another one"
+        return "its author is not the request's"
     return ""
 
 
@@ -76,10 +76,10 @@ def merge(
     default_branch: str,
     pull: PullRequest | None = None,
 ) -> str:
-    """Merge the commit of a request that `find_due` has found; says what was done.
+    """Merge the commit of a request that `find_due` found; returns a log line.
 
     Args:
-        pull: as it has just been read; without, it is asked for.
+        pull: the pull request if it was just read; otherwise it is fetched.
     """
     if reason := why_left_to_people(request, settings, moderated):
         return reason
@@ -89,11 +89,11 @@ def merge(
     with open_fork() as fork:
         change = classify(fork.changes(request.head_sha), request.login)
     if not isinstance(change, SubmissionPath) or change.task != request.task:
-        return "not merged: it changes something else than the judged file"
+        return "not merged: it changes more than the judged file"
     title = f"{request.task}: {request.login} (#{request.pull_request})"
     message = f"Judged on {request.gpu} as {request.id}.\nSHA-256 of the file: {request.digest or 'unknown'}"
     done = github.merge(pull.number, request.head_sha, title, message)
-    # Where another merge came in between, the reconciler's next try goes through.
+    # If another merge came in between, the reconciler's next attempt succeeds.
     if done.state is MergeState.REFUSED and "base branch was modified" not in done.reason.lower():
         remark(pull.number, request.head_sha, _NOT_MERGED.format(inline(done.reason or "no reason given")), github)
     return MERGED if done.state is MergeState.MERGED else f"not merged: {done.reason or done.state}"

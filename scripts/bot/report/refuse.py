@@ -1,6 +1,6 @@
-"""What `resolve` has refused: the request ends, and its author is told why, in the comment and the board's check run.
+"""Carry out a refusal by `resolve`: end the request and tell its author why, in the comment and the board's check run.
 
-Nothing is judged again by itself: a push, or `/rank`, asks anew, and then everything is looked at once more.
+Nothing is retried automatically: a push or `/rank` asks again, and then every check runs again.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from scripts.ledger.request import Ending, EndState
 
 
 def refuse(request_id: str, refusal: str, context: ReportContext, now: datetime | None = None) -> str:
-    """End a request; says in a line what was done.
+    """End a request; returns a log line.
 
     Args:
-        refusal: one line of Markdown, for the author.
+        refusal: one line of Markdown for the author.
 
     Raises:
         PullRankError: GitHub or the ledger fails.
@@ -34,8 +34,8 @@ def refuse(request_id: str, refusal: str, context: ReportContext, now: datetime 
         ending = Ending(request=request.id, state=EndState.REFUSED, at=at, note=shorten(refusal, 500))
         is_new = branch.ledger.append_ending(request, ending)
         if not is_new or request.place_of_ending not in branch.commit(f"{request.id}: refused"):
-            return f"{request.id}: ended meanwhile; nothing is told"
-    if not request.is_rematch:  # That one nobody but the bot has asked for.
+            return f"{request.id}: already ended; nothing to report"
+    if not request.is_rematch:  # Only the bot asks for a rematch.
         section = ended_section(request, ending)
         check = evaluation.check_of(request, CheckState.NEUTRAL, section.facts.summary)
         notice = Notice(text=f"**Not judged.** {refusal}", head_sha=request.head_sha)

@@ -1,12 +1,12 @@
-"""`pullrank ci report`: what a judge's machine handed over becomes facts, a check, a comment, a merge.
+"""`pullrank ci report`: turn a judge's artifact into facts in the ledger, a check run, a comment and a merge.
 
-    artifact ─▶ read, held against the request ─▶ judged    judgement (ranked ones) and ending into the ledger
-                                                  failed    ending; asked for again as a new attempt
-                                                  cancelled ending: closed, or a draft, and would have made a row
+    artifact ─▶ read, compared with the request ─▶ judged    judgement (if ranked) and ending into the ledger
+                                                   failed    ending; requested again as a new attempt
+                                                   cancelled ending: closed or a draft, but would have made a row
              ─▶ the board's check run ─▶ its section of the comment ─▶ merge, if due ─▶ publication
 
-The ledger comes first, the comment after the check: whatever is left undone, the reconciler sees and does.  Run twice,
-it says the same again, and of a ranked judging what the ledger holds.
+The ledger comes first, and the comment after the check: the reconciler finds and does whatever is left undone.  Run
+twice, it reports the same again; for a ranked judging, it reports what the ledger holds.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ ARTIFACT = "judgement"
 JUDGE_JOB = "judge"
 PUBLISH_WORKFLOW = "publish.yml"
 MAX_FAILURES = 3
-"""After so many failures of ours in a row a judging is not asked for again by itself."""
+"""After this many failures of ours in a row, the bot does not retry a judging."""
 NO_MACHINE = timedelta(hours=12)
-"""What has waited so long, and was at no machine, has not failed: GitHub ends jobs that nobody takes, after a day."""
+"""A judging that waited this long without a machine has not failed: GitHub ends jobs that no runner takes in a day."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportContext:
-    """What a delivery talks to; `harness_digest` is the judge's on `main`."""
+    """What a delivery needs; `harness_digest` is that of the judge on `main`."""
 
     github: GitHub
     open_ledger: Callable[[Choice], LedgerBranch]
@@ -75,10 +75,10 @@ class ReportContext:
 
 @dataclass(frozen=True, kw_only=True)
 class Hints:
-    """What the jobs of a run have told of themselves; each saves a request, and what is not told is looked for.
+    """What the jobs of a run reported about themselves.  Each hint saves an API request; missing ones are looked up.
 
-    `check` is the id of the board's check run.  `artifact` and `digest` are the judge's word, and believed as little as
-    what lies there.
+    `check` is the id of the board's check run.  `artifact` and `digest` come from the judge and are trusted no more
+    than the artifact itself.
     """
 
     check: int | None = None
@@ -88,9 +88,9 @@ class Hints:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgingOutcome:
-    """What came of a judging: a judgement that answers the request, or why there is none, by no fault of the author's.
+    """The result of a judging: a judgement that answers the request, or why we failed to make one.
 
-    `is_hopeless` says that trying again would not help, `is_withdrawn` that nobody wants it any more.
+    `is_hopeless`: trying again would not help.  `is_withdrawn`: the judging is no longer wanted.
     """
 
     judgement: Judgement | None = None
@@ -121,11 +121,11 @@ def run(
     hints: Hints | None = None,
     show: Callable[[str], object] | None = None,
 ) -> str:
-    """Deliver what the run's judge handed over; says in a line what was done.
+    """Deliver the result of a run's judge; returns a log line.
 
     Args:
-        run_id: may be missing of a request that was judged: its run is looked for, if the ledger does not tell all.
-        show: is given the report, as Markdown, if there is one.
+        run_id: may be None for a request that was judged: its run is looked up if the ledger does not hold everything.
+        show: called with the report as Markdown, if there is one.
 
     Raises:
         PullRankError: GitHub, the ledger, or the repository's own files fail.
@@ -138,7 +138,7 @@ def run(
         branch.check_out(boards({(one.request.task, one.request.gpu) for one in of_pull}))
         if status.ending and status.ending.state is not EndState.JUDGED:
             cost = _note_cost(status, run_id, branch, context, at)
-            return f"{request_id}: {status.ending.state} meanwhile; nothing is delivered{cost}"
+            return f"{request_id}: already {status.ending.state}; nothing to deliver{cost}"
         if (
             run_id
             and judge_result == "cancelled"
@@ -163,12 +163,12 @@ def run(
         again = None if status.ending else record(status, outcome, board, branch, context, at)
         standing = require_request(branch.ledger, request_id).ending
         if not standing or (standing.state is EndState.JUDGED) != bool(outcome.judgement):
-            return f"{request_id}: ended meanwhile in another way; nothing is delivered"
+            return f"{request_id}: already ended differently; nothing to deliver"
         tables = Tables(branch.ledger, context.root)
         section, check = _words(request, outcome, again, standing, board, tables)
         due = find_due(_of_pull(branch.ledger, request), request.head_sha, tables) if request.is_ranked else None
         moderated = Moderated.after(branch.ledger.moderations())
-    # Whoever tells it once more looks first at what stands there.
+    # On a second run, `tell` looks the check run up, because it may already be complete.
     short = tell(request, section, check, context.github, known_check=None if status.ending else hints.check)
     if show and section.is_done:
         show(section.report)
@@ -177,7 +177,7 @@ def run(
     said += f"; {short}" if short else ""
     if again:
         evaluation.start(context.github, again, context.default_branch)
-        said += f"; asked for again as {again.id}"
+        said += f"; requested again as {again.id}"
     done = merge_judged(due, moderated, context, pull) if due else ""
     said += f"; {done}" if done else ""
     if not kept and (done == MERGED or (request.is_ranked and outcome.is_accepted)):
@@ -186,7 +186,7 @@ def run(
 
 
 def _of_pull(ledger: Ledger, request: Request) -> list[RequestStatus]:
-    """All that was asked for in its pull request."""
+    """All requests of its pull request."""
     history = ledger.requests(user_id=request.user_id)
     return [one for one in history if one.request.pull_request == request.pull_request]
 
@@ -197,17 +197,17 @@ def _is_run_anew(request: Request, run_id: int, github: GitHub) -> bool:
 
 
 def merge_judged(due: Request, moderated: Moderated, context: ReportContext, pull: PullRequest | None = None) -> str:
-    """Merge a judged commit, if nothing speaks against it; says what was done."""
+    """Merge a judged commit unless there is a reason not to; returns a log line."""
     return merge(due, context.settings, moderated, context.github, context.open_fork, context.default_branch, pull)
 
 
 def _would_rank(request: Request, outcome: JudgingOutcome) -> bool:
-    """Whether a row may come of it that its pull request must still ask for; a rematch is the board's."""
+    """Whether it may make a row, for which its pull request must still be ready; a rematch does not depend on that."""
     return request.is_ranked and not request.is_rematch and outcome.is_accepted
 
 
 def _find_pull(number: int, github: GitHub) -> PullRequest | None:
-    """A pull request; None if GitHub shows it to nobody, as it does with those of accounts that it has flagged."""
+    """A pull request; None if GitHub hides it, as it does for accounts that it has flagged."""
     try:
         return github.get_pull(number)
     except GitHubError as error:
@@ -217,26 +217,26 @@ def _find_pull(number: int, github: GitHub) -> PullRequest | None:
 
 
 def _why_withdrawn(pull: PullRequest | None) -> str:
-    """Why a pull request is ranked no more, though nothing in the ledger says so; empty if it is.
+    """Why a pull request is no longer ranked although the ledger does not say so; empty if it still is.
 
-    What is closed before its opening is heard of ends nothing, for nothing was asked for yet.
+    If it is closed before intake has handled its opening, the closing ends nothing: there are no requests yet.
     """
     if not pull:
-        return "the pull request is not there any more"
+        return "the pull request no longer exists"
     if not (pull.is_open or pull.merged):
         return "the pull request was closed"
     return "the pull request became a draft" if pull.is_open and pull.is_draft else ""
 
 
-# What the judge handed over.
+# The judge's artifact.
 
 
 def fetch(
     request: Request, board: Board | None, run_id: int, judge_result: str, context: ReportContext, hints: Hints
 ) -> JudgingOutcome:
-    """The judgement of a run, if there is one that answers the request."""
+    """The judgement of a run, if it has one that answers the request."""
     if not board or request.gpu not in context.settings.gpus:
-        return JudgingOutcome(trouble="there is no such board any more", is_hopeless=True)
+        return JudgingOutcome(trouble="the board no longer exists", is_hopeless=True)
     job = _judge_job(run_id, context.github)
     seconds = _seconds(job)
     content = _download(run_id, hints, context.github)
@@ -252,16 +252,16 @@ def fetch(
     if reason := why_not_the_answer(
         handed, request, board, gpu, context.harness_digest, _window(job), context.run_url(run_id)
     ):
-        return JudgingOutcome(trouble=f"the judgement is refused: {reason}", seconds=seconds)
+        return JudgingOutcome(trouble=f"the judgement was rejected: {reason}", seconds=seconds)
     if handed.edition != board.edition:
-        return JudgingOutcome(trouble="the task was changed while this was judged", seconds=seconds)
+        return JudgingOutcome(trouble="the task changed during the judging", seconds=seconds)
     return JudgingOutcome(judgement=handed, seconds=seconds)
 
 
 def _download(run_id: int, hints: Hints, github: GitHub) -> bytes | None:
-    """The artifact's zip: of the id that the judge's job has told, or else the run's newest of that name.
+    """The artifact's zip: by the id that the judge's job reported, or else the run's newest of that name.
 
-    GitHub's own trouble is raised: what was handed over still lies there, for the next try.
+    GitHub's own errors are raised: the artifact stays there for the next attempt.
     """
     if hints.artifact:
         with contextlib.suppress(GitHubError):
@@ -278,7 +278,7 @@ def _judge_job(run_id: int, github: GitHub) -> Job | None:
 
 
 def _seconds(job: Job | None) -> float:
-    """How long a machine was at work; of a job that none took GitHub tells times, too."""
+    """How long a machine worked.  GitHub also reports times for jobs that no runner took."""
     if not job or not job.runner or not job.started_at or not job.completed_at:
         return 0.0
     return max(0.0, (job.completed_at - job.started_at).total_seconds())
@@ -301,7 +301,7 @@ def record(
     context: ReportContext,
     at: datetime,
 ) -> Request | None:
-    """Write what came of it; returns the new attempt, if it failed by our fault and is ours to start."""
+    """Write the result to the ledger; returns the new attempt if it failed on our side and this run must start it."""
     ledger, request, judgement = branch.ledger, status.request, outcome.judgement
     if judgement and board and request.is_ranked and not ledger.has_judgement_of(request):
         ledger.append(judgement, request.id)
@@ -320,7 +320,7 @@ def record(
 def _note_cost(
     status: RequestStatus, run_id: int | None, branch: LedgerBranch, context: ReportContext, at: datetime
 ) -> str:
-    """Write what a machine had spent on a request that was withdrawn; says so, if it was anything."""
+    """Record the machine time of a withdrawn request; returns a remark for the log, empty if there was none."""
     request = status.request
     if not run_id or status.spent or not status.ending or status.ending.state is EndState.FAILED:
         return ""
@@ -328,11 +328,11 @@ def _note_cost(
     if not seconds or not branch.ledger.append_spent(request, Spent(request=request.id, seconds=seconds, at=at)):
         return ""
     branch.commit(f"{request.id}: {seconds:.0f} s until it was withdrawn")
-    return f"; {seconds:.0f} s of the machine's time count"
+    return f"; {seconds:.0f} s of machine time count"
 
 
 def _why_held(judgement: Judgement, board: Board, ledger: Ledger, context: ReportContext) -> str:
-    """Why a judgement needs a person's look before it counts; empty if it needs none."""
+    """Why a judgement needs a maintainer's review before it counts; empty if it does not."""
     reason = why_below_the_floor(judgement, board, context.settings.gpus[board.gpu])
     if not reason and judgement.claim is Claim.INSIDE_TIMED:
         return why_first_waits(judgement, Tables(ledger, context.root).of(board))
@@ -340,15 +340,15 @@ def _why_held(judgement: Judgement, board: Board, ledger: Ledger, context: Repor
 
 
 def why_first_waits(judgement: Judgement, table: Standings) -> str:
-    """Why a time that was taken inside needs a person's look: it would stand first; empty if it would not."""
+    """Why a time measured inside the submission's process needs a review: it would be first.  Empty if it would not."""
     first = next((row for row in table.rows if row.champion), None)
     if not first or judgement.checksum not in (one.checksum for one in first.judgements):
         return ""
-    return "it would stand first by a time that was taken inside its own process"
+    return "it would be first with a time measured inside its own process"
 
 
 def next_attempt(request: Request, history: Iterable[RequestStatus], at: datetime) -> Request | None:
-    """The same once more, after a failure of ours; None after too many in a row."""
+    """The same request again after a failure of ours; None after too many in a row."""
     failed = {
         one.request.attempt
         for one in history
@@ -367,7 +367,7 @@ def next_attempt(request: Request, history: Iterable[RequestStatus], at: datetim
 
 
 def _waited_in_vain(request: Request, ending: Ending) -> bool:
-    """Whether no machine came for it until GitHub gave up, after a day: when one is back, it is judged."""
+    """Whether GitHub gave up because no machine took it for a day; it is judged when a machine is back."""
     return not ending.seconds and ending.at - request.asked_at >= NO_MACHINE
 
 
@@ -382,20 +382,20 @@ def _hold(request: Request, judgement: Judgement, reason: str, at: datetime) -> 
     )
 
 
-# What is said.
+# Comment and check run.
 
 
 def _tell_lost(request: Request, ending: Ending, github: GitHub) -> str:
-    """Of a judgement that is not there any more: what its check still says, or else that it was judged."""
+    """Report a judgement that no longer exists: what its check run still says, or else that it was judged."""
     section = queued_section(request)
     for check in find_checks(request.head_sha, github, evaluation.check_name(request.gpu)):
         section = section_of_check(section, check)
     if section.is_done:
         tell_comment(request, section, github)
-        return f"{request.id}: judged before; its report was taken from its check"
+        return f"{request.id}: already judged; its report was restored from the check run"
     section = ended_section(request, ending)
     tell(request, section, evaluation.check_of(request, CheckState.NEUTRAL, section.facts.summary), github)
-    return f"{request.id}: judged before, and its judgement is not there any more"
+    return f"{request.id}: already judged, but its judgement no longer exists"
 
 
 def _words(
@@ -406,14 +406,14 @@ def _words(
     board: Board | None,
     tables: Tables,
 ) -> tuple[BoardSection, Check]:
-    """The board's part of the comment, and its check run."""
+    """The board's section of the comment, and its check run."""
     if outcome.judgement and board:
         judged, standings = outcome.judgement, tables.of(board)
         report = render(judged, board, standings, tables.earlier(judged), tables.hidden(judged))
         section = done_section(request, judged.verdict, report)
         return section, check_of_judgement(request, judged, section.facts.summary, report, standings)
     if again:
-        title = "failed by our fault; it is judged again"
+        title = "failed on our side; judged again"
         return queued_section(again), evaluation.check_of(again, CheckState.QUEUED, title)
     section = ended_section(request, ending)
     state = CheckState.CANCELLED if ending.state in WITHDRAWN else CheckState.NEUTRAL

@@ -1,8 +1,8 @@
-"""What judged requests have come to: each one's judgement, and its file's place on the board as it stands now.
+"""The boards of a ledger, and the place of each judged file on them.
 
-    ledger ─▶ judgements that count (not disqualified, not held back) ─▶ standings of each board, made once ─▶ Place
+    ledger ─▶ judgements that count (not disqualified, not held) ─▶ each board's standings, made once ─▶ PlaceKind
 
-Pure but for reading the ledger's folder: neither network nor clock.
+Reads the ledger's folder and is otherwise pure: no network, no clock.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from scripts.standings.standings import Standings, standings
 
 
 class PlaceKind(Enum):
-    """`ROW`: its file is what its author stands on the board with.  `BEHIND`: it improves nothing."""
+    """`ROW`: the file makes its author's row on the board.  `BEHIND`: it improves nothing."""
 
     ROW = auto()
     BEHIND = auto()
 
 
 class Tables:
-    """A ledger's boards; `root` holds the tasks."""
+    """The boards of a ledger; `root` holds the tasks."""
 
     def __init__(self, ledger: Ledger, root: Path) -> None:
         self._ledger, self._root = ledger, root
@@ -39,26 +39,26 @@ class Tables:
         self._counted = cache(self._read)
 
     def of(self, board: Board) -> Standings:
-        """A board's standings, without what was disqualified or is held back."""
+        """A board's standings, without disqualified and held judgements."""
         return self.find(board.task.name, board.gpu) or standings(board, ())
 
     def find(self, task: str, gpu: str) -> Standings | None:
-        """A board's standings by its names; None where there is no such board."""
+        """A board's standings by its names; None if there is no such board."""
         return self._standings(task, gpu)
 
     def earlier(self, judgement: Judgement) -> tuple[Judgement, ...]:
-        """All that its author was judged on its board, in ledger order, without what does not count."""
+        """The judgements of its author on its board that count, in ledger order."""
         login = judgement.submission.login.casefold()
         counted = self._counted(judgement.task, judgement.gpu)
         return tuple(one for one in counted if one.submission.login.casefold() == login)
 
     def hidden(self, judgement: Judgement) -> Moderation | None:
-        """The decision by which a judgement does not count; None if it does."""
+        """The decision that keeps a judgement from counting; None if it counts."""
         now = self._moderated
         return now.disqualified.get(judgement.checksum) or now.held.get(judgement.checksum)
 
     def place(self, status: RequestStatus) -> PlaceKind | None:
-        """Where a judged file stands; None if it is not accepted, not ranked, held back, or of another edition."""
+        """The place of a judged file; None if it is not accepted, not ranked, held, or of another edition."""
         ending = status.ending
         if not ending or ending.verdict is not Verdict.ACCEPTED:
             return None
@@ -83,7 +83,7 @@ class Tables:
 
 
 def find_board(task: str, gpu: str, root: Path) -> Board | None:
-    """A board of `main`; None where the task, or its board, is there no more."""
+    """A board of `main`; None if the task or its board no longer exists."""
     try:
         found = require_task(task, root / "tasks")
     except TaskError:

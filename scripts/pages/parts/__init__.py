@@ -1,1 +1,1 @@
-"""What several pages use: charts, words, results, templates."""
+"""Parts that several pages share: charts, words, results, templates."""

@@ -1,7 +1,7 @@
-"""Every sample of one benchmark as a strip: one line of dots per run, median and interval over them; and axes for all.
+"""Strip charts of the samples of one benchmark: a line of dots per run, with median and interval; axes for all charts.
 
-Both sides stand at the same magnification, on one axis (a duel) or each on its own.  Pure geometry, in the units of an
-SVG's view box.  Times lie on a logarithmic axis: a gain of a tenth is as wide at 10 µs as at 10 ms.
+Both sides have the same magnification, on one axis (a duel) or on an axis each.  Pure geometry, in the units of an
+SVG's view box.  Time axes are logarithmic: 10 % are as wide at 10 µs as at 10 ms.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from scripts.common.text import format_us, plain
 
 STRIP_WIDTH = 360
 GROUP_HEIGHT = 44
-"""Of a group's dots, however many runs it has."""
+"""Height of a group's dots, for any number of runs."""
 
 GROUP_PITCH = 98
-"""From one group to the next: its heading, its dots, its axis."""
+"""Distance between groups: heading, dots, axis."""
 
 MAX_DOTS_PER_RUN = 200
 FENCE = 3.0
-"""Interquartile ranges above the upper quartile where an axis ends (Tukey's far fence).  Rare stalls reach a hundred
-times the median: they are drawn at the edge, and counted."""
+"""Interquartile ranges above the upper quartile at which an axis ends (Tukey's far fence).  Rare stalls reach a hundred
+times the median; they are drawn at the edge and counted."""
 
 MIN_SPAN = 1.06
-"""An axis never magnifies less than this ratio: noise should look like noise."""
+"""An axis spans at least this ratio, so that noise looks like noise."""
 
 _STEPS_BECOME_FACTORS, _FACTORS_BECOME_DECADES = 5, 100
-"""An axis whose end is so many times its start holds at least two of 1, 2, 5, 10; or at least two powers of ten."""
+"""An axis that spans the first ratio has at least two of 1, 2, 5, 10; the second, at least two powers of ten."""
 
 _STEPS = tuple(f"m{step / 10:g} 0h0" for step in range(10 * STRIP_WIDTH))
-"""From one dot to the next, by tenths of a pixel."""
+"""The path from one dot to the next, by their distance in tenths of a pixel."""
 
 
 class Tick(NamedTuple):
@@ -50,7 +50,7 @@ class Tick(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class StripGroup:
-    """The runs of one side, and what they come to."""
+    """The runs of one side and their median."""
 
     label: str
     value: str
@@ -63,7 +63,7 @@ class StripGroup:
 
     @property
     def drawn(self) -> Markup:
-        """Axis, numbers, interval, samples and median, the later over the earlier; all of it our own."""
+        """Axis, numbers, interval, samples and median, drawn in this order; none of it is participants' text."""
         top, bottom = f"{self.top:g}", f"{self.bottom:g}"
         axis = "".join(f"M{tick.at:.1f} {top}V{self.bottom + 4:g}" for tick in self.ticks)
         shared = f'y="{self.bottom + 17:g}" text-anchor='
@@ -83,7 +83,7 @@ class StripGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class Strip:
-    """Drawn here and not by a template, since a page has half a dozen of them: each piece costs a template time."""
+    """A strip chart.  Python draws it, not a template: a page has half a dozen, and templates are slower."""
 
     title: str
     description: str
@@ -112,9 +112,9 @@ class Strip:
 
 @dataclass(frozen=True, kw_only=True)
 class StripSide:
-    """One side of a strip: its name, its runs, and the interval to shade, if there is one.
+    """One side of a strip: its name, its runs and an interval to shade, if any.
 
-    It need not be of these samples: that of a ratio to the other side is, times the other side.  Its axis holds both.
+    The interval may come from a ratio to the other side, scaled to a time.  The axis includes both.
     """
 
     label: str
@@ -131,7 +131,7 @@ class StripSide:
 
     @property
     def high(self) -> float:
-        """Of the samples, up to Tukey's far fence."""
+        """The largest sample, at most Tukey's far fence, or the upper end of the interval if that is larger."""
         samples = self.samples
         lower, upper = samples[len(samples) // 4], samples[3 * len(samples) // 4]
         fence = min(samples[-1], upper + FENCE * (upper - lower))
@@ -140,7 +140,7 @@ class StripSide:
 
 @dataclass(frozen=True)
 class Scale:
-    """A logarithmic axis from `low` to `high` onto pixels `start` to `end`."""
+    """A logarithmic axis that maps `low` to `high` onto the pixels `start` to `end`."""
 
     low: float
     high: float
@@ -153,20 +153,20 @@ class Scale:
 
     @cached_property
     def _in_tenths(self) -> tuple[float, float, int]:
-        """Where 1 µs lies, how wide a factor of e is, and the end."""
+        """The position of 1 µs, the width of a factor of e, and the end."""
         pixels = 10 * (self.end - self.start) / math.log(self.high / self.low)
         zero = 10 * self.start - pixels * math.log(self.low) + 0.5
         return zero, pixels, int(zero + pixels * math.log(self.high))
 
     def tenths(self, values: Sequence[float]) -> list[int]:
-        """Where many values stand, in tenths of a pixel, rising; those beyond the axis, none before it, at its end."""
+        """Sorted positions of values in tenths of a pixel; values beyond the axis are at its end, none is before it."""
         zero, pixels, end = self._in_tenths
         places = sorted({int(zero + pixels * log) for log in map(math.log, values)})
         return places if places[-1] <= end else [*[place for place in places if place < end], end]
 
 
 def strip(title: str, sides: Sequence[StripSide], *, one_axis: bool = False) -> Strip:
-    """Samples of both sides at one magnification: on one axis, or each from its own fastest sample on."""
+    """The samples of both sides at one magnification: on one axis, or each from its own fastest sample."""
     lows = [side.low for side in sides]
     highs = [side.high for side in sides]
     if one_axis:
@@ -202,9 +202,9 @@ def _group(side: StripSide, scale: Scale, top: float) -> StripGroup:
 
 
 def _dots(samples: Sequence[float], scale: Scale, y: float) -> str:
-    """A line of dots, each seen from the one before, in tenths of a pixel; where several fall together, one.
+    """A line of dots as an SVG path; dots at the same tenth of a pixel become one.
 
-    Samples beyond the axis fall on its end.
+    Samples beyond the axis are at its end.
     """
     places = scale.tenths(samples if len(samples) <= MAX_DOTS_PER_RUN else _thinned(samples))
     steps = "".join([_STEPS[after - before] for before, after in pairwise(places)])
@@ -219,10 +219,10 @@ def _describe(side: StripSide, scale: Scale) -> str:
 
 
 def round_values(low: float, high: float, count: int) -> list[float]:
-    """Round values in [low, high], at least two of them and at most `count`, three or more.
+    """Round values in [low, high], at least two and at most `count`, which must be at least 3.
 
-    The axis is logarithmic: even steps serve where its end is a few times its start; beyond that 1, 2, 5, 10, and at
-    last decades; of these, where they are too many, every second, third and so on.
+    The axis is logarithmic: a short one has even steps, a longer one 1, 2, 5, 10, the longest powers of ten.  If there
+    are too many, every second, third and so on is used.
     """
     if high / low >= _STEPS_BECOME_FACTORS:
         digits = (1,) if high / low >= _FACTORS_BECOME_DECADES else (1, 2, 5)
@@ -231,7 +231,7 @@ def round_values(low: float, high: float, count: int) -> list[float]:
         return values[:: math.ceil(len(values) / count)]
     span = high - low
     power = 10.0 ** math.floor(math.log10(span / count))
-    for factor in (1, 2, 2.5, 5, 10):  # Each at most twice the one before: with `count` values too many, two at least.
+    for factor in (1, 2, 2.5, 5, 10):  # Each is at most twice the one before, so at least two values remain.
         first, last = math.ceil(low / (power * factor)), math.floor(high / (power * factor))
         if last - first < count:
             break
@@ -252,5 +252,5 @@ def span_of(low: float, high: float, margin: float = 1.01) -> tuple[float, float
 
 
 def _thinned(samples: Sequence[float]) -> Sequence[float]:
-    """At most `MAX_DOTS_PER_RUN` of a run's samples, evenly by rank: the shape stays, the page stays small."""
+    """At most `MAX_DOTS_PER_RUN` of a run's samples, evenly by rank: this keeps the distribution and a small page."""
     return sorted(samples)[:: math.ceil(len(samples) / MAX_DOTS_PER_RUN)]

@@ -1,7 +1,7 @@
-"""Other people's Markdown and code as HTML that carries nothing of theirs but text.
+"""Render untrusted Markdown and code as safe HTML.
 
-`html: False` escapes what Markdown holds; code is cut into tokens, cleaned by `plain`, and escaped piece by piece.
-Colours are classes; the stylesheet gives each one for both themes.
+`html: False` escapes raw HTML in Markdown; code is cleaned by `plain`, split into tokens and escaped token by token.
+Colours are CSS classes, which the stylesheet defines for both themes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ from scripts.common.text import plain
 from scripts.pages.parts.words import unbroken
 
 MAX_HIGHLIGHTED = 64 * 1024
-"""Characters of code.  Longer files are shown uncoloured: lexers are slow on hostile input."""
+"""Characters of code.  Longer files are not highlighted: lexers are slow on hostile input."""
 
 MAX_DIFFED = 1500
-"""Lines.  Where more lie between the first and the last change, files are not compared: the time would grow with the
-square of their number."""
+"""Lines between the first and the last change.  With more, there is no diff: its time grows with their square."""
 
 _NEAR = 3
-"""Lines around a change that are shown with it."""
+"""Context lines around a change."""
 
 _COLOURS = (
     (Comment, "c"), (String, "s"), (Number, "m"), (Keyword, "k"), (Operator.Word, "k"),
@@ -44,13 +43,13 @@ _PAGE_LINK = re.compile(r"([a-z-]+)\.md((?:#[\w-]+)?)")
 
 @lru_cache(256)
 def render_markdown(text: str, top_level: int = 3) -> Markup:
-    """Markdown of the repository: no raw HTML, no script links; its first heading is of `top_level`."""
+    """Render Markdown without raw HTML or script links; its first heading has the level `top_level`."""
     return _render(_MARKDOWN.parse(text), top_level)
 
 
 @lru_cache(64)
 def render_guide(text: str) -> Markup:
-    """A page of site/pages: its headings can be linked to, and links between the files lead from page to page."""
+    """Render a page of site/pages: headings get ids, and links between the files become links between pages."""
     tokens = _MARKDOWN.parse(text)
     for token, following in pairwise(tokens):
         if token.type == "heading_open" and token.tag != "h1":
@@ -62,7 +61,7 @@ def render_guide(text: str) -> Markup:
 
 
 def anchor(heading: str) -> str:
-    """A heading's name in links, as GitHub makes it."""
+    """A heading's anchor, as GitHub makes it."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -76,15 +75,15 @@ def _render(tokens: Sequence[Token], top_level: int) -> Markup:
             if piece.type == "text":
                 piece.content = unbroken(piece.content)
     html = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {})
-    # A table or a block of code that is too wide scrolls by itself, also by keyboard.
+    # Wide tables and code blocks scroll by themselves, and by keyboard.
     html = html.replace("<table>", '<div class="scroll" role="group" aria-label="Table" tabindex="0"><table>')
     html = html.replace("</table>", "</table></div>").replace("<pre>", '<pre tabindex="0">')
-    html = html.replace('<th scope="col"></th>', "<td></td>")  # A heading that says nothing is none.
+    html = html.replace('<th scope="col"></th>', "<td></td>")  # An empty heading is no heading.
     return Markup(html)  # noqa: S704 (html: False escapes)
 
 
 def _dress_cell(token: Token) -> None:
-    """What a table's cell is for, and where it stands: by a class, since the site's policy forbids styles in pages."""
+    """Mark a cell as a head or right-aligned, by a class: the site's Content-Security-Policy forbids inline styles."""
     if token.tag == "th":
         token.attrSet("scope", "col")
     if token.attrs.pop("style", "") == "text-align:right":
@@ -93,7 +92,7 @@ def _dress_cell(token: Token) -> None:
 
 @lru_cache(1024)
 def render_code(source: str, name: str, *, anchors: bool = False) -> Markup:
-    """Code with a class for each colour, one element a line; `anchors`, once a page, lets lines be linked to."""
+    """Highlighted code, one element per line; `anchors` gives lines ids, so use it once per page."""
     lines = _highlighted(_shown(source), name).split("\n")
     if lines and not lines[-1]:
         lines.pop()
@@ -103,7 +102,7 @@ def render_code(source: str, name: str, *, anchors: bool = False) -> Markup:
 
 
 def is_exact(source: str) -> bool:
-    """Whether `render_code` shows the file as it is; else what is invisible is written out, lines end in newlines."""
+    """Whether `render_code` shows the file exactly; else invisible characters are escaped and line ends changed."""
     return _shown(source) == _without_mark(source)
 
 
@@ -112,7 +111,7 @@ def _shown(source: str) -> str:
 
 
 def _without_mark(source: str) -> str:
-    return source.removeprefix("\ufeff")  # An editor's byte order mark says nothing about the code.
+    return source.removeprefix("\ufeff")  # A byte order mark is no part of the code.
 
 
 def _highlighted(text: str, name: str) -> str:
@@ -128,14 +127,14 @@ def _colour_of(kind: _TokenType) -> str:
 
 
 def _coloured(value: str, colour: str) -> str:
-    """A token, with its colour on each of its lines: a line stands alone."""
+    """A token, with its colour on each of its lines: each line is an element of its own."""
     if not colour or not value.strip():
         return escape(value)
     return "\n".join(f'<i class="{colour}">{escape(line)}</i>' if line else "" for line in value.split("\n"))
 
 
 def render_diff(old: str, new: str) -> Markup | None:
-    """What changed between two files; None where too much did to say."""
+    """A diff of two files; None if they differ in too many lines."""
     before, after = _shown(old).splitlines(), _shown(new).splitlines()
     start = max(0, _agreeing(before, after) - _NEAR)
     before, after = before[start:], after[start:]
@@ -147,16 +146,16 @@ def render_diff(old: str, new: str) -> Markup | None:
 
 
 def _agreeing(ours: Sequence[str], theirs: Sequence[str]) -> int:
-    """How many lines at their beginning are the same."""
+    """The number of equal lines at the beginning."""
     pairs = zip(ours, theirs, strict=False)
     return next((index for index, (one, other) in enumerate(pairs) if one != other), min(len(ours), len(theirs)))
 
 
 def _diff_lines(lines: Iterator[str], left_out: int) -> Iterator[Markup]:
-    """A unified diff as HTML; `left_out` lines stand before both its sides."""
+    """A unified diff as HTML; `left_out` lines precede both sides."""
     kinds = {"+": "add", "-": "del", "@": "at"}
     for index, line in enumerate(lines):
         if line.startswith("@"):
             line = _HUNK.sub(lambda found: f"{found[1]}{int(found[2]) + left_out}", line)
-        if index >= 2:  # Two lines name the files; the page does so itself.
+        if index >= 2:  # The first two lines name the files, as the page does already.
             yield Markup(f'<span class="l {kinds.get(line[:1], "same")}">{escape(line)}</span>\n')  # noqa: S704 (escaped)

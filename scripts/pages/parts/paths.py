@@ -1,4 +1,4 @@
-"""Where pages stand, seen from the site's root; and where things stand on GitHub."""
+"""Paths of pages, relative to the site's root, and URLs on GitHub."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ def submission_path(board: Board, login: str, digest: str, name: str = "index.ht
 
 
 def author_path(login: str, name: str = "index.html") -> str:
-    return f"authors/{login.lower()}/{name}"  # GitHub's logins are the same in any case
+    return f"authors/{login.lower()}/{name}"  # Logins on GitHub ignore case.
 
 
 def pull_url(repository: str, judgement: Judgement) -> str:
-    """The pull request of a judgement; empty off GitHub."""
+    """The URL of a judgement's pull request; empty if there is none."""
     number = judgement.submission.pull_request
     return f"{repository}/pull/{number}" if repository and number else ""
 
 
 def changes_url(repository: str, judgement: Judgement) -> str:
-    """What its pull request changed; empty off GitHub."""
+    """The URL of the changes of a judgement's pull request; empty if there is none."""
     pull = pull_url(repository, judgement)
     return f"{pull}/files" if pull else ""
 
 
 def ledger_url(repository: str, judgement: Judgement) -> str:
-    """The folder of the ledger that holds an author's judgements of a board; empty off GitHub."""
+    """The URL of the ledger's folder with an author's judgements on a board; empty without a repository."""
     folder = f"{judgement.task}/{judgement.gpu}/{judgement.submission.login}"
     return f"{repository}/tree/ledger/judgements/{folder}" if repository else ""
 
 
 def raw_url(repository: str, place: Path) -> str:
-    """A file of the ledger as it is, for programs; empty off GitHub.
+    """The URL of a raw file of the ledger, for programs; empty without a repository.
 
-    On the very host that holds such files: the repository's own leads there, and `verify` follows nobody to another.
+    It names the host of raw files itself: the repository's host would redirect, and `verify` follows no redirects.
     """
     server, host, path, *_ = urlsplit(repository)
     raw = "raw.githubusercontent.com" if host == "github.com" else f"raw.{host}"
@@ -50,7 +50,7 @@ def raw_url(repository: str, place: Path) -> str:
 
 
 def file_url(repository: str, board: Board, judgement: Judgement) -> str:
-    """The very file that was judged, at its commit; empty off GitHub."""
+    """The URL of the judged file at its commit; empty without a repository or commit."""
     submission = judgement.submission
     if not repository or not submission.head_sha:
         return ""

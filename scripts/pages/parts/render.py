@@ -1,7 +1,7 @@
-"""Jinja with everything on that keeps a page from breaking: escaping, cleaning, no silent blanks.
+"""Jinja, set up to clean and escape every value and to reject undefined ones.
 
-Whatever a participant wrote passes `plain` (no control or bidirectional characters) and Jinja's autoescape on its
-way into a page, without a template having to ask for it.
+Text by participants passes `plain` (no control or bidirectional characters) and Jinja's autoescape on its way into a
+page; a template need not ask for it.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from jinja2.compiler import CodeGenerator, Frame
 from jinja2.nodes import Expr
 from markupsafe import Markup, escape
 
-from scripts.common.text import format_error, format_gap, format_percent, format_us, plain
+from scripts.common.text import format_error, format_gap, format_percent, format_speedup, format_us, plain
 from scripts.pages.parts import paths, words
 from scripts.standings.claims import claim_sentence, is_self_timed, is_unwalled
 
 VERSION = 1
-"""Of the JSON beside the pages: it grows when a field goes or changes its meaning, not when one comes."""
+"""Version of the JSON beside the pages: it grows if a field is removed or changes its meaning, not if one is added."""
 
 SITE = Path(__file__).resolve().parents[3] / "site"
 
 
 class _Generator(CodeGenerator):
-    """Compiles what a template shows to one call of ours: `finalize` and `escape` took most of its time."""
+    """Compile each output of a template to one call: `finalize` and `escape` took most of the time."""
 
     def _output_child_pre(self, node: Expr, frame: Frame, finalize: CodeGenerator._FinalizeInfo) -> None:  # noqa: ARG002
         self.write("environment.shown(")
@@ -48,15 +48,24 @@ def _shown(value: object) -> str:
 
 
 _NEEDS_CARE = re.compile(r"[^\n\t !#-%(-;=?-~\u00a0\u202f²³¹⁰-⁹µ±×−–]")
-"""Whatever is not plainly visible, or means something in HTML."""
+"""Characters that may be invisible, or mean something in HTML."""
 
 
 def _unbroken(number: Callable[[Any], str]) -> Callable[[Any], str]:
     return lambda value: words.unbroken(number(value))
 
 
+def _remark(text: str) -> Markup:
+    """A sentence about a row as HTML: no line breaks before a unit, or within a login of common length."""
+    html = str(escape(plain(words.unbroken(text))))  # Not as Markup, which would escape the spans.
+    return Markup(_HYPHENATED.sub(r'<span class="nowrap">\g<0></span>', html))  # noqa: S704
+
+
+_HYPHENATED = re.compile(r"(?<![\w-])(?=[\w-]{3,20}(?![\w-]))\w+(?:-\w+)+")
+
+
 class _Environment(Environment):
-    """Pages are given objects, not dictionaries: what they ask for is an attribute, or a fault."""
+    """Templates get objects, not dictionaries: `a.b` is always an attribute."""
 
     code_generator_class = _Generator
     getattr = staticmethod(getattr)  # type: ignore[assignment]
@@ -65,7 +74,7 @@ class _Environment(Environment):
 
 @cache
 def environment() -> Environment:
-    """The one environment of all pages; its templates are compiled once, for all processes that are forked later."""
+    """The environment of all pages; its templates are compiled once, before other processes are forked."""
     env = _Environment(
         loader=FileSystemLoader(SITE / "templates"),
         autoescape=True,
@@ -78,14 +87,16 @@ def environment() -> Environment:
         "board_path": paths.board_path, "submission_path": paths.submission_path, "author_path": paths.author_path,
         "claim_sentence": claim_sentence, "ranking": words.RANKINGS.__getitem__,
     }  # fmt: skip
-    names = "count day first_sentence hue initials iso minute number ordinal params px sentence speedup unbroken"
+    names = "count day first_sentence hue initials iso minute number ordinal params px sentence"
     env.filters |= {name: getattr(words, name) for name in names.split()}
+    env.filters["speedup"] = format_speedup
     numbers: dict[str, Callable[[Any], str]] = {
         "us": format_us, "error": format_error, "gap": format_gap, "percent": format_percent, "gain": words.gain,
         "limit": words.limit, "lost": words.lost, "seconds": words.seconds, "bound": words.bound,
         "duel_sentence": words.duel_sentence, "behind": words.behind,
     }  # fmt: skip
     env.filters |= {name: _unbroken(number) for name, number in numbers.items()}
+    env.filters["remark"] = _remark
     env.tests["unwalled"] = is_unwalled
     env.tests["self_timed"] = is_self_timed
     env.globals["macros"] = env.get_template("macros.html").module
@@ -95,13 +106,13 @@ def environment() -> Environment:
 
 
 def page(template: str, path: str, **context: Any) -> tuple[str, str]:
-    """A page's path and its HTML; `root` leads from it to the site's root."""
+    """A page's path and its HTML; in templates, `root` is the relative path to the site's root."""
     context = {"root": "../" * path.count("/")} | context
     return path, environment().get_template(template).render(context)
 
 
 def data(path: str, facts: Mapping[str, Any]) -> tuple[str, str]:
-    """A JSON file's path and its text, which begins with what it is: `pullrank-board` is the format of `board.json`."""
+    """A JSON file's path and its text, which begins with its format: `pullrank-board` for `board.json`."""
     kind = path.rpartition("/")[2].removesuffix(".json")
     return path, json_text({"format": f"pullrank-{kind}", "version": VERSION, **facts})
 

@@ -1,14 +1,14 @@
-"""Who stands where, and how it came to that, as tables to be worked with elsewhere.
+"""Standings, records and judgements as tables, in CSV and Parquet.
 
     <task>/<gpu>/board.csv               one board
-    results.csv, results.parquet         all boards, one below the other; Parquet has types
-    cases.csv, cases.parquet             their times case by case: task, gpu and login say of which row
-    records.csv, records.parquet         every record, those of earlier editions, too
-    judgements.csv, judgements.parquet   every ranked judgement of the ledger, of superseded files, too
+    results.csv, results.parquet         all boards; Parquet has types
+    cases.csv, cases.parquet             their times case by case; task, gpu and login identify the row
+    records.csv, records.parquet         every record, including earlier editions
+    judgements.csv, judgements.parquet   every ranked judgement of the ledger, including superseded files
 
-Times are in microseconds, gaps, gains and limits shares.  Each board's process makes its own part of the judgements,
-while it has them in memory.  Parquet by arro3, the Rust library's face for Python: a fifth of pyarrow's size, and
-publishing installs it each time.
+Times are in microseconds; gaps, gains and limits are shares.  Each board's process makes its own part of the table of
+judgements while it has them in memory.  Parquet is written by arro3, which has a fifth of pyarrow's size: publishing
+installs it each time.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Case:
 
 
 class _Judged(NamedTuple):
-    """A judgement, and what became of it; `score_us` is its own, where it ranks in its edition."""
+    """A judgement and its outcome; `score_us` is its own score, None if it does not rank in its edition."""
 
     judgement: Judgement
     score_us: Interval | None
@@ -62,7 +62,7 @@ class _Judged(NamedTuple):
 
 
 class JudgedPart(NamedTuple):
-    """One board's part of the table of judgements: its lines of CSV, and its rows as an Arrow stream."""
+    """One board's part of the table of judgements: its CSV lines, and its rows as an Arrow stream."""
 
     csv: str
     arrow: bytes
@@ -76,7 +76,7 @@ _SCORE: tuple[_Column[Any], ...] = (
     _Column("low_us", _REAL, lambda one: one.score_us and one.score_us.low),
     _Column("high_us", _REAL, lambda one: one.score_us and one.score_us.high),
 )
-"""Of whatever has a score, or may have one."""
+"""Columns for anything with a score, or None."""
 _BOARD: tuple[_Column[Place], ...] = (
     _Column("task", _TEXT, lambda place: place.board.task.name),
     _Column("gpu", _TEXT, lambda place: place.board.gpu),
@@ -156,7 +156,7 @@ def judged_part(
 
     Args:
         tables: the board's standings, then those of its earlier editions.
-        places: the ledger's files, by the checksums of the judgements in them.
+        places: the ledger's files, by the checksums of their judgements.
     """
     scores = {checksum: score_us for table in tables for checksum, score_us in table.scores_us.items()}
     today = tables[0].scores_us
@@ -179,7 +179,7 @@ def judged_part(
 def results(
     boards: Sequence[BoardSummary], former: Sequence[Mark], judged: Sequence[JudgedPart]
 ) -> Iterator[tuple[str, str | bytes]]:
-    """All rows of all boards, best first on each, the cases of each, all records, and all judgements.
+    """All rows of all boards, best first on each board; their cases; all records; all judgements.
 
     Args:
         former: the records of earlier editions.
@@ -212,7 +212,7 @@ def _lines(columns: Sequence[_Column[T]], rows: Iterable[T]) -> str:
 
 
 def _told(kind: DataType, value: Any) -> Any:
-    """A value as a spreadsheet should read it: what begins like a formula gets an apostrophe before it."""
+    """A value for a spreadsheet: text that looks like a formula gets an apostrophe in front."""
     if kind is _TEXT:
         return f"'{value}" if value and value[0] in _LIKE_A_FORMULA else value
     if kind is _TIME:
@@ -227,14 +227,14 @@ def _table(columns: Sequence[_Column[T]], rows: Sequence[T]) -> Table:
 
 
 def _joined(columns: Sequence[_Column[T]], streams: Iterable[bytes]) -> Table:
-    """Tables that were sent here, one below the other."""
+    """Concatenate tables from Arrow streams."""
     batches = [batch for stream in streams for batch in read_ipc_stream(io.BytesIO(stream))]
     return Table.from_batches(batches, schema=_table(columns, []).schema)
 
 
 def _parquet(table: Table) -> bytes:
     out = io.BytesIO()
-    write_parquet(table, out, compression="snappy")  # The one that every reader knows.
+    write_parquet(table, out, compression="snappy")  # Every reader supports snappy.
     return out.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""What all pages share: the competition's name, where its code lies, its guides."""
+"""Facts that all pages share: the competition's title, its repository, its guides."""
 
 from __future__ import annotations
 
@@ -15,19 +15,42 @@ from scripts.competition.settings import Gpu
 from scripts.pages.parts.code import render_guide
 from scripts.standings.roofline import find_floors_us
 
-GUIDES = ("participants", "judging", "organisers", "runner-hosts", "programs")
-"""The order of the guides in the header, by whom most visitors are; any others come after these."""
+GUIDES: tuple[tuple[str, ...], ...] = (
+    (
+        "participants",
+        "participants-results",
+        "participants-commands",
+        "participants-languages",
+        "participants-gpu",
+        "participants-cuda",
+    ),
+    ("judging", "judging-times", "judging-gpu", "judging-programs"),
+    ("organisers", "organisers-boards", "organisers-moderation", "organisers-discord", "organisers-stuck"),
+    ("runner-hosts", "runner-hosts-upkeep"),
+    ("programs", "programs-json"),
+)
+"""The guides by their number of readers, each with its pages in reading order.  Any other pages come last."""
+
+_FIRST_PAGES = {page: pages[0] for pages in GUIDES for page in pages}
+"""Each page's first page, in the order of `GUIDES`."""
 
 Sources = Callable[[Judgement], str | None]
-"""Gives the source text of a judged file, where it is known."""
+"""Returns the source text of a judged file, or None."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guide:
+    """One page of a guide.  `first` is the path of the guide's first page, which the header links."""
+
     title: str
     path: str
+    first: str
     text: str
     body: Markup
+
+    @property
+    def is_first(self) -> bool:
+        return self.path == self.first
 
     @property
     def facts(self) -> dict[str, str]:
@@ -36,13 +59,13 @@ class Guide:
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """`repository` is its address on GitHub, `address` the site's own; either may be empty, where it is not known.
+    """The site's facts.  `repository` is the URL on GitHub, `address` the site's own; either may be empty.
 
-    `now` is when the site is built: a board whose deadline has come is closed, and nothing is later than that.
+    `now` is the time of the build: boards whose deadline has passed are closed, and no date on the site is later.
 
-    `gpus` are the machines by the boards' names, with their peaks; None where nothing says which there are.
+    `gpus` are the machines by the boards' names, with their peaks; None if the machines are unknown.
 
-    `marks_unmerged`: `sources` knows all that was ever merged, and rows of other files are provisional.
+    `marks_unmerged`: `sources` knows every file that was ever merged, so rows of other files are provisional.
     """
 
     title: str
@@ -58,18 +81,18 @@ class Site:
     base_path: str = "/"
 
     def floors_us(self, board: Board) -> tuple[float, ...] | None:
-        """What the hardware itself needs for each of a board's benchmarks, in microseconds; None if not known."""
+        """The hardware's limit for each of a board's benchmarks, in microseconds; None if unknown."""
         return find_floors_us(board, (self.gpus or {}).get(board.gpu))
 
     def judges(self, board: Board) -> bool:
-        """Whether a machine judges a board now; what was judged before is shown all the same."""
+        """Whether a machine judges the board now; its existing rows are shown in any case."""
         return self.gpus is None or board.gpu in self.gpus
 
     def is_closed(self, task: Task) -> bool:
         return task.deadline is not None and task.deadline <= self.now
 
     def takes_entries(self, board: Board) -> bool:
-        """Whether a file that is sent now can be ranked."""
+        """Whether the board is judged and still open."""
         return self.judges(board) and not self.is_closed(board.task)
 
     def is_provisional(self, judgement: Judgement) -> bool:
@@ -77,11 +100,12 @@ class Site:
 
 
 def read_guides(folder: Path) -> tuple[Guide, ...]:
-    """A page for each Markdown file; its first heading is its title."""
+    """A page for each Markdown file; its first heading is the title."""
     return tuple(
         Guide(
             title=next((line[2:] for line in text.splitlines() if line.startswith("# ")), path.stem),
             path=f"guides/{path.stem}/index.html",
+            first=f"guides/{_FIRST_PAGES.get(path.stem, path.stem)}/index.html",
             text=text,
             body=render_guide(text),
         )
@@ -91,4 +115,5 @@ def read_guides(folder: Path) -> tuple[Guide, ...]:
 
 
 def _guide_order(path: Path) -> tuple[int, str]:
-    return GUIDES.index(path.stem) if path.stem in GUIDES else len(GUIDES), path.stem
+    pages = list(_FIRST_PAGES)
+    return pages.index(path.stem) if path.stem in pages else len(pages), path.stem

@@ -1,7 +1,7 @@
-"""A board's best time over the months, one step per record; `site/templates/macros.html` draws it.
+"""A board's best time over the season, one step per record; `site/templates/macros.html` draws it.
 
-Pure geometry, in the units of an SVG's view box.  Above the stairs to the right of a step there is room for a name, and
-below them to its left.  Who took first place is named where they did, as far as names do not touch.
+Pure geometry, in the units of an SVG's view box.  A step's name fits above the line to its right, or below the line to
+its left.  A step where first place changed hands has a name, as long as names do not overlap.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scripts.common.text import format_us, shorten
 from scripts.pages.parts.charts import Scale, Tick, round_values, span_of, tick_at
 
 FURTHEST_LIMIT = 3.0
-"""The hardware's limit is drawn where the best time is at most so many times as long: else it flattens the steps."""
+"""The hardware's limit is drawn if the best time is at most this multiple of it; else it would flatten the steps."""
 
 _LEFT = 62.0
 _NAME_EVERY = 110
@@ -28,7 +28,7 @@ _BETWEEN_DATES = 72.0
 
 @dataclass(frozen=True, kw_only=True)
 class Best:
-    """One point of a staircase: from `at` on, the best time was `us`."""
+    """A point of a staircase: from `at` on, the best time was `us`."""
 
     at: datetime
     us: float
@@ -38,7 +38,7 @@ class Best:
 
 
 class Name(NamedTuple):
-    """Where the name of a step is written, and which of its ends is there."""
+    """A step's name, its position, and which end of the text is there."""
 
     text: str
     x: float
@@ -65,7 +65,7 @@ class StairStep:
 
 @dataclass(frozen=True, kw_only=True)
 class Staircase:
-    """`floor` is where the hardware's limit lies, None where it is not known or too far away."""
+    """A chart of records.  `floor` is the hardware's limit; None if it is unknown or too far away."""
 
     title: str
     description: str
@@ -103,7 +103,7 @@ def staircase(
     path = f"M{first.x:.1f} {first.y:.1f}" + "".join(f"H{step.x:.1f}V{step.y:.1f}" for step in later) + f"H{right:.1f}"
     return Staircase(
         title=title,
-        description=f"From {format_us(bests[0].us)} to {format_us(bests[-1].us)} in {len(bests)} records."
+        description=f"From {format_us(bests[0].us)} to {format_us(bests[-1].us)} in {_records(len(bests) - 1)}."
         + (f" The hardware’s limit is {format_us(floor_us)}." if floor_us else ""),
         width=width,
         height=height,
@@ -118,8 +118,12 @@ def staircase(
     )
 
 
+def _records(count: int) -> str:
+    return f"{count} record{'' if count == 1 else 's'}"
+
+
 def _named(steps: Sequence[StairStep], bests: Sequence[Best], floor: Name | None, right: float) -> Iterator[StairStep]:
-    """The steps, with names where the holder changed: of who holds it now, then of the largest, where there is room."""
+    """The steps, named where the holder changed: the current holder first, then the largest gains, if they fit."""
     pairs = list(pairwise(bests))
     gains = {0: 0.0} | {n: math.log(old.us / new.us) for n, (old, new) in enumerate(pairs, 1) if new.name != old.name}
     gains[max(gains)] = math.inf
@@ -135,7 +139,7 @@ def _named(steps: Sequence[StairStep], bests: Sequence[Best], floor: Name | None
 
 
 def _places(step: StairStep, text: str, right: float) -> Iterator[Name]:
-    """Where the name of a step fits: above it to its right, or below it to its left; no step is ever there."""
+    """Positions for a step's name: above it to its right, or below it to its left, where no other step can be."""
     if step.x + 9 + _width(text) <= right:
         yield Name(text, step.x + 9, step.y - 6, "start")
     if step.x - 7 - _width(text) >= _LEFT:
@@ -143,12 +147,12 @@ def _places(step: StairStep, text: str, right: float) -> Iterator[Name]:
 
 
 def _width(text: str) -> float:
-    """About how wide a text of 12 pixels is."""
+    """The approximate width of a text at 12 pixels."""
     return 6.8 * len(text)
 
 
 def _date_ticks(start: datetime, end: datetime, left: float, right: float) -> Iterator[Tick]:
-    """The first and the last date, and the months between them, as far as they are apart."""
+    """The first and the last date, and the months between them where they fit."""
     hours = (end - start).total_seconds() / 3600
     pattern = "%H:%M:%S" if hours < 1 else "%H:%M" if hours < 36 else "%-d %b" if hours < 24 * 300 else "%b %Y"
     first, last = start.strftime(pattern), end.strftime(pattern)
@@ -164,7 +168,7 @@ def _date_ticks(start: datetime, end: datetime, left: float, right: float) -> It
 
 
 def _months(start: datetime, end: datetime) -> Iterator[datetime]:
-    """The first moments of the months that begin between two dates."""
+    """The starts of the months between two dates."""
     month = start.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     while (month := month.replace(year=month.year + month.month // 12, month=month.month % 12 + 1)) < end:
         yield month

@@ -1,4 +1,4 @@
-"""What other pages need to know of a board when its judgements are gone from memory: places, records, who improved."""
+"""A board without its judgements, for pages of the whole site: places, records, improvements."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from scripts.standings.standings import Record, Row, Standings
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A row without its judgements.  `limit` is the share of the hardware's limit; None where that is not known.
+    """A row without its judgements.  `limit` is the hardware's limit over its time; None if the limit is unknown.
 
-    `tied`: with others of its band; `unproven`: looks faster than the first; `ends_band`: it is the last of its band.
+    `tied`: with others in its band.  `unproven`: it looks faster than first place, but has not won their duel.
+    `contends`: it is unproven, and has not lost that duel either.  `ends_band`: it is the last of its band.
     """
 
     board: Board
@@ -31,6 +32,7 @@ class Place:
     of: int
     tied: bool
     unproven: bool
+    contends: bool
     ends_band: bool
     login: str
     score_us: Interval
@@ -54,9 +56,10 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """A record without its judgement; `over` is whom it took first place from, or the champion themselves.
+    """A record, or a board's first entry, without its judgement.
 
-    `changes` is the address of its pull request's, `has_diff` whether its page shows them.
+    `over` is the previous champion (the same author, for an improvement), empty for a first entry.  `changes` is the
+    URL of the pull request's changes.  `has_diff`: the submission's page shows them.
     """
 
     board: Board
@@ -71,6 +74,11 @@ class Mark:
     pull_request: int | None
     changes: str
     has_diff: bool
+
+    @property
+    def is_record(self) -> bool:
+        """Whether it beat an earlier best; a board's first entry did not."""
+        return bool(self.over)
 
     @property
     def page(self) -> str:
@@ -100,8 +108,8 @@ class Mark:
 class NewBest:
     """An author's new best on a board, or a `record` that they set with an older file.
 
-    `before_us` is what their step before took, None for their first.  Only rows and former firsts have a page: of the
-    others' files `pull` is the address of the pull request, empty off GitHub.
+    `before_us` is the time of their previous step, None for their first.  Only rows and former first places have a
+    `page`; for other files, `pull` is the URL of the pull request, or empty.
     """
 
     board: Board
@@ -117,7 +125,7 @@ class NewBest:
 
     @property
     def gain(self) -> float | None:
-        """The share of their own time that it saved; a duel may be won, and a record set, without any."""
+        """The share of their own time that it saved, or None: a duel can win a record without a better score."""
         return 1 - self.score_us / self.before_us if self.before_us and self.score_us < self.before_us else None
 
     @property
@@ -138,7 +146,10 @@ class NewBest:
 
 @dataclass(frozen=True, kw_only=True)
 class BoardSummary:
-    """`as_of` is when a row was last judged; None where there is no row."""
+    """A board's rows (`places`) and records; `as_of` is the time of the last judgement of a row, None without rows.
+
+    `marks` are the board's first entry and its records, oldest first.
+    """
 
     board: Board
     places: tuple[Place, ...]
@@ -151,8 +162,18 @@ class BoardSummary:
         return self.places[0] if self.places else None
 
     @property
+    def records(self) -> tuple[Mark, ...]:
+        """The records without the board's first entry, oldest first."""
+        return tuple(mark for mark in self.marks if mark.is_record)
+
+    @property
+    def contenders(self) -> tuple[Place, ...]:
+        """The rows that look faster than first place, and whose duel is still due."""
+        return tuple(place for place in self.places if place.contends)
+
+    @property
     def crowning(self) -> Mark | None:
-        """The record by which the champion came first; later ones are their own improvements."""
+        """The record that gave the champion first place; later ones are their own improvements."""
         theirs = takewhile(lambda mark: mark.login.lower() == self.marks[-1].login.lower(), reversed(self.marks))
         return next(iter([*theirs][-1:]), None)
 
@@ -189,6 +210,7 @@ def _place(site: Site, table: Standings, row: Row, floor: float | None, *, tied:
         of=len(table.rows),
         tied=tied,
         unproven=row.unproven,
+        contends=row.unproven and not _has_lost(row, table.rows[0]),
         ends_band=ends_band,
         login=row.login,
         score_us=row.score_us,
@@ -205,6 +227,12 @@ def _place(site: Site, table: Standings, row: Row, floor: float | None, *, tied:
         remarks=tuple(remarks(row, table)),
         facts=_facts(site, table.board, row, limit),
     )
+
+
+def _has_lost(row: Row, first: Row) -> bool:
+    """Whether a row's file has lost a duel with first place's file."""
+    duels = [one.duel for one in row.judgements if one.duel and one.duel.opponent_digest == first.digest]
+    return any(not duel.won for duel in duels)
 
 
 def _facts(site: Site, board: Board, row: Row, limit: float | None) -> dict[str, Any]:
@@ -254,14 +282,14 @@ def _mark(site: Site, board: Board, former: Record | None, record: Record) -> Ma
 
 
 def _has_diff(site: Site, former: Record, record: Record) -> bool:
-    """Whether a record's page shows what changed: another file than before, and both at hand."""
+    """Whether a record's page has a diff: both files are available and differ."""
     if former.digest == record.digest:
         return False
     return all(site.sources(one.judgement) is not None for one in (former, record))
 
 
 def _steps(site: Site, table: Standings, marks: Sequence[Mark]) -> Iterator[NewBest]:
-    """Everybody's improvements and records, oldest first; what was both is one step."""
+    """All improvements and records, oldest first; one that was both is one step."""
     improved = {(one.at, one.login, one.digest): one for one in table.improvements}
     records = {(one.at, one.login, one.digest): (one, mark) for one, mark in zip(table.records, marks, strict=True)}
     shown = {(row.login, row.digest) for row in table.rows} | {(one.login, one.digest) for one in table.records}

@@ -1,4 +1,4 @@
-"""What maintainers took out of a board, as its page shows it."""
+"""Judgements that maintainers removed from a board, for its page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scripts.ledger.moderation import Action, Moderated
 
 @dataclass(frozen=True, kw_only=True)
 class TakenOut:
-    """A judgement that maintainers took out, and why.  `held`: for now, until it is looked at."""
+    """A judgement that maintainers removed, with the reason.  `held`: only until they have reviewed it."""
 
     judgement: Judgement
     held: bool
@@ -39,7 +39,7 @@ class TakenOut:
 
 
 def taken_out_of(judgements: Iterable[Judgement], moderated: Moderated) -> tuple[TakenOut, ...]:
-    """The newest first."""
+    """The removed judgements, latest removal first."""
     found = []
     for judgement in judgements:
         out = moderated.disqualified.get(judgement.checksum)

@@ -1,4 +1,4 @@
-"""A table's times, drawn beside them: one small mark a row, on the axis that all rows share.  Pure geometry."""
+"""Small drawings of a table's times and intervals, one per row, on a shared axis.  Pure geometry."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from scripts.pages.parts.charts import Scale, span_of
 
 WHISKER_WIDTH = 132
 _SHOWN = 0.8
-"""So many of a table's rows lie on the axis of its whiskers; the slowest stand at its edge."""
+"""The share of a table's rows that the axis covers; slower rows are drawn at its edge."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Whisker:
-    """A time on the axis that all rows of a table share: `gap` leads from the first's to it, `path` is its interval.
+    """A time on the shared axis: `gap` is a line from first place's time to it, `path` is its interval.
 
-    A time beyond the axis has an arrow at its end for both.
+    A time beyond the axis is an arrow at its end.
     """
 
     gap: str
@@ -27,7 +27,7 @@ class Whisker:
 
 
 def whiskers(intervals: Sequence[Interval], width: int = WHISKER_WIDTH) -> list[Whisker]:
-    """One whisker a row, best rows first: who overlaps with whom is seen at a glance."""
+    """One whisker per row, best rows first."""
     if not intervals:
         return []
     highs = sorted(interval.high for interval in intervals)

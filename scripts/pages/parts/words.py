@@ -1,4 +1,4 @@
-"""The words and numbers of the site's pages: what its templates may call.  Pure."""
+"""Words and numbers for the site's templates.  Pure."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
-from harness.records.judgement import Judgement
+from harness.records.judgement import Claim, Judgement
 from harness.records.stats import TIE
 from harness.records.times import Duel
 from harness.task.task_file import Ranking
-from scripts.common.text import format_gap, format_percent, format_us, shorten
+from scripts.common.text import format_gap, format_percent, format_speedup, format_us, shorten
 from scripts.standings.claims import (
     bound_share,
     claim_sentence,
     duel_margin,
     duel_result,
     is_bounded,
+    is_unwalled,
     why_lost,
     worst_bound,
 )
@@ -39,7 +40,7 @@ _UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"), (1e-3, "ns"))
 
 @dataclass(frozen=True, kw_only=True)
 class Unit:
-    """What the times of one column are written in, so that their decimal points stand below each other."""
+    """The unit and number of digits of a column of times, so that their decimal points align."""
 
     name: str
     us: float
@@ -47,23 +48,23 @@ class Unit:
 
     @classmethod
     def fitting(cls, best_us: float) -> Unit:
-        """The unit in which the best of a column has four digits."""
+        """The unit in which the best time of a column has four digits."""
         us, name = next((pair for pair in _UNITS if best_us >= pair[0]), _UNITS[-1])
         return cls(name=name, us=us, digits=max(0, 3 - math.floor(math.log10(max(best_us / us, 1)))))
 
     def __call__(self, time_us: float) -> str:
-        """As many decimals as the others of the column; of what is far below them its first three digits instead."""
+        """A time with the column's decimals; one far below the others has three significant digits instead."""
         amount = time_us / self.us
         return f"{amount:,.{self.digits}f}" if amount >= 10 ** (1 - self.digits) else f"{amount:.3g}"
 
 
 def limit(share: float) -> str:
-    """How near a time is to the hardware's limit: `62 %`."""
+    """A share of the hardware's limit: `62 %`."""
     return f"{share:.0%}".replace("%", " %") if share >= 0.1 else format_percent(share)
 
 
 def initials(login: str) -> str:
-    """Two letters that stand for somebody."""
+    """Two letters for a login."""
     parts = login.split("-")
     return (parts[0][:1] + (parts[1][:1] if len(parts) > 1 else parts[0][1:2])).upper()
 
@@ -74,25 +75,22 @@ def hue(login: str) -> int:
 
 
 def lost(ratio: float) -> str:
-    """A time over another, in words: `12.3 % slower`, `3.1 % faster`, `2.5× as long`, `as fast`."""
+    """A time over another, in words: `12.3 % slower`, `speedup 1.13×`, `2.5× as long`, `as fast`."""
     if abs(ratio - 1) < 0.0005:
         return "as fast"
     if ratio >= 2:
         return f"{ratio:.1f}× as\u00a0long"
-    return f"{format_percent(abs(ratio - 1))} {'slower' if ratio > 1 else 'faster'}"
+    return f"{format_percent(ratio - 1)} slower" if ratio > 1 else f"speedup\u00a0{format_speedup(ratio)}"
 
 
 def behind(gap: float) -> str:
-    """A gap between neighbours' names: `+3.1 %`, `+13 %`, `2.5×`."""
+    """A short form of a gap: `+3.1 %`, `+13 %`, `2.5×`."""
     return f"+{gap:.0%}".replace("%", " %") if 0.0995 <= gap < 0.995 else format_gap(gap)
 
 
 def gain(share: float | None) -> str:
-    return "first entry" if share is None else format_percent(share).replace("-", "−")
-
-
-def speedup(ratio: float) -> str:
-    return f"{1 / ratio:,.2f}×"
+    """The speedup from the share of time saved: `1.13×` for 0.115; None is a first entry."""
+    return "first entry" if share is None else format_speedup(1 - share)
 
 
 def seconds(value: float) -> str:
@@ -113,7 +111,7 @@ def ordinal(n: int) -> str:
 
 
 def unbroken(text: str) -> str:
-    """The same words, no number of which is parted from its unit where a line ends."""
+    """The text with no-break spaces between numbers and units."""
     return _BEFORE_A_UNIT.sub("\u00a0", text)
 
 
@@ -122,7 +120,7 @@ def px(value: float) -> str:
 
 
 def case_costs(ours_us: Sequence[float], theirs_us: Sequence[float], ranking_by: Ranking) -> list[float]:
-    """What each case adds to the distance of our score from theirs, in a unit of its own for each way of ranking."""
+    """What each case adds to the difference between the two scores; the unit depends on the ranking."""
     pairs = list(zip(ours_us, theirs_us, strict=True))
     match ranking_by:
         case Ranking.LAST:
@@ -134,10 +132,10 @@ def case_costs(ours_us: Sequence[float], theirs_us: Sequence[float], ranking_by:
 
 
 def heat(ours_us: Sequence[float], theirs_us: Sequence[float], ranking_by: Ranking) -> list[str]:
-    """A class for each case of a row, by what it costs the row's score against another's, next to its other cases.
+    """A CSS class for each case of a row, by its share of what the row's score loses to another row's.
 
-    From `heat1` to `heat3` it costs more than an even share of what all of them cost; `worst` costs the most, `faster`
-    costs nothing.  What differs by less than a tie is told apart from nothing; nor is anything where one case ranks.
+    `heat1` to `heat3` cost more than an even share, `worst` costs most, `faster` costs nothing.  Differences within a
+    tie have no class, and no case has a heat class if only one case ranks.
     """
     ratios = [ours / theirs for ours, theirs in zip(ours_us, theirs_us, strict=True)]
     kinds = ["faster" if ratio < 1 - TIE else "" for ratio in ratios]
@@ -156,7 +154,7 @@ def iso(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="seconds")
 
 
-# Not by `strftime`: it looks for the machine's time zone each time, and was a tenth of what a page cost.
+# `strftime` looks up the machine's time zone each time, which took a tenth of the time of a page.
 
 
 def day(at: datetime) -> str:
@@ -181,17 +179,19 @@ def sentence(text: str) -> str:
 
 
 def first_sentence(markdown: str) -> str:
-    """What a statement begins with, as plain text of one line."""
+    """The first sentence of a statement, as one line of plain text."""
     lines = (line for line in markdown.strip().split("\n") if not line.startswith("#"))
     blocks = "\n".join(lines).strip().split("\n\n")
     paragraph = " ".join(next((block for block in blocks if not block.lstrip().startswith(("|", "```"))), "").split())
-    found = re.match(r".+?[.!?](?=\s+[^a-z\s]|$)", paragraph)  # Not the stop of an "e.g.".
+    found = re.match(r".+?[.!?](?=\s+[^a-z\s]|$)", paragraph)  # The stop of an "e.g." does not count.
     return shorten(re.sub(r"[`*]|\[([^]]*)\]\([^)]*\)", r"\1", found[0] if found else paragraph), 160)
 
 
 def bound(judgement: Judgement) -> str:
-    """The worst of its benchmarks: by how much a time could understate the truth."""
+    """How much a time could understate the truth, at its worst benchmark."""
     worst = worst_bound(judgement)
+    if judgement.claim is Claim.INSIDE_TIMED and not is_unwalled(judgement):
+        return "loose: timed inside the submission’s process"
     if not worst or not is_bounded(judgement):
         return "none"
     return f"at most {format_us(worst.bound_us)}, {format_percent(bound_share(worst))} of a call"
@@ -203,14 +203,14 @@ def duel_sentence(duel: Duel) -> str:
 
 
 def remarks(row: Row, standings: Standings) -> list[str]:
-    """What a reader should know about a row, in words."""
+    """Sentences about a row: its tie, its note, its lost duel."""
     leader = standings.leader_of(row)
     tie = [] if leader is row or row.unproven else [f"tied with {leader.login}"]
     return tie + ([row.note + _lost_by(row, standings.rows[0])] if row.note else [])
 
 
 def _lost_by(row: Row, first: Row) -> str:
-    """How near a row that looks faster than the first came in its newest duel with that file; empty without one."""
+    """The margin of a row's newest duel with the first place's file, if it was lost; else empty."""
     duels = (one.duel for one in reversed(row.judgements) if one.duel and one.duel.opponent_digest == first.digest)
     duel = next(duels, None)
     if not duel or duel.won or row.digest == first.digest:
@@ -219,7 +219,7 @@ def _lost_by(row: Row, first: Row) -> str:
 
 
 def claims(standings: Standings) -> str:
-    """Said once on a board, when a time there is less than bounded."""
+    """Sentences about the claims of a board's times that are not bounded, each once."""
     judgements = [judgement for row in standings.rows for judgement in row.judgements]
     return " ".join(sorted({claim_sentence(one) for one in judgements if not is_bounded(one)}))
 
@@ -229,9 +229,9 @@ def claims(standings: Standings) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseLabel:
-    """What a case is called: `text` wherever it stands alone, `cell` in a column of cases whose head is `head`.
+    """A case's name: `text` by itself, or `cell` in a column with the head `head`.
 
-    `exact` has its numbers as the task's file has them, to be found and copied.
+    `exact` has the numbers as in the task's file, for searching and copying.
     """
 
     text: str
@@ -241,7 +241,7 @@ class CaseLabel:
 
 
 def case_labels(cases: Sequence[Mapping[str, Any]]) -> list[CaseLabel]:
-    """A name for each case, by what tells them apart; where that is one parameter, it stands in the head."""
+    """A name for each case, from the parameters that differ; if only one differs, it becomes the column's head."""
     found = _telling(cases)
     names = list(dict.fromkeys(chain(*found)))
     write = {name: _writer([one[name] for one in found if name in one]) for name in names}
@@ -255,7 +255,7 @@ def case_labels(cases: Sequence[Mapping[str, Any]]) -> list[CaseLabel]:
 
 
 def _telling(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What differs of each case, or all of it where that tells them not apart; the seed last: ranked ones are fresh."""
+    """The parameters that differ, or all of them if those do not suffice; the seed, redrawn for ranked runs, last."""
     every = list(dict.fromkeys(chain(*cases)))
     telling = [name for name in every if len({str(case.get(name)) for case in cases}) > 1]
     unseeded = [name for name in every if name != "seed"] or every
@@ -267,7 +267,7 @@ def _telling(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _writer(values: Sequence[Any]) -> Callable[[Any], str]:
-    """How all cases' values of one parameter are written: powers of two as such, where the large ones are no others."""
+    """A formatter for one parameter's values: powers of two if all large values are, else grouped thousands."""
     large = [value for value in values if _is_large(value)]
     are_powers = all(value > 0 and value.bit_count() == 1 for value in large)
     return _power_of_two if are_powers and max(large, default=0) >= 100_000 else _in_thousands

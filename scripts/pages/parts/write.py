@@ -1,10 +1,10 @@
-"""A folder that takes another's place when it is finished, and vanishes when it fails.
+"""Build a folder beside another one, and replace that one when the build succeeds.
 
-    ._site.build-x3k9q2ab/      the workshop, beside `_site`; claimed as long as its build lives
-      new/                      the site that is being built
-      old/                      the site before, from the moment of the swap
+    ._site.build-x3k9q2ab/      the work folder, beside `_site`; claimed while its build runs
+      new/                      the site being built
+      old/                      the previous site, from the moment of the swap
 
-What a killed build has left there, the next one removes, or puts back.
+The next build removes what a killed one left, or restores the old site from it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.records.errors import PullRankError
 from harness.records.stale_folders import abandoned, claim
 
 FORMAT = "pullrank-site"
-"""Of `index.json`, by which a site of ours is known."""
+"""The format of `index.json`, which marks a folder as a PullRank site."""
 
 
 def write_file(path: Path, content: str | bytes) -> None:
@@ -31,15 +31,15 @@ def write_file(path: Path, content: str | bytes) -> None:
         with open(path, "wb") as file:
             file.write(content if isinstance(content, bytes) else content.encode("utf-8", "replace"))
     except OSError as error:
-        # A disk that is full does not say where.
+        # The error of a full disk does not name the file.
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 @contextmanager
 def swapped_in(out: Path) -> Iterator[Path]:
-    """A new folder that takes the place of `out` when the block succeeds, and vanishes when it fails.
+    """A new folder that replaces `out` if the block succeeds, and is removed if it fails.
 
-    Where `out` is a link, the link stays, and what it leads to is replaced.
+    If `out` is a symbolic link, its target is replaced and the link stays.
 
     Raises:
         PullRankError: `out` cannot be replaced, or the new folder cannot be written.
@@ -59,17 +59,19 @@ def swapped_in(out: Path) -> Iterator[Path]:
         named = str(error.filename)
         if Path(named) not in (place, *place.parents) and not named.startswith(str(workshops)):
             raise
-        stands = "the site there stands as it was" if os.path.lexists(place) else "there is no site there yet"
-        way_out = "make room and rights there, or choose another folder"
-        raise PullRankError(f"{out}: the new site cannot be put there: {error.strerror}; {stands}; {way_out}") from None
+        state = "the old site is unchanged" if os.path.lexists(place) else "there is no site there yet"
+        way_out = "free space or fix the permissions there, or choose another folder"
+        raise PullRankError(f"{out}: the new site cannot be written: {error.strerror}; {state}; {way_out}") from None
 
 
 def _require_replaceable(place: Path, out: Path) -> None:
-    """See that the folder that `out` leads to is a site of ours, or none, and can be moved."""
+    """Check that `out` is a PullRank site or does not exist, and that it can be moved."""
     if place.exists() and not _is_ours(place):
-        raise PullRankError(f"{out} holds files that are no PullRank site; remove them, or choose another folder")
+        raise PullRankError(f"{out} has files that are no PullRank site; remove them, or choose another folder")
     if Path.cwd().is_relative_to(place):
-        raise PullRankError(f"{out} is replaced whole, and you stand in it; go elsewhere, or choose another folder")
+        raise PullRankError(
+            f"{out} will be replaced, but it is the current folder; change to another one, or choose another folder"
+        )
     if os.path.ismount(place):
         raise PullRankError(f"{out} is a mount point, which cannot be replaced; choose a folder in it: {out / 'site'}")
 
@@ -78,17 +80,17 @@ def _require_replaceable(place: Path, out: Path) -> None:
 def _workshop(workshops: Path) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix=workshops.name, dir=workshops.parent))
     with contextlib.ExitStack() as held:
-        with contextlib.suppress(OSError):  # There are file systems without locks: nothing is cleared up there.
+        with contextlib.suppress(OSError):  # Some file systems have no locks; nothing is cleaned up there.
             held.callback(os.close, claim(folder))
-        held.callback(shutil.rmtree, folder, ignore_errors=True)  # Before it is let go of.
+        held.callback(shutil.rmtree, folder, ignore_errors=True)  # This runs before the lock is released.
         yield folder
 
 
 def _clear_up(workshops: Path, out: Path) -> None:
-    """Remove what killed builds have left, but for the site that one of them had moved aside when it was killed."""
+    """Remove the folders of killed builds; a site that one of them had moved aside is restored first."""
     for folder in abandoned(workshops.parent.glob(f"{glob.escape(workshops.name)}*")):
         if not {path.name for path in folder.iterdir()} <= {"new", "old"}:
-            continue  # Whatever it is, no build has made it.
+            continue  # No build made this folder.
         old = folder / "old"
         if old.exists() and not out.exists():
             old.rename(out)
@@ -96,20 +98,20 @@ def _clear_up(workshops: Path, out: Path) -> None:
 
 
 def _swap(new: Path, out: Path, old: Path) -> None:
-    """Two renames: what is killed outright between them leaves no site at `out`, and the old one in the workshop."""
+    """Swap with two renames.  A build killed between them leaves the old site in the work folder, and none at `out`."""
     try:
         if out.exists():
             out.rename(old)
         new.rename(out)
     except BaseException:
-        # Whatever struck, Ctrl-C too: a site stands at `out`, the new one or the old.
+        # After any failure, even Ctrl-C, `out` is a site: the new one or the old.
         if old.exists() and not out.exists():
             old.rename(out)
         raise
 
 
 def _is_ours(out: Path) -> bool:
-    """Whether `out` may be replaced: an empty folder, or a site that we built."""
+    """Whether `out` may be replaced: an empty folder or a PullRank site."""
     if not out.is_dir():
         return False
     if not any(out.iterdir()):

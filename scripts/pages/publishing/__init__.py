@@ -1,1 +1,1 @@
-"""The whole site, built and served."""
+"""Building and serving the whole site."""

@@ -1,7 +1,7 @@
-"""The ledger's boards, one at a time: what there is to rank, without what maintainers took out.
+"""Read the ledger's boards, one at a time, without the judgements that maintainers removed.
 
 ledger ─▶ boards_of: each board's files, unread ─▶ ranked: its judgements ─▶ Standings
-       └▶ what could not be used ─▶ faults, for the build's report and the landing page
+       └▶ unusable files ─▶ faults, for the build's report and the landing page
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from scripts.standings.standings import Standings, standings
 
 MANY_CASES = 1000
 RESERVED = frozenset({"assets", "authors", "guides", "machines"})
-"""Folders of the site's own: no task may bear their names."""
+"""Folders of the site itself; no task may have one of these names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoardFiles:
-    """A board, and where its judgements lie in the ledger."""
+    """A board and the paths of its judgements in the ledger."""
 
     board: Board
     paths: tuple[Path, ...] = ()
@@ -39,11 +39,10 @@ class BoardFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class Ranked:
-    """A board's standings, now and in earlier editions, all that was judged, what was taken out, what its machines did,
-    what is odd.
+    """A board's standings, now and in earlier editions, its judgements, removals, machine readings, faults and notes.
 
-    No judgement in it is of the future.  `places` are the ledger's files, by the checksums of the judgements in them;
-    `claimed` are the judgements that claimed to be of the future, as they stand there.
+    No judgement in the standings has a date in the future: such dates are replaced with the time of the build.
+    `claimed` has the original judgements, `places` the ledger's files; both are keyed by checksum.
     """
 
     table: Standings
@@ -58,18 +57,18 @@ class Ranked:
 
 
 def require_free_names(tasks: Sequence[Task]) -> None:
-    """See that no task takes a folder of the site's own.
+    """Check that no task has the name of one of the site's own folders.
 
     Raises:
-        TaskError: one does.
+        TaskError: a task has.
     """
     for task in tasks:
         if task.name in RESERVED:
-            raise TaskError(f"{task.folder}: the site keeps a folder named '{task.name}' of its own; rename the task")
+            raise TaskError(f"{task.folder}: the site has a folder '{task.name}' of its own; rename the task")
 
 
 def boards_of(tasks: Sequence[Task], ledger: Ledger, faults: list[LedgerFault]) -> list[BoardFiles]:
-    """Every board of the tasks, those with files first.  What is no board's is added to `faults`."""
+    """Every board of the tasks, those with files first.  Files of unknown boards are added to `faults`."""
     missing: dict[tuple[str, ...], Board] = {
         (board.task.name, board.gpu): board for task in tasks for board in task.boards
     }
@@ -83,10 +82,10 @@ def boards_of(tasks: Sequence[Task], ledger: Ledger, faults: list[LedgerFault]) 
 
 
 def ranked(files: BoardFiles, ledger: Ledger, moderated: Moderated, *, allow_unwalled: bool, now: datetime) -> Ranked:
-    """Read a board's judgements, and rank those that count.
+    """Read a board's judgements and rank those that count.
 
     Args:
-        now: when this is: what claims to be from the future is noticed, and shown as if it were of now.
+        now: the time of the build; a judgement with a later date is noted, and shown with this one.
     """
     contents = ledger.read_judgements(files.paths)
     claimed = {one.checksum: one for one in contents.judgements if one.finished_at > now}
@@ -111,27 +110,27 @@ def ranked(files: BoardFiles, ledger: Ledger, moderated: Moderated, *, allow_unw
 
 
 def notes_of_all(tasks: Sequence[Task], files: Sequence[BoardFiles], faults: Sequence[LedgerFault]) -> Iterator[str]:
-    """What is missing, and is no error."""
+    """Lines about missing things that are no errors."""
     if not faults and not any(one.paths for one in files):
-        yield "the ledger holds no judgements; nobody stands anywhere yet"
+        yield "the ledger has no judgements; all boards are empty"
     for task in tasks:
         if not task.description.strip():
-            yield f"{task.name} has no description; its pages show the reference alone"
+            yield f"{task.name} has no description; its pages show only the reference"
 
 
 def _notes(judgements: Sequence[Judgement], claimed: Mapping[str, Judgement]) -> Iterator[str]:
-    """What is odd about judgements that count all the same."""
+    """Lines about odd judgements that count anyway."""
     for one in judgements:
         whose = f"{one.task} on {one.gpu}: {one.submission.login}'s judgement"
         if one.checksum in claimed:
             at = f"{claimed[one.checksum].finished_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-            yield f"{whose} says that it was finished at {at}, and is shown as of now; was its machine's clock wrong?"
+            yield f"{whose} is from the future ({at}) and is shown with today's date; was its machine's clock wrong?"
         if len(one.cases) > MANY_CASES:
             yield f"{whose} has {len(one.cases):,} cases; its page lists the first {MOST_CASES}"
 
 
 def _strays(place: tuple[str, ...], contents: LedgerContents) -> Iterator[LedgerFault]:
-    """Judgements of a board that no task has: kept in the ledger, shown nowhere, so said here."""
+    """Report judgements of a board that no task has: the ledger keeps them, no page shows them."""
     yield from contents.faults
     if contents.judgements:
         found = count(len(contents.judgements), "judgement is", "judgements are")
@@ -139,6 +138,6 @@ def _strays(place: tuple[str, ...], contents: LedgerContents) -> Iterator[Ledger
 
 
 def in_order(tasks: Sequence[Task]) -> dict[tuple[str, str], int]:
-    """The place of each board among all, as the tasks name them."""
+    """The position of each board, in the order of the tasks and their GPUs."""
     boards: list[Board] = [board for task in tasks for board in task.boards]
     return {(board.task.name, board.gpu): index for index, board in enumerate(boards)}

@@ -1,9 +1,9 @@
-"""Work that is spread over this machine's cores: one item after the other, results in the order of the items.
+"""Spread work over this machine's cores; the results keep the order of the items.
 
-    spread(build_board, boards, processes)      the same as map(build_board, boards), sooner
+    spread(build_board, boards, processes)      the same as map(build_board, boards), but parallel
 
-Processes are forked, because what they work with (the site, and how it gets at the judged files) is no data that could
-be sent to them.  Where they cannot be, everything is done in this one.
+Processes are forked: the work uses the site and a function that reads the judged files, which cannot be pickled.  Where
+forking is not possible, this process does all the work.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 MOST = 8
-"""Processes.  Each holds the judgements of one board."""
+"""Upper limit of processes.  Each holds the judgements of one board."""
 
 WORTH_FORKING = 300
-"""Judgements.  With fewer, a second process costs more than it saves."""
+"""Minimum number of judgements; with fewer, a second process costs more than it saves."""
 
 _PR_SET_PDEATHSIG = 1
 
 _work: list[Callable[[Any], Any]] = []
-"""What forked processes do: they find it here."""
+"""The function that forked processes run; they inherit it here."""
 
 
 def processes_for(judgements: int) -> int:
-    """How many processes to spread so many judgements over.  One with threads is never forked: its locks might hang."""
+    """How many processes to use.  A process with threads is never forked: the child's locks might deadlock."""
     if judgements < WORTH_FORKING or threading.active_count() > 1:
         return 1
     if "fork" not in multiprocessing.get_all_start_methods():
@@ -50,10 +50,10 @@ def processes_for(judgements: int) -> int:
 def spread(
     work: Callable[[T], R], items: Sequence[T], processes: int, size: Callable[[T], Any] = lambda _: 1
 ) -> Iterator[R]:
-    """What `work` makes of each item; the largest are begun first, so that no process is left alone with one.
+    """The results of `work` for each item; the largest items start first, so that none runs alone at the end.
 
     Raises:
-        PullRankError: a process was ended from outside.
+        PullRankError: a process was killed.
     """
     if processes == 1 or len(items) < 2:
         yield from map(work, items)
@@ -66,18 +66,18 @@ def spread(
             found = dict(zip(order, pool.map(_do, [items[index] for index in order]), strict=True))
         yield from (found[index] for index in range(len(items)))
     except BrokenProcessPool:
-        raise PullRankError("a process that built pages was ended from outside; was there too little memory?") from None
+        raise PullRankError("a process that built pages was killed; was there too little memory?") from None
     finally:
         _work.pop()
 
 
 def _begin(parent: int) -> None:
-    """Let a forked process end when it is told to, and with its parent, however that ends."""
-    # The parent's own handler raises, and what is raised in a process of a pool is only handed on.
+    """Make a forked process end on SIGTERM, and with its parent, however that ends."""
+    # The parent's handler raises, and a pool only passes on what its processes raise.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # It ended before the first line was reached.
+    if os.getppid() != parent:  # The parent ended before prctl.
         os._exit(1)
 
 
@@ -87,7 +87,7 @@ def _do(item: Any) -> Any:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """What is made in the block is none of the garbage collector's business: it would walk all of it in each round."""
+    """Keep the objects made in the block out of garbage collection, which would traverse all of them in each round."""
     gc.disable()
     try:
         yield

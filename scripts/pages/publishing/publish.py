@@ -1,19 +1,18 @@
-"""The site: standings in, a folder of static pages out.
+"""Build the site: standings in, a folder of static pages out.
 
     index.html                              boards, latest records
     <task>/<gpu>/index.html                 one board: standings, cases, record history, the task
-    <task>/<gpu>/_editions/<edition>/       how it stood before its cases or its reference changed
+    <task>/<gpu>/_editions/<edition>/       its standings before its cases or its reference changed
     <task>/<gpu>/<login>/<digest>/          one submission: its times, samples, code, judgements
-    authors/<login>/                        one author's rows and history, and why they are banned
+    authors/<login>/                        one author's rows, history and ban
     machines/                               how steadily the machines ran their anchors
     guides/<name>/                          each Markdown file of site/pages
     results.*, cases.*                      all rows of all boards, and their cases, as CSV and Parquet
-    records.*, judgements.*                 every record, and every ranked judgement, in earlier editions, too
+    records.*, judgements.*                 every record and every ranked judgement, including earlier editions
 
-Beside every page stands its JSON; beside a board also CSV, a badge and a feed.  All links are relative, so the site
-works under any path and from a disk; nothing is loaded from elsewhere.  What a page shows is in `scripts/pages/`;
-here it is built: board by board, each process with the judgements of one in its memory, into a folder beside `out` that
-is swapped in whole.
+Each page has its JSON beside it; a board also has CSV, a badge and a feed.  All links are relative, so the site works
+under any path and from a disk; it loads nothing from other hosts.  The modules of `scripts/pages/` make the pages; this
+one builds the site board by board, in parallel, in a folder beside `out` that replaces `out` in one step.
 """
 
 from __future__ import annotations
@@ -64,9 +63,9 @@ __all__ = ["Guide", "SiteReport", "Sources", "build_site", "described_by", "read
 
 
 AUTHORS_AT_ONCE = 64
-"""So many authors' pages one process writes at a time."""
+"""Authors' pages that one process writes at a time."""
 MOST_NAMED = 5
-"""Of the rows without a file, in a line of the report."""
+"""Rows without a file that a line of the report names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,13 +78,13 @@ class SiteReport:
 
     @property
     def lines(self) -> Iterator[str]:
-        """What a maintainer should look at: what was left out, and what is odd."""
+        """Lines for maintainers: files that were left out, and oddities."""
         yield from (f"left out: {fault}" for fault in self.faults)
         yield from (f"odd: {note}" for note in self.notes)
 
     @property
     def facts(self) -> dict[str, Any]:
-        """For scripts."""
+        """The report for scripts."""
         return {
             "pages": self.pages,
             "rows": self.rows,
@@ -96,7 +95,7 @@ class SiteReport:
 
 
 class Description(TypedDict):
-    """Those arguments of `build_site` that a competition's settings tell."""
+    """The arguments of `build_site` that come from the settings."""
 
     title: str
     description: str
@@ -105,7 +104,7 @@ class Description(TypedDict):
 
 
 def described_by(settings: Settings | None, title: str | None = None) -> Description:
-    """What the settings tell of a competition, or little, where there are none; `title` comes before theirs."""
+    """Arguments of `build_site` from the settings, or defaults without any; `title` overrides that of the settings."""
     if not settings:
         return {"title": title or TITLE, "description": "", "gpus": None, "bans": ()}
     return {
@@ -134,23 +133,23 @@ def build_site(
     allow_unwalled: bool = False,
     base_path: str = "/",
 ) -> SiteReport:
-    """Write the whole site to `out`, or leave what was there.
+    """Write the whole site to `out`; on failure `out` stays as it was.
 
     Args:
-        now: when this is: a board whose deadline has come is closed, and what claims to be from the future is noticed.
+        now: the time of the build: boards whose deadline has passed are closed, and later judgements are noted.
         description: what the competition is about, in Markdown.
         repository: its address on GitHub, for links to pull requests and files: `https://github.com/kernels/cup`.
-        address: where the site will be found, for feeds and the sitemap: `https://kernels.github.io/cup/`.
-        bans: the settings' own, beside the ledger's.
-        gpus: the machines by the boards' names, with their peaks: only what they judge, or was judged before, has a
-            page.  None where nothing says which machines there are.
-        marks_unmerged: `submissions` holds all that was ever merged, and a row of another file is provisional.
-        base_path: where the site will be served; only 404.html, which answers at any depth, needs to know.
+        address: the site's future address, for feeds and the sitemap: `https://kernels.github.io/cup/`.
+        bans: those of the settings, in addition to those of the ledger.
+        gpus: the machines by the boards' names, with their peaks: a board has a page if one of them judges it, or if it
+            has judgements.  None if the machines are unknown.
+        marks_unmerged: `submissions` has every file that was ever merged, so a row of any other file is provisional.
+        base_path: the path at which the site will be served; only 404.html, which is shown at any depth, needs it.
 
     Raises:
-        TaskError: a task bears the name of one of the site's own folders.
-        LedgerError: its judgements cannot be read.
-        PullRankError: `out` holds something that is not such a site, or cannot be written.
+        TaskError: a task has the name of one of the site's own folders.
+        LedgerError: the ledger's judgements cannot be read.
+        PullRankError: `out` is not a PullRank site, or cannot be written.
     """
     started = time.perf_counter()
     require_free_names(tasks)
@@ -172,7 +171,7 @@ def build_site(
     with swapped_in(out) as folder:
         _write(folder, ((f"assets/{path.name}", path.read_bytes()) for path in (SITE / "assets").iterdir()))
         decisions, accounts = ledger.moderations(), ledger.accounts()
-        # First of all: what somebody took out stands on its board again when the decision cannot be read.
+        # These faults come first: an unreadable decision puts a removed row back on its board.
         faults = [*decisions.faults, *accounts.faults]
         files = boards_of(tasks, ledger, faults)
         processes = processes_for(sum(len(one.paths) for one in files))
@@ -201,7 +200,7 @@ def build_site(
 
 
 def _size_by_task(files: Sequence[BoardFiles]) -> Callable[[BoardFiles], tuple[int, str, int]]:
-    """The largest task's boards first, one after the other: a file is judged on several, its colours at hand."""
+    """The boards of the largest task first: they share files, so highlighted code is cached."""
     of_task: Counter[str] = Counter()
     for one in files:
         of_task[one.board.task.name] += len(one.paths)
@@ -210,7 +209,7 @@ def _size_by_task(files: Sequence[BoardFiles]) -> Callable[[BoardFiles], tuple[i
 
 @dataclass(frozen=True, kw_only=True)
 class _BuiltBoard:
-    """What is left of a board when its pages are written, and their paths."""
+    """The parts of a board that other pages need, and the paths of the pages written."""
 
     summary: BoardSummary
     former: tuple[FormerPlace, ...]
@@ -242,13 +241,13 @@ def _build_board(site: Site, rank: Callable[[BoardFiles], Ranked], folder: Path,
 
 
 def _files_gone(site: Site, table: Standings) -> Iterator[str]:
-    """A line about the rows whose file is not there: its author left with it, or it is not merged yet."""
+    """A line about the rows whose file is missing: deleted by its author, or not merged yet."""
     gone = [row.login for row in table.rows if site.sources(row.judgements[-1]) is None]
     if gone:
         named = ", ".join(gone[:MOST_NAMED]) + (", …" if len(gone) > MOST_NAMED else "")
         where = f"{table.board.task.name} on {table.board.gpu}"
         rows = count(len(gone), "row", "rows")
-        yield f"{where}: no file is at hand for {rows} ({named}); taken away, not merged, or not to be read?"
+        yield f"{where}: the file is missing for {rows} ({named}); deleted, not merged or not readable?"
 
 
 def _pages_of_a_board(
@@ -287,7 +286,7 @@ def _shares(authors: Sequence[Author]) -> list[Sequence[Author]]:
 
 
 def _write(folder: Path, pages: Iterable[tuple[str, str | bytes]]) -> list[str]:
-    """Write files as they are made; which of them are pages."""
+    """Write files as they are made; returns the paths of the HTML pages."""
     written, made = [], set()
     for path, content in pages:
         parent = path.rpartition("/")[0]

@@ -1,4 +1,4 @@
-"""A static server for one's own eyes: `pullrank site serve`.  Loopback only; GitHub Pages serves the public."""
+"""A local static server for `pullrank site serve`.  Loopback only; GitHub Pages serves the public site."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from harness.records.errors import PullRankError
 
 class _Handler(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base's names)
-        """Quiet: a line per request would bury what the command says."""
+        """Log nothing: a line per request would bury the command's own output."""
+
+    def list_directory(self, path: Any) -> None:  # noqa: ARG002 (the base's names)
+        """Answer 404 for a folder without an index.html, as GitHub Pages does."""
+        self.send_error(404)
 
     def end_headers(self) -> None:
-        self.send_header("Cache-Control", "no-store")  # a rebuilt site shows at the next reload
+        self.send_header("Cache-Control", "no-store")  # So that a reload shows a rebuilt site.
         super().end_headers()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer like GitHub Pages: with the site's own 404.html."""
+        """Answer 404 with the site's own 404.html, as GitHub Pages does."""
         page = Path(self.directory) / "404.html"
         if code == 404 and page.is_file():
             self._send_not_found(page.read_bytes())
@@ -40,17 +44,17 @@ class _Server(ThreadingHTTPServer):
     allow_reuse_address = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that hangs up early is no news."""
+        """Ignore browsers that close the connection early."""
 
 
 def site_server(folder: Path, port: int = 0) -> ThreadingHTTPServer:
     """A server of `folder` on 127.0.0.1, not yet serving; port 0 picks a free one.
 
     Raises:
-        PullRankError: there is no site in `folder`, or the port is taken.
+        PullRankError: `folder` has no site, or the port is taken.
     """
     if not (folder / "index.html").is_file():
-        raise PullRankError(f"{folder} holds no site; build one first: pullrank site build --out {folder}")
+        raise PullRankError(f"{folder} has no site; build one first: pullrank site build --out {folder}")
     try:
         return _Server(("127.0.0.1", port), partial(_Handler, directory=str(folder)))
     except OSError as error:
