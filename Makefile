@@ -71,7 +71,7 @@ bench-judge: $(READY)  ## time the steps of a judging
 check-gpu: $(READY)  ## run the checks that need a GPU and print the table (ARGS=--rehearse without a GPU)
 	$(BIN)/python -m benchmarks.gpu $(ARGS)
 
-bench-gpu: $(READY)  ## compare times on a GPU with other methods (hours; ARGS='--repetitions 3'; ARGS=--rehearse without a GPU)
+bench-gpu: $(READY)  ## compare times on a GPU with other methods (hours; ARGS='--repetitions 3'; --rehearse without)
 	@$(BIN)/python -m benchmarks.gpu_times $(ARGS)
 
 bench-timing: $(READY)  ## test the claims about times and duels (an hour and a half; ARGS='--part aa --duels 20')

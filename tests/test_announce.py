@@ -214,7 +214,7 @@ def test_a_season_is_told_as_it_goes_and_a_second_run_tells_nothing(cup: Cup, di
         cup.announce(now)
     cup.announce(DEADLINE + timedelta(hours=1))
     assert discord.titles() == [
-        "ada opens the board: Vector addition, CPU",
+        "ada makes the first entry: Vector addition, CPU",
         "linus is second: Vector addition, CPU",
         "grace takes first place: Vector addition, CPU",
         "edsger takes first place: Vector addition, CPU",
@@ -252,7 +252,7 @@ def test_an_own_faster_file_is_a_record_and_a_better_time_at_the_same_place_is_n
     cup.judge(ada, bob, faster_bob, faster_ada)
     cup.announce(after(faster_ada))
     assert [title.partition(":")[0] for title in discord.titles()] == [
-        "ada opens the board", "bob is second", "ada improves the record",
+        "ada makes the first entry", "bob is second", "ada improves the record",
     ]  # fmt: skip
     assert "speedup 1.50× over their own record" in discord.messages[-1].embed["description"]
 
@@ -331,7 +331,7 @@ def test_nobody_is_called_to_a_board_without_a_machine_and_its_podium_stays(cup:
     for cup.gpus, hours in ((("CPU",), -5), (("L4",), 1)):
         cup.announce(DEADLINE + timedelta(hours=hours))
     first, call, final = (message.embed for message in discord.messages)
-    assert first["title"].startswith("ada opens the board") and call["title"].endswith("is about to close")
+    assert first["title"].startswith("ada makes the first entry") and call["title"].endswith("is about to close")
     assert [field["value"] for field in call["fields"] if field["name"] == "Boards"] == ["CPU"]
     assert [field["name"] for field in final["fields"]] == ["H100"] and "**ada**" in final["fields"][0]["value"]
     assert discord.messages[0].edits == 0
@@ -733,7 +733,7 @@ def due_now(cup: Cup) -> tuple[set[str], datetime]:
     )
     cup.judge(ada, linus, grace)
     return {
-        "ada opens the board: Vector addition, CPU",
+        "ada makes the first entry: Vector addition, CPU",
         "linus is second: Vector addition, CPU",
         "grace takes first place: Vector addition, CPU",
     }, after(grace)

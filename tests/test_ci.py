@@ -201,9 +201,9 @@ def test_what_was_judged_is_announced_once_and_links_to_the_site(scene: Scene, d
     scene.evaluate(scene.waiting()[0], scene.honest())
     assert announce(scene, **told) == announce(scene, **told) == 0
     (message,) = discord.messages
-    assert message.embed["title"] == "alice opens the board: Vector addition, CPU"
+    assert message.embed["title"] == "alice makes the first entry: Vector addition, CPU"
     assert message.embed["url"] == "https://cup.example/vectoradd/CPU/"
-    assert "told first-entry/vectoradd/CPU/" in (scene.folder / "summary").read_text()
+    assert "announced first-entry/vectoradd/CPU/" in (scene.folder / "summary").read_text()
 
 
 @pytest.mark.parametrize(

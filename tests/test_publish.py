@@ -1434,7 +1434,7 @@ def test_a_statement_is_told_by_its_first_sentence(statement: str, said: str) ->
         (2.0, r"Gap to cy\+40\.\d % ", "cy +40 %"),
         (1.2, r"Gap to ada2\.0× ", "ada 2.0× , cy "),
         (2.801, "Tied withcy", "cy tied"),
-        (4.0, r"cy looks faster1\.4\d× duel not won", "bob contested , cy looks faster , ada "),
+        (4.0, r"cy looks faster1\.4\d× duel due", "bob contested , cy looks faster , ada "),
     ],
 )
 def test_who_leads_is_said_with_how_far_and_since_when(

@@ -223,7 +223,7 @@ def test_an_agent_gets_from_nothing_to_a_row_and_a_message(cup: Cup, site: str, 
     assert replayed["same"] and replayed["outputs"] == {"same bits": 3} and replayed["cases"][-1]["ratios"]
     (message,) = discord.messages
     embed = message.embed
-    assert embed["title"] == "alice opens the board: Add one, CPU" and embed["url"] == f"{site}tiny/CPU/"
+    assert embed["title"] == "alice makes the first entry: Add one, CPU" and embed["url"] == f"{site}tiny/CPU/"
     with urllib.request.urlopen(embed["image"]["url"]) as picture:
         assert Image.open(io.BytesIO(picture.read())).size == (1200, 630)
 
@@ -255,4 +255,4 @@ def test_a_person_gets_from_help_to_a_row_and_a_message(cup: Cup, site: str, dis
     said = go_on(said, "board")
     assert re.search(r"Add one on CPU .* 1 alice ", said)
     (message,) = discord.messages
-    assert message.embed["title"] == "alice opens the board: Add one, CPU"
+    assert message.embed["title"] == "alice makes the first entry: Add one, CPU"

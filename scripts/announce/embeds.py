@@ -121,7 +121,7 @@ def _result(news: Result, look: Look) -> DiscordEmbed:
 def _headline(news: Result) -> str:
     who = escape(news.who.login)
     if news.kind is Kind.FIRST_ENTRY:
-        return f"{who} opens the board"
+        return f"{who} makes the first entry"
     if news.kind is Kind.RECORD and news.over.lower() == news.who.login.lower():
         return f"{who} improves the record"
     if news.kind is Kind.RECORD:
