@@ -156,7 +156,7 @@ _REFERENCE = '''\
 import torch
 from task import input_t, output_t
 
-from harness.referee.checker import compare
+from harness.checker import compare
 
 # An absolute value is exact; the sum and the quotient are rounded once each, by 2^-24 of their value.  So an honest
 # kernel is off by 2^-23 at most; four times that is granted to those that divide by a reciprocal.
