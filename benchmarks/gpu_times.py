@@ -95,7 +95,7 @@ def compute(data):
 """
 _REFERENCE = """
 import torch
-from harness.referee.checker import compare
+from harness.checker import compare
 
 def generate_input(work, amount, seed):
     torch.manual_seed(seed)

@@ -48,7 +48,7 @@ memory_gib: 2
 """
 _REFERENCE = """
 import torch
-from harness.referee.checker import compare
+from harness.checker import compare
 
 def generate_input(size, seed):
     return torch.randn(size, generator=torch.Generator().manual_seed(seed))

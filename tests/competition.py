@@ -188,7 +188,7 @@ class Scene:
         }
         for name, value in (values | environment).items():
             self.patch.setenv(name, value)
-        self.patch.setattr("scripts.bot.ci.ROOT", self.root)
+        self.patch.setattr("scripts.bot.workflow.ROOT", self.root)
 
     def call(self, *arguments: str) -> int:
         return cli.run(list(arguments))

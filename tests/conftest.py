@@ -86,11 +86,12 @@ MEMORY_GIB = 4
 def pytest_configure(config):
     """Let Ctrl-C reach what the tests start, and keep temporary files in memory where there is room.
 
-    What an unattended shell starts ignores SIGINT, and so would all that it starts in turn.  `TMPDIR` says where to
-    keep temporary files instead.
+    What an unattended shell or `nohup` starts ignores SIGINT or SIGHUP, and so do all of its children.  `TMPDIR` says
+    where to keep temporary files instead.
     """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
     config.memory_folder = None
     if "TMPDIR" in os.environ or not MEMORY_FOLDER.is_dir():
         return

@@ -17,12 +17,12 @@ pytestmark = pytest.mark.alone
 JUDGE = """
 import json, os, sys, time
 from harness.sandbox import freezer
-from harness.sandbox.sandbox import Entry, Sandbox
+from harness.sandbox.sandbox import PlayerFiles, Sandbox
 
 endless = "import os\\nos.fork()\\nwhile True: pass"
 with Sandbox(sys.argv[1], memory_gib=1, use_cgroup=sys.argv[2] == "freezer") as sandbox:
     sandbox.keep_awake()
-    with sandbox.seat(Entry(name="endless", files={"submission.py": endless})) as player:
+    with sandbox.seat(PlayerFiles(name="endless", files={"submission.py": endless})) as player:
         player.send({"do": "load"})
         while len([*freezer.descendants(player._keeper)]) < 2:
             time.sleep(0.01)

@@ -170,7 +170,7 @@ def test_all_faults_of_all_tasks_are_told_in_one_go(tmp_path, capsys):
 
 
 def test_a_fault_of_ours_is_one_message_and_exit_code_3(monkeypatch, capsys):
-    monkeypatch.setitem(COMMANDS, "broken", ("json:nothing", "Break."))
+    monkeypatch.setitem(COMMANDS, "broken", ("schema", "Break."))
     assert run(["broken"]) == 3
     assert "internal error: AttributeError" in capsys.readouterr().err
 

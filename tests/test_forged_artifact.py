@@ -279,7 +279,7 @@ FORGED: dict[str, tuple[Any, str]] = {
     "verdict": ("WA", REFUSED),
     "machine.device": ("H100", REFUSED),
     "sandbox.kind": ("none", NOT_RANKED),
-    "harness.referee.digest": ("0" * 64, REFUSED),
+    "harness.digest": ("0" * 64, REFUSED),
     "started_at": ("2026-01-01T00:00:00Z", REFUSED),
     "finished_at": (LATER, REFUSED),
     "run_url": ("https://evil.example/", REFUSED),

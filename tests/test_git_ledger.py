@@ -573,7 +573,7 @@ def test_a_message_of_the_server_that_repeats_the_token_is_cleaned(bare: Path) -
         with LedgerBranch(address, token=TOKEN) as branch:
             git(bare, "config", "http.receivepack", "true")
             branch.ledger.append_request(asked(1))
-            with pytest.raises(GitError, match=r"you said \*\*\* and \*\*\*") as error:
+            with pytest.raises(LedgerError, match=r"you said \*\*\* and \*\*\*") as error:
                 branch.commit("Add")
             assert TOKEN not in str(error.value) and BASIC not in str(error.value)
 

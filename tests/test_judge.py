@@ -200,7 +200,7 @@ def test_an_output_buffer_inside_the_input_is_poisoned_and_not_trusted(tmp_path)
         "title: B\ndescription: d\ngpus: [CPU]\ntests: [{size: 64, seed: 1}]\nbenchmarks: [{size: 64, seed: 1}]\n"
     )
     (folder / "reference.py").write_text(
-        "import torch\nfrom harness.referee.checker import compare\n"
+        "import torch\nfrom harness.checker import compare\n"
         "def generate_input(size, seed):\n    torch.manual_seed(seed)\n    return torch.randn(size), torch.zeros(size)\n"
         "def ref_kernel(data):\n    x, out = data\n    out[:] = (x > 9).float()\n    return out\n"
         "def check_implementation(data, output):\n    return compare(output, ref_kernel(data), rtol=0, atol=0)\n"

@@ -32,7 +32,7 @@ def board(folder: Path, *parts: str, yml: str = "", description: str = "") -> Bo
     """A board whose reference.py is made of `parts`; of what is not said, the right part is taken."""
     given = {part.split("(")[0].removeprefix("def "): part for part in parts}
     right = {"generate_input": GENERATE, "ref_kernel": KERNEL, "check_implementation": CHECK}
-    source = "import torch\nfrom harness.referee.checker import compare\n" + "".join((right | given).values())
+    source = "import torch\nfrom harness.checker import compare\n" + "".join((right | given).values())
     files = {"task.yml": f"description: '{description}'\n{YML}{yml}", "task.py": "", "reference.py": source}
     files |= {f"examples/{verdict}/it.py": EXAMPLE for verdict in ("accepted", "wrong_answer")}
     for name, content in files.items():

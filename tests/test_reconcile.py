@@ -172,57 +172,57 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
     ("long ago", facts(asked(JUDGED, at=THREE_DAYS), comments={}, last_at=OLD), []),
     ("a newer request of the board is told of", facts(asked(JUDGED), asked(JUDGED, at=OLD, attempt=2)), []),
     # Lost events.
-    ("a head without a request", facts(), ["Offer"]),
+    ("a head without a request", facts(), ["AskForJudging"]),
     ("pushed a moment ago", facts(pulls=(pull(updated_at=LATE),)), []),
     ("a head without one, long ago", facts(pulls=(pull(updated_at=LONG_AGO),)), []),
     ("pushed three days ago, in an outage of four",
-     facts(pulls=(pull(updated_at=THREE_DAYS),), last_at=FOUR_DAYS), ["Offer"]),
-    ("pushed three days ago, before we began", facts(pulls=(pull(updated_at=THREE_DAYS),)), ["Offer"]),
+     facts(pulls=(pull(updated_at=THREE_DAYS),), last_at=FOUR_DAYS), ["AskForJudging"]),
+    ("pushed three days ago, before we began", facts(pulls=(pull(updated_at=THREE_DAYS),)), ["AskForJudging"]),
     ("pushed before an outage of a month",
      facts(pulls=(pull(updated_at=LONG_AGO),), last_at=NOW - timedelta(days=30)), []),
     ("a bot's", facts(pulls=(pull(author=Account(id=9, login="b", is_bot=True)),)), []),
     ("for another branch", facts(pulls=(pull(base_ref="release"),)), []),
-    ("pushed, and not heard", facts(asked(JUDGED), pulls=(pull(head_sha=NEWER),)), ["Offer"]),
-    ("superseded by a late event", facts(asked(EndState.SUPERSEDED), comments={}), ["Offer"]),
+    ("pushed, and not heard", facts(asked(JUDGED), pulls=(pull(head_sha=NEWER),)), ["AskForJudging"]),
+    ("superseded by a late event", facts(asked(EndState.SUPERSEDED), comments={}), ["AskForJudging"]),
     ("cancelled by its author", facts(asked(CANCELLED), comments=telling(asked(), "ended")), []),
-    ("a draft that was benchmarked is ready", facts(BENCHMARKED), ["Offer"]),
+    ("a draft that was benchmarked is ready", facts(BENCHMARKED), ["AskForJudging"]),
     ("a draft that was benchmarked", facts(BENCHMARKED, pulls=(pull(is_draft=True),)), []),
     ("a draft that is ready, and tested by command",
-     facts(BENCHMARKED, asked(JUDGED, mode=Mode.TEST, reason="/test, comment 5")), ["Offer"]),
+     facts(BENCHMARKED, asked(JUDGED, mode=Mode.TEST, reason="/test, comment 5")), ["AskForJudging"]),
     ("a draft that became ready after the deadline",
      facts(BENCHMARKED, asked(JUDGED, mode=Mode.TEST, reason="ready_for_review")), []),
     ("a draft again, judged before", facts(asked(JUDGED), pulls=(pull(is_draft=True),)), []),
     ("a draft again, cancelled thereby",
      facts(WAS_DRAFTED, pulls=(pull(is_draft=True),), comments=telling(asked(), "ended")), []),
-    ("a draft again, and then ready", facts(WAS_DRAFTED, comments=telling(asked(), "ended")), ["Offer"]),
-    ("closed, and open again", facts(asked(**WAS_CLOSED), comments=telling(asked(), "ended")), ["Offer"]),
+    ("a draft again, and then ready", facts(WAS_DRAFTED, comments=telling(asked(), "ended")), ["AskForJudging"]),
+    ("closed, and open again", facts(asked(**WAS_CLOSED), comments=telling(asked(), "ended")), ["AskForJudging"]),
     ("a draft that was closed, and is open again",
-     facts(asked(**WAS_CLOSED, mode=Mode.BENCHMARK), pulls=(pull(is_draft=True),), comments={}), ["Offer"]),
+     facts(asked(**WAS_CLOSED, mode=Mode.BENCHMARK), pulls=(pull(is_draft=True),), comments={}), ["AskForJudging"]),
     ("closed, and open again, and asked for", facts(asked(**WAS_CLOSED), asked(JUDGED, attempt=2)), []),
     ("judged on one board, closed, and open again", facts(asked(JUDGED), asked(**WAS_CLOSED, **ON_H100), comments=TELLING_BOTH),
-     ["Tell", "Offer"]),
+     ["Tell", "AskForJudging"]),
     ("cancelled by its author, closed, and open again", facts(asked(CANCELLED), comments=telling(asked(), "ended")), []),
     ("asked for by a command, closed, and open again",
      facts(asked(JUDGED), asked(**WAS_CLOSED, **ON_H100, reason="/rank, comment 5"), comments=TELLING_BOTH), ["Tell"]),
     ("a head without a request, of a banned author", facts(moderated=BANNED), []),
-    ("its author is banned no more", facts(asked(CANCELLED, note="the author was banned"), comments={}), ["Offer"]),
+    ("its author is banned no more", facts(asked(CANCELLED, note="the author was banned"), comments={}), ["AskForJudging"]),
     # Merges.
-    ("makes a row", facts(asked(JUDGED), places=ROW), ["Merge"]),
+    ("makes a row", facts(asked(JUDGED), places=ROW), ["MergePull"]),
     ("made a row, and GitHub has refused for days", facts(asked(JUDGED, at=THREE_DAYS), places=ROW, last_at=OLD), []),
     ("made a row, and was released only now",
-     facts(asked(JUDGED, at=THREE_DAYS), places=ROW, last_at=OLD, decided_at=OLD), ["Merge"]),
+     facts(asked(JUDGED, at=THREE_DAYS), places=ROW, last_at=OLD, decided_at=OLD), ["MergePull"]),
     ("makes a row, and its author is banned", facts(asked(JUDGED), places=ROW, moderated=BANNED), []),
     ("makes a row, and the settings ban its author",
      facts(asked(JUDGED), places=ROW, bans=(Ban(user_id=7, reason="Cheats."),)), []),
     ("makes a row, and was opened again for another board",
-     facts(asked(JUDGED), asked(**WAS_CLOSED, **ON_H100), places=ROW, comments={}, runs=(ran(),)), ["Deliver", "Offer"]),
+     facts(asked(JUDGED), asked(**WAS_CLOSED, **ON_H100), places=ROW, comments={}, runs=(ran(),)), ["Deliver", "AskForJudging"]),
     ("makes a row, and another's event was lost",
-     facts(asked(JUDGED), places=ROW, pulls=(pull(number=13), pull()), published_at=None), ["Merge", "Publish", "Offer"]),
+     facts(asked(JUDGED), places=ROW, pulls=(pull(number=13), pull()), published_at=None), ["MergePull", "Publish", "AskForJudging"]),
     ("makes a row, just now", facts(asked(JUDGED, at=LATE), places=ROW), []),
     ("makes a row, and a maintainer merges", facts(asked(JUDGED), places=ROW, merges=False), []),
     ("makes a row, and a machine is away",
      facts(asked(JUDGED), WAITING, places=ROW, runs=(ran("queued", WAITING),), comments=TELLING_BOTH),
-     ["Merge"]),
+     ["MergePull"]),
     ("was merged, and a machine is away",
      facts(asked(JUDGED), WAITING, pulls=(), closed=(pull(is_open=False, merged=True),),
            runs=(ran("queued", WAITING),), comments=TELLING_BOTH), []),
@@ -333,7 +333,7 @@ def test_what_nothing_comes_of_is_read_less_and_less_often() -> None:
     offered = []
     for now in runs:
         known = RepositoryState(now=now, default_branch="main", pulls=(pull(updated_at=begin),), last_at=now - quarter)
-        offered += [now] if names(plan(known)) == ["Offer"] else []
+        offered += [now] if names(plan(known)) == ["AskForJudging"] else []
     assert offered[:5] == runs[:5]
     assert {later - earlier for earlier, later in pairwise(offered[5:])} == {timedelta(hours=2)}
     assert timedelta(days=13) < offered[-1] - begin <= timedelta(days=14)
@@ -482,7 +482,7 @@ def test_a_ban_that_comes_while_the_reconciler_is_at_work_is_heeded(scene: Scene
         )
         now = datetime.now(UTC) + SOON
         steps = plan(reconcile.read(context, now))
-        assert names(steps) == ["Merge"]
+        assert names(steps) == ["MergePull"]
         decide(scene, Action.BAN)
         assert reconcile.do(steps[0], context, now).endswith("its author is banned")
     assert not pull.merged_at

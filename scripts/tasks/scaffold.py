@@ -156,7 +156,7 @@ _REFERENCE = '''\
 import torch
 from task import input_t, output_t
 
-from harness.referee.checker import compare
+from harness.checker import compare
 
 # The absolute value is exact; the sum and the quotient are each rounded once, with a relative error of 2^-24.  So an
 # honest kernel is off by at most 2^-23.  The tolerance is four times that, for kernels that multiply by a reciprocal.

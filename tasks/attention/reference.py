@@ -5,7 +5,7 @@ import math
 import torch
 from task import input_t, output_t
 
-from harness.referee.checker import compare
+from harness.checker import compare
 
 # With u = 2^-11 for float16, values N(0, 1), and weights p that sum to 1:
 #   - rounding the result costs u |y|, and the reference's own rounding as much again: rtol = 2 u = 2^-10;

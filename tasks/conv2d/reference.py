@@ -3,7 +3,7 @@
 import torch
 from task import input_t, output_t
 
-from harness.referee.checker import compare
+from harness.checker import compare
 
 # Entries are N(0, 1), so an element is a sum of up to c r r terms with standard deviation sqrt(c r r), or less at the
 # border, and so, up to a constant, is every partial sum.  With u = 2^-11 for float16:

@@ -5,7 +5,7 @@ import math
 import torch
 from task import IGNORED, input_t, output_t
 
-from harness.referee.checker import compare
+from harness.checker import compare
 
 # Logits lie within 1000 of zero, where float32 has steps of 2^-14 = 0.00006.  In float32, then:
 #   - the logarithm of the sum may be taken first and the right word's logit from it: off by half a step, 0.00003;

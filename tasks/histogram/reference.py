@@ -3,7 +3,7 @@
 import torch
 from task import input_t, output_t
 
-from harness.referee.checker import compare
+from harness.checker import compare
 
 
 def generate_input(size: int, bins: int, hot: float, seed: int) -> input_t:

@@ -6,7 +6,7 @@ That the result must be contiguous is what makes this a task: else the input its
 import torch
 from task import input_t, output_t
 
-from harness.referee.checker import compare
+from harness.checker import compare
 
 
 def generate_input(rows: int, cols: int, pitch: int, seed: int) -> input_t:

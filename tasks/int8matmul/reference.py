@@ -7,7 +7,7 @@ Terms are at most 255 * 255, so that 33025 of them fit into an int32, and any nu
 import torch
 from task import input_t, output_t
 
-from harness.referee.checker import compare
+from harness.checker import compare
 
 
 def generate_input(m: int, k: int, n: int, extreme: bool, seed: int) -> input_t:

@@ -3,7 +3,7 @@
 import torch
 from task import input_t, output_t
 
-from harness.referee.checker import compare
+from harness.checker import compare
 
 # Experts, places and loads are whole numbers.  Which experts are chosen depends on which logits are larger, and they
 # lie at least 8 / experts apart, 0.03 for 256 of them: no rounding in float32 changes their order, nor that of their

@@ -3,7 +3,7 @@
 import torch
 from task import input_t, output_t
 
-from harness.referee.checker import compare
+from harness.checker import compare
 
 # Float32 and not integers, because the order of the additions is half of the task, and integers forgive any.
 #

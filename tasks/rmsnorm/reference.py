@@ -3,7 +3,7 @@
 import torch
 from task import EPSILON, input_t, output_t
 
-from harness.referee.checker import compare
+from harness.checker import compare
 
 # Let u = 2^-11, half a unit in the last place of a float16 that begins a binade.
 #   - The reference is rounded once, and so is the participant's result: 2 u.

@@ -3,7 +3,7 @@
 import torch
 from task import BASE, input_t, output_t
 
-from harness.referee.checker import compare
+from harness.checker import compare
 
 # With u = 2^-11 for float16, and numbers N(0, 1), hardly ever larger than 5:
 #   - rounding the result costs u |y|, and the reference's own rounding as much again: rtol = 2 u = 2^-10;

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from task import input_t, output_t
 
-from harness.referee.checker import compare
+from harness.checker import compare
 
 SPECIAL = (0x7F800000, -0x800000, 0, -(2**31), 1, -(2**31) + 1, 0x7FC00000, -0x400000)
 """As bits, each with either sign: infinity, zero, the smallest subnormal number, NaN."""

@@ -1,7 +1,7 @@
 import torch
 from task import input_t, output_t
 
-from harness.referee.checker import compare
+from harness.checker import compare
 
 
 def generate_input(size: int, seed: int) -> input_t:

@@ -1,0 +1,8 @@
+"""The checker for tasks: what a `reference.py` imports.
+
+The name of this module never changes: a changed `reference.py` would start the board anew.
+"""
+
+from harness.referee.checker import compare
+
+__all__ = ["compare"]
