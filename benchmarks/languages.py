@@ -69,7 +69,7 @@ class LanguageExample:
 
     def why_skipped(self) -> str:
         """What it needs and this machine lacks; "" if it can be judged here."""
-        from harness.rules.needs import why_skipped
+        from harness.task_check.needs import why_skipped
 
         if self.is_compiled and not _find_nvcc():
             return "needs nvcc: not installed on this machine"

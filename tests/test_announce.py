@@ -17,14 +17,14 @@ import pytest
 from harness.records.fields import Mode
 from harness.records.judgement import Claim, Judgement
 from harness.task.task import Board, load_task
-from scripts.announce import announce, plan
+from scripts.announce import announce, posts_due
+from scripts.announce.all_news import gather
 from scripts.announce.announce import AnnounceContext
+from scripts.announce.discord import DiscordChannel
 from scripts.announce.embeds import Look
-from scripts.announce.gather import gather
 from scripts.announce.milestones import notices_of
 from scripts.announce.news import Kind
-from scripts.announce.plan import due
-from scripts.announce.webhook import DiscordChannel
+from scripts.announce.posts_due import due
 from scripts.competition.settings import DEFAULT_WEBHOOK, Announcements
 from scripts.competition.settings import Webhook as Channel
 from scripts.ledger import branch as ledger_branch
@@ -811,11 +811,11 @@ def test_however_many_runs_fall_into_an_outage_nothing_is_given_up(
 ) -> None:
     wanted, now = due_now
     discord.limit, discord.per_s = 1, 3600
-    for minute in range(plan.MAX_REFUSALS + 1):
+    for minute in range(posts_due.MAX_REFUSALS + 1):
         assert "the next run continues" in cup.announce(now + timedelta(minutes=minute))[-1]
     discord.limit, discord.threads = 100, set()
     cup.addresses[DEFAULT_WEBHOOK] += "?thread_id=77"
-    for minute in range(plan.MAX_REFUSALS + 1):
+    for minute in range(posts_due.MAX_REFUSALS + 1):
         assert "there is no such thread" in only(cup.announce(now + timedelta(minutes=30 + minute)))
     discord.threads = None
     cup.announce(now + timedelta(hours=1))
@@ -843,17 +843,17 @@ def test_a_message_that_discord_refuses_holds_up_no_other_and_is_given_up(
     cup: Cup, discord: Discord, due_now: tuple[set[str], datetime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted, now = due_now
-    real = plan.payload_of
+    real = posts_due.payload_of
     monkeypatch.setattr(
-        plan,
+        posts_due,
         "payload_of",
         lambda news, look: {"embeds": []} if "linus" in str(news.facts[3]) else real(news, look),
     )
     for hour in range(8):
         lines = cup.announce(now + timedelta(hours=hour))
-        assert bool(lines) == (hour < plan.MAX_REFUSALS)
+        assert bool(lines) == (hour < posts_due.MAX_REFUSALS)
         given_up = "given up after 5 attempts: announce it yourself" in "".join(lines)
-        assert given_up == (hour == plan.MAX_REFUSALS - 1)
+        assert given_up == (hour == posts_due.MAX_REFUSALS - 1)
     assert set(discord.titles()) == {title for title in wanted if "linus" not in title}
 
 

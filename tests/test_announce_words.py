@@ -9,11 +9,11 @@ import pytest
 
 from harness.records.stats import Interval
 from scripts.announce import limits
+from scripts.announce.discord import DiscordChannel, WebhookError
 from scripts.announce.embeds import Look, payload_of
 from scripts.announce.limits import fit, size
 from scripts.announce.news import FRESH, Final, Kind, PodiumPlace, Result, Standing, TaskNews
 from scripts.announce.picture import finder
-from scripts.announce.webhook import DiscordChannel, WebhookError
 from scripts.announce.words import clip, escape, first_words, length
 from scripts.pages.publishing.serve import site_server, url_of
 from tests.discord_page import markdown, page

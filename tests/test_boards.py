@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from scripts.boards.facts import BoardFacts, facts_of
+from scripts.boards.board_facts import BoardFacts, facts_of
 from scripts.boards.source import LedgerSource, SiteSource
 from scripts.boards.tables import standings_table
 from scripts.boards.web import SiteError, site_address

@@ -234,7 +234,7 @@ def test_a_fault_of_our_own_is_told_in_a_line_without_the_token(
     def broken(*_: object) -> None:
         raise KeyError(address)
 
-    monkeypatch.setattr("scripts.announce.webhook.DiscordChannel.at", broken)
+    monkeypatch.setattr("scripts.announce.discord.DiscordChannel.at", broken)
     assert announce(scene, DISCORD_WEBHOOK=address) == 0
     shown = "".join(capfd.readouterr())
     assert "not announced, because of a bug in PullRank: KeyError" in shown and TOKEN not in shown

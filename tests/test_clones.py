@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.bot.admission.clones import MAX_BYTES, Original, find_original, fingerprint
+from scripts.bot.admission.copies import MAX_BYTES, Original, find_original, fingerprint
 
 TRITON = '''
 """A kernel of my own."""

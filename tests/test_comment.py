@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from scripts.bot.comment.comment import (
+from scripts.bot.comment.comment_text import (
     MARKER,
     MAX_CHARS,
     FileFacts,

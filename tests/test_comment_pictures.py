@@ -19,7 +19,7 @@ from harness.task.submission import Submission
 from harness.task.task import load_task
 from scripts.bot.admission.path_rule import Misplaced, classify, entry_path
 from scripts.bot.comment.check_report import remarks
-from scripts.bot.comment.comment import FileFacts, Notice, PullComment
+from scripts.bot.comment.comment_text import FileFacts, Notice, PullComment
 from scripts.bot.comment.judgement_section import render
 from scripts.bot.comment.sections import done_section, queued_section
 from scripts.github.pulls import ChangedFile

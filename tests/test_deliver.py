@@ -8,7 +8,7 @@ import pytest
 
 from harness.records.judgement import Claim, Judgement
 from harness.records.verdict import Verdict
-from scripts.bot.comment.comment import read_comment
+from scripts.bot.comment.comment_text import read_comment
 from scripts.bot.comment.markdown import NBSP
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.moderation import Action, Moderation

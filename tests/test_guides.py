@@ -13,7 +13,7 @@ from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.moderation import Moderation
 from scripts.pages.parts.code import anchor
 from scripts.pages.parts.site import GUIDES as PAGES
-from scripts.setup.settings import settings_for
+from scripts.setup.repository_settings import settings_for
 
 ROOT = Path(__file__).parent.parent
 GUIDES = sorted((ROOT / "site" / "pages").glob("*.md"))

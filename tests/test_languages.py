@@ -221,7 +221,7 @@ def test_what_nvcc_compiles_for_is_known_by_the_device_s_name():
 
 @pytest.mark.walls
 def test_check_gpu_judges_them_and_says_what_it_skips(capsys, monkeypatch):
-    monkeypatch.setattr("harness.rules.needs._is_here", lambda need: need != "jax")
+    monkeypatch.setattr("harness.task_check.needs._is_here", lambda need: need != "jax")
     assert run(["--rehearse", "--only", "J"], main) == 0
     assert "| JAX, as in the guide | AC | skipped |" in (shown := capsys.readouterr().out)
     assert "needs jax: not installed on this machine" in shown

@@ -15,13 +15,13 @@ import pytest
 
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from scripts.bot.comment.comment import MARKER, PullComment
+from scripts.bot.comment.comment_text import MARKER, PullComment
 from scripts.bot.comment.sections import done_section, ended_section, queued_section
 from scripts.bot.reconcile.duels_due import DueDuel
 from scripts.bot.reconcile.plan import MAX_OFFERS, RepositoryState, look_back, plan
 from scripts.bot.reconcile.steps import AskForJudging, End, Step
 from scripts.bot.report.merging import merge, why_not_merged
-from scripts.bot.report.tables import PlaceKind
+from scripts.bot.report.places import PlaceKind
 from scripts.competition.settings import Ban, Gpu, Settings
 from scripts.github.fork import Fork
 from scripts.github.gh import GitHub

@@ -11,11 +11,11 @@ from harness.records.errors import JudgeError
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
 from harness.referee.reference import Reference
-from harness.rules.needs import missing_for, why_skipped
 from harness.sandbox.sandbox import Sandbox
 from harness.task.submission import Submission
 from harness.task.task import Board, load_task
 from harness.task_check.judge_examples import Rehearsed, rehearse
+from harness.task_check.needs import missing_for, why_skipped
 
 TINY = Path(__file__).parent / "tasks" / "tiny"
 

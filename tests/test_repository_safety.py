@@ -134,7 +134,9 @@ def test_mypy_reads_nothing_of_a_submission(hostile: tuple[Path, Path]) -> None:
     asked = "from mypy.main import process_options; print(*(one.path for one in process_options([])[0]), sep='\\n')"
     done = run(root, sys.executable, "-I", "-c", asked)
     assert "scripts/cli.py" in done.stdout.splitlines(), done.stderr
-    assert not [path for path in done.stdout.splitlines() if not path.startswith(("benchmarks/", "harness/", "scripts/"))]
+    assert not [
+        path for path in done.stdout.splitlines() if not path.startswith(("benchmarks/", "harness/", "scripts/"))
+    ]
     assert not canary.exists()
 
 

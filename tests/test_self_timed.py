@@ -17,7 +17,7 @@ from harness.records.verdict import Verdict
 from harness.task.bundle import read_bundle
 from harness.task.task import Board, Evaluator, Work, load_task
 from harness.task.toolchain import Toolchain
-from scripts.boards.facts import facts_of
+from scripts.boards.board_facts import facts_of
 from scripts.boards.tables import standings_table
 from scripts.bot.comment.judgement_section import render
 from scripts.bot.evaluate.packing import pack

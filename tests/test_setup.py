@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from scripts import cli
-from scripts.setup.plan import (
+from scripts.setup.wanted import (
     EVENTS,
     LABELS,
     MAIN_RULESET,

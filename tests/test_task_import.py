@@ -16,8 +16,8 @@ from harness.task.task import Evaluator, Language, Ranking, Task, load_task
 from scripts.cli import run
 from scripts.kernelbot.device_alias import cuda_lines, without_cuda
 from scripts.kernelbot.files import FoundTask
+from scripts.kernelbot.find_tasks import find_tasks, task_name
 from scripts.kernelbot.kind import why_script
-from scripts.kernelbot.source import find_tasks, task_name
 
 SETS = Path(__file__).parent / "kernelbot"
 SCALE = SETS / "first" / "scale_py"

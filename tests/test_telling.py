@@ -13,10 +13,18 @@ import pytest
 
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from scripts.bot.comment import evaluation
-from scripts.bot.comment.comment import BoardSection, BoardState, FileFacts, Notice, PullComment, Tone, read_comment
+from scripts.bot.comment.comment_text import (
+    BoardSection,
+    BoardState,
+    FileFacts,
+    Notice,
+    PullComment,
+    Tone,
+    read_comment,
+)
 from scripts.bot.comment.sections import done_section, ended_section, queued_section, section_of_check
-from scripts.bot.comment.show import remark, tell
+from scripts.bot.comment.write_comment import remark, tell
+from scripts.bot.evaluate import workflow_runs
 from scripts.github.checks import Check, CheckRun, CheckState
 from scripts.github.gh import GitHub
 from scripts.github.pulls import Comment, GitHubError
@@ -146,7 +154,7 @@ class Stage:
     def _report(self, who: int, turns: Turns) -> None:
         one, token = self.requests[who], self.world.workflow_token(SCOPES).value
         section = done_section(one, Verdict.ACCEPTED, report_of(one))
-        check = evaluation.check_of(one, CheckState.SUCCESS, section.facts.summary)
+        check = workflow_runs.check_of(one, CheckState.SUCCESS, section.facts.summary)
         try:
             with Writer(self.world.repository, token, self.server.api_url) as github:
                 github.who, github.turns = who, turns
@@ -207,7 +215,7 @@ def test_a_comment_that_github_does_not_take_is_written_without_its_reports(
     section = done_section(one, Verdict.ACCEPTED, report_of(one))
     stage.server.fail("PATCH */issues/comments/*", Failure(status=422))
     with GitHub(stage.world.repository, token, stage.server.api_url) as github:
-        short = tell(one, section, evaluation.check_of(one, CheckState.SUCCESS, section.facts.summary), github)
+        short = tell(one, section, workflow_runs.check_of(one, CheckState.SUCCESS, section.facts.summary), github)
     assert short.startswith("the comment lacks a report:") and "422" in short
     told = read_comment(stage.comment.body)
     assert [board.facts.state for board in told.boards] == [BoardState.DONE, BoardState.QUEUED]
@@ -224,7 +232,7 @@ def test_a_report_that_github_does_not_take_hides_no_others_unless_it_must(stage
     stage.server.fail("PATCH */issues/comments/*", Failure(status=422), times=refusals)
     section, token = done_section(one, Verdict.ACCEPTED, report_of(one)), stage.world.workflow_token(SCOPES).value
     with GitHub(stage.world.repository, token, stage.server.api_url) as github:
-        tell(one, section, evaluation.check_of(one, CheckState.SUCCESS, section.facts.summary), github)
+        tell(one, section, workflow_runs.check_of(one, CheckState.SUCCESS, section.facts.summary), github)
     assert "GitHub rejected this report" in stage.comment.body and "The times of H100" not in stage.comment.body
     assert ("The times of CPU" in stage.comment.body) is (refusals == 1)
     assert [board.facts.state for board in read_comment(stage.comment.body).boards] == [
@@ -246,7 +254,7 @@ def tell_refusal(stage: Stage) -> None:
     section = ended_section(one, ending)
     token = stage.world.workflow_token(SCOPES).value
     with GitHub(stage.world.repository, token, stage.server.api_url) as github:
-        tell(one, section, evaluation.check_of(one, CheckState.NEUTRAL, section.facts.summary), github)
+        tell(one, section, workflow_runs.check_of(one, CheckState.NEUTRAL, section.facts.summary), github)
 
 
 def test_of_a_commit_that_is_gone_the_comment_tells_all_the_same(stage: Stage) -> None:
@@ -265,7 +273,7 @@ def test_a_check_that_fails_is_tried_again_before_the_comment_says_that_all_is_t
 def test_a_check_that_github_does_not_take_is_written_without_its_text(stage: Stage) -> None:
     one, token = stage.requests[0], stage.world.workflow_token(SCOPES).value
     section = done_section(one, Verdict.ACCEPTED, report_of(one))
-    check = replace(evaluation.check_of(one, CheckState.SUCCESS, section.facts.summary), text="```json\n{}\n```")
+    check = replace(workflow_runs.check_of(one, CheckState.SUCCESS, section.facts.summary), text="```json\n{}\n```")
     stage.server.fail("P* */check-runs*", Failure(status=422))
     with GitHub(stage.world.repository, token, stage.server.api_url) as github:
         tell(one, section, check, github)

@@ -42,7 +42,7 @@ _KEYS = {"leaderboard": "leaderboard", "gpus": "gpus", "gpu": "gpus", "needs": "
 class Directives:
     """The directives of a file.  Without `gpus`, it is judged on every board of its task.
 
-    `needs` lists Python packages and programs that not every judge has; see `harness.rules.needs`.
+    `needs` lists Python packages and programs that not every judge has; see `harness.task_check.needs`.
     """
 
     leaderboard: str | None = None

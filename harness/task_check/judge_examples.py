@@ -19,9 +19,9 @@ from harness.records.errors import PullRankError, SubmissionError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
-from harness.rules.needs import why_skipped
 from harness.task.submission import Submission, read_directives, read_submission
 from harness.task.task import Board, Example
+from harness.task_check.needs import why_skipped
 
 _PAIRS = 2
 """Pairs of runs per benchmark, in mirrored order."""

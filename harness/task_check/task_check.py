@@ -87,7 +87,7 @@ def check_tasks(tasks: bytes) -> Iterator[Result]:
 
 
 def _probe(board: Board) -> ProbesResult:
-    from harness.task_check.probes import find_flaws
+    from harness.task_check.probe_reference import find_flaws
 
     began = time.monotonic()
     found = tuple(

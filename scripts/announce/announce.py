@@ -21,12 +21,12 @@ from pathlib import Path
 
 from harness.records.errors import PullRankError
 from harness.task.task import Task
+from scripts.announce.all_news import gather
+from scripts.announce.discord import DiscordChannel, InDoubt, MessageGone, WebhookError, WebhookGone
 from scripts.announce.embeds import Look, title_of
-from scripts.announce.gather import gather
 from scripts.announce.milestones import newly_seen
 from scripts.announce.news import News, Result
-from scripts.announce.plan import MAX_REFUSALS, Post, due
-from scripts.announce.webhook import DiscordChannel, InDoubt, MessageGone, WebhookError, WebhookGone
+from scripts.announce.posts_due import MAX_REFUSALS, Post, due
 from scripts.common.text import shorten
 from scripts.competition.boards import shown
 from scripts.competition.settings import DEFAULT_WEBHOOK, Announcements

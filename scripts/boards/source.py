@@ -8,7 +8,7 @@ from typing import Protocol
 
 from harness.records.errors import TaskError, did_you_mean
 from harness.task.task import Board, Task, load_tasks
-from scripts.boards.facts import AuthorFacts, BoardFacts, BoardName, IndexFacts, facts_of
+from scripts.boards.board_facts import AuthorFacts, BoardFacts, BoardName, IndexFacts, facts_of
 from scripts.boards.web import SiteError, find_facts, site_address
 from scripts.competition.boards import find_machines, shown
 from scripts.competition.repository import choose_board, require_task

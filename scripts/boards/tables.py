@@ -10,7 +10,7 @@ from rich.text import Text
 
 from harness.records.judgement import Claim
 from harness.records.stats import Interval, tied
-from scripts.boards.facts import BoardFacts, CaseFacts, RecordFacts, RowFacts
+from scripts.boards.board_facts import BoardFacts, CaseFacts, RecordFacts, RowFacts
 from scripts.common.terminal import cell, table
 from scripts.common.text import format_error, format_gap, format_interval, format_percent, format_us, plain
 

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from harness.records.errors import PullRankError
 from harness.records.judgement import MAX_BYTES as MAX_JUDGEMENT_BYTES
-from scripts.boards.facts import SiteModel
+from scripts.boards.board_facts import SiteModel
 from scripts.common.text import plain, shorten
 
 F = TypeVar("F", bound=SiteModel)

@@ -238,9 +238,9 @@ def announce_command() -> None:
 def _announce(workflow: Workflow) -> Iterator[str]:
     from harness.task.task import load_tasks
     from scripts.announce.announce import AnnounceContext, run
+    from scripts.announce.discord import DiscordChannel
     from scripts.announce.embeds import Look
     from scripts.announce.picture import finder
-    from scripts.announce.webhook import DiscordChannel
 
     def open_webhook(secret: str) -> DiscordChannel | None:
         address = os.environ.get(secret, "").strip()
@@ -281,7 +281,7 @@ def _find_id(name: str) -> int | None:
 
 def _show_running(request: Request, run_id: str, workflow: Workflow, github: GitHub) -> dict[str, str]:
     """Link the board's check run to this run; returns the output with its id.  A failure does not stop the judging."""
-    from scripts.bot.comment.evaluation import show_running
+    from scripts.bot.evaluate.workflow_runs import show_running
     from scripts.github.pulls import GitHubError
 
     url = f"{workflow.server_url}/{workflow.repository}/actions/runs/{run_id}"

@@ -15,7 +15,7 @@ import click
 from rich.text import Text
 
 from harness.records.errors import PullRankError
-from scripts.boards.facts import BoardFacts, RowFacts
+from scripts.boards.board_facts import BoardFacts, RowFacts
 from scripts.boards.source import LedgerSource, SiteSource, Source
 from scripts.boards.tables import compare_table, history_table, lines_below, mine_table, standings_table
 from scripts.common.terminal import console, say

@@ -27,7 +27,7 @@ from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
 from harness.task.submission import Submission
 from harness.task.task import Board, Rules, Task
-from scripts.boards.facts import facts_of
+from scripts.boards.board_facts import facts_of
 from scripts.boards.tables import standings_table
 from scripts.bot.comment.judgement_section import render
 from scripts.commands.site import serve_until_interrupted

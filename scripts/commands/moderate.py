@@ -227,10 +227,10 @@ def _stop(desk: Desk, ended: Sequence[Request]) -> None:
     """Stop the machines that are judging cancelled requests."""
     if not desk.github:
         return
-    from scripts.bot.comment import evaluation
+    from scripts.bot.evaluate import workflow_runs
 
     try:
-        evaluation.stop(desk.github, ended)
+        workflow_runs.stop(desk.github, ended)
     except GitHubError as error:
         click.echo(f"pullrank: the decision holds, but running jobs could not be stopped: {error}", err=True)
 

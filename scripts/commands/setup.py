@@ -23,7 +23,7 @@ from scripts.github.admin import Admin, Hidden, NotInPlan
 from scripts.github.pulls import GitHubError, RateLimitError, find
 from scripts.ledger.ledger import LedgerError
 from scripts.setup.kinds import Setting
-from scripts.setup.plan import WORKFLOWS
+from scripts.setup.wanted import WORKFLOWS
 
 _STYLES = {"ok": "green", "changed": "bold green", "missing": "red", "cannot be seen": "yellow"}
 _RIGHTS = "with Actions, Administration, Contents, Issues and Pages: read and write"
@@ -69,7 +69,7 @@ def setup(repo: str | None, check: bool, as_json: bool) -> int:
     Example: pullrank setup --repo OWNER/NAME --check
     """
     from scripts.ledger.branch import LedgerBranch
-    from scripts.setup.settings import PAGES, settings_for
+    from scripts.setup.repository_settings import PAGES, settings_for
 
     token, repository = require_token(f"for this repository only, {_RIGHTS}"), require_repository(repo)
     server = server_url()

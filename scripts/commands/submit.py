@@ -37,8 +37,8 @@ from scripts.github.contribute import Contributor, Sent, explaining
 from scripts.github.pulls import GitHubError, PullRequest, RateLimitError
 from scripts.submit.ending import ClosingLine
 from scripts.submit.follow import PullStatus, is_submission, look
+from scripts.submit.live_table import Voice
 from scripts.submit.prepare import PreparedSubmission, SubmitError, find_stale, prepare, with_gpus
-from scripts.submit.show import Voice
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub

@@ -23,7 +23,7 @@ from typing import Any
 import click
 
 from harness.task.task import load_tasks
-from scripts.boards.facts import BoardName
+from scripts.boards.board_facts import BoardName
 from scripts.boards.source import SiteSource
 from scripts.common.terminal import cell, console, say, table
 from scripts.competition.boards import find_machines, offered

@@ -4,7 +4,7 @@
     refused because GitHub's plan does not include it                      NotInPlan
     404 for an admin                                                       the setting does not exist: None
 
-Answers are GitHub's own JSON; `scripts/setup/plan.py` decides what they should be.
+Answers are GitHub's own JSON; `scripts/setup/wanted.py` decides what they should be.
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ from harness.records.errors import TaskError
 from harness.task.faults import display
 from harness.task.task import Task
 from scripts.competition.repository import TASKS
+from scripts.kernelbot.convert import Converted, convert
 from scripts.kernelbot.device_alias import ALIASES
 from scripts.kernelbot.files import FoundTask
-from scripts.kernelbot.source import Refusal, find_tasks
-from scripts.kernelbot.task import Converted, convert
+from scripts.kernelbot.find_tasks import Refusal, find_tasks
 from scripts.tasks.show import until
 from scripts.tasks.writing import fault_of_name, write_task
 

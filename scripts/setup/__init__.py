@@ -1,1 +1,1 @@
-"""Read and set a repository's settings on GitHub; `plan` has the required values."""
+"""Read and set a repository's settings on GitHub; `wanted` has the required values."""

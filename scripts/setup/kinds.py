@@ -3,7 +3,7 @@
     look     list what is wrong with the setting; empty if it is right
     mend     set it, and keep what an organiser added
 
-`scripts/setup/plan.py` decides, `scripts/github/admin.py` sends requests, `scripts/setup/settings.py` lists all.
+`wanted` decides, `scripts.github.admin` sends requests, `repository_settings` lists all settings.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from scripts.github.admin import Admin, Hidden, Json
 from scripts.ledger.branch import LedgerBranch
-from scripts.setup.plan import (
+from scripts.setup.wanted import (
     LABELS,
     LEDGER,
     MAIN,

@@ -20,7 +20,7 @@ from scripts.github.pulls import GitHubError, PullRequest, find
 from scripts.ledger.ledger import LedgerError
 from scripts.ledger.names import requests_of
 from scripts.submit.follow import BoardNews, PullStatus
-from scripts.submit.show import Voice
+from scripts.submit.live_table import Voice
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub

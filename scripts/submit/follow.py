@@ -15,8 +15,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from scripts.bot.admission.path_rule import Misplaced, SubmissionPath, classify
-from scripts.bot.comment.comment import MARKER, BoardSection, BoardState, PullComment, Tone, read_comment
-from scripts.bot.comment.evaluation import check_name
+from scripts.bot.comment.comment_text import MARKER, BoardSection, BoardState, PullComment, Tone, read_comment
+from scripts.bot.evaluate.workflow_runs import check_name
 from scripts.github.checks import CheckRun, CheckState
 from scripts.github.pulls import PullRequest, find
 

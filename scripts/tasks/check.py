@@ -35,7 +35,7 @@ from scripts.competition.repository import choose_board, require_task
 from scripts.tasks.show import as_json_too
 
 if TYPE_CHECKING:
-    from harness.task_check.probes import ProbeFinding
+    from harness.task_check.probe_reference import ProbeFinding
 
 TOO_SHORT = 1 / 20
 """If a benchmark's bound is a larger share of its time than this, it cannot resolve small differences."""
@@ -209,7 +209,7 @@ def _probe(board: Board, display: Display, remarks: list[Remark]) -> bool:
 def _flaws(board: Board, display: Display) -> list[ProbeFinding]:
     """Find the flaws of a board's reference on the board's device.  Raises JudgeError if the device is missing."""
     from harness.gpu.device import device_of
-    from harness.task_check.probes import find_flaws
+    from harness.task_check.probe_reference import find_flaws
 
     device = device_of(board.gpu)
     if not device.is_gpu:

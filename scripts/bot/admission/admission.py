@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from harness.records.errors import PullRankError, SubmissionError, did_you_mean
 from harness.task.submission import Submission, read_directives
 from harness.task.task import Task
-from scripts.bot.admission.clones import Original, find_original
+from scripts.bot.admission.copies import Original, find_original
 from scripts.bot.admission.path_rule import Contribution, Misplaced, SubmissionPath, TaskChange, classify, entry_path
 from scripts.common.text import inline
 from scripts.competition.boards import offered

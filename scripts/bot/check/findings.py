@@ -20,7 +20,7 @@ from harness.records.verdict import Verdict
 from harness.task.examples import MAX_BYTES, ExampleResult, ProbesResult, Result, read_results
 from scripts.bot.check.changed_tasks import TaskPlan
 from scripts.bot.check.flaws import annotations_of, facts_of, render_flaws
-from scripts.bot.comment.evaluation import check_name
+from scripts.bot.evaluate.workflow_runs import check_name
 from scripts.bot.report.artifact import MAX_ERROR, only_member, read_error
 from scripts.common.text import fence, inline, plain, shorten
 from scripts.github.checks import Annotation, Check, CheckState

@@ -17,7 +17,7 @@ from typing import Any
 from harness.records.judgement import CaseResult, Judgement
 from harness.records.verdict import Verdict
 from scripts.bot.admission.path_rule import FILE_NAMES, entry_path
-from scripts.bot.comment import evaluation
+from scripts.bot.evaluate import workflow_runs
 from scripts.common.text import plain, shorten
 from scripts.github.checks import MAX_ANNOTATIONS, MAX_TEXT, Annotation, Check, CheckState
 from scripts.ledger.request import Request
@@ -34,7 +34,7 @@ def check_of_judgement(
     """The check run of a judgement; `report` is its Markdown, `standings` those of its board."""
     state = CheckState.SUCCESS if judgement.verdict is Verdict.ACCEPTED else CheckState.FAILURE
     return replace(
-        evaluation.check_of(request, state, title),
+        workflow_runs.check_of(request, state, title),
         summary=report,
         text=facts_as_text(judgement, request, standings),
         annotations=tuple(remarks(judgement, request))[:MAX_ANNOTATIONS],

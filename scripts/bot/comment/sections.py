@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from harness.records.verdict import Verdict
-from scripts.bot.comment.comment import BoardMarker, BoardSection, BoardState, sealed
+from scripts.bot.comment.comment_text import BoardMarker, BoardSection, BoardState, sealed
 from scripts.common.text import inline, shorten
 from scripts.github.checks import CheckRun, CheckState
 from scripts.ledger.request import Ending, EndState, Request

@@ -26,7 +26,7 @@ from scripts.bot.admission.admission import (
 )
 from scripts.bot.admission.path_rule import SubmissionPath, TaskChange
 from scripts.bot.admission.quotas import uses
-from scripts.bot.comment.comment import Notice, Tone
+from scripts.bot.comment.comment_text import Notice, Tone
 from scripts.bot.intake.decision import (
     Decision,
     EventFacts,

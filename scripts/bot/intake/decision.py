@@ -15,7 +15,7 @@ from datetime import datetime
 from harness.records.fields import Mode
 from scripts.bot.admission.admission import Admission, Competition, Offer
 from scripts.bot.admission.quotas import QuotaRefusal, find_refusal
-from scripts.bot.comment.comment import FileFacts, Notice
+from scripts.bot.comment.comment_text import FileFacts, Notice
 from scripts.bot.intake.slash import Verb
 from scripts.github.pulls import Account, Permission, PullRequest, Reaction
 from scripts.ledger.ledger import RequestStatus

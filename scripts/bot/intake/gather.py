@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from harness.task.task import Task, load_task
 from scripts.bot.admission.admission import Competition, Offer, Refused, find_entry
-from scripts.bot.admission.clones import Original
+from scripts.bot.admission.copies import Original
 from scripts.bot.admission.path_rule import FOLDER, SubmissionPath, TaskChange
 from scripts.bot.intake.decision import EventFacts
 from scripts.bot.intake.events import CommentEvent, Event, PullAction, PullEvent

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.records.errors import PullRankError
-from scripts.bot.comment import evaluation
-from scripts.bot.comment.comment import MARKER, PullComment, read_comment
+from scripts.bot.comment.comment_text import MARKER, PullComment, read_comment
 from scripts.bot.comment.sections import ended_section, queued_section
-from scripts.bot.comment.show import write
+from scripts.bot.comment.write_comment import write
+from scripts.bot.evaluate import workflow_runs
 from scripts.bot.intake.comment_commands import decide_on_comment
 from scripts.bot.intake.decision import Decision, EventFacts
 from scripts.bot.intake.events import CommentEvent, Event, Nothing, PullAction, PullEvent, read_event
@@ -188,13 +188,13 @@ def _next_comment(comment: PullComment, decision: Decision, head_sha: str, asked
 
 def _stop(decision: Decision, asked: Sequence[Request], github: GitHub) -> None:
     """Stop the runs of ended requests, except those that a newer run of their group replaces."""
-    groups = {evaluation.group_of(request) for request in asked}
-    ended = [request for request, _ in decision.endings if evaluation.group_of(request) not in groups]
-    evaluation.stop(github, ended)
+    groups = {workflow_runs.group_of(request) for request in asked}
+    ended = [request for request, _ in decision.endings if workflow_runs.group_of(request) not in groups]
+    workflow_runs.stop(github, ended)
     cancelled = {request.id for request, ending in decision.endings if ending.state is EndState.CANCELLED}
     for request in ended:
         if request.id in cancelled and request.gpu not in {one.gpu for one in asked}:
-            github.upsert_check(evaluation.check_of(request, CheckState.CANCELLED, "cancelled"))
+            github.upsert_check(workflow_runs.check_of(request, CheckState.CANCELLED, "cancelled"))
 
 
 def _answer(event: Event, decision: Decision, pull: PullRequest, github: GitHub) -> None:
@@ -218,7 +218,7 @@ def _start(decision: Decision, pull: PullRequest, asked: Sequence[Request], gith
     failures = []
     for request in asked:
         try:
-            evaluation.start(github, request, branch)
+            workflow_runs.start(github, request, branch)
         except GitHubError as error:
             failures.append(error)
     if decision.checks_tasks:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from harness.records.fields import Mode
 from scripts.bot.admission.admission import Admission, Refused, admit, find_entry, require_welcome
 from scripts.bot.admission.path_rule import Contribution, TaskChange
-from scripts.bot.comment.comment import Notice, Tone
+from scripts.bot.comment.comment_text import Notice, Tone
 from scripts.bot.intake.decision import (
     Decision,
     Endings,

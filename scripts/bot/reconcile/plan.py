@@ -25,8 +25,8 @@ from functools import cached_property
 from random import Random
 
 from harness.records.verdict import Verdict
-from scripts.bot.comment import evaluation
-from scripts.bot.comment.comment import BoardState, PullComment
+from scripts.bot.comment.comment_text import BoardState, PullComment
+from scripts.bot.evaluate import workflow_runs
 from scripts.bot.reconcile.duels_due import DueDuel
 from scripts.bot.reconcile.lost_events import is_unheard
 from scripts.bot.reconcile.steps import (
@@ -43,7 +43,7 @@ from scripts.bot.reconcile.steps import (
     Stop,
     Tell,
 )
-from scripts.bot.report.tables import PlaceKind
+from scripts.bot.report.places import PlaceKind
 from scripts.competition.settings import Ban
 from scripts.github.pulls import PullRequest, WorkflowRun
 from scripts.ledger.ledger import LedgerFault, RequestStatus
@@ -135,7 +135,7 @@ class RepositoryState:
         return found
 
     def runs_of(self, request: Request) -> list[WorkflowRun]:
-        title = evaluation.run_title(request.id)
+        title = workflow_runs.run_title(request.id)
         return sorted((run for run in self.runs if run.title == title), key=lambda run: run.id)
 
 
@@ -163,7 +163,7 @@ def plan(facts: RepositoryState) -> tuple[Step, ...]:
 def _for_live_runs(facts: RepositoryState) -> Iterator[Step]:
     """The first steps, because later ones may need the machines."""
     withdrawn = {
-        evaluation.run_title(status.request.id): status.request
+        workflow_runs.run_title(status.request.id): status.request
         for status in facts.statuses
         if status.ending and status.ending.state in WITHDRAWN and facts.is_settled(status.ending.at)
     }

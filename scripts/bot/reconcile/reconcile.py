@@ -15,10 +15,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from harness.records.errors import PullRankError
-from scripts.bot.comment import evaluation
-from scripts.bot.comment.comment import MARKER, PullComment, read_comment
+from scripts.bot.comment.comment_text import MARKER, PullComment, read_comment
 from scripts.bot.comment.sections import ended_section, queued_section
-from scripts.bot.comment.show import tell
+from scripts.bot.comment.write_comment import tell
+from scripts.bot.evaluate import workflow_runs
 from scripts.bot.intake import intake
 from scripts.bot.intake.events import PullAction, PullEvent
 from scripts.bot.reconcile.duels_due import find_due_rows
@@ -39,7 +39,7 @@ from scripts.bot.reconcile.steps import (
 )
 from scripts.bot.report import report
 from scripts.bot.report.merging import MERGED
-from scripts.bot.report.tables import Tables
+from scripts.bot.report.places import Tables
 from scripts.competition.settings import Merge as MergeSetting
 from scripts.github.checks import CheckState
 from scripts.github.pulls import MAX_LISTED, PER_PAGE, Comment, GitHubError, PullRequest, WorkflowRun
@@ -196,12 +196,12 @@ def _closed(github: GitHub, numbers: set[int]) -> Iterator[PullRequest]:
 
 def _runs(github: GitHub, statuses: Iterable[RequestStatus]) -> tuple[WorkflowRun, ...]:
     """All queued and running ones, which may wait for days; and the newest, back to where one may have been missed."""
-    found = {run.id: run for run in evaluation.live_runs(github)}
+    found = {run.id: run for run in workflow_runs.live_runs(github)}
     titles = {run.title for run in found.values()}
     waiting = (one.request for one in statuses if one.is_open)
-    missed = [request for request in waiting if evaluation.run_title(request.id) not in titles]
+    missed = [request for request in waiting if workflow_runs.run_title(request.id) not in titles]
     since = min((request.asked_at for request in missed), default=datetime.max.replace(tzinfo=UTC))
-    for count, run in enumerate(github.all_runs(evaluation.WORKFLOW), start=1):
+    for count, run in enumerate(github.all_runs(workflow_runs.WORKFLOW), start=1):
         found[run.id] = run
         if count >= PER_PAGE and run.created_at < since:
             break
@@ -244,7 +244,7 @@ def do(step: Step, context: ReconcileContext, now: datetime) -> str:
     github, branch = context.github, context.report.default_branch
     match step:
         case Start(request=request):
-            evaluation.start(github, request, branch)
+            workflow_runs.start(github, request, branch)
             return f"{request.id}: started again"
         case Stop(request=request, run=found):
             github.cancel_run(found.id)
@@ -283,7 +283,7 @@ def _ask(request: Request, context: ReconcileContext) -> str:
         if not is_new or request.place not in branch.commit(f"{request.id}: {request.reason}"):
             return f"{request.id}: already requested by another run"
     _tell(request, None, context.github)
-    evaluation.start(context.github, request, context.report.default_branch)
+    workflow_runs.start(context.github, request, context.report.default_branch)
     return f"{request.id}: requested, {request.reason}"
 
 
@@ -310,7 +310,7 @@ def _tell(request: Request, ending: Ending | None, github: GitHub) -> None:
     section = ended_section(request, ending) if ending else queued_section(request)
     is_cancelled = ending and ending.state in WITHDRAWN
     state = CheckState.CANCELLED if is_cancelled else CheckState.NEUTRAL if ending else CheckState.QUEUED
-    tell(request, section, evaluation.check_of(request, state, section.facts.summary), github)
+    tell(request, section, workflow_runs.check_of(request, state, section.facts.summary), github)
 
 
 def _name(step: Step) -> str:

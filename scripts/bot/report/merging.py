@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from scripts.bot.admission.admission import why_banned
 from scripts.bot.admission.path_rule import SubmissionPath, classify
-from scripts.bot.comment.show import remark
-from scripts.bot.report.tables import PlaceKind, Tables
+from scripts.bot.comment.write_comment import remark
+from scripts.bot.report.places import PlaceKind, Tables
 from scripts.common.text import inline
 from scripts.competition.settings import Merge
 from scripts.github.pulls import MergeState, PullRequest

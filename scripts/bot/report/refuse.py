@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from scripts.bot.comment import evaluation
-from scripts.bot.comment.comment import Notice
+from scripts.bot.comment.comment_text import Notice
 from scripts.bot.comment.sections import ended_section
-from scripts.bot.comment.show import tell
+from scripts.bot.comment.write_comment import tell
+from scripts.bot.evaluate import workflow_runs
 from scripts.bot.evaluate.resolve import require_request
 from scripts.bot.report.report import ReportContext
 from scripts.common.text import shorten
@@ -37,7 +37,7 @@ def refuse(request_id: str, refusal: str, context: ReportContext, now: datetime 
             return f"{request.id}: already ended; nothing to report"
     if not request.is_rematch:  # Only the bot asks for a rematch.
         section = ended_section(request, ending)
-        check = evaluation.check_of(request, CheckState.NEUTRAL, section.facts.summary)
+        check = workflow_runs.check_of(request, CheckState.NEUTRAL, section.facts.summary)
         notice = Notice(text=f"**Not judged.** {refusal}", head_sha=request.head_sha)
         tell(request, section, check, context.github, notice=notice)
     return f"{request.id}: refused: {refusal}"

@@ -22,16 +22,16 @@ from harness.records.errors import PullRankError
 from harness.records.judgement import Claim, Judgement
 from harness.records.verdict import Verdict
 from harness.task.task import Board
-from scripts.bot.comment import evaluation
 from scripts.bot.comment.check_report import check_of_judgement
-from scripts.bot.comment.comment import BoardSection
+from scripts.bot.comment.comment_text import BoardSection
 from scripts.bot.comment.judgement_section import render
 from scripts.bot.comment.sections import done_section, ended_section, queued_section, section_of_check
-from scripts.bot.comment.show import find_checks, tell, tell_comment
+from scripts.bot.comment.write_comment import find_checks, tell, tell_comment
+from scripts.bot.evaluate import workflow_runs
 from scripts.bot.evaluate.resolve import require_request
 from scripts.bot.report.artifact import MAX_ZIP, Trouble, Window, read_artifact, why_below_the_floor, why_not_the_answer
 from scripts.bot.report.merging import MERGED, find_due, merge
-from scripts.bot.report.tables import Tables, board_of
+from scripts.bot.report.places import Tables, board_of
 from scripts.github.checks import Check, CheckState
 from scripts.github.pulls import GitHubError, Job, PullRequest
 from scripts.github.starting import start_workflow
@@ -149,7 +149,7 @@ def run(
         board = board_of(request, context.root)
         kept = branch.ledger.judgement_of(request) if status.ending else None
         if not kept and not run_id and status.ending:
-            run_id = evaluation.find_run(context.github, request, status.ending)
+            run_id = workflow_runs.find_run(context.github, request, status.ending)
         outcome = JudgingOutcome(judgement=kept)
         if not kept and run_id:
             outcome = fetch(request, board, run_id, judge_result, context, hints)
@@ -176,7 +176,7 @@ def run(
     said = f"{request_id}: {came}"
     said += f"; {short}" if short else ""
     if again:
-        evaluation.start(context.github, again, context.default_branch)
+        workflow_runs.start(context.github, again, context.default_branch)
         said += f"; requested again as {again.id}"
     done = merge_judged(due, moderated, context, pull) if due else ""
     said += f"; {done}" if done else ""
@@ -192,8 +192,8 @@ def _of_pull(ledger: Ledger, request: Request) -> list[RequestStatus]:
 
 
 def _is_run_anew(request: Request, run_id: int, github: GitHub) -> bool:
-    title = evaluation.run_title(request.id)
-    return any(run.title == title and run.id > run_id for run in github.runs(evaluation.WORKFLOW))
+    title = workflow_runs.run_title(request.id)
+    return any(run.title == title and run.id > run_id for run in github.runs(workflow_runs.WORKFLOW))
 
 
 def merge_judged(due: Request, moderated: Moderated, context: ReportContext, pull: PullRequest | None = None) -> str:
@@ -388,13 +388,13 @@ def _hold(request: Request, judgement: Judgement, reason: str, at: datetime) -> 
 def _tell_lost(request: Request, ending: Ending, github: GitHub) -> str:
     """Report a judgement that no longer exists: what its check run still says, or else that it was judged."""
     section = queued_section(request)
-    for check in find_checks(request.head_sha, github, evaluation.check_name(request.gpu)):
+    for check in find_checks(request.head_sha, github, workflow_runs.check_name(request.gpu)):
         section = section_of_check(section, check)
     if section.is_done:
         tell_comment(request, section, github)
         return f"{request.id}: already judged; its report was restored from the check run"
     section = ended_section(request, ending)
-    tell(request, section, evaluation.check_of(request, CheckState.NEUTRAL, section.facts.summary), github)
+    tell(request, section, workflow_runs.check_of(request, CheckState.NEUTRAL, section.facts.summary), github)
     return f"{request.id}: already judged, but its judgement no longer exists"
 
 
@@ -414,7 +414,7 @@ def _words(
         return section, check_of_judgement(request, judged, section.facts.summary, report, standings)
     if again:
         title = "failed on our side; judged again"
-        return queued_section(again), evaluation.check_of(again, CheckState.QUEUED, title)
+        return queued_section(again), workflow_runs.check_of(again, CheckState.QUEUED, title)
     section = ended_section(request, ending)
     state = CheckState.CANCELLED if ending.state in WITHDRAWN else CheckState.NEUTRAL
-    return section, evaluation.check_of(request, state, section.facts.summary)
+    return section, workflow_runs.check_of(request, state, section.facts.summary)

@@ -18,8 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scripts.bot.admission.path_rule import entry_path
-from scripts.bot.comment import evaluation
-from scripts.bot.comment.comment import (
+from scripts.bot.comment.comment_text import (
     MARKER,
     BoardSection,
     BoardState,
@@ -30,6 +29,7 @@ from scripts.bot.comment.comment import (
     read_comment,
 )
 from scripts.bot.comment.sections import section_of_check
+from scripts.bot.evaluate import workflow_runs
 from scripts.github.access import server_url
 from scripts.github.checks import Check, CheckRun
 from scripts.github.pulls import Comment, GitHubError
@@ -174,6 +174,6 @@ def _mended(comment: PullComment, github: GitHub, head_sha: str, ours: Collectio
         return comment
     checks = {check.name: check for check in sorted(find_checks(head_sha, github), key=lambda one: one.id)}
     for section in waiting:
-        if check := checks.get(evaluation.check_name(section.facts.gpu)):
+        if check := checks.get(workflow_runs.check_name(section.facts.gpu)):
             comment = comment.with_board(section_of_check(section, check))
     return comment

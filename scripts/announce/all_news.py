@@ -9,9 +9,9 @@ from datetime import datetime
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from harness.task.task import Board, Task
+from scripts.announce.board_news import results_of
 from scripts.announce.milestones import final_of, notices_of
 from scripts.announce.news import News, PodiumPlace, Standing
-from scripts.announce.results import results_of
 from scripts.ledger.announced import Seen
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Moderated

@@ -23,7 +23,7 @@ from scripts.setup.kinds import (
     Switch,
     Workflows,
 )
-from scripts.setup.plan import (
+from scripts.setup.wanted import (
     EVENTS,
     LABELS,
     LEDGER,
