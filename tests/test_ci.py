@@ -210,7 +210,7 @@ def test_what_was_judged_is_announced_once_and_links_to_the_site(scene: Scene, d
     ("environment", "said"),
     [
         ({}, "DISCORD_WEBHOOK: there is no such secret"),
-        ({"DISCORD_WEBHOOK": f"https://discord.example/api/webhooks/1/{TOKEN}"}, "DISCORD_WEBHOOK holds no webhook"),
+        ({"DISCORD_WEBHOOK": f"https://discord.example/api/webhooks/1/{TOKEN}"}, "DISCORD_WEBHOOK is no webhook"),
         ({"DISCORD_WEBHOOK": "{discord}", "GITHUB_TOKEN": "wrong"}, "not announced: "),
         ({"DISCORD_WEBHOOK": "{discord}", "GITHUB_REF_NAME": "other"}, "not announced: this runs on branch"),
         ({"DISCORD_WEBHOOK": "{discord}", "GITHUB_REPOSITORY": f"x/{TOKEN}"}, "not announced: "),

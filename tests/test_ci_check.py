@@ -315,7 +315,7 @@ def test_lines_of_another_form_are_refused(content: bytes) -> None:
         (b"no zip", "zip"),
         (zipped(LINE, "judgement.json"), "must hold checked.jsonl or error.json"),
         (zipped(LINE, "checked.jsonl", more=b""), "must hold checked.jsonl or error.json"),
-        (zipped(b"x\n", "checked.jsonl"), "no result"),
+        (zipped(b"x\n", "checked.jsonl"), "not JSON"),
         (zipped('{"format": "pullrank-error", "version": 1, "message": "no walls"}', "error.json"), "no walls"),
         (zipped("{}", "error.json"), "the expected format"),
     ],

@@ -170,7 +170,7 @@ def test_what_is_refused_when_its_turn_comes_costs_six(scene: Scene, meter: Mete
     shutil.rmtree(scene.root / "tasks/vectoradd")
     (run,) = scene.waiting()
     costs = heard, meter.of(lambda: scene.resolve(run)), meter.of(lambda: scene.report(run))
-    assert costs == (2, 0, 4) and "There is no task" in scene.comment(1)
+    assert costs == (2, 0, 4) and "no longer exists" in scene.comment(1)
 
 
 def test_what_is_no_submission_costs_at_most_one(scene: Scene, meter: Meter) -> None:

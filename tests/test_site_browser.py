@@ -499,7 +499,7 @@ def test_what_if_ranks_again_by_the_chosen_cases_and_mean_and_the_address_keeps_
         == f"{page.locator('#heat tbody a').first.inner_text()} would lead by the mean of 2 of 3 benchmarks."
     )
     assert "not the official ranking" in told.evaluate("told => getComputedStyle(told, '::before').content")
-    assert told.is_visible() and page.locator("#cases .tools :visible").count() == 1
+    assert told.is_visible() and page.locator("#cases .tools > :visible").count() == 1
     page.emulate_media(media="screen")
     page.get_by_role("button", name="Reset").press("Enter")
     assert heat_rows(page) == official and "?" not in page.url

@@ -156,7 +156,7 @@ def test_another_machine_is_named_and_another_verdict_is_exit_code_1(judged, tmp
     }
     verify(judged.model_copy(update=changes), tmp_path, code=1)
     shown = capsys.readouterr().out
-    assert "Not the same: WA, and AC here" in shown and "cores: 77" in shown
+    assert "Not the same: WA as judged, AC here" in shown and "cores: 77" in shown
     assert "Abacus\\x1b[2J" in shown and "\x1b[2J" not in shown
 
 
