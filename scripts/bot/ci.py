@@ -286,11 +286,10 @@ def _show_running(request: Request, run_id: str, workflow: Workflow, github: Git
 
     url = f"{workflow.server_url}/{workflow.repository}/actions/runs/{run_id}"
     try:
-        check_id = show_running(github, request, url)
+        return {"check": str(show_running(github, request, url))}
     except GitHubError as error:
         say(f"{request.id}: the check run could not be updated: {error}")
         return {}
-    return {"check": str(check_id)} if check_id else {}
 
 
 def _show_report(report: str) -> None:

@@ -1,7 +1,6 @@
 """Checks: a judging's state in the list below a pull request, with annotations on lines of its files.
 
-A check run belongs to a commit and has a name: "PullRank / H100".  Where the token may not create one, a commit status
-with the same name shows its title.
+A check run belongs to a commit and has a name: "PullRank / H100".
 """
 
 from __future__ import annotations
@@ -17,10 +16,6 @@ MAX_ANNOTATIONS = 50
 """GitHub's limit per request."""
 MAX_TEXT = 65_535
 """Characters in each text of a check run."""
-MAX_STATUS = 140
-"""Characters in a commit status's description."""
-
-_STATUS_OF = {"success": "success", "neutral": "success", "skipped": "success", "failure": "failure"}
 
 
 class CheckState(StrEnum):
@@ -99,12 +94,6 @@ class Check:
             "text": shorten(self.text, MAX_TEXT),
             "annotations": [annotation.body() for annotation in self.annotations[:MAX_ANNOTATIONS]],
         }
-
-    def status_body(self) -> dict[str, str]:
-        """The same check as a commit status."""
-        state = _STATUS_OF.get(self.state.value, "error") if self.state.is_done else "pending"
-        body = {"state": state, "context": self.name, "description": shorten(self.title, MAX_STATUS)}
-        return body | ({"target_url": self.details_url} if self.details_url else {})
 
 
 @dataclass(frozen=True, kw_only=True)

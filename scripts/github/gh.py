@@ -28,7 +28,6 @@ from scripts.github.pulls import (
     MergeState,
     Permission,
     PullRequest,
-    RateLimitError,
     Reaction,
     WorkflowRun,
     find,
@@ -61,7 +60,6 @@ class GitHub:
     ) -> None:
         self.repository = repository
         self.me = me
-        self._may_check = True
         self._wire = Wire(repository, token, api_url, timeout_s=timeout_s, patience_s=patience_s)
 
     def __enter__(self) -> Self:
@@ -119,18 +117,6 @@ class GitHub:
 
     def close_pull(self, number: int) -> None:
         self.ask("PATCH", f"/pulls/{number}", {"state": "closed"})
-
-    def label(self, number: int, *names: str) -> None:
-        """Add labels to a pull request; existing ones stay."""
-        self.ask("POST", f"/issues/{number}/labels", {"labels": list(names)})
-
-    def unlabel(self, number: int, name: str) -> None:
-        """Remove a label from a pull request, if it is there."""
-        try:
-            self.ask("DELETE", f"/issues/{number}/labels/{_part(name)}")
-        except GitHubError as error:
-            if error.status != 404:
-                raise
 
     # People
 
@@ -197,24 +183,14 @@ class GitHub:
 
     # Checks
 
-    def create_check(self, check: Check) -> int | None:
-        """Create a check run and return its id; or set a commit status and return None, if the token allows no more."""
-        if self._may_check:
-            try:
-                body = {**check.body(), "head_sha": check.head_sha}
-                return require(self.ask("POST", "/check-runs", body), int, "id")
-            except GitHubError as error:
-                # Only GitHub Apps can create check runs; a personal token can set statuses.
-                if error.status != 403 or isinstance(error, RateLimitError):
-                    raise
-                self._may_check = False
-        self.ask("POST", f"/statuses/{_part(check.head_sha)}", check.status_body())
-        return None
+    def create_check(self, check: Check) -> int:
+        """Create a check run and return its id."""
+        return require(self.ask("POST", "/check-runs", {**check.body(), "head_sha": check.head_sha}), int, "id")
 
     def update_check(self, check_id: int, check: Check) -> None:
         self.ask("PATCH", f"/check-runs/{check_id}", check.body())
 
-    def upsert_check(self, check: Check, check_id: int | None = None) -> int | None:
+    def upsert_check(self, check: Check, check_id: int | None = None) -> int:
         """Create or update the commit's check run of that name.  `check_id` saves a search."""
         check_id = check_id or self.find_check(check.head_sha, check.name)
         if check_id is None:
@@ -224,8 +200,6 @@ class GitHub:
 
     def find_check(self, head_sha: str, name: str) -> int | None:
         """The id of the newest check run of that name; None if there is none."""
-        if not self._may_check:
-            return None
         return max((check.id for check in self.checks(head_sha, name)), default=None)
 
     def checks(self, head_sha: str, name: str = "") -> tuple[CheckRun, ...]:
@@ -255,9 +229,6 @@ class GitHub:
         query = "&".join(f"{key}={_part(value)}" for key, value in asked.items() if value)
         path = f"/actions/workflows/{_part(workflow)}/runs" + (f"?{query}" if query else "")
         return map(WorkflowRun.of, self._wire.pages(path, "workflow_runs"))
-
-    def get_run(self, run_id: int) -> WorkflowRun:
-        return WorkflowRun.of(self.ask("GET", f"/actions/runs/{run_id}"))
 
     def cancel_run(self, run_id: int) -> None:
         """Cancel a run, unless it has ended."""

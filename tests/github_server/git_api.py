@@ -10,7 +10,7 @@ from tests.github_server import shapes
 from tests.github_server.git import Entry
 from tests.github_server.pulls_api import changed_file
 from tests.github_server.routes import Answer, Call, Refusal, invalid, missing, route
-from tests.github_server.world import Check, Status
+from tests.github_server.world import Check
 
 Json = dict[str, Any]
 
@@ -160,7 +160,7 @@ def _ref(call: Call, ref: str) -> Json:
     }
 
 
-# Checks and statuses
+# Checks
 
 
 @route("POST /check-runs", "checks:write")
@@ -220,23 +220,3 @@ def _write_check(call: Call, check: Check) -> None:
     output = dict(body.get("output", {}))
     check.annotations += output.pop("annotations", [])
     check.output |= output
-
-
-@route("POST /statuses/{sha}", "statuses:write")
-def add_status(call: Call) -> Answer:
-    body, sha = call.body, call.path["sha"]
-    if not call.world.git.find_commit(sha):
-        raise Refusal(422, f"No commit found for SHA: {sha}")
-    if len(body.get("description") or "") > 140:
-        raise invalid("description is too long (maximum is 140 characters)", "description")
-    facts = body["state"], body.get("context", "default"), body.get("description", ""), body.get("target_url")
-    status = Status(call.world.next_id(), sha, *facts, call.token.user, call.world.clock())
-    call.world.statuses.append(status)
-    return Answer(201, shapes.status(call.world, status))
-
-
-@route("GET /commits/{ref}/statuses", "statuses:read")
-def list_statuses(call: Call) -> Answer:
-    sha = call.require(call.world.git.find_commit(call.path["ref"]))
-    statuses = [status for status in reversed(call.world.statuses) if status.sha == sha]
-    return call.page(statuses, lambda status: shapes.status(call.world, status))

@@ -158,27 +158,6 @@ def _reaction(call: Call, reaction_id: int, user: Any, content: str) -> Json:
     }
 
 
-@route("GET /issues/{issue_number}/labels", *LISTEN)
-def list_labels_of(call: Call) -> Answer:
-    return call.page(find_pull(call, "issue_number").labels, lambda name: shapes.label(call.world, name))
-
-
-@route("POST /issues/{issue_number}/labels", *TALK)
-def add_labels(call: Call) -> Answer:
-    pull = find_pull(call, "issue_number")
-    pull.labels += [name for name in dict.fromkeys(call.body["labels"]) if name not in pull.labels]
-    return Answer(body=[shapes.label(call.world, name) for name in pull.labels])
-
-
-@route("DELETE /issues/{issue_number}/labels/{name}", *TALK)
-def remove_label(call: Call) -> Answer:
-    pull, name = find_pull(call, "issue_number"), call.path["name"]
-    if name not in pull.labels:
-        raise Refusal(404, "Label does not exist")
-    pull.labels.remove(name)
-    return Answer(body=[shapes.label(call.world, each) for each in pull.labels])
-
-
 @route("GET /collaborators/{username}/permission")
 def get_permission(call: Call) -> Answer:
     user = call.require(call.world.users.get(call.path["username"].lower()))

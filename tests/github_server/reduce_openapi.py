@@ -49,9 +49,6 @@ PATCH {REPO}/issues/comments/{{comment_id}}
 DELETE {REPO}/issues/comments/{{comment_id}}
 GET {REPO}/issues/comments/{{comment_id}}/reactions
 POST {REPO}/issues/comments/{{comment_id}}/reactions
-GET {REPO}/issues/{{issue_number}}/labels
-POST {REPO}/issues/{{issue_number}}/labels
-DELETE {REPO}/issues/{{issue_number}}/labels/{{name}}
 GET {REPO}/labels
 POST {REPO}/labels
 GET {REPO}/labels/{{name}}
@@ -73,8 +70,6 @@ GET {REPO}/check-runs/{{check_run_id}}
 PATCH {REPO}/check-runs/{{check_run_id}}
 GET {REPO}/check-runs/{{check_run_id}}/annotations
 GET {REPO}/commits/{{ref}}/check-runs
-GET {REPO}/commits/{{ref}}/statuses
-POST {REPO}/statuses/{{sha}}
 POST {REPO}/actions/workflows/{{workflow_id}}/dispatches
 GET {REPO}/actions/workflows/{{workflow_id}}/runs
 PUT {REPO}/actions/workflows/{{workflow_id}}/enable

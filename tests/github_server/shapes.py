@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from tests.github_server.world import Artifact, Check, Comment, Job, Pull, Run, Status, User, World
+from tests.github_server.world import Artifact, Check, Comment, Job, Pull, Run, User, World
 
 Json = dict[str, Any]
 
@@ -208,20 +208,6 @@ def check(world: World, it: Check) -> Json:
         "app": None,
         "url": f"{world.api_url}/repos/{world.repository}/check-runs/{it.id}",
         "html_url": f"{world.web_url}/{world.repository}/runs/{it.id}",
-    }
-
-
-def status(world: World, it: Status) -> Json:
-    return {
-        "id": it.id,
-        "node_id": f"SC_{it.id}",
-        "state": it.state,
-        "context": it.context,
-        "description": it.description,
-        "target_url": it.target_url,
-        "creator": user(it.creator),
-        "created_at": time(it.created_at),
-        "updated_at": time(it.created_at),
     }
 
 

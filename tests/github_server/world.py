@@ -111,18 +111,6 @@ class Check:
 
 
 @dataclass(eq=False)
-class Status:
-    id: int
-    sha: str
-    state: str
-    context: str
-    description: str
-    target_url: str | None
-    creator: User
-    created_at: datetime
-
-
-@dataclass(eq=False)
 class Job:
     id: int
     name: str
@@ -195,7 +183,6 @@ class World:
         self.pulls: dict[int, Pull] = {}
         self.comments: dict[int, Comment] = {}
         self.checks: dict[int, Check] = {}
-        self.statuses: list[Status] = []
         self.forks: set[str] = set()
         """Whose accounts, in small letters, have one; its branches are `refs/forks/<login>/…` of the one store."""
         self.labels: dict[str, Json] = {}

@@ -50,8 +50,8 @@ def start(github: GitHub, request: Request, ref: str) -> None:
     start_workflow(github, WORKFLOW, {"request": request.id, "group": group_of(request)}, ref)
 
 
-def show_running(github: GitHub, request: Request, run_url: str) -> int | None:
-    """Link the board's check run to the run; returns its id, or None if a commit status takes its place."""
+def show_running(github: GitHub, request: Request, run_url: str) -> int:
+    """Link the board's check run to the run; returns its id."""
     title = f"{request.mode}: running, or waiting for a machine"
     check = replace(check_of(request, CheckState.RUNNING, title), details_url=run_url)
     # A retry's check run is still pending.  Otherwise an older one keeps its result, and GitHub shows the newest.
