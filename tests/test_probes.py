@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from harness.task.task import Board, load_task
+from harness.task_check.make_wrong_answers import in_form, in_one_element, lower_precision, rounded, wholesale
 from harness.task_check.probe_reference import ProbeFinding, find_flaws
-from harness.task_check.wrong_answers import in_form, in_one_element, lower_precision, rounded, wholesale
 
 GENERATE = """\
 def generate_input(size, seed):

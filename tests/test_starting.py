@@ -7,7 +7,7 @@ import pytest
 
 from scripts.github.gh import GitHub
 from scripts.github.pulls import GitHubError, RateLimitError
-from scripts.github.starting import NotStarted, find_way_out, start_workflow, why_unheard
+from scripts.github.start_workflow import NotStarted, find_way_out, start_workflow, why_unheard
 from tests.github_server import Failure, GitHubServer, World
 
 NAME = ".github/workflows/evaluate.yml"

@@ -25,7 +25,7 @@ from harness.referee.reference import Reference
 from harness.referee.sampling import CALIBRATIONS, SAMPLES, WARMUPS
 from harness.referee.values import deal
 from harness.task.task import Board, Case
-from harness.task_check import wrong_answers
+from harness.task_check import make_wrong_answers
 
 CALLS = 2 * MIN_PAIRS * (WARMUPS + SAMPLES) + CALIBRATIONS * (WARMUPS + SAMPLES)
 """Minimum number of inputs that a ranked benchmark generates and checks."""
@@ -67,7 +67,7 @@ class _PlayedCase:
     @property
     def elements(self) -> int:
         """Number of elements in its answer; a scalar counts as one."""
-        leaves = wrong_answers.leaves_of(self.answer)
+        leaves = make_wrong_answers.leaves_of(self.answer)
         return sum(leaf.numel() if isinstance(leaf, torch.Tensor) else 1 for leaf in leaves)
 
     @property
@@ -223,7 +223,7 @@ def _accepted_wholesale(reference: Reference, board: Board, tests: Sequence[_Pla
     for name in dict.fromkeys(name for one in tests for name in _wholesale(one)):
         if _all_accepted(reference, tests, partial(_answer_of, name)):
             yield ProbeFinding(where="all tests", message=f"accepts {name}")
-    less = wrong_answers.lower_precision(tests[0].data, tests[0].answer)
+    less = make_wrong_answers.lower_precision(tests[0].data, tests[0].answer)
     work = board.task.work
     if less is None or (work and work.dtype in _AS_COARSE[less]):
         return
@@ -237,7 +237,7 @@ def _accepted_wholesale(reference: Reference, board: Board, tests: Sequence[_Pla
 
 
 def _wholesale(one: _PlayedCase) -> dict[str, Any]:
-    return dict(wrong_answers.wholesale(one.data, one.answer))
+    return dict(make_wrong_answers.wholesale(one.data, one.answer))
 
 
 def _answer_of(name: str, one: _PlayedCase) -> Any:
@@ -246,7 +246,7 @@ def _answer_of(name: str, one: _PlayedCase) -> Any:
 
 def _in_lower_precision(reference: Reference, one: _PlayedCase, less: torch.dtype) -> Any:
     try:
-        return wrong_answers.rounded(reference.compute(wrong_answers.rounded(one.data, less)), less)
+        return make_wrong_answers.rounded(reference.compute(make_wrong_answers.rounded(one.data, less)), less)
     except TaskError:
         return None  # the reference does not support such inputs, so neither can a submission
 
@@ -275,7 +275,7 @@ def _accepted_somewhere(reference: Reference, tests: Sequence[_PlayedCase]) -> I
 def _accepted_in(reference: Reference, one: _PlayedCase, turn: int) -> Iterator[str]:
     """The wrong answers that a test accepts, with `turn` added to its seed."""
     again = _play(reference, one.case, turn) if turn else one
-    for make in (wrong_answers.in_form, partial(wrong_answers.in_one_element, turn=turn)):
+    for make in (make_wrong_answers.in_form, partial(make_wrong_answers.in_one_element, turn=turn)):
         for name, answer in make(again.answer):
             if not _same(answer, again.answer) and not reference.objection(again.data, answer):
                 yield name
@@ -287,7 +287,7 @@ def _failing(reference: Reference, tests: Sequence[_PlayedCase]) -> Iterator[Pro
     Only a warning: a check that indexes by the output, as for a sort, legitimately fails on an invalid index.
     """
     for one in tests:
-        for name, answer in wrong_answers.in_one_element(one.answer):
+        for name, answer in make_wrong_answers.in_one_element(one.answer):
             if error := reference.failure(one.data, answer):
                 message = f"check_implementation itself fails on {name}: {error}; return (False, why) instead"
                 yield ProbeFinding(where=one.case.name, message=message, is_fault=False)

@@ -240,7 +240,7 @@ def _publish(desk: Desk) -> None:
     if not desk.github:
         click.echo(f"Rebuild the site to show it: `pullrank site build --ledger {desk.ledger.path}`")
         return
-    from scripts.github.starting import start_workflow
+    from scripts.github.start_workflow import start_workflow
 
     try:
         branch = str(desk.github.ask("GET", "")["default_branch"])

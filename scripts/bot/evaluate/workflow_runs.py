@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from scripts.github.checks import Check, CheckState
 from scripts.github.pulls import WorkflowRun
-from scripts.github.starting import start_workflow
+from scripts.github.start_workflow import start_workflow
 from scripts.ledger.request import Ending, Request
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from scripts.bot.intake.gather import IntakeContext, gather, renew, wanted_of
 from scripts.bot.intake.pull_events import decide_on_pull
 from scripts.github.checks import CheckState
 from scripts.github.pulls import Comment, GitHubError, PullRequest
-from scripts.github.starting import start_workflow
+from scripts.github.start_workflow import start_workflow
 from scripts.ledger.request import EndState, Request
 
 if TYPE_CHECKING:

@@ -43,7 +43,7 @@ from scripts.bot.report.places import Tables
 from scripts.competition.settings import Merge as MergeSetting
 from scripts.github.checks import CheckState
 from scripts.github.pulls import MAX_LISTED, PER_PAGE, Comment, GitHubError, PullRequest, WorkflowRun
-from scripts.github.starting import NotStarted, start_workflow, why_unheard
+from scripts.github.start_workflow import NotStarted, start_workflow, why_unheard
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.moderation import Moderated
 from scripts.ledger.names import (

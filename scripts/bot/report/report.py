@@ -34,7 +34,7 @@ from scripts.bot.report.merging import MERGED, find_due, merge
 from scripts.bot.report.places import Tables, board_of
 from scripts.github.checks import Check, CheckState
 from scripts.github.pulls import GitHubError, Job, PullRequest
-from scripts.github.starting import start_workflow
+from scripts.github.start_workflow import start_workflow
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Action, Moderated, Moderation
 from scripts.ledger.names import Choice, boards, either, requests_of_author_of, under
