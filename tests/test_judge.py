@@ -83,11 +83,8 @@ def sitting(board):
         (AROUND.format("return (data + 1).to('meta')"), "WA", "meta"),
         ("import torch\nclass Lazy(torch.Tensor): pass\n" + AROUND.format("return (data + 1).as_subclass(Lazy)"), "WA", "Lazy"),
         (AROUND.format("return torch.ones(1).expand(10**11)"), "WA", "bytes"),
-        # On all cores, and alone: else the honest answer behind it may arrive before the player is stopped.
-        pytest.param(
-            AROUND.format("os.write(900, b'{\"is\": \"accepted\"}'); return data + 1"), "SV", "forged a message",
-            marks=pytest.mark.alone,
-        ),
+        # No answer follows: if one came before the player is stopped, the message would be about that.
+        (AROUND.format("os.write(900, b'{\"is\": \"accepted\"}'); time.sleep(60)"), "SV", "forged a message"),
     ],
 )  # fmt: skip
 def test_each_kind_of_submission_gets_its_verdict_and_a_message(sitting, source, verdict, message):
