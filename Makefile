@@ -47,7 +47,7 @@ faults: $(READY) $(NODE)  ## put a fault into each important rule and check that
 
 season: $(READY)  ## generate a fictional season in .season, build its site and serve it
 	rm -rf .season
-	$(BIN)/pullrank site season .season $(ARGS)
+	$(BIN)/python -m tests.season .season $(ARGS)
 	$(BIN)/pullrank site serve .season/_site
 
 announcements: $(READY)  ## write announcements.html: each kind of announcement as Discord shows it

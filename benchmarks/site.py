@@ -28,7 +28,7 @@ import click
 from benchmarks.paint import chromium, first_paints_ms
 from harness.records.errors import PullRankError
 from scripts.competition.repository import ROOT
-from scripts.season.season import Size, make_season
+from tests.season.season import Size, make_season
 
 _HEAD = f"{'judgements':>10} {'rows':>7} {'pages':>7} {'seconds':>8} {'CPU s':>7} {'memory MB':>10} {'site MB':>8}"
 _PAGES = f"{'landing KB':>11} {'largest board KB':>17} {'largest submission KB':>22}"

@@ -9,7 +9,7 @@ import pytest
 from harness.task.task import load_task
 from scripts.ledger.moderation import Action, Moderation
 from scripts.pages.publishing.publish import build_site
-from scripts.season.season import Size, make_season
+from tests.season.season import Size, make_season
 from tests.test_publish import NOW, SCRIPT, judged, season, task_folder
 
 ADDRESS = "https://kernels.github.io/cup/"

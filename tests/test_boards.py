@@ -23,7 +23,7 @@ from scripts.cli import run
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, Moderation
 from scripts.pages.publishing.publish import build_site
-from scripts.season.season import END, Size, make_season
+from tests.season.season import END, Size, make_season
 from tests.test_standings import Event, board
 from tests.test_standings import season as played
 

@@ -25,9 +25,9 @@ from scripts.bot.comment.sections import done_section, queued_section
 from scripts.github.pulls import ChangedFile
 from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.request import Request, make_id
-from scripts.season.season import Size, make_season
 from scripts.standings.standings import standings
 from tests.github_page import page_of
+from tests.season.season import Size, make_season
 from tests.test_report import BOARD as MADE_UP
 from tests.test_report import hostile
 

@@ -18,9 +18,9 @@ from scripts.pages.parts.render import SITE
 from scripts.pages.parts.site import Site, read_guides
 from scripts.pages.parts.summary import summary_of
 from scripts.pages.publishing.load import boards_of, ranked
-from scripts.season.cast import logins
-from scripts.season.season import END, Size, make_season
 from scripts.standings.standings import standings
+from tests.season.cast import logins
+from tests.season.season import END, Size, make_season
 from tests.test_publish import PEAKS, WORK, judged, task_folder
 
 LANDING_KB, BOARD_KB, NAMES_KB, ROWS = 100, 400, 40, 2000

@@ -4,12 +4,14 @@ import hashlib
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from harness.records.errors import PullRankError
 from harness.records.verdict import Verdict
 from scripts.ledger.moderation import Moderated
 from scripts.pages.publishing.load import boards_of, ranked
-from scripts.season.season import END, Season, Size, make_season
+from tests.season.__main__ import main
+from tests.season.season import END, Season, Size, make_season
 
 SMALL = Size(tasks=8, gpus=5, authors=30, judgements=400)
 
@@ -76,3 +78,11 @@ def test_it_takes_no_folder_that_holds_something(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(PullRankError, match="not empty"):
         make_season(tmp_path, SMALL)
+
+
+def test_its_command_builds_its_site(tmp_path: Path) -> None:
+    folder = tmp_path / "one"
+    ran = CliRunner().invoke(main, [str(folder), "--judgements", "60", "--authors", "8"])
+    assert ran.exit_code == 0, ran.output
+    assert ran.stdout.startswith(f"{folder / '_site'}: ")
+    assert (folder / "_site" / "matmul" / "H100" / "index.html").is_file()

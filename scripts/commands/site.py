@@ -105,32 +105,6 @@ def build(
 
 
 @site.command()
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--judgements", default=1000, show_default=True, help="Approximate number, on all boards together.")
-@click.option("--authors", default=120, show_default=True, help="Number of authors.")
-@click.option("--seed", default=1, show_default=True, help="The same seed makes the same season.")
-def season(folder: Path, judgements: int, authors: int, seed: int) -> None:
-    """Generate a fictional season in a new folder and build its site.
-
-    Example: pullrank site season /tmp/season && pullrank site serve /tmp/season/_site
-    """
-    from scripts.pages.publishing.publish import build_site, described_by
-    from scripts.season.season import END, NOTICE, Size, make_season
-
-    made = make_season(folder, Size(judgements=judgements, authors=authors), seed)
-    report = build_site(
-        made.tasks,
-        made.ledger,
-        folder / "_site",
-        submissions=made.source_of,
-        **described_by(made.settings),
-        notice=NOTICE,
-        now=END,
-    )
-    click.echo(f"{folder / '_site'}: {report.pages} pages, {report.rows} rows, in {report.seconds:.1f} s")
-
-
-@site.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=SITE)
 @click.option("--port", default=0, help="Port on 127.0.0.1. Default: any free port.")
 def serve(folder: Path, port: int) -> None:

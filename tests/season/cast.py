@@ -34,8 +34,8 @@ LAUNCH_US = {"CPU": 2.0, "T4": 6.0}
 """The time to launch a kernel, in microseconds; on other GPUs about three."""
 
 _DEVICES = {"CPU": "CPU", "T4": "Tesla T4", "A100": "A100-SXM4-80GB", "H100": "H100 80GB HBM3", "B200": "B200"}
-_MOODS = "amber brisk calm dusky eager fabled gentle hazy idle jolly keen lunar mellow nimble opal placid quiet rosy silver tidal"  # fmt: skip  # noqa: E501
-_BEASTS = "badger bittern curlew dormouse egret ferret gannet heron ibex jackdaw kestrel lapwing marten newt otter plover"  # fmt: skip  # noqa: E501
+_MOODS = "amber brisk calm dusky eager fabled gentle hazy idle jolly keen lunar mellow nimble opal placid quiet rosy silver tidal"  # fmt: skip
+_BEASTS = "badger bittern curlew dormouse egret ferret gannet heron ibex jackdaw kestrel lapwing marten newt otter plover"  # fmt: skip
 
 
 def settings_yml(gpus: Sequence[str]) -> str:

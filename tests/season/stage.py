@@ -19,8 +19,8 @@ from harness.records.times import Duel, DuelCase, Run, Timing
 from harness.records.verdict import Verdict
 from harness.task.task import Board, Case
 from scripts.competition.settings import Settings
-from scripts.season.cast import LAUNCH_US, MadeUpFile, machine_of
 from scripts.standings.roofline import find_floors_us
+from tests.season.cast import LAUNCH_US, MadeUpFile, machine_of
 
 _PAIRS, _SAMPLES, _BLOCKS = 6, 10, 8
 _FAILS = 0.04

@@ -24,8 +24,8 @@ from harness.task.task import Task, load_task
 from scripts.competition.repository import TASKS
 from scripts.competition.settings import SETTINGS, Settings, load_settings
 from scripts.ledger.ledger import Ledger
-from scripts.season.cast import GPUS, MadeUpFile, MadeUpKernel, logins, settings_yml
-from scripts.season.stage import BoardSeason
+from tests.season.cast import GPUS, MadeUpFile, MadeUpKernel, logins, settings_yml
+from tests.season.stage import BoardSeason
 
 NOTICE = "Everything here is made up: the authors do not exist, and nothing was measured."
 START = datetime(2026, 8, 24, 7, 30, tzinfo=UTC)
