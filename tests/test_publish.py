@@ -46,7 +46,7 @@ from scripts.ledger.moderation import Action, Moderation
 from scripts.pages import submission
 from scripts.pages.author import LATEST_STEPS
 from scripts.pages.feeds import feed_of_all
-from scripts.pages.parts.code import render_code, render_diff
+from scripts.pages.parts.code import render_code, render_diff, render_guide
 from scripts.pages.parts.paths import author_path, raw_url
 from scripts.pages.parts.render import environment
 from scripts.pages.parts.site import Site
@@ -956,6 +956,26 @@ def test_a_guide_is_named_by_its_first_heading(tmp_path: Path) -> None:
     )
     assert guide.facts == {"title": "The rules", "text": (tmp_path / "rules.md").read_text()}
     assert 'href="../b-c/index.html#d"' in guide.body and 'href="../f/index.html"' in guide.body
+
+
+def test_a_guides_code_is_coloured_and_all_but_output_has_a_copy_button() -> None:
+    fence = '```{}\npullrank test "a"  # <b>\n```\n'
+    for language in ("bash", "unknown", "", 'bash"><script>'):
+        html = render_guide(fence.format(language))
+        assert "<script" not in html and "<b>" not in html
+        assert '<div class="copyable"><button class="copy js-only" type="button">Copy</button>' in html
+        assert Tags(str(html)).text.strip() == 'Copypullrank test "a"  # <b>'
+    assert "<button" not in render_guide(fence.format("text"))
+    # An argument is no builtin of the shell.
+    assert 'pullrank test <i class="s">&quot;a&quot;</i>  <i class="c"># &lt;b&gt;</i>' in render_guide(
+        fence.format("bash")
+    )
+
+
+@pytest.mark.parametrize("language", ["python", "cuda", "yaml", "json", "markdown"])
+def test_code_of_every_language_in_the_guides_keeps_every_character(language: str) -> None:
+    source = 'a: "b"  # <c>\n- {d: 1}\n\n\tint *e = f(&g);\n@h\n'
+    assert Tags(str(render_guide(f"```{language}\n{source}```\n"))).text == f"Copy{source}\n"
 
 
 def test_the_header_leads_participants_first_and_a_guide_of_ones_own_last(tmp_path: Path, task: Task) -> None:

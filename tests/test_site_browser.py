@@ -400,9 +400,10 @@ def test_a_machines_past_and_its_present_are_in_sight_at_once(page: "sync_api.Pa
         assert texts.first.evaluate("text => getComputedStyle(text).fontSize") == "12px"
 
 
-def test_no_button_covers_the_code_that_it_copies(page: "sync_api.Page", site: Path, url: str) -> None:
-    page.goto(url + one_of_each(site)["hostile submission"])
-    show_all(page, "hostile submission")
+@pytest.mark.parametrize("kind", ["hostile submission", "guide for participants"])
+def test_no_button_covers_the_code_that_it_copies(page: "sync_api.Page", site: Path, url: str, kind: str) -> None:
+    page.goto(url + (one_of_each(site) | {"guide for participants": "guides/participants/index.html"})[kind])
+    show_all(page, kind)
     buttons = page.locator("button.copy").all()
     assert buttons
     for width in (360, 1440):
@@ -414,6 +415,25 @@ def test_no_button_covers_the_code_that_it_copies(page: "sync_api.Page", site: P
             assert first
             assert over
             assert first["y"] >= over["y"] + over["height"] or first["x"] + first["width"] <= over["x"]
+
+
+def test_a_guides_code_is_copied_by_keyboard_and_nothing_on_the_page_moves(
+    browser: "sync_api.Browser", url: str
+) -> None:
+    with browser.new_context(permissions=["clipboard-read", "clipboard-write"]) as context:
+        page = context.new_page()
+        page.goto(url + "guides/participants/index.html")
+        for width in (360, 1440):
+            page.set_viewport_size({"width": width, "height": 800})
+            block = page.locator(".copyable").first
+            place = "code => [code.offsetLeft, code.offsetTop, code.offsetWidth, code.offsetHeight]"
+            before = block.locator("pre").evaluate(place)
+            block.get_by_role("button", name="Copy").press("Enter")
+            block.get_by_role("button", name="Copied").wait_for()
+            assert block.locator("pre").evaluate(place) == before
+            copied = page.evaluate("navigator.clipboard.readText()")
+            assert copied == "git clone https://github.com/OWNER/NAME && cd NAME\nmake setup && . .venv/bin/activate\n"
+            block.get_by_role("button", name="Copy", exact=True).wait_for()
 
 
 def test_where_a_reader_forces_their_colours_lines_say_what_ours_said(browser: "sync_api.Browser", url: str) -> None:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from html import escape
 from itertools import pairwise
 
 from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markupsafe import Markup
-from pygments.lexers import CudaLexer, PythonLexer
+from pygments.lexer import Lexer
+from pygments.lexers import BashLexer, CudaLexer, JsonLexer, MarkdownLexer, PythonLexer, TextLexer, YamlLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType, is_token_subtype
 
 from scripts.common.text import plain
@@ -33,8 +35,30 @@ _NEAR = 3
 
 _COLOURS = (
     (Comment, "c"), (String, "s"), (Number, "m"), (Keyword, "k"), (Operator.Word, "k"),
-    (Name.Decorator, "d"), (Name.Function, "f"), (Name.Class, "f"), (Name.Builtin, "b"),
+    (Name.Decorator, "d"), (Name.Function, "f"), (Name.Class, "f"), (Name.Tag, "f"), (Name.Builtin, "b"),
 )  # fmt: skip
+
+
+class _ShellLexer(BashLexer):  # type: ignore[misc]  # Pygments makes this class on demand, so mypy cannot see it
+    """Bash without its builtins: the argument of `pullrank test` is not the builtin `test`."""
+
+    def get_tokens_unprocessed(self, text: str) -> Iterator[tuple[int, _TokenType, str]]:
+        for index, kind, value in super().get_tokens_unprocessed(text):
+            yield index, Name if kind is Name.Builtin else kind, value
+
+
+_LEXERS: Mapping[str, type[Lexer]] = {
+    "bash": _ShellLexer,
+    "cuda": CudaLexer,
+    "json": JsonLexer,
+    "markdown": MarkdownLexer,
+    "python": PythonLexer,
+    "yaml": YamlLexer,
+}
+"""Lexers by the language that a fence names: the languages of the guides.  Others are not highlighted."""
+
+_NOT_TO_COPY = "text"
+"""The language of a fence that holds output or a drawing, so it has no Copy button."""
 
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 _HUNK = re.compile(r"([-+])(\d+)")
@@ -82,6 +106,17 @@ def _render(tokens: Sequence[Token], top_level: int) -> Markup:
     return Markup(html)  # noqa: S704 (html: False escapes)
 
 
+def _render_fence(_renderer: RendererHTML, tokens: Sequence[Token], index: int, *_: object) -> str:
+    """A fenced block: highlighted code, with a Copy button."""
+    language = tokens[index].info.strip()
+    lines = _render_lines(tokens[index].content, _LEXERS.get(language, TextLexer))
+    button = "" if language == _NOT_TO_COPY else '<button class="copy js-only" type="button">Copy</button>'
+    return f'<div class="copyable">{button}<pre class="code" tabindex="0">{lines}</pre></div>\n'
+
+
+_MARKDOWN.add_render_rule("fence", _render_fence)
+
+
 def _dress_cell(token: Token) -> None:
     """Mark a cell as a head or right-aligned, by a class: the site's Content-Security-Policy forbids inline styles."""
     if token.tag == "th":
@@ -93,7 +128,11 @@ def _dress_cell(token: Token) -> None:
 @lru_cache(1024)
 def render_code(source: str, name: str, *, anchors: bool = False) -> Markup:
     """Highlighted code, one element per line; `anchors` gives lines ids, so use it once per page."""
-    lines = _highlighted(_shown(source), name).split("\n")
+    return _render_lines(source, CudaLexer if name.endswith((".cu", ".cuh", ".h")) else PythonLexer, anchors=anchors)
+
+
+def _render_lines(source: str, lexer: type[Lexer], *, anchors: bool = False) -> Markup:
+    lines = _highlighted(_shown(source), lexer).split("\n")
     if lines and not lines[-1]:
         lines.pop()
     ids = (f' id="L{number}"' if anchors else "" for number in range(1, len(lines) + 1))
@@ -114,11 +153,11 @@ def _without_mark(source: str) -> str:
     return source.removeprefix("\ufeff")  # A byte order mark is no part of the code.
 
 
-def _highlighted(text: str, name: str) -> str:
+def _highlighted(text: str, lexer: type[Lexer]) -> str:
     if len(text) > MAX_HIGHLIGHTED:
         return escape(text)
-    lexer = (CudaLexer if name.endswith((".cu", ".cuh", ".h")) else PythonLexer)(ensurenl=False, stripnl=False)
-    return "".join(_coloured(value, _colour_of(kind)) for kind, value in lexer.get_tokens(text))
+    tokens = lexer(ensurenl=False, stripnl=False).get_tokens(text)
+    return "".join(_coloured(value, _colour_of(kind)) for kind, value in tokens)
 
 
 @cache
