@@ -20,7 +20,7 @@ NODE := tests/actions/node_modules/.ready
 LANGUAGES := $(VENV)/.languages
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-minutes faults announcements exploits season lint bench-judge check-gpu bench-gpu bench-timing bench-github
+.PHONY: help setup demo test test-all test-minutes faults picture announcements exploits season lint bench-judge check-gpu bench-gpu bench-timing bench-github
 .PHONY: bench-site bench-lighthouse lock clean languages check
 
 help:  ## list the targets
@@ -49,6 +49,9 @@ season: $(READY)  ## generate a fictional season in .season, build its site and 
 	rm -rf .season
 	$(BIN)/python -m tests.season .season $(ARGS)
 	$(BIN)/pullrank site serve .season/_site
+
+picture: $(READY)  ## take the screenshots in README.md again (needs Chromium)
+	$(BIN)/python -m tests.season.picture
 
 announcements: $(READY)  ## write announcements.html: each kind of announcement as Discord shows it
 	@$(BIN)/python -m tests.discord_page announcements.html

@@ -49,6 +49,15 @@ def test_every_link_leads_to_a_file_and_to_a_heading_in_it(document):
         assert not heading or heading in headings, target
 
 
+def test_readme_begins_with_two_commands_and_shows_a_light_picture_in_each_theme():
+    readme = (ROOT / "README.md").read_text()
+    assert re.findall(r"^\$ (make [a-z-]+)", readme, re.MULTILINE)[:2] == ["make demo", "make test"]
+    pictures = [ROOT / path for path in re.findall(r'(?:src|srcset)="([^"]+)"', readme)]
+    assert [path.stem for path in pictures] == ["board-dark", "board-light"]
+    assert all(path.stat().st_size < 150_000 for path in pictures)
+    assert re.search(r'<img alt="[^"]{40,}"', readme)
+
+
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
 def test_a_guide_links_to_guides_only_for_the_site_holds_nothing_else(guide):
     links = re.findall(r"\]\(([^)\s]+)\)", guide.read_text())
