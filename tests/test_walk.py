@@ -1,4 +1,4 @@
-"""The walk of tasks/README.md, from nothing to a checked task, typed word for word as it stands there."""
+"""The page `A task, step by step`, from nothing to a checked task: its commands and files, word for word."""
 
 import re
 import shutil
@@ -10,9 +10,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
-WALK = (ROOT / "tasks" / "README.md").read_text().partition("### A walk\n")[2].partition("\n## ")[0]
+WALK = (ROOT / "site" / "pages" / "organisers-tasks-walk.md").read_text()
 FILE = re.compile(r"`(tasks/rowdot/[^`\n]+)`[^`\n]*:\n\n```\w+\n(.*?)```", re.DOTALL)
-CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
+COMMANDS = re.compile(r"```bash\n(.*?)```", re.DOTALL)
+OUTPUT = re.compile(r"```text\n(.*?)```", re.DOTALL)
 
 
 @pytest.fixture
@@ -25,17 +26,6 @@ def clone(tmp_path: Path) -> Path:
     command.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} -m scripts.cli "$@"\n')
     command.chmod(0o755)
     return tmp_path
-
-
-def typed(block: str) -> list[tuple[str, list[str]]]:
-    """The commands of a console's block, each with the lines that it is shown to print."""
-    parts = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
-    found = []
-    for part in parts:
-        lines = part.splitlines()
-        length = next(number for number, line in enumerate(lines, 1) if not line.endswith("\\"))
-        found.append(("\n".join(lines[:length]), lines[length:]))
-    return found
 
 
 def enter(clone: Path, command: str) -> str:
@@ -54,15 +44,14 @@ def in_brief(line: str) -> list[str]:
 
 @pytest.mark.walls
 def test_the_walk_ends_in_a_task_that_passes_its_check(clone: Path) -> None:
-    blocks = [typed(block) for block in CONSOLE.findall(WALK)]
-    (((new, _),), checks) = blocks
+    new, checks = COMMANDS.findall(WALK)
+    (shown,) = OUTPUT.findall(WALK)
     assert new.startswith("pullrank task new rowdot ")
     enter(clone, new)
     files = FILE.findall(WALK)
     assert len(files) == 8
     for name, content in files:
         (clone / name).write_text(content)
-    assert [command.split()[0] for command, _ in checks] == ["rm", "pullrank", "pullrank"]
-    for command, shown in checks:
-        printed = [in_brief(line) for line in enter(clone, command).splitlines()]
-        assert [line for line in map(in_brief, shown) if line not in printed] == [], command
+    assert [command.split()[0] for command in checks.splitlines()] == ["rm", "pullrank", "pullrank"]
+    printed = [in_brief(line) for command in checks.splitlines() for line in enter(clone, command).splitlines()]
+    assert [line for line in map(in_brief, shown.splitlines()) if line not in printed] == []

@@ -25,7 +25,16 @@ GUIDES: tuple[tuple[str, ...], ...] = (
         "participants-cuda",
     ),
     ("judging", "judging-times", "judging-gpu", "judging-programs"),
-    ("organisers", "organisers-boards", "organisers-moderation", "organisers-discord", "organisers-stuck"),
+    (
+        "organisers",
+        "organisers-boards",
+        "organisers-tasks",
+        "organisers-tasks-walk",
+        "organisers-tasks-programs",
+        "organisers-moderation",
+        "organisers-discord",
+        "organisers-stuck",
+    ),
     ("runner-hosts", "runner-hosts-upkeep"),
     ("programs", "programs-json"),
 )
