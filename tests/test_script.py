@@ -221,7 +221,7 @@ def test_every_example_gets_the_verdict_of_its_folder(name, tasks, capsys):
 def test_a_ranked_judging_runs_six_processes_each_on_a_seed_of_its_own(name, tasks):
     task = tasks[name]
     judgement = judged(task, task.examples[0].path.read_text(), Mode.RANKED)
-    assert (judgement.verdict, judgement.claim, judgement.is_rankable) == ("AC", "self-timed", True)
+    assert (judgement.verdict, judgement.claim, judgement.is_rankable) == ("AC", "self-timed", True), judgement.message
     assert len(judgement.benchmarks) == len(task.benchmarks)
     for case in judgement.benchmarks:
         assert case.told and not case.timing and not case.told.note
