@@ -212,6 +212,12 @@ def test_only_the_wire_imports_pygithub():
     assert not found, wrong(found)
 
 
+def test_only_one_module_has_an_http_client_beside_pygithubs():
+    clients = re.compile(r"^ *(?:import|from) (?:urllib\.request|http\.client|requests|urllib3)\b", re.MULTILINE)
+    found = {file for file in files("scripts") if clients.search((ROOT / file).read_text("utf-8"))}
+    assert found == {"scripts/common/http_request.py", "scripts/github/wire.py"}
+
+
 def test_importing_every_script_loads_neither_torch_nor_github():
     names = [
         file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")

@@ -27,7 +27,7 @@ HOW = {
 
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
-    monkeypatch.setattr("scripts.github.wire.sleep", lambda seconds: None)
+    monkeypatch.setattr("urllib3.util.retry.time", SimpleNamespace(sleep=lambda seconds: None))
     monkeypatch.setattr("scripts.ledger.branch.time", SimpleNamespace(sleep=lambda seconds: None))
     made = Scene(tmp_path, monkeypatch)
     with made.server:

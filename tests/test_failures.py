@@ -48,7 +48,7 @@ IN_OTHER_WAYS = [(8, "500"), (3, "429"), (4, "reset"), (9, "reset after it was d
 
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
-    monkeypatch.setattr("scripts.github.wire.sleep", lambda seconds: None)
+    monkeypatch.setattr("urllib3.util.retry.time", SimpleNamespace(sleep=lambda seconds: None))
     monkeypatch.setattr("scripts.ledger.branch.time", SimpleNamespace(sleep=lambda seconds: None))
     made = Scene(tmp_path, monkeypatch)
     with made.server:
@@ -225,7 +225,7 @@ def test_a_failure_is_remarked_on_once(scene: Scene, how: str) -> None:
 
 def test_the_client_waits_as_long_as_it_is_asked_to(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
-    monkeypatch.setattr("scripts.github.wire.sleep", waited.append)
+    monkeypatch.setattr("urllib3.util.retry.time", SimpleNamespace(sleep=waited.append))
     break_call(scene, REST, 1, "secondary limit")
     assert_whole(scene, whole_story(scene, scene.honest()))
     assert waited == [30]

@@ -194,7 +194,7 @@ def test_answers_tell_how_much_of_the_limit_is_left(world, server):
     token = world.workflow_token({}, limit=1000)
     with GitHub(world.repository, token.value, server.api_url) as github:
         github.ask("GET", "")
-        assert github._wire._github.rate_limiting == (999, 1000)
+        assert github._github.rate_limiting == (999, 1000)
 
 
 def test_a_renamed_account_keeps_its_id(world, server):

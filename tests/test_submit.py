@@ -544,7 +544,7 @@ WAY_OUT = re.compile(r"[Tt]ry again|by hand|Discard commits|asks to wait|`gh aut
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits before something is sent again, nor for a fork."""
-    monkeypatch.setattr("scripts.github.wire.sleep", lambda seconds: None)
+    monkeypatch.setattr("urllib3.util.retry.time", SimpleNamespace(sleep=lambda seconds: None))
     monkeypatch.setattr("scripts.ledger.branch.time", SimpleNamespace(sleep=lambda seconds: None))
     monkeypatch.setattr("scripts.github.contribute.FORK_S", 0)
     monkeypatch.setattr("scripts.commands.submit.MAX_FAILURES", 2)

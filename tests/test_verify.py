@@ -17,6 +17,7 @@ from harness.referee.digest import digest
 from harness.task.submission import Submission
 from harness.task.task import Board, load_task
 from scripts.cli import run
+from scripts.common.http_request import RequestLimits
 from scripts.verify.compare import Comparison
 from tests.test_boards import hostile, serving
 
@@ -217,12 +218,12 @@ def at(path: str, content: bytes) -> type[Any]:
         (b"<html>", 200, (), "not JSON"),
         (b"[" * 100_000, 200, (), "not JSON"),
         (b"{}", 200, (), "judgement.json: "),
-        (b" " * (MAX_BYTES + 1), 200, (), f"is larger than {MAX_BYTES // 2**20} MiB"),
+        (b" " * (MAX_BYTES + 1), 200, (), f"the answer is larger than {MAX_BYTES:,} bytes"),
         (b"", 404, (), "not found"),
         (b"", 503, (), "answers 503; try again later"),
         (b"", 302, (("Location", "https://127.0.0.1:9/x"),), "redirects to another host, 127.0.0.1:9"),
         (b"", 302, (("Location", "ftp://127.0.0.1/x"),), "redirects away from https"),
-        (b"{", 200, (("Content-Length", "99"),), "the download was cut off"),
+        (b"{", 200, (("Content-Length", "99"),), "the answer was cut off"),
         (b"{", 200, (("Content-Length", "many"),), "cannot be read"),
     ],
 )
@@ -232,9 +233,9 @@ def test_what_a_hostile_site_sends_is_one_message(capsys, content, status, heade
 
 
 def test_a_drop_a_second_is_not_waited_for(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scripts.boards.web.LONGEST_S", 0.0)
+    monkeypatch.setattr("scripts.boards.web.JUDGEMENT_LIMITS", RequestLimits(max_bytes=9, timeout_s=9, longest_s=0))
     with serving(hostile(b"{}")) as url:
-        assert "the download took over" in said_of(f"{url}/judgement.json", capsys)
+        assert "the answer took over" in said_of(f"{url}/judgement.json", capsys)
 
 
 @pytest.mark.parametrize(

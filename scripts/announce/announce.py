@@ -22,7 +22,7 @@ from pathlib import Path
 from harness.records.errors import PullRankError
 from harness.task.task import Task
 from scripts.announce.all_news import gather
-from scripts.announce.discord import DiscordChannel, InDoubt, MessageGone, WebhookError, WebhookGone
+from scripts.announce.discord import DiscordChannel, InDoubt, WebhookError
 from scripts.announce.embeds import Look, title_of
 from scripts.announce.milestones import newly_seen
 from scripts.announce.news import News, Result
@@ -200,7 +200,7 @@ class _Run:
             webhook.edit(post.message, post.payload(self.context.look))
             line = f"{webhook.name}: {done} {post.key}, message {post.message}"
         except WebhookError as error:
-            if isinstance(error, WebhookGone) or not (error.is_final or isinstance(error, MessageGone)):
+            if not error.is_final:
                 raise
             is_gone, line = True, f"not {done}: {post.key}: {error}"
         number = self.ledger.announced().told[webhook.name, post.key].next_edit

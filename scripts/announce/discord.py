@@ -18,14 +18,12 @@ from __future__ import annotations
 import json
 import re
 import time
-import urllib.request
 from dataclasses import dataclass, field
-from http.client import HTTPException, HTTPResponse
-from typing import Any, cast
-from urllib.error import HTTPError, URLError
-from urllib.parse import parse_qs, urlsplit
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from harness.records.errors import PullRankError
+from scripts.common.http_request import Answer, NotSent, RequestFailed, RequestLimits, send
 from scripts.common.text import plain, shorten
 
 TIMEOUT_S = 15.0
@@ -45,24 +43,20 @@ _UNKNOWN_MESSAGE = 10008
 _ADDRESS = (
     "an address such as https://discord.com/api/webhooks/123/abc: on Discord, Edit Channel → Integrations → Webhooks"
 )
-_USER_AGENT = "DiscordBot (pullrank, 1)"
+_HEADERS = {"Content-Type": "application/json", "User-Agent": "DiscordBot (pullrank, 1)"}
 """Cloudflare rejects Python's default user agent."""
 
 
 class WebhookError(PullRankError):
-    """A request failed, and retrying now is no use.  `is_final`: retrying the same request later is no use either."""
+    """A request failed, and retrying now is no use.
+
+    `is_final`: it will never succeed, but requests about other messages may.  A deleted message is final; a deleted
+    webhook is not, since somebody can put another one into the secret.
+    """
 
     def __init__(self, message: str, *, is_final: bool = False) -> None:
         super().__init__(message)
         self.is_final = is_final
-
-
-class WebhookGone(WebhookError):
-    """The webhook was deleted, or its token is wrong: nothing can be done in this channel."""
-
-
-class MessageGone(WebhookError):
-    """Somebody deleted the message."""
 
 
 class InDoubt(PullRankError):
@@ -75,16 +69,6 @@ class _Again(Exception):
     def __init__(self, reason: str, wait_s: float | None = None) -> None:
         super().__init__(reason)
         self.wait_s = wait_s
-
-
-class _StayHere(urllib.request.HTTPRedirectHandler):
-    """Follow no redirects: Discord uses none, and one could lead anywhere."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        return None
-
-
-_OPENER = urllib.request.build_opener(_StayHere)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +109,7 @@ class DiscordChannel:
         Raises:
             WebhookError: it does not.
         """
-        self._send("GET", "")
+        self._send("GET")
 
     def post(self, payload: dict[str, Any]) -> str:
         """Post a message; returns its id.
@@ -134,7 +118,7 @@ class DiscordChannel:
             WebhookError: it was not posted.
             InDoubt: it may have been posted.
         """
-        answer = self._send("POST", "", {"wait": "true"}, payload)
+        answer = self._send("POST", payload=payload)
         message = str(answer.get("id", "")) if isinstance(answer, dict) else ""
         if not re.fullmatch(r"[0-9]{1,20}", message):
             raise InDoubt(f"{self.name}: Discord accepted the message but returned no id for it")
@@ -146,13 +130,13 @@ class DiscordChannel:
         Raises:
             WebhookError: it was not changed.
         """
-        self._send("PATCH", f"/messages/{message}", {}, payload)
+        self._send("PATCH", f"/messages/{message}", payload)
 
-    def _send(
-        self, method: str, path: str, query: dict[str, str] | None = None, payload: dict[str, Any] | None = None
-    ) -> object:
+    def _send(self, method: str, path: str = "", payload: dict[str, Any] | None = None) -> object:
         """Send a request, with retries; returns the answer's JSON, or None if it is empty."""
-        query = {**(query or {}), **({"thread_id": self.thread} if self.thread and method != "GET" else {})}
+        query = {"wait": "true"} if method == "POST" else {}
+        if self.thread and method != "GET":
+            query["thread_id"] = self.thread
         reason = ""
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -173,55 +157,43 @@ class DiscordChannel:
             _Again: it may be retried.
             WebhookError, InDoubt: it may not.
         """
-        asked = "&".join(f"{name}={value}" for name, value in query.items())
-        request = urllib.request.Request(  # noqa: S310  (the scheme is checked in `at`)
-            f"{self.base}{self.token}{path}{'?' if asked else ''}{asked}",
-            data=None if payload is None else json.dumps(payload).encode(),
-            headers={"Content-Type": "application/json", "User-Agent": _USER_AGENT},
-            method=method,
-        )
+        url = f"{self.base}{self.token}{path}{'?' if query else ''}{urlencode(query)}"
+        body = None if payload is None else json.dumps(payload).encode()
+        limits = RequestLimits(max_bytes=MAX_ANSWER, timeout_s=self.timeout_s)
         try:
-            with _OPENER.open(request, timeout=self.timeout_s) as answer:
-                return self._read(method, cast(HTTPResponse, answer))
-        except HTTPError as error:
-            with error:
-                raise self._refusal(method, error) from None
-        except URLError as error:
-            # The connection failed, so Discord never had the whole request.
-            raise _Again(f"no connection to Discord ({self._brief(error.reason)})") from None
-        except (OSError, HTTPException) as error:
+            answer = send(method, url, limits, body=body, headers=_HEADERS)
+        except NotSent as error:
+            raise _Again(f"no connection to Discord ({self._brief(error)})") from None
+        except RequestFailed as error:
             raise self._lost(method, f"no answer from Discord ({self._brief(error)})") from None
-
-    def _read(self, method: str, answer: HTTPResponse) -> object:
-        content = answer.read(MAX_ANSWER)
-        if answer.status == 204 or not content:
-            return None
+        if not answer.is_ok:
+            raise self._refusal(method, answer)
         try:
-            return json.loads(content)
+            return json.loads(answer.content) if answer.content else None
         except ValueError:
             raise self._lost(method, "an answer that is not Discord's") from None
 
     def _lost(self, method: str, reason: str) -> Exception:
         return InDoubt(f"{self.name}: {reason}") if method == "POST" else _Again(reason)
 
-    def _refusal(self, method: str, error: HTTPError) -> Exception:
-        said = _read_error(error)
-        code, reason = said.get("code"), self._brief(said.get("message") or error.reason)
-        if error.code == 429:
-            return _Again("Discord's rate limit", _wait_of(said, error))
-        if error.code in _NOT_DONE:
-            return _Again(f"Discord is not available ({error.code} {reason})")
-        if error.code >= 500 or error.code < 400:
-            return self._lost(method, f"Discord failed ({error.code} {reason})")
-        if error.code == 404 and code == _UNKNOWN_MESSAGE:
-            return MessageGone(f"{self.name}: the message was deleted on Discord", is_final=True)
-        if error.code == 404 and code == _UNKNOWN_CHANNEL:
+    def _refusal(self, method: str, answer: Answer) -> Exception:
+        said, status = _object_of(answer), answer.status
+        reason = f"{status} {self._brief(said.get('message') or answer.reason)}"
+        if status == 429:
+            return _Again("Discord's rate limit", _wait_of(said, answer))
+        if status in _NOT_DONE:
+            return _Again(f"Discord is not available ({reason})")
+        if status >= 500 or status < 400:
+            return self._lost(method, f"Discord failed ({reason})")
+        if status == 404 and said.get("code") == _UNKNOWN_MESSAGE:
+            return WebhookError(f"{self.name}: the message was deleted on Discord", is_final=True)
+        if status == 404 and said.get("code") == _UNKNOWN_CHANNEL:
             way_out = "there is no such thread; name another one at the end of the secret, ?thread_id=…, or none"
-            return WebhookGone(f"{self.name}: {way_out} (404 {reason})")
-        if error.code in (401, 403, 404):
+            return WebhookError(f"{self.name}: {way_out} ({reason})")
+        if status in (401, 403, 404):
             way_out = f"the webhook was deleted, or its token is wrong; put a new one into the secret {self.name}"
-            return WebhookGone(f"{self.name}: {way_out} ({error.code} {reason})")
-        return WebhookError(f"{self.name}: Discord refused ({error.code} {reason})", is_final=True)
+            return WebhookError(f"{self.name}: {way_out} ({reason})")
+        return WebhookError(f"{self.name}: Discord refused ({reason})", is_final=True)
 
     def _brief(self, error: object) -> str:
         """One short line of an error's text, without the token."""
@@ -229,17 +201,18 @@ class DiscordChannel:
         return shorten(words.replace(self.token, "…"), 200)
 
 
-def _read_error(error: HTTPError) -> dict[str, Any]:
+def _object_of(answer: Answer) -> dict[str, Any]:
+    """The JSON object in a refusal; empty if it has none."""
     try:
-        said = json.loads(error.read(MAX_ANSWER))
-    except (OSError, HTTPException, ValueError):
+        said = json.loads(answer.content)
+    except ValueError:
         return {}
     return said if isinstance(said, dict) else {}
 
 
-def _wait_of(said: dict[str, Any], error: HTTPError) -> float:
+def _wait_of(said: dict[str, Any], answer: Answer) -> float:
     """The wait that Discord asks for, in seconds; the body is more precise, but Cloudflare sends only the header."""
-    for value in (said.get("retry_after"), error.headers.get("Retry-After")):
+    for value in (said.get("retry_after"), answer.headers.get("Retry-After")):
         try:
             wait_s = float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import urllib.request
 from collections.abc import Callable
 from functools import cache
-from http.client import HTTPException
-from urllib.parse import urlsplit
+
+from scripts.common.http_request import RequestFailed, RequestLimits, download
 
 PICTURE = "og.png"
-TIMEOUT_S = 10.0
+LIMITS = RequestLimits(max_bytes=0, timeout_s=10.0)
 
 
 def finder(site: str) -> Callable[[str, str], str | None]:
@@ -18,15 +17,14 @@ def finder(site: str) -> Callable[[str, str], str | None]:
     @cache
     def find(task: str, gpu: str) -> str | None:
         address = f"{site}{task}/{gpu}/{PICTURE}"
-        return address if urlsplit(site).scheme in ("http", "https") and _is_picture(address) else None
+        return address if _is_picture(address) else None
 
     return find
 
 
 def _is_picture(address: str) -> bool:
-    request = urllib.request.Request(address, method="HEAD")  # noqa: S310  (the scheme is checked above)
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
-            return str(answer.headers.get_content_type()).startswith("image/")
-    except (OSError, HTTPException, ValueError):
+        answer = download(address, LIMITS, method="HEAD")
+    except RequestFailed:
         return False
+    return answer.is_ok and answer.headers.get_content_type().startswith("image/")

@@ -7,11 +7,8 @@ fetch_judgement     one judgement by URL; redirects to another host are refused
 from __future__ import annotations
 
 import re
-import time
-import urllib.request
-from http.client import HTTPException, HTTPResponse
+from dataclasses import replace
 from typing import TypeVar
-from urllib.error import HTTPError
 from urllib.parse import quote, urlsplit
 
 from pydantic import ValidationError
@@ -19,42 +16,19 @@ from pydantic import ValidationError
 from harness.records.errors import PullRankError
 from harness.records.judgement import MAX_BYTES as MAX_JUDGEMENT_BYTES
 from scripts.boards.board_facts import SiteModel
+from scripts.common.http_request import BadRedirect, RequestFailed, RequestLimits, download
 from scripts.common.text import plain, shorten
 
 F = TypeVar("F", bound=SiteModel)
 
-MAX_BYTES = 64 * 1024 * 1024
-TIMEOUT_S = 20.0
-"""Without receiving a byte."""
-LONGEST_S = 120.0
-"""For a whole file."""
+LIMITS = RequestLimits(max_bytes=64 * 1024 * 1024, timeout_s=20.0)
+JUDGEMENT_LIMITS = replace(LIMITS, max_bytes=MAX_JUDGEMENT_BYTES)
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class SiteError(PullRankError):
     """The site cannot be read, or is not a PullRank site."""
-
-
-class _NoFlight(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, but not from https to http or to another scheme.
-
-    `stays`: nor to another host.
-    """
-
-    def __init__(self, *, stays: bool) -> None:
-        self._stays = stays
-
-    def redirect_request(
-        self, req: urllib.request.Request, fp: object, code: int, msg: str, headers: object, newurl: str
-    ) -> urllib.request.Request | None:
-        before, after = urlsplit(req.full_url), urlsplit(newurl)
-        if after.scheme not in ("https", before.scheme):
-            raise SiteError(f"{req.full_url} redirects away from https; use the site's new address")
-        if self._stays and after.netloc != before.netloc:
-            there = shorten(plain(after.netloc), 100)
-            raise SiteError(f"{req.full_url} redirects to another host, {there}; use that address if you trust it")
-        return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
 
 
 def site_address(url: str) -> str:
@@ -103,7 +77,7 @@ def fetch_judgement(address: str) -> bytes:
         SiteError: the URL is not https (or http on this machine), or cannot be read.
     """
     url = _judgement_url(address)
-    content = _fetch(url, MAX_JUDGEMENT_BYTES, stays=True)
+    content = _fetch(url, JUDGEMENT_LIMITS, same_host=True)
     if content is None:
         raise SiteError(
             f"{url}: not found. The site has the judgements of each board's first rows and latest records; pages of "
@@ -128,29 +102,15 @@ def _judgement_url(address: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{quote(path, safe='/%')}"
 
 
-def _fetch(url: str, max_bytes: int = MAX_BYTES, *, stays: bool = False) -> bytes | None:
-    opener = urllib.request.build_opener(_NoFlight(stays=stays))
-    request = urllib.request.Request(url, headers={"User-Agent": "pullrank"})  # noqa: S310  the scheme was checked
+def _fetch(url: str, limits: RequestLimits = LIMITS, *, same_host: bool = False) -> bytes | None:
     try:
-        with opener.open(request, timeout=TIMEOUT_S) as answer:
-            return _read(url, answer, max_bytes)
-    except HTTPError as error:
-        if error.code == 404:
-            return None
-        raise SiteError(f"{url}: the site answers {error.code}; try again later") from None
-    except (OSError, HTTPException, ValueError) as error:
-        raise SiteError(f"{url} cannot be read ({shorten(plain(str(error)), 200)}); is the address right?") from None
-
-
-def _read(url: str, answer: HTTPResponse, max_bytes: int) -> bytes:
-    until, content = time.monotonic() + LONGEST_S, bytearray()
-    while some := answer.read1(1 << 16):  # returns what is available, so that a slow server cannot evade the time limit
-        content += some
-        if len(content) > max_bytes:
-            raise SiteError(f"{url} is larger than {max_bytes // 1024**2} MiB")
-        if time.monotonic() > until:
-            raise SiteError(f"{url} cannot be read: the download took over {LONGEST_S:.0f} s; try again later")
-    # `read1` does not report a truncated answer.
-    if len(content) < int(answer.headers.get("Content-Length") or 0):
-        raise SiteError(f"{url} cannot be read: the download was cut off; try again")
-    return bytes(content)
+        answer = download(url, limits, same_host=same_host)
+    except BadRedirect as error:
+        raise SiteError(f"{url} {error}; use the new address if you trust it") from None
+    except RequestFailed as error:
+        raise SiteError(f"{url} cannot be read ({error}); is the address right? If it is, try again later") from None
+    if answer.status == 404:
+        return None
+    if not answer.is_ok:
+        raise SiteError(f"{url}: the site answers {answer.status}; try again later")
+    return answer.content

@@ -9,8 +9,6 @@ import hashlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import islice
-from types import TracebackType
-from typing import Any, Self
 from urllib.parse import quote
 
 from scripts.common.text import shorten
@@ -42,8 +40,8 @@ MAX_BODY = 65_536
 """Characters in a comment."""
 
 
-class GitHub:
-    """One repository on GitHub, accessed with one token.
+class GitHub(Wire):
+    """One repository on GitHub, accessed with one token; `ask` sends a request that has no method here.
 
     `me` is the token's account: only its comments are ours.  `patience_s` is the longest wait before a retry.
     """
@@ -58,28 +56,8 @@ class GitHub:
         timeout_s: int = 15,
         patience_s: float = 60,
     ) -> None:
-        self.repository = repository
+        super().__init__(repository, token, api_url, timeout_s=timeout_s, patience_s=patience_s)
         self.me = me
-        self._wire = Wire(repository, token, api_url, timeout_s=timeout_s, patience_s=patience_s)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._wire.close()
-
-    @property
-    def requests_made(self) -> int:
-        return self._wire.requests_made
-
-    def ask(self, method: str, path: str, body: object = None, *, is_elsewhere: bool = False) -> Any:
-        """Send one request that has no method here, such as for `setup`'s many settings; see `Wire.ask`."""
-        return self._wire.ask(method, path, body, is_elsewhere=is_elsewhere)
 
     # Pull requests
 
@@ -88,7 +66,7 @@ class GitHub:
 
     def open_pulls(self) -> tuple[PullRequest, ...]:
         """Open pull requests, newest first; at most 1,000."""
-        return tuple(map(PullRequest.of, self._wire.pages("/pulls?state=open")))
+        return tuple(map(PullRequest.of, self.pages("/pulls?state=open")))
 
     def closed_pulls(self) -> tuple[PullRequest, ...]:
         """The newest 100 merged or closed pull requests."""
@@ -149,12 +127,12 @@ class GitHub:
 
     def comments(self, number: int) -> Iterator[Comment]:
         """Comments of a pull request, oldest first; at most 1,000, fetched lazily."""
-        return map(Comment.of, self._wire.pages(f"/issues/{number}/comments"))
+        return map(Comment.of, self.pages(f"/issues/{number}/comments"))
 
     def recent_comments(self, since: datetime) -> Iterator[tuple[int, Comment]]:
         """Comments written or edited since then on any pull request or issue, newest first, each with its number."""
         query = f"?since={_part(since.astimezone(UTC).strftime('%Y-%m-%dT%H:%M:%SZ'))}&sort=updated&direction=desc"
-        for payload in self._wire.pages(f"/issues/comments{query}"):
+        for payload in self.pages(f"/issues/comments{query}"):
             number = require(payload, str, "issue_url").rpartition("/")[2]
             if number.isascii() and number.isdecimal():
                 yield int(number), Comment.of(payload)
@@ -228,7 +206,7 @@ class GitHub:
         asked = {"status": status, "created": created}
         query = "&".join(f"{key}={_part(value)}" for key, value in asked.items() if value)
         path = f"/actions/workflows/{_part(workflow)}/runs" + (f"?{query}" if query else "")
-        return map(WorkflowRun.of, self._wire.pages(path, "workflow_runs"))
+        return map(WorkflowRun.of, self.pages(path, "workflow_runs"))
 
     def cancel_run(self, run_id: int) -> None:
         """Cancel a run, unless it has ended."""
@@ -249,7 +227,7 @@ class GitHub:
 
     def download_artifact(self, artifact_id: int, max_bytes: int, digest: str = "") -> bytes:
         """Download an artifact's zip; with `digest`, check its SHA-256."""
-        content = self._wire.download(f"/actions/artifacts/{artifact_id}/zip", max_bytes, f"artifact {artifact_id}")
+        content = self.download(f"/actions/artifacts/{artifact_id}/zip", max_bytes, f"artifact {artifact_id}")
         if digest and hashlib.sha256(content).hexdigest() != digest:
             raise GitHubError(f"artifact {artifact_id} does not match its digest {digest}")
         return content
