@@ -1,6 +1,7 @@
 """A machine that is not as it was before a player came is noticed, whatever it is that has changed."""
 
 import contextlib
+import ctypes
 import os
 import resource
 import subprocess
@@ -15,6 +16,9 @@ from harness.sandbox.health import Health
 from harness.sandbox.sandbox import PlayerFiles, Sandbox
 from tests import cores
 
+_NEW_MOUNT, _NEW_USER = 0x00020000, 0x10000000
+_NO_SUID, _NO_DEV, _REMOUNT = 2, 4, 32
+
 
 @pytest.fixture
 def sandbox():
@@ -22,7 +26,7 @@ def sandbox():
     os.sched_setaffinity(0, cores.ALL)
     sandbox = Sandbox("bubblewrap", memory_gib=1, warm=False)
     sandbox.__enter__()
-    with sandbox.seat(PlayerFiles(name="built", files={}), building=True):
+    with sandbox.seat(PlayerFiles(name="built", files={}, cache="built"), building=True):
         pass
     yield sandbox
     with contextlib.suppress(JudgeError):  # what a test has done may be found here once more
@@ -54,7 +58,18 @@ def a_file_among_ours(sandbox):
 
 @contextlib.contextmanager
 def another_cache(sandbox):
-    Path(f"/proc/{sandbox.warm_parent.await_warmth()._warm_parent}/root/caches/built").chmod(0o750)
+    """Only the warm parent's namespace could do it: a sealed cache is read-only."""
+    zygote = sandbox.warm_parent.await_warmth()._warm_parent
+    cache = Path(f"/proc/{zygote}/root/caches/built")
+    with pytest.raises(OSError, match="Read-only"):
+        cache.chmod(0o750)
+    if (child := os.fork()) == 0:
+        libc = ctypes.CDLL(None, use_errno=True)
+        for space, kind in (("user", _NEW_USER), ("mnt", _NEW_MOUNT)):
+            assert libc.setns(os.open(f"/proc/{zygote}/ns/{space}", os.O_RDONLY), kind) == 0
+        os._exit(libc.mount(None, b"/caches/built", None, ctypes.c_ulong(_REMOUNT | _NO_SUID | _NO_DEV), None))
+    assert os.waitpid(child, 0)[1] == 0
+    cache.chmod(0o750)
     yield
 
 

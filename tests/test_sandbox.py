@@ -44,7 +44,9 @@ WHAT_LIES_AROUND = (
 
 def entry(source, name="test"):
     return PlayerFiles(
-        name=name, files={"submission.py": textwrap.dedent(source) + "\ndef custom_kernel(data): return data\n"}
+        name=name,
+        cache=name,
+        files={"submission.py": textwrap.dedent(source) + "\ndef custom_kernel(data): return data\n"},
     )
 
 
@@ -53,9 +55,9 @@ def load(player, seconds=10.0):
     return player.answer(time.monotonic() + seconds, "It took too long.")
 
 
-def said(sandbox, source, *, building=False):
+def said(sandbox, source, *, building=False, name="test"):
     """What a submission prints when it is imported behind the walls."""
-    with sandbox.seat(entry(source), building=building) as player:
+    with sandbox.seat(entry(source, name), building=building) as player:
         answer = load(player)
         assert isinstance(answer, Loaded), answer
     return player.log.strip()
@@ -114,6 +116,7 @@ def test_a_player_sees_only_what_it_may(sandbox, expression, expected):
         "os.setns(os.open('/proc/self/ns/mnt', 0)) if hasattr(os, 'setns') else os.chroot('/tmp')",
         "os.setuid(0)",
         "os.nice(-5)",
+        "open('/proc/self/autogroup', 'w').write('19')",
         "os.mkdir('/dev/x')",
     ],
 )
@@ -129,6 +132,8 @@ def test_a_player_is_refused_what_leads_out(sandbox, statement):
         "syscall(56, 0x10000000 | 17, 0, 0, 0, 0)", "syscall(56, 18, 0, 0, 0, 0)", "syscall(222, 0, 0, 0)",
         "syscall(310, 1, 0, 0, 0, 0, 0)", "syscall(425, 8, 0)", "syscall(323, 0)", "syscall(321, 0, 0, 0)",
         "syscall(200, 2, 18)", "syscall(234, 2, 2, 18)", "syscall(1 << 30, 0)",
+        "msgget(0, 0o1600)", "semget(0, 1, 0o1600)", "shmget(0, 4096, 0o1600)",
+        "syscall(160, 4, bytes(16))", "syscall(302, 0, 4, bytes(16), 0)",
     ],
 )  # fmt: skip
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers are x86-64's")
@@ -172,6 +177,78 @@ def test_what_the_build_leaves_in_its_cache_is_there_for_later_players_who_canno
         load(player)
         time.sleep(0.05)
         assert player.log.startswith("[]")
+
+
+def test_a_player_stays_in_the_session_and_reads_its_limits(sandbox):
+    expression = "os.getsid(0) == before, resource.getrlimit(resource.RLIMIT_CORE)"
+    assert said(sandbox, prints(expression, "import resource\nbefore = os.getsid(0)\nos.setsid()")) == "(True, (1, 1))"
+
+
+def test_no_hole_of_a_sealed_file_can_be_marked(sandbox):
+    """Not even of one that is deeper than paths reach, or in a folder that nobody may enter."""
+    build = """
+        import os
+        def leave(name):
+            with open(name, 'wb') as file:
+                file.truncate(1 << 20)
+                os.pwrite(file.fileno(), b'x' * 4096, 1 << 19)
+            os.posix_fallocate(os.open(name + '2', os.O_CREAT | os.O_RDWR), 0, 1 << 20)
+        os.mkdir('/cache/closed'); leave('/cache/closed/holes'); os.chmod('/cache/closed/holes', 0); os.chmod('/cache/closed', 0)
+        os.chdir('/cache')
+        for _ in range(60):
+            os.mkdir('d' * 100); os.chdir('d' * 100)
+        leave('holes')
+    """
+    look = """
+        import os
+        os.chmod('/cache/closed', 0o700); os.chmod('/cache/closed/holes', 0o400)
+        holes = ['/cache/closed/holes', '/cache/closed/holes2']
+        os.chdir('/cache')
+        for _ in range(60):
+            os.chdir('d' * 100)
+        files = [os.open(name, os.O_RDONLY) for name in (*holes, 'holes', 'holes2')]
+        print([os.lseek(file, 0, os.SEEK_HOLE) - os.fstat(file).st_size for file in files], os.path.getsize('holes'))
+        print(len(os.pread(files[2], 1 << 20, 0).strip(b'\\0')), flush=True)
+    """
+    said(sandbox, build, building=True, name="holes")
+    assert said(sandbox, look, name="holes") == "[0, 0, 0, 0] 1048576\n4096"
+
+
+def test_a_cache_with_no_room_for_its_holes_gives_no_page_to_later_players(sandbox):
+    build = "import os\nfor i in range(40): os.truncate(os.open(f'/cache/{i}', os.O_CREAT | os.O_RDWR), 60 << 20)"
+    read = """
+        import mmap, os
+        files = [os.open(f'/cache/{i}', os.O_RDONLY) for i in range(40)]
+        holes = [(file, os.lseek(file, 0, os.SEEK_HOLE)) for file in files]
+        file, at = next((file, at) for file, at in holes if at < 60 << 20)
+        print(mmap.mmap(file, 0, prot=mmap.PROT_READ)[at])
+    """
+    said(sandbox, build, building=True, name="no room")
+    with sandbox.seat(entry(read, "no room")) as player, pytest.raises(Foul, match="SIGBUS"):
+        load(player)
+    sandbox.require_health()
+
+
+def test_a_player_finds_nothing_of_an_earlier_one_in_its_memory(sandbox):
+    secret = "".join(reversed("ecruos-reilrae-na-fo-terces"))
+    find = """
+        import os
+        word = bytes(reversed(b'ecruos-reilrae-na-fo-terces'))
+        found = 0
+        with open('/proc/self/maps') as maps, open('/proc/self/mem', 'rb') as memory:
+            for line in maps:
+                start, end = (int(part, 16) for part in line.split()[0].split('-'))
+                if 'rw' in line:
+                    memory.seek(start)
+                    try:
+                        found += memory.read(end - start).count(word)
+                    except OSError:
+                        pass
+        print(found, flush=True)
+    """
+    before = int(said(sandbox, find))
+    assert int(said(sandbox, f"{find}\n        # {secret}")) > before
+    assert int(said(sandbox, find)) == before
 
 
 def test_a_stopped_player_with_threads_and_children_does_nothing(sandbox):

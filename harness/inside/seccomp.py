@@ -6,11 +6,14 @@ resume the player after the referee has stopped it:
 
     other processes     ptrace, process_vm_*, pidfd_*, kcmp, perf, bpf, keys
     namespaces          unshare, setns, mount and its newer forms, clone(CLONE_NEW*), clone3 (its flags are invisible)
+    System V IPC        msgget, semget, shmget: the kernel frees what they made after the player has ended
+    core dumps          RLIMIT_CORE: at 0, a crash would start the host's core pattern, as root
     the network         any socket but AF_UNIX; ranks that must meet also get AF_INET, in a network of their own
     late or lazy work   io_uring, Linux AIO, userfaultfd, memfd_secret
     self-resumption     sending SIGCONT, also by PDEATHSIG; and timer_create, mq_notify, F_SETSIG, F_SETOWN, clone with
                         another exit signal: each of these can make the kernel send it to a stopped process
     the referee's core  sched_setaffinity returns 0 and does nothing, so that libraries that pin threads still load
+    a larger share      setsid returns 0 and does nothing: Linux gives each session an equal share of a busy core
 
 Refused calls fail with EPERM, so honest code that only probes for a feature continues.
 Source of the format: linux/filter.h, linux/seccomp.h.
@@ -26,8 +29,8 @@ import struct
 
 _LOAD, _JUMP_EQ, _JUMP_SET, _JUMP_GE, _AND, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x54, 0x06
 _ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
-_NR, _ARCH, _ARG0, _ARG1, _ARG2 = 0, 4, 16, 24, 32
-"""Offsets into struct seccomp_data; for arguments, the low word on little-endian machines."""
+_NR, _ARCH, _ARG0, _ARG1, _ARG2, _HIGH = 0, 4, 16, 24, 32, 4
+"""Offsets into struct seccomp_data; for arguments, the low word on little-endian machines, and from it the high one."""
 _PR_SET_SECCOMP, _MODE_FILTER = 22, 2
 
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -51,14 +54,15 @@ _REFUSED = {  # name: (x86_64, aarch64); None if the architecture never had the 
     "kexec_load": (246, 104), "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106),
     "iopl": (172, None), "ioperm": (173, None), "modify_ldt": (154, None), "quotactl": (179, 60), "syslog": (103, 116),
     "settimeofday": (164, 170), "clock_settime": (227, 112), "clock_adjtime": (305, 266), "adjtimex": (159, 171),
-    "vhangup": (153, 58),
+    "vhangup": (153, 58), "msgget": (68, 186), "semget": (64, 190), "shmget": (29, 194),
 }  # fmt: skip
 _CLONE, _CLONE3, _PRCTL, _FCNTL = (56, 220), (435, 435), (157, 167), (72, 25)
 _KILL, _TKILL, _TGKILL = (62, 129), (200, 130), (234, 131)
 _RT_SIGQUEUEINFO, _RT_TGSIGQUEUEINFO = (129, 138), (297, 240)
 _SIGCONT = 18
 _SOCKET, _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = (41, 198), 1, 2, 10, 16
-_IOCTL, _SCHED_SETAFFINITY = (16, 29), (203, 122)
+_IOCTL, _SCHED_SETAFFINITY, _SETSID = (16, 29), (203, 122), (112, 157)
+_SETRLIMIT, _PRLIMIT, _RLIMIT_CORE = (160, 164), (302, 261), 4
 
 _CLONE_NEW_ANY = 0x7E020000 | 0x80  # user, pid, net, ipc, uts, cgroup, mount, time
 _EXIT_SIGNALS = (0, 17)  # none (a thread), SIGCHLD
@@ -90,6 +94,7 @@ def program(*, has_loopback: bool = False) -> bytes:
             code += _when_equal(number, eperm)
     code += _when_equal(_CLONE3[column], enosys)  # glibc then falls back to clone, whose flags the filter sees
     code += _when_equal(_SCHED_SETAFFINITY[column], _ERRNO)
+    code += _when_equal(_SETSID[column], _ERRNO)
     families = (_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK) if has_loopback else (_AF_UNIX,)
     # No network at all: vsock reaches the host through every namespace, a port remembers its last owner, and a
     # lingering socket, sent to the referee, would block it.
@@ -104,6 +109,8 @@ def program(*, has_loopback: bool = False) -> bytes:
         (_KILL, _ARG1), (_TKILL, _ARG1), (_TGKILL, _ARG2), (_RT_SIGQUEUEINFO, _ARG1), (_RT_TGSIGQUEUEINFO, _ARG2)
     ):  # fmt: skip
         code += _with_argument(call[column], signal, _refuse_values((_SIGCONT,), eperm))
+    code += _with_argument(_SETRLIMIT[column], _ARG0, _refuse_values((_RLIMIT_CORE,), eperm))
+    code += _with_argument(_PRLIMIT[column], _ARG1, _core_limit_checks(eperm))
     code += [(_RETURN, 0, 0, _ALLOW)]
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
 
@@ -133,6 +140,20 @@ def _clone_checks(action: int) -> list[_Instruction]:
     new_namespace = [(_JUMP_SET, 0, 1, _CLONE_NEW_ANY), (_RETURN, 0, 0, action)]
     allowed = [instruction for signal in _EXIT_SIGNALS for instruction in _when_equal(signal, _ALLOW)]
     return [*new_namespace, (_AND, 0, 0, 0xFF), *allowed, (_RETURN, 0, 0, action)]
+
+
+def _core_limit_checks(action: int) -> list[_Instruction]:
+    # glibc reads limits by prlimit, too: with a null pointer to the new one.
+    refuse = (_RETURN, 0, 0, action)
+    pointer = [
+        (_LOAD, 0, 0, _ARG2),
+        (_JUMP_EQ, 1, 0, 0),
+        refuse,
+        (_LOAD, 0, 0, _ARG2 + _HIGH),
+        (_JUMP_EQ, 1, 0, 0),
+        refuse,
+    ]
+    return [(_JUMP_EQ, 0, len(pointer), _RLIMIT_CORE), *pointer]
 
 
 class _Program(ctypes.Structure):

@@ -13,12 +13,14 @@ This module calls Linux by ctypes: Python 3.11 has no `os.unshare`.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
 import platform
 import resource
 import signal
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -32,6 +34,8 @@ _CAP_AMBIENT_CLEAR_ALL, _CAPABILITY_VERSION_3 = 4, 0x20080522
 CACHES = "/caches"
 """Where the warm parent keeps one cache folder for each entry; players never see this folder."""
 
+_FILES = "files"
+"""The folder in it that players see as /cache."""
 CACHE_BYTES = 2 << 30
 """The size limit of one entry's cache, a tmpfs: only used pages take memory."""
 _INODES = 100_000
@@ -74,10 +78,77 @@ def prepare() -> None:
 
 def prepare_cache(name: str) -> None:
     """Mount an entry's own cache, in the warm parent.  Its size is limited: no entry can fill another's cache."""
-    folder = os.path.join(CACHES, os.path.basename(name))
+    folder = _cache_folder(name)
     if not os.path.isdir(folder):
         os.mkdir(folder)
         _mount("tmpfs", folder, "tmpfs", _NO_SUID | _NO_DEV, f"size={CACHE_BYTES},nr_inodes={_INODES},mode=0700")
+        os.mkdir(os.path.join(folder, _FILES), mode=0o700)
+        with open(os.path.join(folder, "page"), "w", encoding="utf-8") as page:
+            page.write("A size of 0 would mean that the sealed cache has no limit.")
+
+
+def _cache_folder(name: str) -> str:
+    return os.path.join(CACHES, os.path.basename(name))
+
+
+def seal_cache(name: str) -> None:
+    """Make an entry's cache read-only and exactly as large as its contents, after its build, in the warm parent.
+
+    Reading a hole of a file, or a page that was only reserved, changes the file even on a read-only tmpfs: a player
+    could leave a mark for later players.  So they are filled.  A hole for which there is no room cannot be mapped.
+    """
+    folder = _cache_folder(name)
+    _fill_holes(os.path.join(folder, _FILES))
+    facts = os.statvfs(folder)
+    size, inodes = (facts.f_blocks - facts.f_bfree) * facts.f_frsize, facts.f_files - facts.f_ffree
+    flags = _REMOUNT | _READ_ONLY | _NO_SUID | _NO_DEV
+    _mount(None, folder, None, flags, f"size={size},nr_inodes={inodes}")
+
+
+def _fill_holes(folder: str) -> None:
+    """Fill the holes of all files, folder by folder: they may be nested deeper than paths reach."""
+    os.chdir(folder)
+    waiting = [iter(os.listdir())]
+    while waiting:
+        if (name := next(waiting[-1], None)) is None:
+            waiting.pop()
+            os.chdir("..")
+            continue
+        with contextlib.suppress(OSError):  # it may have any name and any mode
+            facts = os.lstat(name)
+            if stat.S_ISDIR(facts.st_mode):
+                os.chmod(name, 0o700)
+                os.chdir(name)
+                waiting.append(iter(os.listdir()))
+            elif stat.S_ISREG(facts.st_mode) and facts.st_size:
+                _fill_file(name, facts)
+    os.chdir("/")
+
+
+def _fill_file(name: str, facts: os.stat_result) -> None:
+    os.chmod(name, 0o600)
+    descriptor = os.open(name, os.O_RDWR | os.O_NOFOLLOW)
+    try:
+        with contextlib.suppress(OSError):  # no room
+            hole = os.lseek(descriptor, 0, os.SEEK_HOLE)
+            while hole < facts.st_size:
+                hole = _fill_hole(descriptor, hole, facts.st_size)
+    finally:
+        # ninja and others compare times of files.
+        os.utime(descriptor, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+        os.fchmod(descriptor, stat.S_IMODE(facts.st_mode))
+        os.close(descriptor)
+
+
+def _fill_hole(descriptor: int, start: int, size: int) -> int:
+    """Write zeros to a file's hole that begins at `start`; returns where the next one begins."""
+    try:
+        end = os.lseek(descriptor, start, os.SEEK_DATA)
+    except OSError:  # there is no data behind it
+        end = size
+    while start < end:
+        start += os.pwrite(descriptor, bytes(min(end - start, 1 << 20)), start)
+    return os.lseek(descriptor, start, os.SEEK_HOLE) if start < size else size
 
 
 def fork() -> int:
@@ -101,7 +172,8 @@ def furnish(room: Room, libraries: Mapping[str, str]) -> None:
     """
     plain = _NO_SUID | _NO_DEV
     scratch = f"size={room.scratch_bytes},nr_inodes={_INODES},mode=0700"
-    _mount("proc", "/proc", "proc", plain | _NO_EXEC)
+    # Read-only: by /proc/self/autogroup, a player could change the share of the core that all players get.
+    _mount("proc", "/proc", "proc", plain | _NO_EXEC | _READ_ONLY)
     _mount("tmpfs", "/tmp", "tmpfs", plain, scratch)
     _mount("tmpfs", "/dev/shm", "tmpfs", plain, scratch)
     _mount("tmpfs", "/entry", "tmpfs", plain, f"size={8 << 20},mode=0755")
@@ -122,15 +194,15 @@ def write_files(files: dict[str, str], folder: str) -> None:
 
 
 def _mount_cache(room: Room, flags: int) -> None:
-    sealed = os.path.join(CACHES, os.path.basename(room.cache))
+    files = os.path.join(_cache_folder(room.cache), _FILES)
     if room.building:
-        _mount(sealed, "/cache", None, _BIND)
+        _mount(files, "/cache", None, _BIND)
     else:
         # ninja and torch's extension loader write locks and logs even if there is nothing to build.
         _mount("tmpfs", "/upper", "tmpfs", flags, f"size={room.scratch_bytes},nr_inodes={_INODES},mode=0700")
         for folder in ("/upper/changes", "/upper/work"):
             os.mkdir(folder)
-        options = f"lowerdir={sealed},upperdir=/upper/changes,workdir=/upper/work,userxattr"
+        options = f"lowerdir={files},upperdir=/upper/changes,workdir=/upper/work,userxattr"
         _mount("overlay", "/cache", "overlay", flags, options)
     for hidden in (CACHES, "/upper"):
         _mount("tmpfs", hidden, "tmpfs", flags | _READ_ONLY, "size=4k,mode=0000")

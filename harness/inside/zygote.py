@@ -7,9 +7,11 @@ own.  So a fresh player costs milliseconds instead of an import of torch.
       └ keeper (pid 1)              mounts the file system, keeps the end of the player's output, reports how it ended
           └ player (pid 2)          fully confined; runs the submission
 
-An order is one packet on the zygote's socket: a byte, `PLAYER` or `KEEP_AWAKE`.  `PLAYER` comes with three descriptors:
-the player's control socket, its `Room` as JSON in a memfd, and its log in a memfd.  If the player executes a task's own
-program, the fourth descriptor is the pipe for the program's results.
+An order is one packet on the zygote's socket: a byte, `PLAYER`, `SEAL` or `KEEP_AWAKE`, and for the first two the name
+of a cache.  `PLAYER` comes with three descriptors: the player's control socket, its `Room` as JSON in a memfd, and its
+log in a memfd.  If the player executes a task's own program, the fourth descriptor is the pipe for its results.
+
+The zygote never reads a `Room`: each later player is a fork of it and would find earlier submissions in its memory.
 """
 
 from __future__ import annotations
@@ -29,9 +31,12 @@ from harness.inside import keep_cores_awake, walls
 from harness.inside.protocol import LOG_BYTES, LOG_HEADER, MAX_MESSAGE, write
 
 _CHUNKS = 16
-PLAYER, KEEP_AWAKE = b"p", b"k"
+PLAYER, SEAL, KEEP_AWAKE = b"p", b"s", b"k"
 AWAKE = b"awake"
 """The answer to `KEEP_AWAKE`, after the spinners have started."""
+SEALED = b"sealed"
+"""The answer to `SEAL`."""
+_MAX_ORDER = 256
 CONTROL = 900
 """The descriptor of the player's control socket: a number that no program writes to by accident."""
 RESULTS = 901
@@ -66,29 +71,36 @@ def main(orders: socket.socket, options: Options) -> None:
         _warm_up()
     orders.send(b"warm")
     while True:
-        packet, descriptors, _, _ = socket.recv_fds(orders, 1, 4)
+        packet, descriptors, _, _ = socket.recv_fds(orders, _MAX_ORDER, 4)
         if not packet:
             if not options.walled:
                 _end_session()
             return
+        cache = packet[1:].decode()
         if packet == KEEP_AWAKE:
             keep_cores_awake.keep_awake(options.cores)
             orders.send(AWAKE)
-            continue
-        room = _read_room(descriptors[1])
-        if options.walled:
-            walls.prepare_cache(room.cache)
-        try:
-            keeper = walls.fork() if options.walled else os.fork()
-        except OSError as error:
-            _report_trouble(descriptors[0], error)
+        elif packet[:1] == SEAL:
+            walls.seal_cache(cache)
+            orders.send(SEALED)
         else:
-            if keeper == 0:
-                control = socket.socket(fileno=descriptors[0])
-                _become_keeper(control, descriptors[2], descriptors[3:], room, options)
-        for descriptor in descriptors:
-            os.close(descriptor)
-        _reap_keepers()
+            _fork_keeper(cache, descriptors, options)
+
+
+def _fork_keeper(cache: str, descriptors: list[int], options: Options) -> None:
+    if options.walled:
+        walls.prepare_cache(cache)
+    try:
+        keeper = walls.fork() if options.walled else os.fork()
+    except OSError as error:
+        _report_trouble(descriptors[0], error)
+    else:
+        if keeper == 0:
+            control = socket.socket(fileno=descriptors[0])
+            _become_keeper(control, descriptors[2], descriptors[3:], _read_room(descriptors[1]), options)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    _reap_keepers()
 
 
 def _end_session() -> None:

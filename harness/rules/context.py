@@ -50,6 +50,7 @@ class Context:
         self.replay = replay
         self.reference = Reference(board, device.name)
         self.gpu = GpuWatch(device.side.find_meter())
+        self._entries: dict[tuple[str, str], PlayerFiles] = {}
         self._varies: dict[str, bool] = {}
         """Whether inputs depend on the seed, by name of the case; for cases that the reference was tried with."""
         self.logs: dict[str, str] = {}
@@ -58,6 +59,13 @@ class Context:
         """Digests of the first call of an entry's first run of a benchmark, by their names."""
 
     def entry(self, name: str, submission: Submission) -> PlayerFiles:
+        """The entry of that name with this submission; always the same, so that one build serves all its games."""
+        key = name, submission.digest
+        if key not in self._entries:
+            self._entries[key] = self._make_entry(name, submission)
+        return self._entries[key]
+
+    def _make_entry(self, name: str, submission: Submission) -> PlayerFiles:
         shared = {file: content.decode() for file, content in self.board.task.shared_files.items()}
         recipe = self.recipe if submission.is_compiled else None
         return PlayerFiles(name=name, files={**shared, submission.name: submission.text}, recipe=recipe)

@@ -188,7 +188,7 @@ class Script:
             environment["POPCORN_SEED"] = str(seed)
         ended = run(
             self.sandbox,
-            PlayerFiles(name="submission", files=files),
+            PlayerFiles(name="submission", files=files, cache="submission"),
             Program(command=command, environment=environment),
             take,
             seconds=seconds,

@@ -4,7 +4,8 @@ There is a short check after every player and a thorough one after the last.  A 
 because the sandbox should have prevented it.  It is an error of the judge, and the judging is void.
 
     processes   the sandbox has only the processes that it started with; no other process is in its user namespace
-    limits      those of the referee and the warm parent; the cores that the referee may use
+    limits      those of the referee and the warm parent; the cores that the referee may use; the class, priority and
+                group by which the kernel schedules the warm parent and its players
     files       the files shown to players, and the caches that their builds filled
     memory      memory that belongs to no process has not grown
 """
@@ -64,6 +65,9 @@ class Health:
         if self._walled:
             self._seals[cache] = self._read_seal(cache)
 
+    def is_sealed(self, cache: str) -> bool:
+        return cache in self._seals
+
     def _read_seal(self, cache: str) -> object:
         facts = os.statvfs(self._caches / cache)
         return _digest(self._caches / cache), facts.f_bfree, facts.f_ffree
@@ -90,7 +94,7 @@ class Health:
                 raise JudgeError(f"a player has ended, but its processes are left: {listed(strays)}")
             time.sleep(0.001)
         if self._read_limits() != self._limits:
-            raise JudgeError("the limits of the referee or the warm parent changed while a player ran")
+            raise JudgeError("the limits or the priority of the referee or the warm parent changed while a player ran")
         if _digest(self._shown) != self._files:
             raise JudgeError(f"the files shown to a player changed while it ran: {self._shown}")
 
@@ -128,7 +132,14 @@ class Health:
 
     def _read_limits(self) -> list[object]:
         limits = [Path(f"/proc/{process}/limits").read_bytes() for process in ("self", self._warm_parent)]
-        return [*limits, os.sched_getaffinity(0)]
+        return [*limits, os.sched_getaffinity(0), *_scheduling_of(self._warm_parent)]
+
+
+def _scheduling_of(pid: int) -> list[object]:
+    """A process's class, nice value and group, which all processes of a session share.  Some kernels have no groups."""
+    group = Path(f"/proc/{pid}/autogroup")
+    known = group.read_text() if group.exists() else ""
+    return [os.sched_getscheduler(pid), os.getpriority(os.PRIO_PROCESS, pid), known]
 
 
 def _users_of(pid: int) -> str:

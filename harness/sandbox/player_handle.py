@@ -91,7 +91,7 @@ class PlayerHandle:
             os.write(room_fd, json.dumps(asdict(room)).encode())
             if told is not None:
                 os.set_blocking(told, True)  # a program may write faster than it is read
-            warm_parent.fork_player(theirs, room_fd, self._log, *([] if told is None else [told]))
+            warm_parent.fork_player(room.cache, theirs, room_fd, self._log, *([] if told is None else [told]))
         except BaseException:
             self._close()
             raise

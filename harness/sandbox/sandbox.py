@@ -15,6 +15,7 @@ import contextlib
 import importlib.resources
 import json
 import os
+import secrets
 import shutil
 import sys
 import tempfile
@@ -45,11 +46,15 @@ _STAGE = "pullrank-stage-"
 
 @dataclass(frozen=True, kw_only=True)
 class PlayerFiles:
-    """The files of one player, the name of the cache that its build fills, and how to compile it."""
+    """The files of one player, the cache that its build fills, and how to compile it.
+
+    Players see the name of their `cache`.  It is random, so that it does not tell a champion from a challenger.
+    """
 
     name: str
     files: dict[str, str]
     recipe: Recipe | None = None
+    cache: str = field(default_factory=lambda: secrets.token_hex(8))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,7 +266,7 @@ class Sandbox:
     def watcher(self, entry: PlayerFiles, order: Mapping[str, object]) -> Program:
         """The program that starts an entry's player under a profiler; this completes the `order` of `watch.start`."""
         player = {
-            "library": str(self.cache / "build" / f"{entry.name}.so"),
+            "library": str(self.cache / "build" / f"{entry.cache}.so"),
             "threads": len(self.player_cores),
             "device": self.device.name if self.device.is_staged else "",
         }
@@ -299,6 +304,10 @@ class Sandbox:
             pass
         self.warm_parent.await_warmth().check_thoroughly()
 
+    def is_sealed(self, entry: PlayerFiles) -> bool:
+        """Whether an entry's cache can no longer change.  Without a sandbox, none is."""
+        return self.warm_parent.await_warmth().is_sealed(entry.cache)
+
     @property
     def cache(self) -> Path:
         """The cache folder that a build fills, as a player sees it."""
@@ -312,7 +321,7 @@ class Sandbox:
         health = self.warm_parent.await_warmth()
         room = walls.Room(
             files=entry.files,
-            cache=entry.name,
+            cache=entry.cache,
             building=building,
             # Pages of a tmpfs belong to no process, so the memory watch does not count them.
             scratch_bytes=max(64 << 20, min(1 << 30, self.memory_bytes // 8)),
@@ -336,4 +345,5 @@ class Sandbox:
         finally:
             player.close(health, checked=not stopped)
             if building and not stopped:
-                health.seal(entry.name)
+                self.warm_parent.seal(entry.cache)
+                health.seal(entry.cache)

@@ -85,10 +85,10 @@ class WarmParent:
         self._health = Health(self.process.pid, pid, self._stage, walled=self._walled)
         return self._health
 
-    def fork_player(self, control: socket.socket, *descriptors: int) -> None:
+    def fork_player(self, cache: str, control: socket.socket, *descriptors: int) -> None:
         """Have it fork a player.  The descriptors are the player's `Room`, its log, and optionally its results pipe."""
         try:
-            socket.send_fds(self._orders, [zygote.PLAYER], [control.fileno(), *descriptors])
+            socket.send_fds(self._orders, [zygote.PLAYER + cache.encode()], [control.fileno(), *descriptors])
         except OSError as error:
             raise self._ended(error) from None
 
@@ -98,16 +98,24 @@ class WarmParent:
         if self._is_awake:
             return
         health.check()
-        self._orders.settimeout(_START_S)
-        try:
-            self._orders.send(zygote.KEEP_AWAKE)
-            answer = self._orders.recv(len(zygote.AWAKE))
-        except OSError as error:
-            raise self._ended(error) from None
-        if answer != zygote.AWAKE:
-            raise self._ended("no answer")
+        self._order(zygote.KEEP_AWAKE, zygote.AWAKE)
         health.include_processes()
         self._is_awake = True
+
+    def seal(self, cache: str) -> None:
+        """Have it make a cache read-only, after its build."""
+        if self._walled:
+            self._order(zygote.SEAL + cache.encode(), zygote.SEALED)
+
+    def _order(self, order: bytes, expected: bytes) -> None:
+        self._orders.settimeout(_START_S)
+        try:
+            self._orders.send(order)
+            answer = self._orders.recv(len(expected))
+        except OSError as error:
+            raise self._ended(error) from None
+        if answer != expected:
+            raise self._ended("no answer")
 
     def _ended(self, why: object) -> JudgeError:
         return JudgeError(f"the player's warm parent has ended ({why}): {self._last_error()}")
