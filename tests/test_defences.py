@@ -84,6 +84,11 @@ def outlives_its_player(outcome):
     return isinstance(outcome, JudgeError) and "are left" in str(outcome)
 
 
+def spoils_the_judging(outcome):
+    """Nobody is to blame then, and it would be repeated."""
+    return isinstance(outcome, JudgeError) and "changed the cache" in str(outcome)
+
+
 def breaks_the_judge(outcome):
     return isinstance(outcome, RuntimeError) and "memory" in str(outcome)
 
@@ -206,6 +211,10 @@ def show_the_hosts_settings(patch):
     patch.setattr(bubblewrap, "_walls", lower_walls)
 
 
+def leave_caches_as_they_are(patch):
+    change_inside(patch, "walls.py", {"    _fill_holes(os.path.join(folder, _FILES))\n": "    return\n"})
+
+
 def look_away_from_memory(patch):
     patch.setattr(PlayerHandle, "check_memory", lambda _: None)
 
@@ -261,6 +270,7 @@ DEFENCES = [
     Defence("nothing of a player survives", share_one_process_namespace, "exploits/timing_slow_the_anchor_with_a_survivor", outlives_its_player),
     Defence("only listed files are shown", show_the_hosts_settings, "exploits/system_files_of_the_host", reads_files_of_the_host),
     Defence("memory is watched", look_away_from_memory, "exploits/abuse_memory_of_no_process", keeps_its_memory),
+    Defence("sealed caches have no holes", leave_caches_as_they_are, "exploits/cache_in_holes", spoils_the_judging),
     Defence("calls have a deadline", wait_for_ever, "exploits/abuse_endless_loop", blocks_the_judge),
 ]  # fmt: skip
 
