@@ -118,16 +118,15 @@ def test_what_can_be_proved_to_be_a_players_ends_it(sandbox, hoard):
 
 
 HIDDEN = """
-    import ctypes
-    libc = ctypes.CDLL(None)
-    libc.shmat.restype = ctypes.c_void_p
+    import os, socket
+    sender, receiver = socket.socketpair()
     for _ in range(24):
-        segment = libc.shmget(0, 64 << 20, 0o1600)
-        address = libc.shmat(segment, None, 0)
-        ctypes.memset(address, 1, 64 << 20)
-        libc.shmdt(ctypes.c_void_p(address))
+        file = os.memfd_create('hidden')
+        os.write(file, bytes(64 << 20))
+        socket.send_fds(sender, [b'x'], [file])
+        os.close(file)
 """
-"""1.5 GiB in segments that it has not mapped any more."""
+"""1.5 GiB in files that are under way between two sockets, and nowhere open."""
 
 
 @pytest.mark.walls
