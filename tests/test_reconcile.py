@@ -16,10 +16,12 @@ import pytest
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
 from scripts.bot.comment.markers import MARKER, BoardMarker
+from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import done_section, ended_section, queued_section
 from scripts.bot.reconcile.duels_due import DueDuel
 from scripts.bot.reconcile.plan import MAX_OFFERS, RepositoryState, look_back, plan
 from scripts.bot.reconcile.steps import AskForJudging, End, Step
+from scripts.bot.report.context import ReportContext
 from scripts.bot.report.merging import merge, why_not_merged
 from scripts.bot.report.places import PlaceKind
 from scripts.competition.settings import Ban, Gpu, Settings
@@ -301,10 +303,11 @@ def test_only_what_was_judged_is_merged(changes: dict[str, Any], why: str) -> No
 def test_a_commit_that_changes_something_else_than_the_judged_file_is_not_merged(path: str) -> None:
     fork = SimpleNamespace(changes=lambda _: (ChangedFile(path=path, status="modified"),))
     settings = Settings(gpus={"CPU": Gpu(runs_on="cpu")})
-    said = merge(
-        asked(JUDGED).request, settings, Moderated(), cast(GitHub, None), lambda: cast(Fork, nullcontext(fork)), "main",
-        pull(),
+    context = ReportContext(
+        github=cast(GitHub, None), open_ledger=lambda _: LedgerBranch(""), open_fork=lambda: cast(Fork, nullcontext(fork)),
+        settings=settings, root=Path(), harness_digest="", default_branch="main",
     )  # fmt: skip
+    said = merge(asked(JUDGED).request, PullRecord(number=12), Moderated(), context, pull())
     assert said == "not merged: it changes more than the judged file"
 
 
