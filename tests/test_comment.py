@@ -1,44 +1,80 @@
-"""The pull request's comment: what is in it, what stays when one board changes, and what cannot get out of it."""
+"""The pull request's comment: what the ledger puts into it, what is kept of the one before, and what cannot get out."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from markdown_it import MarkdownIt
 
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from scripts.bot.comment.comment_text import (
+from scripts.bot.comment.comment_text import BoardSection, PullComment
+from scripts.bot.comment.markers import (
     MARKER,
     MAX_CHARS,
+    BoardState,
+    CommentMarkers,
     FileFacts,
     Notice,
-    PullComment,
     Tone,
-    read_comment,
+    read_markers,
 )
-from scripts.bot.comment.sections import done_section, ended_section, queued_section
+from scripts.bot.comment.pull_record import KeptTexts, PullRecord, keep_texts
+from scripts.bot.comment.sections import done_section
+from scripts.github.pulls import ACTIONS_BOT
+from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.request import Ending, EndState, Request, make_id
 
 NOW = datetime(2026, 11, 21, 12, 3, tzinfo=UTC)
-HEAD = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567"
+LATER = NOW + timedelta(hours=1)
+HEAD, NEXT = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567", "f" * 40
 FILE = FileFacts(path="submissions/vectoradd/alice/submission.py", head_sha=HEAD, is_draft=False)
 REPORT = "### `vectoradd` on `H100`: accepted (AC), rank 2 of 7\n\n**Rank 2 of 7** with 40.00 µs.\n"
+TELLING = REPORT.strip()
 
 
-def request(gpu: str = "H100", mode: Mode = Mode.RANKED, head: str = HEAD) -> Request:
+def request(gpu: str = "H100", mode: Mode = Mode.RANKED, head: str = HEAD, **changes: object) -> Request:
     return Request(
-        id=make_id(12, head, gpu, mode), user_id=7, login="alice", pull_request=12, head_sha=head, blob_sha="b" * 40,
-        task="vectoradd", gpu=gpu, mode=mode, asked_at=NOW, asked_by=7, reason="opened",
+        **{
+            "id": make_id(12, head, gpu, mode), "user_id": 7, "login": "alice", "pull_request": 12, "head_sha": head,
+            "blob_sha": "b" * 40, "task": "vectoradd", "gpu": gpu, "mode": mode, "asked_at": NOW, "asked_by": 7,
+            "reason": "opened",
+        } | changes  # type: ignore[arg-type]
     )  # fmt: skip
 
 
-def ending(state: EndState, of: Request) -> Ending:
-    return Ending(request=of.id, state=state, verdict=Verdict.ACCEPTED if state is EndState.JUDGED else None, at=NOW)
+def ended(
+    of: Request, state: EndState = EndState.JUDGED, verdict: Verdict = Verdict.ACCEPTED, **rest: str
+) -> RequestStatus:
+    judged = verdict if state is EndState.JUDGED else None
+    ending = Ending(request=of.id, state=state, verdict=judged, at=of.asked_at + timedelta(minutes=1), **rest)
+    return RequestStatus(request=of, ending=ending)
 
 
-QUEUED = PullComment(file=FILE).with_board(queued_section(request("CPU"))).with_board(queued_section(request()))
-DONE = QUEUED.with_board(done_section(request(), Verdict.ACCEPTED, REPORT))
+def record(*statuses: RequestStatus | Request) -> PullRecord:
+    return PullRecord(
+        number=12,
+        statuses=tuple(RequestStatus(request=one) if isinstance(one, Request) else one for one in statuses),
+    )
+
+
+def comment(
+    of: PullRecord, before: PullComment | str = "", *told: BoardSection, notice: Notice | None = None
+) -> PullComment:
+    """The comment that replaces the one before."""
+    kept = keep_texts(before.render() if isinstance(before, PullComment) else before)
+    return of.comment(kept, {one.facts.request: one for one in told}, notice)
+
+
+def done(of: Request, report: str = REPORT, verdict: Verdict = Verdict.ACCEPTED) -> BoardSection:
+    return done_section(of, verdict, report)
+
+
+BOTH, ONE_JUDGED = record(request("CPU"), request()), record(request("CPU"), ended(request()))
+QUEUED = comment(BOTH)
+DONE = comment(ONE_JUDGED, QUEUED, done(request()))
+NEWER = request(head=NEXT, asked_at=LATER)
+WAITS_AGAIN = record(request("CPU"), ended(request()), NEWER)
 
 
 def test_a_new_comment_says_what_is_judged_and_where_it_waits() -> None:
@@ -54,19 +90,20 @@ def test_one_board_moves_on_and_the_other_stays() -> None:
     text = DONE.render()
     assert "| 🟡\u00a0`CPU` | ranked | queued since 12:03 UTC |" in text
     assert "| 🟢\u00a0`H100` | ranked | accepted (AC), rank 2 of 7 |" in text
-    assert REPORT.strip() in text
+    assert TELLING in text
 
 
 def test_a_wrong_answer_is_red() -> None:
     report = "### `vectoradd` on `H100`: wrong answer (WA)\n"
-    assert "🔴" in QUEUED.with_board(done_section(request(), Verdict.WRONG_ANSWER, report)).render()
+    judged = record(request("CPU"), ended(request(), verdict=Verdict.WRONG_ANSWER))
+    told = comment(judged, QUEUED, done(request(), report, Verdict.WRONG_ANSWER))
+    assert "🔴" in told.render() and "🔴" in comment(judged, told).render()
 
 
-@pytest.mark.parametrize("state", list(EndState))
+@pytest.mark.parametrize("state", [one for one in EndState if one is not EndState.JUDGED])
 def test_an_end_without_a_report_says_why(state: EndState) -> None:
-    text = QUEUED.with_board(ended_section(request(), ending(state, request()))).render()
+    text = comment(record(request("CPU"), ended(request(), state))).render()
     assert {
-        EndState.JUDGED: "accepted (AC); its report is lost; `/rerun`",
         EndState.REFUSED: "not judged",
         EndState.SUPERSEDED: "newer request",
         EndState.CANCELLED: "`/rerun`",
@@ -75,31 +112,100 @@ def test_an_end_without_a_report_says_why(state: EndState) -> None:
 
 
 def test_a_refusals_own_code_does_not_end_the_code_that_it_stands_in() -> None:
-    refused = ending(EndState.REFUSED, request()).model_copy(update={"note": "`a` is no `b`. `@everyone`"})
-    assert "not judged: `'a' is no 'b'. '@everyone'` |" in QUEUED.with_board(ended_section(request(), refused)).render()
+    refused = ended(request(), EndState.REFUSED, note="`a` is no `b`. `@everyone`")
+    assert "not judged: `'a' is no 'b'. '@everyone'` |" in comment(record(request("CPU"), refused)).render()
 
 
 def test_where_there_is_one_report_no_table_repeats_it() -> None:
-    text = PullComment(file=FILE).with_board(done_section(request(), Verdict.ACCEPTED, REPORT)).render()
-    assert "| Board |" not in text and REPORT.strip() in text
+    text = comment(record(ended(request())), "", done(request())).render()
+    assert "| Board |" not in text and TELLING in text
+
+
+# What the ledger says.
+
+
+def test_boards_are_in_the_order_of_their_first_requests_and_each_shows_its_newest() -> None:
+    benchmark = request("CPU", Mode.BENCHMARK, asked_at=LATER, reason="/benchmark, comment 5")
+    shown = comment(record(ended(request("CPU")), request(), benchmark)).boards
+    assert [(one.facts.gpu, one.facts.request) for one in shown] == [("CPU", benchmark.id), ("H100", request().id)]
+
+
+def test_of_two_requests_in_the_same_second_the_one_that_waits_is_shown() -> None:
+    for newer in ("1" * 40, "f" * 40):
+        old, new = ended(request(), EndState.SUPERSEDED), request(head=newer)
+        for statuses in ((old, new), (new, old)):
+            shown = comment(record(*statuses))
+            assert [one.facts.request for one in shown.boards] == [new.id]
+            assert shown.file == FILE.model_copy(update={"head_sha": newer})
+
+
+def test_a_board_that_another_run_has_judged_waits_for_its_report() -> None:
+    (section,) = comment(record(ended(request()))).boards
+    assert section.facts.state is BoardState.QUEUED
+    assert section.facts.summary == "accepted (AC); its report follows"
+    assert record(ended(request())).unreported(KeptTexts(), {}) == [request()]
+    assert not ONE_JUDGED.unreported(keep_texts(DONE.render()), {})
+
+
+def test_the_report_of_an_older_request_is_none_of_a_newer_one() -> None:
+    judged = record(request("CPU"), ended(request()), ended(NEWER))
+    kept = keep_texts(DONE.render())
+    assert judged.unreported(kept, {}) == [NEWER]
+    board = judged.comment(kept, {}, None).boards[1]
+    assert board.facts.state is BoardState.QUEUED and board.report == TELLING
+
+
+def test_a_rematch_leaves_the_file_as_it_is() -> None:
+    rematch = request(asked_at=LATER, asked_by=ACTIONS_BOT.id, id=make_id(12, HEAD, "H100", Mode.RANKED, 2))
+    newer = request("CPU", head=NEXT, asked_at=NOW + timedelta(minutes=5))
+    shown = comment(record(ended(request()), newer, rematch))
+    assert shown.file and shown.file.head_sha == NEXT
+    assert [one.facts.request for one in shown.boards] == [rematch.id, newer.id]
+
+
+@pytest.mark.parametrize(
+    ("modes", "is_draft"),
+    [
+        ([("opened", Mode.BENCHMARK)], True),
+        ([("opened", Mode.BENCHMARK), ("ready_for_review", Mode.RANKED)], False),
+        ([("opened", Mode.BENCHMARK), ("ready_for_review", Mode.TEST)], False),
+        ([("opened", Mode.RANKED), ("/benchmark, comment 5", Mode.BENCHMARK)], False),
+        ([("opened", Mode.BENCHMARK), ("/test, comment 5", Mode.TEST)], True),
+        ([("/benchmark, comment 5", Mode.BENCHMARK)], False),
+    ],
+)
+def test_a_draft_is_told_how_to_be_ranked(modes: list[tuple[str, Mode]], is_draft: bool) -> None:
+    shown = comment(record(*(request("CPU", mode, reason=reason) for reason, mode in modes)))
+    assert shown.file and shown.file.is_draft is is_draft
+    assert ("ready for review" in shown.render()) is is_draft
+
+
+# What is kept of the comment before.
 
 
 def test_the_last_report_stays_folded_until_the_next_one_is_there() -> None:
-    newer = request(head="f" * 40)
-    waiting = read_comment(DONE.render()).with_board(queued_section(newer))
+    waiting = comment(WAITS_AGAIN, DONE)
     text = waiting.render()
     assert "<summary>Previous report on <code>H100</code></summary>" in text and "40.00 µs" in text
-    assert "of `fffffff`" in text
-    done = read_comment(waiting.render()).with_board(done_section(newer, Verdict.ACCEPTED, REPORT.replace("40", "39")))
-    assert "Previous report" not in done.render() and "40.00 µs" not in done.render()
+    assert "at `fffffff`" in text and "queued since 12:03 UTC, of `0a1b2c3`" in text
+    judged = record(request("CPU"), ended(request()), ended(NEWER))
+    told = comment(judged, waiting, done(NEWER, REPORT.replace("40", "39")))
+    assert "Previous report" not in told.render() and "40.00 µs" not in told.render()
+
+
+@pytest.mark.parametrize("state", [EndState.REFUSED, EndState.SUPERSEDED, EndState.CANCELLED, EndState.FAILED])
+def test_the_last_report_stays_folded_when_the_next_one_never_comes(state: EndState) -> None:
+    waiting = comment(WAITS_AGAIN, DONE)
+    text = comment(record(request("CPU"), ended(request()), ended(NEWER, state)), waiting).render()
+    assert "<summary>Previous report on <code>H100</code></summary>" in text and "40.00 µs" in text
 
 
 def test_a_refusal_stands_on_top_and_goes_when_it_is_mended() -> None:
-    refused = DONE.with_notice(Notice(text="**Not judged.** You changed `a`.\n\n```text\nb\n```"))
+    refused = comment(ONE_JUDGED, DONE, notice=Notice(text="**Not judged.** You changed `a`.\n\n```text\nb\n```"))
     text = refused.render()
     assert "> [!WARNING]\n> **Not judged.** You changed `a`.\n>\n> ```text\n> b\n> ```\n" in text
     assert text.index("[!WARNING]") < text.index("| Board |")
-    assert read_comment(text).with_notice(None).render() == DONE.render()
+    assert comment(ONE_JUDGED, text).render() == DONE.render()
 
 
 def test_a_refusal_alone_needs_no_file() -> None:
@@ -107,29 +213,33 @@ def test_a_refusal_alone_needs_no_file() -> None:
     assert "judges" not in text and "Push a change to have it read again." in text
 
 
-def test_a_draft_is_told_how_to_be_ranked() -> None:
-    draft = PullComment(file=FILE.model_copy(update={"is_draft": True})).with_board(queued_section(request()))
-    assert "ready for review" in draft.render()
+FAILED_ONCE = record(ended(request("CPU"), EndState.FAILED), ended(request()))
 
 
 @pytest.mark.parametrize(
-    "comment",
+    ("of", "written"),
     [
-        PullComment(),
-        QUEUED,
-        DONE,
-        DONE.with_board(queued_section(request(head="f" * 40))),
-        DONE.with_board(ended_section(request("CPU"), ending(EndState.FAILED, request("CPU")))),
-        DONE.with_notice(Notice(text="a\n\nb", tone=Tone.REMARK)),
-        PullComment(notice=Notice(text="**Not judged.** > quoted\n> twice")),
-        DONE.with_notice(Notice(text="a", tone=Tone.REMARK, head_sha=HEAD, left_out=("B200", "H100"))),
+        (record(), PullComment()),
+        (BOTH, QUEUED),
+        (ONE_JUDGED, DONE),
+        (WAITS_AGAIN, comment(WAITS_AGAIN, DONE)),
+        (FAILED_ONCE, comment(FAILED_ONCE, DONE)),
+        (ONE_JUDGED, comment(ONE_JUDGED, DONE, notice=Notice(text="a\n\nb", tone=Tone.REMARK))),
+        (record(), PullComment(notice=Notice(text="**Not judged.** > quoted\n> twice"))),
+        (
+            ONE_JUDGED,
+            comment(ONE_JUDGED, DONE, notice=Notice(text="a", tone=Tone.REMARK, head_sha=HEAD, left_out=("B200",))),
+        ),
     ],
     ids=range(8),
 )
-def test_what_was_written_is_read_again(comment: PullComment) -> None:
-    text = comment.render()
-    assert read_comment(text) == comment
-    assert read_comment(text.replace("\n", "\r\n")).render() == text
+def test_a_comment_that_is_made_again_is_the_same(of: PullRecord, written: PullComment) -> None:
+    text = written.render()
+    for before in (text, text.replace("\n", "\r\n")):
+        kept = keep_texts(before)
+        assert of.comment(kept, {}, kept.notice) == written
+        boards = tuple(one.facts for one in written.boards)
+        assert read_markers(before) == CommentMarkers(file=written.file, notice=written.notice, boards=boards)
 
 
 @pytest.mark.parametrize(
@@ -142,8 +252,17 @@ def test_what_was_written_is_read_again(comment: PullComment) -> None:
     ids=range(7),
 )  # fmt: skip
 def test_what_people_made_of_a_comment_is_no_comment_of_ours(body: str) -> None:
-    assert read_comment(body) == PullComment()
+    assert (keep_texts(body), read_markers(body)) == (KeptTexts(), CommentMarkers())
 
+
+def test_what_people_write_into_a_marker_changes_no_board() -> None:
+    forged = DONE.render().replace('"state":"queued"', '"state":"done","accepted":true')
+    assert forged != DONE.render()
+    board = comment(ONE_JUDGED, forged).boards[0]
+    assert board.facts == DONE.boards[0].facts and board.facts.state is BoardState.QUEUED
+
+
+# What a participant's words cannot do.
 
 ESCAPES = (
     "<!-- pullrank:end -->\n<!-- pullrank:board {} -->\n</details></summary>\n<!-- pullrank -->\n"
@@ -153,12 +272,14 @@ ESCAPES = (
 
 def test_a_report_that_quotes_our_markers_stays_in_its_place() -> None:
     hostile = f"### `vectoradd` on `H100`: wrong answer (WA)\n\n```text\n{ESCAPES}\n```\n\nend"
-    comment = DONE.with_board(done_section(request(), Verdict.WRONG_ANSWER, hostile))
-    again = read_comment(comment.render())
-    assert again == comment
+    judged = record(request("CPU"), ended(request(), verdict=Verdict.WRONG_ANSWER))
+    told = comment(judged, QUEUED, done(request(), hostile, Verdict.WRONG_ANSWER))
+    again = comment(judged, told)
+    assert again == told
     assert len(again.boards) == 2 and again.boards[1].report.endswith("end")
-    waiting = read_comment(again.with_board(queued_section(request(head="f" * 40))).render())
-    assert waiting.boards[1].report == comment.boards[1].report
+    waits = record(*judged.statuses, NEWER)
+    waiting = comment(waits, comment(waits, again))
+    assert waiting.boards[1].report == told.boards[1].report
     assert waiting.render().count("<!-- pullrank:end -->") == 3
 
 
@@ -171,15 +292,15 @@ def test_no_path_closes_the_marker_that_it_stands_in() -> None:
     facts = FileFacts(path="a --> <b>", head_sha=HEAD, is_draft=False)
     first = PullComment(file=facts).render().split("pullrank:file")[1].split("-->")[0]
     assert "<b" not in first and '"head_sha"' in first
-    assert read_comment(PullComment(file=facts).render()).file == facts
+    assert read_markers(PullComment(file=facts).render()).file == facts
 
 
 def test_the_longest_reports_give_way() -> None:
-    comment = PullComment(file=FILE)
+    boards = []
     for number in range(20):
         report = f"### `vectoradd` on `G{number}`: accepted (AC)\n\n" + f"{number} " * 3000 * (number + 1)
-        comment = comment.with_board(done_section(request(f"G{number}"), Verdict.ACCEPTED, report[:64_000]))
-    text = comment.render()
+        boards.append(done(request(f"G{number}"), report[:64_000]))
+    text = PullComment(file=FILE, boards=tuple(boards)).render()
     assert len(text) <= MAX_CHARS
     assert all(f"### `vectoradd` on `G{number}`: accepted (AC)\n" in text for number in range(20))
     assert "0 0 0" in text and "19 19 19" not in text

@@ -5,6 +5,7 @@ The screenshots lie in the test's folder: `pytest tests/test_comment_pictures.py
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -19,8 +20,9 @@ from harness.task.submission import Submission
 from harness.task.task import load_task
 from scripts.bot.admission.path_rule import Misplaced, classify, entry_path
 from scripts.bot.comment.check_report import remarks
-from scripts.bot.comment.comment_text import FileFacts, Notice, PullComment
+from scripts.bot.comment.comment_text import BoardSection, PullComment
 from scripts.bot.comment.judgement_section import render
+from scripts.bot.comment.markers import FileFacts, Notice
 from scripts.bot.comment.sections import done_section, queued_section
 from scripts.github.pulls import ChangedFile
 from scripts.ledger.moderation import Action, Moderation
@@ -53,13 +55,13 @@ def request(task: str, gpu: str, login: str, mode: Mode = Mode.RANKED) -> Reques
     )  # fmt: skip
 
 
-def empty(task: str, login: str) -> PullComment:
-    return PullComment(file=FileFacts(path=entry_path(task, login), head_sha=HEAD, is_draft=False))
+def of_boards(task: str, login: str, *boards: BoardSection) -> PullComment:
+    return PullComment(file=FileFacts(path=entry_path(task, login), head_sha=HEAD, is_draft=False), boards=boards)
 
 
 def reported(judgement: Judgement, report: str) -> PullComment:
     asked = request(judgement.task, judgement.gpu, judgement.submission.login, judgement.mode)
-    return empty(judgement.task, asked.login).with_board(done_section(asked, judgement.verdict, report))
+    return of_boards(judgement.task, asked.login, done_section(asked, judgement.verdict, report))
 
 
 def ranked() -> dict[str, PullComment]:
@@ -80,7 +82,8 @@ def ranked() -> dict[str, PullComment]:
         found.setdefault(kind, reported(one, render(one, board, table, own)))
         found.setdefault("held", reported(one, render(one, board, table, own, held(one))))
     waiting = request(board.task.name, "CPU", "edsger")
-    return found | {"one of two boards": found["behind"].with_board(queued_section(waiting))}
+    both = replace(found["behind"], boards=(*found["behind"].boards, queued_section(waiting)))
+    return found | {"one of two boards": both}
 
 
 def held(judgement: Judgement) -> Moderation:
@@ -99,11 +102,11 @@ def not_accepted() -> dict[str, PullComment]:
 
 
 def not_judged() -> dict[str, PullComment]:
-    queued = empty("vectoradd", "bob").with_board(queued_section(request("vectoradd", "CPU", "bob")))
+    queued = of_boards("vectoradd", "bob", queued_section(request("vectoradd", "CPU", "bob")))
     stray = classify([ChangedFile(path="submissions/vectoradd/bob/<b>fast</b>.py", status="added")], "bob")
     assert isinstance(stray, Misplaced)
     refusal = Notice(text=f"**Not judged.** {stray.reason}")
-    return {"queued": queued, "refused": PullComment(notice=refusal), "refused later": queued.with_notice(refusal)}
+    return {"queued": queued, "refused": PullComment(notice=refusal), "refused later": replace(queued, notice=refusal)}
 
 
 @cache

@@ -18,7 +18,7 @@ from scripts.bot.admission.admission import Competition, Offer
 from scripts.bot.admission.copies import Original
 from scripts.bot.admission.path_rule import Contribution, Misplaced, SubmissionPath, TaskChange, classify
 from scripts.bot.check.static_check import find_task_faults
-from scripts.bot.comment.comment_text import MARKER, Tone
+from scripts.bot.comment.markers import MARKER, Tone
 from scripts.bot.intake.decision import Decision, EventFacts
 from scripts.bot.intake.events import CommentEvent, Nothing, PullAction, PullEvent, read_event
 from scripts.bot.intake.gather import IntakeContext

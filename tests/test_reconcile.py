@@ -15,11 +15,13 @@ import pytest
 
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from scripts.bot.comment.comment_text import MARKER, PullComment
+from scripts.bot.comment.markers import MARKER, BoardMarker
+from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import done_section, ended_section, queued_section
 from scripts.bot.reconcile.duels_due import DueDuel
 from scripts.bot.reconcile.plan import MAX_OFFERS, RepositoryState, look_back, plan
 from scripts.bot.reconcile.steps import AskForJudging, End, Step
+from scripts.bot.report.context import ReportContext
 from scripts.bot.report.merging import merge, why_not_merged
 from scripts.bot.report.places import PlaceKind
 from scripts.competition.settings import Ban, Gpu, Settings
@@ -77,20 +79,20 @@ def ran(status: str = "completed", of: RequestStatus | None = None, run_id: int 
     )  # fmt: skip
 
 
-def telling(status: RequestStatus, how: str = "done") -> dict[int, PullComment]:
+def telling(status: RequestStatus, how: str = "done") -> dict[int, tuple[BoardMarker, ...]]:
     request = status.request
     section = {
         "done": done_section(request, Verdict.ACCEPTED, "### x: accepted\n"),
         "queued": queued_section(request),
         "ended": ended_section(request, Ending(request=request.id, state=EndState.CANCELLED, at=OLD)),
     }[how]
-    return {12: PullComment().with_board(section)}
+    return {12: (section.facts,)}
 
 
 def facts(*statuses: RequestStatus, **changes: Any) -> RepositoryState:
     fields: dict[str, Any] = {"now": NOW, "default_branch": "main", "statuses": statuses, "pulls": (pull(),)}
     fields["published_at"] = NOW
-    fields |= {"comments": telling(statuses[-1])} if statuses else {}
+    fields |= {"shown": telling(statuses[-1])} if statuses else {}
     return RepositoryState(**(fields | changes))
 
 
@@ -102,7 +104,7 @@ JUDGED, FAILED, CANCELLED = EndState.JUDGED, EndState.FAILED, EndState.CANCELLED
 ROW, BEHIND = {asked().request.id: PlaceKind.ROW}, {asked().request.id: PlaceKind.BEHIND}
 TEST = asked(mode=Mode.TEST)
 WAITING = asked(gpu="H100", id=make_id(12, HEAD, "H100", Mode.RANKED))
-TELLING_BOTH = {12: telling(asked())[12].with_board(queued_section(WAITING.request))}
+TELLING_BOTH = {12: (*telling(asked())[12], queued_section(WAITING.request).facts)}
 ON_H100 = {"gpu": "H100", "id": WAITING.request.id}
 BENCHMARKED = asked(JUDGED, mode=Mode.BENCHMARK, reason="opened")
 WAS_CLOSED = {"state": CANCELLED, "note": "the pull request was closed"}
@@ -128,9 +130,9 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
     # Open requests.
     ("just asked for", facts(asked(at=LATE)), []),
     ("never started", facts(asked()), ["Start"]),
-    ("waits for a machine", facts(asked(), runs=(ran("queued"),), comments=telling(asked(), "queued")), []),
+    ("waits for a machine", facts(asked(), runs=(ran("queued"),), shown=telling(asked(), "queued")), []),
     ("runs", facts(asked(), runs=(ran("in_progress"),)), []),
-    ("runs, and nobody was told", facts(asked(), runs=(ran("in_progress"),), comments={}), ["Tell"]),
+    ("runs, and nobody was told", facts(asked(), runs=(ran("in_progress"),), shown={}), ["Tell"]),
     ("ran, and was not delivered", facts(asked(), runs=(ran(),)), ["Deliver"]),
     ("ran, and runs once more", facts(asked(), runs=(ran(), ran("queued", run_id=6))), []),
     ("another's run", facts(asked(), runs=(ran(of=TEST),)), ["Start"]),
@@ -142,34 +144,34 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
     ("a draft may be tested", facts(TEST, pulls=(pull(is_draft=True),)), ["Start"]),
     ("closed while it runs", facts(asked(), pulls=(), closed=(pull(is_open=False),), runs=(ran("queued"),)), ["End"]),
     ("closed a moment after it was asked for", facts(asked(at=LATE), pulls=(), runs=(ran("queued"),)), []),
-    ("withdrawn, and its run lives", facts(asked(CANCELLED), runs=(ran("in_progress"),), comments=telling(asked(), "ended")),
+    ("withdrawn, and its run lives", facts(asked(CANCELLED), runs=(ran("in_progress"),), shown=telling(asked(), "ended")),
      ["Stop"]),
     ("superseded, and both of its runs live",
      facts(asked(EndState.SUPERSEDED), asked(attempt=2), runs=(ran("queued"), ran("queued", run_id=6))),
      ["Stop", "Stop", "Start"]),
-    ("withdrawn, and nobody was told", facts(asked(CANCELLED), runs=(ran("queued"),), comments=telling(asked(), "queued")),
+    ("withdrawn, and nobody was told", facts(asked(CANCELLED), runs=(ran("queued"),), shown=telling(asked(), "queued")),
      ["Stop", "Tell"]),
     ("withdrawn a moment ago", facts(asked(CANCELLED, at=LATE), runs=(ran("queued"),)), []),
-    ("withdrawn, and its run has ended", facts(asked(CANCELLED), runs=(ran(),), comments=telling(asked(), "ended")), []),
+    ("withdrawn, and its run has ended", facts(asked(CANCELLED), runs=(ran(),), shown=telling(asked(), "ended")), []),
     ("judged, and its run merges still", facts(asked(JUDGED), runs=(ran("in_progress"),)), []),
     ("banned while it waits", facts(asked(), runs=(ran("queued"),), bans=(Ban(user_id=7, reason="Cheats."),)), ["End"]),
     ("banned in the ledger while it waits", facts(asked(), runs=(ran("queued"),), moderated=BANNED), ["End"]),
     ("banned by login", facts(asked(), runs=(ran("queued"),), bans=(Ban(login="Alice", reason="Cheats."),)), ["End"]),
     ("somebody else is banned", facts(asked(), bans=(Ban(login="bob", reason="Cheats."),)), ["Start"]),
     # Comments.
-    ("judged, told as queued", facts(asked(JUDGED), runs=(ran(),), comments=telling(asked(), "queued")), ["Deliver"]),
-    ("judged, not told", facts(asked(JUDGED), runs=(ran(),), comments={}), ["Deliver"]),
-    ("judged, its run forgotten", facts(asked(JUDGED), comments=telling(asked(), "queued")), ["Deliver"]),
-    ("failed, told as queued", facts(asked(FAILED), comments=telling(asked(), "queued")), ["Tell"]),
-    ("cancelled before anybody was told", facts(asked(CANCELLED), comments={}), []),
-    ("just judged", facts(asked(JUDGED, at=LATE), comments=telling(asked(), "queued")), []),
+    ("judged, told as queued", facts(asked(JUDGED), runs=(ran(),), shown=telling(asked(), "queued")), ["Deliver"]),
+    ("judged, not told", facts(asked(JUDGED), runs=(ran(),), shown={}), ["Deliver"]),
+    ("judged, its run forgotten", facts(asked(JUDGED), shown=telling(asked(), "queued")), ["Deliver"]),
+    ("failed, told as queued", facts(asked(FAILED), shown=telling(asked(), "queued")), ["Tell"]),
+    ("cancelled before anybody was told", facts(asked(CANCELLED), shown={}), []),
+    ("just judged", facts(asked(JUDGED, at=LATE), shown=telling(asked(), "queued")), []),
     ("judged, and the comments of then are too many to be listed",
-     facts(asked(JUDGED), runs=(ran(),), comments={}, comments_since=OLD), []),
+     facts(asked(JUDGED), runs=(ran(),), shown={}, comments_since=OLD), []),
     ("judged since the oldest comment that is listed, and not told",
-     facts(asked(JUDGED), runs=(ran(),), comments={}, comments_since=OLD - timedelta(seconds=1)), ["Deliver"]),
+     facts(asked(JUDGED), runs=(ran(),), shown={}, comments_since=OLD - timedelta(seconds=1)), ["Deliver"]),
     ("runs for days, and was told when that began",
-     facts(asked(at=THREE_DAYS), runs=(ran("in_progress"),), comments={}, last_at=OLD), []),
-    ("long ago", facts(asked(JUDGED, at=THREE_DAYS), comments={}, last_at=OLD), []),
+     facts(asked(at=THREE_DAYS), runs=(ran("in_progress"),), shown={}, last_at=OLD), []),
+    ("long ago", facts(asked(JUDGED, at=THREE_DAYS), shown={}, last_at=OLD), []),
     ("a newer request of the board is told of", facts(asked(JUDGED), asked(JUDGED, at=OLD, attempt=2)), []),
     # Lost events.
     ("a head without a request", facts(), ["AskForJudging"]),
@@ -183,8 +185,8 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
     ("a bot's", facts(pulls=(pull(author=Account(id=9, login="b", is_bot=True)),)), []),
     ("for another branch", facts(pulls=(pull(base_ref="release"),)), []),
     ("pushed, and not heard", facts(asked(JUDGED), pulls=(pull(head_sha=NEWER),)), ["AskForJudging"]),
-    ("superseded by a late event", facts(asked(EndState.SUPERSEDED), comments={}), ["AskForJudging"]),
-    ("cancelled by its author", facts(asked(CANCELLED), comments=telling(asked(), "ended")), []),
+    ("superseded by a late event", facts(asked(EndState.SUPERSEDED), shown={}), ["AskForJudging"]),
+    ("cancelled by its author", facts(asked(CANCELLED), shown=telling(asked(), "ended")), []),
     ("a draft that was benchmarked is ready", facts(BENCHMARKED), ["AskForJudging"]),
     ("a draft that was benchmarked", facts(BENCHMARKED, pulls=(pull(is_draft=True),)), []),
     ("a draft that is ready, and tested by command",
@@ -193,19 +195,19 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
      facts(BENCHMARKED, asked(JUDGED, mode=Mode.TEST, reason="ready_for_review")), []),
     ("a draft again, judged before", facts(asked(JUDGED), pulls=(pull(is_draft=True),)), []),
     ("a draft again, cancelled thereby",
-     facts(WAS_DRAFTED, pulls=(pull(is_draft=True),), comments=telling(asked(), "ended")), []),
-    ("a draft again, and then ready", facts(WAS_DRAFTED, comments=telling(asked(), "ended")), ["AskForJudging"]),
-    ("closed, and open again", facts(asked(**WAS_CLOSED), comments=telling(asked(), "ended")), ["AskForJudging"]),
+     facts(WAS_DRAFTED, pulls=(pull(is_draft=True),), shown=telling(asked(), "ended")), []),
+    ("a draft again, and then ready", facts(WAS_DRAFTED, shown=telling(asked(), "ended")), ["AskForJudging"]),
+    ("closed, and open again", facts(asked(**WAS_CLOSED), shown=telling(asked(), "ended")), ["AskForJudging"]),
     ("a draft that was closed, and is open again",
-     facts(asked(**WAS_CLOSED, mode=Mode.BENCHMARK), pulls=(pull(is_draft=True),), comments={}), ["AskForJudging"]),
+     facts(asked(**WAS_CLOSED, mode=Mode.BENCHMARK), pulls=(pull(is_draft=True),), shown={}), ["AskForJudging"]),
     ("closed, and open again, and asked for", facts(asked(**WAS_CLOSED), asked(JUDGED, attempt=2)), []),
-    ("judged on one board, closed, and open again", facts(asked(JUDGED), asked(**WAS_CLOSED, **ON_H100), comments=TELLING_BOTH),
+    ("judged on one board, closed, and open again", facts(asked(JUDGED), asked(**WAS_CLOSED, **ON_H100), shown=TELLING_BOTH),
      ["Tell", "AskForJudging"]),
-    ("cancelled by its author, closed, and open again", facts(asked(CANCELLED), comments=telling(asked(), "ended")), []),
+    ("cancelled by its author, closed, and open again", facts(asked(CANCELLED), shown=telling(asked(), "ended")), []),
     ("asked for by a command, closed, and open again",
-     facts(asked(JUDGED), asked(**WAS_CLOSED, **ON_H100, reason="/rank, comment 5"), comments=TELLING_BOTH), ["Tell"]),
+     facts(asked(JUDGED), asked(**WAS_CLOSED, **ON_H100, reason="/rank, comment 5"), shown=TELLING_BOTH), ["Tell"]),
     ("a head without a request, of a banned author", facts(moderated=BANNED), []),
-    ("its author is banned no more", facts(asked(CANCELLED, note="the author was banned"), comments={}), ["AskForJudging"]),
+    ("its author is banned no more", facts(asked(CANCELLED, note="the author was banned"), shown={}), ["AskForJudging"]),
     # Merges.
     ("makes a row", facts(asked(JUDGED), places=ROW), ["MergePull"]),
     ("made a row, and GitHub has refused for days", facts(asked(JUDGED, at=THREE_DAYS), places=ROW, last_at=OLD), []),
@@ -215,17 +217,17 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
     ("makes a row, and the settings ban its author",
      facts(asked(JUDGED), places=ROW, bans=(Ban(user_id=7, reason="Cheats."),)), []),
     ("makes a row, and was opened again for another board",
-     facts(asked(JUDGED), asked(**WAS_CLOSED, **ON_H100), places=ROW, comments={}, runs=(ran(),)), ["Deliver", "AskForJudging"]),
+     facts(asked(JUDGED), asked(**WAS_CLOSED, **ON_H100), places=ROW, shown={}, runs=(ran(),)), ["Deliver", "AskForJudging"]),
     ("makes a row, and another's event was lost",
      facts(asked(JUDGED), places=ROW, pulls=(pull(number=13), pull()), published_at=None), ["MergePull", "Publish", "AskForJudging"]),
     ("makes a row, just now", facts(asked(JUDGED, at=LATE), places=ROW), []),
     ("makes a row, and a maintainer merges", facts(asked(JUDGED), places=ROW, merges=False), []),
     ("makes a row, and a machine is away",
-     facts(asked(JUDGED), WAITING, places=ROW, runs=(ran("queued", WAITING),), comments=TELLING_BOTH),
+     facts(asked(JUDGED), WAITING, places=ROW, runs=(ran("queued", WAITING),), shown=TELLING_BOTH),
      ["MergePull"]),
     ("was merged, and a machine is away",
      facts(asked(JUDGED), WAITING, pulls=(), closed=(pull(is_open=False, merged=True),),
-           runs=(ran("queued", WAITING),), comments=TELLING_BOTH), []),
+           runs=(ran("queued", WAITING),), shown=TELLING_BOTH), []),
     ("was merged, and nobody has started it",
      facts(WAITING, pulls=(), closed=(pull(is_open=False, merged=True),)), ["Start"]),
     ("another commit was merged",
@@ -233,7 +235,7 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
     ("was closed, and something waits", facts(WAITING, pulls=(), closed=(pull(is_open=False),)), ["End"]),
     ("improves nothing for two weeks, and a machine is away",
      facts(asked(JUDGED), WAITING, places=BEHIND, pulls=(pull(updated_at=LONG_AGO),), runs=(ran("queued", WAITING),),
-           comments=TELLING_BOTH), []),
+           shown=TELLING_BOTH), []),
     ("makes a row, and something waits", facts(asked(JUDGED), asked(mode=Mode.TEST, at=LATE), places=ROW), []),
     ("makes a row, a draft again", facts(asked(JUDGED), places=ROW, pulls=(pull(is_draft=True),)), []),
     ("makes a row, pushed since", facts(asked(JUDGED), places=ROW, pulls=(pull(head_sha=NEWER, updated_at=LATE),)), []),
@@ -242,10 +244,10 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
     ("improves nothing for two weeks", facts(asked(JUDGED), places=BEHIND, pulls=(pull(updated_at=LONG_AGO),)),
      ["Close"]),
     ("behind on one board, and held back on another for two weeks",
-     facts(asked(JUDGED), replace(WAITING, ending=asked(JUDGED, at=LONG_AGO).ending), places=BEHIND, comments=TELLING_BOTH,
+     facts(asked(JUDGED), replace(WAITING, ending=asked(JUDGED, at=LONG_AGO).ending), places=BEHIND, shown=TELLING_BOTH,
            pulls=(pull(updated_at=LONG_AGO),)), []),
     ("behind on one board, and failed on another by our fault",
-     facts(asked(JUDGED), replace(WAITING, ending=asked(FAILED, at=LONG_AGO).ending), places=BEHIND, comments=TELLING_BOTH,
+     facts(asked(JUDGED), replace(WAITING, ending=asked(FAILED, at=LONG_AGO).ending), places=BEHIND, shown=TELLING_BOTH,
            pulls=(pull(updated_at=LONG_AGO),)), []),
     ("held back for two weeks", facts(asked(JUDGED), pulls=(pull(updated_at=LONG_AGO),)), []),
     # Duels that are due.
@@ -257,13 +259,13 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
     ("nobody has started it", facts(asked(JUDGED), rematch(), duels=(DUE,)), ["Start"]),
     ("merged, and nobody has started it", facts(asked(JUDGED), rematch(), duels=(DUE,), pulls=()), ["Start"]),
     ("it was judged, and decided nothing", facts(asked(JUDGED), rematch(JUDGED), duels=(DUE,)), []),
-    ("it failed", facts(asked(JUDGED), rematch(FAILED), duels=(DUE,), comments=telling(rematch(), "ended")), []),
+    ("it failed", facts(asked(JUDGED), rematch(FAILED), duels=(DUE,), shown=telling(rematch(), "ended")), []),
     ("judged, and there is another champion", facts(asked(JUDGED), rematch(JUDGED), duels=(WITH_ANOTHER,)),
      ["Rematch"]),
     ("its author asks for it", facts(asked(JUDGED), asked(attempt=2, at=LATE), duels=(DUE,)), []),
     ("due no more", facts(asked(JUDGED), rematch()), ["End"]),
     ("due once more", facts(asked(JUDGED), rematch(EndState.SUPERSEDED), duels=(DUE,),
-                            comments=telling(rematch(), "ended")), ["Rematch"]),
+                            shown=telling(rematch(), "ended")), ["Rematch"]),
     # Comments of ours beside ours.
     ("two first comments", facts(asked(JUDGED), spare={77: 12}), ["Drop"]),
     # Publication.
@@ -301,10 +303,11 @@ def test_only_what_was_judged_is_merged(changes: dict[str, Any], why: str) -> No
 def test_a_commit_that_changes_something_else_than_the_judged_file_is_not_merged(path: str) -> None:
     fork = SimpleNamespace(changes=lambda _: (ChangedFile(path=path, status="modified"),))
     settings = Settings(gpus={"CPU": Gpu(runs_on="cpu")})
-    said = merge(
-        asked(JUDGED).request, settings, Moderated(), cast(GitHub, None), lambda: cast(Fork, nullcontext(fork)), "main",
-        pull(),
+    context = ReportContext(
+        github=cast(GitHub, None), open_ledger=lambda _: LedgerBranch(""), open_fork=lambda: cast(Fork, nullcontext(fork)),
+        settings=settings, root=Path(), harness_digest="", default_branch="main",
     )  # fmt: skip
+    said = merge(asked(JUDGED).request, PullRecord(number=12), Moderated(), context, pull())
     assert said == "not merged: it changes more than the judged file"
 
 
@@ -322,7 +325,7 @@ def test_after_an_outage_it_looks_back_as_far_as_that_lasted(last: timedelta | N
 
 
 def test_a_lost_push_is_of_its_time_and_a_lost_opening_is_of_now() -> None:
-    (pushed,), (opened_again,) = plan(facts()), plan(facts(asked(**WAS_CLOSED), comments=telling(asked(), "ended")))
+    (pushed,), (opened_again,) = plan(facts()), plan(facts(asked(**WAS_CLOSED), shown=telling(asked(), "ended")))
     assert isinstance(pushed, AskForJudging) and isinstance(opened_again, AskForJudging)
     assert (pushed.happened_at, opened_again.happened_at) == (OLD, NOW)
 
@@ -468,8 +471,9 @@ def test_what_an_author_is_banned_for_is_merged_by_nobody(scene: Scene, capsys: 
 
 
 def test_a_ban_that_comes_while_the_reconciler_is_at_work_is_heeded(scene: Scene) -> None:
-    import scripts.bot.reconcile.reconcile as reconcile
     from scripts.bot.ci import Workflow
+    from scripts.bot.reconcile.act import act
+    from scripts.bot.reconcile.gather import ReconcileContext, gather
 
     pull = scene.submit(scene.alice, SOURCE)
     scene.server.fail("PUT */merge", Failure(status=405))
@@ -477,14 +481,12 @@ def test_a_ban_that_comes_while_the_reconciler_is_at_work_is_heeded(scene: Scene
     scene.enter("reconcile.yml", "reconcile")
     workflow = Workflow()
     with workflow.github() as github:
-        context = reconcile.ReconcileContext(
-            intake=workflow.intake_context(github), report=workflow.report_context(github)
-        )
+        context = ReconcileContext(intake=workflow.intake_context(github), report=workflow.report_context(github))
         now = datetime.now(UTC) + SOON
-        steps = plan(reconcile.read(context, now))
+        steps = plan(gather(context, now))
         assert names(steps) == ["MergePull"]
         decide(scene, Action.BAN)
-        assert reconcile.do(steps[0], context, now).endswith("its author is banned")
+        assert act(steps[0], context, now).endswith("its author is banned")
     assert not pull.merged_at
 
 
@@ -672,8 +674,9 @@ def test_a_lost_closing_ends_what_waits(scene: Scene, capsys: pytest.CaptureFixt
 
 
 def test_twice_at_once_nothing_is_done_twice(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
-    import scripts.bot.reconcile.reconcile as reconcile
     from scripts.bot.ci import Workflow
+    from scripts.bot.reconcile.act import act
+    from scripts.bot.reconcile.gather import ReconcileContext, gather
 
     pull = opened(scene)
     scene.intake()
@@ -681,20 +684,19 @@ def test_twice_at_once_nothing_is_done_twice(scene: Scene, capsys: pytest.Captur
     assert scene.reconcile() == 0  # Too early: nothing is done.
     workflow = Workflow()
     with workflow.github() as github:
-        context = reconcile.ReconcileContext(
-            intake=workflow.intake_context(github), report=workflow.report_context(github)
-        )
+        context = ReconcileContext(intake=workflow.intake_context(github), report=workflow.report_context(github))
         now = datetime.now(UTC) + SOON
-        steps = plan(reconcile.read(context, now))
+        steps = plan(gather(context, now))
         assert names(steps) == ["Deliver"]
-        said = [reconcile.do(step, context, now) for step in (*steps, *steps)]
+        said = [act(step, context, now) for step in (*steps, *steps)]
     assert "merged" in said[0] and len(scene.judgements()) == 1 and pull.merged_at
     assert len(scene.runs("publish.yml")) == 1 and "rank 1 of 1" in scene.comment(pull.number)
 
 
 def test_two_at_the_same_moment_do_nothing_twice(scene: Scene) -> None:
-    import scripts.bot.reconcile.reconcile as reconcile
     from scripts.bot.ci import Workflow
+    from scripts.bot.reconcile.act import act
+    from scripts.bot.reconcile.gather import ReconcileContext, gather
 
     heard, unheard = opened(scene), scene.world.open_pull(scene.world.add_user("bob"), {path_of("bob"): FASTER})
     scene.events.pop()
@@ -705,12 +707,10 @@ def test_two_at_the_same_moment_do_nothing_twice(scene: Scene) -> None:
 
     def once(_: int) -> list[str]:
         with workflow.github() as github:
-            context = reconcile.ReconcileContext(
-                intake=workflow.intake_context(github), report=workflow.report_context(github)
-            )
-            steps = plan(reconcile.read(context, now := datetime.now(UTC) + SOON))
+            context = ReconcileContext(intake=workflow.intake_context(github), report=workflow.report_context(github))
+            steps = plan(gather(context, now := datetime.now(UTC) + SOON))
             both.wait()
-            return [reconcile.do(step, context, now) for step in steps]
+            return [act(step, context, now) for step in steps]
 
     with ThreadPoolExecutor(2) as two:
         said = list(two.map(once, range(2)))
@@ -819,8 +819,9 @@ def test_what_ran_before_a_hundred_others_is_delivered_and_not_judged_twice(
 def test_what_was_judged_between_looking_and_acting_stays_judged(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import scripts.bot.reconcile.reconcile as reconcile
     from scripts.bot.ci import Workflow
+    from scripts.bot.reconcile.act import act
+    from scripts.bot.reconcile.gather import ReconcileContext
 
     pull = opened(scene)
     scene.intake()
@@ -830,11 +831,9 @@ def test_what_was_judged_between_looking_and_acting_stays_judged(
     scene.enter("reconcile.yml", "reconcile")
     workflow = Workflow()
     with workflow.github() as github:
-        context = reconcile.ReconcileContext(
-            intake=workflow.intake_context(github), report=workflow.report_context(github)
-        )
+        context = ReconcileContext(intake=workflow.intake_context(github), report=workflow.report_context(github))
         step = End(request=status.request, state=EndState.CANCELLED, note="the pull request was closed")
-        assert reconcile.do(step, context, datetime.now(UTC)).endswith("already ended differently")
+        assert act(step, context, datetime.now(UTC)).endswith("already ended differently")
     assert scene.comment(pull.number) == before and scene.checks() == ["PullRank / CPU: success"]
 
 

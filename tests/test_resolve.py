@@ -23,7 +23,7 @@ from harness.task.task import Task, load_task
 from scripts.bot.admission.recheck import RecheckFacts, why_refused, why_unreadable
 from scripts.bot.evaluate.pyz import LIBRARIES, judge_lock
 from scripts.bot.evaluate.resolve import Resolution, minutes_for, resolve
-from scripts.bot.report.report import next_attempt
+from scripts.bot.report.recording import next_attempt
 from scripts.competition.settings import load_settings
 from scripts.github.fork import Fork
 from scripts.github.pulls import ACTIONS_BOT, BlobInfo, ChangedFile

@@ -13,21 +13,15 @@ import pytest
 
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from scripts.bot.comment.comment_text import (
-    BoardSection,
-    BoardState,
-    FileFacts,
-    Notice,
-    PullComment,
-    Tone,
-    read_comment,
-)
-from scripts.bot.comment.sections import done_section, ended_section, queued_section, section_of_check
+from scripts.bot.comment.markers import BoardMarker, BoardState, Notice, Tone, read_markers
+from scripts.bot.comment.pull_record import KeptTexts, PullRecord, keep_texts
+from scripts.bot.comment.sections import done_section, section_of_check
 from scripts.bot.comment.write_comment import remark, tell
 from scripts.bot.evaluate import workflow_runs
 from scripts.github.checks import Check, CheckRun, CheckState
 from scripts.github.gh import GitHub
 from scripts.github.pulls import Comment, GitHubError
+from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.request import Ending, EndState, Request, make_id
 from tests.github_server import Failure, GitHubServer, World
 
@@ -63,21 +57,19 @@ def check_run(state: CheckState, **changes: Any) -> CheckRun:
         (check_run(CheckState.NEUTRAL), BoardState.ENDED, ""),
         (check_run(CheckState.NEUTRAL, title="not judged: 'copied'"), BoardState.REFUSED, ""),
         (check_run(CheckState.CANCELLED), BoardState.ENDED, ""),
-        (check_run(CheckState.RUNNING), BoardState.QUEUED, ""),
-        (check_run(CheckState.SUCCESS, external_id="another"), BoardState.QUEUED, ""),
     ],
 )
 def test_a_board_that_waits_learns_from_its_own_check(check: CheckRun, state: BoardState, report: str) -> None:
-    section = section_of_check(queued_section(request("CPU")), check)
-    assert (section.facts.state, section.report) == (state, report)
-    assert section.facts.accepted is {CheckState.SUCCESS: True, CheckState.FAILURE: False}.get(
-        check.state if state is BoardState.DONE else CheckState.RUNNING
-    )
+    section = section_of_check(request("CPU"), check)
+    assert section and (section.facts.state, section.report) == (state, report)
+    assert section.facts.accepted is {CheckState.SUCCESS: True, CheckState.FAILURE: False}.get(check.state)
 
 
-def test_what_is_told_is_not_told_otherwise() -> None:
-    done = done_section(request("CPU"), Verdict.ACCEPTED, "### x: fine\n")
-    assert section_of_check(done, check_run(CheckState.NEUTRAL)) is done
+@pytest.mark.parametrize(
+    "check", [check_run(CheckState.RUNNING), check_run(CheckState.SUCCESS, external_id="another")], ids=range(2)
+)
+def test_a_check_that_is_not_done_or_of_another_request_tells_nothing(check: CheckRun) -> None:
+    assert section_of_check(request("CPU"), check) is None
 
 
 # Two at once.
@@ -129,18 +121,32 @@ class Writer(GitHub):
 
 
 class Stage:
-    """A pull request two boards of which wait."""
+    """A pull request two boards of which wait.  `judged` has the requests whose judgings the ledger knows."""
 
     def __init__(self, server: GitHubServer) -> None:
         self.server, self.world = server, server.world
         pull = self.world.open_pull(self.world.add_user("alice"), {"a": "b"})
+        self.number, self.judged = pull.number, set[str]()
         self.requests = [request(gpu, pull.number, pull.head_sha) for gpu in ("CPU", "H100")]
-        comment = PullComment(file=FileFacts(path="a", head_sha=pull.head_sha, is_draft=True))
-        for one in self.requests:
-            comment = comment.with_board(queued_section(one))
-        self.comment = self.world.add_comment(pull.number, self.world.bot, comment.render())
+        before = self.record().comment(KeptTexts(), {}, None)
+        self.comment = self.world.add_comment(pull.number, self.world.bot, before.render())
 
-    def play(self, order: list[int]) -> tuple[BoardSection, ...]:
+    def record(self, **ended: EndState) -> PullRecord:
+        """What the ledger holds now; `ended` has ends without a judgement, by GPU."""
+        states = {one.gpu: EndState.JUDGED for one in self.requests if one.id in self.judged} | ended
+        statuses = [RequestStatus(request=one, ending=ending(one, states.get(one.gpu))) for one in self.requests]
+        return PullRecord(number=self.number, statuses=tuple(statuses))
+
+    def github(self) -> GitHub:
+        return GitHub(self.world.repository, self.world.workflow_token(SCOPES).value, self.server.api_url)
+
+    def judge(self, one: Request, **check: Any) -> str:
+        """Report a request as judged."""
+        self.judged.add(one.id)
+        with self.github() as github:
+            return report_on(one, self.record(), github, **check)
+
+    def play(self, order: list[int]) -> tuple[BoardMarker, ...]:
         """Both report, their requests in this order; the boards of the comment after that."""
         turns = Turns(order)
         writers = [threading.Thread(target=self._report, args=(who, turns)) for who in (0, 1)]
@@ -149,18 +155,33 @@ class Stage:
         for writer in writers:
             writer.join()
         assert len(self.world.comments_on(self.comment.number)) == 1
-        return read_comment(self.comment.body).boards
+        return read_markers(self.comment.body).boards
 
     def _report(self, who: int, turns: Turns) -> None:
         one, token = self.requests[who], self.world.workflow_token(SCOPES).value
-        section = done_section(one, Verdict.ACCEPTED, report_of(one))
-        check = workflow_runs.check_of(one, CheckState.SUCCESS, section.facts.summary)
         try:
+            with turns.take(who):  # Who pushes to the ledger later knows what those before have pushed.
+                self.judged.add(one.id)
+                record = self.record()
             with Writer(self.world.repository, token, self.server.api_url) as github:
                 github.who, github.turns = who, turns
-                tell(one, section, replace(check, summary=section.report), github)
+                report_on(one, record, github)
         finally:
             turns.leave(who)
+
+
+def ending(one: Request, state: EndState | None) -> Ending | None:
+    if not state:
+        return None
+    verdict = Verdict.ACCEPTED if state is EndState.JUDGED else None
+    note = "" if verdict else "The commit is gone."
+    return Ending(request=one.id, state=state, verdict=verdict, at=one.asked_at, note=note)
+
+
+def report_on(one: Request, record: PullRecord, github: GitHub, **changes: Any) -> str:
+    section = done_section(one, Verdict.ACCEPTED, report_of(one))
+    check = workflow_runs.check_of(one, CheckState.SUCCESS, section.facts.summary)
+    return tell(record, replace(check, summary=section.report, **changes), github, section=section)
 
 
 @pytest.fixture
@@ -169,39 +190,53 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         yield Stage(server)
 
 
-# Each looks for its check, makes it, reads the comment, writes it, and looks at the checks again.
-ALONE, BOTH_READ_FIRST = [0] * 8 + [1] * 8, [0, 0, 0, 1, 1, 1, 0, 0, 1, 1, 1, 1, 0, 0]
-ORDERS = [ALONE, BOTH_READ_FIRST, [0, 1] * 8, [0, 1, 1, 0] * 4]
-ORDERS += [random.Random(seed).sample([0, 1] * 8, 16) for seed in range(16)]
+# Each pushes to the ledger, looks for its check, makes it, reads the comment, writes it, and looks at the checks again.
+ALONE, BOTH_READ_FIRST = [0] * 9 + [1] * 9, [0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 0, 0]
+ORDERS = [ALONE, BOTH_READ_FIRST, [0, 1] * 9, [0, 1, 1, 0] * 4]
+ORDERS += [random.Random(seed).sample([0, 1] * 9, 18) for seed in range(16)]
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: "".join(map(str, order)))
 def test_whatever_the_order_both_reports_stand_in_the_comment(stage: Stage, order: list[int]) -> None:
     boards = stage.play(list(order))
-    assert [(board.facts.gpu, board.facts.state) for board in boards] == [
-        ("CPU", BoardState.DONE),
-        ("H100", BoardState.DONE),
-    ]
-    assert [board.report for board in boards] == [report_of(one) for one in stage.requests]
-    assert all(board.facts.accepted for board in boards)
+    assert [(board.gpu, board.state) for board in boards] == [("CPU", BoardState.DONE), ("H100", BoardState.DONE)]
+    texts = keep_texts(stage.comment.body).reports
+    assert [texts[one.gpu].text for one in stage.requests] == [report_of(one) for one in stage.requests]
+    assert all(board.accepted for board in boards)
 
 
 def test_a_remark_leaves_what_is_said_of_boards_that_were_left_out(stage: Stage) -> None:
     head = stage.requests[0].head_sha
     left = Notice(text="Not judged on `B200`.", tone=Tone.REMARK, head_sha=head, left_out=("B200",))
-    stage.comment.body = read_comment(stage.comment.body).with_notice(left).render()
-    token = stage.world.workflow_token(SCOPES).value
-    with GitHub(stage.world.repository, token, stage.server.api_url) as github:
+    stage.comment.body = stage.record().comment(KeptTexts(), {}, left).render()
+    with stage.github() as github:
         for text in ("Not merged.", "Not merged.", "Not merged yet."):
-            remark(stage.comment.number, head, text, github)
-    notice = read_comment(stage.comment.body).notice
+            remark(stage.record(), head, text, github)
+    notice = read_markers(stage.comment.body).notice
     assert notice == replace(left, text="Not judged on `B200`.\n\nNot merged yet.")
 
 
+def test_a_report_leaves_the_notice_above_it(stage: Stage) -> None:
+    left = Notice(text="Not judged on `B200`.", tone=Tone.REMARK, head_sha=HEAD, left_out=("B200",))
+    stage.comment.body = stage.record().comment(KeptTexts(), {}, left).render()
+    stage.judge(stage.requests[0])
+    assert read_markers(stage.comment.body).notice == left and "The times of CPU" in stage.comment.body
+
+
 def test_whoever_is_alone_looks_no_second_time(stage: Stage) -> None:
-    stage.play([0] * 8 + [1] * 8)
+    stage.play(list(ALONE))
     looked = [entry for entry in stage.server.requests("GET */check-runs") if "check_name" not in entry.query]
     assert len(looked) == 1
+
+
+def test_a_report_that_is_missing_in_the_comment_is_taken_from_its_check_run(stage: Stage) -> None:
+    first, second = stage.requests
+    before = stage.comment.body
+    stage.judge(first)
+    stage.comment.body = before
+    stage.judge(second)
+    assert [one.state for one in read_markers(stage.comment.body).boards] == [BoardState.DONE] * 2
+    assert "The times of CPU" in stage.comment.body and "The times of H100" in stage.comment.body
 
 
 # What GitHub does not take.
@@ -211,34 +246,25 @@ def test_a_comment_that_github_does_not_take_is_written_without_its_reports(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_SERVER_URL", stage.server.url)
-    one, token = stage.requests[0], stage.world.workflow_token(SCOPES).value
-    section = done_section(one, Verdict.ACCEPTED, report_of(one))
     stage.server.fail("PATCH */issues/comments/*", Failure(status=422))
-    with GitHub(stage.world.repository, token, stage.server.api_url) as github:
-        short = tell(one, section, workflow_runs.check_of(one, CheckState.SUCCESS, section.facts.summary), github)
+    short = stage.judge(stage.requests[0])
     assert short.startswith("the comment lacks a report:") and "422" in short
-    told = read_comment(stage.comment.body)
-    assert [board.facts.state for board in told.boards] == [BoardState.DONE, BoardState.QUEUED]
+    states = [board.state for board in read_markers(stage.comment.body).boards]
+    assert states == [BoardState.DONE, BoardState.QUEUED]
     assert "accepted (AC)" in stage.comment.body and "The times of CPU" not in stage.comment.body
-    assert f"{stage.server.url}/{stage.world.repository}/pull/{one.pull_request}/checks" in stage.comment.body
-    assert told.render() == stage.comment.body
+    assert f"{stage.server.url}/{stage.world.repository}/pull/{stage.number}/checks" in stage.comment.body
+    assert stage.record().comment(keep_texts(stage.comment.body), {}, None).render() == stage.comment.body
 
 
 @pytest.mark.parametrize("refusals", [1, 2])
 def test_a_report_that_github_does_not_take_hides_no_others_unless_it_must(stage: Stage, refusals: int) -> None:
     other, one = stage.requests
-    told_before = read_comment(stage.comment.body).with_board(done_section(other, Verdict.ACCEPTED, report_of(other)))
-    stage.comment.body = told_before.render()
+    stage.judge(other)
     stage.server.fail("PATCH */issues/comments/*", Failure(status=422), times=refusals)
-    section, token = done_section(one, Verdict.ACCEPTED, report_of(one)), stage.world.workflow_token(SCOPES).value
-    with GitHub(stage.world.repository, token, stage.server.api_url) as github:
-        tell(one, section, workflow_runs.check_of(one, CheckState.SUCCESS, section.facts.summary), github)
+    stage.judge(one)
     assert "GitHub rejected this report" in stage.comment.body and "The times of H100" not in stage.comment.body
     assert ("The times of CPU" in stage.comment.body) is (refusals == 1)
-    assert [board.facts.state for board in read_comment(stage.comment.body).boards] == [
-        BoardState.DONE,
-        BoardState.DONE,
-    ]
+    assert [board.state for board in read_markers(stage.comment.body).boards] == [BoardState.DONE] * 2
 
 
 def test_a_comment_that_is_not_taken_without_reports_either_is_an_error(stage: Stage) -> None:
@@ -249,16 +275,13 @@ def test_a_comment_that_is_not_taken_without_reports_either_is_an_error(stage: S
 
 
 def tell_refusal(stage: Stage) -> None:
-    one = stage.requests[0]
-    ending = Ending(request=one.id, state=EndState.REFUSED, at=one.asked_at, note="The commit is gone.")
-    section = ended_section(one, ending)
-    token = stage.world.workflow_token(SCOPES).value
-    with GitHub(stage.world.repository, token, stage.server.api_url) as github:
-        tell(one, section, workflow_runs.check_of(one, CheckState.NEUTRAL, section.facts.summary), github)
+    one, record = stage.requests[0], stage.record(CPU=EndState.REFUSED)
+    with stage.github() as github:
+        tell(record, workflow_runs.check_of(one, CheckState.NEUTRAL, "not judged"), github)
 
 
 def test_of_a_commit_that_is_gone_the_comment_tells_all_the_same(stage: Stage) -> None:
-    stage.requests = [one.model_copy(update={"head_sha": "f" * 40}) for one in stage.requests]
+    stage.requests = [request(one.gpu, stage.number, "f" * 40) for one in stage.requests]
     tell_refusal(stage)
     assert "The commit is gone." in stage.comment.body and not stage.world.checks
 
@@ -271,11 +294,9 @@ def test_a_check_that_fails_is_tried_again_before_the_comment_says_that_all_is_t
 
 
 def test_a_check_that_github_does_not_take_is_written_without_its_text(stage: Stage) -> None:
-    one, token = stage.requests[0], stage.world.workflow_token(SCOPES).value
-    section = done_section(one, Verdict.ACCEPTED, report_of(one))
-    check = replace(workflow_runs.check_of(one, CheckState.SUCCESS, section.facts.summary), text="```json\n{}\n```")
+    one = stage.requests[0]
     stage.server.fail("P* */check-runs*", Failure(status=422))
-    with GitHub(stage.world.repository, token, stage.server.api_url) as github:
-        tell(one, section, check, github)
-        (written,) = github.checks(one.head_sha, check.name)
+    stage.judge(one, text="```json\n{}\n```")
+    with stage.github() as github:
+        (written,) = github.checks(one.head_sha, "PullRank / CPU")
     assert written.state is CheckState.SUCCESS and "The times of CPU" in stage.comment.body

@@ -152,8 +152,9 @@ def report_command() -> None:
 
     Example: pullrank ci report
     """
+    from scripts.bot.report.context import Hints
     from scripts.bot.report.refuse import refuse
-    from scripts.bot.report.report import Hints, run
+    from scripts.bot.report.report import run
 
     request_id, result, run_id = require_environment("REQUEST", "JUDGE", "GITHUB_RUN_ID")
     if result not in _RESULTS or not _ID.fullmatch(run_id):
@@ -174,7 +175,8 @@ def reconcile_command() -> None:
 
     Example: pullrank ci reconcile
     """
-    from scripts.bot.reconcile.reconcile import ReconcileContext, run
+    from scripts.bot.reconcile.gather import ReconcileContext
+    from scripts.bot.reconcile.reconcile import run
 
     workflow = Workflow()
     with workflow.github() as github:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scripts.bot.check.check_tasks import CheckContext
     from scripts.bot.check.static_check import TaskTree
     from scripts.bot.intake.gather import IntakeContext
-    from scripts.bot.report.report import ReportContext
+    from scripts.bot.report.context import ReportContext
     from scripts.competition.settings import Settings
     from scripts.github.fork import Fork
     from scripts.github.gh import GitHub
@@ -124,7 +124,7 @@ class Workflow:
 
     def report_context(self, github: GitHub) -> ReportContext:
         from harness.records.provenance import harness_digest
-        from scripts.bot.report.report import ReportContext
+        from scripts.bot.report.context import ReportContext
 
         return ReportContext(
             github=github,

@@ -106,6 +106,7 @@ class CheckRun:
     external_id: str
     title: str
     summary: str
+    text: str = ""
 
     @classmethod
     def of(cls, payload: object) -> Self:
@@ -118,4 +119,5 @@ class CheckRun:
             external_id=find(payload, str, "external_id") or "",
             title=find(payload, str, "output", "title") or "",
             summary=find(payload, str, "output", "summary") or "",
+            text=find(payload, str, "output", "text") or "",
         )

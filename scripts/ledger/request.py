@@ -122,6 +122,11 @@ class Request(Fact):
         return self.reason == RETRY
 
     @property
+    def is_by_command(self) -> bool:
+        """Whether somebody asked for it in a comment."""
+        return self.reason.startswith("/")
+
+    @property
     def is_rematch(self) -> bool:
         """Whether the bot asked for it, for a row's duel, regardless of the pull request's state."""
         return self.asked_by == ACTIONS_BOT.id

@@ -1,7 +1,7 @@
-"""Progress of judging one commit, read from the bot's comment and the commit's check runs.
+"""Progress of judging one commit, read from its check runs and from the markers of the bot's comment.
 
-    the comment     which boards, queued or ended, rank and gap in words; or the reason of a refusal
-    the checks      whether a machine has started; the result as JSON
+    the check runs   each started board: running or done, rank and gap in words, the result as JSON
+    the markers      which boards were requested, even before they have a check run; or the reason of a refusal
 
 The commands poll GitHub, because GitHub cannot call a terminal back.
 """
@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from scripts.bot.admission.path_rule import Misplaced, SubmissionPath, classify
-from scripts.bot.comment.comment_text import MARKER, BoardSection, BoardState, PullComment, Tone, read_comment
-from scripts.bot.evaluate.workflow_runs import check_name
+from scripts.bot.comment.markers import MARKER, BoardMarker, BoardState, CommentMarkers, Tone, read_markers
+from scripts.bot.comment.sections import state_of_check
 from scripts.github.checks import CheckRun, CheckState
-from scripts.github.pulls import PullRequest, find
+from scripts.github.pulls import PullRequest
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
@@ -48,8 +48,8 @@ class BoardProgress(StrEnum):
 class BoardNews:
     """A board of the commit.
 
-    `summary` quotes the comment.  Once the board is judged, `place` has rank, time and gap in one line, and `result` is
-    the JSON of its check run.
+    `summary` is the title of its check run.  Once the board is judged, `place` has rank, time and gap in one line, and
+    `result` is the check run's JSON.
     """
 
     gpu: str
@@ -127,24 +127,23 @@ def look(github: GitHub, number: int) -> PullStatus:
     """The state of a pull request's newest commit."""
     pull = github.get_pull(number)
     found = github.find_comment(number, MARKER)
-    comment = read_comment(found.body) if found else PullComment()
+    comment = read_markers(found.body) if found else CommentMarkers()
     refusal = _refusal(comment, pull)
-    sections = [one for one in comment.boards if one.facts.head_sha == pull.head_sha]
-    if not sections or (_is_to_be_ranked(comment, pull) and not refusal):
+    markers = [one for one in comment.boards if one.head_sha == pull.head_sha]
+    if not markers or (_is_to_be_ranked(comment, pull) and not refusal):
         return PullStatus(pull=pull, refusal=refusal)
-    checks = {check.name: check for check in sorted(github.checks(pull.head_sha), key=lambda one: one.id)}
-    boards = [_board(one, checks.get(check_name(one.facts.gpu))) for one in sections]
+    checks = {check.external_id: check for check in sorted(github.checks(pull.head_sha), key=lambda one: one.id)}
     left_out = _left_out(comment, pull)
     return PullStatus(
         pull=pull,
-        boards=tuple(_with_result(github, one, checks.get(check_name(one.gpu))) for one in boards),
+        boards=tuple(_board(one, checks.get(one.request)) for one in markers),
         refusal=refusal,
         left_out=left_out,
         remark=comment.notice.text if comment.notice and left_out else "",
     )
 
 
-def _refusal(comment: PullComment, pull: PullRequest) -> str:
+def _refusal(comment: CommentMarkers, pull: PullRequest) -> str:
     notice = comment.notice
     if not notice or notice.tone is not Tone.REFUSED:
         return ""
@@ -153,40 +152,47 @@ def _refusal(comment: PullComment, pull: PullRequest) -> str:
     return notice.text if about == pull.head_sha else ""
 
 
-def _left_out(comment: PullComment, pull: PullRequest) -> tuple[str, ...]:
+def _left_out(comment: CommentMarkers, pull: PullRequest) -> tuple[str, ...]:
     notice = comment.notice
     return notice.left_out if notice and notice.head_sha == pull.head_sha else ()
 
 
-def _is_to_be_ranked(comment: PullComment, pull: PullRequest) -> bool:
+def _is_to_be_ranked(comment: CommentMarkers, pull: PullRequest) -> bool:
     """Whether the comment is still about the draft, because the bot has not noticed that it is ready for review."""
     file = comment.file
     return bool(pull.is_open and not pull.is_draft and file and file.is_draft and file.head_sha == pull.head_sha)
 
 
-def _board(section: BoardSection, check: CheckRun | None) -> BoardNews:
-    facts = section.facts
-    stage = BoardProgress.QUEUED
-    if facts.state is BoardState.DONE:
-        stage = BoardProgress.ACCEPTED if facts.accepted else BoardProgress.REJECTED
-    elif facts.state is BoardState.REFUSED:
-        stage = BoardProgress.REFUSED
-    elif facts.state is BoardState.ENDED:
-        stage = BoardProgress.ENDED
-    elif check and check.external_id == facts.request and check.state is CheckState.RUNNING:
-        stage = BoardProgress.RUNNING
-    place = (
-        "".join(found.groups()) if facts.state is BoardState.DONE and (found := _PLACE.search(section.report)) else ""
+_STAGES = {
+    BoardState.QUEUED: BoardProgress.QUEUED,
+    BoardState.REFUSED: BoardProgress.REFUSED,
+    BoardState.ENDED: BoardProgress.ENDED,
+}
+
+
+def _board(marker: BoardMarker, check: CheckRun | None) -> BoardNews:
+    """A board by its check run, or by its marker as long as that knows more."""
+    if not check or not check.state.is_done:
+        stage = BoardProgress.RUNNING if check and check.state is CheckState.RUNNING else BoardProgress.QUEUED
+        if marker.state is not BoardState.QUEUED:
+            stage = _stage(marker.state, is_accepted=bool(marker.accepted))
+        return BoardNews(gpu=marker.gpu, mode=marker.mode, stage=stage, summary=marker.summary)
+    stage = _stage(state_of_check(check), is_accepted=check.state is CheckState.SUCCESS)
+    place = found.groups() if (found := _PLACE.search(check.summary)) else ()
+    return BoardNews(
+        gpu=marker.gpu,
+        mode=marker.mode,
+        stage=stage,
+        summary=check.title,
+        place="".join(place),
+        result=read_result(check.text),
     )
-    return BoardNews(gpu=facts.gpu, mode=facts.mode, stage=stage, summary=facts.summary, place=place)
 
 
-def _with_result(github: GitHub, board: BoardNews, check: CheckRun | None) -> BoardNews:
-    """Add the JSON of the board's check run, once it is judged."""
-    if not check or board.stage not in (BoardProgress.ACCEPTED, BoardProgress.REJECTED):
-        return board
-    text = find(github.ask("GET", f"/check-runs/{check.id}"), str, "output", "text") or ""
-    return replace(board, result=read_result(text))
+def _stage(state: BoardState, *, is_accepted: bool) -> BoardProgress:
+    if state is BoardState.DONE:
+        return BoardProgress.ACCEPTED if is_accepted else BoardProgress.REJECTED
+    return _STAGES[state]
 
 
 def read_result(text: str) -> dict[str, Any] | None:

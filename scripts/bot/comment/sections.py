@@ -1,9 +1,10 @@
-"""A board's section of the pull request's comment: queued, done, or ended.
+"""A board's section of the pull request's comment: queued, done, or ended.  Pure.
 
-request                      ──▶  queued_section
-judgement, as a report       ──▶  done_section
-ending without a report      ──▶  ended_section
-the board's own check run    ──▶  section_of_check, if the comment has lost what the check run still says
+request                        ──▶  queued_section
+judgement, as a report         ──▶  done_section
+judged, its report is missing  ──▶  unreported_section
+ending without a report        ──▶  ended_section
+the board's own check run      ──▶  section_of_check, if it knows more
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from datetime import datetime
 from typing import Any
 
 from harness.records.verdict import Verdict
-from scripts.bot.comment.comment_text import BoardMarker, BoardSection, BoardState, sealed
+from scripts.bot.comment.comment_text import BoardSection
+from scripts.bot.comment.markers import BoardMarker, BoardState, sealed
 from scripts.common.text import inline, shorten
 from scripts.github.checks import CheckRun, CheckState
 from scripts.ledger.request import Ending, EndState, Request
@@ -36,6 +38,12 @@ def done_section(request: Request, verdict: Verdict, report: str) -> BoardSectio
     return BoardSection(facts=facts, report=sealed(report))
 
 
+def unreported_section(request: Request, verdict: Verdict) -> BoardSection:
+    """Judged, but another run is still writing the report."""
+    summary = f"{verdict.label} ({verdict}); its report follows"
+    return BoardSection(facts=_facts(request, BoardState.QUEUED, summary))
+
+
 def ended_section(request: Request, ending: Ending) -> BoardSection:
     """Ended without a report."""
     # Backticks in the refusal would end our code.
@@ -47,18 +55,24 @@ def ended_section(request: Request, ending: Ending) -> BoardSection:
     return BoardSection(facts=_facts(request, state, summary))
 
 
-def section_of_check(section: BoardSection, check: CheckRun) -> BoardSection:
-    """The section as the check run of the same request says, if that is done and the section is not."""
-    facts = section.facts
-    if section.is_done or check.external_id != facts.request or not check.state.is_done:
-        return section
-    known = facts.model_copy(update={"summary": shorten(check.title, MAX_SUMMARY)})
-    if check.state not in _JUDGED:
-        state = BoardState.REFUSED if check.title.startswith(_ENDED[EndState.REFUSED]) else BoardState.ENDED
-        return BoardSection(facts=known.model_copy(update={"state": state}), report=section.report)
-    accepted = check.state is CheckState.SUCCESS
-    done = known.model_copy(update={"state": BoardState.DONE, "accepted": accepted})
-    return BoardSection(facts=done, report=sealed(check.summary))
+def section_of_check(request: Request, check: CheckRun) -> BoardSection | None:
+    """The section as a check run says; None if that is of another request, or not done."""
+    if check.external_id != request.id or not check.state.is_done:
+        return None
+    state = state_of_check(check)
+    if state is not BoardState.DONE:
+        return BoardSection(facts=_facts(request, state, check.title))
+    facts = _facts(request, state, check.title, accepted=check.state is CheckState.SUCCESS)
+    return BoardSection(facts=facts, report=sealed(check.summary))
+
+
+def state_of_check(check: CheckRun) -> BoardState:
+    """The state of a board by its check run."""
+    if not check.state.is_done:
+        return BoardState.QUEUED
+    if check.state in _JUDGED:
+        return BoardState.DONE
+    return BoardState.REFUSED if check.title.startswith(_ENDED[EndState.REFUSED]) else BoardState.ENDED
 
 
 _JUDGED = (CheckState.SUCCESS, CheckState.FAILURE)

@@ -1,11 +1,12 @@
 """Show judgings in a pull request: a check run for each board, and the one comment that the boards share.
 
     a board's check run     written by that board alone
-    the comment             read, changed and written as a whole, by any run with news
+    the comment             made anew from the ledger by any run with news, and written as a whole
 
-GitHub has no conditional update for comments, so a run with a stale copy may overwrite what another board has just
-written.  Therefore a run writes its check run first, and reads all check runs after writing the comment: if a board is
-done there but not in the comment, it was lost, and the run restores it.  The last writer sees all of them.
+GitHub has no conditional update for comments, so a run that read the ledger earlier may overwrite the report that
+another board has just written.  Therefore a run writes its check run first, and reads all check runs after writing the
+comment: if a board is done there but waits in the comment, the run adds it.  The last writer sees all of them.  If it
+does not know a request yet because it read the ledger before, the reconciler adds the request.
 
 If GitHub rejects a comment for its length or content, the run leaves out its own new report or, if that does not help,
 all reports.  They are still in the check runs.
@@ -13,23 +14,14 @@ all reports.  They are still in the check runs.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from scripts.bot.admission.path_rule import entry_path
-from scripts.bot.comment.comment_text import (
-    MARKER,
-    BoardSection,
-    BoardState,
-    FileFacts,
-    Notice,
-    PullComment,
-    Tone,
-    read_comment,
-)
+from scripts.bot.comment.comment_text import BoardSection, PullComment
+from scripts.bot.comment.markers import MARKER, BoardState, Notice, Tone
+from scripts.bot.comment.pull_record import KeptTexts, PullRecord, keep_texts
 from scripts.bot.comment.sections import section_of_check
-from scripts.bot.evaluate import workflow_runs
 from scripts.github.access import server_url
 from scripts.github.checks import Check, CheckRun
 from scripts.github.pulls import Comment, GitHubError
@@ -39,21 +31,22 @@ if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
 MAX_ROUNDS = 5
-"""Attempts to restore lost boards; after that, the reconciler does it."""
+"""Attempts to add reports that were overwritten; after that, the reconciler does it."""
 
 
 def tell(
-    request: Request,
-    section: BoardSection,
+    record: PullRecord,
     check: Check,
     github: GitHub,
     *,
+    section: BoardSection | None = None,
     known_check: int | None = None,
     notice: Notice | None = None,
 ) -> str:
-    """Show a board's state in its check run and in its section of the comment; returns what `write` does.
+    """Show a board's state in its check run and in the comment; returns what `write` does.
 
     Args:
+        section: the board's section, if the ledger alone does not give it.
         known_check: the id of a check run that is out of date.
         notice: the new notice at the top of the comment; None keeps the old one.
     """
@@ -67,35 +60,92 @@ def tell(
     except GitHubError as error:
         if not _is_of_no_commit(error):
             raise
-    return tell_comment(request, section, github, notice=notice)
+    return tell_comment(record, github, {check.external_id}, section=section, notice=notice)
 
 
-def tell_comment(request: Request, section: BoardSection, github: GitHub, *, notice: Notice | None = None) -> str:
-    """Show a board's state in its section of the comment only; returns what `write` does."""
-    known = github.find_comment(request.pull_request, MARKER)
-    comment = read_comment(known.body) if known else PullComment()
-    if not comment.file:
-        path = entry_path(request.task, request.login)
-        is_draft = not request.is_ranked
-        comment = comment.with_file(FileFacts(path=path, head_sha=request.head_sha, is_draft=is_draft))
-    if notice:
-        comment = comment.with_notice(notice)
-    whole = comment.with_board(section)
-    return write(request.pull_request, whole, known, github, head_sha=request.head_sha, ours={request.id})
+def tell_comment(
+    record: PullRecord,
+    github: GitHub,
+    ours: Collection[str],
+    *,
+    section: BoardSection | None = None,
+    notice: Notice | None = None,
+) -> str:
+    """Show a board's state in the comment only; returns what `write` does."""
+    known = github.find_comment(record.number, MARKER)
+    kept = keep_texts(known.body) if known else KeptTexts()
+    told = {section.facts.request: section} if section else {}
+    return write(record, known, kept, github, ours=ours, told=told, notice=notice or kept.notice)
 
 
-def remark(number: int, head_sha: str, text: str, github: GitHub) -> None:
+def remark(record: PullRecord, head_sha: str, text: str, github: GitHub) -> None:
     """Put a remark at the top of the comment, unless it is there, and below a remark on boards that were left out."""
-    known = github.find_comment(number, MARKER)
-    comment = read_comment(known.body) if known else PullComment()
-    old = comment.notice
+    known = github.find_comment(record.number, MARKER)
+    kept = keep_texts(known.body) if known else KeptTexts()
+    old = kept.notice
     left_out = old.left_out if old and old.head_sha == head_sha else ()
     if old and left_out:
         first, *_ = old.text.split("\n\n")
         text = f"{first}\n\n{text}"
     if not old or old.text != text:
         notice = Notice(text=text, tone=Tone.REMARK, head_sha=head_sha, left_out=left_out)
-        write(number, comment.with_notice(notice), known, github, head_sha=head_sha, ours=())
+        write(record, known, kept, github, notice=notice)
+
+
+def write(
+    record: PullRecord,
+    known: Comment | None,
+    kept: KeptTexts,
+    github: GitHub,
+    *,
+    notice: Notice | None,
+    ours: Collection[str] = (),
+    told: Mapping[str, BoardSection] | None = None,
+) -> str:
+    """Write the comment over the `known` one, until it has all boards that are done.
+
+    Returns why it is shorter than it should be; usually empty.
+
+    Args:
+        kept: the texts of the known comment.
+        ours: the ids of the requests that the writer reports on; for the commit's others, the check runs know more.
+        told: sections that the ledger alone does not give, by request.
+    """
+    sections = dict(told or {})
+    sections |= _told_by_checks(record.unreported(kept, sections), github)
+    for _ in range(MAX_ROUNDS):
+        comment = record.comment(kept, sections, notice)
+        known, refusal = _put(record.number, comment, known, github, ours)
+        news = _told_by_checks(_waiting(record, comment, ours), github)
+        if not news:
+            break
+        sections |= news
+    return refusal
+
+
+def _waiting(record: PullRecord, comment: PullComment, ours: Collection[str]) -> list[Request]:
+    """The requests of the newest file that wait in the comment; none if all of them are ours."""
+    head_sha = comment.file.head_sha if comment.file else ""
+    waiting = [
+        record.shown[one.facts.gpu].request
+        for one in comment.boards
+        if one.facts.head_sha == head_sha and one.facts.state is BoardState.QUEUED
+    ]
+    return waiting if {one.id for one in waiting}.difference(ours) else []
+
+
+def _told_by_checks(requests: Iterable[Request], github: GitHub) -> dict[str, BoardSection]:
+    """The sections of those requests whose check runs are done."""
+    requests = tuple(requests)
+    found: dict[str, BoardSection] = {}
+    for head_sha in {request.head_sha for request in requests}:
+        for check in find_checks(head_sha, github):
+            sections = (section_of_check(request, check) for request in requests)
+            found |= {section.facts.request: section for section in sections if section}
+    return found
+
+
+# Check runs.
 
 
 def _put_check(check: Check, known: int | None, github: GitHub) -> None:
@@ -113,9 +163,9 @@ def _tell_check(check: Check, github: GitHub) -> None:
 
 
 def find_checks(head_sha: str, github: GitHub, name: str = "") -> tuple[CheckRun, ...]:
-    """A commit's check runs; none if the commit is gone."""
+    """A commit's check runs, oldest first; none if the commit is gone."""
     try:
-        return github.checks(head_sha, name)
+        return tuple(sorted(github.checks(head_sha, name), key=lambda one: one.id))
     except GitHubError as error:
         if error.status == 404 or _is_of_no_commit(error):
             return ()
@@ -127,23 +177,7 @@ def _is_of_no_commit(error: GitHubError) -> bool:
     return error.status == 422 and "No commit found" in str(error)
 
 
-def write(
-    number: int, comment: PullComment, known: Comment | None, github: GitHub, *, head_sha: str, ours: Collection[str]
-) -> str:
-    """Write the comment over the `known` one, until it has all boards that are done.
-
-    Returns why it is shorter than it should be; usually empty.
-
-    Args:
-        ours: the ids of the requests that the writer reports on; for the commit's others, the check runs know more.
-    """
-    for _ in range(MAX_ROUNDS):
-        known, refusal = _put(number, comment, known, github, ours)
-        mended = _mended(comment, github, head_sha, ours)
-        if mended == comment:
-            break
-        comment = mended
-    return refusal
+# The comment.
 
 
 def _put(
@@ -166,14 +200,3 @@ def _put(
 
 def _put_text(number: int, text: str, known: Comment | None, github: GitHub) -> Comment:
     return github.upsert_comment(number, MARKER, text, known) if known else github.comment(number, text)
-
-
-def _mended(comment: PullComment, github: GitHub, head_sha: str, ours: Collection[str]) -> PullComment:
-    waiting = [one for one in comment.boards if one.facts.head_sha == head_sha and one.facts.state is BoardState.QUEUED]
-    if not {one.facts.request for one in waiting}.difference(ours):
-        return comment
-    checks = {check.name: check for check in sorted(find_checks(head_sha, github), key=lambda one: one.id)}
-    for section in waiting:
-        if check := checks.get(workflow_runs.check_name(section.facts.gpu)):
-            comment = comment.with_board(section_of_check(section, check))
-    return comment

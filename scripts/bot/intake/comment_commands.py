@@ -26,14 +26,13 @@ from scripts.bot.admission.admission import (
 )
 from scripts.bot.admission.path_rule import SubmissionPath, TaskChange
 from scripts.bot.admission.quotas import uses
-from scripts.bot.comment.comment_text import Notice, Tone
+from scripts.bot.comment.markers import Notice, Tone
 from scripts.bot.intake.decision import (
     Decision,
     EventFacts,
     Reply,
     about_rest,
     end_open,
-    file_facts,
     find_last,
     first_asked_at,
     fit,
@@ -181,7 +180,6 @@ def _ask_by_comment(event: CommentEvent, facts: EventFacts, admission: Admission
         why=f"requests {len(asked)} of {len(modes)} boards",
         account=newcomer(facts, admission),
         requests=tuple(asked),
-        file=file_facts(facts, admission),
         notice=Notice(text=" ".join(remarks), tone=Tone.REMARK, left_out=tuple(left_out)) if remarks else None,
         is_settled=True,
         reaction=Reaction.ROCKET,

@@ -15,7 +15,7 @@ from datetime import datetime
 from harness.records.fields import Mode
 from scripts.bot.admission.admission import Admission, Competition, Offer
 from scripts.bot.admission.quotas import QuotaRefusal, find_refusal
-from scripts.bot.comment.comment_text import FileFacts, Notice
+from scripts.bot.comment.markers import Notice
 from scripts.bot.intake.slash import Verb
 from scripts.github.pulls import Account, Permission, PullRequest, Reaction
 from scripts.ledger.ledger import RequestStatus
@@ -77,7 +77,6 @@ class Decision:
     account: KnownAccount | None = None
     requests: tuple[Request, ...] = ()
     endings: Endings = ()
-    file: FileFacts | None = None
     notice: Notice | None = None
     is_settled: bool = False
     answer: Reply | None = None
@@ -195,10 +194,6 @@ def newcomer(facts: EventFacts, admission: Admission) -> KnownAccount | None:
     if any(account.user_id == author.id for account in facts.competition.accounts):
         return None
     return KnownAccount(user_id=author.id, login=admission.entry.login, first_seen=facts.now)
-
-
-def file_facts(facts: EventFacts, admission: Admission) -> FileFacts:
-    return FileFacts(path=admission.entry.path, head_sha=facts.pull.head_sha, is_draft=facts.pull.is_draft)
 
 
 def about_rest(gpus: Sequence[str], mode: Mode, refusal: QuotaRefusal) -> str:

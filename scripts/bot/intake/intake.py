@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.records.errors import PullRankError
-from scripts.bot.comment.comment_text import MARKER, PullComment, read_comment
-from scripts.bot.comment.sections import ended_section, queued_section
+from scripts.bot.comment.markers import MARKER
+from scripts.bot.comment.pull_record import KeptTexts, PullRecord, keep_texts
 from scripts.bot.comment.write_comment import write
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.intake.comment_commands import decide_on_comment
@@ -28,7 +28,7 @@ from scripts.bot.intake.events import CommentEvent, Event, Nothing, PullAction, 
 from scripts.bot.intake.gather import IntakeContext, gather, renew, wanted_of
 from scripts.bot.intake.pull_events import decide_on_pull
 from scripts.github.checks import CheckState
-from scripts.github.pulls import Comment, GitHubError, PullRequest
+from scripts.github.pulls import GitHubError, PullRequest
 from scripts.github.start_workflow import start_workflow
 from scripts.ledger.request import EndState, Request
 
@@ -73,9 +73,11 @@ def follow(event: Event, context: IntakeContext, now: datetime | None = None) ->
     with context.open_ledger(wanted_of(pull)) as branch:
         facts = gather(event, pull, context, branch, (now or datetime.now(UTC)).replace(microsecond=0))
         decision, asked = _write(event, facts, branch, context.github)
+        record = _record(decision, asked, pull, branch.ledger, context.root)
     is_opening = isinstance(event, PullEvent) and event.action is PullAction.OPENED
     is_first = is_opening and bool(asked) and not facts.of_pull
-    short = _show(decision, pull, asked, context.github, is_first=is_first)
+    short = _show(decision, record, pull, asked, context.github, is_first=is_first) if record else ""
+    _stop(decision, asked, context.github)
     _answer(event, decision, pull, context.github)
     _start(decision, pull, asked, context.github, event.default_branch)
     return f"#{pull.number}: {'; '.join(filter(None, [decision.why, short]))}."
@@ -146,44 +148,39 @@ def _message(decision: Decision, facts: EventFacts) -> str:
     return f"#{facts.pull.number}: {decision.why}"
 
 
-def _show(decision: Decision, pull: PullRequest, asked: Sequence[Request], github: GitHub, *, is_first: bool) -> str:
+def _record(
+    decision: Decision, asked: Sequence[Request], pull: PullRequest, ledger: Ledger, root: Path
+) -> PullRecord | None:
+    """What the pull request's comment shows now; None if it stays as it is."""
+    if not (decision.notice or decision.endings or asked or decision.is_settled):
+        return None
+    return PullRecord.of(pull.number, ledger.requests(user_id=pull.author.id), root)
+
+
+def _show(
+    decision: Decision,
+    record: PullRecord,
+    pull: PullRequest,
+    asked: Sequence[Request],
+    github: GitHub,
+    *,
+    is_first: bool,
+) -> str:
     """Update the pull request's comment; returns why it is shorter than it should be.
 
     Each board's own run makes its check run, which links to the run.
 
     `is_first`: no comment can exist yet, because this run has made the first requests of a new pull request.
     """
-    short = ""
-    if decision.notice or decision.endings or asked or decision.is_settled:
-        known = None if is_first else github.find_comment(pull.number, MARKER)
-        short = _show_in_comment(decision, pull, asked, github, known)
-    _stop(decision, asked, github)
-    return short
-
-
-def _show_in_comment(
-    decision: Decision, pull: PullRequest, asked: Sequence[Request], github: GitHub, known: Comment | None
-) -> str:
+    known = None if is_first else github.find_comment(pull.number, MARKER)
     # An ending alone is no reason for a first comment.
     if not (known or decision.notice or asked):
         return ""
-    comment = _next_comment(read_comment(known.body) if known else PullComment(), decision, pull.head_sha, asked)
-    ours = {request.id for request in asked}
-    return write(pull.number, comment, known, github, head_sha=pull.head_sha, ours=ours)
-
-
-def _next_comment(comment: PullComment, decision: Decision, head_sha: str, asked: Sequence[Request]) -> PullComment:
-    """The comment after a decision about a commit."""
-    if decision.notice or decision.is_settled:
-        comment = comment.with_notice(decision.notice and replace(decision.notice, head_sha=head_sha))
-    if decision.file:
-        comment = comment.with_file(decision.file)
-    for request, ending in decision.endings:
-        if comment.shows(request.id):
-            comment = comment.with_board(ended_section(request, ending))
-    for request in asked:
-        comment = comment.with_board(queued_section(request))
-    return comment
+    kept = keep_texts(known.body) if known else KeptTexts()
+    notice = None if decision.is_settled else kept.notice
+    if decision.notice:
+        notice = replace(decision.notice, head_sha=pull.head_sha)
+    return write(record, known, kept, github, notice=notice, ours={request.id for request in asked})
 
 
 def _stop(decision: Decision, asked: Sequence[Request], github: GitHub) -> None:

@@ -18,14 +18,13 @@ from collections.abc import Sequence
 from harness.records.fields import Mode
 from scripts.bot.admission.admission import Admission, Refused, admit, find_entry, require_welcome
 from scripts.bot.admission.path_rule import Contribution, TaskChange
-from scripts.bot.comment.comment_text import Notice, Tone
+from scripts.bot.comment.markers import Notice, Tone
 from scripts.bot.intake.decision import (
     Decision,
     Endings,
     EventFacts,
     about_rest,
     end_open,
-    file_facts,
     find_last,
     fit,
     make_requests,
@@ -100,7 +99,6 @@ def _ask_by_event(event: PullEvent, facts: EventFacts, admission: Admission, end
         account=newcomer(facts, admission),
         requests=asked,
         endings=ended + tuple(pair for pair in replaced if pair[0].gpu in fitting),
-        file=file_facts(facts, admission),
         notice=Notice(text=remark, tone=Tone.REMARK, left_out=rest) if remark else None,
         is_settled=True,
     )

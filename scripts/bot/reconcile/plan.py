@@ -25,7 +25,8 @@ from functools import cached_property
 from random import Random
 
 from harness.records.verdict import Verdict
-from scripts.bot.comment.comment_text import BoardState, PullComment
+from scripts.bot.comment.markers import BoardMarker, BoardState
+from scripts.bot.comment.pull_record import newest_by_gpu
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.reconcile.duels_due import DueDuel
 from scripts.bot.reconcile.lost_events import is_unheard
@@ -77,8 +78,8 @@ class RepositoryState:
         pulls: open pull requests.
         closed: closed ones with open requests.  A pull request in neither is unknown and left alone.
         runs: those of evaluate.yml.
-        comments: ours, by pull request.
-        comments_since: if set, `comments` and `spare` hold only those written or edited since then.
+        shown: the boards that our comments show, by pull request.
+        comments_since: if set, `shown` and `spare` hold only comments written or edited since then.
         spare: our superfluous second comments: pull request by comment id.
         places: of judged requests, by request id.
         duels: all that are due.
@@ -94,7 +95,7 @@ class RepositoryState:
     pulls: tuple[PullRequest, ...] = ()
     closed: tuple[PullRequest, ...] = ()
     runs: tuple[WorkflowRun, ...] = ()
-    comments: Mapping[int, PullComment] = field(default_factory=dict)
+    shown: Mapping[int, tuple[BoardMarker, ...]] = field(default_factory=dict)
     comments_since: datetime | None = None
     spare: Mapping[int, int] = field(default_factory=dict)
     places: Mapping[str, PlaceKind] = field(default_factory=dict)
@@ -118,7 +119,7 @@ class RepositoryState:
         return since >= look_back(self.now, self.last_at)
 
     def knows_what_was_told(self, since: datetime) -> bool:
-        """Whether `comments` would include a comment about it."""
+        """Whether `shown` would include a comment about it."""
         return self.is_recent(since) and (not self.comments_since or since > self.comments_since)
 
     def is_turn_of(self, pull: PullRequest) -> bool:
@@ -212,27 +213,21 @@ def _shown(request: Request, ending: Ending | None, facts: RepositoryState) -> S
     since = ending.at if ending else request.asked_at
     if _newest(request, facts) != request or not facts.knows_what_was_told(since):
         return None
-    comment = facts.comments.get(request.pull_request, PullComment())
-    section = next((board for board in comment.boards if board.facts.gpu == request.gpu), None)
-    is_shown = section is not None and section.facts.request == request.id
+    of_pull = facts.shown.get(request.pull_request, ())
+    state = next((board.state for board in of_pull if board.request == request.id), None)
     if not ending:
-        return None if is_shown else Tell(request=request, ending=None)
-    if is_shown and section and section.facts.state is not BoardState.QUEUED:
+        return None if state else Tell(request=request, ending=None)
+    if state not in (None, BoardState.QUEUED):
         return None
     if ending.state is EndState.JUDGED:
         return Deliver(request=request, run=next(reversed(facts.runs_of(request)), None))
-    if not is_shown:
+    if not state:
         return None  # Nobody is waiting for it.
     return Tell(request=request, ending=ending)
 
 
 def _newest(request: Request, facts: RepositoryState) -> Request:
-    of_board = (
-        status.request
-        for status in facts.statuses
-        if (status.request.pull_request, status.request.gpu) == (request.pull_request, request.gpu)
-    )
-    return max(of_board, key=lambda one: (one.asked_at, one.attempt, one.id))
+    return newest_by_gpu(facts.of_pull[request.pull_request])[request.gpu].request
 
 
 def _for_duels(facts: RepositoryState) -> Iterator[Step]:

@@ -1,4 +1,4 @@
-"""The reconciler's possible steps, as data; `scripts.bot.reconcile.reconcile` carries them out."""
+"""The reconciler's possible steps, as data; `scripts.bot.reconcile.act` carries them out."""
 
 from __future__ import annotations
 
@@ -89,3 +89,15 @@ class Publish:
 
 
 Step = Start | Stop | Deliver | End | Tell | Rematch | AskForJudging | MergePull | Close | Drop | Publish
+
+
+def name_of(step: Step) -> str:
+    """The request or pull request of a step, for the log."""
+    match step:
+        case Close(pull=pull) | AskForJudging(pull=pull):
+            return f"#{pull.number}"
+        case Drop(number=number):
+            return f"#{number}"
+        case Publish():
+            return "publish"
+    return step.request.id

@@ -8,12 +8,14 @@ the judgement, not from the merge: nothing on a board waits for this.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from scripts.bot.admission.admission import why_banned
 from scripts.bot.admission.path_rule import SubmissionPath, classify
+from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.write_comment import remark
+from scripts.bot.report.context import ReportContext
 from scripts.bot.report.places import PlaceKind, Tables
 from scripts.common.text import inline
 from scripts.competition.settings import Merge
@@ -23,8 +25,6 @@ from scripts.ledger.request import Request
 
 if TYPE_CHECKING:
     from scripts.competition.settings import Settings
-    from scripts.github.fork import Fork
-    from scripts.github.gh import GitHub
     from scripts.ledger.moderation import Moderated
 
 MERGED = "merged"
@@ -69,24 +69,24 @@ def why_not_merged(request: Request, pull: PullRequest, default_branch: str) -> 
 
 def merge(
     request: Request,
-    settings: Settings,
+    of_pull: PullRecord,
     moderated: Moderated,
-    github: GitHub,
-    open_fork: Callable[[], Fork],
-    default_branch: str,
+    context: ReportContext,
     pull: PullRequest | None = None,
 ) -> str:
-    """Merge the commit of a request that `find_due` found; returns a log line.
+    """Merge the commit of a request that `find_due` found, unless there is a reason not to; returns a log line.
 
     Args:
+        of_pull: the record of its pull request.
         pull: the pull request if it was just read; otherwise it is fetched.
     """
-    if reason := why_left_to_people(request, settings, moderated):
+    if reason := why_left_to_people(request, context.settings, moderated):
         return reason
+    github = context.github
     pull = pull or github.get_pull(request.pull_request)
-    if reason := why_not_merged(request, pull, default_branch):
+    if reason := why_not_merged(request, pull, context.default_branch):
         return f"not merged: {reason}"
-    with open_fork() as fork:
+    with context.open_fork() as fork:
         change = classify(fork.changes(request.head_sha), request.login)
     if not isinstance(change, SubmissionPath) or change.task != request.task:
         return "not merged: it changes more than the judged file"
@@ -95,5 +95,5 @@ def merge(
     done = github.merge(pull.number, request.head_sha, title, message)
     # If another merge came in between, the reconciler's next attempt succeeds.
     if done.state is MergeState.REFUSED and "base branch was modified" not in done.reason.lower():
-        remark(pull.number, request.head_sha, _NOT_MERGED.format(inline(done.reason or "no reason given")), github)
+        remark(of_pull, request.head_sha, _NOT_MERGED.format(inline(done.reason or "no reason given")), github)
     return MERGED if done.state is MergeState.MERGED else f"not merged: {done.reason or done.state}"

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from scripts.bot.comment.comment_text import Notice
+from scripts.bot.comment.markers import Notice
+from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import ended_section
 from scripts.bot.comment.write_comment import tell
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.evaluate.resolve import require_request
-from scripts.bot.report.report import ReportContext
+from scripts.bot.report.context import ReportContext
 from scripts.common.text import shorten
 from scripts.github.checks import CheckState
 from scripts.ledger.names import requests_of_author_of
@@ -35,9 +36,9 @@ def refuse(request_id: str, refusal: str, context: ReportContext, now: datetime 
         is_new = branch.ledger.append_ending(request, ending)
         if not is_new or request.place_of_ending not in branch.commit(f"{request.id}: refused"):
             return f"{request.id}: already ended; nothing to report"
+        record = PullRecord.read(request, branch.ledger, context.root)
     if not request.is_rematch:  # Only the bot asks for a rematch.
-        section = ended_section(request, ending)
-        check = workflow_runs.check_of(request, CheckState.NEUTRAL, section.facts.summary)
+        check = workflow_runs.check_of(request, CheckState.NEUTRAL, ended_section(request, ending).facts.summary)
         notice = Notice(text=f"**Not judged.** {refusal}", head_sha=request.head_sha)
-        tell(request, section, check, context.github, notice=notice)
+        tell(record, check, context.github, notice=notice)
     return f"{request.id}: refused: {refusal}"

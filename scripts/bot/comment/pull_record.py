@@ -1,0 +1,158 @@
+"""From the ledger to the pull request's comment: which boards it shows, and each one's section.  Pure.
+
+    the requests of the pull request, and how they ended  ─▶ file, boards, states        ┐
+    kept texts: the notice, and each board's last report  ─▶ words that the ledger lacks ┼─▶ PullComment
+    sections that the writer or a check run knows         ─▶ reports that are new        ┘
+
+No state is read from the comment.  But only its text has the notice, and without it each write would cost a request for
+every commit whose reports it shows: the ledger has no judgements of drafts, and check runs are listed by commit.  So a
+writer keeps the texts of the comment that it replaces.  A board's text names its request; if it is missing, the check
+run has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+from harness.records.errors import TaskError
+from harness.records.fields import Mode
+from scripts.bot.admission.path_rule import FILE_NAMES, entry_path
+from scripts.bot.comment.comment_text import BoardSection, PullComment
+from scripts.bot.comment.markers import BoardMarker, BoardState, FileFacts, Notice, read_blocks, read_notice
+from scripts.bot.comment.sections import done_section, ended_section, queued_section, unreported_section
+from scripts.competition.repository import require_task
+from scripts.ledger.ledger import Ledger, RequestStatus
+from scripts.ledger.request import EndState, Request
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportText:
+    """A board's last report; `request` is None if it is of a request before the newest."""
+
+    text: str
+    request: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptTexts:
+    """The words of a comment that the ledger does not have; `reports` by GPU."""
+
+    notice: Notice | None = None
+    reports: Mapping[str, ReportText] = field(default_factory=dict)
+
+
+def keep_texts(body: str) -> KeptTexts:
+    """The texts of a comment that the bot wrote."""
+    notice: Notice | None = None
+    reports: dict[str, ReportText] = {}
+    for found in read_blocks(body):
+        notice = read_notice(found) or notice
+        match found.marker:
+            case BoardMarker(gpu=gpu, request=request, state=BoardState.DONE):
+                reports[gpu] = ReportText(text=found.text, request=request)
+            case BoardMarker(gpu=gpu):
+                previous = found.text.partition("</summary>")[2].removesuffix("</details>").strip("\n")
+                reports[gpu] = ReportText(text=previous)
+    return KeptTexts(notice=notice, reports=reports)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PullRecord:
+    """The requests of one pull request, oldest first; `file_name` is the name of a submission of its task."""
+
+    number: int
+    statuses: tuple[RequestStatus, ...] = ()
+    file_name: str = FILE_NAMES[0]
+
+    @classmethod
+    def of(cls, number: int, statuses: Iterable[RequestStatus], root: Path) -> PullRecord:
+        """The record of a pull request; `statuses` may include others, and `root` holds the tasks."""
+        own = tuple(status for status in statuses if status.request.pull_request == number)
+        return cls(number=number, statuses=own, file_name=_file_name(own[-1].request, root) if own else FILE_NAMES[0])
+
+    @classmethod
+    def read(cls, request: Request, ledger: Ledger, root: Path) -> PullRecord:
+        """The record of a request's pull request, from a ledger that has the requests of its author."""
+        return cls.of(request.pull_request, ledger.requests(user_id=request.user_id), root)
+
+    @cached_property
+    def shown(self) -> Mapping[str, RequestStatus]:
+        """The request that the comment shows for each GPU, the newest; in the order of the first requests."""
+        return newest_by_gpu(self.statuses)
+
+    @cached_property
+    def file(self) -> FileFacts | None:
+        """The newest file that was to be judged; a rematch is of an older one."""
+        newest = max((one for one in self.statuses if not one.request.is_rematch), key=_age, default=None)
+        if not newest:
+            return None
+        request = newest.request
+        path = entry_path(request.task, request.login, self.file_name)
+        return FileFacts(path=path, head_sha=request.head_sha, is_draft=self._is_draft(request.head_sha))
+
+    def comment(self, kept: KeptTexts, told: Mapping[str, BoardSection], notice: Notice | None) -> PullComment:
+        """The comment.
+
+        Args:
+            kept: the texts of the comment that this one replaces.
+            told: sections that the ledger alone does not give, by request.
+        """
+        boards = (_section(one, kept.reports.get(gpu), told.get(one.request.id)) for gpu, one in self.shown.items())
+        return PullComment(file=self.file, notice=notice, boards=tuple(boards))
+
+    def unreported(self, kept: KeptTexts, told: Mapping[str, BoardSection]) -> list[Request]:
+        """The judged requests to show whose reports are neither kept nor told."""
+        texts = {one.request for one in kept.reports.values()}
+        return [
+            one.request
+            for one in self.shown.values()
+            if one.ending
+            and one.ending.state is EndState.JUDGED
+            and one.request.id not in texts
+            and one.request.id not in told
+        ]
+
+    def _is_draft(self, head_sha: str) -> bool:
+        """Whether events requested only what a draft gets: benchmarks.  Commands do not count."""
+        of_head = (one.request for one in self.statuses if one.request.head_sha == head_sha)
+        modes = {one.mode for one in of_head if not one.is_by_command}
+        return modes == {Mode.BENCHMARK}
+
+
+def newest_by_gpu(statuses: Iterable[RequestStatus]) -> Mapping[str, RequestStatus]:
+    """The newest request of each GPU in a pull request, in the order of the first requests."""
+    newest: dict[str, RequestStatus] = {}
+    for status in statuses:
+        gpu = status.request.gpu
+        newest[gpu] = max(newest.get(gpu, status), status, key=_age)
+    return newest
+
+
+def _age(status: RequestStatus) -> tuple[object, ...]:
+    """Sorts by time.  Of requests in the same second, the newer one ends later."""
+    request, ended_at = status.request, status.ending.at if status.ending else datetime.max.replace(tzinfo=UTC)
+    return request.asked_at, ended_at, request.attempt, request.id
+
+
+def _section(status: RequestStatus, kept: ReportText | None, told: BoardSection | None) -> BoardSection:
+    request, ending, text = status.request, status.ending, kept.text if kept else ""
+    if told:
+        return told if told.is_done else replace(told, report=text)
+    if not ending:
+        return replace(queued_section(request), report=text)
+    if ending.state is not EndState.JUDGED or not ending.verdict:
+        return replace(ended_section(request, ending), report=text)
+    if kept and kept.request == request.id:
+        return done_section(request, ending.verdict, text)
+    return replace(unreported_section(request, ending.verdict), report=text)
+
+
+def _file_name(request: Request, root: Path) -> str:
+    try:
+        return require_task(request.task, root / "tasks").submission_name
+    except TaskError:
+        return FILE_NAMES[0]

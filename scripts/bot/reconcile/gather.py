@@ -1,0 +1,174 @@
+"""Read what the plan depends on, with as few API requests as possible.
+
+ledger      open requests, recent endings, all requests of open pull requests; the boards that may have changed
+GitHub      open pull requests, runs of evaluate.yml, recent comments; the last runs of reconcile.yml and publish.yml
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from scripts.bot.comment.markers import MARKER, BoardMarker, read_markers
+from scripts.bot.evaluate import workflow_runs
+from scripts.bot.reconcile.duels_due import find_due_rows
+from scripts.bot.reconcile.plan import PATIENCE, RepositoryState, look_back
+from scripts.bot.report.places import Tables
+from scripts.bot.report.report import PUBLISH_WORKFLOW
+from scripts.competition.settings import Merge as MergeSetting
+from scripts.github.pulls import MAX_LISTED, PER_PAGE, Comment, GitHubError, PullRequest, WorkflowRun
+from scripts.ledger.ledger import RequestStatus
+from scripts.ledger.moderation import Moderated
+from scripts.ledger.names import (
+    boards,
+    boards_in,
+    either,
+    endings_since,
+    open_requests,
+    requests_of_pulls,
+    these,
+    under,
+)
+
+if TYPE_CHECKING:
+    from scripts.bot.intake.gather import IntakeContext
+    from scripts.bot.report.context import ReportContext
+    from scripts.github.gh import GitHub
+    from scripts.ledger.branch import LedgerBranch
+
+MAX_ASKED = 20
+"""Pull requests to look up one by one, per run."""
+WORKFLOW = "reconcile.yml"
+LONGEST_WAIT = timedelta(days=14)
+"""From request to end: GitHub ends jobs that wait for a day."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReconcileContext:
+    """The contexts of intake and report; they share one GitHub client."""
+
+    intake: IntakeContext
+    report: ReportContext
+
+    @property
+    def github(self) -> GitHub:
+        return self.report.github
+
+
+def gather(context: ReconcileContext, now: datetime) -> RepositoryState:
+    """Read the state, with eight API requests, or a few more in a busy repository."""
+    github, settings = context.github, context.report.settings
+    last_at = max((run.created_at for run in github.runs(WORKFLOW, status="success")), default=None)
+    since = look_back(now, last_at)
+    ended = endings_since((since - LONGEST_WAIT).date())
+    with context.report.open_ledger(either(open_requests, ended, under("moderation"))) as branch:
+        # The ledger first: a request that ends meanwhile looks open here, and its step then finds it ended.
+        ledger, pulls = branch.ledger, github.open_pulls()
+        recent = these(ledger.ended_since(since))
+        branch.check_out(either(recent, requests_of_pulls({pull.number for pull in pulls})))
+        statuses = ledger.requests().facts
+        is_open = {(pull.number, pull.head_sha) for pull in pulls}
+        waiting = (one.request for one in statuses if one.is_open and not one.request.is_rematch)
+        asked_in = {request.pull_request for request in waiting if request.asked_at <= now - PATIENCE}
+        closed = tuple(_closed(github, asked_in - {pull.number for pull in pulls}))
+        decisions = ledger.moderations()
+        moderated, decided_at = Moderated.after(decisions), max((one.at for one in decisions), default=None)
+        of_heads = [one for one in statuses if (one.request.pull_request, one.request.head_sha) in is_open]
+        lively = {(task, gpu) for task, gpu in _lively(branch, statuses, since) if gpu in settings.gpus}
+        branch.check_out(boards(lively | {(one.request.task, one.request.gpu) for one in of_heads}))
+        tables = Tables(ledger, context.report.root)
+        places = {one.request.id: place for one in of_heads if (place := tables.place(one))}
+        rows = tuple(find_due_rows(table for name in sorted(lively) if (table := tables.find(*name))))
+        if rows:
+            of_rows = {row.pull_request for row in rows}
+            branch.check_out(requests_of_pulls(of_rows))
+            statuses = tuple(dict.fromkeys([*statuses, *ledger.requests(pulls=of_rows)]))
+    shown, spare, comments_since = _comments(github, since - PATIENCE)
+    return RepositoryState(
+        now=now,
+        default_branch=context.report.default_branch,
+        statuses=statuses,
+        pulls=pulls,
+        closed=closed,
+        runs=_runs(github, statuses),
+        shown=shown,
+        comments_since=comments_since,
+        spare=spare,
+        places=places,
+        duels=tuple(due for row in rows if (due := row.find_duel(statuses))),
+        published_at=max((run.created_at for run in _published(github)), default=None),
+        decided_at=decided_at,
+        last_at=last_at,
+        merges=settings.merge is MergeSetting.AUTO,
+        bans=settings.bans,
+        moderated=moderated,
+        faults=decisions.faults,
+    )
+
+
+def _lively(branch: LedgerBranch, statuses: Iterable[RequestStatus], since: datetime) -> set[tuple[str, str]]:
+    """The boards whose due duels may have changed: reading all boards would take too long."""
+    if any(decision.at >= since for decision in branch.ledger.moderations()):
+        return boards_in(branch.names)
+    return {
+        (one.request.task, one.request.gpu)
+        for one in statuses
+        if one.request.is_ranked and (one.ending.at >= since if one.ending else one.request.is_rematch)
+    }
+
+
+def _closed(github: GitHub, numbers: set[int]) -> Iterator[PullRequest]:
+    """Pull requests that are no longer open, as far as GitHub shows them; looks up at most `MAX_ASKED` one by one."""
+    if not numbers:
+        return
+    newest: dict[int, PullRequest] = {}
+    with contextlib.suppress(GitHubError):
+        newest = {pull.number: pull for pull in github.closed_pulls() if pull.number in numbers}
+    yield from newest.values()
+    for number in sorted(numbers - newest.keys())[:MAX_ASKED]:
+        # GitHub hides the pull requests of flagged accounts.
+        with contextlib.suppress(GitHubError):
+            yield github.get_pull(number)
+
+
+def _runs(github: GitHub, statuses: Iterable[RequestStatus]) -> tuple[WorkflowRun, ...]:
+    """All queued and running ones, which may wait for days; and the newest, back to where one may have been missed."""
+    found = {run.id: run for run in workflow_runs.live_runs(github)}
+    titles = {run.title for run in found.values()}
+    waiting = (one.request for one in statuses if one.is_open)
+    missed = [request for request in waiting if workflow_runs.run_title(request.id) not in titles]
+    since = min((request.asked_at for request in missed), default=datetime.max.replace(tzinfo=UTC))
+    for count, run in enumerate(github.all_runs(workflow_runs.WORKFLOW), start=1):
+        found[run.id] = run
+        if count >= PER_PAGE and run.created_at < since:
+            break
+    return tuple(found.values())
+
+
+def _published(github: GitHub) -> Iterator[WorkflowRun]:
+    runs = github.runs(PUBLISH_WORKFLOW)
+    return (run for run in runs if run.conclusion in (None, "", "success"))
+
+
+def _comments(
+    github: GitHub, since: datetime
+) -> tuple[dict[int, tuple[BoardMarker, ...]], dict[int, int], datetime | None]:
+    """The boards that our comments show, by pull request; the pull requests of second comments, by id; and since when.
+
+    Since when: usually None, for all of them; otherwise there were too many, and older ones are missing.
+    """
+    ours: dict[int, list[Comment]] = defaultdict(list)
+    recent = list(github.recent_comments(since))
+    for number, comment in recent:
+        # Our replies may quote our marker, too.
+        if comment.author.id == github.me.id and comment.body.startswith(MARKER):
+            ours[number].append(comment)
+    oldest = {number: min(found, key=lambda one: one.id) for number, found in ours.items()}
+    spare = {one.id: number for number, found in ours.items() for one in found if one is not oldest[number]}
+    is_cut = len(recent) >= MAX_LISTED
+    shown = {number: read_markers(comment.body).boards for number, comment in oldest.items()}
+    return shown, spare, recent[-1][1].updated_at if is_cut else None

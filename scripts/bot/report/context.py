@@ -1,0 +1,46 @@
+"""What a delivery needs, and what the jobs of a run report about themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scripts.ledger.names import Choice
+
+if TYPE_CHECKING:
+    from scripts.competition.settings import Settings
+    from scripts.github.fork import Fork
+    from scripts.github.gh import GitHub
+    from scripts.ledger.branch import LedgerBranch
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportContext:
+    """What a delivery needs; `harness_digest` is that of the judge on `main`."""
+
+    github: GitHub
+    open_ledger: Callable[[Choice], LedgerBranch]
+    open_fork: Callable[[], Fork]
+    settings: Settings
+    root: Path
+    harness_digest: str
+    default_branch: str
+    server_url: str = "https://github.com"
+
+    def run_url(self, run_id: int) -> str:
+        return f"{self.server_url}/{self.github.repository}/actions/runs/{run_id}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hints:
+    """What the jobs of a run reported about themselves.  Each hint saves an API request; missing ones are looked up.
+
+    `check` is the id of the board's check run.  `artifact` and `digest` come from the judge and are trusted no more
+    than the artifact itself.
+    """
+
+    check: int | None = None
+    artifact: int | None = None
+    digest: str = ""

@@ -1,0 +1,115 @@
+"""Write the result of a judging to the ledger: judgement, ending, hold; after a failure of ours, the next attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from harness.records.judgement import Claim, Judgement
+from harness.task.task import Board
+from scripts.bot.report.artifact import why_below_the_floor
+from scripts.bot.report.context import ReportContext
+from scripts.bot.report.outcome import JudgingOutcome, judge_job, seconds_of
+from scripts.bot.report.places import Tables
+from scripts.ledger.ledger import Ledger, RequestStatus
+from scripts.ledger.moderation import Action, Moderation
+from scripts.ledger.request import LONGEST_JOB_S, RETRY, Ending, EndState, Request, Spent, make_id
+from scripts.standings.standings import Standings
+
+if TYPE_CHECKING:
+    from scripts.ledger.branch import LedgerBranch
+
+MAX_FAILURES = 3
+"""After this many failures of ours in a row, the bot does not retry a judging."""
+NO_MACHINE = timedelta(hours=12)
+"""A judging that waited this long without a machine has not failed: GitHub ends jobs that no runner takes in a day."""
+
+
+def record(
+    status: RequestStatus,
+    outcome: JudgingOutcome,
+    board: Board | None,
+    branch: LedgerBranch,
+    context: ReportContext,
+    at: datetime,
+) -> Request | None:
+    """Write the result to the ledger; returns the new attempt if it failed on our side and this run must start it."""
+    ledger, request, judgement = branch.ledger, status.request, outcome.judgement
+    if judgement and board and request.is_ranked and not ledger.has_judgement_of(request):
+        ledger.append(judgement, request.id)
+        if reason := _why_held(judgement, board, ledger, context):
+            ledger.append_moderation(_hold(request, judgement, reason, at))
+    ending = outcome.ending(request, at)
+    ledger.append_ending(request, ending)
+    is_hopeful = ending.state is EndState.FAILED and not outcome.is_hopeless
+    again = next_attempt(request, ledger.requests(user_id=request.user_id), at) if is_hopeful else None
+    if again:
+        ledger.append_request(again)
+    standing = set(branch.commit(f"{request.id}: {ending.verdict or ending.state}"))
+    return again if again and again.place in standing else None
+
+
+def note_cost(
+    status: RequestStatus, run_id: int | None, branch: LedgerBranch, context: ReportContext, at: datetime
+) -> str:
+    """Record the machine time of a withdrawn request; returns a remark for the log, empty if there was none."""
+    request = status.request
+    if not run_id or status.spent or not status.ending or status.ending.state is EndState.FAILED:
+        return ""
+    seconds = min(seconds_of(judge_job(run_id, context.github)), LONGEST_JOB_S)
+    if not seconds or not branch.ledger.append_spent(request, Spent(request=request.id, seconds=seconds, at=at)):
+        return ""
+    branch.commit(f"{request.id}: {seconds:.0f} s until it was withdrawn")
+    return f"; {seconds:.0f} s of machine time count"
+
+
+def _why_held(judgement: Judgement, board: Board, ledger: Ledger, context: ReportContext) -> str:
+    """Why a judgement needs a maintainer's review before it counts; empty if it does not."""
+    reason = why_below_the_floor(judgement, board, context.settings.gpus[board.gpu])
+    if not reason and judgement.claim is Claim.INSIDE_TIMED:
+        return why_first_waits(judgement, Tables(ledger, context.root).of(board))
+    return reason
+
+
+def why_first_waits(judgement: Judgement, table: Standings) -> str:
+    """Why a time measured inside the submission's process needs a review: it would be first.  Empty if it would not."""
+    first = next((row for row in table.rows if row.champion), None)
+    if not first or judgement.checksum not in (one.checksum for one in first.judgements):
+        return ""
+    return "it would be first with a time measured inside its own process"
+
+
+def next_attempt(request: Request, history: Iterable[RequestStatus], at: datetime) -> Request | None:
+    """The same request again after a failure of ours; None after too many in a row."""
+    failed = {
+        one.request.attempt
+        for one in history
+        if (one.request.pull_request, one.request.head_sha) == (request.pull_request, request.head_sha)
+        and (one.request.gpu, one.request.mode) == (request.gpu, request.mode)
+        and one.ending
+        and one.ending.state is EndState.FAILED
+        and not _waited_in_vain(one.request, one.ending)
+    }
+    in_a_row = range(request.attempt, request.attempt - MAX_FAILURES, -1)
+    if failed >= set(in_a_row):
+        return None
+    new_id = make_id(request.pull_request, request.head_sha, request.gpu, request.mode, request.attempt + 1)
+    again = {"id": new_id, "asked_at": at, "first_asked_at": request.in_time_at}
+    return request.model_copy(update={**again, "reason": RETRY})
+
+
+def _waited_in_vain(request: Request, ending: Ending) -> bool:
+    """Whether GitHub gave up because no machine took it for a day; it is judged when a machine is back."""
+    return not ending.seconds and ending.at - request.asked_at >= NO_MACHINE
+
+
+def _hold(request: Request, judgement: Judgement, reason: str, at: datetime) -> Moderation:
+    return Moderation(
+        id=f"held-{judgement.checksum[:12]}",
+        action=Action.HOLD,
+        judgement=judgement.checksum,
+        reason=reason,
+        by=request.asked_by,
+        at=at,
+    )
