@@ -22,7 +22,10 @@ from harness.records.fields import Digest, Login, Name
 from harness.records.judgement import Claim
 from harness.records.stats import Interval
 from scripts.pages.parts.taken_out import TakenOut
-from scripts.standings.standings import Record, Row, Standings, ahead_of
+from scripts.standings.first_place import Record
+from scripts.standings.rows import Row
+from scripts.standings.standings import Standings
+from scripts.standings.ties import ahead_of
 
 MAX_ROWS = 20_000
 """The most rows that a board may have; a longer list is refused."""

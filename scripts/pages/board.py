@@ -22,7 +22,8 @@ from scripts.pages.parts.summary import BoardSummary, Mark, Place
 from scripts.pages.parts.taken_out import TakenOut
 from scripts.pages.parts.whiskers import Whisker, whiskers
 from scripts.pages.parts.words import CaseLabel, Unit, case_labels, claims, day, heat
-from scripts.standings.standings import Row, Standings
+from scripts.standings.rows import Row
+from scripts.standings.standings import Standings
 
 FOLDS_FROM, UNFOLDED = 25, 15
 """From this many rows on, only the first ones are shown until the reader expands the table or searches the page."""

@@ -26,7 +26,10 @@ from scripts.pages.parts.summary import BoardSummary, Mark, Place, case_facts
 from scripts.pages.parts.words import case_costs, case_labels
 from scripts.standings.case_times import CaseTime, case_times
 from scripts.standings.claims import is_unwalled
-from scripts.standings.standings import Record, Row, Standings, ahead_of
+from scripts.standings.first_place import Record
+from scripts.standings.rows import Row
+from scripts.standings.standings import Standings
+from scripts.standings.ties import ahead_of
 
 JUDGEMENTS_BESIDE = 50
 """The first rows of a board, and its latest records, whose judgements are copied beside their pages, with every sample

@@ -30,7 +30,8 @@ from scripts.common.text import plain
 from scripts.pages.parts.summary import BoardSummary, Mark, Place
 from scripts.pages.parts.taken_out import TakenOut
 from scripts.pages.parts.words import iso
-from scripts.standings.standings import Standings, shape
+from scripts.standings.eligibility import shape
+from scripts.standings.standings import Standings
 
 T = TypeVar("T")
 

@@ -15,8 +15,10 @@ from scripts.pages.parts.paths import changes_url, pull_url, submission_path
 from scripts.pages.parts.site import Site
 from scripts.pages.parts.words import remarks
 from scripts.standings.case_times import CaseTime
+from scripts.standings.first_place import Record
 from scripts.standings.roofline import floor_score_us
-from scripts.standings.standings import Record, Row, Standings
+from scripts.standings.rows import Row
+from scripts.standings.standings import Standings
 
 
 @dataclass(frozen=True, kw_only=True)
