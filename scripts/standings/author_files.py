@@ -100,8 +100,10 @@ class AuthorFiles:
         """Add a file that was judged once; return it, pooled with its earlier judgements."""
         if known := self._files.get(file.digest):
             file = known.pooled_with(file)
+            self._standing = None  # A time that was compared before has changed.
+        elif self._standing and beats(file.score_us, self._standing.score_us):
+            self._standing = file
         self._files[file.digest] = file
-        self._standing = None
         return file
 
     def crown(self, file: PooledFile) -> None:
