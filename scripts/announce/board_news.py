@@ -14,7 +14,8 @@ from harness.records.judgement import Judgement
 from harness.task.task import Board
 from scripts.announce.news import FRESH, Kind, PodiumPlace, Result
 from scripts.standings.claims import claim_sentence, duel_result, is_bounded
-from scripts.standings.standings import Podium, Record, podiums, standings
+from scripts.standings.first_place import Record
+from scripts.standings.standings import Podium, podiums, standings
 
 
 def results_of(board: Board, judgements: Sequence[Judgement]) -> Iterator[Result]:

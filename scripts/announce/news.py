@@ -18,7 +18,7 @@ from enum import StrEnum
 
 from harness.records.stats import Interval
 from scripts.competition.settings import Announcements
-from scripts.standings.standings import Row
+from scripts.standings.rows import Row
 
 FRESH = timedelta(days=3)
 """Older news is not posted, so that a channel is not flooded after weeks out of reach."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from datetime import datetime
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, StringConstraints
@@ -22,7 +23,10 @@ from harness.records.fields import Digest, Login, Name
 from harness.records.judgement import Claim
 from harness.records.stats import Interval
 from scripts.pages.parts.taken_out import TakenOut
-from scripts.standings.standings import Record, Row, Standings, ahead_of
+from scripts.standings.first_place import Record
+from scripts.standings.rows import gap_between
+from scripts.standings.standings import Standings
+from scripts.standings.ties import ahead_of, are_tied, tied_ranks
 
 MAX_ROWS = 20_000
 """The most rows that a board may have; a longer list is refused."""
@@ -69,7 +73,10 @@ class RowFacts(SiteModel):
     cases: tuple[CaseFacts, ...] = Field(max_length=1000)
 
     def is_tied_with(self, other: RowFacts) -> bool:
-        return self.band == other.band and not (self.unproven or other.unproven)
+        return are_tied(self, other)
+
+    def gap_to(self, other: RowFacts) -> float:
+        return gap_between(self.score_us, other.score_us)
 
 
 class RecordFacts(SiteModel):
@@ -134,7 +141,11 @@ class BoardFacts(SiteModel):
         return ahead_of(row, self.rows)
 
     def is_tied(self, row: RowFacts) -> bool:
-        return any(row.is_tied_with(other) for other in self.rows if other.band == row.band and other is not row)
+        return row.rank in self.tied_ranks
+
+    @cached_property
+    def tied_ranks(self) -> frozenset[int]:
+        return tied_ranks(self.rows)
 
 
 class IndexFacts(SiteModel):
@@ -163,18 +174,14 @@ def facts_of(table: Standings, taken_out: Iterable[TakenOut] = (), *, judged: bo
         "deadline": task.deadline and task.deadline.isoformat(),
         "ranking_by": board.ranking_by,
         "unranked": table.unranked,
-        "rows": [{"task": task.name, "gpu": board.gpu, **row.facts, "cases": _cases(row)} for row in table.rows],
+        "rows": [
+            {"task": task.name, "gpu": board.gpu, **row.facts, "cases": [case.facts for case in row.cases]}
+            for row in table.rows
+        ],
         "records": list(map(_record, table.records)),
         "taken_out": [one.facts for one in taken_out],
     }
     return BoardFacts.model_validate_json(json.dumps(facts))
-
-
-def _cases(row: Row) -> list[dict[str, Any]]:
-    return [
-        {"params": case.params, "time_us": case.time_us.model_dump(), "ratio": case.ratio and case.ratio.model_dump()}
-        for case in row.cases
-    ]
 
 
 def _record(record: Record) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def standings_table(board: BoardFacts) -> Group:
             cell(row.language),
             f"{row.judgements}×",
         )
-    return Group(made, *(Text(remark, "dim") for remark in _remarks(board.rows)))
+    return Group(made, *(Text(remark, "dim") for remark in _remarks(board)))
 
 
 def lines_below(board: BoardFacts) -> Iterator[str]:
@@ -47,9 +47,9 @@ def _rank(board: BoardFacts, row: RowFacts) -> str:
     return f"{row.rank}{'=' if board.is_tied(row) else '~' if row.unproven else ' '}"
 
 
-def _remarks(rows: Sequence[RowFacts]) -> Iterator[str]:
-    bands = [row.band for row in rows if not row.unproven]
-    if len(set(bands)) < len(bands):
+def _remarks(board: BoardFacts) -> Iterator[str]:
+    rows = board.rows
+    if board.tied_ranks:
         yield "= tied: the difference is below 1 % or the noise"
     if any(row.unproven for row in rows):
         yield "~ looks faster than the leader, but has not won their duel"
@@ -78,7 +78,7 @@ def _ahead(board: BoardFacts, row: RowFacts) -> str:
     ahead = board.ahead_of(row)
     if row.champion or not ahead:
         return "" if row.champion else f"tied with {board.rows[0].login}, who was earlier"
-    return f"{ahead.login} ({format_gap(row.score_us.value / ahead.score_us.value - 1)})"
+    return f"{ahead.login} ({format_gap(row.gap_to(ahead))})"
 
 
 def history_table(board: BoardFacts, records: Sequence[RecordFacts]) -> Table:

@@ -133,8 +133,7 @@ def _place(board: BoardFacts, row: RowFacts) -> dict[str, Any]:
     return {
         **row.model_dump(mode="json"),
         **facts,
-        "ahead": ahead
-        and {"login": ahead.login, "rank": ahead.rank, "gap": row.score_us.value / ahead.score_us.value - 1},
+        "ahead": ahead and {"login": ahead.login, "rank": ahead.rank, "gap": row.gap_to(ahead)},
     }
 
 

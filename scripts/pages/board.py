@@ -14,7 +14,7 @@ from scripts.common.text import format_us
 from scripts.pages.edition import Edition
 from scripts.pages.landing import board_facts
 from scripts.pages.parts.code import render_code, render_markdown
-from scripts.pages.parts.paths import board_path, pull_url
+from scripts.pages.parts.paths import board_path
 from scripts.pages.parts.render import data, page
 from scripts.pages.parts.site import Site
 from scripts.pages.parts.staircase import Best, Staircase, staircase
@@ -22,7 +22,8 @@ from scripts.pages.parts.summary import BoardSummary, Mark, Place
 from scripts.pages.parts.taken_out import TakenOut
 from scripts.pages.parts.whiskers import Whisker, whiskers
 from scripts.pages.parts.words import CaseLabel, Unit, case_labels, claims, day, heat
-from scripts.standings.standings import Row, Standings
+from scripts.standings.rows import Row
+from scripts.standings.standings import Standings
 
 FOLDS_FROM, UNFOLDED = 25, 15
 """From this many rows on, only the first ones are shown until the reader expands the table or searches the page."""
@@ -58,8 +59,6 @@ class BoardRow:
     place: Place
     time: str
     whisker: Whisker
-    pull: str
-    pull_request: int | None
     cells: tuple[Cell, ...]
 
 
@@ -92,7 +91,7 @@ def board_pages(
         folds_from=FOLDS_FROM,
         unfolded=UNFOLDED,
         unit=Unit.fitting(table.rows[0].score_us.value) if table.rows else None,
-        lines=_lines(site, table, summary, columns),
+        lines=_lines(table, summary, columns),
         columns=columns,
         one_unit=len({column.unit.name for column in columns}) == 1,
         marks=summary.marks[::-1],
@@ -140,7 +139,7 @@ def columns_of(site: Site, table: Standings) -> tuple[Column, ...]:
     )
 
 
-def _lines(site: Site, table: Standings, summary: BoardSummary, columns: Sequence[Column]) -> list[BoardRow]:
+def _lines(table: Standings, summary: BoardSummary, columns: Sequence[Column]) -> list[BoardRow]:
     if not table.rows:
         return []
     unit = Unit.fitting(table.rows[0].score_us.value)
@@ -150,8 +149,6 @@ def _lines(site: Site, table: Standings, summary: BoardSummary, columns: Sequenc
             place=place,
             time=unit(row.score_us.value),
             whisker=whisker,
-            pull=pull_url(site.repository, row.judgements[-1]),
-            pull_request=row.judgements[-1].submission.pull_request,
             cells=_cells(row, table.rows[0], columns, table.board.ranking_by),
         )
         for row, place, whisker in zip(table.rows, summary.places, drawn, strict=True)

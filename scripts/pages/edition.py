@@ -16,7 +16,7 @@ from harness.records.fields import CaseKind
 from harness.records.judgement import Judgement
 from harness.records.stats import Interval
 from harness.task.task import Board, Case
-from scripts.pages.parts.paths import board_path, pull_url, raw_url
+from scripts.pages.parts.paths import board_path, raw_url
 from scripts.pages.parts.render import data, page
 from scripts.pages.parts.site import Site
 from scripts.pages.parts.summary import Mark, Place, places_of
@@ -63,13 +63,11 @@ class FormerPlace:
 
 @dataclass(frozen=True, kw_only=True)
 class EditionRow:
-    """A row, as displayed.  `judgement` and `pull` are URLs of its newest judgement and pull request, or empty."""
+    """A row, as displayed.  `judgement` is the URL of its newest judgement, or empty."""
 
     place: Place
     cases: tuple[CaseTime, ...]
     judgement: str
-    pull_request: int | None
-    pull: str
 
 
 def editions_of(table: Standings, judgements: Sequence[Judgement], *, allow_unwalled: bool) -> tuple[Edition, ...]:
@@ -152,9 +150,7 @@ def _lines(site: Site, table: Standings, places: Mapping[str, Path]) -> list[Edi
         EditionRow(
             place=place,
             cases=row.cases,
-            judgement=raw_url(site.repository, places[row.judgements[-1].checksum]),
-            pull_request=row.judgements[-1].submission.pull_request,
-            pull=pull_url(site.repository, row.judgements[-1]),
+            judgement=raw_url(site.repository, places[row.newest.checksum]),
         )
         for place, row in zip(places_of(site, table), table.rows, strict=True)
     ]

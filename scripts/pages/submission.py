@@ -22,11 +22,14 @@ from scripts.pages.parts.code import is_exact, render_code, render_diff
 from scripts.pages.parts.paths import file_url, ledger_url, pull_url, raw_url, submission_path
 from scripts.pages.parts.render import data, page
 from scripts.pages.parts.site import Site
-from scripts.pages.parts.summary import BoardSummary, Mark, Place, case_facts
+from scripts.pages.parts.summary import BoardSummary, Mark, Place
 from scripts.pages.parts.words import case_costs, case_labels
 from scripts.standings.case_times import CaseTime, case_times
 from scripts.standings.claims import is_unwalled
-from scripts.standings.standings import Record, Row, Standings, ahead_of
+from scripts.standings.first_place import Record
+from scripts.standings.rows import Row, gap_between
+from scripts.standings.standings import Standings
+from scripts.standings.ties import ahead_of
 
 JUDGEMENTS_BESIDE = 50
 """The first rows of a board, and its latest records, whose judgements are copied beside their pages, with every sample
@@ -147,7 +150,7 @@ def _facts(site: Site, board: Board, entry: Entry, first: Place) -> dict[str, An
 
 def _facts_of_a_former_first(site: Site, board: Board, entry: Entry, first: Place) -> dict[str, Any]:
     """The same fields as for a row, without a rank; the gap is to the current first place."""
-    newest, gap = entry.judgements[-1], entry.score_us.value / first.score_us.value
+    newest, gap = entry.judgements[-1], gap_between(entry.score_us, first.score_us)
     return {
         "task": board.task.name,
         "gpu": board.gpu,
@@ -155,7 +158,7 @@ def _facts_of_a_former_first(site: Site, board: Board, entry: Entry, first: Plac
         "band": None,
         "login": entry.login,
         "score_us": entry.score_us.model_dump(),
-        "gap": gap - 1,
+        "gap": gap,
         "digest": entry.digest,
         "language": newest.submission.language,
         "lines": newest.submission.lines,
@@ -166,11 +169,11 @@ def _facts_of_a_former_first(site: Site, board: Board, entry: Entry, first: Plac
         "unwalled": is_unwalled(newest),
         "claim": newest.claim,
         "note": "",
-        "limit": first.limit and first.limit / gap,
+        "limit": first.limit and first.limit / (1 + gap),
         "provisional": site.is_provisional(newest),
         "pull_request": newest.submission.pull_request,
         "page": submission_path(board, entry.login, entry.digest),
-        "cases": [case_facts(case) for case in entry.cases],
+        "cases": [case.facts for case in entry.cases],
     }
 
 

@@ -31,6 +31,15 @@ class CaseTime:
     ratio: Interval | None = None
     nominal_us: float | None = None
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The benchmark for scripts."""
+        return {
+            "params": dict(self.params),
+            "time_us": self.time_us.model_dump(),
+            "ratio": self.ratio and self.ratio.model_dump(),
+        }
+
 
 def _timings(judgement: Judgement) -> list[Timing]:
     return [case.timing for case in judgement.benchmarks if case.timing]

@@ -40,7 +40,8 @@ from scripts.standings.claims import (
     worst_bound,
 )
 from scripts.standings.profiles import WORD, kernel_table, parts_of, troubles_of
-from scripts.standings.standings import Row, Standings
+from scripts.standings.rows import Row
+from scripts.standings.standings import Standings
 
 MAX_PROFILES = 12
 _LAMPS = {Verdict.ACCEPTED: "🟢", Verdict.JUDGING_ERROR: "⚪"}

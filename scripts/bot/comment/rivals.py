@@ -18,7 +18,8 @@ from typing import Any
 from harness.records.judgement import CaseResult, Judgement
 from harness.records.stats import Interval, score
 from scripts.standings.case_times import CaseTime, case_times
-from scripts.standings.standings import Standings, ranking, shape
+from scripts.standings.eligibility import ranking, shape
+from scripts.standings.standings import Standings
 
 
 @dataclass(frozen=True, kw_only=True)

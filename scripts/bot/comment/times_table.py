@@ -18,7 +18,8 @@ from scripts.bot.comment.markdown import case_name, first_paragraph, solid, tabl
 from scripts.bot.comment.rivals import Rival, find_rivals, measured
 from scripts.common.text import format_gap, format_interval, format_us, inline
 from scripts.standings.case_times import CaseTime
-from scripts.standings.standings import Standings, shape
+from scripts.standings.eligibility import shape
+from scripts.standings.standings import Standings
 
 MAX_CASES = 40
 """Maximum number of rows in a table."""

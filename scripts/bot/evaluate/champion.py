@@ -16,7 +16,8 @@ from scripts.github.fork import Fork
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Moderated
 from scripts.ledger.request import Request
-from scripts.standings.standings import Row, Standings, standings
+from scripts.standings.rows import Row
+from scripts.standings.standings import Standings, standings
 
 
 def find_champion(

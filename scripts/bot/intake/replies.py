@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from scripts.bot.admission.quotas import Use
 from scripts.common.text import format_gap, format_interval
 from scripts.ledger.ledger import RequestStatus
-from scripts.standings.standings import Row, Standings
+from scripts.standings.rows import Row
+from scripts.standings.standings import Standings
 
 HELP = """\
 | Comment | What it does |

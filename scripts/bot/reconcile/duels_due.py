@@ -18,7 +18,8 @@ from harness.task.task import Board
 from scripts.github.pulls import ACTIONS_BOT
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.request import Request, make_id
-from scripts.standings.standings import Row, Standings
+from scripts.standings.rows import Row
+from scripts.standings.standings import Standings
 
 
 @dataclass(frozen=True, kw_only=True)

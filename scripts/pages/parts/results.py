@@ -30,7 +30,8 @@ from scripts.common.text import plain
 from scripts.pages.parts.summary import BoardSummary, Mark, Place
 from scripts.pages.parts.taken_out import TakenOut
 from scripts.pages.parts.words import iso
-from scripts.standings.standings import Standings, shape
+from scripts.standings.eligibility import shape
+from scripts.standings.standings import Standings
 
 T = TypeVar("T")
 
@@ -91,11 +92,11 @@ _PLACE: tuple[_Column[Place], ...] = (
     _Column("lines", _WHOLE, lambda place: place.lines),
     _Column("first_at", _TIME, lambda place: place.first_at),
     _Column("digest", _TEXT, lambda place: place.digest),
-    _Column("band", _WHOLE, lambda place: place.facts["band"]),
+    _Column("band", _WHOLE, lambda place: place.band),
     _Column("claim", _TEXT, lambda place: str(place.facts["claim"])),
     _Column("unwalled", _FLAG, lambda place: place.unwalled),
     _Column("provisional", _FLAG, lambda place: place.provisional),
-    _Column("pull_request", _WHOLE, lambda place: place.facts["pull_request"]),
+    _Column("pull_request", _WHOLE, lambda place: place.pull_request),
     _Column("note", _TEXT, lambda place: place.facts["note"]),
 )
 _CASES: tuple[_Column[_Case], ...] = (

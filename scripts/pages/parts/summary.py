@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,22 +12,26 @@ from harness.records.stats import Interval
 from harness.task.task import Board
 from scripts.pages.parts.paths import changes_url, pull_url, submission_path
 from scripts.pages.parts.site import Site
-from scripts.pages.parts.words import remarks
-from scripts.standings.case_times import CaseTime
+from scripts.pages.parts.words import note_of
+from scripts.standings.first_place import Record
 from scripts.standings.roofline import floor_score_us
-from scripts.standings.standings import Record, Row, Standings
+from scripts.standings.rows import Row
+from scripts.standings.standings import Standings
+from scripts.standings.ties import tied_ranks
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """A row without its judgements.  `limit` is the hardware's limit over its time; None if the limit is unknown.
 
-    `tied`: with others in its band.  `unproven`: it looks faster than first place, but has not won their duel.
-    `contends`: it is unproven, and has not lost that duel either.  `ends_band`: it is the last of its band.
+    `tied`: with others in its band; `tied_with` is the band's first login, empty for the first itself.  `unproven`: it
+    looks faster than first place, but has not won their duel.  `contends`: it has not lost that duel either.
+    `ends_band`: it is the last of its band.  `pull` is the URL of its newest pull request, or empty.
     """
 
     board: Board
     rank: int
+    band: int
     of: int
     tied: bool
     unproven: bool
@@ -46,8 +49,15 @@ class Place:
     unwalled: bool
     self_timed: bool
     provisional: bool
-    remarks: tuple[str, ...]
+    tied_with: str
+    note: str
+    pull_request: int | None
+    pull: str
     facts: dict[str, Any]
+
+    @property
+    def remarks(self) -> list[str]:
+        return ([f"tied with {self.tied_with}"] if self.tied_with else []) + ([self.note] if self.note else [])
 
     @property
     def page(self) -> str:
@@ -194,23 +204,26 @@ def places_of(site: Site, table: Standings) -> tuple[Place, ...]:
     """All rows, best first."""
     floors = site.floors_us(table.board)
     floor = floor_score_us(floors, table.board.ranking_by) if floors else None
-    sizes = Counter(row.band for row in table.rows if not row.unproven)
+    tied = tied_ranks(table.rows)
     below = [*(row.band for row in table.rows[1:]), 0]
     return tuple(
-        _place(site, table, row, floor, tied=sizes[row.band] > 1 and not row.unproven, ends_band=row.band != following)
+        _place(site, table, row, floor, tied=row.rank in tied, ends_band=row.band != following)
         for row, following in zip(table.rows, below, strict=False)
     )
 
 
 def _place(site: Site, table: Standings, row: Row, floor: float | None, *, tied: bool, ends_band: bool) -> Place:
+    leader, newest = table.leader_of(row), row.newest
     limit = floor / row.score_us.value if floor else None
+    provisional = site.is_provisional(newest)
     return Place(
         board=table.board,
         rank=row.rank,
+        band=row.band,
         of=len(table.rows),
         tied=tied,
         unproven=row.unproven,
-        contends=row.unproven and not _has_lost(row, table.rows[0]),
+        contends=row.contends,
         ends_band=ends_band,
         login=row.login,
         score_us=row.score_us,
@@ -223,39 +236,22 @@ def _place(site: Site, table: Standings, row: Row, floor: float | None, *, tied:
         champion=row.champion,
         unwalled=row.unwalled,
         self_timed=row.self_timed,
-        provisional=site.is_provisional(row.judgements[-1]),
-        remarks=tuple(remarks(row, table)),
-        facts=_facts(site, table.board, row, limit),
+        provisional=provisional,
+        tied_with=leader.login if tied and leader is not row else "",
+        note=note_of(row),
+        pull_request=newest.submission.pull_request,
+        pull=pull_url(site.repository, newest),
+        facts={
+            "task": table.board.task.name,
+            "gpu": table.board.gpu,
+            **row.facts,
+            "limit": limit,
+            "provisional": provisional,
+            "pull_request": newest.submission.pull_request,
+            "page": submission_path(table.board, row.login, row.digest),
+            "cases": [case.facts for case in row.cases],
+        },
     )
-
-
-def _has_lost(row: Row, first: Row) -> bool:
-    """Whether a row's file has lost a duel with first place's file."""
-    duels = [one.duel for one in row.judgements if one.duel and one.duel.opponent_digest == first.digest]
-    return any(not duel.won for duel in duels)
-
-
-def _facts(site: Site, board: Board, row: Row, limit: float | None) -> dict[str, Any]:
-    """A row for scripts."""
-    return {
-        "task": board.task.name,
-        "gpu": board.gpu,
-        **row.facts,
-        "limit": limit,
-        "provisional": site.is_provisional(row.judgements[-1]),
-        "pull_request": row.judgements[-1].submission.pull_request,
-        "page": submission_path(board, row.login, row.digest),
-        "cases": [case_facts(case) for case in row.cases],
-    }
-
-
-def case_facts(case: CaseTime) -> dict[str, Any]:
-    """A benchmark's time for scripts."""
-    return {
-        "params": dict(case.params),
-        "time_us": case.time_us.model_dump(),
-        "ratio": case.ratio and case.ratio.model_dump(),
-    }
 
 
 def marks_of(site: Site, table: Standings) -> tuple[Mark, ...]:

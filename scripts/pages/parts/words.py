@@ -25,7 +25,8 @@ from scripts.standings.claims import (
     why_lost,
     worst_bound,
 )
-from scripts.standings.standings import Row, Standings
+from scripts.standings.rows import Row
+from scripts.standings.standings import Standings
 
 RANKINGS = {"geom": "geometric mean", "mean": "mean", "last": "last"}
 _HEAT_STEPS = ((1.5, "heat3"), (1.2, "heat2"), (1.05, "heat1"))
@@ -202,20 +203,11 @@ def duel_sentence(duel: Duel) -> str:
     return "; ".join(filter(None, said)) + "."
 
 
-def remarks(row: Row, standings: Standings) -> list[str]:
-    """Sentences about a row: its tie, its note, its lost duel."""
-    leader = standings.leader_of(row)
-    tie = [] if leader is row or row.unproven else [f"tied with {leader.login}"]
-    return tie + ([row.note + _lost_by(row, standings.rows[0])] if row.note else [])
-
-
-def _lost_by(row: Row, first: Row) -> str:
-    """The margin of a row's newest duel with the first place's file, if it was lost; else empty."""
-    duels = (one.duel for one in reversed(row.judgements) if one.duel and one.duel.opponent_digest == first.digest)
-    duel = next(duels, None)
-    if not duel or duel.won or row.digest == first.digest:
-        return ""
-    return ": " + "; ".join(filter(None, (duel_margin(duel), why_lost(duel))))
+def note_of(row: Row) -> str:
+    """A row's note, with the margin of the duel that it lost to the champion."""
+    if not row.note or not row.lost_duel:
+        return row.note
+    return f"{row.note}: " + "; ".join(filter(None, (duel_margin(row.lost_duel), why_lost(row.lost_duel))))
 
 
 def claims(standings: Standings) -> str:

@@ -1,0 +1,123 @@
+"""An author's files on a board, each with all its judgements, and the one that ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+
+from harness.records.judgement import Judgement
+from harness.records.stats import Interval, beats, score
+from scripts.standings.case_times import MAX_POOLED, CaseTime, case_times
+
+
+@dataclass(frozen=True, kw_only=True)
+class Improvement:
+    """An author's first file, or one that beat their best so far; `score_us` is the current one.
+
+    `judgement` is the file's first.
+    """
+
+    at: datetime
+    login: str
+    score_us: Interval
+    digest: str
+    judgement: Judgement
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PooledFile:
+    """One author's judgements of the same bytes, oldest first: repeated judging is no lottery."""
+
+    judgements: tuple[Judgement, ...]
+    ranking_by: str
+    nominal_us: tuple[float, ...]
+
+    def pooled_with(self, later: PooledFile) -> PooledFile:
+        return replace(self, judgements=self.judgements + later.judgements)
+
+    @property
+    def newest(self) -> Judgement:
+        return self.judgements[-1]
+
+    @property
+    def login(self) -> str:
+        return self.newest.submission.login
+
+    @property
+    def digest(self) -> str:
+        return self.newest.submission.digest
+
+    @property
+    def first_at(self) -> datetime:
+        return self.judgements[0].finished_at
+
+    @cached_property
+    def cases(self) -> tuple[CaseTime, ...]:
+        return case_times(self.judgements[-MAX_POOLED:], self.nominal_us)
+
+    @cached_property
+    def score_us(self) -> Interval:
+        return self._score(self.cases)
+
+    @property
+    def scores_us(self) -> Iterator[tuple[Judgement, Interval]]:
+        """Each judgement with its own score."""
+        if len(self.judgements) == 1:
+            yield self.newest, self.score_us
+            return
+        for one in self.judgements:
+            yield one, self._score(case_times([one], self.nominal_us))
+
+    def _score(self, cases: Sequence[CaseTime]) -> Interval:
+        return score([case.time_us for case in cases], self.ranking_by)
+
+
+class AuthorFiles:
+    """An author's files, in order of first judgement."""
+
+    def __init__(self, first: PooledFile) -> None:
+        self._files = {first.digest: first}
+        self._crowned = first.digest
+        self._standing: PooledFile | None = first
+
+    @property
+    def files(self) -> Sequence[PooledFile]:
+        return [*self._files.values()]
+
+    @property
+    def standing(self) -> PooledFile:
+        """The file that ranks: the first, or the one that won first place, unless a later one beats it, and so on."""
+        if not self._standing:
+            self._standing = self._files[self._crowned]
+            for file in self._files.values():
+                if beats(file.score_us, self._standing.score_us):
+                    self._standing = file
+        return self._standing
+
+    def add(self, file: PooledFile) -> PooledFile:
+        """Add a file that was judged once; return it, pooled with its earlier judgements."""
+        if known := self._files.get(file.digest):
+            file = known.pooled_with(file)
+            self._standing = None  # A time that was compared before has changed.
+        elif self._standing and beats(file.score_us, self._standing.score_us):
+            self._standing = file
+        self._files[file.digest] = file
+        return file
+
+    def crown(self, file: PooledFile) -> None:
+        """Rank a file because it has won first place."""
+        self._crowned = file.digest
+        self._standing = None
+
+    @property
+    def improvements(self) -> Iterator[Improvement]:
+        best: PooledFile | None = None
+        for file in self._files.values():
+            if not best or beats(file.score_us, best.score_us):
+                best = file
+                yield Improvement(
+                    at=file.first_at, login=file.login, score_us=file.score_us, digest=file.digest,
+                    judgement=file.judgements[0],
+                )  # fmt: skip

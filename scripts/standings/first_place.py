@@ -1,0 +1,118 @@
+"""First place of a board: who holds it after each judgement, and the records.
+
+The first entry takes it, and keeps it until another wins a duel with the file that is first then.  If a task's own
+program takes the times, there are no duels: a time that beats the champion's takes first place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from harness.records.judgement import Judgement
+from harness.records.stats import Interval, beats
+from harness.records.times import Duel
+from harness.task.task import Board
+from scripts.standings.author_files import AuthorFiles, PooledFile
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """A new best: another champion, or a faster file of the champion.  `score_us` is as of that moment.
+
+    `gain` is the share of time saved: from the duel if there was one, else from the scores; None for the first entry.
+    """
+
+    at: datetime
+    login: str
+    score_us: Interval
+    digest: str
+    gain: float | None
+    judgement: Judgement
+
+
+class Contest:
+    """A board's authors, its champion and its records, after the judgements that were added."""
+
+    def __init__(self, board: Board, nominal_us: tuple[float, ...]) -> None:
+        self.has_duels = board.task.is_refereed
+        self._ranking_by = board.ranking_by
+        self._nominal_us = nominal_us
+        self._authors: dict[str, AuthorFiles] = {}
+        self.champion: AuthorFiles | None = None
+        self.records: list[Record] = []
+
+    @property
+    def authors(self) -> Iterator[AuthorFiles]:
+        return iter(self._authors.values())
+
+    def add(self, judgement: Judgement) -> None:
+        file = PooledFile(judgements=(judgement,), ranking_by=self._ranking_by, nominal_us=self._nominal_us)
+        author = self._authors.get(author_key(file.login))
+        if author:
+            file = author.add(file)
+        else:
+            author = self._authors[author_key(file.login)] = AuthorFiles(file)
+        if self.champion is None:
+            self._crown(author, file, gain=None)
+        elif author is self.champion:
+            self._note_improvement(author, file)
+        elif self._is_won(judgement):
+            assert judgement.duel
+            self._crown(author, file, gain=1 - judgement.duel.ratio.value)
+        if not self.has_duels:
+            self._crown_the_best(self.champion or author)
+
+    def is_with_champion(self, duel: Duel) -> bool:
+        """Whether a duel was against the file in first place now: any other duel decides nothing."""
+        champion = self.champion
+        if not champion or self._authors.get(author_key(duel.opponent)) is not champion:
+            return False
+        return duel.opponent_digest == champion.standing.digest
+
+    def _is_won(self, judgement: Judgement) -> bool:
+        duel = judgement.duel
+        if not duel or not duel.won or judgement.submission.digest == duel.opponent_digest:
+            return False
+        return self.is_with_champion(duel)
+
+    def _crown_the_best(self, champion: AuthorFiles) -> None:
+        """Without duels, an author who beats the champion takes first place, even if only pooling changed the times."""
+        first = champion.standing.score_us
+        better = [one for one in self.authors if beats(one.standing.score_us, first)]
+        if better:
+            best = min(better, key=lambda one: one.standing.score_us.value)
+            gain = 1 - best.standing.score_us.value / first.value
+            self._crown(best, best.standing, gain)
+
+    def _crown(self, author: AuthorFiles, file: PooledFile, gain: float | None) -> None:
+        self.champion = author
+        author.crown(file)
+        self._record(file, gain)
+
+    def _note_improvement(self, author: AuthorFiles, file: PooledFile) -> None:
+        """Record when another file of the champion takes over; pooling alone sets no record."""
+        last = self.records[-1]
+        if file.digest == last.digest:
+            return
+        standing = author.standing
+        if standing.digest != last.digest and standing.score_us.value < last.score_us.value:
+            self._record(standing, gain=1 - standing.score_us.value / last.score_us.value)
+
+    def _record(self, file: PooledFile, gain: float | None) -> None:
+        self.records.append(
+            Record(
+                at=file.newest.finished_at,
+                login=file.login,
+                score_us=file.score_us,
+                digest=file.digest,
+                gain=gain,
+                judgement=file.newest,
+            )
+        )
+
+
+def author_key(login: str) -> str:
+    # GitHub's logins are the same in any case.
+    return login.lower()

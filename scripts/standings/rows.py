@@ -1,0 +1,150 @@
+"""The rows of a board: each author's place, with a note why a row that looks faster than the champion's is behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from harness.records.judgement import Claim, Judgement
+from harness.records.stats import Interval, beats
+from harness.records.times import Duel
+from scripts.standings.author_files import AuthorFiles, PooledFile
+from scripts.standings.case_times import CaseTime
+from scripts.standings.claims import is_unwalled
+from scripts.standings.first_place import Contest, author_key
+from scripts.standings.ties import bands_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """An author's place: `rank` counts rows from 1, `band` counts groups of ties from 1.
+
+    `gap` is to the champion; negative if a row looks faster but has not won first place.  `note` explains that in
+    words.  `unproven`: it looks faster by more than a tie.  `lost_duel` is the newest duel that its file lost to the
+    champion's file.  `judgements` are this file's, oldest first.
+    """
+
+    rank: int
+    band: int
+    login: str
+    score_us: Interval
+    gap: float
+    cases: tuple[CaseTime, ...]
+    digest: str
+    language: str
+    lines: int
+    judgements: tuple[Judgement, ...]
+    first_at: datetime
+    note: str
+    unwalled: bool
+    champion: bool
+    unproven: bool
+    lost_duel: Duel | None
+
+    @property
+    def newest(self) -> Judgement:
+        return self.judgements[-1]
+
+    @property
+    def contends(self) -> bool:
+        """Whether it looks faster than the champion and has not lost their duel either."""
+        return self.unproven and not self.lost_duel
+
+    @property
+    def claim(self) -> Claim:
+        """The weakest claim of its judgements."""
+        return max((one.claim for one in self.judgements), key=list(Claim).index)
+
+    @property
+    def self_timed(self) -> bool:
+        """Whether its times come from the task's own program alone."""
+        return self.claim is Claim.SELF_TIMED
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The row for scripts: times in microseconds, the gap as a share."""
+        return {
+            "rank": self.rank,
+            "band": self.band,
+            "login": self.login,
+            "score_us": self.score_us.model_dump(),
+            "gap": self.gap,
+            "digest": self.digest,
+            "language": self.language,
+            "lines": self.lines,
+            "first_at": self.first_at.isoformat(),
+            "judgements": len(self.judgements),
+            "champion": self.champion,
+            "unproven": self.unproven,
+            "unwalled": self.unwalled,
+            "claim": self.claim,
+            "note": self.note,
+        }
+
+
+def gap_between(ours: Interval, theirs: Interval) -> float:
+    """How much longer our score is than theirs, as a share of theirs."""
+    return ours.value / theirs.value - 1
+
+
+def rows_of(contest: Contest, places: int | None = None, *, is_over: bool = False) -> tuple[Row, ...]:
+    """All rows, or the first `places`; arguments as for `standings`."""
+    champion = contest.champion
+    if not champion:
+        return ()
+    bands = enumerate(bands_of(contest.authors, champion), start=1)
+    placed = islice(((band, author) for band, authors in bands for author in authors), places)
+    return tuple(
+        _row(contest, champion, author, rank=rank, band=band, is_over=is_over)
+        for rank, (band, author) in enumerate(placed, start=1)
+    )
+
+
+def _row(contest: Contest, champion: AuthorFiles, author: AuthorFiles, *, rank: int, band: int, is_over: bool) -> Row:
+    file, first = author.standing, champion.standing
+    submission = file.newest.submission
+    may_be_first = contest.has_duels and author is not champion
+    lost_duel = _find_lost_duel(contest, file)
+    return Row(
+        rank=rank,
+        band=band,
+        login=file.login,
+        score_us=file.score_us,
+        gap=gap_between(file.score_us, first.score_us),
+        cases=file.cases,
+        digest=file.digest,
+        language=submission.language,
+        lines=submission.lines,
+        judgements=file.judgements,
+        first_at=file.first_at,
+        note=_note(file, first, lost_duel, is_over=is_over) if may_be_first else "",
+        unwalled=any(map(is_unwalled, file.judgements)),
+        champion=author is champion,
+        # The same bytes cannot be faster than themselves, whatever was measured.
+        unproven=may_be_first and file.digest != first.digest and beats(file.score_us, first.score_us),
+        lost_duel=lost_duel,
+    )
+
+
+def _find_lost_duel(contest: Contest, file: PooledFile) -> Duel | None:
+    duels = (one.duel for one in reversed(file.judgements) if one.duel)
+    return next((duel for duel in duels if not duel.won and contest.is_with_champion(duel)), None)
+
+
+def _note(file: PooledFile, first: PooledFile, lost_duel: Duel | None, *, is_over: bool) -> str:
+    """Why a row that looks faster than the champion's ranks behind it."""
+    if file.digest == first.digest:
+        return f"the same file as {first.login}'s"
+    if file.score_us.value >= first.score_us.value:
+        return ""
+    if lost_duel:
+        return f"looks faster, but lost its duel with {first.login}"
+    former = next((one.duel.opponent for one in reversed(file.judgements) if one.duel), None)
+    if not former:
+        return f"looks faster; its duel with {first.login} {'was never held' if is_over else 'is due'}"
+    same = author_key(former) == author_key(first.login)
+    whom = f"an earlier file of {former}'s" if same else f"{former}, who is not first"
+    due = f"; one with {first.login} was never held" if is_over else f", so one with {first.login} is due"
+    return f"looks faster; its duel was with {whom}{due}"
