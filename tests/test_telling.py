@@ -84,7 +84,7 @@ def test_what_is_told_is_not_told_otherwise() -> None:
 
 
 class Turns:
-    """Whose turn it is: each number in `order` is one request that this writer may send now."""
+    """The turns of writers: each number in `order` is one request that this writer may send now."""
 
     def __init__(self, order: list[int]) -> None:
         self.order, self.change = order, threading.Condition()

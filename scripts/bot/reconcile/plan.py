@@ -3,7 +3,7 @@
 open, never had a run          ──▶  Start          start evaluate.yml again
 open, its run has ended        ──▶  Deliver        the run's result; without a judgement: failed, and requested again
 open, no longer wanted         ──▶  End            banned; or the event that should have ended it was lost
-withdrawn, its run goes on     ──▶  Stop           a machine works for nobody
+withdrawn, its run goes on     ──▶  Stop           a machine works in vain
 the comment is out of date     ──▶  Tell           that it is queued; how it ended: Tell, or Deliver again
 its row's duel is due          ──▶  Rematch        judge it again, against the current champion
 judged, it makes a row         ──▶  MergePull
@@ -70,7 +70,7 @@ TURNS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class RepositoryState:
-    """What the plan depends on.
+    """The facts that the plan depends on.
 
     Attributes:
         statuses: requests, oldest first.
@@ -222,7 +222,7 @@ def _shown(request: Request, ending: Ending | None, facts: RepositoryState) -> S
     if ending.state is EndState.JUDGED:
         return Deliver(request=request, run=next(reversed(facts.runs_of(request)), None))
     if not is_shown:
-        return None  # Nobody is waiting for it.
+        return None  # No author is waiting for it.
     return Tell(request=request, ending=ending)
 
 
