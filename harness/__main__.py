@@ -8,7 +8,7 @@
     TASKS           the zip made by `prepare-check`: untrusted tasks, judged in an outer sandbox
     judgement.json, checked.jsonl     written atomically
     FOLDER          for the reports of ncu or rocprofv3, in mode `profile`: profile-1.ncu-rep, ...
-    error.json      written beside --out on failure: {"format": "pullrank-error", "version": 1, "message": ...}
+    error.json      written next to --out on failure: {"format": "pullrank-error", "version": 1, "message": ...}
 
 The machine's Python must have torch, pydantic 2.12 and PyYAML 6.  Only the standard library is imported before this is
 checked.  Exit codes: 0 accepted, 1 judged, not accepted, 2 invalid bundle or usage, 3 judging error.

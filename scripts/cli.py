@@ -38,7 +38,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "history": ("board", "Show the records of one board, oldest first."),
     "compare": ("board", "Compare two authors case by case, on every board where both are ranked."),
     "test": ("judge_file", "Run a task's tests on a file and show each verdict."),
-    "benchmark": ("judge_file", "Test a file, then time it beside the task's anchor."),
+    "benchmark": ("judge_file", "Test a file, then time it alongside the task's anchor."),
     "profile": ("judge_file", "Test a file, then show where a call spends its time."),
     "rank": ("judge_file", "Judge a file as on the leaderboard: secret seeds, sampled until stable."),
     "duel": ("duel", "Play two files against each other and say whether one is faster."),

@@ -87,7 +87,7 @@ def cases_of(board: Board, mode: Mode, ratio: float, wrong: str = "") -> list[Ca
 
 
 def profiles_of(board: Board) -> tuple[CaseResult, ...]:
-    """What an honest judge with a GPU makes of a request for a profile."""
+    """The judgement of an honest judge with a GPU, for a profile."""
     kernel = Kernel(name="add", launches=1, time_us=9.0, compute=0.1, memory=0.9, occupancy=0.8, registers=32)
     counters = Counters(tool="ncu", kernels=(kernel,), report_bytes=259)
     operation = Operation(name="aten::add", on_device=False, calls=1, own_us=80.0)

@@ -1,4 +1,4 @@
-"""What all tests share: which file runs when and where, which tests run alone, how failures read, a Discord."""
+"""Shared by all tests: which file runs when and where, which tests run alone, how failures read, a Discord."""
 
 import fcntl
 import functools
@@ -80,7 +80,7 @@ def pytest_addoption(parser):
 
 MEMORY_FOLDER = Path("/dev/shm")
 MEMORY_GIB = 4
-"""What must be free there.  Tests write less than 1 GiB at a time; git and sites are several times quicker than on a disk."""
+"""The memory that must be free there.  Tests write less than 1 GiB at a time; git and sites are faster than on disk."""
 
 
 def pytest_configure(config):
@@ -149,7 +149,7 @@ def _mentions(path, expression):
 
 
 def _words(expression):
-    """What to look for; nothing where tests without a word are wanted, too."""
+    """The words to look for; none if tests without a word are selected, too."""
     words = [word.lower() for word in re.findall(r"[^\s()]+", expression)]
     return [] if "not" in words else [word for word in words if word not in ("and", "or")]
 

@@ -16,7 +16,7 @@ ADDRESS = "https://kernels.github.io/cup/"
 
 
 def lively_site(folders: pytest.TempPathFactory) -> Path:
-    """Where it lies, built once for all processes that run tests; nobody may change it."""
+    """Its folder, built once for all test processes; tests must not change it."""
     root = folders.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent
@@ -29,7 +29,7 @@ def lively_site(folders: pytest.TempPathFactory) -> Path:
 
 
 def build_lively_site(folder: Path) -> Path:
-    """Build it below a sub-path, as GitHub Pages serves a project's site; returns where it lies."""
+    """Build it below a sub-path, as GitHub Pages serves a project's site; returns its folder."""
     made = make_season(folder / "season", Size(tasks=3, gpus=2, authors=24, judgements=110))
     tasks = [load_task(task_folder(folder / "tasks", name)) for name in ("hostile", "untouched")]
     hostile = {"message": SCRIPT, "log": SCRIPT * 40, "note": SCRIPT, "steady": False, "run_url": "javascript:alert(1)"}

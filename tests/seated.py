@@ -32,7 +32,7 @@ class Seated:
         self._walls.__exit__(kind, error, trace)
 
     def play(self, source: str, reports: Path | None = None) -> tuple[CaseResult, ...]:
-        """What came of each case, and that the machine is as it was before."""
+        """The result of each case; checks that the machine is as before."""
         from harness.rules.game import Game
 
         file = Submission(login="sample", source=source.encode(), name="submission.py")

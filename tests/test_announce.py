@@ -347,7 +347,7 @@ def test_a_task_without_a_machine_has_no_news(cup: Cup, discord: Discord) -> Non
 
 def test_a_channel_whose_secret_is_not_handed_over_names_the_line_that_does(cup: Cup) -> None:
     cup.settings = Announcements(webhooks=(Channel(secret="OTHER"),))
-    assert only(cup.announce(START)).endswith("in a line beside DISCORD_WEBHOOK: OTHER: ${{ secrets.OTHER }}")
+    assert only(cup.announce(START)).endswith("in a line after DISCORD_WEBHOOK: OTHER: ${{ secrets.OTHER }}")
 
 
 def test_an_edition_that_comes_back_is_told_once_more(cup: Cup, discord: Discord) -> None:
@@ -420,7 +420,7 @@ def test_the_final_podium_has_its_medals_board_by_board(cup: Cup, discord: Disco
         all(re.search(r" · \+\d+\.\d %$", line) for line in podium.splitlines()[1:])
         and "·" not in podium.splitlines()[0]
     )
-    assert empty == "Nobody entered." and final["image"]["url"].startswith(f"{SITE}vectoradd/{cpu.gpu}/og.png")
+    assert empty == "There were no entries." and final["image"]["url"].startswith(f"{SITE}vectoradd/{cpu.gpu}/og.png")
 
     # The other board's first, judged late: the same message, and no other.
     cup.judge(judged(h100, "grace", 1.5, day=(DEADLINE - START) / timedelta(days=1) + 0.01))

@@ -1,4 +1,4 @@
-"""What Discord is told, word by word: harmless, within the limits, and shown as it would be there."""
+"""The words of messages to Discord: harmless, within the limits, and rendered as Discord does."""
 
 import re
 import threading

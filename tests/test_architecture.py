@@ -39,7 +39,7 @@ class Import:
     file: str
     """The file with the import, as `scripts/cli.py`."""
     target: str
-    """What it imports: `harness/task/task.py` for ours, else a package's name."""
+    """Its imports: `harness/task/task.py` for ours, else a package's name."""
     line: int
     is_lazy: bool
 

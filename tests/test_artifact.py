@@ -1,4 +1,4 @@
-"""What the judge's machine hands over is hostile: every forged field and every odd zip is refused."""
+"""The judge's artifact is hostile input: every forged field and every odd zip is refused."""
 
 import io
 import json
@@ -227,7 +227,7 @@ def test_a_time_below_the_hardwares_floor_is_held_and_a_cached_one_is_not() -> N
     assert timing(0.5).submission_us == 50.0
     assert "50.0 µs is below the hardware's floor of 1000000.0 µs" in floored(working("1000000000000"))
     assert floored(working("1000")) == ""
-    # 50 µs and the bound of a microsecond, beside floors of 51.2 and 50.8 µs.
+    # 50 µs and the bound of a microsecond, with floors of 51.2 and 50.8 µs.
     assert timing(0.5).bound_us == 1.0
     assert "the hardware's floor of 51.2 µs" in floored(working("512000000"), 10_000.0)
     assert floored(working("508000000"), 10_000.0) == ""

@@ -128,7 +128,7 @@ def test_the_same_contents_are_the_same_bytes():
 
 
 def shared_task(tree: Path) -> Task:
-    """A task whose utils.py lies beside its folder, as KernelBot's tasks have it."""
+    """A task whose utils.py is next to its folder, as in KernelBot's tasks."""
     folder = tree / "mine"
     folder.mkdir(parents=True)
     for path in VECTORADD.rglob("*"):

@@ -29,7 +29,7 @@ def bests(*times_us: float) -> list[Best]:
 
 
 def dots(path: str) -> list[float]:
-    """Where the dots of one run stand: each but the first is told from the one before."""
+    """The positions of one run's dots: each but the first is relative to the one before."""
     return list(accumulate(float(part.split()[0]) for part in re.split("[Mm]", path)[1:]))
 
 

@@ -35,7 +35,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
 
 
 def step(scene: Scene, job: str, *arguments: str, **environment: str) -> bool:
-    """Whether a step of a job ended well.  An outage ends with the step that it began in."""
+    """Whether a step of a job succeeded.  An outage ends with the step in which it began."""
     code = scene.step(*arguments, workflow="check.yml", job=job, **environment)
     if any(entry.status >= 500 for entry in scene.server.log[-3:]):
         scene.server.failures.clear()

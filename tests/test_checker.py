@@ -253,7 +253,7 @@ def test_a_gpu_that_an_outputs_form_fills_is_a_wrong_answer_and_no_error_of_ours
 def test_a_gpu_that_has_no_room_for_an_output_of_the_right_form_is_an_error_of_ours(tmp_path: Path) -> None:
     reference = Reference(board(tmp_path, GENERATE.replace("size)", "size, dtype=torch.float64)"), FULL), "meta")
     data = reference.generate(CASE, 7)
-    with pytest.raises(JudgeError, match="check_implementation ran out of GPU memory beside the player"):
+    with pytest.raises(JudgeError, match="check_implementation ran out of the GPU memory that the player left"):
         reference.objection(data, 2 * data)
 
 

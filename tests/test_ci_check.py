@@ -665,7 +665,7 @@ print("::set-output name=x::y")
 
 
 def forged(tmp_path: Path, lines: bytes) -> MachineAnswer:
-    """What comes of tiny, if its reference writes lines of its own wherever it can."""
+    """The result of tiny, if its reference writes lines of its own wherever it can."""
     reference = files_of()["tasks/tiny/reference.py"] + FORGERY.format(lines=lines)
     bundle, digest = packed(tmp_path, files_of("tiny", reference_py=reference), "tiny")
     return read_answer(zipped_folder(run_check(bundle, digest)[1]))

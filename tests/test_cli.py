@@ -354,7 +354,7 @@ def started(*arguments: str) -> subprocess.Popen[str]:
 
 @pytest.fixture
 def orphans():
-    """What a process of ours leaves running becomes our child, and is listed here."""
+    """Processes that a process of ours left running: they become our children."""
     become_subreaper, known = 36, set(children(os.getpid()))
     ctypes.CDLL(None).prctl(become_subreaper, 1)
     yield lambda: [pid for pid in children(os.getpid()) if pid not in known and is_running(pid)]
@@ -363,7 +363,7 @@ def orphans():
 
 @pytest.fixture
 def stages():
-    """A folder for temporary files of our own, since others may be judging beside us; players may enter it."""
+    """A folder for temporary files of our own, since other tests may be judging at the same time; players may enter it."""
     with tempfile.TemporaryDirectory(prefix="stages-") as folder:
         os.chmod(folder, 0o755)
         yield Path(folder)

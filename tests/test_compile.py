@@ -81,7 +81,7 @@ def hopper() -> Iterator[Context]:
 
 
 def build(context: Context, path: Path) -> tuple[CaseResult, str]:
-    """What the build of a file came to, without a call of it, and what was printed."""
+    """The verdict and the output of a file's build, without a call."""
     entry = context.entry(str(path.stem), read_submission(path, login="ada"))
     return game.build(context, entry, []), context.logs.get(entry.name, "")
 

@@ -1,4 +1,4 @@
-"""What CUDA and its libraries say, in words for whoever can act on it.
+"""The errors of CUDA and its libraries, reworded for the person who can act on them.
 
 The texts are torch's, CUDA's and ROCm's own, as people have reported them; none was seen on a GPU by us.
 """

@@ -1,4 +1,4 @@
-"""What the doctor finds, and that nothing missing goes without a remedy."""
+"""The doctor's findings: each missing part has a remedy."""
 
 import json
 import os

@@ -43,7 +43,7 @@ ONCE = {
 WRITES = (1, 2, 3, 7, 9, 10, 11)
 """Of a first submission's calls: where it matters whether what failed was done."""
 IN_OTHER_WAYS = [(8, "500"), (3, "429"), (4, "reset"), (9, "reset after it was done"), (11, "no answer")]
-"""What the client makes of each way is in test_gh.py; and see the last test here."""
+"""How the client handles each failure is in test_gh.py; see also the last test here."""
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
 
 
 def step(scene: Scene, do: partial[object]) -> bool:
-    """Whether a step ended well.  An outage ends with the step that it began in."""
+    """Whether a step succeeded.  An outage ends with the step in which it began."""
     before = len(scene.server.log)
     ended = do()
     rules = scene.server.failures

@@ -1,4 +1,4 @@
-"""What a judge's machine hands over, forged field by field; which fields there are is read from the format itself.
+"""The judge's artifact, forged field by field; the list of fields is read from the format.
 
     of the wrong kind, missing, beyond its bounds     refused, whatever the field: worked out from the JSON Schema
     another value that the field may have             as FORGED says, which must know every field that there is

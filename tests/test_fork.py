@@ -1,4 +1,4 @@
-"""What a pull request changes, read by git from a hostile fork: what is told, what is never fetched, what never runs."""
+"""The changes of a pull request, read by git from a hostile fork: what git fetches, and what never runs."""
 
 import hashlib
 import subprocess

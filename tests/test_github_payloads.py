@@ -103,7 +103,7 @@ def test_runs_jobs_and_checks_are_read() -> None:
     assert [CheckRun.of(one).id for one in checks] == [one["id"] for one in checks]
 
 
-# Ours beside theirs: the loopback server's own shapes, before anything is filled in.
+# Ours compared with theirs: the loopback server's own shapes, before anything is filled in.
 
 
 def strays(ours: Any, theirs: list[Any], place: str) -> list[str]:

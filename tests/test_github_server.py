@@ -278,7 +278,7 @@ def test_settings_are_closed_to_a_workflows_token(world, server, scopes):
         ask(server, world.workflow_token(scopes), "PUT", "/actions/permissions/workflow", {})
 
 
-# What it does with git's files itself, beside what git makes of them
+# Compare its own handling of git's files with git's
 
 
 def a_commit(repository: GitRepository, dice: random.Random, parents: list[str]) -> str:

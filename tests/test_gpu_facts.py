@@ -1,4 +1,4 @@
-"""What GPUs say of themselves: recorded answers, and what is made of them.
+"""The facts that GPUs report: recorded answers, and how we read them.
 
 The texts have the form that nvidia-smi and rocminfo document; none was taken from a GPU by us.
 """

@@ -1,4 +1,4 @@
-"""Whose GPU memory it is, told by a driver that is not there: its library is compiled here, and keeps a ledger.
+"""Limits of GPU memory, with a driver that the tests compile; it keeps a ledger.
 
 A process holds as many bytes on the card as the ledger's file of its number says, until it ends, as with a real driver.
 """

@@ -1,4 +1,4 @@
-"""What a player sees of a GPU: from trees of folders as machines have them to bubblewrap's arguments."""
+"""The GPU nodes that a player sees: from folder trees of real machines to bubblewrap's arguments."""
 
 import json
 import os
@@ -224,7 +224,7 @@ def test_a_judge_that_is_in_the_nodes_group_needs_no_more(groups: list[int], fau
 
 
 def as_user(groups: list[int], ask: Callable[[], list[str]]) -> list[str]:
-    """What a function returns in a process of a user that is in these groups alone."""
+    """The result of a function in a process whose user is in these groups only."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

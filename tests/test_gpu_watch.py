@@ -35,7 +35,7 @@ GOOD = "def custom_kernel(data):\n    return data + 1\n"
 
 @dataclass(frozen=True, kw_only=True)
 class Watched(Device):
-    """A CPU, and the driver of a GPU beside it; its sweeps are slow while `busy` is there."""
+    """A CPU with the driver of a GPU; its sweeps are slow while `busy` is there."""
 
     root: Path
 

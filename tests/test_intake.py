@@ -1,4 +1,4 @@
-"""What is done about every event: the rules as tables, then the whole way against a GitHub on loopback."""
+"""The reaction to every event: the rules as tables, then the whole way against a GitHub on loopback."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Which files are read of a ledger: told by their names, which the facts themselves give."""
+"""The names of a ledger's files, which the facts determine: only files with such names are read."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta

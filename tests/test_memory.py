@@ -1,4 +1,4 @@
-"""Whose memory it is: a player ends for its own, and never for what somebody else uses."""
+"""Memory limits: a player ends for its own memory, and never for that of other processes."""
 
 import contextlib
 import mmap

@@ -1,4 +1,4 @@
-"""How much a browser loads to show a page, gzipped as it travels: counted in bytes, so no machine is too slow for it."""
+"""The bytes that a browser loads to show a page, gzipped as on the network."""
 
 import gzip
 import random

@@ -1,4 +1,4 @@
-"""What is found wrong with a task before anybody is judged by it: checks that let too much through, and cases that don't fit."""
+"""The faults that `task check` finds in a task: checks that accept too much, and cases that do not fit."""
 
 from collections.abc import Callable
 from pathlib import Path

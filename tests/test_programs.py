@@ -1,4 +1,4 @@
-"""What the site gives to programs, on a lively season: it leads somewhere, and the guide tells all of it."""
+"""The site's data for programs, of a lively season: every link works, and the guide explains every field."""
 
 import json
 import re

@@ -1222,7 +1222,7 @@ def test_a_ledgers_files_are_told_apart_by_board_before_any_is_read(tmp_path: Pa
 
 
 forks_beside_threads = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-"""Who runs the tests may have some; they are none of ours, and hold no lock that matters."""
+"""The test runner may have threads; they are not ours, and hold no lock that matters."""
 
 
 def test_small_sites_and_processes_with_threads_are_not_forked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1276,7 +1276,7 @@ def test_processes_end_with_the_build_however_that_ends(tmp_path: Path) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process, and it is no zombie that nobody has fetched."""
+    """Whether the process exists and is not a zombie."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
     return False

@@ -1,4 +1,4 @@
-"""What one author may ask for: a table of histories, and who is refused until when."""
+"""One author's quota: a table of histories, and which requests are refused until when."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What is done about what was missed: the plan as a table, then the world after each failure."""
+"""Repeating missed work: the plan as a table, then the world after each failure."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -266,7 +266,7 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
     ("due no more", facts(asked(JUDGED), rematch()), ["End"]),
     ("due once more", facts(asked(JUDGED), rematch(EndState.SUPERSEDED), duels=(DUE,),
                             shown=telling(rematch(), "ended")), ["Rematch"]),
-    # Comments of ours beside ours.
+    # Several comments of ours.
     ("two first comments", facts(asked(JUDGED), spare={77: 12}), ["Drop"]),
     # Publication.
     ("never published", facts(asked(JUDGED), published_at=None), ["Publish"]),

@@ -1,4 +1,4 @@
-"""What must not be judged any more when its turn comes: the request ends, and its author reads why, once."""
+"""Requests that may no longer be judged at their turn: each ends, and its author reads why, once."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta

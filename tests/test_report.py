@@ -1,4 +1,4 @@
-"""What a pull request is told: each outcome in words, and hostile words in none of them."""
+"""The pull request's comment: each outcome in words, and no hostile words in any."""
 
 import hashlib
 import math
@@ -106,7 +106,7 @@ def duel(opponent: Judgement, ratio: float) -> Duel:
 
 
 def told(*judgements: Judgement) -> str:
-    """What the last of these judgements' pull requests is told; with spaces where lines must not break, too."""
+    """The comment on the pull request of the last of these judgements, with its no-break spaces as spaces."""
     last = judgements[-1]
     of_author = [one for one in judgements if one.submission.login == last.submission.login]
     return render(last, BOARD, standings(BOARD, judgements), of_author).replace(NBSP, " ")

@@ -279,7 +279,7 @@ def test_webhooks_are_secrets_of_an_environment_and_reach_one_step_of_one_job() 
 
 
 IGNORED = {"intake.yml": 1}
-"""How many findings of zizmor's each file passes over; each says why."""
+"""The number of zizmor's findings that each file ignores; each has a reason there."""
 
 
 def test_every_finding_that_is_passed_over_is_counted_and_says_why() -> None:

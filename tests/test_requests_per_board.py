@@ -1,4 +1,4 @@
-"""What a judged board costs of the thousand requests that a token has in an hour, counted by the server."""
+"""The number of requests for judging one board, of a token's thousand in an hour; the server counts."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ class Meter:
         return resolved, reported
 
     def of_first(self, make: Make, source: bytes = SOURCE, **how: object) -> tuple[int, int, int]:
-        """What intake, resolve and report cost, for a pull request of alice's with one board."""
+        """The requests of intake, resolve and report, for a pull request of alice's with one board."""
         self.scene.world.open_pull(self.scene.alice, {path_of("alice"): source}, **how)  # type: ignore[arg-type]
         heard = self.of(self.scene.intake)
         (run,) = self.scene.waiting()
@@ -108,7 +108,7 @@ def test_a_better_entry_costs_as_much_as_the_first(scene: Scene, meter: Meter) -
 
 
 def again(scene: Scene, meter: Meter) -> int:
-    """What an event costs from here on, for a board that was judged before."""
+    """The requests of one more event, for a board that was judged before."""
     heard = meter.of(scene.intake)
     (run,) = scene.waiting()
     return heard + sum(meter.of_run(run, scene.honest()))

@@ -1,4 +1,4 @@
-"""What a request is looked at for before its file reaches a judge: tables of all that may be wrong.
+"""The checks of a request before its file reaches a judge: tables of all that may be wrong.
 
 Then bundles, made from what a GitHub on loopback and a ledger in a folder say.
 """

@@ -23,7 +23,7 @@ CHAMPION = Champion(
 
 
 def could_be_first(ratio: Interval, mode: Mode = Mode.RANKED, login: str = "bob", source: bytes = b"his") -> bool:
-    """Whether a file whose one benchmark came to this ratio is dueled with the champion."""
+    """Whether a file with this ratio on its one benchmark duels with the champion."""
     game = Game.__new__(Game)
     game.mode, game.submission = mode, Submission(login=login, source=source)
     game.board = cast(Any, SimpleNamespace(ranking_by="geom"))

@@ -1,4 +1,4 @@
-"""What may happen in a competition, from the event to the world that comes of it.
+"""Scenarios of a competition, from the event to the world after it.
 
 Elsewhere: tests/test_deliver.py follows one submission, tests/test_reconcile.py has what is made up for,
 tests/test_intake.py the rules of asking, tests/test_forged_artifact.py forged judgements field by field.

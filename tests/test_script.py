@@ -277,7 +277,7 @@ if len(sys.argv) == 3:
 
 @pytest.mark.walls
 def test_a_forger_who_agrees_with_himself_is_believed_and_the_claim_says_so(tasks, capsys):
-    """What this evaluator cannot keep anybody from: DESIGN's reason for the weaker claim."""
+    """An attack that this evaluator cannot prevent: the reason for the weaker claim."""
     judgement = judged(tasks["rowsum"], FORGER, Mode.RANKED)
     assert (judgement.verdict, judgement.claim) == (Verdict.ACCEPTED, Claim.SELF_TIMED)
     assert judgement.benchmarks[0].time_us == pytest.approx(0.001)
@@ -348,7 +348,7 @@ def row_sums(rows):
 def test_a_submission_may_use_torch(tasks):
     source = "import torch\ndef row_sums(rows):\n    return torch.tensor(rows).sum(dim=1).tolist()\n"
     task = tasks["rowsum"]
-    patient = replace(task.limits, test_timeout_s=120)  # its import takes long where other judges run beside
+    patient = replace(task.limits, test_timeout_s=120)  # its import takes long while other judges run
     assert judged(replace(task, limits=patient), source).verdict is Verdict.ACCEPTED
 
 

@@ -230,7 +230,7 @@ def test_the_site_marks_each_row_and_each_page(board, tmp_path):
     (entry,) = (tmp_path / "_site" / "rowsum" / "CPU" / "ada").glob("*/index.html")
     shown = entry.read_text()
     assert '<span class="tag">self-timed</span>' in shown and "Speed-up" not in shown and "All samples" not in shown
-    assert "No anchor runs beside it" in shown
+    assert "There is no anchor to compare with" in shown
     facts = json.loads((tmp_path / "_site" / "rowsum" / "CPU" / "board.json").read_text())
     assert [(row["claim"], row["cases"][0]["ratio"]) for row in facts["rows"]] == [("self-timed", None)] * 2
 

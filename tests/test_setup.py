@@ -73,7 +73,7 @@ class Stage:
         return made
 
     def writes(self) -> list[str]:
-        """What was asked for that changes anything, since it was last looked at."""
+        """The requests that change anything, since the last call."""
         found = [
             str(one) for one in self.server.log if one.method != "GET" and not one.path.endswith("git-upload-pack")
         ]
@@ -301,7 +301,7 @@ def test_what_an_organiser_added_stays(ready):
         "patterns_allowed": ["astral-sh/*"],
     }
     ready.world.labels["judging"]["color"] = "ffffff"
-    # And damage beside each.
+    # And some damage in each.
     main["enforcement"] = "disabled"
     environment["deployment_branch_policy"] = None
     environment["branches"] = [branch for branch in environment["branches"] if branch["name"] != "main"]

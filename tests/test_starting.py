@@ -1,4 +1,4 @@
-"""What is told where GitHub will not start a workflow, and that the message is for whoever can mend it."""
+"""The messages when GitHub does not start a workflow, each for the person who can fix it."""
 
 from collections.abc import Iterator
 from pathlib import Path

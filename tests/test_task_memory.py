@@ -31,7 +31,7 @@ MARGIN = 1.25
 ROOM = 15 / 16
 """Of a card; the rest is nobody's, as the referee shares it out."""
 CONTEXTS_GIB = 1.5
-"""What CUDA keeps for itself on the card, in the referee's process and in the player's."""
+"""The memory that CUDA itself uses on the card, in the referee's process and in the player's."""
 
 
 class Bytes(TorchDispatchMode):
@@ -52,7 +52,7 @@ class Bytes(TorchDispatchMode):
         return out
 
     def _answer(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """What depends on numbers has no answer without them: outputs are compared number by number, and right."""
+        """Operations whose results depend on numbers: outputs are compared number by number, and each is right."""
         if func is torch.ops.aten.equal.default:
             return False
         if func is torch.ops.aten._local_scalar_dense.default:

@@ -1,4 +1,4 @@
-"""What organisers do with tasks: make one, look at it, see what a change would reset, close it."""
+"""The organisers' commands for tasks: make one, show it, list what a change would reset, close it."""
 
 import json
 import os

@@ -76,7 +76,7 @@ def test_a_check_that_is_not_done_or_of_another_request_tells_nothing(check: Che
 
 
 class Turns:
-    """Whose turn it is: each number in `order` is one request that this writer may send now."""
+    """The turns of writers: each number in `order` is one request that this writer may send now."""
 
     def __init__(self, order: list[int]) -> None:
         self.order, self.change = order, threading.Condition()

@@ -1,4 +1,4 @@
-"""What of a task's tensors crosses the border: their numbers and strides, and nothing that lies between."""
+"""The parts of a task's tensors that reach the player: numbers and strides, and no memory in the gaps."""
 
 from typing import Any
 

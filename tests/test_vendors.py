@@ -67,7 +67,7 @@ class Watched:
         self._seated, self._name, self._folder = seated, name, folder
 
     def counters(self, *how, program="", source=RIGHT, reports=None):
-        """What the profiler comes to that `put` makes of `how`, or that is this program."""
+        """The result of the profiler that `put` makes of `how`, or that is this program."""
         put(self._folder, self._name, *how)
         if program:
             (self._folder / self._name).write_text(program)

@@ -18,7 +18,7 @@ OUTPUT = re.compile(r"```text\n(.*?)```", re.DOTALL)
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """What somebody has who has cloned the repository and made its environment."""
+    """A clone of the repository with its environment."""
     for name in ("harness", "scripts"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     command = tmp_path / "bin" / "pullrank"
@@ -38,7 +38,7 @@ def enter(clone: Path, command: str) -> str:
 
 
 def in_brief(line: str) -> list[str]:
-    """What is the same each time: of an example what it got, of the last line what comes before the warnings."""
+    """The part that is the same in every run: an example's verdict, and the last line up to the warnings."""
     return line.split()[:4] if line.startswith("rowdot ") else line.partition(";")[0].split()
 
 

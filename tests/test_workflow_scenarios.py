@@ -113,7 +113,7 @@ class Contest:
         self.hub.settle()
 
     def judges(self, make: Make) -> None:
-        """What the judge's step does from now on: None is a crash, bytes are a forgery."""
+        """The result of the judge's step from now on: None is a crash, bytes are a forgery."""
 
         def step(play: Play) -> None:
             with zipfile.ZipFile(play.workspace / "bundle/bundle.zip") as bundle:
@@ -343,7 +343,7 @@ def test_two_challengers_at_once_both_get_their_rows(contest: Contest) -> None:
         for author, source in ((contest.alice, SOURCE), (bob, FASTER + b"# of bob\n"))
     ]
     contest.hub.settle()
-    # Each job of the one beside the same of the other.
+    # Compare each job of the one with the same job of the other.
     assert [entry.split(":")[0] for entry in contest.results("evaluate.yml")][:4] == [
         "resolve",
         "resolve",

@@ -5,7 +5,7 @@
 # started by workflow_dispatch.  A failing hook would not be enough: steps with `if: always()` and actions' `pre:` would
 # still run.  GitHub sets all four values; a workflow cannot.
 #
-# gate.conf, beside this file:  repository_id=123  branch=main  workflow=.github/workflows/evaluate.yml
+# gate.conf, in the same folder:  repository_id=123  branch=main  workflow=.github/workflows/evaluate.yml
 #
 # It uses bash built-ins only, and no failure ends it before its decision.
 set +e -uf

@@ -3,7 +3,7 @@
     ncu         NVIDIA: time, throughput relative to the peak, occupancy, registers, occupancy limiter
     rocprofv3   AMD: time and registers; its other counters differ between chips and are not collected
 
-Both run inside the sandbox, beside the submission, which could forge every number and name here.
+Both run inside the sandbox with the submission, which could forge every number and name here.
 """
 
 from __future__ import annotations

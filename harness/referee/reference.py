@@ -232,8 +232,8 @@ class Reference:
             summary = f"{type(error).__name__}: {error}".splitlines()[0]
             if self._device.type != "cpu" and _found_no_room(function, error, summary):
                 raise JudgeError(
-                    f"{function} ran out of GPU memory beside the player: {summary}; lower gpu_memory_gib to leave "
-                    "more to the referee, or judge on a GPU with more memory"
+                    f"{function} ran out of the GPU memory that the player left: {summary}; lower gpu_memory_gib to "
+                    "leave more to the referee, or judge on a GPU with more memory"
                 ) from None
             where = self._files.line_of(error) or self._definition(function)
             raise _Raised(f"{where}: {function}: {summary}{self._hint(error, summary)}", summary=summary) from error

@@ -209,7 +209,7 @@ class PlayerHandle:
             raise Foul(Verdict.WRONG_ANSWER, f"The output {error}.") from None
 
     def refuse_early_messages(self) -> None:
-        """Call this while the player is stopped.  Raises Foul if a message is waiting: nobody asked for it."""
+        """Call this while the player is stopped.  Raises Foul if an unrequested message is waiting."""
         if self._arrivals.poll(0):
             if self._control.recv_into(self._packet):
                 raise Foul(Verdict.SECURITY_VIOLATION, "The process answered the referee without being asked.")

@@ -265,7 +265,7 @@ def _missing(secret: str) -> str:
     if secret == DEFAULT_WEBHOOK:
         return nothing
     line = f"{secret}: ${{{{ secrets.{secret} }}}}"
-    return f"{nothing}. If there is one, publish.yml must pass it on, in a line beside {DEFAULT_WEBHOOK}: {line}"
+    return f"{nothing}. If there is one, publish.yml must pass it on, in a line after {DEFAULT_WEBHOOK}: {line}"
 
 
 def _doubt(intent: Intent, reason: str) -> str:

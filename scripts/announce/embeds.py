@@ -178,7 +178,7 @@ def _final(news: Final, look: Look) -> DiscordEmbed:
     embed = _embed(news, f"{escape(news.title, 200)} has closed", words, page)
     for board in news.boards:
         rows = [f"{_MEDALS[place.rank - 1]} **{escape(place.login)}** {_time_of(place)}" for place in board.podium] or [
-            "Nobody entered."
+            "There were no entries."
         ]
         embed.add_embed_field(name=escape(board.gpu), value="\n".join(rows))
     first = next((board for board in news.boards if board.podium), None)

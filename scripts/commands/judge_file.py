@@ -93,7 +93,7 @@ def test(**options: Any) -> int:
 @click.command()
 @_judging
 def benchmark(**options: Any) -> int:
-    """Test a file, then time it beside the task's anchor.
+    """Test a file, then time it alongside the task's anchor.
 
     Example: pullrank benchmark kernel.py --task vectoradd --gpu CPU
     """

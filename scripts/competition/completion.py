@@ -35,7 +35,7 @@ def gpu_names(context: click.Context, _: click.Parameter, begin: str) -> list[st
 
 
 def judged_gpu_names(context: click.Context, parameter: click.Parameter, begin: str) -> list[str]:
-    """The boards of `gpu_names` that have a machine, if there are settings beside the tasks."""
+    """The boards of `gpu_names` that have a machine, if there are settings next to the tasks."""
     names = gpu_names(context, parameter, begin)
     machines = _read(_tasks(context).parent / SETTINGS).get("gpus")
     return [name for name in names if name in machines] if isinstance(machines, dict) else names

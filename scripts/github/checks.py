@@ -44,7 +44,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Annotation:
-    """A message shown beside lines of a file."""
+    """A message shown at lines of a file."""
 
     path: str
     line: int

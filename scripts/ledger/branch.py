@@ -8,7 +8,7 @@
     same file    ──▶  the first push wins; the other file is dropped
     new facts    ──▶  among those that were read: the caller decides again
 
-A commit contains new files only, and is built beside the working tree.  So local changes to other files cannot rewrite
+A commit contains new files only, and is built without the working tree.  So local changes to other files cannot rewrite
 anything, and nothing conflicts.  A push names one branch and never forces.  Only `remove` deletes files, for an owner
 who purges a task: from the tip, not from the branch's history.
 """

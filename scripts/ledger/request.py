@@ -91,7 +91,7 @@ class Request(Fact):
     def in_time_at(self) -> datetime:
         """The time of the event that caused it, for deadlines; `/cancel` does not affect later requests.
 
-        A new attempt after a failure of ours keeps the first attempt's time, so that nobody misses a deadline by it.
+        A new attempt after a failure of ours keeps the first attempt's time, so that it misses no deadline.
         """
         return self.first_asked_at or self.asked_at
 
@@ -162,7 +162,7 @@ class EndState(StrEnum):
 
 
 WITHDRAWN = (EndState.SUPERSEDED, EndState.CANCELLED)
-"""Nobody wants it any more, even if a machine is still judging."""
+"""It was withdrawn, even if a machine is still judging."""
 CANCEL = "/cancel"
 """The start of an ending's note if somebody asked for it."""
 

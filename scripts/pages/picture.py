@@ -76,7 +76,7 @@ def _palette() -> Image.Image:
 
 
 def _write(draw: ImageDraw.ImageDraw, y: int, size: int, text: str, colour: str, most: int) -> None:
-    """Write a line of text, `y` from the top; the font lacks `µ`, so a `u` with a stem stands for it."""
+    """Write a line of text, `y` from the top; the font lacks `µ`, so it is drawn as a `u` with a stem."""
     font = ImageFont.load_default(size)
     assert isinstance(font, ImageFont.FreeTypeFont)
     x, baseline = float(_LEFT), y + font.getmetrics()[0]

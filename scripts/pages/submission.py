@@ -32,7 +32,7 @@ from scripts.standings.standings import Standings
 from scripts.standings.ties import ahead_of
 
 JUDGEMENTS_BESIDE = 50
-"""The first rows of a board, and its latest records, whose judgements are copied beside their pages, with every sample
+"""The first rows of a board, and its latest records, whose judgements are copied next to their pages, with every sample
 and seed.  The other pages link to the ledger: GitHub Pages limits a site to 1 GB."""
 
 
@@ -47,7 +47,7 @@ _NEWEST = "judgement.json"
 class Entry:
     """A submission with a page: it has a row on its board, or once held first place there.
 
-    `links` has a URL for each judgement, beside the page or in the repository's ledger; it is empty if there is none.
+    `links` has a URL for each judgement, next to the page or in the repository's ledger; it is empty if there is none.
     """
 
     login: str
@@ -61,7 +61,7 @@ class Entry:
 
     @property
     def keeps_judgements(self) -> bool:
-        """Whether the judgements are copied beside the page."""
+        """Whether the judgements are copied next to the page."""
         return self.links[-1:] == (_NEWEST,)
 
 
@@ -87,7 +87,7 @@ class ComparedSubmission:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseComparison:
-    """One benchmark beside those of the rivals.  `worst`: here the score loses most to the first rival."""
+    """One benchmark compared with those of the rivals.  `worst`: here the score loses most to the first rival."""
 
     column: Column
     case: CaseTime

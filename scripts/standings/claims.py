@@ -11,7 +11,7 @@ _SENTENCES = {
     Claim.BOUNDED: "The referee's own clock bounds these times.",
     Claim.INSIDE_TIMED: "These times were taken inside the submission's process and are only loosely bounded from "
     "outside; a first place based on them needs a maintainer's review.",
-    Claim.SELF_TIMED: "Self-timed: the task's own program ran beside the submission, which could forge verdict and "
+    Claim.SELF_TIMED: "Self-timed: the task's own program ran with the submission, which could forge verdict and "
     "times. They have no bound: nothing outside that process measures them.",
 }
 FIRST_PLACE_TAKES = f"first place needs a gain of at least {100 * TIE:g} %, and more than the noise"

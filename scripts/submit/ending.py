@@ -69,7 +69,7 @@ class ClosingLine:
         return self.say(news.pull.author.id, news.exit_code, news.boards, way_on)
 
     def _quota(self, author: int) -> tuple[Use, ...]:
-        """What the account has used; empty if the ledger or this clone's settings cannot be read."""
+        """The account's used quota; empty if the ledger or this clone's settings cannot be read."""
         from scripts.ledger.branch import LedgerBranch
 
         url = f"{server_url()}/{self.github.repository}.git"
@@ -96,7 +96,7 @@ def _after_success(pull: PullRequest, site: str) -> str:
 
 
 def quota_facts(used: Sequence[Use]) -> list[dict[str, Any]]:
-    """What is left of each limit; `next_at` is when the oldest counted request expires."""
+    """The remainder of each limit; `next_at` is when the oldest counted request expires."""
     return [
         {
             "limit": use.limit,

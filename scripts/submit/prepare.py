@@ -26,7 +26,7 @@ class SubmitError(PullRankError):
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedSubmission:
-    """What is sent: the bytes to commit, their path, and the boards."""
+    """The submission as sent: the bytes to commit, their path, and the boards."""
 
     task: Task
     login: str
@@ -99,7 +99,7 @@ def _admit(entry: SubmissionPath, submission: Submission, task: Task, author: Ac
 
 
 def _pull_to_be(author: Account) -> PullRequest:
-    """What is known of the pull request before it is opened."""
+    """The facts about the pull request before it is opened."""
     now = datetime.now(UTC)
     return PullRequest(
         number=0,

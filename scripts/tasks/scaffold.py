@@ -195,7 +195,7 @@ def custom_kernel(data: input_t) -> output_t:
 '''
 
 _ACCEPTED = '''\
-"""One pass over memory per operation.  This is the anchor: every submission is timed beside it."""
+"""One pass over memory per operation.  This is the anchor: every submission is timed alongside it."""
 
 from task import input_t, output_t
 

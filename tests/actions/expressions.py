@@ -49,7 +49,7 @@ class Expressions:
         return self._ask(expression, contexts, status)["value"]
 
     def holds(self, condition: str, contexts: Json, status: Status) -> bool:
-        """Whether an `if:` does; without a word about the status, it needs success."""
+        """Whether an `if:` holds; without a status function, it also needs success."""
         whole = _EXPRESSION.fullmatch(condition.strip())
         return bool(self._ask(whole[1] if whole else condition, contexts, status, is_condition=True)["value"])
 

@@ -134,7 +134,7 @@ class Hub:
     # Runs.
 
     def _next(self, most: int) -> list[Live]:
-        """Whose turn it is: of those that may go on, the ones that have come least far."""
+        """The next to run: of those that can continue, the ones with the least progress."""
         while self.heard:
             self._hear(self.heard.pop(0))
         free = [

@@ -1,4 +1,4 @@
-"""Do the tests notice what they should?  Each fault of the lists beside this file is put in, and its tests must fail.
+"""Do the tests notice what they should?  Put in each fault of the lists in this folder; its tests must fail.
 
     python -m tests.faults --sample 12        twelve faults; other ones tomorrow, until all have had their turn
     python -m tests.faults --area standings   the faults of standings.yml
@@ -116,7 +116,7 @@ def copy_repository(root: Path, target: Path) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """How a run of tests ended.  `by` is the first test that failed; empty if all passed."""
+    """The result of a run of tests.  `by` is the first test that failed; empty if all passed."""
 
     by: str
     seconds: float

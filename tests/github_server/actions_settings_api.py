@@ -1,4 +1,4 @@
-"""What `pullrank setup` reads and writes of a repository's Actions: permissions, policies, variables, runners."""
+"""The settings of a repository's Actions that `pullrank setup` reads and writes: permissions, policies, variables, runners."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _FORMATS = {"date-time": "2026-01-01T00:00:00Z", "uri": "https://github.com/"}
 
 
 _READERS = {"find": 2, "require": 2, "require_sha": 1, "require_time": 1, "find_time": 1, "items": 1}
-"""What reads GitHub's JSON, and which of its arguments begin the place that is read."""
+"""The functions that read GitHub's JSON, and which of their arguments begin the path that is read."""
 _READS = re.compile(rf"(?m)^from scripts\.github\.pulls import|\bdef ({'|'.join(_READERS)})\(")
 
 
@@ -168,7 +168,7 @@ class Contract:
         return self.complete(self.webhooks[name], payload)
 
     def complete(self, schema: Json, value: Any, *, is_said: bool = True) -> Any:
-        """The value with what the schema requires beside it, in the dullest way that is allowed.
+        """The value with the other fields that the schema requires, in the dullest way that is allowed.
 
         Args:
             is_said: whether the server has said the value, and not `complete` itself.
@@ -184,7 +184,7 @@ class Contract:
                 value = {key: self.complete(properties.get(key, _ANYTHING), member) for key, member in value.items()}
                 missing = [key for key in variant.get("required", ()) if key not in value]
                 if is_said and (unsaid := fields_that_are_read().intersection(missing)):
-                    raise Unsaid(f"{', '.join(sorted(unsaid))}: read by our code, and not said beside {sorted(value)}")
+                    raise Unsaid(f"{', '.join(sorted(unsaid))}: read by our code, and not given with {sorted(value)}")
                 value |= {key: self._dullest(properties.get(key, _ANYTHING)) for key in missing}
             elif isinstance(value, list) and "items" in variant:
                 value = [self.complete(variant["items"], member) for member in value]

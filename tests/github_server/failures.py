@@ -1,4 +1,4 @@
-"""What can go wrong on the way: the n-th request of a kind fails, before it was done or after."""
+"""Failures of requests: the n-th request of a kind fails, before or after it took effect."""
 
 from __future__ import annotations
 

@@ -366,7 +366,7 @@ class GitRepository:
         return len(self._history(self._require_commit(head)) - self._history(self._require_commit(base)))
 
     def changes(self, base: str, head: str) -> list[Change]:
-        """What the head changed since it parted from the base, as GitHub shows a pull request."""
+        """The head's changes since it diverged from the base, as GitHub shows a pull request."""
         start, head = self.merge_base(base, head), self._require_commit(head)
         before = self._paths(self._tree_of(start)) if start else {}
         after = self._paths(self._tree_of(head))
@@ -423,7 +423,7 @@ def _changed_paths(before: Paths, after: Paths) -> set[str]:
 
 
 def _are_apart(before: Paths, ours: Paths, theirs: Paths, changed: set[str]) -> bool:
-    """Whether what they changed can be put into ours: nobody removed a file, and nobody else touched these."""
+    """Whether their changes apply to ours: no file was removed, and ours changed none of these."""
     if before.keys() - ours.keys() or before.keys() - theirs.keys():
         return False
     if any(before.get(path) != ours.get(path) for path in changed):

@@ -25,7 +25,7 @@ _capabilities: dict[bytes, bytes] = {}
 def answer(
     repository: Path, method: str, path: str, query: str, content: bytes, encoding: str, protocol: str
 ) -> Answer:
-    """What a request for a repository is answered; `protocol` is its header `Git-Protocol`."""
+    """The answer to a request for a repository; `protocol` is its header `Git-Protocol`."""
     if method == "GET" and path.endswith("/info/refs"):
         (service,) = parse_qs(query).get("service", [""])
         if service in SERVICES:

@@ -1,7 +1,7 @@
 """Git's objects and refs, read and written as the files that they are, without a process of git for each.
 
     objects/ab/cdef…     zlib of `blob 5\\0hello`, named for its SHA-1
-    refs/heads/main      a commit's hash and a line break, written beside itself as `main.lock` first
+    refs/heads/main      a commit's hash and a line break, written to `main.lock` first
 
 This knows loose objects and loose refs alone.  What lies elsewhere (in packs, in `packed-refs`) git itself is asked for.
 """
@@ -121,6 +121,6 @@ def write_ref(folder: Path, ref: str, sha: str) -> bool:
 
 
 def is_plain_ref(ref: str) -> bool:
-    """Whether a ref's name is valid by a simple pattern; all others are checked by git."""
+    """Whether a ref's name is valid by a simple pattern; git checks all others."""
     is_plain = _PLAIN_REF.fullmatch(ref) is not None and ".." not in ref
     return is_plain and not any(part.endswith((".lock", ".")) for part in ref.split("/"))

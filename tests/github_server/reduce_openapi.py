@@ -3,7 +3,7 @@
     npm pack @octokit/openapi && tar xf octokit-openapi-*.tgz
     python -m tests.github_server.reduce_openapi package/generated/api.github.com.json
 
-writes `openapi.json` beside this file:
+writes `openapi.json` next to this file:
 
     license                           of the description, as it asks to be told
     version                           of the description

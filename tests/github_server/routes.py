@@ -54,7 +54,7 @@ class Call:
     """Whose fork is meant; empty for the repository itself."""
 
     def ref(self, name: str) -> str:
-        """Where a ref of this repository, or of the fork, stands: forks share one store, as on GitHub."""
+        """The full name of a ref of this repository, or of the fork: forks share one store, as on GitHub."""
         return name.replace("refs/heads/", f"refs/forks/{self.fork}/", 1) if self.fork else name
 
     def number(self, name: str) -> int:

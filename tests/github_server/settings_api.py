@@ -1,4 +1,4 @@
-"""What `pullrank setup` reads and writes: the repository's settings, as REST.
+"""The repository's settings that `pullrank setup` reads and writes, as REST.
 
 Those of Actions are in `actions_settings_api.py`.  All of it is kept in `world.settings` under the names below, as
 GitHub would tell it; a test looks there.

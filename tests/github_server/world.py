@@ -1,4 +1,4 @@
-"""What GitHub holds: accounts, tokens, pull requests, comments, checks, runs, and what people do with them.
+"""GitHub's state: accounts, tokens, pull requests, comments, checks, runs, and what people do with them.
 
 A test's people act through the methods of `World`; the commands under test act through HTTP.  Either way what
 happened is told to `world.listeners` as an `Event`, as GitHub would tell a workflow: what a workflow's own token
@@ -157,7 +157,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Event:
-    """What a workflow is started with: the event's name, its payload, and the run that GitHub made already."""
+    """The start of a workflow: the event's name, its payload, and the run that GitHub has made already."""
 
     name: str
     payload: Json
@@ -184,7 +184,7 @@ class World:
         self.comments: dict[int, Comment] = {}
         self.checks: dict[int, Check] = {}
         self.forks: set[str] = set()
-        """Whose accounts, in small letters, have one; its branches are `refs/forks/<login>/…` of the one store."""
+        """The accounts with a fork, in lower case; its branches are `refs/forks/<login>/…` of the one store."""
         self.labels: dict[str, Json] = {}
         self.runs: dict[int, Run] = {}
         self.disabled_workflows: set[str] = set()

@@ -16,7 +16,7 @@ from harness.records.judgement import Machine
 _TITLE = """\
 title: The Fictional Kernel Cup
 description: |
-  Eight kernels on five machines. Write a correct and fast one: each entry is timed beside a fixed anchor,
+  Eight kernels on five machines. Write a correct and fast one: each entry is timed alongside a fixed anchor,
   differences within the noise are ties, and a duel decides first place.
 gpus:
 """

@@ -44,7 +44,7 @@ class Competition:
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """What a pull request offers.  Fields that are not needed are not read and stay empty.
+    """The contents of a pull request, as admission reads them.  Fields that are not needed are not read and stay empty.
 
     `merged` are the merged files of others for the task, `given` the task's own templates and examples.
     """

@@ -27,7 +27,7 @@ from pathlib import PurePath
 
 MAX_BYTES = 256 * 1024
 MIN_TOKENS = 200
-"""Nobody can say whether a shorter file with other names was copied or written twice: about fifteen plain lines of
+"""A shorter file with other names may be a copy, or written twice by chance: about fifteen plain lines of
 Python."""
 MIN_VERBATIM = 100
 """The same for a file with the same names: about seven lines.  `torch.add` into the output is seventy tokens."""

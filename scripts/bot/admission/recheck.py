@@ -79,7 +79,7 @@ def _why_no_board(facts: RecheckFacts) -> str | None:
         return f"`{task.name}` no longer has a board `{request.gpu}`."
     if request.gpu not in facts.gpus:
         return f"There is no longer a machine for `{request.gpu}` here. Ask a maintainer."
-    # The time of the request counts: nobody is late by waiting in the queue.
+    # The time of the request counts, so waiting in the queue makes no submission late.
     if request.is_ranked and not request.is_rematch and not task.is_open(request.in_time_at):
         return f"`{task.name}` closed{_when(task.deadline)}; `/test` still works."
     return None

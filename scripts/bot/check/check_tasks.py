@@ -35,7 +35,7 @@ MAX_ZIP = 5 * 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class CheckContext:
-    """What a check needs; `open_tasks` reads the tasks of a commit, `open_fork` its changes."""
+    """The inputs of a check; `open_tasks` reads the tasks of a commit, `open_fork` its changes."""
 
     github: GitHub
     open_tasks: Callable[[str], AbstractContextManager[TaskTree]]

@@ -65,7 +65,7 @@ class _TreeFile:
 
 
 def find_task_faults(url: str, token: str | None, head_sha: str, tasks: Sequence[str]) -> str:
-    """What is wrong with some tasks of a commit, a line for each fault; empty if they load.
+    """The faults of some tasks of a commit, a line each; empty if they load.
 
     Raises:
         GitError: the commit could not be fetched.

@@ -3,7 +3,7 @@
     ledger ─► request ─► still open?       not ended                                              else: skipped
     git    ─► one file ─► allowed?         not banned, the path rule on pinned commits, the folder's owner,
                                            mode, size, hash, readable, an open board              else: refused
-    main   ─► task, champion, harness ─► bundle.zip, and harness.pyz beside it
+    main   ─► task, champion, harness ─► bundle.zip and harness.pyz
 
 Intake has already checked all of this.  `recheck` checks it again, because anything may have changed since and because
 a request can be dispatched by hand.  The pull request itself is not fetched: whatever happens to it ends the request

@@ -46,7 +46,7 @@ class EventFacts:
 
     @property
     def in_time_at(self) -> datetime:
-        """The time to compare with a deadline: nobody is late because we handle the event late."""
+        """The time to compare with a deadline: handling an event late makes no submission late."""
         return min(self.happened_at or self.now, self.now)
 
     @property

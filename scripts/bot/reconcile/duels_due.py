@@ -1,10 +1,10 @@
 """Duels that are due: of rows that look faster than first place, but have not dueled its current holder.
 
     two challengers at once duel the same champion                  the second to arrive dueled a former champion
-    two first entries at once                                       the second dueled nobody
+    two first entries at once                                       the second had no opponent
     a champion is disqualified, or is first with another file       everybody who dueled it dueled a former champion
 
-Nobody takes first place without winning a duel with its holder, so such a row stays behind and is judged again.
+A row takes first place only by winning a duel with its holder, so such a row stays behind and is judged again.
 It does not matter whether its pull request has been merged: the row counts.  Pure.
 """
 

@@ -1,4 +1,4 @@
-"""Open pull requests whose event was lost: nobody requested the judging that their state demands.  Pure.
+"""Open pull requests whose event was lost: the judging that their state demands was not requested.  Pure.
 
     draft     it has no requests at all
     ready     it has no ranked request and, after the deadline, no test requested by an event: "ready" was lost

@@ -222,7 +222,7 @@ def _shown(request: Request, ending: Ending | None, facts: RepositoryState) -> S
     if ending.state is EndState.JUDGED:
         return Deliver(request=request, run=next(reversed(facts.runs_of(request)), None))
     if not state:
-        return None  # Nobody is waiting for it.
+        return None  # No author is waiting for it.
     return Tell(request=request, ending=ending)
 
 

@@ -100,7 +100,7 @@ def next_attempt(request: Request, history: Iterable[RequestStatus], at: datetim
 
 
 def _waited_in_vain(request: Request, ending: Ending) -> bool:
-    """Whether GitHub gave up because no machine took it for a day; it is judged when a machine is back."""
+    """Whether GitHub ended the run because no machine took it for a day; it is judged when a machine is back."""
     return not ending.seconds and ending.at - request.asked_at >= NO_MACHINE
 
 

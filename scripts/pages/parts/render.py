@@ -23,7 +23,7 @@ from scripts.pages.parts import paths, words
 from scripts.standings.claims import claim_sentence, is_self_timed, is_unwalled
 
 VERSION = 1
-"""Version of the JSON beside the pages: it grows if a field is removed or changes its meaning, not if one is added."""
+"""Version of the pages' JSON: it grows if a field is removed or changes its meaning, not if one is added."""
 
 SITE = Path(__file__).resolve().parents[3] / "site"
 

@@ -1,6 +1,6 @@
-"""Build a folder beside another one, and replace that one when the build succeeds.
+"""Build a folder next to another one, and replace that one when the build succeeds.
 
-    ._site.build-x3k9q2ab/      the work folder, beside `_site`; claimed while its build runs
+    ._site.build-x3k9q2ab/      the work folder, next to `_site`; claimed while its build runs
       new/                      the site being built
       old/                      the previous site, from the moment of the swap
 
