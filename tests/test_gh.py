@@ -113,15 +113,11 @@ def test_a_pull_request_is_read_with_its_ids_and_hashes(stage, github):
     pull = github.get_pull(1)
     assert pull == PullRequest(
         number=1,
-        title="Faster <b>adds</b>",
         author=Account(id=alice.id, login="alice"),
         head_sha=stage.pull.head_sha,
-        head_repo_id=stage.pull.head_repo_id,
         base_ref="main",
-        base_sha=stage.world.git.find_commit("main"),
         is_draft=False,
         is_open=True,
-        labels=(),
         merged=False,
         updated_at=pull.updated_at,
         head_at=stage.pull.created_at,
@@ -134,7 +130,6 @@ def test_a_pull_request_whose_author_and_fork_are_gone_is_the_ghosts(stage, gith
     pull = github.get_pull(1)
     stage.server.faults.clear()
     assert pull.author == Account(id=10137, login="ghost")
-    assert pull.head_repo_id is None
 
 
 def test_open_pulls_are_all_read_page_by_page(stage, github):
@@ -248,9 +243,9 @@ def test_a_comment_too_long_for_github_is_cut(stage, github):
 
 def test_a_reaction_given_twice_is_one(stage, github):
     comment = stage.world.comments_on(1)[0]
-    github.react(comment.id, Reaction.EYES)
-    github.react(comment.id, Reaction.EYES)
-    assert [content for _, _, content in comment.reactions] == ["eyes"]
+    github.react(comment.id, Reaction.ROCKET)
+    github.react(comment.id, Reaction.ROCKET)
+    assert [content for _, _, content in comment.reactions] == ["rocket"]
 
 
 # Checks
@@ -271,7 +266,6 @@ def test_a_check_is_one_from_queued_to_done(stage, github):
         details_url="https://example.org/board",
     )
     assert github.upsert_check(done) == queued
-    assert github.upsert_check(done, queued) == queued
     [check] = stage.world.checks.values()
     assert (check.status, check.conclusion, check.details_url) == ("completed", "failure", "https://example.org/board")
     assert check.output == {"title": done.title, "summary": done.summary, "text": done.text}
@@ -356,7 +350,7 @@ def test_a_run_is_cancelled_unless_it_has_ended(stage, github):
 
 def test_a_jobs_times_are_githubs(stage, github):
     [job] = github.jobs(stage.run.id)
-    assert (job.name, job.conclusion, job.runner) == ("judge", "success", "gpu-1")
+    assert (job.name, job.runner) == ("judge", "gpu-1")
     assert job.started_at == stage.run.jobs[0].started_at
     assert job.completed_at == stage.run.jobs[0].completed_at
 
@@ -456,7 +450,6 @@ READS: dict[str, Call] = {
     "find_account": lambda github, stage: github.find_account("alice"),
     "comments": lambda github, stage: list(github.comments(1)),
     "find_comment": lambda github, stage: github.find_comment(1, MARKER),
-    "find_check": lambda github, stage: github.find_check(stage.pull.head_sha, "PullRank / CPU"),
     "checks": lambda github, stage: github.checks(stage.pull.head_sha),
     "runs": lambda github, stage: github.runs("evaluate.yml", status="in_progress"),
     "jobs": lambda github, stage: github.jobs(stage.run.id),
@@ -471,7 +464,7 @@ REPEATED_WRITES: dict[str, Call] = {
 
 ONCE: dict[str, Call] = {
     "comment": lambda github, stage: github.comment(1, "Hello"),
-    "react": lambda github, stage: github.react(min(stage.world.comments), Reaction.EYES),
+    "react": lambda github, stage: github.react(min(stage.world.comments), Reaction.ROCKET),
     "create_check": lambda github, stage: github.create_check(stage.check),
     "update_check": lambda github, stage: github.update_check(min(stage.world.checks), stage.check),
     "dispatch": lambda github, stage: github.dispatch("evaluate.yml", {"request": "1"}),

@@ -54,8 +54,8 @@ COMPETITION = Competition(
 
 def pull(**changes: Any) -> PullRequest:
     fields: dict[str, Any] = {
-        "number": 12, "title": "Faster", "author": ALICE, "head_sha": HEAD, "head_repo_id": 2, "base_ref": "main",
-        "base_sha": "0" * 40, "is_draft": False, "is_open": True, "labels": (), "merged": False, "updated_at": NOW,
+        "number": 12, "author": ALICE, "head_sha": HEAD, "base_ref": "main",
+        "is_draft": False, "is_open": True, "merged": False, "updated_at": NOW,
         "head_at": NOW,
     }  # fmt: skip
     return PullRequest(**(fields | changes))
@@ -80,7 +80,7 @@ def happened(action: PullAction = PullAction.OPENED, to: PullRequest | None = No
 
 
 def said(body: str, by: Account = ALICE, comment_id: int = 501) -> CommentEvent:
-    comment = Comment(id=comment_id, author=by, body=body, created_at=NOW, updated_at=NOW, association="NONE")
+    comment = Comment(id=comment_id, author=by, body=body, created_at=NOW, updated_at=NOW)
     try:
         command = read_command(body)
     except SlashError as error:

@@ -64,8 +64,8 @@ def asked(
 
 def pull(**changes: Any) -> PullRequest:
     fields: dict[str, Any] = {
-        "number": 12, "title": "", "author": ALICE, "head_sha": HEAD, "head_repo_id": 2, "base_ref": "main",
-        "base_sha": "0" * 40, "is_draft": False, "is_open": True, "labels": (), "merged": False, "updated_at": OLD,
+        "number": 12, "author": ALICE, "head_sha": HEAD, "base_ref": "main",
+        "is_draft": False, "is_open": True, "merged": False, "updated_at": OLD,
         "head_at": OLD,
     }  # fmt: skip
     return PullRequest(**(fields | changes))
@@ -75,7 +75,7 @@ def ran(status: str = "completed", of: RequestStatus | None = None, run_id: int 
     request = (of or asked()).request
     return WorkflowRun(
         id=run_id, title=f"judge {request.id}", event="workflow_dispatch", status=status, conclusion="success",
-        head_sha="0" * 40, created_at=OLD, updated_at=OLD, url="https://github.com/x",
+        created_at=OLD,
     )  # fmt: skip
 
 

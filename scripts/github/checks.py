@@ -27,9 +27,6 @@ class CheckState(StrEnum):
     FAILURE = "failure"
     NEUTRAL = "neutral"
     CANCELLED = "cancelled"
-    SKIPPED = "skipped"
-    TIMED_OUT = "timed_out"
-    ACTION_REQUIRED = "action_required"
 
     @property
     def is_done(self) -> bool:
@@ -51,13 +48,12 @@ class Annotation:
     message: str
     title: str = ""
     level: Level = Level.FAILURE
-    end_line: int | None = None
 
     def body(self) -> dict[str, Any]:
         return {
             "path": self.path,
             "start_line": self.line,
-            "end_line": self.end_line or self.line,
+            "end_line": self.line,
             "annotation_level": self.level.value,
             "message": self.message,
             "title": self.title,
@@ -114,7 +110,7 @@ class CheckRun:
         return cls(
             id=require(payload, int, "id"),
             name=require(payload, str, "name"),
-            # GitHub has more states (`stale`, `waiting`, `pending`), which we never set.
+            # GitHub has more states, such as `stale`, which we never set.
             state=CheckState(state) if state in set(CheckState) else CheckState.NEUTRAL,
             external_id=find(payload, str, "external_id") or "",
             title=find(payload, str, "output", "title") or "",

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 FORK_S = 60.0
 """The longest wait for a new fork to become writable."""
-PAGES = 5
 
 _NO_DRAFTS = "not supported in this repository"
 """In GitHub's error message where its plan has no drafts, as for some private repositories."""
@@ -117,18 +116,10 @@ class Contributor:
 
     def _find_pull(self, path: str, branch: str) -> _Pull | None:
         """This author's open pull request for this file, whether the command or the author opened it."""
-        mine = [_Pull.of(one) for one in self._open_pulls() if find(one, int, "user", "id") == self.me.id]
+        pulls = self._github.pages("/pulls?state=open")
+        mine = [_Pull.of(one) for one in pulls if find(one, int, "user", "id") == self.me.id]
         ours = [pull for pull in mine if pull.branch == branch]
         return next((pull for pull in (*ours, *mine) if pull.repository and self._is_of(pull, path)), None)
-
-    def _open_pulls(self) -> list[object]:
-        found: list[object] = []
-        for page in range(1, PAGES + 1):
-            some = list(items(self._github.ask("GET", f"/pulls?state=open&per_page=100&page={page}")))
-            found += some
-            if len(some) < 100:
-                break
-        return found
 
     def _is_of(self, pull: _Pull, path: str) -> bool:
         return path in [file.path for file in self._github.changed_files(pull.number)]

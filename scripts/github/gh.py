@@ -168,17 +168,13 @@ class GitHub(Wire):
     def update_check(self, check_id: int, check: Check) -> None:
         self.ask("PATCH", f"/check-runs/{check_id}", check.body())
 
-    def upsert_check(self, check: Check, check_id: int | None = None) -> int:
-        """Create or update the commit's check run of that name.  `check_id` saves a search."""
-        check_id = check_id or self.find_check(check.head_sha, check.name)
-        if check_id is None:
+    def upsert_check(self, check: Check) -> int:
+        """Update the newest check run of that name and commit, or create one; returns its id."""
+        found = max((one.id for one in self.checks(check.head_sha, check.name)), default=None)
+        if found is None:
             return self.create_check(check)
-        self.update_check(check_id, check)
-        return check_id
-
-    def find_check(self, head_sha: str, name: str) -> int | None:
-        """The id of the newest check run of that name; None if there is none."""
-        return max((check.id for check in self.checks(head_sha, name)), default=None)
+        self.update_check(found, check)
+        return found
 
     def checks(self, head_sha: str, name: str = "") -> tuple[CheckRun, ...]:
         query = f"?per_page={PER_PAGE}" + (f"&check_name={_part(name)}" if name else "")

@@ -59,10 +59,8 @@ class MergeState(StrEnum):
 
 
 class Reaction(StrEnum):
-    EYES = "eyes"
     ROCKET = "rocket"
     THUMBS_UP = "+1"
-    THUMBS_DOWN = "-1"
     CONFUSED = "confused"
 
 
@@ -97,7 +95,7 @@ ACTIONS_BOT = Account(id=41898282, login="github-actions[bot]", is_bot=True)
 
 @dataclass(frozen=True, kw_only=True)
 class PullRequest:
-    """A pull request; `head_repo_id` is None if the fork was deleted.
+    """A pull request.
 
     `updated_at` changes with every activity, such as a comment or a label.  `head_at` is the last push to the head's
     repository, so the head was pushed at or before it.  For a fork, only its author's pushes count.  For a branch of
@@ -106,15 +104,11 @@ class PullRequest:
     """
 
     number: int
-    title: str
     author: Account
     head_sha: str
-    head_repo_id: int | None
     base_ref: str
-    base_sha: str
     is_draft: bool
     is_open: bool
-    labels: tuple[str, ...]
     merged: bool
     updated_at: datetime
     head_at: datetime
@@ -123,15 +117,11 @@ class PullRequest:
     def of(cls, payload: object) -> Self:
         return cls(
             number=require(payload, int, "number"),
-            title=require(payload, str, "title"),
             author=Account.of(find(payload, dict, "user")),
             head_sha=require_sha(payload, "head", "sha"),
-            head_repo_id=find(payload, int, "head", "repo", "id"),
             base_ref=require(payload, str, "base", "ref"),
-            base_sha=require_sha(payload, "base", "sha"),
             is_draft=find(payload, bool, "draft") or False,
             is_open=require(payload, str, "state") == "open",
-            labels=tuple(require(label, str, "name") for label in require(payload, list, "labels")),
             # A list of pull requests has no `merged`.
             merged=find(payload, str, "merged_at") is not None,
             updated_at=require_time(payload, "updated_at"),
@@ -181,14 +171,11 @@ class BlobInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class Comment:
-    """A comment; `association` is GitHub's word for its author's role in the repository, and grants nothing."""
-
     id: int
     author: Account
     body: str
     created_at: datetime
     updated_at: datetime
-    association: str
 
     @classmethod
     def of(cls, payload: object) -> Self:
@@ -198,7 +185,6 @@ class Comment:
             body=find(payload, str, "body") or "",
             created_at=require_time(payload, "created_at"),
             updated_at=require_time(payload, "updated_at"),
-            association=find(payload, str, "author_association") or "NONE",
         )
 
 
@@ -211,10 +197,7 @@ class WorkflowRun:
     event: str
     status: str
     conclusion: str | None
-    head_sha: str
     created_at: datetime
-    updated_at: datetime
-    url: str
 
     @property
     def is_done(self) -> bool:
@@ -228,10 +211,7 @@ class WorkflowRun:
             event=require(payload, str, "event"),
             status=require(payload, str, "status"),
             conclusion=find(payload, str, "conclusion"),
-            head_sha=require_sha(payload, "head_sha"),
             created_at=require_time(payload, "created_at"),
-            updated_at=require_time(payload, "updated_at"),
-            url=require(payload, str, "html_url"),
         )
 
 
@@ -239,10 +219,7 @@ class WorkflowRun:
 class Job:
     """A job of a run; its times come from GitHub's clock, not the runner's."""
 
-    id: int
     name: str
-    status: str
-    conclusion: str | None
     started_at: datetime | None
     completed_at: datetime | None
     runner: str
@@ -250,10 +227,7 @@ class Job:
     @classmethod
     def of(cls, payload: object) -> Self:
         return cls(
-            id=require(payload, int, "id"),
             name=require(payload, str, "name"),
-            status=require(payload, str, "status"),
-            conclusion=find(payload, str, "conclusion"),
             started_at=find_time(payload, "started_at"),
             completed_at=find_time(payload, "completed_at"),
             runner=find(payload, str, "runner_name") or "",

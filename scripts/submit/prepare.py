@@ -103,15 +103,11 @@ def _pull_to_be(author: Account) -> PullRequest:
     now = datetime.now(UTC)
     return PullRequest(
         number=0,
-        title="",
         author=author,
         head_sha=_NOWHERE,
-        head_repo_id=None,
         base_ref="",
-        base_sha=_NOWHERE,
         is_draft=False,
         is_open=True,
-        labels=(),
         merged=False,
         updated_at=now,
         head_at=now,
