@@ -1,6 +1,6 @@
 """Ties between rows.
 
-When two times tie, is decided by `harness.records.stats.tied`.  A band is a group of rows that are tied with its best
+`harness.records.stats.tied` decides whether two times tie.  A band is a group of rows that are tied with its best
 row.  An unproven row looks faster than the champion, but has not won their duel: it is in the champion's band, and tied
 with none of its rows.
 """
