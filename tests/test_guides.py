@@ -101,6 +101,19 @@ def test_the_line_that_hands_a_webhook_over_stands_in_the_workflow_as_the_guide_
     assert publish.endswith(first) and second == first.replace("DISCORD_WEBHOOK", "DISCORD_WEBHOOK_GEMM")
 
 
+def test_the_messages_in_the_tables_of_remedies_are_those_that_the_programs_print():
+    folders = ("scripts", "harness", ".github/runner")
+    sources = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".sh")]
+    printed = "\n".join(path.read_text() for path in sources)
+    pages = [ROOT / "site" / "pages" / name for name in ("organisers-discord.md", "runner-hosts-upkeep.md")]
+    tables = [page.read_text().rpartition("\n\n|")[2] for page in pages]
+    messages = [found for table in tables for found in re.findall(r"^\| [^|`]*`([^`]+)`", table, re.MULTILINE)]
+    assert len(messages) > 9
+    # GitHub's own words; a list in an f-string; a message of the gate.
+    others = {"Resource not accessible": "", "lacks torch": "lacks {", "gate: ...": "gate: %s"}
+    assert [message for message in messages if others.get(message, message) not in printed] == []
+
+
 def test_the_participants_guide_knows_every_verdict_and_every_command():
     assert re.findall(r"^\| ([A-Z]{2,3}) \|", PARTICIPANTS, re.MULTILINE) == [verdict.value for verdict in Verdict]
     shown = {read_command(line).verb for line in re.findall(r"^\| `(/[a-z]+)` \|", PARTICIPANTS, re.MULTILINE)}
