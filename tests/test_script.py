@@ -5,6 +5,7 @@ kernelbot/own.yaml    three tasks, re-made: judged by a Python program, by a C++
 """
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from harness.records.judgement import Claim, Judgement
 from harness.records.stats import MIN_PAIRS
 from harness.records.verdict import Foul, Verdict
 from harness.rules.kernelbot_output import MAX_BYTES, MAX_LINE_BYTES, Lines, case_line, name_of
+from harness.sandbox import freezer
+from harness.sandbox.player_handle import PlayerHandle
 from harness.task.submission import Submission, read_submission
 from harness.task.task import Task, load_task
 from scripts.cli import run
@@ -228,6 +231,22 @@ def test_a_ranked_judging_runs_six_processes_each_on_a_seed_of_its_own(name, tas
         assert len(case.told.runs) == len({run.seed for run in case.told.runs}) == MIN_PAIRS
         assert {run.calls for run in case.told.runs} == {20}
     assert {case.seed is not None for case in judgement.tests} == {True}
+
+
+@pytest.mark.walls
+def test_a_program_that_ends_while_the_judge_is_held_up_is_not_a_failure(tasks, monkeypatch):
+    """Under load, program and keeper may end between two of the judge's looks."""
+
+    def is_gone_by_now(player: PlayerHandle) -> bool:
+        deadline = time.monotonic() + 5
+        while not freezer.has_ended(player._keeper) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        return freezer.has_ended(player._keeper)
+
+    monkeypatch.setattr(PlayerHandle, "is_gone", property(is_gone_by_now))
+    task = tasks["rowsum_cu"]
+    judgement = judged(task, task.examples[0].path.read_text())
+    assert judgement.verdict == "AC", judgement.message
 
 
 @pytest.mark.walls

@@ -231,11 +231,11 @@ class PlayerHandle:
     def died(self) -> Foul:
         """Why the process ended by itself, as its keeper reports it."""
         give_up = time.monotonic() + _LAST_WORDS_S
-        while time.monotonic() < give_up:
+        is_gone = False
+        while not is_gone and time.monotonic() < give_up:
+            is_gone = self.is_gone  # first, because the keeper reports the status before it ends
             if (status := self.find_status()) is not None:
                 return Foul(Verdict.RUN_TIME_ERROR, how_it_ended(status, self.log))
-            if freezer.has_ended(self._keeper):
-                break
             time.sleep(0.001)
         return Foul(Verdict.RUN_TIME_ERROR, "The process closed its connection or sent the referee an empty message.")
 

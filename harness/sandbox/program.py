@@ -76,8 +76,9 @@ def follow(player: PlayerHandle, take: Callable[[bytes], None], ends: float, lat
     poll.register(player.results, select.POLLIN)
     is_open = True
     while True:
-        # Check for the end before reading: everything written before the end is then readable.
-        status, is_gone = player.find_status(), player.is_gone
+        # The keeper reports the status before it ends, so look for its end first.  Look for both before reading:
+        # everything that the program wrote before its end is then readable.
+        is_gone, status = player.is_gone, player.find_status()
         if is_open and not _drain(player.results, take):
             poll.unregister(player.results)
             is_open = False
