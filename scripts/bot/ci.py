@@ -9,7 +9,7 @@ REQUEST, GITHUB_OUTPUT, GITHUB_RUN_ID                                  resolve
 REQUEST, JUDGE, GITHUB_RUN_ID; CHECK, ARTIFACT, DIGEST if known        report
 REQUEST, REFUSAL                                                       report, of a request that resolve refused
 GITHUB_EVENT_PATH, GITHUB_REF_NAME; SITE and the webhooks' secrets    announce
-PULL_REQUEST, HEAD_SHA, GITHUB_OUTPUT, GITHUB_RUN_ID                   prepare-check
+PULL_REQUEST, HEAD_SHA, GITHUB_OUTPUT                                  prepare-check
 PULL_REQUEST, HEAD_SHA, CHECK, GITHUB_RUN_ID                           report-check
 """
 
@@ -68,10 +68,10 @@ def prepare_check_command(out: Path) -> None:
     from scripts.bot.check.check_tasks import prepare
 
     number, head_sha = _require_asked()
-    outputs, run_id = require_environment("GITHUB_OUTPUT", "GITHUB_RUN_ID")
+    (outputs,) = require_environment("GITHUB_OUTPUT")
     workflow = Workflow()
     with workflow.github() as github:
-        done = prepare(number, head_sha, out, workflow.check_context(github, _require_run(run_id)))
+        done = prepare(number, head_sha, out, workflow.context(github))
     write_outputs(Path(outputs), done.outputs)
     say(done.note)
 
@@ -90,7 +90,7 @@ def report_check_command() -> None:
         raise CiError("CHECK must be the result of the job `check`; see check.yml")
     workflow = Workflow()
     with workflow.github() as github:
-        say(report(number, head_sha, result, workflow.check_context(github, _require_run(run_id))))
+        say(report(number, head_sha, result, _require_run(run_id), workflow.context(github)))
 
 
 def _require_asked() -> tuple[int, str]:
@@ -118,7 +118,7 @@ def intake_command() -> None:
     name, payload = require_environment("GITHUB_EVENT_NAME", "GITHUB_EVENT_PATH")
     workflow = Workflow()
     with workflow.github() as github:
-        say(run(name, Path(payload), workflow.intake_context(github)))
+        say(run(name, Path(payload), workflow.context(github)))
 
 
 @ci.command("resolve")
@@ -162,11 +162,11 @@ def report_command() -> None:
     hints = Hints(check=_find_id("CHECK"), artifact=_find_id("ARTIFACT"), digest=_find(_DIGEST, "DIGEST"))
     workflow, refusal = Workflow(), _find(_REFUSAL, "REFUSAL")
     with workflow.github() as github:
+        context = workflow.context(github, require_default_branch())
         if refusal:
-            say(refuse(request_id, refusal, workflow.report_context(github)))
-            return
-        context = workflow.report_context(github)
-        say(run(request_id, int(run_id), result, context, hints=hints, show=_show_report))
+            say(refuse(request_id, refusal, context))
+        else:
+            say(run(request_id, int(run_id), result, context, hints=hints, show=_show_report))
 
 
 @ci.command("reconcile")
@@ -175,14 +175,12 @@ def reconcile_command() -> None:
 
     Example: pullrank ci reconcile
     """
-    from scripts.bot.reconcile.gather import ReconcileContext
     from scripts.bot.reconcile.reconcile import run
 
     workflow = Workflow()
     with workflow.github() as github:
-        context = ReconcileContext(intake=workflow.intake_context(github), report=workflow.report_context(github))
         lines = 0
-        for line in run(context):
+        for line in run(workflow.context(github, require_default_branch())):
             say(line)
             lines += 1
     if not lines:

@@ -17,7 +17,7 @@ from harness.records.errors import TaskError
 from harness.records.verdict import Verdict
 from harness.task.examples import GPU, CheckOrder
 from harness.task.task import Task
-from scripts.bot.check.static_check import TaskTree
+from scripts.bot.admission.task_tree import TaskTree
 from scripts.bot.evaluate.packing import task_files, zip_of
 from scripts.github.pulls import ChangedFile
 

@@ -8,8 +8,7 @@ the checkout      settings, tasks, the merged files of others
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from scripts.bot.admission.path_rule import FOLDER, SubmissionPath, TaskChange
 from scripts.bot.intake.decision import EventFacts
 from scripts.bot.intake.events import CommentEvent, Event, PullAction, PullEvent
 from scripts.bot.intake.slash import Command, Verb
+from scripts.bot.report.context import BotContext
 from scripts.competition.boards import offered
 from scripts.github.fork import Fork
 from scripts.github.pulls import Permission, PullRequest
@@ -29,25 +29,9 @@ from scripts.ledger.names import Choice, account_of, either, requests_of, under
 from scripts.standings.standings import Standings, standings
 
 if TYPE_CHECKING:
-    from scripts.competition.settings import Settings
     from scripts.github.gh import GitHub
     from scripts.ledger.branch import LedgerBranch
     from scripts.ledger.ledger import Ledger
-
-
-@dataclass(frozen=True, kw_only=True)
-class IntakeContext:
-    """What intake needs.
-
-    `open_ledger` checks out the chosen part of the branch; `open_fork` and `find_task_faults` read commits by git.
-    """
-
-    github: GitHub
-    open_ledger: Callable[[Choice], LedgerBranch]
-    open_fork: Callable[[], Fork]
-    find_task_faults: Callable[[str, Sequence[str]], str]
-    settings: Settings
-    root: Path
 
 
 _BLIND = frozenset({Verb.HELP, Verb.CANCEL})
@@ -66,7 +50,7 @@ def _verb(event: Event) -> Verb | None:
     return None
 
 
-def gather(event: Event, pull: PullRequest, context: IntakeContext, branch: LedgerBranch, now: datetime) -> EventFacts:
+def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerBranch, now: datetime) -> EventFacts:
     """Read what a decision about an event needs."""
     ledger = branch.ledger
     moderated = Moderated.after(ledger.moderations())
@@ -138,7 +122,7 @@ def _needs_files(event: Event) -> bool:
 
 
 def _read_offer(
-    event: Event, pull: PullRequest, competition: Competition, context: IntakeContext, fork: Fork
+    event: Event, pull: PullRequest, competition: Competition, context: BotContext, fork: Fork
 ) -> tuple[Offer, str]:
     """The changed files; also a submission's bytes, or the faults of tasks."""
     offer = Offer(pull=pull, files=fork.changes(pull.head_sha))
@@ -147,7 +131,8 @@ def _read_offer(
     except Refused:
         return offer, ""
     if isinstance(change, TaskChange):
-        return offer, context.find_task_faults(pull.head_sha, change.tasks)
+        with context.open_tasks(pull.head_sha) as tree:
+            return offer, tree.find_faults(change.tasks)
     if not isinstance(change, SubmissionPath) or change.task not in competition.task_names:
         return offer, ""
     task = load_task(context.root / "tasks" / change.task)
@@ -156,7 +141,7 @@ def _read_offer(
     return _read_file(offer, change, task, context, fork), ""
 
 
-def _read_file(offer: Offer, entry: SubmissionPath, task: Task, context: IntakeContext, fork: Fork) -> Offer:
+def _read_file(offer: Offer, entry: SubmissionPath, task: Task, context: BotContext, fork: Fork) -> Offer:
     blob, source = fork.read(offer.pull.head_sha, entry.path, context.settings.limits.file_kib * 1024)
     return Offer(
         pull=offer.pull,

@@ -25,8 +25,9 @@ from scripts.bot.evaluate import workflow_runs
 from scripts.bot.intake.comment_commands import decide_on_comment
 from scripts.bot.intake.decision import Decision, EventFacts
 from scripts.bot.intake.events import CommentEvent, Event, Nothing, PullAction, PullEvent, read_event
-from scripts.bot.intake.gather import IntakeContext, gather, renew, wanted_of
+from scripts.bot.intake.gather import gather, renew, wanted_of
 from scripts.bot.intake.pull_events import decide_on_pull
+from scripts.bot.report.context import BotContext
 from scripts.github.checks import CheckState
 from scripts.github.pulls import GitHubError, PullRequest
 from scripts.github.start_workflow import start_workflow
@@ -55,7 +56,7 @@ def decide(event: Event, facts: EventFacts) -> Decision:
     return decide_on_comment(event, facts) if isinstance(event, CommentEvent) else decide_on_pull(event, facts)
 
 
-def run(event_name: str, payload: Path, context: IntakeContext, now: datetime | None = None) -> str:
+def run(event_name: str, payload: Path, context: BotContext, now: datetime | None = None) -> str:
     """Do what an event asks for; returns a log line.
 
     Raises:
@@ -67,7 +68,7 @@ def run(event_name: str, payload: Path, context: IntakeContext, now: datetime | 
     return follow(event, context, now)
 
 
-def follow(event: Event, context: IntakeContext, now: datetime | None = None) -> str:
+def follow(event: Event, context: BotContext, now: datetime | None = None) -> str:
     """Do what an event asks for; returns a log line."""
     pull = event.pull if isinstance(event, PullEvent) else context.github.get_pull(event.number)
     with context.open_ledger(wanted_of(pull)) as branch:

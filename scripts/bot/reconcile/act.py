@@ -11,7 +11,6 @@ from scripts.bot.comment.write_comment import tell
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.intake.events import PullAction, PullEvent
 from scripts.bot.intake.intake import follow
-from scripts.bot.reconcile.gather import ReconcileContext
 from scripts.bot.reconcile.steps import (
     AskForJudging,
     Close,
@@ -26,6 +25,7 @@ from scripts.bot.reconcile.steps import (
     Stop,
     Tell,
 )
+from scripts.bot.report.context import BotContext
 from scripts.bot.report.merging import merge
 from scripts.bot.report.report import PUBLISH_WORKFLOW
 from scripts.bot.report.report import run as deliver
@@ -36,7 +36,6 @@ from scripts.ledger.names import either, requests_of, under
 from scripts.ledger.request import WITHDRAWN, Ending, Request
 
 if TYPE_CHECKING:
-    from scripts.bot.report.context import ReportContext
     from scripts.github.gh import GitHub
 
 _CLOSED = "<!-- pullrank closed -->"
@@ -46,9 +45,9 @@ bot closes this pull request. The results stay in the ledger. Push a faster file
 """
 
 
-def act(step: Step, context: ReconcileContext, now: datetime) -> str:
+def act(step: Step, context: BotContext, now: datetime) -> str:
     """Do one step; returns a log line."""
-    github, branch = context.github, context.report.default_branch
+    github, branch = context.github, context.default_branch
     match step:
         case Start(request=request):
             workflow_runs.start(github, request, branch)
@@ -58,7 +57,7 @@ def act(step: Step, context: ReconcileContext, now: datetime) -> str:
             return f"{request.id}: stopped its run, which is no longer wanted"
         case Deliver(request=request, run=found):
             run_id, result = (found.id, found.conclusion) if found else (None, None)
-            return deliver(request.id, run_id, result or "unknown", context.report, now)
+            return deliver(request.id, run_id, result or "unknown", context, now)
         case End(request=request):
             return _end(step, context, now)
         case Tell(request=request, ending=ending):
@@ -67,9 +66,9 @@ def act(step: Step, context: ReconcileContext, now: datetime) -> str:
             return _ask(request, context)
         case AskForJudging(pull=pull, happened_at=happened_at):
             event = PullEvent(action=PullAction.PUSHED, pull=pull, default_branch=branch, happened_at=happened_at)
-            return follow(event, context.intake, now)
+            return follow(event, context, now)
         case MergePull(request=request):
-            return f"{request.id}: {_merge(request, context.report)}"
+            return f"{request.id}: {_merge(request, context)}"
         case Close(pull=pull):
             github.upsert_comment(pull.number, _CLOSED, _WHY_CLOSED)
             github.close_pull(pull.number)
@@ -82,19 +81,19 @@ def act(step: Step, context: ReconcileContext, now: datetime) -> str:
             return "started to publish the site"
 
 
-def _ask(request: Request, context: ReconcileContext) -> str:
+def _ask(request: Request, context: BotContext) -> str:
     """Request a rematch, unless another run already has."""
-    with context.report.open_ledger(requests_of(request.user_id)) as branch:
+    with context.open_ledger(requests_of(request.user_id)) as branch:
         is_new = branch.ledger.append_request(request)
         if not is_new or request.place not in branch.commit(f"{request.id}: {request.reason}"):
             return f"{request.id}: already requested by another run"
-        of_pull = PullRecord.read(request, branch.ledger, context.report.root)
+        of_pull = PullRecord.read(request, branch.ledger, context.root)
     _show(request, None, of_pull, context.github)
-    workflow_runs.start(context.github, request, context.report.default_branch)
+    workflow_runs.start(context.github, request, context.default_branch)
     return f"{request.id}: requested, {request.reason}"
 
 
-def _merge(request: Request, context: ReportContext) -> str:
+def _merge(request: Request, context: BotContext) -> str:
     # Read moderations again: there may be a new ban, and a merge cannot be undone.
     with context.open_ledger(either(requests_of(request.user_id), under("moderation"))) as branch:
         moderated = Moderated.after(branch.ledger.moderations())
@@ -102,23 +101,23 @@ def _merge(request: Request, context: ReportContext) -> str:
     return merge(request, of_pull, moderated, context)
 
 
-def _end(step: End, context: ReconcileContext, now: datetime) -> str:
+def _end(step: End, context: BotContext, now: datetime) -> str:
     request = step.request
     ending = Ending(request=request.id, state=step.state, at=now, note=step.note)
-    with context.report.open_ledger(requests_of(request.user_id)) as branch:
+    with context.open_ledger(requests_of(request.user_id)) as branch:
         is_new = branch.ledger.append_ending(request, ending)
         if not is_new or request.place_of_ending not in branch.commit(f"{request.id}: {step.state}"):
             return f"{request.id}: already ended differently"
-        of_pull = PullRecord.read(request, branch.ledger, context.report.root)
+        of_pull = PullRecord.read(request, branch.ledger, context.root)
     for found in step.runs:
         context.github.cancel_run(found.id)
     _show(request, ending, of_pull, context.github)
     return f"{request.id}: {step.state}, {step.note}"
 
 
-def _tell(request: Request, ending: Ending | None, context: ReconcileContext) -> str:
-    with context.report.open_ledger(requests_of(request.user_id)) as branch:
-        of_pull = PullRecord.read(request, branch.ledger, context.report.root)
+def _tell(request: Request, ending: Ending | None, context: BotContext) -> str:
+    with context.open_ledger(requests_of(request.user_id)) as branch:
+        of_pull = PullRecord.read(request, branch.ledger, context.root)
     _show(request, ending, of_pull, context.github)
     return f"{request.id}: updated the comment"
 

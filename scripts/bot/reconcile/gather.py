@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from scripts.bot.comment.markers import MARKER, BoardMarker, read_markers
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.reconcile.duels_due import find_due_rows
 from scripts.bot.reconcile.plan import PATIENCE, RepositoryState, look_back
+from scripts.bot.report.context import BotContext
 from scripts.bot.report.places import Tables
 from scripts.bot.report.report import PUBLISH_WORKFLOW
 from scripts.competition.settings import Merge as MergeSetting
@@ -35,8 +35,6 @@ from scripts.ledger.names import (
 )
 
 if TYPE_CHECKING:
-    from scripts.bot.intake.gather import IntakeContext
-    from scripts.bot.report.context import ReportContext
     from scripts.github.gh import GitHub
     from scripts.ledger.branch import LedgerBranch
 
@@ -47,25 +45,13 @@ LONGEST_WAIT = timedelta(days=14)
 """From request to end: GitHub ends jobs that wait for a day."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReconcileContext:
-    """The contexts of intake and report; they share one GitHub client."""
-
-    intake: IntakeContext
-    report: ReportContext
-
-    @property
-    def github(self) -> GitHub:
-        return self.report.github
-
-
-def gather(context: ReconcileContext, now: datetime) -> RepositoryState:
+def gather(context: BotContext, now: datetime) -> RepositoryState:
     """Read the state, with eight API requests, or a few more in a busy repository."""
-    github, settings = context.github, context.report.settings
+    github, settings = context.github, context.settings
     last_at = max((run.created_at for run in github.runs(WORKFLOW, status="success")), default=None)
     since = look_back(now, last_at)
     ended = endings_since((since - LONGEST_WAIT).date())
-    with context.report.open_ledger(either(open_requests, ended, under("moderation"))) as branch:
+    with context.open_ledger(either(open_requests, ended, under("moderation"))) as branch:
         # The ledger first: a request that ends meanwhile looks open here, and its step then finds it ended.
         ledger, pulls = branch.ledger, github.open_pulls()
         recent = these(ledger.ended_since(since))
@@ -80,7 +66,7 @@ def gather(context: ReconcileContext, now: datetime) -> RepositoryState:
         of_heads = [one for one in statuses if (one.request.pull_request, one.request.head_sha) in is_open]
         lively = {(task, gpu) for task, gpu in _lively(branch, statuses, since) if gpu in settings.gpus}
         branch.check_out(boards(lively | {(one.request.task, one.request.gpu) for one in of_heads}))
-        tables = Tables(ledger, context.report.root)
+        tables = Tables(ledger, context.root)
         places = {one.request.id: place for one in of_heads if (place := tables.place(one))}
         rows = tuple(find_due_rows(table for name in sorted(lively) if (table := tables.find(*name))))
         if rows:
@@ -90,7 +76,7 @@ def gather(context: ReconcileContext, now: datetime) -> RepositoryState:
     shown, spare, comments_since = _comments(github, since - PATIENCE)
     return RepositoryState(
         now=now,
-        default_branch=context.report.default_branch,
+        default_branch=context.default_branch,
         statuses=statuses,
         pulls=pulls,
         closed=closed,

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from harness.records.errors import PullRankError
 from scripts.bot.intake import intake
 from scripts.bot.reconcile.act import act
-from scripts.bot.reconcile.gather import ReconcileContext, gather
+from scripts.bot.reconcile.gather import gather
 from scripts.bot.reconcile.plan import plan
 from scripts.bot.reconcile.steps import AskForJudging, MergePull, Publish, Start, name_of
+from scripts.bot.report.context import BotContext
 from scripts.bot.report.merging import MERGED
 from scripts.github.pulls import GitHubError
 from scripts.github.start_workflow import NotStarted, why_unheard
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
 
-def run(context: ReconcileContext, now: datetime | None = None) -> Iterator[str]:
+def run(context: BotContext, now: datetime | None = None) -> Iterator[str]:
     """Carry out all steps, with a log line for each; a failed step does not stop the others.
 
     Raises:

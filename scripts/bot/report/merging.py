@@ -15,7 +15,7 @@ from scripts.bot.admission.admission import why_banned
 from scripts.bot.admission.path_rule import SubmissionPath, classify
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.write_comment import remark
-from scripts.bot.report.context import ReportContext
+from scripts.bot.report.context import BotContext
 from scripts.bot.report.places import PlaceKind, Tables
 from scripts.common.text import inline
 from scripts.competition.settings import Merge
@@ -71,7 +71,7 @@ def merge(
     request: Request,
     of_pull: PullRecord,
     moderated: Moderated,
-    context: ReportContext,
+    context: BotContext,
     pull: PullRequest | None = None,
 ) -> str:
     """Merge the commit of a request that `find_due` found, unless there is a reason not to; returns a log line.

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 from harness.records.errors import PullRankError
 from harness.records.judgement import Judgement
+from harness.records.provenance import harness_digest
 from harness.records.verdict import Verdict
 from harness.task.task import Board
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.report.artifact import MAX_ZIP, Trouble, Window, read_artifact, why_not_the_answer
-from scripts.bot.report.context import Hints, ReportContext
+from scripts.bot.report.context import BotContext, Hints
 from scripts.github.pulls import GitHubError, Job, PullRequest
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.request import LONGEST_JOB_S, Ending, EndState, Request
@@ -65,7 +66,7 @@ def find_outcome(
     run_id: int | None,
     judge_result: str,
     ledger: Ledger,
-    context: ReportContext,
+    context: BotContext,
     hints: Hints,
 ) -> JudgingOutcome:
     """The result of a request's judging; for one that has ended, first what the ledger holds."""
@@ -119,7 +120,7 @@ def _why_withdrawn(pull: PullRequest | None) -> str:
 
 
 def fetch(
-    request: Request, board: Board | None, run_id: int, judge_result: str, context: ReportContext, hints: Hints
+    request: Request, board: Board | None, run_id: int, judge_result: str, context: BotContext, hints: Hints
 ) -> JudgingOutcome:
     """The judgement of a run, if it has one that answers the request."""
     if not board or request.gpu not in context.settings.gpus:
@@ -137,7 +138,7 @@ def fetch(
         return JudgingOutcome(trouble=handed.message, seconds=seconds)
     gpu = context.settings.gpus[request.gpu]
     if reason := why_not_the_answer(
-        handed, request, board, gpu, context.harness_digest, _window(job), context.run_url(run_id)
+        handed, request, board, gpu, harness_digest(), _window(job), context.run_url(run_id)
     ):
         return JudgingOutcome(trouble=f"the judgement was rejected: {reason}", seconds=seconds)
     if handed.edition != board.edition:

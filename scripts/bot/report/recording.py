@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from harness.records.judgement import Claim, Judgement
 from harness.task.task import Board
 from scripts.bot.report.artifact import why_below_the_floor
-from scripts.bot.report.context import ReportContext
+from scripts.bot.report.context import BotContext
 from scripts.bot.report.outcome import JudgingOutcome, judge_job, seconds_of
 from scripts.bot.report.places import Tables
 from scripts.ledger.ledger import Ledger, RequestStatus
@@ -31,7 +31,7 @@ def record(
     outcome: JudgingOutcome,
     board: Board | None,
     branch: LedgerBranch,
-    context: ReportContext,
+    context: BotContext,
     at: datetime,
 ) -> Request | None:
     """Write the result to the ledger; returns the new attempt if it failed on our side and this run must start it."""
@@ -51,7 +51,7 @@ def record(
 
 
 def note_cost(
-    status: RequestStatus, run_id: int | None, branch: LedgerBranch, context: ReportContext, at: datetime
+    status: RequestStatus, run_id: int | None, branch: LedgerBranch, context: BotContext, at: datetime
 ) -> str:
     """Record the machine time of a withdrawn request; returns a remark for the log, empty if there was none."""
     request = status.request
@@ -64,7 +64,7 @@ def note_cost(
     return f"; {seconds:.0f} s of machine time count"
 
 
-def _why_held(judgement: Judgement, board: Board, ledger: Ledger, context: ReportContext) -> str:
+def _why_held(judgement: Judgement, board: Board, ledger: Ledger, context: BotContext) -> str:
     """Why a judgement needs a maintainer's review before it counts; empty if it does not."""
     reason = why_below_the_floor(judgement, board, context.settings.gpus[board.gpu])
     if not reason and judgement.claim is Claim.INSIDE_TIMED:

@@ -13,14 +13,14 @@ from scripts.bot.comment.sections import ended_section
 from scripts.bot.comment.write_comment import tell
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.evaluate.resolve import require_request
-from scripts.bot.report.context import ReportContext
+from scripts.bot.report.context import BotContext
 from scripts.common.text import shorten
 from scripts.github.checks import CheckState
 from scripts.ledger.names import requests_of_author_of
 from scripts.ledger.request import Ending, EndState
 
 
-def refuse(request_id: str, refusal: str, context: ReportContext, now: datetime | None = None) -> str:
+def refuse(request_id: str, refusal: str, context: BotContext, now: datetime | None = None) -> str:
     """End a request; returns a log line.
 
     Args:

@@ -24,7 +24,7 @@ from scripts.bot.comment.sections import done_section, ended_section, section_of
 from scripts.bot.comment.write_comment import find_checks, tell, tell_comment
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.evaluate.resolve import require_request
-from scripts.bot.report.context import Hints, ReportContext
+from scripts.bot.report.context import BotContext, Hints
 from scripts.bot.report.merging import MERGED, find_due, merge
 from scripts.bot.report.outcome import JudgingOutcome, find_outcome
 from scripts.bot.report.places import Tables, board_of
@@ -45,7 +45,7 @@ def run(
     request_id: str,
     run_id: int | None,
     judge_result: str,
-    context: ReportContext,
+    context: BotContext,
     now: datetime | None = None,
     hints: Hints | None = None,
     show: Callable[[str], object] | None = None,
