@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.records.errors import PullRankError
-from scripts.bot.comment.markers import MARKER
-from scripts.bot.comment.pull_record import KeptTexts, PullRecord, keep_texts
-from scripts.bot.comment.write_comment import write
+from scripts.bot.comment.comment_text import PullComment
+from scripts.bot.comment.pull_record import PullRecord
+from scripts.bot.comment.write_comment import find_ours, write
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.intake.comment_commands import decide_on_comment
 from scripts.bot.intake.decision import Decision, EventFacts
@@ -173,11 +173,10 @@ def _show(
 
     `is_first`: no comment can exist yet, because this run has made the first requests of a new pull request.
     """
-    known = None if is_first else github.find_comment(pull.number, MARKER)
+    known, kept = (None, PullComment()) if is_first else find_ours(pull.number, github)
     # An ending alone is no reason for a first comment.
     if not (known or decision.notice or asked):
         return ""
-    kept = keep_texts(known.body) if known else KeptTexts()
     notice = None if decision.is_settled else kept.notice
     if decision.notice:
         notice = replace(decision.notice, head_sha=pull.head_sha)

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from scripts.bot.comment.markers import MARKER, BoardMarker, read_markers
+from scripts.bot.comment.comment_text import read_comment
+from scripts.bot.comment.markers import MARKER, BoardMarker
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.reconcile.duels_due import find_due_rows
 from scripts.bot.reconcile.plan import PATIENCE, RepositoryState, look_back
@@ -156,5 +157,7 @@ def _comments(
     oldest = {number: min(found, key=lambda one: one.id) for number, found in ours.items()}
     spare = {one.id: number for number, found in ours.items() for one in found if one is not oldest[number]}
     is_cut = len(recent) >= MAX_LISTED
-    shown = {number: read_markers(comment.body).boards for number, comment in oldest.items()}
+    shown = {
+        number: tuple(board.facts for board in read_comment(comment.body).boards) for number, comment in oldest.items()
+    }
     return shown, spare, recent[-1][1].updated_at if is_cut else None
