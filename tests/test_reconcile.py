@@ -20,8 +20,7 @@ from scripts.bot.comment.markers import MARKER, BoardMarker
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import done_section, ended_section, queued_section
 from scripts.bot.reconcile.duels_due import DueDuel
-from scripts.bot.reconcile.plan import MAX_OFFERS, RepositoryState, look_back, plan
-from scripts.bot.reconcile.steps import AskForJudging, End, Step
+from scripts.bot.reconcile.plan import MAX_OFFERS, AskForJudging, End, RepositoryState, Step, look_back, plan
 from scripts.bot.report.context import BotContext
 from scripts.bot.report.merging import merge, why_not_merged
 from scripts.bot.report.places import PlaceKind

@@ -11,7 +11,7 @@ from scripts.bot.comment.write_comment import tell
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.intake.events import PullAction, PullEvent
 from scripts.bot.intake.intake import follow
-from scripts.bot.reconcile.steps import (
+from scripts.bot.reconcile.plan import (
     AskForJudging,
     Close,
     Deliver,

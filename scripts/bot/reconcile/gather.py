@@ -74,6 +74,7 @@ def gather(context: BotContext, now: datetime) -> RepositoryState:
             of_rows = {row.pull_request for row in rows}
             branch.check_out(requests_of_pulls(of_rows))
             statuses = tuple(dict.fromkeys([*statuses, *ledger.requests(pulls=of_rows)]))
+    published = (run for run in github.runs(PUBLISH_WORKFLOW) if run.conclusion in (None, "", "success"))
     shown, spare, comments_since = _comments(github, since - PATIENCE)
     return RepositoryState(
         now=now,
@@ -87,7 +88,7 @@ def gather(context: BotContext, now: datetime) -> RepositoryState:
         spare=spare,
         places=places,
         duels=tuple(due for row in rows if (due := row.find_duel(statuses))),
-        published_at=max((run.created_at for run in _published(github)), default=None),
+        published_at=max((run.created_at for run in published), default=None),
         decided_at=decided_at,
         last_at=last_at,
         merges=settings.merge is MergeSetting.AUTO,
@@ -134,11 +135,6 @@ def _runs(github: GitHub, statuses: Iterable[RequestStatus]) -> tuple[WorkflowRu
         if count >= PER_PAGE and run.created_at < since:
             break
     return tuple(found.values())
-
-
-def _published(github: GitHub) -> Iterator[WorkflowRun]:
-    runs = github.runs(PUBLISH_WORKFLOW)
-    return (run for run in runs if run.conclusion in (None, "", "success"))
 
 
 def _comments(

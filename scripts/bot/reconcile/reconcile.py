@@ -15,8 +15,7 @@ from harness.records.errors import PullRankError
 from scripts.bot.intake import intake
 from scripts.bot.reconcile.act import act
 from scripts.bot.reconcile.gather import gather
-from scripts.bot.reconcile.plan import plan
-from scripts.bot.reconcile.steps import AskForJudging, MergePull, Publish, Start, name_of
+from scripts.bot.reconcile.plan import AskForJudging, MergePull, Publish, Start, plan
 from scripts.bot.report.context import BotContext
 from scripts.bot.report.merging import MERGED
 from scripts.github.pulls import GitHubError
@@ -47,7 +46,7 @@ def run(context: BotContext, now: datetime | None = None) -> Iterator[str]:
         except NotStarted as error:
             trouble = error
         except PullRankError as error:
-            yield f"{name_of(step)}: failed: {error}"
+            yield f"{step.name}: failed: {error}"
     if offers and (reason := _why_unheard(context.github)):
         yield reason
     if trouble:
