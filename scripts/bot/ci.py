@@ -86,11 +86,10 @@ def report_check_command() -> None:
 
     number, head_sha = _require_asked()
     result, run_id = require_environment("CHECK", "GITHUB_RUN_ID")
-    if result not in _RESULTS:
-        raise CiError("CHECK must be the result of the job `check`; see check.yml")
+    run = _require_run("CHECK", result, run_id)
     workflow = Workflow()
     with workflow.github() as github:
-        say(report(number, head_sha, result, _require_run(run_id), workflow.context(github)))
+        say(report(number, head_sha, result, run, workflow.context(github)))
 
 
 def _require_asked() -> tuple[int, str]:
@@ -101,9 +100,10 @@ def _require_asked() -> tuple[int, str]:
     return int(number), head_sha
 
 
-def _require_run(run_id: str) -> int:
-    if not _ID.fullmatch(run_id):
-        raise CiError("GITHUB_RUN_ID must be a number")
+def _require_run(job: str, result: str, run_id: str) -> int:
+    """The id of this run.  Raises CiError if it or the result of a job is malformed."""
+    if result not in _RESULTS or not _ID.fullmatch(run_id):
+        raise CiError(f"{job} must be the result of a job and GITHUB_RUN_ID a number; see .github/workflows/")
     return int(run_id)
 
 
@@ -157,16 +157,19 @@ def report_command() -> None:
     from scripts.bot.report.report import run
 
     request_id, result, run_id = require_environment("REQUEST", "JUDGE", "GITHUB_RUN_ID")
-    if result not in _RESULTS or not _ID.fullmatch(run_id):
-        raise CiError("JUDGE must be the result of the judge's job and GITHUB_RUN_ID a number; see evaluate.yml")
-    hints = Hints(check=_find_id("CHECK"), artifact=_find_id("ARTIFACT"), digest=_find(_DIGEST, "DIGEST"))
+    run_number = _require_run("JUDGE", result, run_id)
+    hints = Hints(
+        check=int(_find(_ID, "CHECK") or 0) or None,
+        artifact=int(_find(_ID, "ARTIFACT") or 0) or None,
+        digest=_find(_DIGEST, "DIGEST"),
+    )
     workflow, refusal = Workflow(), _find(_REFUSAL, "REFUSAL")
     with workflow.github() as github:
         context = workflow.context(github, require_default_branch())
         if refusal:
             say(refuse(request_id, refusal, context))
         else:
-            say(run(request_id, int(run_id), result, context, hints=hints, show=_show_report))
+            say(run(request_id, run_number, result, context, hints=hints, show=_show_report))
 
 
 @ci.command("reconcile")
@@ -273,10 +276,6 @@ def _find(pattern: re.Pattern[str], name: str) -> str:
     """A value from another job; empty if it is missing or malformed."""
     value = os.environ.get(name, "")
     return value if pattern.fullmatch(value) else ""
-
-
-def _find_id(name: str) -> int | None:
-    return int(_find(_ID, name) or 0) or None
 
 
 def _show_running(request: Request, run_id: str, workflow: Workflow, github: GitHub) -> dict[str, str]:

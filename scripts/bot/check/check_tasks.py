@@ -9,17 +9,15 @@ Only bytes pass from one job to the next: the machine's answer cannot change wha
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.task.bundle import HARNESS, sha256
+from harness.task.bundle import sha256
 from scripts.bot.admission.task_tree import TaskTree
 from scripts.bot.check.changed_tasks import TaskPlan, make_plans, pack_tasks
 from scripts.bot.check.findings import CHECK_NAME, MARKER, CheckResult, MachineAnswer, read_answer
-from scripts.bot.evaluate.pyz import build_pyz, judge_lock
-from scripts.bot.evaluate.resolve import HOSTED_SETUP
+from scripts.bot.evaluate.pyz import write_judge
 from scripts.bot.intake.intake import CHECK_WORKFLOW
 from scripts.bot.report.context import BotContext
 from scripts.github.checks import Check, CheckState
@@ -42,8 +40,8 @@ class Prepared:
     @property
     def outputs(self) -> dict[str, str]:
         """The step's outputs; none of them holds a participant's words."""
-        words = {True: "true", False: "false"}
-        return {"wanted": words[self.is_wanted], "runs": words[bool(self.digest)], "digest": self.digest}
+        wanted, runs = str(self.is_wanted).lower(), str(bool(self.digest)).lower()
+        return {"wanted": wanted, "runs": runs, "digest": self.digest}
 
 
 def prepare(number: int, head_sha: str, out: Path, context: BotContext) -> Prepared:
@@ -56,7 +54,8 @@ def prepare(number: int, head_sha: str, out: Path, context: BotContext) -> Prepa
         runs = sum(plan.is_run for plan in plans)
         tasks = pack_tasks(tree, plans) if runs else b""
     if runs:
-        _write_bundle(out, tasks, context.root)
+        write_judge(out, context.root)
+        (out / "tasks.zip").write_bytes(tasks)
     title = f"running {runs} of {len(plans)} tasks" if runs else "loading the tasks"
     context.github.upsert_check(Check(name=CHECK_NAME, head_sha=head_sha, state=CheckState.RUNNING, title=title))
     return Prepared(note=f"#{number}: {title}", digest=sha256(tasks) if runs else "")
@@ -65,14 +64,6 @@ def prepare(number: int, head_sha: str, out: Path, context: BotContext) -> Prepa
 def _plans(tree: TaskTree, context: BotContext) -> tuple[TaskPlan, ...]:
     with context.open_fork() as fork:
         return make_plans(tree, fork.changes(tree.head_sha))
-
-
-def _write_bundle(out: Path, tasks: bytes, root: Path) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "tasks.zip").write_bytes(tasks)
-    (out / HARNESS).write_bytes(build_pyz(root))
-    shutil.copyfile(root / HOSTED_SETUP, out / HOSTED_SETUP.name)
-    (out / "judge.lock").write_text(judge_lock(root), "utf-8")
 
 
 def report(number: int, head_sha: str, result: str, run_id: int, context: BotContext) -> str:
@@ -112,8 +103,7 @@ def _fetch(result: str, run_id: int, context: BotContext) -> MachineAnswer:
 def _comment(number: int, outcome: CheckResult, github: GitHub) -> None:
     """Write our one comment that begins with the marker; elsewhere in a comment, the marker may be a quotation."""
     ours = (one for one in github.comments(number) if one.author.id == github.me.id)
-    known = next((one for one in ours if one.body.startswith(MARKER)), None)
-    if known:
+    if known := next((one for one in ours if one.body.startswith(MARKER)), None):
         github.upsert_comment(number, MARKER, outcome.comment(), known)
     else:
         github.comment(number, outcome.comment())

@@ -53,17 +53,25 @@ class MachineAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedExample:
-    """An example, the verdict of its folder, and the verdict that it got; None if it was not judged.
-
-    `is_skipped`: it was skipped for the reason in `message`, and not because the check ended before it.
-    """
+    """An example, the verdict of its folder, and its result; None if the check ended before it."""
 
     task: str
     example: str
     expected: Verdict
-    got: Verdict | None = None
-    message: str = ""
-    is_skipped: bool = False
+    result: ExampleResult | None = None
+
+    @property
+    def got(self) -> Verdict | None:
+        return self.result.got if self.result else None
+
+    @property
+    def message(self) -> str:
+        return self.result.message if self.result else ""
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether it was skipped for the reason in `message`."""
+        return self.result is not None and self.result.got is None
 
     @property
     def is_good(self) -> bool:
@@ -98,26 +106,16 @@ def find(plan: TaskPlan, answer: MachineAnswer) -> tuple[JudgedExample, ...]:
     for result in answer.results:
         if isinstance(result, ExampleResult) and result.task == plan.name:
             said.setdefault(result.example, result)
-    return tuple(_finding(plan.name, example, expected, said.get(example)) for example, expected in plan.examples)
+    return tuple(
+        JudgedExample(task=plan.name, example=example, expected=expected, result=said.get(example))
+        for example, expected in plan.examples
+    )
 
 
 def find_probes(plan: TaskPlan, answer: MachineAnswer) -> ProbesResult | None:
     """What the probes of a task's reference found; None if they did not run."""
     said = (one for one in answer.results if isinstance(one, ProbesResult) and one.task == plan.name)
     return next(said, None) if plan.is_run else None
-
-
-def _finding(task: str, example: str, expected: Verdict, result: ExampleResult | None) -> JudgedExample:
-    if not result:
-        return JudgedExample(task=task, example=example, expected=expected)
-    return JudgedExample(
-        task=task,
-        example=example,
-        expected=expected,
-        got=result.got,
-        message=result.message,
-        is_skipped=result.got is None,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

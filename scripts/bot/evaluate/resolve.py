@@ -14,7 +14,6 @@ permission ends the request and tells its author (`scripts/bot/report/refuse.py`
 from __future__ import annotations
 
 import math
-import shutil
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
@@ -22,16 +21,14 @@ from pathlib import Path
 from harness.records.errors import PullRankError
 from harness.records.fields import Mode
 from harness.records.stats import LONGEST_EXTENDED_DUEL_S
-from harness.task.bundle import HARNESS, sha256
-from harness.task.submission import Champion
+from harness.task.bundle import sha256
 from harness.task.task import Board, Task
-from harness.task.toolchain import Toolchain
 from scripts.bot.admission.admission import Refused, why_banned
 from scripts.bot.admission.path_rule import entry_path
 from scripts.bot.admission.recheck import RecheckFacts, why_refused, why_unreadable
 from scripts.bot.evaluate.champion import find_champion
 from scripts.bot.evaluate.packing import pack
-from scripts.bot.evaluate.pyz import build_pyz, judge_lock
+from scripts.bot.evaluate.pyz import write_judge
 from scripts.common.git_command import GitError
 from scripts.common.text import inline
 from scripts.competition.repository import ROOT, require_task
@@ -40,9 +37,6 @@ from scripts.github.fork import Fork
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Moderated, find_owner
 from scripts.ledger.request import Request
-
-HOSTED_SETUP = Path(".github/runner/hosted.sh")
-"""Turns one of GitHub's own machines into a judge; it installs from judge.lock."""
 
 _SPARE_MINUTES = 10
 """For the rest of a job: start, download, import torch."""
@@ -99,11 +93,13 @@ def resolve(
         return Resolution(request=request, wanted=False, note=f"{request.id}: {refused}", refusal=str(refused))
     board = task.board(request.gpu)
     gpu, champion = settings.gpu(request.gpu), find_champion(board, ledger, request, source, fork, root)
+    bundle = pack(request.to_json().encode(), task, source, champion, write_judge(out, root), gpu.toolchain)
+    (out / "bundle.zip").write_bytes(bundle)
     return Resolution(
         request=request,
         wanted=True,
         note=f"{request.id}: {len(source)} bytes, {'duels the first if fast enough' if champion else 'no duel is due'}",
-        digest=_write_bundle(out, request, task, source, champion, gpu.toolchain, root),
+        digest=sha256(bundle),
         runs_on=gpu.runs_on_json,
         minutes=minutes_for(board, request.mode, dueled=champion is not None),
     )
@@ -161,23 +157,3 @@ def minutes_for(board: Board, mode: Mode, *, dueled: bool) -> int:
     if dueled:
         seconds += limits.compile_timeout_s + limits.ranked_timeout_s + LONGEST_EXTENDED_DUEL_S
     return min(_MAX_MINUTES, math.ceil(seconds / 60) + _SPARE_MINUTES)
-
-
-def _write_bundle(
-    out: Path,
-    request: Request,
-    task: Task,
-    source: bytes,
-    champion: Champion | None,
-    toolchain: Toolchain,
-    root: Path,
-) -> str:
-    """Write the artifact's files; returns the SHA-256 of bundle.zip."""
-    harness = build_pyz(root)
-    bundle = pack(request.to_json().encode(), task, source, champion, harness, toolchain)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "bundle.zip").write_bytes(bundle)
-    (out / HARNESS).write_bytes(harness)
-    shutil.copyfile(root / HOSTED_SETUP, out / HOSTED_SETUP.name)
-    (out / "judge.lock").write_text(judge_lock(root), "utf-8")
-    return sha256(bundle)
