@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.task.task import Task, load_task
-from scripts.bot.admission.admission import Competition, Offer, Refused, find_entry
-from scripts.bot.admission.copies import Original
-from scripts.bot.admission.path_rule import FOLDER, SubmissionPath, TaskChange
+from scripts.bot.admission.admission import Competition, Offer, Refused, find_entry, merged_by_others
+from scripts.bot.admission.path_rule import SubmissionPath, TaskChange
 from scripts.bot.intake.decision import EventFacts
 from scripts.bot.intake.events import CommentEvent, Event, PullAction, PullEvent
 from scripts.bot.intake.slash import Command, Verb
@@ -24,15 +22,14 @@ from scripts.bot.report.context import BotContext
 from scripts.competition.boards import offered
 from scripts.github.fork import Fork
 from scripts.github.pulls import Permission, PullRequest
+from scripts.ledger.branch import LedgerBranch
+from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Moderated
 from scripts.ledger.names import Choice, account_of, either, requests_of, under
 from scripts.standings.standings import Standings, standings
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
-    from scripts.ledger.branch import LedgerBranch
-    from scripts.ledger.ledger import Ledger
-
 
 _BLIND = frozenset({Verb.HELP, Verb.CANCEL})
 """Commands that need none of the pull request's files."""
@@ -152,10 +149,3 @@ def _read_file(offer: Offer, entry: SubmissionPath, task: Task, context: BotCont
         merged=merged_by_others(context.root, entry),
         given=tuple(path.read_bytes() for path in (*task.templates.values(), *(e.path for e in task.examples))),
     )
-
-
-def merged_by_others(root: Path, entry: SubmissionPath) -> tuple[Original, ...]:
-    """A task's merged files on the default branch, without one author's."""
-    files = sorted((root / FOLDER / entry.task).glob(f"*/{entry.name}"))
-    others = [file for file in files if file.parent.name.lower() != entry.login.lower() and not file.is_symlink()]
-    return tuple(Original(login=file.parent.name, name=file.name, source=file.read_bytes()) for file in others)

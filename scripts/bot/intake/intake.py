@@ -31,12 +31,12 @@ from scripts.bot.report.context import BotContext
 from scripts.github.checks import CheckState
 from scripts.github.pulls import GitHubError, PullRequest
 from scripts.github.start_workflow import start_workflow
+from scripts.ledger.branch import LedgerBranch
+from scripts.ledger.ledger import Ledger
 from scripts.ledger.request import EndState, Request
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
-    from scripts.ledger.branch import LedgerBranch
-    from scripts.ledger.ledger import Ledger
 
 LATE = timedelta(minutes=1)
 """An older event may have been overtaken by one that left nothing in the ledger, such as the closing of a pull request

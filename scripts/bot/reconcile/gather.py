@@ -22,6 +22,7 @@ from scripts.bot.report.places import Tables
 from scripts.bot.report.report import PUBLISH_WORKFLOW
 from scripts.competition.settings import Merge as MergeSetting
 from scripts.github.pulls import MAX_LISTED, PER_PAGE, Comment, GitHubError, PullRequest, WorkflowRun
+from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.moderation import Moderated
 from scripts.ledger.names import (
@@ -37,7 +38,6 @@ from scripts.ledger.names import (
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
-    from scripts.ledger.branch import LedgerBranch
 
 MAX_ASKED = 20
 """Pull requests to look up one by one, per run."""

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scripts.bot.admission.task_tree import TaskTree
+from scripts.competition.settings import Settings
+from scripts.github.fork import Fork
+from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.names import Choice
 
 if TYPE_CHECKING:
-    from scripts.competition.settings import Settings
-    from scripts.github.fork import Fork
     from scripts.github.gh import GitHub
-    from scripts.ledger.branch import LedgerBranch
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from harness.records.judgement import Claim, Judgement
 from harness.task.task import Board
@@ -12,13 +11,11 @@ from scripts.bot.report.artifact import why_below_the_floor
 from scripts.bot.report.context import BotContext
 from scripts.bot.report.outcome import JudgingOutcome, judge_job, seconds_of
 from scripts.bot.report.places import Tables
+from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.request import LONGEST_JOB_S, RETRY, Ending, EndState, Request, Spent, make_id
 from scripts.standings.standings import Standings
-
-if TYPE_CHECKING:
-    from scripts.ledger.branch import LedgerBranch
 
 MAX_FAILURES = 3
 """After this many failures of ours in a row, the bot does not retry a judging."""
