@@ -472,8 +472,8 @@ def test_what_an_author_is_banned_for_is_merged_by_nobody(scene: Scene, capsys: 
 
 def test_a_ban_that_comes_while_the_reconciler_is_at_work_is_heeded(scene: Scene) -> None:
     from scripts.bot.ci import Workflow
-    from scripts.bot.reconcile.act import act
     from scripts.bot.reconcile.gather import gather
+    from scripts.bot.reconcile.reconcile import act
 
     pull = scene.submit(scene.alice, SOURCE)
     scene.server.fail("PUT */merge", Failure(status=405))
@@ -675,8 +675,8 @@ def test_a_lost_closing_ends_what_waits(scene: Scene, capsys: pytest.CaptureFixt
 
 def test_twice_at_once_nothing_is_done_twice(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     from scripts.bot.ci import Workflow
-    from scripts.bot.reconcile.act import act
     from scripts.bot.reconcile.gather import gather
+    from scripts.bot.reconcile.reconcile import act
 
     pull = opened(scene)
     scene.intake()
@@ -695,8 +695,8 @@ def test_twice_at_once_nothing_is_done_twice(scene: Scene, capsys: pytest.Captur
 
 def test_two_at_the_same_moment_do_nothing_twice(scene: Scene) -> None:
     from scripts.bot.ci import Workflow
-    from scripts.bot.reconcile.act import act
     from scripts.bot.reconcile.gather import gather
+    from scripts.bot.reconcile.reconcile import act
 
     heard, unheard = opened(scene), scene.world.open_pull(scene.world.add_user("bob"), {path_of("bob"): FASTER})
     scene.events.pop()
@@ -820,7 +820,7 @@ def test_what_was_judged_between_looking_and_acting_stays_judged(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from scripts.bot.ci import Workflow
-    from scripts.bot.reconcile.act import act
+    from scripts.bot.reconcile.reconcile import act
 
     pull = opened(scene)
     scene.intake()

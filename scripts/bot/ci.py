@@ -153,8 +153,7 @@ def report_command() -> None:
     Example: pullrank ci report
     """
     from scripts.bot.report.context import Hints
-    from scripts.bot.report.refuse import refuse
-    from scripts.bot.report.report import run
+    from scripts.bot.report.report import refuse, run
 
     request_id, result, run_id = require_environment("REQUEST", "JUDGE", "GITHUB_RUN_ID")
     run_number = _require_run("JUDGE", result, run_id)
@@ -169,7 +168,8 @@ def report_command() -> None:
         if refusal:
             say(refuse(request_id, refusal, context))
         else:
-            say(run(request_id, run_number, result, context, hints=hints, show=_show_report))
+            # The blank lines keep the lines around the report out of its first and last block.
+            say(run(request_id, run_number, result, context, hints=hints, show=lambda text: summarize(f"\n{text}\n")))
 
 
 @ci.command("reconcile")
@@ -289,7 +289,3 @@ def _show_running(request: Request, run_id: str, workflow: Workflow, github: Git
     except GitHubError as error:
         say(f"{request.id}: the check run could not be updated: {error}")
         return {}
-
-
-def _show_report(report: str) -> None:
-    summarize(f"\n{report}\n")  # The blank lines keep the lines around it out of its first and last block.

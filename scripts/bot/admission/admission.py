@@ -119,14 +119,9 @@ def find_entry(offer: Offer, competition: Competition) -> SubmissionPath | TaskC
     login = folder_of(offer.pull.author, competition)
     change = classify(offer.files, login)
     if isinstance(change, Misplaced):
-        raise Refused(change.reason + _about_name(offer.pull.author, login))
+        renamed = f" You first took part as `{login}`, and your folders keep that name even if you rename your account."
+        raise Refused(change.reason + (renamed if offer.pull.author.login != login else ""))
     return change
-
-
-def _about_name(author: Account, login: str) -> str:
-    if author.login == login:
-        return ""
-    return f" You first took part as `{login}`, and your folders keep that name even if you rename your account."
 
 
 def admit(entry: SubmissionPath, offer: Offer, competition: Competition) -> Admission:

@@ -11,15 +11,14 @@ The plans say what to expect; of the answer, only what they ask for counts, once
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from harness.records.errors import PullRankError
 from harness.records.verdict import Verdict
-from harness.task.examples import MAX_BYTES, ExampleResult, ProbesResult, Result, read_results
+from harness.task.examples import MAX_BYTES, ExampleResult, Flaw, ProbesResult, Result, read_results
 from scripts.bot.check.changed_tasks import TaskPlan
-from scripts.bot.check.flaws import annotations_of, facts_of, render_flaws
 from scripts.bot.evaluate.workflow_runs import check_name
 from scripts.bot.report.artifact import MAX_ERROR, only_member, read_error
 from scripts.common.text import fence, inline, plain, shorten
@@ -240,3 +239,52 @@ def _remarks(findings: Iterable[JudgedExample]) -> Iterable[Annotation]:
         if one.got and not one.is_good and not one.is_open:
             title = f"{one.got} instead of the expected {one.expected}"
             yield Annotation(path=one.path, line=1, message=shorten(plain(one.message), 1000) or title, title=title)
+
+
+MAX_FLAWS = 20
+"""Shown for each task; faults come first."""
+
+_KINDS = {True: "**fault**", False: "warning"}
+_MAX_WHERE, _MAX = 120, 240
+
+
+def render_flaws(probed: ProbesResult | None) -> str:
+    """What the probes of one task found, as a Markdown list with faults first; a sentence if it was not probed."""
+    if not probed:
+        return "Its reference was not probed."
+    if not probed.found:
+        return (
+            "The probes passed: its reference rejects zeros, wrong elements and the like, and its cases fit the board."
+        )
+    lines = [
+        f"- {_KINDS[flaw.is_fault]} {inline(flaw.where, _MAX_WHERE)}: {inline(flaw.message, _MAX)}"
+        for flaw in _worst(probed)
+    ]
+    rest = [f"- and {len(probed.found) - MAX_FLAWS} more"] if len(probed.found) > MAX_FLAWS else []
+    return "\n".join(["The probes of its reference found:", "", *lines, *rest])
+
+
+def facts_of(probed: ProbesResult) -> dict[str, Any]:
+    """The same for the JSON of a check run."""
+    found = [
+        {
+            "where": shorten(plain(flaw.where), _MAX_WHERE),
+            "message": shorten(plain(flaw.message), 300),
+            "is_fault": flaw.is_fault,
+        }
+        for flaw in _worst(probed)
+    ]
+    return {"task": probed.task, "found": found}
+
+
+def annotations_of(probes: Mapping[str, ProbesResult | None]) -> Iterator[Annotation]:
+    """The faults as annotations on the task.yml of their tasks."""
+    for name, probed in probes.items():
+        for flaw in _worst(probed) if probed else ():
+            if flaw.is_fault:
+                message = shorten(plain(f"{flaw.where}: {flaw.message}"), 1000)
+                yield Annotation(path=f"tasks/{name}/task.yml", line=1, message=message, title="Found by a probe")
+
+
+def _worst(probed: ProbesResult) -> list[Flaw]:
+    return sorted(probed.found, key=lambda flaw: not flaw.is_fault)[:MAX_FLAWS]

@@ -10,7 +10,6 @@ the board's own check run      ──▶  section_of_check, if it knows more
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from typing import Any
 
 from harness.records.verdict import Verdict
@@ -27,7 +26,7 @@ _HEADING = re.compile(r"### .*?: (.+)")
 
 def queued_section(request: Request) -> BoardSection:
     """Requested, and waiting for a machine."""
-    return BoardSection(facts=_facts(request, BoardState.QUEUED, f"queued since {_clock(request.asked_at)}"))
+    return BoardSection(facts=_facts(request, BoardState.QUEUED, f"queued since {request.asked_at:%H:%M} UTC"))
 
 
 def done_section(request: Request, verdict: Verdict, report: str) -> BoardSection:
@@ -97,7 +96,3 @@ def _facts(request: Request, state: BoardState, summary: str, **rest: Any) -> Bo
         summary=shorten(summary, MAX_SUMMARY),
         **rest,
     )
-
-
-def _clock(time: datetime) -> str:
-    return f"{time:%H:%M} UTC"

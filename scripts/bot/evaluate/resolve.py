@@ -8,7 +8,7 @@
 Intake has already checked all of this.  `recheck` checks it again, because anything may have changed since and because
 a request can be dispatched by hand.  The pull request itself is not fetched: whatever happens to it ends the request
 in the ledger, and `report` checks again before a judgement makes a row.  After a refusal, the job with write
-permission ends the request and tells its author (`scripts/bot/report/refuse.py`).
+permission ends the request and tells its author (`scripts/bot/report/report.py`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from harness.records.errors import PullRankError
 from harness.records.fields import Mode
 from harness.records.stats import LONGEST_EXTENDED_DUEL_S
 from harness.task.bundle import sha256
+from harness.task.submission import MAX_BYTES, Champion, Submission
 from harness.task.task import Board, Task
 from scripts.bot.admission.admission import Refused, why_banned
 from scripts.bot.admission.path_rule import entry_path
 from scripts.bot.admission.recheck import RecheckFacts, why_refused, why_unreadable
-from scripts.bot.evaluate.champion import find_champion
 from scripts.bot.evaluate.packing import pack
 from scripts.bot.evaluate.pyz import write_judge
 from scripts.common.git_command import GitError
@@ -37,6 +37,8 @@ from scripts.github.fork import Fork
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Moderated, find_owner
 from scripts.ledger.request import Request
+from scripts.standings.rows import Row
+from scripts.standings.standings import Standings, standings
 
 _SPARE_MINUTES = 10
 """For the rest of a job: start, download, import torch."""
@@ -132,6 +134,45 @@ def _admit(request: Request, fork: Fork, ledger: Ledger, settings: Settings, roo
     if reason := why_refused(facts) or why_unreadable(source, request):
         raise Refused(reason)
     return task, source
+
+
+def find_champion(
+    board: Board, ledger: Ledger, request: Request, source: bytes, fork: Fork, root: Path
+) -> Champion | None:
+    """The champion that a file must duel if it could be first; None if no duel can be due or that file is gone."""
+    if not (request.is_ranked and board.task.is_refereed):
+        return None
+    now = Moderated.after(ledger.moderations())
+    table = standings(board, now.counted(ledger.judgements(board.task.name, board.gpu).judgements))
+    row = due_opponent(table, request, sha256(source))
+    theirs = _read_file(row, board.task, fork, root) if row else None
+    if not row or theirs is None:
+        return None
+    name, user_id = board.task.submission_name, row.judgements[-1].submission.user_id
+    file = Submission(login=row.login, source=theirs, name=name, user_id=user_id)
+    return Champion(submission=file, score=row.score_us, nominal_us=table.nominal_us)
+
+
+def due_opponent(table: Standings, request: Request, digest: str) -> Row | None:
+    """The row that a file could push from first place; None if it is the author's own or has the same file."""
+    first = table.champion
+    if not first or first.login.casefold() == request.login.casefold() or first.digest == digest:
+        return None
+    return first
+
+
+def _read_file(row: Row, task: Task, fork: Fork, root: Path) -> bytes | None:
+    """The champion's file: from `main` if it was merged, else from the commit that was judged."""
+    path = entry_path(task.name, row.login, task.submission_name)
+    merged = root / path
+    if merged.is_file() and sha256(content := merged.read_bytes()) == row.digest:
+        return content
+    try:
+        head_sha = row.judgements[-1].submission.head_sha
+        _, content = fork.read(head_sha, path, MAX_BYTES) if head_sha else (None, b"")
+    except GitError:
+        return None  # The commit may be gone with its fork; the duel stays due.
+    return content if sha256(content) == row.digest else None
 
 
 def require_request(ledger: Ledger, request_id: str) -> RequestStatus:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from harness.task.task import Task, load_task
+from harness.task.task import load_task
 from scripts.bot.admission.admission import Competition, Offer, Refused, find_entry, merged_by_others
 from scripts.bot.admission.path_rule import SubmissionPath, TaskChange
 from scripts.bot.intake.decision import EventFacts
@@ -134,18 +134,14 @@ def _read_offer(
         return offer, ""
     task = load_task(context.root / "tasks" / change.task)
     if _verb(event) is Verb.SHOW:
-        return Offer(pull=pull, files=offer.files, task=task), ""
-    return _read_file(offer, change, task, context, fork), ""
-
-
-def _read_file(offer: Offer, entry: SubmissionPath, task: Task, context: BotContext, fork: Fork) -> Offer:
-    blob, source = fork.read(offer.pull.head_sha, entry.path, context.settings.limits.file_kib * 1024)
-    return Offer(
-        pull=offer.pull,
-        files=offer.files,
+        return replace(offer, task=task), ""
+    blob, source = fork.read(pull.head_sha, change.path, context.settings.limits.file_kib * 1024)
+    given = (*task.templates.values(), *(example.path for example in task.examples))
+    return replace(
+        offer,
         blob=blob,
         source=source,
         task=task,
-        merged=merged_by_others(context.root, entry),
-        given=tuple(path.read_bytes() for path in (*task.templates.values(), *(e.path for e in task.examples))),
-    )
+        merged=merged_by_others(context.root, change),
+        given=tuple(path.read_bytes() for path in given),
+    ), ""

@@ -74,10 +74,11 @@ def follow(event: Event, context: BotContext, now: datetime | None = None) -> st
     with context.open_ledger(wanted_of(pull)) as branch:
         facts = gather(event, pull, context, branch, (now or datetime.now(UTC)).replace(microsecond=0))
         decision, asked = _write(event, facts, branch, context.github)
-        record = _record(decision, asked, pull, branch.ledger, context.root)
+        record = PullRecord.of(pull.number, branch.ledger.requests(user_id=pull.author.id), context.root)
     is_opening = isinstance(event, PullEvent) and event.action is PullAction.OPENED
     is_first = is_opening and bool(asked) and not facts.of_pull
-    short = _show(decision, record, pull, asked, context.github, is_first=is_first) if record else ""
+    is_news = decision.notice or decision.endings or asked or decision.is_settled
+    short = _show(decision, record, pull, asked, context.github, is_first=is_first) if is_news else ""
     _stop(decision, asked, context.github)
     _answer(event, decision, pull, context.github)
     _start(decision, pull, asked, context.github, event.default_branch)
@@ -147,15 +148,6 @@ def _append(decision: Decision, ledger: Ledger) -> bool:
 
 def _message(decision: Decision, facts: EventFacts) -> str:
     return f"#{facts.pull.number}: {decision.why}"
-
-
-def _record(
-    decision: Decision, asked: Sequence[Request], pull: PullRequest, ledger: Ledger, root: Path
-) -> PullRecord | None:
-    """What the pull request's comment shows now; None if it stays as it is."""
-    if not (decision.notice or decision.endings or asked or decision.is_settled):
-        return None
-    return PullRecord.of(pull.number, ledger.requests(user_id=pull.author.id), root)
 
 
 def _show(

@@ -55,7 +55,7 @@ TURNS = 8
 """Later, one run in this many rereads it; runs are a `TURN` apart."""
 
 
-# The steps, as data; `scripts.bot.reconcile.act` carries them out.
+# The steps, as data; `scripts.bot.reconcile.reconcile` carries them out.
 
 
 @dataclass(frozen=True, kw_only=True)

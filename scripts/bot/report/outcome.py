@@ -136,10 +136,10 @@ def fetch(
         return JudgingOutcome(trouble=str(error), seconds=seconds)
     if isinstance(handed, Trouble):
         return JudgingOutcome(trouble=handed.message, seconds=seconds)
-    gpu = context.settings.gpus[request.gpu]
-    if reason := why_not_the_answer(
-        handed, request, board, gpu, harness_digest(), _window(job), context.run_url(run_id)
-    ):
+    gpu, run_url, window = context.settings.gpus[request.gpu], context.run_url(run_id), None
+    if job and job.started_at:
+        window = Window(started_at=job.started_at, ended_at=job.completed_at or datetime.now(UTC))
+    if reason := why_not_the_answer(handed, request, board, gpu, harness_digest(), window, run_url):
         return JudgingOutcome(trouble=f"the judgement was rejected: {reason}", seconds=seconds)
     if handed.edition != board.edition:
         return JudgingOutcome(trouble="the task changed during the judging", seconds=seconds)
@@ -170,9 +170,3 @@ def seconds_of(job: Job | None) -> float:
     if not job or not job.runner or not job.started_at or not job.completed_at:
         return 0.0
     return max(0.0, (job.completed_at - job.started_at).total_seconds())
-
-
-def _window(job: Job | None) -> Window | None:
-    if not job or not job.started_at:
-        return None
-    return Window(started_at=job.started_at, ended_at=job.completed_at or datetime.now(UTC))

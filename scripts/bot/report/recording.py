@@ -36,7 +36,16 @@ def record(
     if judgement and board and request.is_ranked and not ledger.has_judgement_of(request):
         ledger.append(judgement, request.id)
         if reason := _why_held(judgement, board, ledger, context):
-            ledger.append_moderation(_hold(request, judgement, reason, at))
+            ledger.append_moderation(
+                Moderation(
+                    id=f"held-{judgement.checksum[:12]}",
+                    action=Action.HOLD,
+                    judgement=judgement.checksum,
+                    reason=reason,
+                    by=request.asked_by,
+                    at=at,
+                )
+            )
     ending = outcome.ending(request, at)
     ledger.append_ending(request, ending)
     is_hopeful = ending.state is EndState.FAILED and not outcome.is_hopeless
@@ -99,14 +108,3 @@ def next_attempt(request: Request, history: Iterable[RequestStatus], at: datetim
 def _waited_in_vain(request: Request, ending: Ending) -> bool:
     """Whether GitHub ended the run because no machine took it for a day; it is judged when a machine is back."""
     return not ending.seconds and ending.at - request.asked_at >= NO_MACHINE
-
-
-def _hold(request: Request, judgement: Judgement, reason: str, at: datetime) -> Moderation:
-    return Moderation(
-        id=f"held-{judgement.checksum[:12]}",
-        action=Action.HOLD,
-        judgement=judgement.checksum,
-        reason=reason,
-        by=request.asked_by,
-        at=at,
-    )

@@ -19,6 +19,7 @@ from harness.task.task import Board
 from scripts.bot.comment.check_report import check_of_judgement
 from scripts.bot.comment.comment_text import BoardSection
 from scripts.bot.comment.judgement_section import render
+from scripts.bot.comment.markers import Notice
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import done_section, ended_section, section_of_check
 from scripts.bot.comment.write_comment import find_checks, tell, tell_comment
@@ -29,6 +30,7 @@ from scripts.bot.report.merging import MERGED, find_due, merge
 from scripts.bot.report.outcome import JudgingOutcome, find_outcome
 from scripts.bot.report.places import Tables, board_of
 from scripts.bot.report.recording import note_cost, record
+from scripts.common.text import shorten
 from scripts.github.checks import Check, CheckState
 from scripts.github.start_workflow import start_workflow
 from scripts.ledger.moderation import Moderated
@@ -136,3 +138,27 @@ def _words(
         return None, workflow_runs.check_of(again, CheckState.QUEUED, title)
     state = CheckState.CANCELLED if ending.state in WITHDRAWN else CheckState.NEUTRAL
     return None, workflow_runs.check_of(request, state, ended_section(request, ending).facts.summary)
+
+
+def refuse(request_id: str, refusal: str, context: BotContext, now: datetime | None = None) -> str:
+    """End a request; returns a log line.
+
+    Args:
+        refusal: one line of Markdown for the author.
+
+    Raises:
+        PullRankError: GitHub or the ledger fails.
+    """
+    at = (now or datetime.now(UTC)).replace(microsecond=0)
+    with context.open_ledger(requests_of_author_of(request_id)) as branch:
+        request = require_request(branch.ledger, request_id).request
+        ending = Ending(request=request.id, state=EndState.REFUSED, at=at, note=shorten(refusal, 500))
+        is_new = branch.ledger.append_ending(request, ending)
+        if not is_new or request.place_of_ending not in branch.commit(f"{request.id}: refused"):
+            return f"{request.id}: already ended; nothing to report"
+        record = PullRecord.read(request, branch.ledger, context.root)
+    if not request.is_rematch:  # Only the bot asks for a rematch.
+        check = workflow_runs.check_of(request, CheckState.NEUTRAL, ended_section(request, ending).facts.summary)
+        notice = Notice(text=f"**Not judged.** {refusal}", head_sha=request.head_sha)
+        tell(record, check, context.github, notice=notice)
+    return f"{request.id}: refused: {refusal}"
