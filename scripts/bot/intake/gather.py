@@ -92,9 +92,7 @@ def _happened_at(event: Event, pull: PullRequest) -> datetime:
 def renew(facts: EventFacts, ledger: Ledger) -> EventFacts:
     """The same facts, with what others have since written to the ledger."""
     competition = replace(
-        facts.competition,
-        accounts=ledger.accounts().facts,
-        moderated=Moderated.after(ledger.moderations()),
+        facts.competition, accounts=ledger.accounts().facts, moderated=Moderated.after(ledger.moderations())
     )
     history = ledger.requests(user_id=facts.pull.author.id).facts
     return replace(facts, competition=competition, history=history)

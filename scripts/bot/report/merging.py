@@ -64,11 +64,7 @@ def why_not_merged(request: Request, pull: PullRequest, default_branch: str) -> 
 
 
 def merge(
-    request: Request,
-    of_pull: PullRecord,
-    moderated: Moderated,
-    context: BotContext,
-    pull: PullRequest | None = None,
+    request: Request, of_pull: PullRecord, moderated: Moderated, context: BotContext, pull: PullRequest | None = None
 ) -> str:
     """Merge the commit of a request that `find_due` found, unless there is a reason not to; returns a log line.
 
