@@ -120,7 +120,7 @@ def refusal(decision: Decision) -> str:
         assert decision.notice.tone is Tone.REFUSED and not decision.answer
         return decision.notice.text
     assert decision.answer and decision.reaction is Reaction.CONFUSED
-    return decision.answer.text
+    return decision.answer
 
 
 # Where files may lie.
@@ -546,10 +546,10 @@ def test_the_author_is_known_by_number_not_by_name() -> None:
 
 def test_help_lists_every_command_and_show_says_where_one_stands() -> None:
     answer = decide(said("/help"), facts()).answer
-    assert answer and all(f"`/{verb}`" in answer.text for verb in ("rank", "test", "rerun", "cancel", "show", "check"))
+    assert answer and all(f"`/{verb}`" in answer for verb in ("rank", "test", "rerun", "cancel", "show", "check"))
     shown = decide(said("/show"), facts(history=(asked(), asked("H100", state=EndState.JUDGED)))).answer
-    assert shown and "`CPU`, ranked, commit `aaaaaaa`: for 5 minutes" in shown.text
-    assert "1 of 4 pending judgings" in shown.text and "2 of 20 ranked judgings" in shown.text
+    assert shown and "`CPU`, ranked, commit `aaaaaaa`: for 5 minutes" in shown
+    assert "1 of 4 pending judgings" in shown and "2 of 20 ranked judgings" in shown
 
 
 # Tasks.

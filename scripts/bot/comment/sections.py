@@ -15,9 +15,10 @@ from typing import Any
 from harness.records.verdict import Verdict
 from scripts.bot.comment.comment_text import BoardSection
 from scripts.bot.comment.markers import BoardMarker, BoardState, sealed
+from scripts.bot.evaluate.workflow_runs import check_of
 from scripts.common.text import inline, shorten
-from scripts.github.checks import CheckRun, CheckState
-from scripts.ledger.request import Ending, EndState, Request
+from scripts.github.checks import Check, CheckRun, CheckState
+from scripts.ledger.request import WITHDRAWN, Ending, EndState, Request
 
 MAX_SUMMARY = 200
 
@@ -52,6 +53,15 @@ def ended_section(request: Request, ending: Ending) -> BoardSection:
         summary = f"{ending.verdict.label} ({ending.verdict}); {summary}"
     state = BoardState.REFUSED if ending.state is EndState.REFUSED else BoardState.ENDED
     return BoardSection(facts=_facts(request, state, summary))
+
+
+def check_without_report(request: Request, ending: Ending | None = None) -> Check:
+    """The check run of a board that waits, or has ended without a report."""
+    section = ended_section(request, ending) if ending else queued_section(request)
+    state = CheckState.NEUTRAL if ending else CheckState.QUEUED
+    if ending and ending.state in WITHDRAWN:
+        state = CheckState.CANCELLED
+    return check_of(request, state, section.facts.summary)
 
 
 def section_of_check(request: Request, check: CheckRun) -> BoardSection | None:

@@ -38,7 +38,7 @@ from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Moderated, find_owner
 from scripts.ledger.request import Request
 from scripts.standings.rows import Row
-from scripts.standings.standings import Standings, standings
+from scripts.standings.standings import standings
 
 _SPARE_MINUTES = 10
 """For the rest of a job: start, download, import torch."""
@@ -144,21 +144,15 @@ def find_champion(
         return None
     now = Moderated.after(ledger.moderations())
     table = standings(board, now.counted(ledger.judgements(board.task.name, board.gpu).judgements))
-    row = due_opponent(table, request, sha256(source))
-    theirs = _read_file(row, board.task, fork, root) if row else None
-    if not row or theirs is None:
-        return None
-    name, user_id = board.task.submission_name, row.judgements[-1].submission.user_id
-    file = Submission(login=row.login, source=theirs, name=name, user_id=user_id)
-    return Champion(submission=file, score=row.score_us, nominal_us=table.nominal_us)
-
-
-def due_opponent(table: Standings, request: Request, digest: str) -> Row | None:
-    """The row that a file could push from first place; None if it is the author's own or has the same file."""
     first = table.champion
-    if not first or first.login.casefold() == request.login.casefold() or first.digest == digest:
+    if not first or first.login.casefold() == request.login.casefold() or first.digest == sha256(source):
         return None
-    return first
+    theirs = _read_file(first, board.task, fork, root)
+    if theirs is None:
+        return None
+    name, user_id = board.task.submission_name, first.judgements[-1].submission.user_id
+    file = Submission(login=first.login, source=theirs, name=name, user_id=user_id)
+    return Champion(submission=file, score=first.score_us, nominal_us=table.nominal_us)
 
 
 def _read_file(row: Row, task: Task, fork: Fork, root: Path) -> bytes | None:

@@ -59,16 +59,8 @@ class EventFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reply:
-    """A comment of its own.  Its `key` keeps a repeated event from posting it twice."""
-
-    key: str
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What to do.  `why` is a line for the log.
+    """What to do.  `why` is a line for the log, `answer` a comment of its own that replies to a command.
 
     `notice` goes at the top of the pull request's comment.  If it is None and `is_settled`, an older notice is removed.
     """
@@ -79,7 +71,7 @@ class Decision:
     endings: Endings = ()
     notice: Notice | None = None
     is_settled: bool = False
-    answer: Reply | None = None
+    answer: str = ""
     reaction: Reaction | None = None
     checks_tasks: bool = False
 

@@ -25,7 +25,7 @@ from scripts.github.pulls import Permission, PullRequest
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Moderated
-from scripts.ledger.names import Choice, account_of, either, requests_of, under
+from scripts.ledger.names import under
 from scripts.standings.standings import Standings, standings
 
 if TYPE_CHECKING:
@@ -33,11 +33,6 @@ if TYPE_CHECKING:
 
 _BLIND = frozenset({Verb.HELP, Verb.CANCEL})
 """Commands that need none of the pull request's files."""
-
-
-def wanted_of(pull: PullRequest) -> Choice:
-    """The part of the ledger that every event needs."""
-    return either(requests_of(pull.author.id), account_of(pull.author.id, pull.author.login), under("moderation"))
 
 
 def _verb(event: Event) -> Verb | None:

@@ -25,7 +25,7 @@ from scripts.bot.evaluate import workflow_runs
 from scripts.bot.intake.comment_commands import decide_on_comment
 from scripts.bot.intake.decision import Decision, EventFacts
 from scripts.bot.intake.events import CommentEvent, Event, Nothing, PullAction, PullEvent, read_event
-from scripts.bot.intake.gather import gather, renew, wanted_of
+from scripts.bot.intake.gather import gather, renew
 from scripts.bot.intake.pull_events import decide_on_pull
 from scripts.bot.report.context import BotContext
 from scripts.github.checks import CheckState
@@ -33,6 +33,7 @@ from scripts.github.pulls import GitHubError, PullRequest
 from scripts.github.start_workflow import start_workflow
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import Ledger
+from scripts.ledger.names import account_of, either, requests_of, under
 from scripts.ledger.request import EndState, Request
 
 if TYPE_CHECKING:
@@ -71,7 +72,9 @@ def run(event_name: str, payload: Path, context: BotContext, now: datetime | Non
 def follow(event: Event, context: BotContext, now: datetime | None = None) -> str:
     """Do what an event asks for; returns a log line."""
     pull = event.pull if isinstance(event, PullEvent) else context.github.get_pull(event.number)
-    with context.open_ledger(wanted_of(pull)) as branch:
+    author = pull.author
+    wanted = either(requests_of(author.id), account_of(author.id, author.login), under("moderation"))
+    with context.open_ledger(wanted) as branch:
         facts = gather(event, pull, context, branch, (now or datetime.now(UTC)).replace(microsecond=0))
         decision, asked = _write(event, facts, branch, context.github)
         record = PullRecord.of(pull.number, branch.ledger.requests(user_id=pull.author.id), context.root)
@@ -187,11 +190,13 @@ def _stop(decision: Decision, asked: Sequence[Request], github: GitHub) -> None:
 
 
 def _answer(event: Event, decision: Decision, pull: PullRequest, github: GitHub) -> None:
-    """Reply to a comment, once, and react to it, so that its author sees that it was read."""
+    """Reply to a comment, once even if its event repeats, and react to it, so that its author sees that it was read."""
+    if not isinstance(event, CommentEvent):
+        return
     if decision.answer:
-        marker = f"<!-- pullrank answer to {decision.answer.key} -->"
-        github.upsert_comment(pull.number, marker, f"{marker}\n{decision.answer.text}")
-    if decision.reaction and isinstance(event, CommentEvent):
+        marker = f"<!-- pullrank answer to comment {event.comment.id} -->"
+        github.upsert_comment(pull.number, marker, f"{marker}\n{decision.answer}")
+    if decision.reaction:
         github.react(event.comment.id, decision.reaction)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from harness.records.errors import PullRankError
 from scripts.bot.comment.pull_record import PullRecord
-from scripts.bot.comment.sections import ended_section, queued_section
+from scripts.bot.comment.sections import check_without_report
 from scripts.bot.comment.write_comment import tell
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.intake import intake
@@ -37,14 +37,13 @@ from scripts.bot.reconcile.plan import (
 )
 from scripts.bot.report.context import BotContext
 from scripts.bot.report.merging import MERGED, merge
-from scripts.bot.report.report import PUBLISH_WORKFLOW
+from scripts.bot.report.report import PUBLISH_WORKFLOW, end
 from scripts.bot.report.report import run as deliver
-from scripts.github.checks import CheckState
 from scripts.github.pulls import GitHubError
 from scripts.github.start_workflow import NotStarted, start_workflow, why_unheard
 from scripts.ledger.moderation import Moderated
 from scripts.ledger.names import either, requests_of, under
-from scripts.ledger.request import WITHDRAWN, Ending, Request
+from scripts.ledger.request import Ending, Request
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
@@ -128,7 +127,7 @@ def _ask(request: Request, context: BotContext) -> str:
         if not is_new or request.place not in branch.commit(f"{request.id}: {request.reason}"):
             return f"{request.id}: already requested by another run"
         of_pull = PullRecord.read(request, branch.ledger, context.root)
-    _show(request, None, of_pull, context.github)
+    tell(of_pull, check_without_report(request), context.github)
     workflow_runs.start(context.github, request, context.default_branch)
     return f"{request.id}: requested, {request.reason}"
 
@@ -145,29 +144,19 @@ def _end(step: End, context: BotContext, now: datetime) -> str:
     request = step.request
     ending = Ending(request=request.id, state=step.state, at=now, note=step.note)
     with context.open_ledger(requests_of(request.user_id)) as branch:
-        is_new = branch.ledger.append_ending(request, ending)
-        if not is_new or request.place_of_ending not in branch.commit(f"{request.id}: {step.state}"):
+        if not (of_pull := end(request, ending, branch, context.root)):
             return f"{request.id}: already ended differently"
-        of_pull = PullRecord.read(request, branch.ledger, context.root)
     for found in step.runs:
         context.github.cancel_run(found.id)
-    _show(request, ending, of_pull, context.github)
+    tell(of_pull, check_without_report(request, ending), context.github)
     return f"{request.id}: {step.state}, {step.note}"
 
 
 def _tell(request: Request, ending: Ending | None, context: BotContext) -> str:
     with context.open_ledger(requests_of(request.user_id)) as branch:
         of_pull = PullRecord.read(request, branch.ledger, context.root)
-    _show(request, ending, of_pull, context.github)
+    tell(of_pull, check_without_report(request, ending), context.github)
     return f"{request.id}: updated the comment"
-
-
-def _show(request: Request, ending: Ending | None, of_pull: PullRecord, github: GitHub) -> None:
-    """Show a request that waits or has ended, in its check run and in the comment."""
-    section = ended_section(request, ending) if ending else queued_section(request)
-    is_withdrawn = ending and ending.state in WITHDRAWN
-    state = CheckState.CANCELLED if is_withdrawn else CheckState.NEUTRAL if ending else CheckState.QUEUED
-    tell(of_pull, workflow_runs.check_of(request, state, section.facts.summary), github)
 
 
 def _why_unheard(github: GitHub) -> str:

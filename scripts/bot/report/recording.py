@@ -15,7 +15,6 @@ from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.request import LONGEST_JOB_S, RETRY, Ending, EndState, Request, Spent, make_id
-from scripts.standings.standings import Standings
 
 MAX_FAILURES = 3
 """After this many failures of ours in a row, the bot does not retry a judging."""
@@ -74,16 +73,10 @@ def _why_held(judgement: Judgement, board: Board, ledger: Ledger, context: BotCo
     """Why a judgement needs a maintainer's review before it counts; empty if it does not."""
     reason = why_below_the_floor(judgement, board, context.settings.gpus[board.gpu])
     if not reason and judgement.claim is Claim.INSIDE_TIMED:
-        return why_first_waits(judgement, Tables(ledger, context.root).of(board))
+        first = Tables(ledger, context.root).of(board).champion
+        if first and judgement.checksum in (one.checksum for one in first.judgements):
+            return "it would be first with a time measured inside its own process"
     return reason
-
-
-def why_first_waits(judgement: Judgement, table: Standings) -> str:
-    """Why a time measured inside the submission's process needs a review: it would be first.  Empty if it would not."""
-    first = next((row for row in table.rows if row.champion), None)
-    if not first or judgement.checksum not in (one.checksum for one in first.judgements):
-        return ""
-    return "it would be first with a time measured inside its own process"
 
 
 def next_attempt(request: Request, history: Iterable[RequestStatus], at: datetime) -> Request | None:
