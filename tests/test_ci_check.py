@@ -30,9 +30,9 @@ from harness.task.examples import (
     read_tasks,
 )
 from harness.task.task import load_task
+from scripts.bot.admission.task_tree import TaskTree
 from scripts.bot.check.changed_tasks import MAX_EXAMPLES, TaskPlan, make_plans, pack_tasks
 from scripts.bot.check.findings import MARKER, MAX_CHARS, CheckResult, MachineAnswer, find, read_answer
-from scripts.bot.check.static_check import TaskTree
 from scripts.bot.ci import _require_asked
 from scripts.bot.evaluate.packing import zip_of
 from scripts.bot.evaluate.pyz import build_pyz

@@ -8,18 +8,16 @@ from markdown_it import MarkdownIt
 
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from scripts.bot.comment.comment_text import BoardSection, PullComment
+from scripts.bot.comment.comment_text import BoardSection, PullComment, read_comment
 from scripts.bot.comment.markers import (
     MARKER,
     MAX_CHARS,
     BoardState,
-    CommentMarkers,
     FileFacts,
     Notice,
     Tone,
-    read_markers,
 )
-from scripts.bot.comment.pull_record import KeptTexts, PullRecord, keep_texts
+from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import done_section
 from scripts.github.pulls import ACTIONS_BOT
 from scripts.ledger.ledger import RequestStatus
@@ -62,7 +60,7 @@ def comment(
     of: PullRecord, before: PullComment | str = "", *told: BoardSection, notice: Notice | None = None
 ) -> PullComment:
     """The comment that replaces the one before."""
-    kept = keep_texts(before.render() if isinstance(before, PullComment) else before)
+    kept = read_comment(before.render() if isinstance(before, PullComment) else before)
     return of.comment(kept, {one.facts.request: one for one in told}, notice)
 
 
@@ -143,13 +141,13 @@ def test_a_board_that_another_run_has_judged_waits_for_its_report() -> None:
     (section,) = comment(record(ended(request()))).boards
     assert section.facts.state is BoardState.QUEUED
     assert section.facts.summary == "accepted (AC); its report follows"
-    assert record(ended(request())).unreported(KeptTexts(), {}) == [request()]
-    assert not ONE_JUDGED.unreported(keep_texts(DONE.render()), {})
+    assert record(ended(request())).unreported(PullComment(), {}) == [request()]
+    assert not ONE_JUDGED.unreported(read_comment(DONE.render()), {})
 
 
 def test_the_report_of_an_older_request_is_none_of_a_newer_one() -> None:
     judged = record(request("CPU"), ended(request()), ended(NEWER))
-    kept = keep_texts(DONE.render())
+    kept = read_comment(DONE.render())
     assert judged.unreported(kept, {}) == [NEWER]
     board = judged.comment(kept, {}, None).boards[1]
     assert board.facts.state is BoardState.QUEUED and board.report == TELLING
@@ -236,10 +234,9 @@ FAILED_ONCE = record(ended(request("CPU"), EndState.FAILED), ended(request()))
 def test_a_comment_that_is_made_again_is_the_same(of: PullRecord, written: PullComment) -> None:
     text = written.render()
     for before in (text, text.replace("\n", "\r\n")):
-        kept = keep_texts(before)
+        kept = read_comment(before)
         assert of.comment(kept, {}, kept.notice) == written
-        boards = tuple(one.facts for one in written.boards)
-        assert read_markers(before) == CommentMarkers(file=written.file, notice=written.notice, boards=boards)
+        assert kept == written
 
 
 @pytest.mark.parametrize(
@@ -252,7 +249,7 @@ def test_a_comment_that_is_made_again_is_the_same(of: PullRecord, written: PullC
     ids=range(7),
 )  # fmt: skip
 def test_what_people_made_of_a_comment_is_no_comment_of_ours(body: str) -> None:
-    assert (keep_texts(body), read_markers(body)) == (KeptTexts(), CommentMarkers())
+    assert read_comment(body) == PullComment()
 
 
 def test_what_people_write_into_a_marker_changes_no_board() -> None:
@@ -292,7 +289,7 @@ def test_no_path_closes_the_marker_that_it_stands_in() -> None:
     facts = FileFacts(path="a --> <b>", head_sha=HEAD, is_draft=False)
     first = PullComment(file=facts).render().split("pullrank:file")[1].split("-->")[0]
     assert "<b" not in first and '"head_sha"' in first
-    assert read_markers(PullComment(file=facts).render()).file == facts
+    assert read_comment(PullComment(file=facts).render()).file == facts
 
 
 def test_the_longest_reports_give_way() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from harness.records.judgement import Claim, Judgement
 from harness.records.verdict import Verdict
+from scripts.bot.comment.comment_text import read_comment
 from scripts.bot.comment.markdown import NBSP
-from scripts.bot.comment.pull_record import keep_texts
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.request import EndState
@@ -53,7 +53,7 @@ def test_the_page_of_the_run_shows_the_report_of_the_comment(scene: Scene) -> No
     pull = opened(scene)
     (run,) = scene.runs()
     scene.evaluate(run, scene.honest(wrong="<img src=x> @everyone"))
-    report = keep_texts(scene.comment(pull.number)).reports["CPU"].text
+    report = read_comment(scene.comment(pull.number)).boards[0].report
     summary = (scene.folder / "summary").read_text()
     assert "| WA `<img src=x> @everyone` |" in report
     assert f"\n\n{report}\n\n" in summary and summary.endswith(": WA`\n")

@@ -17,13 +17,13 @@ from harness.task.task import load_task
 from scripts.bot.admission.admission import Competition, Offer
 from scripts.bot.admission.copies import Original
 from scripts.bot.admission.path_rule import Contribution, Misplaced, SubmissionPath, TaskChange, classify
-from scripts.bot.check.static_check import find_task_faults
+from scripts.bot.admission.task_tree import open_tasks
 from scripts.bot.comment.markers import MARKER, Tone
 from scripts.bot.intake.decision import Decision, EventFacts
 from scripts.bot.intake.events import CommentEvent, Nothing, PullAction, PullEvent, read_event
-from scripts.bot.intake.gather import IntakeContext
 from scripts.bot.intake.intake import IntakeError, decide, run
 from scripts.bot.intake.slash import SlashError, read_command
+from scripts.bot.report.context import BotContext
 from scripts.competition.settings import Ban, Gpu, Quotas, Settings
 from scripts.github.fork import Fork
 from scripts.github.gh import GitHub
@@ -120,7 +120,7 @@ def refusal(decision: Decision) -> str:
         assert decision.notice.tone is Tone.REFUSED and not decision.answer
         return decision.notice.text
     assert decision.answer and decision.reaction is Reaction.CONFUSED
-    return decision.answer.text
+    return decision.answer
 
 
 # Where files may lie.
@@ -546,10 +546,10 @@ def test_the_author_is_known_by_number_not_by_name() -> None:
 
 def test_help_lists_every_command_and_show_says_where_one_stands() -> None:
     answer = decide(said("/help"), facts()).answer
-    assert answer and all(f"`/{verb}`" in answer.text for verb in ("rank", "test", "rerun", "cancel", "show", "check"))
+    assert answer and all(f"`/{verb}`" in answer for verb in ("rank", "test", "rerun", "cancel", "show", "check"))
     shown = decide(said("/show"), facts(history=(asked(), asked("H100", state=EndState.JUDGED)))).answer
-    assert shown and "`CPU`, ranked, commit `aaaaaaa`: for 5 minutes" in shown.text
-    assert "1 of 4 pending judgings" in shown.text and "2 of 20 ranked judgings" in shown.text
+    assert shown and "`CPU`, ranked, commit `aaaaaaa`: for 5 minutes" in shown
+    assert "1 of 4 pending judgings" in shown and "2 of 20 ranked judgings" in shown
 
 
 # Tasks.
@@ -646,13 +646,13 @@ class Stage:
         self.events: list[tuple[str, Any]] = []
         self.world.listeners.append(lambda event: self.events.append((event.name, event.payload)))
 
-    def context(self, github: GitHub) -> IntakeContext:
+    def context(self, github: GitHub) -> BotContext:
         url = self.server.git_url
-        return IntakeContext(
+        return BotContext(
             github=github,
             open_ledger=lambda wanted: LedgerBranch(url, token=self.token, wanted=wanted),
             open_fork=lambda: Fork(url, self.token),
-            find_task_faults=lambda sha, tasks: find_task_faults(url, self.token, sha, tasks),
+            open_tasks=lambda sha: open_tasks(url, self.token, sha),
             settings=Settings(gpus={"CPU": Gpu(runs_on="ubuntu-24.04")}),
             root=self.root,
         )

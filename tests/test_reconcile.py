@@ -15,13 +15,13 @@ import pytest
 
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
+from scripts.bot.admission.task_tree import TaskTree
 from scripts.bot.comment.markers import MARKER, BoardMarker
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import done_section, ended_section, queued_section
 from scripts.bot.reconcile.duels_due import DueDuel
-from scripts.bot.reconcile.plan import MAX_OFFERS, RepositoryState, look_back, plan
-from scripts.bot.reconcile.steps import AskForJudging, End, Step
-from scripts.bot.report.context import ReportContext
+from scripts.bot.reconcile.plan import MAX_OFFERS, AskForJudging, End, RepositoryState, Step, look_back, plan
+from scripts.bot.report.context import BotContext
 from scripts.bot.report.merging import merge, why_not_merged
 from scripts.bot.report.places import PlaceKind
 from scripts.competition.settings import Ban, Gpu, Settings
@@ -303,9 +303,9 @@ def test_only_what_was_judged_is_merged(changes: dict[str, Any], why: str) -> No
 def test_a_commit_that_changes_something_else_than_the_judged_file_is_not_merged(path: str) -> None:
     fork = SimpleNamespace(changes=lambda _: (ChangedFile(path=path, status="modified"),))
     settings = Settings(gpus={"CPU": Gpu(runs_on="cpu")})
-    context = ReportContext(
+    context = BotContext(
         github=cast(GitHub, None), open_ledger=lambda _: LedgerBranch(""), open_fork=lambda: cast(Fork, nullcontext(fork)),
-        settings=settings, root=Path(), harness_digest="", default_branch="main",
+        open_tasks=lambda _: nullcontext(cast(TaskTree, None)), settings=settings, root=Path(), default_branch="main",
     )  # fmt: skip
     said = merge(asked(JUDGED).request, PullRecord(number=12), Moderated(), context, pull())
     assert said == "not merged: it changes more than the judged file"
@@ -472,8 +472,8 @@ def test_what_an_author_is_banned_for_is_merged_by_nobody(scene: Scene, capsys: 
 
 def test_a_ban_that_comes_while_the_reconciler_is_at_work_is_heeded(scene: Scene) -> None:
     from scripts.bot.ci import Workflow
-    from scripts.bot.reconcile.act import act
-    from scripts.bot.reconcile.gather import ReconcileContext, gather
+    from scripts.bot.reconcile.gather import gather
+    from scripts.bot.reconcile.reconcile import act
 
     pull = scene.submit(scene.alice, SOURCE)
     scene.server.fail("PUT */merge", Failure(status=405))
@@ -481,7 +481,7 @@ def test_a_ban_that_comes_while_the_reconciler_is_at_work_is_heeded(scene: Scene
     scene.enter("reconcile.yml", "reconcile")
     workflow = Workflow()
     with workflow.github() as github:
-        context = ReconcileContext(intake=workflow.intake_context(github), report=workflow.report_context(github))
+        context = workflow.context(github, "main")
         now = datetime.now(UTC) + SOON
         steps = plan(gather(context, now))
         assert names(steps) == ["MergePull"]
@@ -675,8 +675,8 @@ def test_a_lost_closing_ends_what_waits(scene: Scene, capsys: pytest.CaptureFixt
 
 def test_twice_at_once_nothing_is_done_twice(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     from scripts.bot.ci import Workflow
-    from scripts.bot.reconcile.act import act
-    from scripts.bot.reconcile.gather import ReconcileContext, gather
+    from scripts.bot.reconcile.gather import gather
+    from scripts.bot.reconcile.reconcile import act
 
     pull = opened(scene)
     scene.intake()
@@ -684,7 +684,7 @@ def test_twice_at_once_nothing_is_done_twice(scene: Scene, capsys: pytest.Captur
     assert scene.reconcile() == 0  # Too early: nothing is done.
     workflow = Workflow()
     with workflow.github() as github:
-        context = ReconcileContext(intake=workflow.intake_context(github), report=workflow.report_context(github))
+        context = workflow.context(github, "main")
         now = datetime.now(UTC) + SOON
         steps = plan(gather(context, now))
         assert names(steps) == ["Deliver"]
@@ -695,8 +695,8 @@ def test_twice_at_once_nothing_is_done_twice(scene: Scene, capsys: pytest.Captur
 
 def test_two_at_the_same_moment_do_nothing_twice(scene: Scene) -> None:
     from scripts.bot.ci import Workflow
-    from scripts.bot.reconcile.act import act
-    from scripts.bot.reconcile.gather import ReconcileContext, gather
+    from scripts.bot.reconcile.gather import gather
+    from scripts.bot.reconcile.reconcile import act
 
     heard, unheard = opened(scene), scene.world.open_pull(scene.world.add_user("bob"), {path_of("bob"): FASTER})
     scene.events.pop()
@@ -707,7 +707,7 @@ def test_two_at_the_same_moment_do_nothing_twice(scene: Scene) -> None:
 
     def once(_: int) -> list[str]:
         with workflow.github() as github:
-            context = ReconcileContext(intake=workflow.intake_context(github), report=workflow.report_context(github))
+            context = workflow.context(github, "main")
             steps = plan(gather(context, now := datetime.now(UTC) + SOON))
             both.wait()
             return [act(step, context, now) for step in steps]
@@ -820,8 +820,7 @@ def test_what_was_judged_between_looking_and_acting_stays_judged(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from scripts.bot.ci import Workflow
-    from scripts.bot.reconcile.act import act
-    from scripts.bot.reconcile.gather import ReconcileContext
+    from scripts.bot.reconcile.reconcile import act
 
     pull = opened(scene)
     scene.intake()
@@ -831,7 +830,7 @@ def test_what_was_judged_between_looking_and_acting_stays_judged(
     scene.enter("reconcile.yml", "reconcile")
     workflow = Workflow()
     with workflow.github() as github:
-        context = ReconcileContext(intake=workflow.intake_context(github), report=workflow.report_context(github))
+        context = workflow.context(github, "main")
         step = End(request=status.request, state=EndState.CANCELLED, note="the pull request was closed")
         assert act(step, context, datetime.now(UTC)).endswith("already ended differently")
     assert scene.comment(pull.number) == before and scene.checks() == ["PullRank / CPU: success"]

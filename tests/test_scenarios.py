@@ -174,7 +174,7 @@ def hear_at_once(scene: Scene) -> list[str]:
         with workflow.github() as github:
             # The same git without HTTP, which takes half as long: as many as can be push at the same moment.
             context = replace(
-                workflow.intake_context(github),
+                workflow.context(github),
                 open_ledger=lambda wanted: LedgerBranch(repository, wanted=wanted),
                 open_fork=lambda: Fork(repository),
             )

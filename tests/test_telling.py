@@ -13,8 +13,9 @@ import pytest
 
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from scripts.bot.comment.markers import BoardMarker, BoardState, Notice, Tone, read_markers
-from scripts.bot.comment.pull_record import KeptTexts, PullRecord, keep_texts
+from scripts.bot.comment.comment_text import PullComment, read_comment
+from scripts.bot.comment.markers import BoardMarker, BoardState, Notice, Tone
+from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import done_section, section_of_check
 from scripts.bot.comment.write_comment import remark, tell
 from scripts.bot.evaluate import workflow_runs
@@ -128,7 +129,7 @@ class Stage:
         pull = self.world.open_pull(self.world.add_user("alice"), {"a": "b"})
         self.number, self.judged = pull.number, set[str]()
         self.requests = [request(gpu, pull.number, pull.head_sha) for gpu in ("CPU", "H100")]
-        before = self.record().comment(KeptTexts(), {}, None)
+        before = self.record().comment(PullComment(), {}, None)
         self.comment = self.world.add_comment(pull.number, self.world.bot, before.render())
 
     def record(self, **ended: EndState) -> PullRecord:
@@ -155,7 +156,7 @@ class Stage:
         for writer in writers:
             writer.join()
         assert len(self.world.comments_on(self.comment.number)) == 1
-        return read_markers(self.comment.body).boards
+        return tuple(board.facts for board in read_comment(self.comment.body).boards)
 
     def _report(self, who: int, turns: Turns) -> None:
         one, token = self.requests[who], self.world.workflow_token(SCOPES).value
@@ -200,27 +201,27 @@ ORDERS += [random.Random(seed).sample([0, 1] * 9, 18) for seed in range(16)]
 def test_whatever_the_order_both_reports_stand_in_the_comment(stage: Stage, order: list[int]) -> None:
     boards = stage.play(list(order))
     assert [(board.gpu, board.state) for board in boards] == [("CPU", BoardState.DONE), ("H100", BoardState.DONE)]
-    texts = keep_texts(stage.comment.body).reports
-    assert [texts[one.gpu].text for one in stage.requests] == [report_of(one) for one in stage.requests]
+    texts = {one.facts.gpu: one.report for one in read_comment(stage.comment.body).boards}
+    assert [texts[one.gpu] for one in stage.requests] == [report_of(one) for one in stage.requests]
     assert all(board.accepted for board in boards)
 
 
 def test_a_remark_leaves_what_is_said_of_boards_that_were_left_out(stage: Stage) -> None:
     head = stage.requests[0].head_sha
     left = Notice(text="Not judged on `B200`.", tone=Tone.REMARK, head_sha=head, left_out=("B200",))
-    stage.comment.body = stage.record().comment(KeptTexts(), {}, left).render()
+    stage.comment.body = stage.record().comment(PullComment(), {}, left).render()
     with stage.github() as github:
         for text in ("Not merged.", "Not merged.", "Not merged yet."):
             remark(stage.record(), head, text, github)
-    notice = read_markers(stage.comment.body).notice
+    notice = read_comment(stage.comment.body).notice
     assert notice == replace(left, text="Not judged on `B200`.\n\nNot merged yet.")
 
 
 def test_a_report_leaves_the_notice_above_it(stage: Stage) -> None:
     left = Notice(text="Not judged on `B200`.", tone=Tone.REMARK, head_sha=HEAD, left_out=("B200",))
-    stage.comment.body = stage.record().comment(KeptTexts(), {}, left).render()
+    stage.comment.body = stage.record().comment(PullComment(), {}, left).render()
     stage.judge(stage.requests[0])
-    assert read_markers(stage.comment.body).notice == left and "The times of CPU" in stage.comment.body
+    assert read_comment(stage.comment.body).notice == left and "The times of CPU" in stage.comment.body
 
 
 def test_whoever_is_alone_looks_no_second_time(stage: Stage) -> None:
@@ -235,7 +236,7 @@ def test_a_report_that_is_missing_in_the_comment_is_taken_from_its_check_run(sta
     stage.judge(first)
     stage.comment.body = before
     stage.judge(second)
-    assert [one.state for one in read_markers(stage.comment.body).boards] == [BoardState.DONE] * 2
+    assert [one.facts.state for one in read_comment(stage.comment.body).boards] == [BoardState.DONE] * 2
     assert "The times of CPU" in stage.comment.body and "The times of H100" in stage.comment.body
 
 
@@ -249,11 +250,11 @@ def test_a_comment_that_github_does_not_take_is_written_without_its_reports(
     stage.server.fail("PATCH */issues/comments/*", Failure(status=422))
     short = stage.judge(stage.requests[0])
     assert short.startswith("the comment lacks a report:") and "422" in short
-    states = [board.state for board in read_markers(stage.comment.body).boards]
+    states = [board.facts.state for board in read_comment(stage.comment.body).boards]
     assert states == [BoardState.DONE, BoardState.QUEUED]
     assert "accepted (AC)" in stage.comment.body and "The times of CPU" not in stage.comment.body
     assert f"{stage.server.url}/{stage.world.repository}/pull/{stage.number}/checks" in stage.comment.body
-    assert stage.record().comment(keep_texts(stage.comment.body), {}, None).render() == stage.comment.body
+    assert stage.record().comment(read_comment(stage.comment.body), {}, None).render() == stage.comment.body
 
 
 @pytest.mark.parametrize("refusals", [1, 2])
@@ -264,7 +265,7 @@ def test_a_report_that_github_does_not_take_hides_no_others_unless_it_must(stage
     stage.judge(one)
     assert "GitHub rejected this report" in stage.comment.body and "The times of H100" not in stage.comment.body
     assert ("The times of CPU" in stage.comment.body) is (refusals == 1)
-    assert [board.state for board in read_markers(stage.comment.body).boards] == [BoardState.DONE] * 2
+    assert [board.facts.state for board in read_comment(stage.comment.body).boards] == [BoardState.DONE] * 2
 
 
 def test_a_comment_that_is_not_taken_without_reports_either_is_an_error(stage: Stage) -> None:

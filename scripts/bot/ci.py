@@ -9,7 +9,7 @@ REQUEST, GITHUB_OUTPUT, GITHUB_RUN_ID                                  resolve
 REQUEST, JUDGE, GITHUB_RUN_ID; CHECK, ARTIFACT, DIGEST if known        report
 REQUEST, REFUSAL                                                       report, of a request that resolve refused
 GITHUB_EVENT_PATH, GITHUB_REF_NAME; SITE and the webhooks' secrets    announce
-PULL_REQUEST, HEAD_SHA, GITHUB_OUTPUT, GITHUB_RUN_ID                   prepare-check
+PULL_REQUEST, HEAD_SHA, GITHUB_OUTPUT                                  prepare-check
 PULL_REQUEST, HEAD_SHA, CHECK, GITHUB_RUN_ID                           report-check
 """
 
@@ -68,10 +68,10 @@ def prepare_check_command(out: Path) -> None:
     from scripts.bot.check.check_tasks import prepare
 
     number, head_sha = _require_asked()
-    outputs, run_id = require_environment("GITHUB_OUTPUT", "GITHUB_RUN_ID")
+    (outputs,) = require_environment("GITHUB_OUTPUT")
     workflow = Workflow()
     with workflow.github() as github:
-        done = prepare(number, head_sha, out, workflow.check_context(github, _require_run(run_id)))
+        done = prepare(number, head_sha, out, workflow.context(github))
     write_outputs(Path(outputs), done.outputs)
     say(done.note)
 
@@ -86,11 +86,10 @@ def report_check_command() -> None:
 
     number, head_sha = _require_asked()
     result, run_id = require_environment("CHECK", "GITHUB_RUN_ID")
-    if result not in _RESULTS:
-        raise CiError("CHECK must be the result of the job `check`; see check.yml")
+    run = _require_run("CHECK", result, run_id)
     workflow = Workflow()
     with workflow.github() as github:
-        say(report(number, head_sha, result, workflow.check_context(github, _require_run(run_id))))
+        say(report(number, head_sha, result, run, workflow.context(github)))
 
 
 def _require_asked() -> tuple[int, str]:
@@ -101,9 +100,10 @@ def _require_asked() -> tuple[int, str]:
     return int(number), head_sha
 
 
-def _require_run(run_id: str) -> int:
-    if not _ID.fullmatch(run_id):
-        raise CiError("GITHUB_RUN_ID must be a number")
+def _require_run(job: str, result: str, run_id: str) -> int:
+    """The id of this run.  Raises CiError if it or the result of a job is malformed."""
+    if result not in _RESULTS or not _ID.fullmatch(run_id):
+        raise CiError(f"{job} must be the result of a job and GITHUB_RUN_ID a number; see .github/workflows/")
     return int(run_id)
 
 
@@ -118,7 +118,7 @@ def intake_command() -> None:
     name, payload = require_environment("GITHUB_EVENT_NAME", "GITHUB_EVENT_PATH")
     workflow = Workflow()
     with workflow.github() as github:
-        say(run(name, Path(payload), workflow.intake_context(github)))
+        say(run(name, Path(payload), workflow.context(github)))
 
 
 @ci.command("resolve")
@@ -153,20 +153,23 @@ def report_command() -> None:
     Example: pullrank ci report
     """
     from scripts.bot.report.context import Hints
-    from scripts.bot.report.refuse import refuse
-    from scripts.bot.report.report import run
+    from scripts.bot.report.report import refuse, run
 
     request_id, result, run_id = require_environment("REQUEST", "JUDGE", "GITHUB_RUN_ID")
-    if result not in _RESULTS or not _ID.fullmatch(run_id):
-        raise CiError("JUDGE must be the result of the judge's job and GITHUB_RUN_ID a number; see evaluate.yml")
-    hints = Hints(check=_find_id("CHECK"), artifact=_find_id("ARTIFACT"), digest=_find(_DIGEST, "DIGEST"))
+    run_number = _require_run("JUDGE", result, run_id)
+    hints = Hints(
+        check=int(_find(_ID, "CHECK") or 0) or None,
+        artifact=int(_find(_ID, "ARTIFACT") or 0) or None,
+        digest=_find(_DIGEST, "DIGEST"),
+    )
     workflow, refusal = Workflow(), _find(_REFUSAL, "REFUSAL")
     with workflow.github() as github:
+        context = workflow.context(github, require_default_branch())
         if refusal:
-            say(refuse(request_id, refusal, workflow.report_context(github)))
-            return
-        context = workflow.report_context(github)
-        say(run(request_id, int(run_id), result, context, hints=hints, show=_show_report))
+            say(refuse(request_id, refusal, context))
+        else:
+            # The blank lines keep the lines around the report out of its first and last block.
+            say(run(request_id, run_number, result, context, hints=hints, show=lambda text: summarize(f"\n{text}\n")))
 
 
 @ci.command("reconcile")
@@ -175,14 +178,12 @@ def reconcile_command() -> None:
 
     Example: pullrank ci reconcile
     """
-    from scripts.bot.reconcile.gather import ReconcileContext
     from scripts.bot.reconcile.reconcile import run
 
     workflow = Workflow()
     with workflow.github() as github:
-        context = ReconcileContext(intake=workflow.intake_context(github), report=workflow.report_context(github))
         lines = 0
-        for line in run(context):
+        for line in run(workflow.context(github, require_default_branch())):
             say(line)
             lines += 1
     if not lines:
@@ -277,10 +278,6 @@ def _find(pattern: re.Pattern[str], name: str) -> str:
     return value if pattern.fullmatch(value) else ""
 
 
-def _find_id(name: str) -> int | None:
-    return int(_find(_ID, name) or 0) or None
-
-
 def _show_running(request: Request, run_id: str, workflow: Workflow, github: GitHub) -> dict[str, str]:
     """Link the board's check run to this run; returns the output with its id.  A failure does not stop the judging."""
     from scripts.bot.evaluate.workflow_runs import show_running
@@ -292,7 +289,3 @@ def _show_running(request: Request, run_id: str, workflow: Workflow, github: Git
     except GitHubError as error:
         say(f"{request.id}: the check run could not be updated: {error}")
         return {}
-
-
-def _show_report(report: str) -> None:
-    summarize(f"\n{report}\n")  # The blank lines keep the lines around it out of its first and last block.

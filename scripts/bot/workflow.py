@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,10 +19,7 @@ from scripts.github.pulls import find
 from scripts.ledger.names import Choice
 
 if TYPE_CHECKING:
-    from scripts.bot.check.check_tasks import CheckContext
-    from scripts.bot.check.static_check import TaskTree
-    from scripts.bot.intake.gather import IntakeContext
-    from scripts.bot.report.context import ReportContext
+    from scripts.bot.report.context import BotContext
     from scripts.competition.settings import Settings
     from scripts.github.fork import Fork
     from scripts.github.gh import GitHub
@@ -92,48 +88,18 @@ class Workflow:
 
         return Fork(self.git_url, self._token)
 
-    def open_tasks(self, head_sha: str) -> AbstractContextManager[TaskTree]:
-        from scripts.bot.check.static_check import open_tasks
+    def context(self, github: GitHub, default_branch: str = "") -> BotContext:
+        from scripts.bot.admission.task_tree import open_tasks
+        from scripts.bot.report.context import BotContext
 
-        return open_tasks(self.git_url, self._token, head_sha)
-
-    def intake_context(self, github: GitHub) -> IntakeContext:
-        from scripts.bot.check.static_check import find_task_faults
-        from scripts.bot.intake.gather import IntakeContext
-
-        return IntakeContext(
+        return BotContext(
             github=github,
             open_ledger=self.open_ledger,
             open_fork=self.open_fork,
-            find_task_faults=lambda head_sha, tasks: find_task_faults(self.git_url, self._token, head_sha, tasks),
+            open_tasks=lambda head_sha: open_tasks(self.git_url, self._token, head_sha),
             settings=self.settings,
             root=self.root,
-        )
-
-    def check_context(self, github: GitHub, run_id: int) -> CheckContext:
-        from scripts.bot.check.check_tasks import CheckContext
-
-        return CheckContext(
-            github=github,
-            open_tasks=self.open_tasks,
-            open_fork=self.open_fork,
-            root=self.root,
-            run_id=run_id,
-            server_url=self.server_url,
-        )
-
-    def report_context(self, github: GitHub) -> ReportContext:
-        from harness.records.provenance import harness_digest
-        from scripts.bot.report.context import ReportContext
-
-        return ReportContext(
-            github=github,
-            open_ledger=self.open_ledger,
-            open_fork=self.open_fork,
-            settings=self.settings,
-            root=self.root,
-            harness_digest=harness_digest(),
-            default_branch=require_default_branch(),
+            default_branch=default_branch,
             server_url=self.server_url,
         )
 

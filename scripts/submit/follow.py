@@ -15,7 +15,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from scripts.bot.admission.path_rule import Misplaced, SubmissionPath, classify
-from scripts.bot.comment.markers import MARKER, BoardMarker, BoardState, CommentMarkers, Tone, read_markers
+from scripts.bot.comment.comment_text import PullComment, read_comment
+from scripts.bot.comment.markers import MARKER, BoardMarker, BoardState, Tone
 from scripts.bot.comment.sections import state_of_check
 from scripts.github.checks import CheckRun, CheckState
 from scripts.github.pulls import PullRequest
@@ -127,9 +128,9 @@ def look(github: GitHub, number: int) -> PullStatus:
     """The state of a pull request's newest commit."""
     pull = github.get_pull(number)
     found = github.find_comment(number, MARKER)
-    comment = read_markers(found.body) if found else CommentMarkers()
+    comment = read_comment(found.body if found else "")
     refusal = _refusal(comment, pull)
-    markers = [one for one in comment.boards if one.head_sha == pull.head_sha]
+    markers = [one.facts for one in comment.boards if one.facts.head_sha == pull.head_sha]
     if not markers or (_is_to_be_ranked(comment, pull) and not refusal):
         return PullStatus(pull=pull, refusal=refusal)
     checks = {check.external_id: check for check in sorted(github.checks(pull.head_sha), key=lambda one: one.id)}
@@ -143,7 +144,7 @@ def look(github: GitHub, number: int) -> PullStatus:
     )
 
 
-def _refusal(comment: CommentMarkers, pull: PullRequest) -> str:
+def _refusal(comment: PullComment, pull: PullRequest) -> str:
     notice = comment.notice
     if not notice or notice.tone is not Tone.REFUSED:
         return ""
@@ -152,12 +153,12 @@ def _refusal(comment: CommentMarkers, pull: PullRequest) -> str:
     return notice.text if about == pull.head_sha else ""
 
 
-def _left_out(comment: CommentMarkers, pull: PullRequest) -> tuple[str, ...]:
+def _left_out(comment: PullComment, pull: PullRequest) -> tuple[str, ...]:
     notice = comment.notice
     return notice.left_out if notice and notice.head_sha == pull.head_sha else ()
 
 
-def _is_to_be_ranked(comment: CommentMarkers, pull: PullRequest) -> bool:
+def _is_to_be_ranked(comment: PullComment, pull: PullRequest) -> bool:
     """Whether the comment is still about the draft, because the bot has not noticed that it is ready for review."""
     file = comment.file
     return bool(pull.is_open and not pull.is_draft and file and file.is_draft and file.head_sha == pull.head_sha)

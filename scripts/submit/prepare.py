@@ -9,9 +9,8 @@ from pathlib import Path
 from harness.records.errors import PullRankError, SubmissionError
 from harness.task.submission import Submission, read_directives
 from harness.task.task import Task
-from scripts.bot.admission.admission import Admission, Competition, Offer, Refused, admit
+from scripts.bot.admission.admission import Admission, Competition, Offer, Refused, admit, merged_by_others
 from scripts.bot.admission.path_rule import SubmissionPath
-from scripts.bot.intake.gather import merged_by_others
 from scripts.common.git_command import blob_sha
 from scripts.competition.repository import ROOT
 from scripts.competition.settings import Settings

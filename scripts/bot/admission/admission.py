@@ -15,12 +15,21 @@ import hashlib
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from harness.records.errors import PullRankError, SubmissionError, did_you_mean
 from harness.task.submission import Submission, read_directives
 from harness.task.task import Task
 from scripts.bot.admission.copies import Original, find_original
-from scripts.bot.admission.path_rule import Contribution, Misplaced, SubmissionPath, TaskChange, classify, entry_path
+from scripts.bot.admission.path_rule import (
+    FOLDER,
+    Contribution,
+    Misplaced,
+    SubmissionPath,
+    TaskChange,
+    classify,
+    entry_path,
+)
 from scripts.common.text import inline
 from scripts.competition.boards import offered
 from scripts.competition.settings import Settings
@@ -110,14 +119,9 @@ def find_entry(offer: Offer, competition: Competition) -> SubmissionPath | TaskC
     login = folder_of(offer.pull.author, competition)
     change = classify(offer.files, login)
     if isinstance(change, Misplaced):
-        raise Refused(change.reason + _about_name(offer.pull.author, login))
+        renamed = f" You first took part as `{login}`, and your folders keep that name even if you rename your account."
+        raise Refused(change.reason + (renamed if offer.pull.author.login != login else ""))
     return change
-
-
-def _about_name(author: Account, login: str) -> str:
-    if author.login == login:
-        return ""
-    return f" You first took part as `{login}`, and your folders keep that name even if you rename your account."
 
 
 def admit(entry: SubmissionPath, offer: Offer, competition: Competition) -> Admission:
@@ -221,6 +225,13 @@ def require_original(entry: SubmissionPath, offer: Offer) -> None:
             f"`{entry.task}`. "
             "Learn from it, but submit your own work. If it is yours, ask a maintainer."
         )
+
+
+def merged_by_others(root: Path, entry: SubmissionPath) -> tuple[Original, ...]:
+    """A task's merged files on the default branch, without one author's."""
+    files = sorted((root / FOLDER / entry.task).glob(f"*/{entry.name}"))
+    others = [file for file in files if file.parent.name.lower() != entry.login.lower() and not file.is_symlink()]
+    return tuple(Original(login=file.parent.name, name=file.name, source=file.read_bytes()) for file in others)
 
 
 # The boards.

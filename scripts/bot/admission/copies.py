@@ -32,18 +32,22 @@ Python."""
 MIN_VERBATIM = 100
 """The same for a file with the same names: about seven lines.  `torch.add` into the output is seventy tokens."""
 
+_QUOTED = r""" "(?:\\.|[^"\\\n])*"? | '(?:\\.|[^'\\\n])*'? """
+_C_COMMENT = r""" //[^\n]* | /\*.*?(?:\*/|\Z) """
 _PYTHON_ASIDE = re.compile(
-    rb"""#[^\n]*|(\"{3}|'{3})(?:\\.|[^\\])*?(?:\1|\Z)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?""", re.DOTALL
+    rf""" \#[^\n]* | (\"{{3}}|'{{3}})(?:\\.|[^\\])*?(?:\1|\Z) | {_QUOTED} """, re.DOTALL | re.VERBOSE
 )
-_C_ASIDE = re.compile(rb"""//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?""", re.DOTALL)
+_C_ASIDE = re.compile(rf"{_C_COMMENT} | {_QUOTED}", re.DOTALL | re.VERBOSE)
 _C_TOKEN = re.compile(
-    r"""(?P<layout>\s+|//[^\n]*|/\*.*?(?:\*/|\Z))
-    |(?P<string>R"(?P<mark>[^\s()\\"]{0,16})\(.*?(?:\)(?P=mark)"|\Z)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?)
-    |(?P<number>\.?\d(?:[\w.']|(?<=[eEpP])[+-])*)
-    |(?P<word>[A-Za-z_]\w*)
-    |(?P<other>.)""",
-    re.VERBOSE | re.DOTALL,
+    rf"""(?P<layout> \s+ | {_C_COMMENT})
+    | (?P<string> R"(?P<mark>[^\s()\\"]{{0,16}})\(.*?(?:\)(?P=mark)"|\Z) | {_QUOTED})
+    | (?P<number> \.?\d(?:[\w.']|(?<=[eEpP])[+-])*)
+    | (?P<word> [A-Za-z_]\w*)
+    | (?P<other> .)""",
+    re.DOTALL | re.VERBOSE,
 )
+"""Not Pygments: its lexers take quadratic time on blank lines, unterminated comments and raw strings, which is minutes
+for 256 KiB, and they leave the code of macros in one piece."""
 _STATEMENTS = re.compile(
     "return|else|new|delete|case|goto|throw|co_return|typename|typedef|using|namespace|operator|sizeof|do|"
     "define|include|ifdef|ifndef|undef|pragma|if|elif|endif"
@@ -136,8 +140,8 @@ def _is_known(source: bytes, name: str, known: Iterable[bytes]) -> bool:
 def _outline(source: bytes, name: str) -> tuple[str, ...]:
     """Character counts that copies share: a cheap filter, so that hundreds of files need not be parsed."""
     suffix = PurePath(name).suffix
-    code = (_C_ASIDE if suffix == ".cu" else _PYTHON_ASIDE).sub(b"", source[:MAX_BYTES])
-    return suffix, *(str(code.count(sign)) for sign in (b"=", b"*", b"[", b":", b"<", b">", b"%"))
+    code = (_C_ASIDE if suffix == ".cu" else _PYTHON_ASIDE).sub("", source[:MAX_BYTES].decode("latin-1"))
+    return suffix, *(str(code.count(sign)) for sign in "=*[:<>%")
 
 
 def fingerprint(source: bytes, name: str) -> str | None:
@@ -290,51 +294,30 @@ def _add_constant(value: object, tokens: _Tokens) -> None:
 # C++ and CUDA.
 
 
-@dataclass
-class _Before:
-    """The two tokens before the current one, and its depth in braces and brackets."""
-
-    last: str = ""
-    kind: str = ""
-    previous: str = ""
-    braces: int = 0
-    brackets: int = 0
-
-    def step(self, text: str, kind: str) -> None:
-        self.previous, self.last, self.kind = self.last, text, kind
-        self.braces += (text == "{") - (text == "}")
-        self.brackets += (text in ("(", "[")) - (text in (")", "]"))
-
-    @property
-    def is_outside(self) -> bool:
-        return self.braces <= 0 and self.brackets <= 0
-
-    def declares(self, word: str) -> bool:
-        """Whether a word at this position is declared: `float x`, `int *x`, `Tensor& x`, `vector<int> x`."""
-        if _SCALARS.fullmatch(word):
-            return False
-        if self.kind == "word":
-            return not _STATEMENTS.fullmatch(self.last)
-        return self.last == ">" or (self.last in ("*", "&") and bool(_SCALARS.fullmatch(self.previous)))
-
-
 def _read_c(text: str, tokens: _Tokens) -> None:
-    before = _Before()
+    previous, last, is_after_word, braces, brackets = "", "", False, 0, 0
     for match in _C_TOKEN.finditer(text):
-        kind, code = match.lastgroup or "", match[0]
-        if kind == "layout":
+        if match.lastgroup == "layout":
             continue
-        if kind == "word" and before.declares(code):
-            _note_declared(code, before, tokens)
-        tokens.add(code, _Kind.NAME if kind == "word" else _Kind.TEXT)
-        before.step(code, kind)
-        if code == "}" and before.is_outside:
+        code, is_word = match[0], match.lastgroup == "word"
+        if is_word and _is_declared(code, last, previous, is_after_word=is_after_word):
+            if braces <= 0 and brackets <= 0:
+                tokens.shared.add(code)
+                tokens.exported.add(code)
+            else:
+                tokens.local.add(code)
+        tokens.add(code, _Kind.NAME if is_word else _Kind.TEXT)
+        previous, last, is_after_word = last, code, is_word
+        braces += (code == "{") - (code == "}")
+        brackets += (code in ("(", "[")) - (code in (")", "]"))
+        if code == "}" and braces <= 0 and brackets <= 0:
             tokens.row.append(None)
 
 
-def _note_declared(name: str, before: _Before, tokens: _Tokens) -> None:
-    if before.is_outside:
-        tokens.shared.add(name)
-        tokens.exported.add(name)
-    else:
-        tokens.local.add(name)
+def _is_declared(word: str, last: str, previous: str, *, is_after_word: bool) -> bool:
+    """Whether a word after these two tokens is declared there: `float x`, `int *x`, `Tensor& x`, `vector<int> x`."""
+    if _SCALARS.fullmatch(word):
+        return False
+    if is_after_word:
+        return not _STATEMENTS.fullmatch(last)
+    return last == ">" or (last in ("*", "&") and bool(_SCALARS.fullmatch(previous)))

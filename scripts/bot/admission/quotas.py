@@ -93,12 +93,8 @@ def find_refusal(
     """
     concerned = [use for use in uses(history, quotas, now) if use.limit is not Limit.RANKED or mode is Mode.RANKED]
     refusals = [refusal for use in concerned if (refusal := _refusal(use, wanted))]
-    return max(refusals, key=_patience, default=None)
-
-
-def _patience(refusal: QuotaRefusal) -> tuple[bool, float]:
-    """Sort key: a hopeless refusal outweighs any waiting time, and a waiting time outweighs pending judgings."""
-    return refusal.is_hopeless, refusal.next_at.timestamp() if refusal.next_at else 0.0
+    # A hopeless refusal outweighs any waiting time, and a waiting time outweighs pending judgings.
+    return max(refusals, key=lambda one: (one.is_hopeless, one.next_at.timestamp() if one.next_at else 0), default=None)
 
 
 def _refusal(use: Use, wanted: int) -> QuotaRefusal | None:

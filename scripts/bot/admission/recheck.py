@@ -8,13 +8,13 @@ Refusals are Markdown for the author, with a participant's words in code.
 
 from __future__ import annotations
 
-import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from harness.task.bundle import sha256
 from harness.task.task import Task
-from scripts.bot.admission.path_rule import Misplaced, SubmissionPath, classify, entry_path
+from scripts.bot.admission.admission import find_invisible
+from scripts.bot.admission.path_rule import Misplaced, SubmissionPath, classify
 from scripts.common.text import inline
 from scripts.github.pulls import BlobInfo, ChangedFile
 from scripts.ledger.moderation import KnownAccount
@@ -40,28 +40,22 @@ class RecheckFacts:
 
 def why_refused(facts: RecheckFacts) -> str | None:
     """Why a request's file must not be judged, without looking at its content; None if it may."""
+    request = facts.request
     if facts.ban:
         return f"Pull requests of this account are not judged: {inline(facts.ban)}. Ask a maintainer."
-    return _why_not_theirs(facts) or _why_not_the_file(facts) or _why_no_board(facts)
-
-
-def _why_not_theirs(facts: RecheckFacts) -> str | None:
-    request = facts.request
     if facts.owner and facts.owner.user_id != request.user_id:
         return f"The folder `{request.login}` belongs to account {facts.owner.user_id}, which had that login before."
-    return None
+    return _why_not_the_file(facts) or _why_no_board(request, facts.task, facts.gpus)
 
 
 def _why_not_the_file(facts: RecheckFacts) -> str | None:
     request, blob = facts.request, facts.blob
-    match classify(facts.files, request.login):
-        case Misplaced(reason=reason):
-            return reason
-        case SubmissionPath(task=request.task, login=request.login, name=facts.task.submission_name):
-            pass
-        case _:
-            wanted = entry_path(request.task, request.login, facts.task.submission_name)
-            return f"The pull request must change `{wanted}` and nothing else."
+    wanted = SubmissionPath(task=request.task, login=request.login, name=facts.task.submission_name)
+    change = classify(facts.files, request.login)
+    if isinstance(change, Misplaced):
+        return change.reason
+    if change != wanted:
+        return f"The pull request must change `{wanted.path}` and nothing else."
     if not blob:
         return "The file no longer exists."
     if blob.sha != request.blob_sha:
@@ -73,20 +67,16 @@ def _why_not_the_file(facts: RecheckFacts) -> str | None:
     return None
 
 
-def _why_no_board(facts: RecheckFacts) -> str | None:
-    task, request = facts.task, facts.request
+def _why_no_board(request: Request, task: Task, gpus: Sequence[str]) -> str | None:
     if request.gpu not in task.gpus:
         return f"`{task.name}` no longer has a board `{request.gpu}`."
-    if request.gpu not in facts.gpus:
+    if request.gpu not in gpus:
         return f"There is no longer a machine for `{request.gpu}` here. Ask a maintainer."
     # The time of the request counts, so waiting in the queue makes no submission late.
     if request.is_ranked and not request.is_rematch and not task.is_open(request.in_time_at):
-        return f"`{task.name}` closed{_when(task.deadline)}; `/test` still works."
+        when = f" at {task.deadline:%Y-%m-%d %H:%M} UTC" if task.deadline else ""
+        return f"`{task.name}` closed{when}; `/test` still works."
     return None
-
-
-def _when(deadline: datetime | None) -> str:
-    return f" at {deadline:%Y-%m-%d %H:%M} UTC" if deadline else ""
 
 
 def why_unreadable(source: bytes, request: Request) -> str | None:
@@ -96,12 +86,8 @@ def why_unreadable(source: bytes, request: Request) -> str | None:
     if b"\0" in source:
         return "The file is binary, not source code."
     try:
-        text = source.decode().removeprefix("\ufeff")
+        found = find_invisible(source.decode().removeprefix("\ufeff"))
     except UnicodeDecodeError as error:
         line = source.count(b"\n", 0, error.start) + 1
         return f"Line {line} is not UTF-8: byte 0x{source[error.start]:02x}."
-    for number, line_text in enumerate(text.split("\n"), 1):
-        # Format characters change the direction of text or have no width.
-        if hidden := next((char for char in line_text if unicodedata.category(char) == "Cf"), None):
-            return f"Line {number} contains the invisible character U+{ord(hidden):04X}. Remove it."
-    return None
+    return f"Line {found[0]} contains the invisible character U+{ord(found[1]):04X}. Remove it." if found else None

@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 from harness.records.errors import TaskError
 from harness.records.verdict import Verdict
 from harness.task.examples import GPU, CheckOrder
-from harness.task.task import Task
-from scripts.bot.check.static_check import TaskTree
+from scripts.bot.admission.task_tree import TaskTree
 from scripts.bot.evaluate.packing import task_files, zip_of
 from scripts.github.pulls import ChangedFile
 
@@ -49,7 +48,8 @@ def make_plans(tree: TaskTree, files: Sequence[ChangedFile]) -> tuple[TaskPlan, 
     if tree.faults:
         return (TaskPlan(name="tasks", faults="\n".join(tree.faults)),)
     gone = {parts[1] for parts in (path.split("/") for path in changed) if len(parts) > 2} - set(tree.names)
-    found = [_plan_of_gone(name) for name in gone if f"tasks/{name}/task.yml" in changed]
+    note = "is removed: its rows stay in the ledger, but its boards leave the site"
+    found = [TaskPlan(name=name, note=note) for name in gone if f"tasks/{name}/task.yml" in changed]
     found += [plan for name in tree.names if (plan := _plan_of(name, tree, changed))]
     return _within_reason(sorted(found, key=lambda plan: plan.name))
 
@@ -61,10 +61,6 @@ def pack_tasks(tree: TaskTree, plans: Sequence[TaskPlan]) -> bytes:
     return zip_of({"check.json": CheckOrder(tasks=names).model_dump_json().encode(), **dict(sorted(members.items()))})
 
 
-def _plan_of_gone(name: str) -> TaskPlan:
-    return TaskPlan(name=name, note="is removed: its rows stay in the ledger, but its boards leave the site")
-
-
 def _plan_of(name: str, tree: TaskTree, changed: Collection[str]) -> TaskPlan | None:
     """None for a task that the changed files don't touch."""
     try:
@@ -74,18 +70,10 @@ def _plan_of(name: str, tree: TaskTree, changed: Collection[str]) -> TaskPlan | 
     is_inside = any(path.startswith(f"tasks/{name}/") for path in changed)
     if not is_inside and not any(f"tasks/{path}" in changed for path in task_files(task)):
         return None
-    return TaskPlan(name=name, note=_why_not_run(task), examples=_examples_of(task))
-
-
-def _why_not_run(task: Task) -> str:
-    if GPU not in task.gpus:
-        return f"has no board {GPU}, so GitHub's machines cannot run it; use `pullrank task check` on one of yours"
-    return ""
-
-
-def _examples_of(task: Task) -> tuple[tuple[str, Verdict], ...]:
+    note = f"has no board {GPU}, so GitHub's machines cannot run it; use `pullrank task check` on one of yours"
     root = task.folder / "examples"
-    return tuple((one.path.relative_to(root).as_posix(), one.verdict) for one in task.examples)
+    examples = tuple((one.path.relative_to(root).as_posix(), one.verdict) for one in task.examples)
+    return TaskPlan(name=name, note="" if GPU in task.gpus else note, examples=examples)
 
 
 def _within_reason(plans: Sequence[TaskPlan]) -> tuple[TaskPlan, ...]:

@@ -9,44 +9,24 @@ Only bytes pass from one job to the next: the machine's answer cannot change wha
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.task.bundle import HARNESS, sha256
+from harness.task.bundle import sha256
+from scripts.bot.admission.task_tree import TaskTree
 from scripts.bot.check.changed_tasks import TaskPlan, make_plans, pack_tasks
 from scripts.bot.check.findings import CHECK_NAME, MARKER, CheckResult, MachineAnswer, read_answer
-from scripts.bot.check.static_check import TaskTree
-from scripts.bot.evaluate.pyz import build_pyz, judge_lock
-from scripts.bot.evaluate.resolve import HOSTED_SETUP
+from scripts.bot.evaluate.pyz import write_judge
 from scripts.bot.intake.intake import CHECK_WORKFLOW
+from scripts.bot.report.context import BotContext
 from scripts.github.checks import Check, CheckState
 
 if TYPE_CHECKING:
-    from scripts.github.fork import Fork
     from scripts.github.gh import GitHub
 
 ARTIFACT = "checked"
 MAX_ZIP = 5 * 1024 * 1024
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckContext:
-    """The inputs of a check; `open_tasks` reads the tasks of a commit, `open_fork` its changes."""
-
-    github: GitHub
-    open_tasks: Callable[[str], AbstractContextManager[TaskTree]]
-    open_fork: Callable[[], AbstractContextManager[Fork]]
-    root: Path
-    run_id: int
-    server_url: str
-
-    @property
-    def run_url(self) -> str:
-        return f"{self.server_url}/{self.github.repository}/actions/runs/{self.run_id}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,11 +40,11 @@ class Prepared:
     @property
     def outputs(self) -> dict[str, str]:
         """The step's outputs; none of them holds a participant's words."""
-        words = {True: "true", False: "false"}
-        return {"wanted": words[self.is_wanted], "runs": words[bool(self.digest)], "digest": self.digest}
+        wanted, runs = str(self.is_wanted).lower(), str(bool(self.digest)).lower()
+        return {"wanted": wanted, "runs": runs, "digest": self.digest}
 
 
-def prepare(number: int, head_sha: str, out: Path, context: CheckContext) -> Prepared:
+def prepare(number: int, head_sha: str, out: Path, context: BotContext) -> Prepared:
     """Write what the machine needs into the folder `out`, if the commit is still the pull request's head."""
     pull = context.github.get_pull(number)
     if not pull.is_open or pull.head_sha != head_sha:
@@ -74,51 +54,44 @@ def prepare(number: int, head_sha: str, out: Path, context: CheckContext) -> Pre
         runs = sum(plan.is_run for plan in plans)
         tasks = pack_tasks(tree, plans) if runs else b""
     if runs:
-        _write_bundle(out, tasks, context.root)
+        write_judge(out, context.root)
+        (out / "tasks.zip").write_bytes(tasks)
     title = f"running {runs} of {len(plans)} tasks" if runs else "loading the tasks"
     context.github.upsert_check(Check(name=CHECK_NAME, head_sha=head_sha, state=CheckState.RUNNING, title=title))
     return Prepared(note=f"#{number}: {title}", digest=sha256(tasks) if runs else "")
 
 
-def _plans(tree: TaskTree, context: CheckContext) -> tuple[TaskPlan, ...]:
+def _plans(tree: TaskTree, context: BotContext) -> tuple[TaskPlan, ...]:
     with context.open_fork() as fork:
         return make_plans(tree, fork.changes(tree.head_sha))
 
 
-def _write_bundle(out: Path, tasks: bytes, root: Path) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "tasks.zip").write_bytes(tasks)
-    (out / HARNESS).write_bytes(build_pyz(root))
-    shutil.copyfile(root / HOSTED_SETUP, out / HOSTED_SETUP.name)
-    (out / "judge.lock").write_text(judge_lock(root), "utf-8")
-
-
-def report(number: int, head_sha: str, result: str, context: CheckContext) -> str:
+def report(number: int, head_sha: str, result: str, run_id: int, context: BotContext) -> str:
     """Deliver the result of a check; returns a log line.
 
     Args:
         result: how the machine's job ended.
     """
-    if result in ("cancelled", "skipped") and _is_run_anew(number, context):
+    if result in ("cancelled", "skipped") and _is_run_anew(number, run_id, context):
         return f"#{number}: this run was cancelled for a newer one"
     with context.open_tasks(head_sha) as tree:
         plans = _plans(tree, context)
-    answer = _fetch(result, context) if any(plan.is_run for plan in plans) else MachineAnswer()
-    outcome = CheckResult(head_sha=head_sha, plans=plans, answer=answer, run_url=context.run_url)
+    answer = _fetch(result, run_id, context) if any(plan.is_run for plan in plans) else MachineAnswer()
+    outcome = CheckResult(head_sha=head_sha, plans=plans, answer=answer, run_url=context.run_url(run_id))
     context.github.upsert_check(outcome.check())
     _comment(number, outcome, context.github)
     return f"#{number}: {outcome.title}"
 
 
-def _is_run_anew(number: int, context: CheckContext) -> bool:
+def _is_run_anew(number: int, run_id: int, context: BotContext) -> bool:
     # The `run-name` of check.yml.
     title = f"check #{number} at "
-    return any(run.title.startswith(title) and run.id > context.run_id for run in context.github.runs(CHECK_WORKFLOW))
+    return any(run.title.startswith(title) and run.id > run_id for run in context.github.runs(CHECK_WORKFLOW))
 
 
-def _fetch(result: str, context: CheckContext) -> MachineAnswer:
+def _fetch(result: str, run_id: int, context: BotContext) -> MachineAnswer:
     """The machine's answer.  GitHub's own errors are raised: the artifact stays there for the next attempt."""
-    found = [one for one in context.github.artifacts(context.run_id, ARTIFACT) if one.name == ARTIFACT]
+    found = [one for one in context.github.artifacts(run_id, ARTIFACT) if one.name == ARTIFACT]
     if not found:
         return MachineAnswer(trouble=f"the machine's job ended ({result}) without a result")
     newest = max(found, key=lambda one: one.id)
@@ -130,8 +103,7 @@ def _fetch(result: str, context: CheckContext) -> MachineAnswer:
 def _comment(number: int, outcome: CheckResult, github: GitHub) -> None:
     """Write our one comment that begins with the marker; elsewhere in a comment, the marker may be a quotation."""
     ours = (one for one in github.comments(number) if one.author.id == github.me.id)
-    known = next((one for one in ours if one.body.startswith(MARKER)), None)
-    if known:
+    if known := next((one for one in ours if one.body.startswith(MARKER)), None):
         github.upsert_comment(number, MARKER, outcome.comment(), known)
     else:
         github.comment(number, outcome.comment())

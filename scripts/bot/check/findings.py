@@ -11,15 +11,13 @@ The plans say what to expect; of the answer, only what they ask for counts, once
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from harness.records.errors import PullRankError
 from harness.records.verdict import Verdict
-from harness.task.examples import MAX_BYTES, ExampleResult, ProbesResult, Result, read_results
+from harness.task.examples import MAX_BYTES, ExampleResult, Flaw, ProbesResult, Result, read_results
 from scripts.bot.check.changed_tasks import TaskPlan
-from scripts.bot.check.flaws import annotations_of, facts_of, render_flaws
 from scripts.bot.evaluate.workflow_runs import check_name
 from scripts.bot.report.artifact import MAX_ERROR, only_member, read_error
 from scripts.common.text import fence, inline, plain, shorten
@@ -32,8 +30,10 @@ MAX_CHARS = 60_000
 """Of a comment; GitHub allows a few more."""
 MAX_ROWS = 60
 """Rows of a task's table; those that need attention come first."""
+MAX_FLAWS = 20
+"""Shown for each task; faults come first."""
 
-_MAX_CELL = 240
+_MAX_WHERE, _MAX_CELL = 120, 240
 
 _HEAD = ("| Example | Expected | Got | Message |", "| :-- | :-- | :-- | :-- |")
 _ENDING = (
@@ -53,17 +53,25 @@ class MachineAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedExample:
-    """An example, the verdict of its folder, and the verdict that it got; None if it was not judged.
-
-    `is_skipped`: it was skipped for the reason in `message`, and not because the check ended before it.
-    """
+    """An example, the verdict of its folder, and its result; None if the check ended before it."""
 
     task: str
     example: str
     expected: Verdict
-    got: Verdict | None = None
-    message: str = ""
-    is_skipped: bool = False
+    result: ExampleResult | None = None
+
+    @property
+    def got(self) -> Verdict | None:
+        return self.result.got if self.result else None
+
+    @property
+    def message(self) -> str:
+        return self.result.message if self.result else ""
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether it was skipped for the reason in `message`."""
+        return self.result is not None and self.result.got is None
 
     @property
     def is_good(self) -> bool:
@@ -73,10 +81,6 @@ class JudgedExample:
     def is_open(self) -> bool:
         """Whether there is no verdict: it was not judged, or the judge failed."""
         return self.got in (None, Verdict.JUDGING_ERROR)
-
-    @property
-    def path(self) -> str:
-        return f"tasks/{self.task}/examples/{self.example}"
 
 
 def read_answer(artifact: bytes) -> MachineAnswer:
@@ -98,26 +102,16 @@ def find(plan: TaskPlan, answer: MachineAnswer) -> tuple[JudgedExample, ...]:
     for result in answer.results:
         if isinstance(result, ExampleResult) and result.task == plan.name:
             said.setdefault(result.example, result)
-    return tuple(_finding(plan.name, example, expected, said.get(example)) for example, expected in plan.examples)
+    return tuple(
+        JudgedExample(task=plan.name, example=example, expected=expected, result=said.get(example))
+        for example, expected in plan.examples
+    )
 
 
 def find_probes(plan: TaskPlan, answer: MachineAnswer) -> ProbesResult | None:
     """What the probes of a task's reference found; None if they did not run."""
     said = (one for one in answer.results if isinstance(one, ProbesResult) and one.task == plan.name)
     return next(said, None) if plan.is_run else None
-
-
-def _finding(task: str, example: str, expected: Verdict, result: ExampleResult | None) -> JudgedExample:
-    if not result:
-        return JudgedExample(task=task, example=example, expected=expected)
-    return JudgedExample(
-        task=task,
-        example=example,
-        expected=expected,
-        got=result.got,
-        message=result.message,
-        is_skipped=result.got is None,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,9 +187,8 @@ class CheckResult:
         if plan.note:
             return f"{heading}It {plan.note}.\n"
         rows = sorted(find(plan, self.answer), key=lambda one: (one.is_good, one.is_open))
-        return (
-            heading + "\n".join([*_HEAD, *_rows(rows)]) + "\n\n" + render_flaws(find_probes(plan, self.answer)) + "\n"
-        )
+        table = "\n".join([*_HEAD, *_rows(rows)])
+        return f"{heading}{table}\n\n{_flaws_as_list(find_probes(plan, self.answer))}\n"
 
     def check(self) -> Check:
         return Check(
@@ -204,8 +197,8 @@ class CheckResult:
             state=self.state,
             title=shorten(self.title, 200),
             summary=self.report(),
-            text=_as_json(self.findings, self.probes),
-            annotations=(*_remarks(self.findings), *annotations_of(self.probes)),
+            text=_as_json(self.findings, self.probes.values()),
+            annotations=tuple(_annotations(self.findings, self.probes)),
             details_url=self.run_url,
         )
 
@@ -220,25 +213,58 @@ def _rows(findings: Sequence[JudgedExample]) -> Iterable[str]:
         yield f"| {len(rest)} more, of which {sum(one.is_good for one in rest)} as expected | | | |"
 
 
-def _as_json(findings: Iterable[JudgedExample], probes: Mapping[str, ProbesResult | None]) -> str:
-    known = [facts_of(probed) for probed in probes.values() if probed]
-    facts = json.dumps({"examples": [_facts(one) for one in findings], "probes": known}, indent=1)
+def _worst(probed: ProbesResult) -> list[Flaw]:
+    return sorted(probed.found, key=lambda flaw: not flaw.is_fault)[:MAX_FLAWS]
+
+
+def _flaws_as_list(probed: ProbesResult | None) -> str:
+    if not probed:
+        return "Its reference was not probed."
+    if not probed.found:
+        return (
+            "The probes passed: its reference rejects zeros, wrong elements and the like, and its cases fit the board."
+        )
+    kinds = {True: "**fault**", False: "warning"}
+    lines = [
+        f"- {kinds[flaw.is_fault]} {inline(flaw.where, _MAX_WHERE)}: {inline(flaw.message, _MAX_CELL)}"
+        for flaw in _worst(probed)
+    ]
+    rest = [f"- and {len(probed.found) - MAX_FLAWS} more"] if len(probed.found) > MAX_FLAWS else []
+    return "\n".join(["The probes of its reference found:", "", *lines, *rest])
+
+
+def _as_json(findings: Iterable[JudgedExample], probes: Iterable[ProbesResult | None]) -> str:
+    def short(text: str, limit: int = 300) -> str:
+        return shorten(plain(text), limit)
+
+    examples = [
+        {"task": one.task, "example": one.example, "expected": one.expected, "got": one.got,
+         "message": short(one.message)}
+        for one in findings
+    ]  # fmt: skip
+    known = [
+        {
+            "task": probed.task,
+            "found": [
+                {"where": short(flaw.where, _MAX_WHERE), "message": short(flaw.message), "is_fault": flaw.is_fault}
+                for flaw in _worst(probed)
+            ],
+        }
+        for probed in probes
+        if probed
+    ]
     # JSON can escape a backtick, and then nothing in it can end the code block.
-    return fence(facts.replace("`", "\\u0060"), 60_000)
+    return fence(json.dumps({"examples": examples, "probes": known}, indent=1).replace("`", "\\u0060"), 60_000)
 
 
-def _facts(one: JudgedExample) -> dict[str, Any]:
-    return {
-        "task": one.task,
-        "example": one.example,
-        "expected": one.expected,
-        "got": one.got,
-        "message": shorten(plain(one.message), 300),
-    }
-
-
-def _remarks(findings: Iterable[JudgedExample]) -> Iterable[Annotation]:
+def _annotations(findings: Iterable[JudgedExample], probes: Mapping[str, ProbesResult | None]) -> Iterator[Annotation]:
+    """On wrong examples, and the faults of a reference on its task.yml."""
     for one in findings:
         if one.got and not one.is_good and not one.is_open:
             title = f"{one.got} instead of the expected {one.expected}"
-            yield Annotation(path=one.path, line=1, message=shorten(plain(one.message), 1000) or title, title=title)
+            message = shorten(plain(one.message), 1000) or title
+            yield Annotation(path=f"tasks/{one.task}/examples/{one.example}", line=1, message=message, title=title)
+    for name, probed in probes.items():
+        for flaw in (flaw for flaw in (_worst(probed) if probed else ()) if flaw.is_fault):
+            message = shorten(plain(f"{flaw.where}: {flaw.message}"), 1000)
+            yield Annotation(path=f"tasks/{name}/task.yml", line=1, message=message, title="Found by a probe")

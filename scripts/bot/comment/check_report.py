@@ -46,7 +46,7 @@ def facts_as_text(judgement: Judgement, request: Request, standings: Standings |
     """The judgement's facts as a fenced block of JSON; drops cases until it fits."""
     cases = [_case(case) for case in judgement.cases]
     while True:
-        text = f"```json\n{json.dumps(_facts(judgement, request, cases, standings), indent=1)}\n```\n"
+        text = f"```json\n{json.dumps(_harmless(_facts(judgement, request, cases, standings)), indent=1)}\n```\n"
         if len(text) <= MAX_TEXT or not cases:
             return text
         cases = cases[: len(cases) // 2]
@@ -62,7 +62,7 @@ def _facts(
         "gpu": judgement.gpu,
         "mode": judgement.mode,
         "verdict": judgement.verdict,
-        "message": _harmless(judgement.message),
+        "message": judgement.message,
         "standing": _standing(judgement, standings),
         "cases": cases,
         "cases_in_all": len(judgement.cases),
@@ -83,29 +83,15 @@ def _standing(judgement: Judgement, standings: Standings | None) -> dict[str, An
 def _case(case: CaseResult) -> dict[str, Any]:
     facts: dict[str, Any] = {"kind": case.kind, "params": dict(case.params), "verdict": case.verdict}
     if case.message:
-        facts["message"] = _harmless(case.message)
+        facts["message"] = case.message
     if case.timing:
-        facts |= {
-            "time_us": case.timing.submission_us,
-            "anchor_us": case.timing.anchor_us,
-            "ratio": case.timing.ratio.model_dump(),
-            "bound_us": case.timing.bound_us,
-            "steady": case.timing.steady,
-        }
+        facts["time_us"] = case.timing.submission_us
+        facts |= case.timing.model_dump(include={"anchor_us", "ratio", "bound_us", "steady"})
     if case.told:
         facts |= {"time_us": case.told.time_us.value, "interval_us": case.told.time_us.model_dump()}
     if case.profile:
-        facts["profile"] = {
-            "call_us": case.profile.call_us,
-            "elsewhere_us": case.profile.elsewhere_us,
-            "operations": [one.model_dump() | {"name": _harmless(one.name)} for one in case.profile.operations],
-        }
-        if counters := case.profile.counters:
-            kernels = [one.model_dump() | {"name": _harmless(one.name)} for one in counters.kernels]
-            facts["profile"]["counters"] = counters.model_dump() | {
-                "kernels": kernels,
-                "trouble": _harmless(counters.trouble),
-            }
+        absent = None if case.profile.counters else {"counters"}
+        facts["profile"] = case.profile.model_dump(exclude=absent) | {"elsewhere_us": case.profile.elsewhere_us}
     return facts
 
 
@@ -123,6 +109,13 @@ def remarks(judgement: Judgement, request: Request) -> Iterator[Annotation]:
         yield Annotation(path=path, line=line, message=shorten(_harmless(case.message), MAX_REMARK), title=title)
 
 
-def _harmless(text: str) -> str:
-    # A fence inside would end ours; `@` would notify somebody.
-    return shorten(plain(text), MAX_REMARK).replace("```", "'''").replace("@", "@\u200b")
+def _harmless(value: Any) -> Any:
+    """The same with every text in it cut, and unable to end a block of code or to notify somebody."""
+    match value:
+        case str():
+            return shorten(plain(value), MAX_REMARK).replace("```", "'''").replace("@", "@\u200b")
+        case dict():
+            return {key: _harmless(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_harmless(inner) for inner in value]
+    return value

@@ -23,8 +23,10 @@ from scripts.bot.comment.markers import (
     BoardState,
     FileFacts,
     Notice,
+    NoticeMarker,
     block,
     notice_block,
+    read_blocks,
 )
 from scripts.common.text import inline
 
@@ -81,6 +83,23 @@ class PullComment:
             _footer(self.file, has_boards=bool(self.boards)),
         ]
         return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def read_comment(body: str) -> PullComment:
+    """The comment that the bot wrote; its malformed parts are dropped, because people may have edited it."""
+    comment = PullComment()
+    for marker, text in read_blocks(body):
+        match marker:
+            case FileFacts():
+                comment = replace(comment, file=marker)
+            case NoticeMarker():
+                lines = (line.removeprefix(">").removeprefix(" ") for line in text.split("\n")[1:])
+                comment = replace(comment, notice=Notice(text="\n".join(lines), **marker.model_dump()))
+            case BoardMarker(state=state):
+                previous = text.partition("</summary>")[2].removesuffix("</details>").strip("\n")
+                section = BoardSection(facts=marker, report=text if state is BoardState.DONE else previous)
+                comment = replace(comment, boards=(*comment.boards, section))
+    return comment
 
 
 def _brief(board: BoardSection, why: str) -> str:

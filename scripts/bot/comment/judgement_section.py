@@ -81,7 +81,7 @@ def render(
         _tests(judgement, board),
         _next(judgement),
         _small_print(judgement),
-        _log(judgement.log),
+        folded("Log", fence(judgement.log, keep_end=True)) if judgement.log.strip() else "",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -147,15 +147,11 @@ def _gap(place: Row, standings: Standings) -> str:
     if place.champion:
         return "first place"
     if place.note:
-        return f"it {_as_verb(place.note)}"
+        return f"it {place.note}" if place.note.startswith("looks") else f"it is {place.note}"
     first, leader = standings.rows[0], standings.leader_of(place)
     gap = format_gap(place.gap).removeprefix("+")
     behind = f"{gap} behind {first.login}" if gap.endswith("%") else f"{gap} the time of {first.login}"
     return behind if leader is place else f"{behind}, tied with {leader.login}"
-
-
-def _as_verb(note: str) -> str:
-    return note if note.startswith("looks") else f"is {note}"
 
 
 def _duel(duel: Duel | None, judgement: Judgement, standings: Standings | None, hidden: Moderation | None) -> str:
@@ -221,13 +217,12 @@ def _tests(judgement: Judgement, board: Board) -> str:
 def _listed(tests: Sequence[CaseResult]) -> str:
     if not tests:
         return ""
-    shown = ((case_name(case.kind, case.params), _said(case)) for case in tests[:MAX_CASES])
+    shown = (
+        (case_name(case.kind, case.params), f"{case.verdict} {first_paragraph(case.message)}".strip())
+        for case in tests[:MAX_CASES]
+    )
     left_out = f"\n\n{len(tests) - MAX_CASES} more are not shown." if len(tests) > MAX_CASES else ""
     return table(("Test", "Verdict"), shown) + left_out
-
-
-def _said(case: CaseResult) -> str:
-    return f"{case.verdict} {first_paragraph(case.message)}".strip()
 
 
 # The rest.
@@ -236,13 +231,8 @@ def _said(case: CaseResult) -> str:
 def _next(judgement: Judgement) -> str:
     if judgement.verdict is Verdict.ACCEPTED:
         return f"**Next:** {_NEXT[judgement.mode]}"
-    return f"**Next:** {judgement.verdict.help}{_how_to_replay(judgement)}"
-
-
-def _how_to_replay(judgement: Judgement) -> str:
-    if judgement.verdict is Verdict.JUDGING_ERROR:
-        return ""
-    return " Run `pullrank test` to judge a file in the same way on your own machine."
+    replay = " Run `pullrank test` to judge a file in the same way on your own machine."
+    return f"**Next:** {judgement.verdict.help}{'' if judgement.verdict is Verdict.JUDGING_ERROR else replay}"
 
 
 def _small_print(judgement: Judgement) -> str:
@@ -269,7 +259,3 @@ def _claim(judgement: Judgement) -> Iterator[str]:
         )
     elif worst or is_unwalled(judgement) or is_self_timed(judgement):
         yield claim_sentence(judgement)
-
-
-def _log(log: str) -> str:
-    return folded("Log", fence(log, keep_end=True)) if log.strip() else ""

@@ -5,7 +5,7 @@
     <!-- pullrank:notice {…} -->   …  end         the kind of the notice, its commit, the boards that were left out
     <!-- pullrank:board {…} -->    …  end         a board: its request and its state
 
-`block` writes a marker with its text, and `read_markers` reads them back.  A participant's words can neither open nor
+`block` writes a marker with its text, and `read_blocks` reads them back.  A participant's words can neither open nor
 close a block: they are `sealed`, and in a marker's JSON `<` and `>` are escapes.
 """
 
@@ -90,23 +90,6 @@ class Notice:
     left_out: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Block:
-    """A block of a comment as it was read: a marker and its text."""
-
-    marker: FileFacts | NoticeMarker | BoardMarker
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class CommentMarkers:
-    """What a comment's markers say."""
-
-    file: FileFacts | None = None
-    notice: Notice | None = None
-    boards: tuple[BoardMarker, ...] = ()
-
-
 # Writing.
 
 
@@ -129,33 +112,12 @@ def sealed(text: str) -> str:
 
 # Reading.
 
-_KINDS: dict[str, type[FileFacts | NoticeMarker | BoardMarker]] = {
-    "file": FileFacts,
-    "notice": NoticeMarker,
-    "board": BoardMarker,
-}
+Marker = FileFacts | NoticeMarker | BoardMarker
+_KINDS: dict[str, type[Marker]] = {"file": FileFacts, "notice": NoticeMarker, "board": BoardMarker}
 
 
-def read_markers(body: str) -> CommentMarkers:
-    """The markers of a comment that the bot wrote."""
-    found = tuple(read_blocks(body))
-    files = [one.marker for one in found if isinstance(one.marker, FileFacts)]
-    notices = [notice for one in found if (notice := read_notice(one))]
-    boards = tuple(one.marker for one in found if isinstance(one.marker, BoardMarker))
-    return CommentMarkers(file=files[-1] if files else None, notice=notices[-1] if notices else None, boards=boards)
-
-
-def read_notice(found: Block) -> Notice | None:
-    """The notice in a block; None if the block holds something else."""
-    if not isinstance(found.marker, NoticeMarker):
-        return None
-    lines = found.text.split("\n")[1:]
-    words = "\n".join(line.removeprefix(">").removeprefix(" ") for line in lines)
-    return Notice(text=words, **found.marker.model_dump())
-
-
-def read_blocks(body: str) -> Iterator[Block]:
-    """The blocks of a comment.  People may have edited it: malformed parts are dropped."""
+def read_blocks(body: str) -> Iterator[tuple[Marker, str]]:
+    """The markers of a comment, each with its text.  People may have edited it: malformed parts are dropped."""
     body = body.replace("\r\n", "\n")[: 2 * MAX_CHARS]
     # Not one pattern for a whole block: for each block without an end it would search the rest of the body again.
     end = 0
@@ -167,4 +129,4 @@ def read_blocks(body: str) -> Iterator[Block]:
             marker = _KINDS[begin[1]].model_validate_json(begin[2])
         except ValidationError:
             continue
-        yield Block(marker=marker, text=body[begin.end() : end].strip("\n"))
+        yield marker, body[begin.end() : end].strip("\n")

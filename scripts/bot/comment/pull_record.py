@@ -13,7 +13,7 @@ run has it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -22,42 +22,11 @@ from harness.records.errors import TaskError
 from harness.records.fields import Mode
 from scripts.bot.admission.path_rule import FILE_NAMES, entry_path
 from scripts.bot.comment.comment_text import BoardSection, PullComment
-from scripts.bot.comment.markers import BoardMarker, BoardState, FileFacts, Notice, read_blocks, read_notice
+from scripts.bot.comment.markers import FileFacts, Notice
 from scripts.bot.comment.sections import done_section, ended_section, queued_section, unreported_section
 from scripts.competition.repository import require_task
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.request import EndState, Request
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportText:
-    """A board's last report; `request` is None if it is of a request before the newest."""
-
-    text: str
-    request: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class KeptTexts:
-    """The words of a comment that the ledger does not have; `reports` by GPU."""
-
-    notice: Notice | None = None
-    reports: Mapping[str, ReportText] = field(default_factory=dict)
-
-
-def keep_texts(body: str) -> KeptTexts:
-    """The texts of a comment that the bot wrote."""
-    notice: Notice | None = None
-    reports: dict[str, ReportText] = {}
-    for found in read_blocks(body):
-        notice = read_notice(found) or notice
-        match found.marker:
-            case BoardMarker(gpu=gpu, request=request, state=BoardState.DONE):
-                reports[gpu] = ReportText(text=found.text, request=request)
-            case BoardMarker(gpu=gpu):
-                previous = found.text.partition("</summary>")[2].removesuffix("</details>").strip("\n")
-                reports[gpu] = ReportText(text=previous)
-    return KeptTexts(notice=notice, reports=reports)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,19 +63,20 @@ class PullRecord:
         path = entry_path(request.task, request.login, self.file_name)
         return FileFacts(path=path, head_sha=request.head_sha, is_draft=self._is_draft(request.head_sha))
 
-    def comment(self, kept: KeptTexts, told: Mapping[str, BoardSection], notice: Notice | None) -> PullComment:
+    def comment(self, kept: PullComment, told: Mapping[str, BoardSection], notice: Notice | None) -> PullComment:
         """The comment.
 
         Args:
-            kept: the texts of the comment that this one replaces.
+            kept: the comment that this one replaces.
             told: sections that the ledger alone does not give, by request.
         """
-        boards = (_section(one, kept.reports.get(gpu), told.get(one.request.id)) for gpu, one in self.shown.items())
+        before = {one.facts.gpu: one for one in kept.boards}
+        boards = (_section(one, before.get(gpu), told.get(one.request.id)) for gpu, one in self.shown.items())
         return PullComment(file=self.file, notice=notice, boards=tuple(boards))
 
-    def unreported(self, kept: KeptTexts, told: Mapping[str, BoardSection]) -> list[Request]:
+    def unreported(self, kept: PullComment, told: Mapping[str, BoardSection]) -> list[Request]:
         """The judged requests to show whose reports are neither kept nor told."""
-        texts = {one.request for one in kept.reports.values()}
+        texts = {one.facts.request for one in kept.boards if one.is_done}
         return [
             one.request
             for one in self.shown.values()
@@ -138,15 +108,15 @@ def _age(status: RequestStatus) -> tuple[object, ...]:
     return request.asked_at, ended_at, request.attempt, request.id
 
 
-def _section(status: RequestStatus, kept: ReportText | None, told: BoardSection | None) -> BoardSection:
-    request, ending, text = status.request, status.ending, kept.text if kept else ""
+def _section(status: RequestStatus, kept: BoardSection | None, told: BoardSection | None) -> BoardSection:
+    request, ending, text = status.request, status.ending, kept.report if kept else ""
     if told:
         return told if told.is_done else replace(told, report=text)
     if not ending:
         return replace(queued_section(request), report=text)
     if ending.state is not EndState.JUDGED or not ending.verdict:
         return replace(ended_section(request, ending), report=text)
-    if kept and kept.request == request.id:
+    if kept and kept.is_done and kept.facts.request == request.id:
         return done_section(request, ending.verdict, text)
     return replace(unreported_section(request, ending.verdict), report=text)
 

@@ -10,15 +10,15 @@ the board's own check run      ──▶  section_of_check, if it knows more
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from typing import Any
 
 from harness.records.verdict import Verdict
 from scripts.bot.comment.comment_text import BoardSection
 from scripts.bot.comment.markers import BoardMarker, BoardState, sealed
+from scripts.bot.evaluate.workflow_runs import check_of
 from scripts.common.text import inline, shorten
-from scripts.github.checks import CheckRun, CheckState
-from scripts.ledger.request import Ending, EndState, Request
+from scripts.github.checks import Check, CheckRun, CheckState
+from scripts.ledger.request import WITHDRAWN, Ending, EndState, Request
 
 MAX_SUMMARY = 200
 
@@ -27,7 +27,7 @@ _HEADING = re.compile(r"### .*?: (.+)")
 
 def queued_section(request: Request) -> BoardSection:
     """Requested, and waiting for a machine."""
-    return BoardSection(facts=_facts(request, BoardState.QUEUED, f"queued since {_clock(request.asked_at)}"))
+    return BoardSection(facts=_facts(request, BoardState.QUEUED, f"queued since {request.asked_at:%H:%M} UTC"))
 
 
 def done_section(request: Request, verdict: Verdict, report: str) -> BoardSection:
@@ -53,6 +53,15 @@ def ended_section(request: Request, ending: Ending) -> BoardSection:
         summary = f"{ending.verdict.label} ({ending.verdict}); {summary}"
     state = BoardState.REFUSED if ending.state is EndState.REFUSED else BoardState.ENDED
     return BoardSection(facts=_facts(request, state, summary))
+
+
+def check_without_report(request: Request, ending: Ending | None = None) -> Check:
+    """The check run of a board that waits, or has ended without a report."""
+    section = ended_section(request, ending) if ending else queued_section(request)
+    state = CheckState.NEUTRAL if ending else CheckState.QUEUED
+    if ending and ending.state in WITHDRAWN:
+        state = CheckState.CANCELLED
+    return check_of(request, state, section.facts.summary)
 
 
 def section_of_check(request: Request, check: CheckRun) -> BoardSection | None:
@@ -97,7 +106,3 @@ def _facts(request: Request, state: BoardState, summary: str, **rest: Any) -> Bo
         summary=shorten(summary, MAX_SUMMARY),
         **rest,
     )
-
-
-def _clock(time: datetime) -> str:
-    return f"{time:%H:%M} UTC"

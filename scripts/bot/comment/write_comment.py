@@ -18,9 +18,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from scripts.bot.comment.comment_text import BoardSection, PullComment
+from scripts.bot.comment.comment_text import BoardSection, PullComment, read_comment
 from scripts.bot.comment.markers import MARKER, BoardState, Notice, Tone
-from scripts.bot.comment.pull_record import KeptTexts, PullRecord, keep_texts
+from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import section_of_check
 from scripts.github.access import server_url
 from scripts.github.checks import Check, CheckRun
@@ -72,16 +72,20 @@ def tell_comment(
     notice: Notice | None = None,
 ) -> str:
     """Show a board's state in the comment only; returns what `write` does."""
-    known = github.find_comment(record.number, MARKER)
-    kept = keep_texts(known.body) if known else KeptTexts()
+    known, kept = find_ours(record.number, github)
     told = {section.facts.request: section} if section else {}
     return write(record, known, kept, github, ours=ours, told=told, notice=notice or kept.notice)
 
 
+def find_ours(number: int, github: GitHub) -> tuple[Comment | None, PullComment]:
+    """The pull request's comment, if there is one, and what it says."""
+    known = github.find_comment(number, MARKER)
+    return known, read_comment(known.body if known else "")
+
+
 def remark(record: PullRecord, head_sha: str, text: str, github: GitHub) -> None:
     """Put a remark at the top of the comment, unless it is there, and below a remark on boards that were left out."""
-    known = github.find_comment(record.number, MARKER)
-    kept = keep_texts(known.body) if known else KeptTexts()
+    known, kept = find_ours(record.number, github)
     old = kept.notice
     left_out = old.left_out if old and old.head_sha == head_sha else ()
     if old and left_out:
@@ -95,7 +99,7 @@ def remark(record: PullRecord, head_sha: str, text: str, github: GitHub) -> None
 def write(
     record: PullRecord,
     known: Comment | None,
-    kept: KeptTexts,
+    kept: PullComment,
     github: GitHub,
     *,
     notice: Notice | None,
@@ -107,7 +111,7 @@ def write(
     Returns why it is shorter than it should be; usually empty.
 
     Args:
-        kept: the texts of the known comment.
+        kept: what the known comment says.
         ours: the ids of the requests that the writer reports on; for the commit's others, the check runs know more.
         told: sections that the ledger alone does not give, by request.
     """
@@ -149,17 +153,16 @@ def _told_by_checks(requests: Iterable[Request], github: GitHub) -> dict[str, Bo
 
 
 def _put_check(check: Check, known: int | None, github: GitHub) -> None:
+    """Write the check run unless it is up to date: each update would add the same annotations again."""
+    if not known:
+        old = max(find_checks(check.head_sha, github, check.name), key=lambda one: one.id, default=None)
+        if old and (old.state, old.external_id) == (check.state, check.external_id):
+            return
+        known = old.id if old else None
     if known:
         github.update_check(known, check)
     else:
-        _tell_check(check, github)
-
-
-def _tell_check(check: Check, github: GitHub) -> None:
-    """Write the check run unless it is up to date: each update would add the same annotations again."""
-    old = max(find_checks(check.head_sha, github, check.name), key=lambda one: one.id, default=None)
-    if not old or (old.state, old.external_id) != (check.state, check.external_id):
-        github.update_check(old.id, check) if old else github.create_check(check)
+        github.create_check(check)
 
 
 def find_checks(head_sha: str, github: GitHub, name: str = "") -> tuple[CheckRun, ...]:

@@ -24,12 +24,7 @@ from harness.task.toolchain import Toolchain
 
 
 def pack(
-    request: bytes,
-    task: Task,
-    submission: bytes,
-    champion: Champion | None,
-    harness: bytes,
-    toolchain: Toolchain,
+    request: bytes, task: Task, submission: bytes, champion: Champion | None, harness: bytes, toolchain: Toolchain
 ) -> bytes:
     """A bundle's bytes.
 

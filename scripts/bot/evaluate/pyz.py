@@ -13,13 +13,17 @@ pydantic, PyYAML and torch come from the judge's machine, because they are compi
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from pathlib import Path
 
 from harness.records.errors import PullRankError
+from harness.task.bundle import HARNESS
 from scripts.bot.evaluate.packing import zip_of
 from scripts.competition.repository import ROOT
 
+HOSTED_SETUP = Path(".github/runner/hosted.sh")
+"""Turns one of GitHub's own machines into a judge; it installs from judge.lock."""
 LIBRARIES = (
     "annotated-types", "numpy", "pydantic", "pydantic-core", "pyyaml", "typing-extensions", "typing-inspection",
 )  # fmt: skip
@@ -44,6 +48,16 @@ def judge_lock(root: Path = ROOT) -> str:
     if missing := set(LIBRARIES) - {name for _, name in blocks}:
         raise PullRankError(f"requirements.lock lacks {', '.join(sorted(missing))}; run `make lock`")
     return "".join(block for block, name in blocks if name in LIBRARIES)
+
+
+def write_judge(out: Path, root: Path) -> bytes:
+    """Write what runs a bundle into the folder `out`: harness.pyz, whose bytes it returns, and a machine's setup."""
+    harness = build_pyz(root)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / HARNESS).write_bytes(harness)
+    (out / "judge.lock").write_text(judge_lock(root), "utf-8")
+    shutil.copyfile(root / HOSTED_SETUP, out / HOSTED_SETUP.name)
+    return harness
 
 
 if __name__ == "__main__":

@@ -8,13 +8,12 @@
 Intake has already checked all of this.  `recheck` checks it again, because anything may have changed since and because
 a request can be dispatched by hand.  The pull request itself is not fetched: whatever happens to it ends the request
 in the ledger, and `report` checks again before a judgement makes a row.  After a refusal, the job with write
-permission ends the request and tells its author (`scripts/bot/report/refuse.py`).
+permission ends the request and tells its author (`scripts/bot/report/report.py`).
 """
 
 from __future__ import annotations
 
 import math
-import shutil
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
@@ -22,16 +21,14 @@ from pathlib import Path
 from harness.records.errors import PullRankError
 from harness.records.fields import Mode
 from harness.records.stats import LONGEST_EXTENDED_DUEL_S
-from harness.task.bundle import HARNESS, sha256
-from harness.task.submission import Champion
+from harness.task.bundle import sha256
+from harness.task.submission import MAX_BYTES, Champion, Submission
 from harness.task.task import Board, Task
-from harness.task.toolchain import Toolchain
 from scripts.bot.admission.admission import Refused, why_banned
 from scripts.bot.admission.path_rule import entry_path
 from scripts.bot.admission.recheck import RecheckFacts, why_refused, why_unreadable
-from scripts.bot.evaluate.champion import find_champion
 from scripts.bot.evaluate.packing import pack
-from scripts.bot.evaluate.pyz import build_pyz, judge_lock
+from scripts.bot.evaluate.pyz import write_judge
 from scripts.common.git_command import GitError
 from scripts.common.text import inline
 from scripts.competition.repository import ROOT, require_task
@@ -40,9 +37,8 @@ from scripts.github.fork import Fork
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Moderated, find_owner
 from scripts.ledger.request import Request
-
-HOSTED_SETUP = Path(".github/runner/hosted.sh")
-"""Turns one of GitHub's own machines into a judge; it installs from judge.lock."""
+from scripts.standings.rows import Row
+from scripts.standings.standings import standings
 
 _SPARE_MINUTES = 10
 """For the rest of a job: start, download, import torch."""
@@ -99,11 +95,13 @@ def resolve(
         return Resolution(request=request, wanted=False, note=f"{request.id}: {refused}", refusal=str(refused))
     board = task.board(request.gpu)
     gpu, champion = settings.gpu(request.gpu), find_champion(board, ledger, request, source, fork, root)
+    bundle = pack(request.to_json().encode(), task, source, champion, write_judge(out, root), gpu.toolchain)
+    (out / "bundle.zip").write_bytes(bundle)
     return Resolution(
         request=request,
         wanted=True,
         note=f"{request.id}: {len(source)} bytes, {'duels the first if fast enough' if champion else 'no duel is due'}",
-        digest=_write_bundle(out, request, task, source, champion, gpu.toolchain, root),
+        digest=sha256(bundle),
         runs_on=gpu.runs_on_json,
         minutes=minutes_for(board, request.mode, dueled=champion is not None),
     )
@@ -138,6 +136,39 @@ def _admit(request: Request, fork: Fork, ledger: Ledger, settings: Settings, roo
     return task, source
 
 
+def find_champion(
+    board: Board, ledger: Ledger, request: Request, source: bytes, fork: Fork, root: Path
+) -> Champion | None:
+    """The champion that a file must duel if it could be first; None if no duel can be due or that file is gone."""
+    if not (request.is_ranked and board.task.is_refereed):
+        return None
+    now = Moderated.after(ledger.moderations())
+    table = standings(board, now.counted(ledger.judgements(board.task.name, board.gpu).judgements))
+    first = table.champion
+    if not first or first.login.casefold() == request.login.casefold() or first.digest == sha256(source):
+        return None
+    theirs = _read_file(first, board.task, fork, root)
+    if theirs is None:
+        return None
+    name, user_id = board.task.submission_name, first.judgements[-1].submission.user_id
+    file = Submission(login=first.login, source=theirs, name=name, user_id=user_id)
+    return Champion(submission=file, score=first.score_us, nominal_us=table.nominal_us)
+
+
+def _read_file(row: Row, task: Task, fork: Fork, root: Path) -> bytes | None:
+    """The champion's file: from `main` if it was merged, else from the commit that was judged."""
+    path = entry_path(task.name, row.login, task.submission_name)
+    merged = root / path
+    if merged.is_file() and sha256(content := merged.read_bytes()) == row.digest:
+        return content
+    try:
+        head_sha = row.judgements[-1].submission.head_sha
+        _, content = fork.read(head_sha, path, MAX_BYTES) if head_sha else (None, b"")
+    except GitError:
+        return None  # The commit may be gone with its fork; the duel stays due.
+    return content if sha256(content) == row.digest else None
+
+
 def require_request(ledger: Ledger, request_id: str) -> RequestStatus:
     """A request by its id.  File names hold author and id, so other authors' files are not read."""
     files = ledger.path.glob(f"requests/*/*-{escape(request_id)}.json")
@@ -161,23 +192,3 @@ def minutes_for(board: Board, mode: Mode, *, dueled: bool) -> int:
     if dueled:
         seconds += limits.compile_timeout_s + limits.ranked_timeout_s + LONGEST_EXTENDED_DUEL_S
     return min(_MAX_MINUTES, math.ceil(seconds / 60) + _SPARE_MINUTES)
-
-
-def _write_bundle(
-    out: Path,
-    request: Request,
-    task: Task,
-    source: bytes,
-    champion: Champion | None,
-    toolchain: Toolchain,
-    root: Path,
-) -> str:
-    """Write the artifact's files; returns the SHA-256 of bundle.zip."""
-    harness = build_pyz(root)
-    bundle = pack(request.to_json().encode(), task, source, champion, harness, toolchain)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "bundle.zip").write_bytes(bundle)
-    (out / HARNESS).write_bytes(harness)
-    shutil.copyfile(root / HOSTED_SETUP, out / HOSTED_SETUP.name)
-    (out / "judge.lock").write_text(judge_lock(root), "utf-8")
-    return sha256(bundle)

@@ -30,7 +30,6 @@ from scripts.bot.comment.markers import Notice, Tone
 from scripts.bot.intake.decision import (
     Decision,
     EventFacts,
-    Reply,
     about_rest,
     end_open,
     find_last,
@@ -60,8 +59,7 @@ def decide_on_comment(event: CommentEvent, facts: EventFacts) -> Decision:
     try:
         return _obey(event, facts)
     except (Refused, SlashError) as refused:
-        answer = Reply(key=f"comment {event.comment.id}", text=str(refused))
-        return Decision(why="refused", answer=answer, reaction=Reaction.CONFUSED)
+        return Decision(why="refused", answer=str(refused), reaction=Reaction.CONFUSED)
 
 
 def _obey(event: CommentEvent, facts: EventFacts) -> Decision:
@@ -69,7 +67,7 @@ def _obey(event: CommentEvent, facts: EventFacts) -> Decision:
     if isinstance(command, SlashError):
         raise command
     if command.verb is Verb.HELP:
-        return _answer(event, HELP)
+        return Decision(why="answered", answer=HELP)
     if command.verb is Verb.CHECK:
         return _check(event.comment, facts)
     if facts.pull.base_ref != event.default_branch:
@@ -81,7 +79,7 @@ def _obey(event: CommentEvent, facts: EventFacts) -> Decision:
     if not isinstance(change, SubmissionPath):
         raise Refused(f"This pull request does not change a submission, so `/{command.verb}` has nothing to do.")
     if command.verb is Verb.SHOW:
-        return _answer(event, _show(change, facts))
+        return Decision(why="answered", answer=_show(change, facts))
     # A merged pull request cannot be reopened, but some boards may not have judged it yet.
     if not (facts.pull.is_open or facts.pull.merged):
         raise Refused("This pull request is closed. Reopen it to have it judged.")
@@ -93,10 +91,6 @@ def _obey(event: CommentEvent, facts: EventFacts) -> Decision:
     assert mode
     _require_rankable(mode, gpus, facts, admission)
     return _ask_by_comment(event, facts, admission, dict.fromkeys(gpus, mode))
-
-
-def _answer(event: CommentEvent, text: str) -> Decision:
-    return Decision(why="answered", answer=Reply(key=f"comment {event.comment.id}", text=text))
 
 
 def _show(entry: SubmissionPath, facts: EventFacts) -> str:

@@ -8,7 +8,7 @@ An event that arrives twice makes requests with the same ids; a comment is recog
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -59,16 +59,8 @@ class EventFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reply:
-    """A comment of its own.  Its `key` keeps a repeated event from posting it twice."""
-
-    key: str
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What to do.  `why` is a line for the log.
+    """What to do.  `why` is a line for the log, `answer` a comment of its own that replies to a command.
 
     `notice` goes at the top of the pull request's comment.  If it is None and `is_settled`, an older notice is removed.
     """
@@ -79,7 +71,7 @@ class Decision:
     endings: Endings = ()
     notice: Notice | None = None
     is_settled: bool = False
-    answer: Reply | None = None
+    answer: str = ""
     reaction: Reaction | None = None
     checks_tasks: bool = False
 
@@ -123,15 +115,11 @@ def end_open(facts: EventFacts, state: EndState, note: str, among: Iterable[Requ
     return tuple((one, Ending(request=one.id, state=state, at=facts.now, note=note)) for one in open_ones)
 
 
-def _of(facts: EventFacts, gpu: str, mode: Mode) -> Iterator[RequestStatus]:
-    for status in facts.of_pull:
-        request = status.request
-        if (request.head_sha, request.gpu, request.mode) == (facts.pull.head_sha, gpu, mode):
-            yield status
-
-
 def find_last(facts: EventFacts, gpu: str, mode: Mode) -> RequestStatus | None:
-    return max(_of(facts, gpu, mode), key=lambda status: status.request.attempt, default=None)
+    """The last request for the pull request's head on a board in a mode."""
+    board = (facts.pull.head_sha, gpu, mode)
+    same = [one for one in facts.of_pull if (one.request.head_sha, one.request.gpu, one.request.mode) == board]
+    return max(same, key=lambda status: status.request.attempt, default=None)
 
 
 def fit(

@@ -100,17 +100,14 @@ def _comment_event(payload: object) -> CommentEvent | Nothing:
     comment = Comment.of(require(payload, dict, "comment"))
     if comment.author.is_bot:
         return Nothing(reason=f"a bot's comment on #{number}")
-    command = _command(comment.body)
+    command: Command | SlashError | None
+    try:
+        command = read_command(comment.body)
+    except SlashError as error:
+        command = error
     if command is None:
         return Nothing(reason=f"conversation on #{number}")
     return CommentEvent(number=number, comment=comment, command=command, default_branch=_default_branch(payload))
-
-
-def _command(body: str) -> Command | SlashError | None:
-    try:
-        return read_command(body)
-    except SlashError as error:
-        return error
 
 
 def _default_branch(payload: object) -> str:

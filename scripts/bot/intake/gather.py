@@ -8,55 +8,31 @@ the checkout      settings, tasks, the merged files of others
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.task.task import Task, load_task
-from scripts.bot.admission.admission import Competition, Offer, Refused, find_entry
-from scripts.bot.admission.copies import Original
-from scripts.bot.admission.path_rule import FOLDER, SubmissionPath, TaskChange
+from harness.task.task import load_task
+from scripts.bot.admission.admission import Competition, Offer, Refused, find_entry, merged_by_others
+from scripts.bot.admission.path_rule import SubmissionPath, TaskChange
 from scripts.bot.intake.decision import EventFacts
 from scripts.bot.intake.events import CommentEvent, Event, PullAction, PullEvent
 from scripts.bot.intake.slash import Command, Verb
+from scripts.bot.report.context import BotContext
 from scripts.competition.boards import offered
 from scripts.github.fork import Fork
 from scripts.github.pulls import Permission, PullRequest
+from scripts.ledger.branch import LedgerBranch
+from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Moderated
-from scripts.ledger.names import Choice, account_of, either, requests_of, under
+from scripts.ledger.names import under
 from scripts.standings.standings import Standings, standings
 
 if TYPE_CHECKING:
-    from scripts.competition.settings import Settings
     from scripts.github.gh import GitHub
-    from scripts.ledger.branch import LedgerBranch
-    from scripts.ledger.ledger import Ledger
-
-
-@dataclass(frozen=True, kw_only=True)
-class IntakeContext:
-    """What intake needs.
-
-    `open_ledger` checks out the chosen part of the branch; `open_fork` and `find_task_faults` read commits by git.
-    """
-
-    github: GitHub
-    open_ledger: Callable[[Choice], LedgerBranch]
-    open_fork: Callable[[], Fork]
-    find_task_faults: Callable[[str, Sequence[str]], str]
-    settings: Settings
-    root: Path
-
 
 _BLIND = frozenset({Verb.HELP, Verb.CANCEL})
 """Commands that need none of the pull request's files."""
-
-
-def wanted_of(pull: PullRequest) -> Choice:
-    """The part of the ledger that every event needs."""
-    return either(requests_of(pull.author.id), account_of(pull.author.id, pull.author.login), under("moderation"))
 
 
 def _verb(event: Event) -> Verb | None:
@@ -66,7 +42,7 @@ def _verb(event: Event) -> Verb | None:
     return None
 
 
-def gather(event: Event, pull: PullRequest, context: IntakeContext, branch: LedgerBranch, now: datetime) -> EventFacts:
+def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerBranch, now: datetime) -> EventFacts:
     """Read what a decision about an event needs."""
     ledger = branch.ledger
     moderated = Moderated.after(ledger.moderations())
@@ -111,9 +87,7 @@ def _happened_at(event: Event, pull: PullRequest) -> datetime:
 def renew(facts: EventFacts, ledger: Ledger) -> EventFacts:
     """The same facts, with what others have since written to the ledger."""
     competition = replace(
-        facts.competition,
-        accounts=ledger.accounts().facts,
-        moderated=Moderated.after(ledger.moderations()),
+        facts.competition, accounts=ledger.accounts().facts, moderated=Moderated.after(ledger.moderations())
     )
     history = ledger.requests(user_id=facts.pull.author.id).facts
     return replace(facts, competition=competition, history=history)
@@ -138,7 +112,7 @@ def _needs_files(event: Event) -> bool:
 
 
 def _read_offer(
-    event: Event, pull: PullRequest, competition: Competition, context: IntakeContext, fork: Fork
+    event: Event, pull: PullRequest, competition: Competition, context: BotContext, fork: Fork
 ) -> tuple[Offer, str]:
     """The changed files; also a submission's bytes, or the faults of tasks."""
     offer = Offer(pull=pull, files=fork.changes(pull.head_sha))
@@ -147,30 +121,20 @@ def _read_offer(
     except Refused:
         return offer, ""
     if isinstance(change, TaskChange):
-        return offer, context.find_task_faults(pull.head_sha, change.tasks)
+        with context.open_tasks(pull.head_sha) as tree:
+            return offer, tree.find_faults(change.tasks)
     if not isinstance(change, SubmissionPath) or change.task not in competition.task_names:
         return offer, ""
     task = load_task(context.root / "tasks" / change.task)
     if _verb(event) is Verb.SHOW:
-        return Offer(pull=pull, files=offer.files, task=task), ""
-    return _read_file(offer, change, task, context, fork), ""
-
-
-def _read_file(offer: Offer, entry: SubmissionPath, task: Task, context: IntakeContext, fork: Fork) -> Offer:
-    blob, source = fork.read(offer.pull.head_sha, entry.path, context.settings.limits.file_kib * 1024)
-    return Offer(
-        pull=offer.pull,
-        files=offer.files,
+        return replace(offer, task=task), ""
+    blob, source = fork.read(pull.head_sha, change.path, context.settings.limits.file_kib * 1024)
+    given = (*task.templates.values(), *(example.path for example in task.examples))
+    return replace(
+        offer,
         blob=blob,
         source=source,
         task=task,
-        merged=merged_by_others(context.root, entry),
-        given=tuple(path.read_bytes() for path in (*task.templates.values(), *(e.path for e in task.examples))),
-    )
-
-
-def merged_by_others(root: Path, entry: SubmissionPath) -> tuple[Original, ...]:
-    """A task's merged files on the default branch, without one author's."""
-    files = sorted((root / FOLDER / entry.task).glob(f"*/{entry.name}"))
-    others = [file for file in files if file.parent.name.lower() != entry.login.lower() and not file.is_symlink()]
-    return tuple(Original(login=file.parent.name, name=file.name, source=file.read_bytes()) for file in others)
+        merged=merged_by_others(context.root, change),
+        given=tuple(path.read_bytes() for path in given),
+    ), ""

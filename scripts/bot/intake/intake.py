@@ -18,24 +18,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.records.errors import PullRankError
-from scripts.bot.comment.markers import MARKER
-from scripts.bot.comment.pull_record import KeptTexts, PullRecord, keep_texts
-from scripts.bot.comment.write_comment import write
+from scripts.bot.comment.comment_text import PullComment
+from scripts.bot.comment.pull_record import PullRecord
+from scripts.bot.comment.write_comment import find_ours, write
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.intake.comment_commands import decide_on_comment
 from scripts.bot.intake.decision import Decision, EventFacts
 from scripts.bot.intake.events import CommentEvent, Event, Nothing, PullAction, PullEvent, read_event
-from scripts.bot.intake.gather import IntakeContext, gather, renew, wanted_of
+from scripts.bot.intake.gather import gather, renew
 from scripts.bot.intake.pull_events import decide_on_pull
+from scripts.bot.report.context import BotContext
 from scripts.github.checks import CheckState
 from scripts.github.pulls import GitHubError, PullRequest
 from scripts.github.start_workflow import start_workflow
+from scripts.ledger.branch import LedgerBranch
+from scripts.ledger.ledger import Ledger
+from scripts.ledger.names import account_of, either, requests_of, under
 from scripts.ledger.request import EndState, Request
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
-    from scripts.ledger.branch import LedgerBranch
-    from scripts.ledger.ledger import Ledger
 
 LATE = timedelta(minutes=1)
 """An older event may have been overtaken by one that left nothing in the ledger, such as the closing of a pull request
@@ -55,7 +57,7 @@ def decide(event: Event, facts: EventFacts) -> Decision:
     return decide_on_comment(event, facts) if isinstance(event, CommentEvent) else decide_on_pull(event, facts)
 
 
-def run(event_name: str, payload: Path, context: IntakeContext, now: datetime | None = None) -> str:
+def run(event_name: str, payload: Path, context: BotContext, now: datetime | None = None) -> str:
     """Do what an event asks for; returns a log line.
 
     Raises:
@@ -67,16 +69,19 @@ def run(event_name: str, payload: Path, context: IntakeContext, now: datetime | 
     return follow(event, context, now)
 
 
-def follow(event: Event, context: IntakeContext, now: datetime | None = None) -> str:
+def follow(event: Event, context: BotContext, now: datetime | None = None) -> str:
     """Do what an event asks for; returns a log line."""
     pull = event.pull if isinstance(event, PullEvent) else context.github.get_pull(event.number)
-    with context.open_ledger(wanted_of(pull)) as branch:
+    author = pull.author
+    wanted = either(requests_of(author.id), account_of(author.id, author.login), under("moderation"))
+    with context.open_ledger(wanted) as branch:
         facts = gather(event, pull, context, branch, (now or datetime.now(UTC)).replace(microsecond=0))
         decision, asked = _write(event, facts, branch, context.github)
-        record = _record(decision, asked, pull, branch.ledger, context.root)
+        record = PullRecord.of(pull.number, branch.ledger.requests(user_id=pull.author.id), context.root)
     is_opening = isinstance(event, PullEvent) and event.action is PullAction.OPENED
     is_first = is_opening and bool(asked) and not facts.of_pull
-    short = _show(decision, record, pull, asked, context.github, is_first=is_first) if record else ""
+    is_news = decision.notice or decision.endings or asked or decision.is_settled
+    short = _show(decision, record, pull, asked, context.github, is_first=is_first) if is_news else ""
     _stop(decision, asked, context.github)
     _answer(event, decision, pull, context.github)
     _start(decision, pull, asked, context.github, event.default_branch)
@@ -148,15 +153,6 @@ def _message(decision: Decision, facts: EventFacts) -> str:
     return f"#{facts.pull.number}: {decision.why}"
 
 
-def _record(
-    decision: Decision, asked: Sequence[Request], pull: PullRequest, ledger: Ledger, root: Path
-) -> PullRecord | None:
-    """What the pull request's comment shows now; None if it stays as it is."""
-    if not (decision.notice or decision.endings or asked or decision.is_settled):
-        return None
-    return PullRecord.of(pull.number, ledger.requests(user_id=pull.author.id), root)
-
-
 def _show(
     decision: Decision,
     record: PullRecord,
@@ -172,11 +168,10 @@ def _show(
 
     `is_first`: no comment can exist yet, because this run has made the first requests of a new pull request.
     """
-    known = None if is_first else github.find_comment(pull.number, MARKER)
+    known, kept = (None, PullComment()) if is_first else find_ours(pull.number, github)
     # An ending alone is no reason for a first comment.
     if not (known or decision.notice or asked):
         return ""
-    kept = keep_texts(known.body) if known else KeptTexts()
     notice = None if decision.is_settled else kept.notice
     if decision.notice:
         notice = replace(decision.notice, head_sha=pull.head_sha)
@@ -195,11 +190,13 @@ def _stop(decision: Decision, asked: Sequence[Request], github: GitHub) -> None:
 
 
 def _answer(event: Event, decision: Decision, pull: PullRequest, github: GitHub) -> None:
-    """Reply to a comment, once, and react to it, so that its author sees that it was read."""
+    """Reply to a comment, once even if its event repeats, and react to it, so that its author sees that it was read."""
+    if not isinstance(event, CommentEvent):
+        return
     if decision.answer:
-        marker = f"<!-- pullrank answer to {decision.answer.key} -->"
-        github.upsert_comment(pull.number, marker, f"{marker}\n{decision.answer.text}")
-    if decision.reaction and isinstance(event, CommentEvent):
+        marker = f"<!-- pullrank answer to comment {event.comment.id} -->"
+        github.upsert_comment(pull.number, marker, f"{marker}\n{decision.answer}")
+    if decision.reaction:
         github.react(event.comment.id, decision.reaction)
 
 

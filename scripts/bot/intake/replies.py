@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from scripts.bot.admission.quotas import Use
 from scripts.common.text import format_gap, format_interval
 from scripts.ledger.ledger import RequestStatus
-from scripts.standings.rows import Row
 from scripts.standings.standings import Standings
 
 HELP = """\
@@ -50,12 +49,10 @@ def _first(standings: Standings) -> str:
 
 def _own(standings: Standings, login: str) -> str:
     row = standings.find_row(login)
-    return f"rank {row.rank}, {_time(row)}" if row else "not ranked yet"
-
-
-def _time(row: Row) -> str:
+    if not row:
+        return "not ranked yet"
     gap = "" if row.champion else f", {format_gap(row.gap)}"
-    return format_interval(row.score_us) + gap
+    return f"rank {row.rank}, {format_interval(row.score_us)}{gap}"
 
 
 def _waiting(waiting: Iterable[RequestStatus], now: datetime) -> str:

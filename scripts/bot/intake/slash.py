@@ -53,12 +53,7 @@ class Verb(StrEnum):
         return _MODES.get(self)
 
 
-_MODES = {
-    Verb.TEST: Mode.TEST,
-    Verb.BENCHMARK: Mode.BENCHMARK,
-    Verb.PROFILE: Mode.PROFILE,
-    Verb.RANK: Mode.RANKED,
-}
+_MODES = {Verb.TEST: Mode.TEST, Verb.BENCHMARK: Mode.BENCHMARK, Verb.PROFILE: Mode.PROFILE, Verb.RANK: Mode.RANKED}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,18 +9,20 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from scripts.bot.comment.markers import MARKER, BoardMarker, read_markers
+from scripts.bot.comment.comment_text import read_comment
+from scripts.bot.comment.markers import MARKER, BoardMarker
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.reconcile.duels_due import find_due_rows
 from scripts.bot.reconcile.plan import PATIENCE, RepositoryState, look_back
+from scripts.bot.report.context import BotContext
 from scripts.bot.report.places import Tables
 from scripts.bot.report.report import PUBLISH_WORKFLOW
 from scripts.competition.settings import Merge as MergeSetting
 from scripts.github.pulls import MAX_LISTED, PER_PAGE, Comment, GitHubError, PullRequest, WorkflowRun
+from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.moderation import Moderated
 from scripts.ledger.names import (
@@ -35,10 +37,7 @@ from scripts.ledger.names import (
 )
 
 if TYPE_CHECKING:
-    from scripts.bot.intake.gather import IntakeContext
-    from scripts.bot.report.context import ReportContext
     from scripts.github.gh import GitHub
-    from scripts.ledger.branch import LedgerBranch
 
 MAX_ASKED = 20
 """Pull requests to look up one by one, per run."""
@@ -47,25 +46,13 @@ LONGEST_WAIT = timedelta(days=14)
 """From request to end: GitHub ends jobs that wait for a day."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReconcileContext:
-    """The contexts of intake and report; they share one GitHub client."""
-
-    intake: IntakeContext
-    report: ReportContext
-
-    @property
-    def github(self) -> GitHub:
-        return self.report.github
-
-
-def gather(context: ReconcileContext, now: datetime) -> RepositoryState:
+def gather(context: BotContext, now: datetime) -> RepositoryState:
     """Read the state, with eight API requests, or a few more in a busy repository."""
-    github, settings = context.github, context.report.settings
+    github, settings = context.github, context.settings
     last_at = max((run.created_at for run in github.runs(WORKFLOW, status="success")), default=None)
     since = look_back(now, last_at)
     ended = endings_since((since - LONGEST_WAIT).date())
-    with context.report.open_ledger(either(open_requests, ended, under("moderation"))) as branch:
+    with context.open_ledger(either(open_requests, ended, under("moderation"))) as branch:
         # The ledger first: a request that ends meanwhile looks open here, and its step then finds it ended.
         ledger, pulls = branch.ledger, github.open_pulls()
         recent = these(ledger.ended_since(since))
@@ -80,17 +67,18 @@ def gather(context: ReconcileContext, now: datetime) -> RepositoryState:
         of_heads = [one for one in statuses if (one.request.pull_request, one.request.head_sha) in is_open]
         lively = {(task, gpu) for task, gpu in _lively(branch, statuses, since) if gpu in settings.gpus}
         branch.check_out(boards(lively | {(one.request.task, one.request.gpu) for one in of_heads}))
-        tables = Tables(ledger, context.report.root)
+        tables = Tables(ledger, context.root)
         places = {one.request.id: place for one in of_heads if (place := tables.place(one))}
         rows = tuple(find_due_rows(table for name in sorted(lively) if (table := tables.find(*name))))
         if rows:
             of_rows = {row.pull_request for row in rows}
             branch.check_out(requests_of_pulls(of_rows))
             statuses = tuple(dict.fromkeys([*statuses, *ledger.requests(pulls=of_rows)]))
+    published = (run for run in github.runs(PUBLISH_WORKFLOW) if run.conclusion in (None, "", "success"))
     shown, spare, comments_since = _comments(github, since - PATIENCE)
     return RepositoryState(
         now=now,
-        default_branch=context.report.default_branch,
+        default_branch=context.default_branch,
         statuses=statuses,
         pulls=pulls,
         closed=closed,
@@ -100,7 +88,7 @@ def gather(context: ReconcileContext, now: datetime) -> RepositoryState:
         spare=spare,
         places=places,
         duels=tuple(due for row in rows if (due := row.find_duel(statuses))),
-        published_at=max((run.created_at for run in _published(github)), default=None),
+        published_at=max((run.created_at for run in published), default=None),
         decided_at=decided_at,
         last_at=last_at,
         merges=settings.merge is MergeSetting.AUTO,
@@ -149,11 +137,6 @@ def _runs(github: GitHub, statuses: Iterable[RequestStatus]) -> tuple[WorkflowRu
     return tuple(found.values())
 
 
-def _published(github: GitHub) -> Iterator[WorkflowRun]:
-    runs = github.runs(PUBLISH_WORKFLOW)
-    return (run for run in runs if run.conclusion in (None, "", "success"))
-
-
 def _comments(
     github: GitHub, since: datetime
 ) -> tuple[dict[int, tuple[BoardMarker, ...]], dict[int, int], datetime | None]:
@@ -170,5 +153,7 @@ def _comments(
     oldest = {number: min(found, key=lambda one: one.id) for number, found in ours.items()}
     spare = {one.id: number for number, found in ours.items() for one in found if one is not oldest[number]}
     is_cut = len(recent) >= MAX_LISTED
-    shown = {number: read_markers(comment.body).boards for number, comment in oldest.items()}
+    shown = {
+        number: tuple(board.facts for board in read_comment(comment.body).boards) for number, comment in oldest.items()
+    }
     return shown, spare, recent[-1][1].updated_at if is_cut else None

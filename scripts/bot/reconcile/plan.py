@@ -30,20 +30,6 @@ from scripts.bot.comment.pull_record import newest_by_gpu
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.reconcile.duels_due import DueDuel
 from scripts.bot.reconcile.lost_events import is_unheard
-from scripts.bot.reconcile.steps import (
-    AskForJudging,
-    Close,
-    Deliver,
-    Drop,
-    End,
-    MergePull,
-    Publish,
-    Rematch,
-    Start,
-    Step,
-    Stop,
-    Tell,
-)
 from scripts.bot.report.places import PlaceKind
 from scripts.competition.settings import Ban
 from scripts.github.pulls import PullRequest, WorkflowRun
@@ -67,6 +53,103 @@ OFTEN = timedelta(hours=1)
 TURN = timedelta(minutes=15)
 TURNS = 8
 """Later, one run in this many rereads it; runs are a `TURN` apart."""
+
+
+# The steps, as data; `scripts.bot.reconcile.reconcile` carries them out.
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OfRequest:
+    request: Request
+
+    @property
+    def name(self) -> str:
+        return self.request.id
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OfPull:
+    pull: PullRequest
+
+    @property
+    def name(self) -> str:
+        return f"#{self.pull.number}"
+
+
+class Start(_OfRequest):
+    """An open request without a run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stop(_OfRequest):
+    """A run of a request that has ended: the run that ended the request failed to stop it."""
+
+    run: WorkflowRun
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deliver(_OfRequest):
+    """A run has ended, but its result was not delivered.  `run` is None if it is not among the runs that were read."""
+
+    run: WorkflowRun | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class End(_OfRequest):
+    """A request that is no longer wanted; `runs` are those that still work on it."""
+
+    state: EndState
+    note: str
+    runs: tuple[WorkflowRun, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tell(_OfRequest):
+    """A request that the comment must show; `ending` is None while it is open."""
+
+    ending: Ending | None
+
+
+class Rematch(_OfRequest):
+    """A new request: judge a row's file again, against the current champion."""
+
+
+class MergePull(_OfRequest):
+    """Merge the pull request of a judged request."""
+
+
+class Close(_OfPull):
+    """Close a pull request that improves nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskForJudging(_OfPull):
+    """A pull request whose event was lost; `happened_at` counts for the deadline."""
+
+    happened_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drop:
+    """A second comment of ours: two runs each wrote the first."""
+
+    number: int
+    comment_id: int
+
+    @property
+    def name(self) -> str:
+        return f"#{self.number}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Publish:
+    name = "publish"
+
+
+Step = Start | Stop | Deliver | End | Tell | Rematch | AskForJudging | MergePull | Close | Drop | Publish
+
+
+# What the plan depends on.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +229,9 @@ def look_back(now: datetime, last_at: datetime | None) -> datetime:
     return max(now - LONGEST_LOOK_BACK, min(now - LOOK_BACK, last))
 
 
+# The plan.
+
+
 def plan(facts: RepositoryState) -> tuple[Step, ...]:
     """Plan the steps.  Pure."""
     offers = _offers(facts)
@@ -174,10 +260,10 @@ def _for_live_runs(facts: RepositoryState) -> Iterator[Step]:
 
 
 def _for_request(status: RequestStatus, facts: RepositoryState) -> Step | None:
-    if status.ending:
-        return _after_end(status.request, status.ending, facts)
-    if not facts.is_settled(status.request.asked_at):
+    if not facts.is_settled(status.ending.at if status.ending else status.request.asked_at):
         return None
+    if status.ending:
+        return _shown(status.request, status.ending, facts)
     runs = facts.runs_of(status.request)
     if end := _why_unwanted(status.request, facts):
         return replace(end, runs=tuple(run for run in runs if not run.is_done))
@@ -202,10 +288,6 @@ def _why_unwanted(request: Request, facts: RepositoryState) -> End | None:
     if pull.is_open and pull.is_draft and request.is_ranked:
         return End(request=request, state=EndState.CANCELLED, note="the pull request became a draft")
     return None
-
-
-def _after_end(request: Request, ending: Ending, facts: RepositoryState) -> Step | None:
-    return _shown(request, ending, facts) if facts.is_settled(ending.at) else None
 
 
 def _shown(request: Request, ending: Ending | None, facts: RepositoryState) -> Step | None:

@@ -12,20 +12,44 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from harness.records.errors import PullRankError
+from scripts.bot.comment.pull_record import PullRecord
+from scripts.bot.comment.sections import check_without_report
+from scripts.bot.comment.write_comment import tell
+from scripts.bot.evaluate import workflow_runs
 from scripts.bot.intake import intake
-from scripts.bot.reconcile.act import act
-from scripts.bot.reconcile.gather import ReconcileContext, gather
-from scripts.bot.reconcile.plan import plan
-from scripts.bot.reconcile.steps import AskForJudging, MergePull, Publish, Start, name_of
-from scripts.bot.report.merging import MERGED
+from scripts.bot.intake.events import PullAction, PullEvent
+from scripts.bot.intake.intake import follow
+from scripts.bot.reconcile.gather import gather
+from scripts.bot.reconcile.plan import (
+    AskForJudging,
+    Close,
+    Deliver,
+    Drop,
+    End,
+    MergePull,
+    Publish,
+    Rematch,
+    Start,
+    Step,
+    Stop,
+    Tell,
+    plan,
+)
+from scripts.bot.report.context import BotContext
+from scripts.bot.report.merging import MERGED, merge
+from scripts.bot.report.report import PUBLISH_WORKFLOW, end
+from scripts.bot.report.report import run as deliver
 from scripts.github.pulls import GitHubError
-from scripts.github.start_workflow import NotStarted, why_unheard
+from scripts.github.start_workflow import NotStarted, start_workflow, why_unheard
+from scripts.ledger.moderation import Moderated
+from scripts.ledger.names import either, requests_of, under
+from scripts.ledger.request import Ending, Request
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
 
-def run(context: ReconcileContext, now: datetime | None = None) -> Iterator[str]:
+def run(context: BotContext, now: datetime | None = None) -> Iterator[str]:
     """Carry out all steps, with a log line for each; a failed step does not stop the others.
 
     Raises:
@@ -46,11 +70,93 @@ def run(context: ReconcileContext, now: datetime | None = None) -> Iterator[str]
         except NotStarted as error:
             trouble = error
         except PullRankError as error:
-            yield f"{name_of(step)}: failed: {error}"
+            yield f"{step.name}: failed: {error}"
     if offers and (reason := _why_unheard(context.github)):
         yield reason
     if trouble:
         raise trouble
+
+
+_CLOSED = "<!-- pullrank closed -->"
+_WHY_CLOSED = f"""{_CLOSED}
+This submission is accepted but does not improve its author's row, and nothing has happened here for two weeks, so the
+bot closes this pull request. The results stay in the ledger. Push a faster file and reopen it, or open a new one.
+"""
+
+
+def act(step: Step, context: BotContext, now: datetime) -> str:
+    """Do one step; returns a log line."""
+    github, branch = context.github, context.default_branch
+    match step:
+        case Start(request=request):
+            workflow_runs.start(github, request, branch)
+            return f"{request.id}: started again"
+        case Stop(request=request, run=found):
+            github.cancel_run(found.id)
+            return f"{request.id}: stopped its run, which is no longer wanted"
+        case Deliver(request=request, run=found):
+            run_id, result = (found.id, found.conclusion) if found else (None, None)
+            return deliver(request.id, run_id, result or "unknown", context, now)
+        case End(request=request):
+            return _end(step, context, now)
+        case Tell(request=request, ending=ending):
+            return _tell(request, ending, context)
+        case Rematch(request=request):
+            return _ask(request, context)
+        case AskForJudging(pull=pull, happened_at=happened_at):
+            event = PullEvent(action=PullAction.PUSHED, pull=pull, default_branch=branch, happened_at=happened_at)
+            return follow(event, context, now)
+        case MergePull(request=request):
+            return f"{request.id}: {_merge(request, context)}"
+        case Close(pull=pull):
+            github.upsert_comment(pull.number, _CLOSED, _WHY_CLOSED)
+            github.close_pull(pull.number)
+            return f"#{pull.number}: closed, because it improves nothing"
+        case Drop(number=number, comment_id=comment_id):
+            github.ask("DELETE", f"/issues/comments/{comment_id}")
+            return f"#{number}: deleted our second comment"
+        case Publish():
+            start_workflow(github, PUBLISH_WORKFLOW, {}, branch)
+            return "started to publish the site"
+
+
+def _ask(request: Request, context: BotContext) -> str:
+    """Request a rematch, unless another run already has."""
+    with context.open_ledger(requests_of(request.user_id)) as branch:
+        is_new = branch.ledger.append_request(request)
+        if not is_new or request.place not in branch.commit(f"{request.id}: {request.reason}"):
+            return f"{request.id}: already requested by another run"
+        of_pull = PullRecord.read(request, branch.ledger, context.root)
+    tell(of_pull, check_without_report(request), context.github)
+    workflow_runs.start(context.github, request, context.default_branch)
+    return f"{request.id}: requested, {request.reason}"
+
+
+def _merge(request: Request, context: BotContext) -> str:
+    # Read moderations again: there may be a new ban, and a merge cannot be undone.
+    with context.open_ledger(either(requests_of(request.user_id), under("moderation"))) as branch:
+        moderated = Moderated.after(branch.ledger.moderations())
+        of_pull = PullRecord.read(request, branch.ledger, context.root)
+    return merge(request, of_pull, moderated, context)
+
+
+def _end(step: End, context: BotContext, now: datetime) -> str:
+    request = step.request
+    ending = Ending(request=request.id, state=step.state, at=now, note=step.note)
+    with context.open_ledger(requests_of(request.user_id)) as branch:
+        if not (of_pull := end(request, ending, branch, context.root)):
+            return f"{request.id}: already ended differently"
+    for found in step.runs:
+        context.github.cancel_run(found.id)
+    tell(of_pull, check_without_report(request, ending), context.github)
+    return f"{request.id}: {step.state}, {step.note}"
+
+
+def _tell(request: Request, ending: Ending | None, context: BotContext) -> str:
+    with context.open_ledger(requests_of(request.user_id)) as branch:
+        of_pull = PullRecord.read(request, branch.ledger, context.root)
+    tell(of_pull, check_without_report(request, ending), context.github)
+    return f"{request.id}: updated the comment"
 
 
 def _why_unheard(github: GitHub) -> str:

@@ -45,13 +45,6 @@ class ArtifactError(PullRankError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trouble:
-    """The judge gave no verdict; `message` is its own explanation."""
-
-    message: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Window:
     """When the judge's job ran, by GitHub's clock."""
 
@@ -59,15 +52,15 @@ class Window:
     ended_at: datetime
 
 
-def read_artifact(content: bytes) -> Judgement | Trouble:
-    """The judgement in an artifact's zip, or why the judge has none.
+def read_artifact(content: bytes) -> Judgement:
+    """The judgement in an artifact's zip.
 
     Raises:
-        ArtifactError: it holds neither; the message says what is wrong.
+        ArtifactError: it holds none; the message is the judge's own explanation, or says what is wrong with the zip.
     """
     name, text = only_member(content, {"judgement.json": MAX_BYTES, "error.json": MAX_ERROR})
     if name == "error.json":
-        return Trouble(message=read_error(text))
+        raise ArtifactError(read_error(text))
     try:
         return Judgement.from_json(text)
     except JudgementError as error:

@@ -1,32 +1,42 @@
-"""What a delivery needs, and what the jobs of a run report about themselves."""
+"""What the workflow steps of the bot need, and what the jobs of a run report about themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scripts.bot.admission.task_tree import TaskTree
+from scripts.competition.settings import Settings
+from scripts.github.fork import Fork
+from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.names import Choice
 
 if TYPE_CHECKING:
-    from scripts.competition.settings import Settings
-    from scripts.github.fork import Fork
     from scripts.github.gh import GitHub
-    from scripts.ledger.branch import LedgerBranch
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportContext:
-    """What a delivery needs; `harness_digest` is that of the judge on `main`."""
+class BotContext:
+    """The repository that a step works on.
+
+    Attributes:
+        open_ledger: checks out the chosen part of the branch.
+        open_fork: reads the changes of a commit by git.
+        open_tasks: reads the tasks of a commit by git.
+        root: the checkout of `main`.
+        default_branch: empty in intake and check, which need none.
+    """
 
     github: GitHub
     open_ledger: Callable[[Choice], LedgerBranch]
     open_fork: Callable[[], Fork]
+    open_tasks: Callable[[str], AbstractContextManager[TaskTree]]
     settings: Settings
     root: Path
-    harness_digest: str
-    default_branch: str
+    default_branch: str = ""
     server_url: str = "https://github.com"
 
     def run_url(self, run_id: int) -> str:

@@ -9,23 +9,19 @@ the judgement, not from the merge: nothing on a board waits for this.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from scripts.bot.admission.admission import why_banned
 from scripts.bot.admission.path_rule import SubmissionPath, classify
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.write_comment import remark
-from scripts.bot.report.context import ReportContext
+from scripts.bot.report.context import BotContext
 from scripts.bot.report.places import PlaceKind, Tables
 from scripts.common.text import inline
-from scripts.competition.settings import Merge
+from scripts.competition.settings import Merge, Settings
 from scripts.github.pulls import MergeState, PullRequest
 from scripts.ledger.ledger import RequestStatus
+from scripts.ledger.moderation import Moderated
 from scripts.ledger.request import Request
-
-if TYPE_CHECKING:
-    from scripts.competition.settings import Settings
-    from scripts.ledger.moderation import Moderated
 
 MERGED = "merged"
 
@@ -68,11 +64,7 @@ def why_not_merged(request: Request, pull: PullRequest, default_branch: str) -> 
 
 
 def merge(
-    request: Request,
-    of_pull: PullRecord,
-    moderated: Moderated,
-    context: ReportContext,
-    pull: PullRequest | None = None,
+    request: Request, of_pull: PullRecord, moderated: Moderated, context: BotContext, pull: PullRequest | None = None
 ) -> str:
     """Merge the commit of a request that `find_due` found, unless there is a reason not to; returns a log line.
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from harness.records.errors import PullRankError
 from harness.records.judgement import Judgement
+from harness.records.provenance import harness_digest
 from harness.records.verdict import Verdict
 from harness.task.task import Board
 from scripts.bot.evaluate import workflow_runs
-from scripts.bot.report.artifact import MAX_ZIP, Trouble, Window, read_artifact, why_not_the_answer
-from scripts.bot.report.context import Hints, ReportContext
+from scripts.bot.report.artifact import MAX_ZIP, ArtifactError, Window, read_artifact, why_not_the_answer
+from scripts.bot.report.context import BotContext, Hints
 from scripts.github.pulls import GitHubError, Job, PullRequest
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.request import LONGEST_JOB_S, Ending, EndState, Request
@@ -65,7 +65,7 @@ def find_outcome(
     run_id: int | None,
     judge_result: str,
     ledger: Ledger,
-    context: ReportContext,
+    context: BotContext,
     hints: Hints,
 ) -> JudgingOutcome:
     """The result of a request's judging; for one that has ended, first what the ledger holds."""
@@ -119,30 +119,27 @@ def _why_withdrawn(pull: PullRequest | None) -> str:
 
 
 def fetch(
-    request: Request, board: Board | None, run_id: int, judge_result: str, context: ReportContext, hints: Hints
+    request: Request, board: Board | None, run_id: int, judge_result: str, context: BotContext, hints: Hints
 ) -> JudgingOutcome:
     """The judgement of a run, if it has one that answers the request."""
     if not board or request.gpu not in context.settings.gpus:
         return JudgingOutcome(trouble="the board no longer exists", is_hopeless=True)
-    job = judge_job(run_id, context.github)
-    seconds = seconds_of(job)
+    job, gpu, run_url = judge_job(run_id, context.github), context.settings.gpus[request.gpu], context.run_url(run_id)
+    window = None
+    if job and job.started_at:
+        window = Window(started_at=job.started_at, ended_at=job.completed_at or datetime.now(UTC))
     content = _download(run_id, hints, context.github)
-    if content is None:
-        return JudgingOutcome(trouble=f"the judge's job ended ({judge_result}) without a judgement", seconds=seconds)
     try:
-        handed = read_artifact(content)
-    except PullRankError as error:
-        return JudgingOutcome(trouble=str(error), seconds=seconds)
-    if isinstance(handed, Trouble):
-        return JudgingOutcome(trouble=handed.message, seconds=seconds)
-    gpu = context.settings.gpus[request.gpu]
-    if reason := why_not_the_answer(
-        handed, request, board, gpu, context.harness_digest, _window(job), context.run_url(run_id)
-    ):
-        return JudgingOutcome(trouble=f"the judgement was rejected: {reason}", seconds=seconds)
-    if handed.edition != board.edition:
-        return JudgingOutcome(trouble="the task changed during the judging", seconds=seconds)
-    return JudgingOutcome(judgement=handed, seconds=seconds)
+        if content is None:
+            raise ArtifactError(f"the judge's job ended ({judge_result}) without a judgement")
+        judgement = read_artifact(content)
+        if reason := why_not_the_answer(judgement, request, board, gpu, harness_digest(), window, run_url):
+            raise ArtifactError(f"the judgement was rejected: {reason}")
+        if judgement.edition != board.edition:
+            raise ArtifactError("the task changed during the judging")
+    except ArtifactError as error:
+        return JudgingOutcome(trouble=str(error), seconds=seconds_of(job))
+    return JudgingOutcome(judgement=judgement, seconds=seconds_of(job))
 
 
 def _download(run_id: int, hints: Hints, github: GitHub) -> bytes | None:
@@ -169,9 +166,3 @@ def seconds_of(job: Job | None) -> float:
     if not job or not job.runner or not job.started_at or not job.completed_at:
         return 0.0
     return max(0.0, (job.completed_at - job.started_at).total_seconds())
-
-
-def _window(job: Job | None) -> Window | None:
-    if not job or not job.started_at:
-        return None
-    return Window(started_at=job.started_at, ended_at=job.completed_at or datetime.now(UTC))

@@ -18,7 +18,6 @@ from harness.task.task import Board
 from scripts.competition.repository import require_task
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Moderated, Moderation
-from scripts.ledger.request import Request
 from scripts.standings.standings import Standings, standings
 
 
@@ -89,7 +88,3 @@ def find_board(task: str, gpu: str, root: Path) -> Board | None:
     except TaskError:
         return None
     return found.board(gpu) if gpu in found.gpus else None
-
-
-def board_of(request: Request, root: Path) -> Board | None:
-    return find_board(request.task, request.gpu, root)

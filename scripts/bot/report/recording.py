@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from harness.records.judgement import Claim, Judgement
 from harness.task.task import Board
 from scripts.bot.report.artifact import why_below_the_floor
-from scripts.bot.report.context import ReportContext
+from scripts.bot.report.context import BotContext
 from scripts.bot.report.outcome import JudgingOutcome, judge_job, seconds_of
 from scripts.bot.report.places import Tables
+from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.request import LONGEST_JOB_S, RETRY, Ending, EndState, Request, Spent, make_id
-from scripts.standings.standings import Standings
-
-if TYPE_CHECKING:
-    from scripts.ledger.branch import LedgerBranch
 
 MAX_FAILURES = 3
 """After this many failures of ours in a row, the bot does not retry a judging."""
@@ -31,7 +27,7 @@ def record(
     outcome: JudgingOutcome,
     board: Board | None,
     branch: LedgerBranch,
-    context: ReportContext,
+    context: BotContext,
     at: datetime,
 ) -> Request | None:
     """Write the result to the ledger; returns the new attempt if it failed on our side and this run must start it."""
@@ -39,7 +35,16 @@ def record(
     if judgement and board and request.is_ranked and not ledger.has_judgement_of(request):
         ledger.append(judgement, request.id)
         if reason := _why_held(judgement, board, ledger, context):
-            ledger.append_moderation(_hold(request, judgement, reason, at))
+            ledger.append_moderation(
+                Moderation(
+                    id=f"held-{judgement.checksum[:12]}",
+                    action=Action.HOLD,
+                    judgement=judgement.checksum,
+                    reason=reason,
+                    by=request.asked_by,
+                    at=at,
+                )
+            )
     ending = outcome.ending(request, at)
     ledger.append_ending(request, ending)
     is_hopeful = ending.state is EndState.FAILED and not outcome.is_hopeless
@@ -51,7 +56,7 @@ def record(
 
 
 def note_cost(
-    status: RequestStatus, run_id: int | None, branch: LedgerBranch, context: ReportContext, at: datetime
+    status: RequestStatus, run_id: int | None, branch: LedgerBranch, context: BotContext, at: datetime
 ) -> str:
     """Record the machine time of a withdrawn request; returns a remark for the log, empty if there was none."""
     request = status.request
@@ -64,20 +69,14 @@ def note_cost(
     return f"; {seconds:.0f} s of machine time count"
 
 
-def _why_held(judgement: Judgement, board: Board, ledger: Ledger, context: ReportContext) -> str:
+def _why_held(judgement: Judgement, board: Board, ledger: Ledger, context: BotContext) -> str:
     """Why a judgement needs a maintainer's review before it counts; empty if it does not."""
     reason = why_below_the_floor(judgement, board, context.settings.gpus[board.gpu])
     if not reason and judgement.claim is Claim.INSIDE_TIMED:
-        return why_first_waits(judgement, Tables(ledger, context.root).of(board))
+        first = Tables(ledger, context.root).of(board).champion
+        if first and judgement.checksum in (one.checksum for one in first.judgements):
+            return "it would be first with a time measured inside its own process"
     return reason
-
-
-def why_first_waits(judgement: Judgement, table: Standings) -> str:
-    """Why a time measured inside the submission's process needs a review: it would be first.  Empty if it would not."""
-    first = next((row for row in table.rows if row.champion), None)
-    if not first or judgement.checksum not in (one.checksum for one in first.judgements):
-        return ""
-    return "it would be first with a time measured inside its own process"
 
 
 def next_attempt(request: Request, history: Iterable[RequestStatus], at: datetime) -> Request | None:
@@ -102,14 +101,3 @@ def next_attempt(request: Request, history: Iterable[RequestStatus], at: datetim
 def _waited_in_vain(request: Request, ending: Ending) -> bool:
     """Whether GitHub ended the run because no machine took it for a day; it is judged when a machine is back."""
     return not ending.seconds and ending.at - request.asked_at >= NO_MACHINE
-
-
-def _hold(request: Request, judgement: Judgement, reason: str, at: datetime) -> Moderation:
-    return Moderation(
-        id=f"held-{judgement.checksum[:12]}",
-        action=Action.HOLD,
-        judgement=judgement.checksum,
-        reason=reason,
-        by=request.asked_by,
-        at=at,
-    )

@@ -13,27 +13,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.task.task import Board
 from scripts.bot.comment.check_report import check_of_judgement
 from scripts.bot.comment.comment_text import BoardSection
 from scripts.bot.comment.judgement_section import render
+from scripts.bot.comment.markers import Notice
 from scripts.bot.comment.pull_record import PullRecord
-from scripts.bot.comment.sections import done_section, ended_section, section_of_check
+from scripts.bot.comment.sections import check_without_report, done_section, ended_section, section_of_check
 from scripts.bot.comment.write_comment import find_checks, tell, tell_comment
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.evaluate.resolve import require_request
-from scripts.bot.report.context import Hints, ReportContext
+from scripts.bot.report.context import BotContext, Hints
 from scripts.bot.report.merging import MERGED, find_due, merge
 from scripts.bot.report.outcome import JudgingOutcome, find_outcome
-from scripts.bot.report.places import Tables, board_of
+from scripts.bot.report.places import Tables, find_board
 from scripts.bot.report.recording import note_cost, record
+from scripts.common.text import shorten
 from scripts.github.checks import Check, CheckState
 from scripts.github.start_workflow import start_workflow
+from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.moderation import Moderated
 from scripts.ledger.names import boards, either, requests_of_author_of, under
-from scripts.ledger.request import WITHDRAWN, Ending, EndState, Request
+from scripts.ledger.request import Ending, EndState, Request
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
@@ -45,7 +49,7 @@ def run(
     request_id: str,
     run_id: int | None,
     judge_result: str,
-    context: ReportContext,
+    context: BotContext,
     now: datetime | None = None,
     hints: Hints | None = None,
     show: Callable[[str], object] | None = None,
@@ -70,7 +74,7 @@ def run(
             return f"{request_id}: this run was cancelled for a newer one of the same request"
         of_pull = PullRecord.read(request, branch.ledger, context.root)
         branch.check_out(boards({(one.request.task, one.request.gpu) for one in of_pull.statuses}))
-        board = board_of(request, context.root)
+        board = find_board(request.task, request.gpu, context.root)
         outcome = find_outcome(status, board, run_id, judge_result, branch.ledger, context, hints)
         if status.ending and not outcome.judgement:
             return _tell_lost(request, status.ending, of_pull, github)
@@ -111,9 +115,7 @@ def _tell_lost(request: Request, ending: Ending, of_pull: PullRecord, github: Gi
         if section and section.is_done:
             tell_comment(of_pull, github, {request.id}, section=section)
             return f"{request.id}: already judged; its report was restored from the check run"
-    lost = ended_section(request, ending)
-    check_of_lost = workflow_runs.check_of(request, CheckState.NEUTRAL, lost.facts.summary)
-    tell(of_pull, check_of_lost, github, section=lost)
+    tell(of_pull, check_without_report(request, ending), github, section=ended_section(request, ending))
     return f"{request.id}: already judged, but its judgement no longer exists"
 
 
@@ -132,7 +134,34 @@ def _words(
         section = done_section(request, judged.verdict, report)
         return section, check_of_judgement(request, judged, section.facts.summary, report, standings)
     if again:
-        title = "failed on our side; judged again"
-        return None, workflow_runs.check_of(again, CheckState.QUEUED, title)
-    state = CheckState.CANCELLED if ending.state in WITHDRAWN else CheckState.NEUTRAL
-    return None, workflow_runs.check_of(request, state, ended_section(request, ending).facts.summary)
+        return None, workflow_runs.check_of(again, CheckState.QUEUED, "failed on our side; judged again")
+    return None, check_without_report(request, ending)
+
+
+def refuse(request_id: str, refusal: str, context: BotContext, now: datetime | None = None) -> str:
+    """End a request; returns a log line.
+
+    Args:
+        refusal: one line of Markdown for the author.
+
+    Raises:
+        PullRankError: GitHub or the ledger fails.
+    """
+    at = (now or datetime.now(UTC)).replace(microsecond=0)
+    with context.open_ledger(requests_of_author_of(request_id)) as branch:
+        request = require_request(branch.ledger, request_id).request
+        ending = Ending(request=request.id, state=EndState.REFUSED, at=at, note=shorten(refusal, 500))
+        if not (of_pull := end(request, ending, branch, context.root)):
+            return f"{request.id}: already ended; nothing to report"
+    if not request.is_rematch:  # Only the bot asks for a rematch.
+        notice = Notice(text=f"**Not judged.** {refusal}", head_sha=request.head_sha)
+        tell(of_pull, check_without_report(request, ending), context.github, notice=notice)
+    return f"{request.id}: refused: {refusal}"
+
+
+def end(request: Request, ending: Ending, branch: LedgerBranch, root: Path) -> PullRecord | None:
+    """End a request; returns the record of its pull request, or None if it has ended already."""
+    is_new = branch.ledger.append_ending(request, ending)
+    if not is_new or request.place_of_ending not in branch.commit(f"{request.id}: {ending.state}"):
+        return None
+    return PullRecord.read(request, branch.ledger, root)

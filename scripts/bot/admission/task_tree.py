@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -56,29 +56,23 @@ class TaskTree:
             said = str(error).replace(f"{self.root.resolve()}/", "").replace(f"{self.root}/", "")
             raise TaskError(said) from None
 
+    def find_faults(self, tasks: Iterable[str]) -> str:
+        """The faults of some tasks, a line each; empty if they load."""
+        faults = [*self.faults]
+        # Removed folders and folders of shared files are not tasks.
+        for name in (name for name in tasks if name in self.names):
+            try:
+                self.load(name)
+            except TaskError as error:
+                faults.append(str(error))
+        return "\n".join(faults)
+
 
 @dataclass(frozen=True, kw_only=True)
 class _TreeFile:
     mode: str
     sha: str
     path: str
-
-
-def find_task_faults(url: str, token: str | None, head_sha: str, tasks: Sequence[str]) -> str:
-    """The faults of some tasks of a commit, a line each; empty if they load.
-
-    Raises:
-        GitError: the commit could not be fetched.
-    """
-    with open_tasks(url, token, head_sha) as tree:
-        faults = [*tree.faults]
-        # Removed folders and folders of shared files are not tasks.
-        for name in (name for name in tasks if name in tree.names):
-            try:
-                tree.load(name)
-            except TaskError as error:
-                faults.append(str(error))
-    return "\n".join(faults)
 
 
 @contextlib.contextmanager
