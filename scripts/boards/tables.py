@@ -83,9 +83,8 @@ def _ahead(board: BoardFacts, row: RowFacts) -> str:
 
 def history_table(board: BoardFacts, records: Sequence[RecordFacts]) -> Table:
     """Records, oldest first."""
-    made = table(
-        f"Records of {plain(board.title)} on {board.gpu}", "When", "Author", "Time", "Speedup", right=("Time", "Speedup")
-    )
+    title = f"Records of {plain(board.title)} on {board.gpu}"
+    made = table(title, "When", "Author", "Time", "Speedup", right=("Time", "Speedup"))
     for record in records:
         speedup = "" if record.gain is None else format_speedup(1 - record.gain)
         made.add_row(f"{record.at:%Y-%m-%d %H:%M}", record.login, format_interval(record.score_us), speedup)

@@ -18,7 +18,7 @@ from scripts.ledger.ledger import Ledger, LedgerContents, LedgerFault
 from scripts.ledger.moderation import Moderated
 from scripts.pages.edition import Edition, editions_of
 from scripts.pages.machines import Reading, readings_of
-from scripts.pages.parts.results import JudgedPart, judged_part
+from scripts.pages.parts.results import TableRow, judged_rows
 from scripts.pages.parts.taken_out import TakenOut, taken_out_of
 from scripts.pages.parts.words import count
 from scripts.pages.submission import MOST_CASES
@@ -49,7 +49,7 @@ class Ranked:
     editions: tuple[Edition, ...]
     places: Mapping[str, Path]
     claimed: Mapping[str, Judgement]
-    judged: JudgedPart
+    judged: list[TableRow]
     taken_out: tuple[TakenOut, ...]
     readings: list[Reading]
     faults: tuple[LedgerFault, ...]
@@ -101,7 +101,7 @@ def ranked(files: BoardFiles, ledger: Ledger, moderated: Moderated, *, allow_unw
         editions=editions,
         places=contents.places,
         claimed=claimed,
-        judged=judged_part(judgements, [table, *(one.table for one in editions)], contents.places, taken_out),
+        judged=judged_rows(judgements, [table, *(one.table for one in editions)], contents.places, taken_out),
         taken_out=taken_out,
         readings=readings_of(table, shown),
         faults=contents.faults,

@@ -40,7 +40,7 @@ from scripts.pages.feeds import board_files, feed_of_all, sitemap
 from scripts.pages.landing import landing_pages
 from scripts.pages.machines import Reading, machine_pages
 from scripts.pages.parts.render import SITE, data, environment, page
-from scripts.pages.parts.results import JudgedPart, results
+from scripts.pages.parts.results import TableRow, results
 from scripts.pages.parts.site import Guide, Site, Sources, read_guides
 from scripts.pages.parts.summary import BoardSummary, Mark, marks_of, summary_of
 from scripts.pages.parts.words import count
@@ -55,7 +55,7 @@ from scripts.pages.publishing.load import (
     ranked,
     require_free_names,
 )
-from scripts.pages.publishing.pool import processes_for, spread, uncollected
+from scripts.pages.publishing.pool import processes_for, spread
 from scripts.pages.submission import submission_pages
 from scripts.standings.standings import Standings
 
@@ -189,7 +189,8 @@ def build_site(
         banned = dict(bans_by_login((*bans, *moderated.banned.values()), accounts.facts))
         former = [place for one in built for place in one.former]
         authors = authors_of(boards, former, banned)
-        tables = results(boards, [mark for one in built for mark in one.former_marks], [one.judged for one in built])
+        judged = [row for one in built for row in one.judged]
+        tables = results(boards, [mark for one in built for mark in one.former_marks], judged)
         pages += _write(folder, chain(_pages_of_all(site, boards, authors, readings, faults), tables))
         pages += chain.from_iterable(spread(write_authors, _shares(authors), processes))
         _write(folder, sitemap(site, pages))
@@ -214,7 +215,7 @@ class _BuiltBoard:
     summary: BoardSummary
     former: tuple[FormerPlace, ...]
     former_marks: tuple[Mark, ...]
-    judged: JudgedPart
+    judged: list[TableRow]
     readings: list[Reading]
     pages: list[str]
     faults: tuple[LedgerFault, ...]
@@ -222,8 +223,7 @@ class _BuiltBoard:
 
 
 def _build_board(site: Site, rank: Callable[[BoardFiles], Ranked], folder: Path, files: BoardFiles) -> _BuiltBoard:
-    with uncollected():
-        found = rank(files)
+    found = rank(files)
     summary = summary_of(site, found.table)
     former_marks = [marks_of(site, edition.table) for edition in found.editions]
     pages = _write(folder, _pages_of_a_board(site, found, summary, former_marks))
