@@ -68,7 +68,7 @@ class Strip:
     groups: tuple[StripGroup, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class StripSide:
     """One side of a strip: its name, its runs and an interval to shade, if any.
 

@@ -213,7 +213,7 @@ def _told(kind: DataType, value: Any) -> Any:
 
 def _parquet(columns: Sequence[_Column[Any]], rows: Sequence[TableRow]) -> bytes:
     values = zip(*rows, strict=True) if rows else [()] * len(columns)
-    arrays = {one.name: _array(one.kind, column) for one, column in zip(columns, values, strict=True)}
+    arrays: dict[str, Any] = {one.name: _array(one.kind, column) for one, column in zip(columns, values, strict=True)}
     out = io.BytesIO()
     write_parquet(Table.from_pydict(arrays), out, compression="snappy")  # Every reader supports snappy.
     return out.getvalue()
