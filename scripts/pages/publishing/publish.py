@@ -50,7 +50,6 @@ from scripts.pages.publishing.load import (
     BoardFiles,
     Ranked,
     boards_of,
-    in_order,
     notes_of_all,
     ranked,
     require_free_names,
@@ -181,15 +180,15 @@ def build_site(
         environment()
         built = list(spread(build, files, processes, size=_size_by_task(files)))
         faults += [fault for one in built for fault in one.faults]
-        order = in_order(tasks)
-        boards = sorted((one.summary for one in built), key=lambda one: order[one.board.task.name, one.board.gpu])
+        boards = [one.summary for one in built]
         pages = [page for one in built for page in one.pages]
         readings = [reading for one in built for reading in one.readings]
         write_authors = partial(_write_authors, site, folder)
         banned = dict(bans_by_login((*bans, *moderated.banned.values()), accounts.facts))
         former = [place for one in built for place in one.former]
         authors = authors_of(boards, former, banned)
-        judged = [row for one in built for row in one.judged]
+        by_path = sorted(built, key=lambda one: (one.summary.board.task.name, one.summary.board.gpu))
+        judged = [row for one in by_path for row in one.judged]
         tables = results(boards, [mark for one in built for mark in one.former_marks], judged)
         pages += _write(folder, chain(_pages_of_all(site, boards, authors, readings, faults), tables))
         pages += chain.from_iterable(spread(write_authors, _shares(authors), processes))
