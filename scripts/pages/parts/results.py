@@ -18,6 +18,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -73,68 +74,60 @@ _SCORE: tuple[_Column[Any], ...] = (
     _Column("high_us", _REAL, lambda one: one.score_us and one.score_us.high),
 )
 """Columns for anything with a score, or None."""
-_BOARD: tuple[_Column[Any], ...] = (
-    _Column("task", _TEXT, lambda one: one.board.task.name),
-    _Column("gpu", _TEXT, lambda one: one.board.gpu),
+_BOARD = (
+    _Column("task", _TEXT, attrgetter("board.task.name")),
+    _Column("gpu", _TEXT, attrgetter("board.gpu")),
 )
 """Columns for anything on a board."""
-_PLACE: tuple[_Column[Place], ...] = (
-    _Column("rank", _WHOLE, lambda place: place.rank),
-    _Column("login", _TEXT, lambda place: place.login),
+
+
+def _attributes(of: str = "", **kinds: DataType) -> Iterator[_Column[Any]]:
+    """A column for each attribute of the row, or of its attribute `of`."""
+    return (_Column(name, kind, attrgetter(f"{of}.{name}" if of else name)) for name, kind in kinds.items())
+
+
+_PLACE: tuple[_Column[Any], ...] = (
+    *_attributes(rank=_WHOLE, login=_TEXT),
     *_SCORE,
-    _Column("gap", _REAL, lambda place: place.gap),
-    _Column("limit", _REAL, lambda place: place.limit),
+    *_attributes(gap=_REAL, limit=_REAL),
     _Column("language", _TEXT, lambda place: plain(place.language)),
-    _Column("lines", _WHOLE, lambda place: place.lines),
-    _Column("first_at", _TIME, lambda place: place.first_at),
-    _Column("digest", _TEXT, lambda place: place.digest),
-    _Column("band", _WHOLE, lambda place: place.band),
-    _Column("claim", _TEXT, lambda place: str(place.facts["claim"])),
-    _Column("unwalled", _FLAG, lambda place: place.unwalled),
-    _Column("provisional", _FLAG, lambda place: place.provisional),
-    _Column("pull_request", _WHOLE, lambda place: place.pull_request),
+    *_attributes(lines=_WHOLE, first_at=_TIME, digest=_TEXT, band=_WHOLE, claim=_TEXT, unwalled=_FLAG),
+    *_attributes(provisional=_FLAG, pull_request=_WHOLE),
     _Column("note", _TEXT, lambda place: place.facts["note"]),
 )
 _CASES: tuple[_Column[_Case], ...] = (
-    _Column("task", _TEXT, lambda case: case.place.board.task.name),
-    _Column("gpu", _TEXT, lambda case: case.place.board.gpu),
-    _Column("login", _TEXT, lambda case: case.place.login),
-    _Column("case", _WHOLE, lambda case: case.number),
+    _Column("task", _TEXT, attrgetter("place.board.task.name")),
+    _Column("gpu", _TEXT, attrgetter("place.board.gpu")),
+    _Column("login", _TEXT, attrgetter("place.login")),
+    _Column("case", _WHOLE, attrgetter("number")),
     _Column("params", _TEXT, lambda case: json.dumps(shape(case.facts["params"]))),
     _Column("time_us", _REAL, lambda case: case.facts["time_us"]["value"]),
     _Column("low_us", _REAL, lambda case: case.facts["time_us"]["low"]),
     _Column("high_us", _REAL, lambda case: case.facts["time_us"]["high"]),
     _Column("ratio", _REAL, lambda case: case.facts["ratio"] and case.facts["ratio"]["value"]),
 )
-_RECORDS: tuple[_Column[Mark], ...] = (
+_RECORDS: tuple[_Column[Any], ...] = (
     *_BOARD,
-    _Column("edition", _TEXT, lambda mark: mark.board.edition),
-    _Column("at", _TIME, lambda mark: mark.at),
-    _Column("login", _TEXT, lambda mark: mark.login),
+    _Column("edition", _TEXT, attrgetter("board.edition")),
+    *_attributes(at=_TIME, login=_TEXT),
     *_SCORE,
-    _Column("gain", _REAL, lambda mark: mark.gain),
+    *_attributes(gain=_REAL),
     _Column("over", _TEXT, lambda mark: mark.over or None),
-    _Column("by_duel", _FLAG, lambda mark: mark.by_duel),
+    *_attributes(by_duel=_FLAG),
     _Column("language", _TEXT, lambda mark: plain(mark.language)),
-    _Column("digest", _TEXT, lambda mark: mark.digest),
-    _Column("pull_request", _WHOLE, lambda mark: mark.pull_request),
+    *_attributes(digest=_TEXT, pull_request=_WHOLE),
 )
-_JUDGEMENTS: tuple[_Column[_Judged], ...] = (
-    _Column("task", _TEXT, lambda one: one.judgement.task),
-    _Column("gpu", _TEXT, lambda one: one.judgement.gpu),
-    _Column("edition", _TEXT, lambda one: one.judgement.edition),
-    _Column("finished_at", _TIME, lambda one: one.judgement.finished_at),
-    _Column("login", _TEXT, lambda one: one.judgement.submission.login),
-    _Column("verdict", _TEXT, lambda one: str(one.judgement.verdict)),
-    _Column("counts", _FLAG, lambda one: one.counts),
-    _Column("taken_out", _TEXT, lambda one: one.taken_out),
+_JUDGEMENTS: tuple[_Column[Any], ...] = (
+    *_attributes("judgement", task=_TEXT, gpu=_TEXT, edition=_TEXT, finished_at=_TIME),
+    *_attributes("judgement.submission", login=_TEXT),
+    *_attributes("judgement", verdict=_TEXT),
+    *_attributes(counts=_FLAG, taken_out=_TEXT),
     *_SCORE,
     _Column("language", _TEXT, lambda one: plain(one.judgement.submission.language)),
-    _Column("lines", _WHOLE, lambda one: one.judgement.submission.lines),
-    _Column("claim", _TEXT, lambda one: str(one.judgement.claim)),
-    _Column("digest", _TEXT, lambda one: one.judgement.submission.digest),
-    _Column("pull_request", _WHOLE, lambda one: one.judgement.submission.pull_request),
-    _Column("path", _TEXT, lambda one: one.path),
+    *_attributes("judgement.submission", lines=_WHOLE),
+    *_attributes("judgement", claim=_TEXT),
+    *_attributes("judgement.submission", digest=_TEXT, pull_request=_WHOLE),
+    *_attributes(path=_TEXT),
 )
 
 

@@ -232,6 +232,7 @@ def marks_of(site: Site, table: Standings) -> tuple[Mark, ...]:
 
 
 def _mark(site: Site, board: Board, former: Record | None, record: Record) -> Mark:
+    are_two_files = former is not None and former.digest != record.digest
     return Mark(
         board=board,
         at=record.at,
@@ -244,15 +245,8 @@ def _mark(site: Site, board: Board, former: Record | None, record: Record) -> Ma
         language=record.judgement.submission.language,
         pull_request=record.judgement.submission.pull_request,
         changes=changes_url(site.repository, record.judgement),
-        has_diff=bool(former and _has_diff(site, former, record)),
+        has_diff=are_two_files and all(one and site.sources(one.judgement) is not None for one in (former, record)),
     )
-
-
-def _has_diff(site: Site, former: Record, record: Record) -> bool:
-    """Whether a record's page has a diff: both files are available and differ."""
-    if former.digest == record.digest:
-        return False
-    return all(site.sources(one.judgement) is not None for one in (former, record))
 
 
 def _steps(site: Site, table: Standings, marks: Sequence[Mark]) -> Iterator[NewBest]:
