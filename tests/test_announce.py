@@ -284,7 +284,7 @@ def test_a_new_task_and_a_new_edition_are_told_when_they_are_first_seen(cup: Cup
     cup.announce(START + timedelta(hours=2))
     embed = discord.messages[1].embed
     assert (embed["author"]["name"], embed["title"]) == ("New edition", "Vector addition has changed")
-    assert "The boards CPU, H100 start over" in embed["description"] and len(discord.messages) == 2
+    assert "New, empty standings on CPU, H100: the reference" in embed["description"] and len(discord.messages) == 2
 
 
 def test_a_board_that_a_task_gets_later_is_told_once(cup: Cup, discord: Discord) -> None:
@@ -315,7 +315,7 @@ def test_a_board_is_told_of_once_it_has_a_machine_and_not_before(cup: Cup, disco
     assert boards == ["CPU"] and discord.titles() == ["Vector addition"]
     cup.tasks[1] = load_task(task_folder(cup.folder / "changed", "sort", MULTI))
     cup.announce(START + timedelta(hours=1))
-    assert "The board CPU starts over" in discord.messages[1].embed["description"]
+    assert "New, empty standings on CPU: the reference" in discord.messages[1].embed["description"]
     cup.gpus = ("CPU", "H100")
     cup.announce(START + timedelta(hours=2))
     assert discord.titles()[2:] == ["Vector addition, now also on H100"]

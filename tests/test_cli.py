@@ -297,7 +297,7 @@ def test_a_duel_is_printed_for_scripts_and_who_is_faster_changes_no_exit_code(tm
     said = capsys.readouterr()
     found = json.loads(said.out)
     assert [len(case["a"]) for case in found["cases"]] == [16]
-    assert re.match(r"A is faster by|B is faster by|No difference found", found["decision"])
+    assert re.match(r"A is faster: speedup|B is faster: speedup|No difference found", found["decision"])
     assert "kernel.py against plain.py on tiny / CPU: B: test 2 of 2" in said.err
     assert "duel, block 8 of 8" in said.err
 

@@ -55,7 +55,7 @@ def test_the_faster_of_two_files_is_told(slow_against_good):
     assert (found.a.verdict, found.b.verdict) == (Verdict.ACCEPTED, Verdict.ACCEPTED)
     assert found.duel.ratio.low > 1
     assert not found.duel.won
-    assert decision(found.duel.ratio).startswith("B is faster by ")
+    assert decision(found.duel.ratio).startswith("B is faster: speedup ")
 
 
 def test_a_duel_is_played_in_mirrored_blocks_on_values_that_never_come_again(slow_against_good):
@@ -73,16 +73,16 @@ def test_a_duel_is_json_with_both_judgements_every_sample_and_the_decision(slow_
     assert case["ratio"]["value"] == pytest.approx(found["ratio"]["value"])
     assert case["a_us"] > case["b_us"]
     assert len(case["a"]) == len(case["b"]) == 2 * DUEL_LOOKS[0]
-    assert found["decision"].startswith("B is faster by ")
+    assert found["decision"].startswith("B is faster: speedup ")
 
 
-def test_a_duel_is_shown_with_the_times_of_each_benchmark_the_ratio_and_the_decision(slow_against_good):
+def test_a_duel_is_shown_with_the_times_of_each_benchmark_the_speedup_and_the_decision(slow_against_good):
     file = StringIO()
     show(slow_against_good, (Path("slow.py"), Path("good.py")), Console(file=file, width=120))
     shown = file.getvalue()
-    assert re.search(r"size: 1000, seed: 13 +\d.* [µm]s +\d.* [nµm]s +\d+\.\d{3} ", shown)
-    assert re.search(r"A / B over all benchmarks: \d+\.\d{3}, 95 % interval \d+\.\d{3} to \d+\.\d{3}\.", shown)
-    assert re.search(r"B is faster by 9\d\.\d %\.", shown)
+    speedup = r"[\d,]+\.\d\d×"
+    assert re.search(rf"size: 1000, seed: 13 +\d.* [µm]s +\d.* [nµm]s +{speedup} +{speedup} to {speedup} +B", shown)
+    assert re.search(rf"B is faster: speedup {speedup}, 95 % interval {speedup} to {speedup}\.", shown)
 
 
 def test_only_what_passes_the_tests_is_dueled_and_both_are_told_what_is_wrong(board):
@@ -143,12 +143,12 @@ def test_a_foul_that_is_not_about_time_is_the_fault_of_who_was_playing(over, boa
 @pytest.mark.parametrize(
     ("low", "value", "high", "said"),
     [
-        (0.85, 0.877, 0.9, "A is faster by 12.3 %."),
-        (1 / 0.9, 1 / 0.877, 1 / 0.85, "B is faster by 12.3 %."),
-        (0.97, 0.98, 1.0, "No difference found: the ratio's 95 % interval, 0.970 to 1.000, includes 1."),
-        (0.98, 1.01, 1.04, "No difference found: the ratio's 95 % interval, 0.980 to 1.040, includes 1."),
-        (0.992, 0.994, 0.996, "No difference found: 0.6 % is less than the 1.0 % that counts."),
-        (1.004, 1.006, 1.008, "No difference found: 0.6 % is less than the 1.0 % that counts."),
+        (0.85, 0.877, 0.9, "A is faster: speedup 1.14×, 95 % interval 1.11× to 1.18×."),
+        (1 / 0.9, 1 / 0.877, 1 / 0.85, "B is faster: speedup 1.14×, 95 % interval 1.11× to 1.18×."),
+        (0.97, 0.98, 1.0, "No difference found: the 95 % interval of A's speedup, 1.000× to 1.031×, includes 1."),
+        (0.98, 1.01, 1.04, "No difference found: the 95 % interval of B's speedup, 0.980× to 1.040×, includes 1."),
+        (0.992, 0.994, 0.996, "No difference found: A's speedup, 1.006×, is below the 1 % that counts."),
+        (1.004, 1.006, 1.008, "No difference found: B's speedup, 1.006×, is below the 1 % that counts."),
     ],
 )
 def test_a_duel_is_decided_in_plain_words_alike_for_both_sides(low, value, high, said):

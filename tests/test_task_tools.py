@@ -430,7 +430,7 @@ def test_a_commit_is_compared_with_what_lies_here(tree, tmp_path, capsys):
     said = capsys.readouterr().out
     assert re.search(r"tiny\s+CPU\s+starts anew\s+reference.py", said)
     assert re.search(r"small\s+CPU\s+gone", said)
-    assert "1 of 2 boards would start anew" in said
+    assert "1 of 2 boards would begin a new edition" in said
 
 
 def test_another_way_of_timing_starts_every_board_anew_and_is_named(tree, tmp_path, capsys):

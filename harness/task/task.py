@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 METHOD = 1
-"""Increment this when the timing method changes.  It is part of every edition, so all boards start over."""
+"""Increment this when the timing method changes.  It is part of every edition, so all boards begin a new one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,7 +224,7 @@ class Board:
 
     @cached_property
     def edition(self) -> str:
-        """SHA-256 of everything that affects results, as 64 hex digits.  When it changes, the board starts over."""
+        """SHA-256 of everything that affects results, as 64 hex digits.  When it changes, the board is empty again."""
         return _digest(json.dumps(self.edition_facts, sort_keys=True).encode())
 
 

@@ -8,23 +8,23 @@
     [picture]
     Kernel Cup                                        competition and time
 
-discord-webhook makes the JSON.  Its other settings are dropped, and `allowed_mentions` is added.
+discord-webhook makes an embed's fields; those without a value are dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from discord_webhook import DiscordEmbed, DiscordWebhook  # type: ignore[import-untyped]
+from discord_webhook import DiscordEmbed  # type: ignore[import-untyped]
 
 from scripts.announce.limits import fit
 from scripts.announce.news import Final, Kind, News, PodiumPlace, Result, TaskNews
 from scripts.announce.words import escape, moment
-from scripts.common.text import format_gap, format_interval, format_us, plain
-from scripts.pages.parts.words import gain, lost
+from scripts.common.text import format_gap, format_interval, format_speedup, format_us, plain
+from scripts.pages.parts.words import count, gain, lost
 
 Payload = dict[str, Any]
 
@@ -65,11 +65,11 @@ def payload_of(news: News, look: Look) -> Payload:
     """The body of the request that posts or edits a message."""
     match news:
         case Result():
-            return _message([_result(news, look)])
+            return _message(_result(news, look))
         case TaskNews():
-            return _message([_notice(news, look)])
+            return _message(_notice(news, look))
         case Final():
-            return _message([_final(news, look)])
+            return _message(_final(news, look))
     raise TypeError(f"{type(news).__name__} is no news")
 
 
@@ -85,19 +85,16 @@ def withdrawal_of(title: str, task: str, gpu: str | None, at: datetime, look: Lo
         else "The task or its machines have changed, so this is no longer true."
     )
     page = look.board(task, gpu) if gpu else f"{look.site}#{task}"
-    embed = DiscordEmbed(title=f"~~{title}~~", description=why, url=page, color=_WITHDRAWN)
-    embed.set_author("Withdrawn")
-    return _message([_finished(embed, look, at)])
+    return _message(_embed("Withdrawn", _WITHDRAWN, f"~~{title}~~", why, page, at, look))
 
 
 def title_of(payload: Payload) -> str:
     return str(payload["embeds"][0]["title"])
 
 
-def _message(embeds: Sequence[DiscordEmbed]) -> Payload:
-    made = DiscordWebhook("", embeds=[_without_none(embed.__dict__) for embed in embeds])
+def _message(embed: DiscordEmbed) -> Payload:
     # No mention pings anybody, even if one slipped through `escape`.
-    return {"embeds": fit(made.json["embeds"]), "allowed_mentions": {"parse": []}}
+    return {"embeds": [fit(_without_none(vars(embed)))], "allowed_mentions": {"parse": []}}
 
 
 def _result(news: Result, look: Look) -> DiscordEmbed:
@@ -110,12 +107,13 @@ def _result(news: Result, look: Look) -> DiscordEmbed:
     if news.caveat:
         lines.append(f"*{news.caveat}*")
     lines.append(f"[See the code]({look.submission(news)})")
-    embed = _embed(news, f"{_headline(news)}: {board}", "\n".join(lines), look.board(news.task, news.gpu))
+    page = look.board(news.task, news.gpu)
+    embed = _news_embed(news, f"{_headline(news)}: {board}", "\n".join(lines), page, look)
     if len(news.podium) > 1:
         for place in news.podium:
             embed.add_embed_field(name=f"{_MEDALS[place.rank - 1]} {escape(place.login)}", value=_time_of(place))
     _show_board(embed, news, news.gpu, look)
-    return _finished(embed, look, news.at)
+    return embed
 
 
 def _headline(news: Result) -> str:
@@ -144,53 +142,55 @@ def _time_and_gain(news: Result) -> str:
 
 def _time_of(place: PodiumPlace) -> str:
     time = format_us(place.score_us.value)
-    return time if place.rank == 1 else f"{time} · {format_gap(place.gap)}"
+    if place.rank == 1:
+        return time
+    return f"{time} · {format_gap(place.gap) if place.gap >= 0 else f'speedup {format_speedup(1 + place.gap)}'}"
 
 
 def _notice(news: TaskNews, look: Look) -> DiscordEmbed:
     title, gpus = escape(news.title, 200), ", ".join(map(escape, news.gpus))
     page = look.board(news.task, news.gpus[0]) if news.gpus else look.site
     if news.kind is Kind.EDITION:
-        boards = "The board" if len(news.gpus) == 1 else "The boards"
-        again = "starts" if len(news.gpus) == 1 else "start"
         words = (
-            f"{boards} {gpus} {again} over: the reference, cases, limits or anchor changed. "
+            f"New, empty standings on {gpus}: the reference, cases, limits or anchor changed. "
             "Earlier rows stay, under their edition."
         )
-        return _finished(_embed(news, f"{title} has changed", words, page), look, news.at)
+        return _news_embed(news, f"{title} has changed", words, page, look)
     if news.kind is Kind.DEADLINE and news.deadline:
         words = f"{moment(news.deadline)}, {moment(news.deadline, 'R')}. Entries until then are judged and ranked."
-        embed = _embed(news, f"{title} is about to close", words, page)
+        embed = _news_embed(news, f"{title} is about to close", words, page, look)
     else:
         named = f"{title}, now also on {gpus}" if news.kind is Kind.NEW_BOARD else title
-        embed = _embed(news, named, escape(news.blurb, 400), page)
+        embed = _news_embed(news, named, escape(news.blurb, 400), page, look)
     embed.add_embed_field(name="Boards", value=gpus)
     if news.kind is not Kind.DEADLINE and news.deadline:
         embed.add_embed_field(name="Closes", value=moment(news.deadline))
     embed.add_embed_field(name="Take part", value=f"[How it works]({look.site}guides/participants/)")
-    return _finished(embed, look, news.at)
+    return embed
 
 
 def _final(news: Final, look: Look) -> DiscordEmbed:
     page = look.board(news.task, news.boards[0].gpu) if news.boards else look.site
     entries = sum(board.entries for board in news.boards)
-    words = f"Closed {moment(news.at, 'f')} with {entries} {'entry' if entries == 1 else 'entries'}."
-    embed = _embed(news, f"{escape(news.title, 200)} has closed", words, page)
+    words = f"Closed {moment(news.at, 'f')} with {count(entries, 'entry', 'entries')}."
+    embed = _news_embed(news, f"{escape(news.title, 200)} has closed", words, page, look)
     for board in news.boards:
-        rows = [f"{_MEDALS[place.rank - 1]} **{escape(place.login)}** {_time_of(place)}" for place in board.podium] or [
-            "There were no entries."
-        ]
-        embed.add_embed_field(name=escape(board.gpu), value="\n".join(rows))
-    first = next((board for board in news.boards if board.podium), None)
-    if first:
+        rows = [f"{_MEDALS[place.rank - 1]} **{escape(place.login)}** {_time_of(place)}" for place in board.podium]
+        embed.add_embed_field(name=escape(board.gpu), value="\n".join(rows) or "There were no entries.")
+    if first := next((board for board in news.boards if board.podium), None):
         _show_board(embed, news, first.gpu, look)
-    return _finished(embed, look, news.at)
+    return embed
 
 
-def _embed(news: News, title: str, words: str, page: str) -> DiscordEmbed:
-    kicker, colour = _KICKERS[news.kind]
-    embed = DiscordEmbed(title=title, description=words, url=page, color=colour, fields=[])
+def _news_embed(news: News, title: str, words: str, page: str, look: Look) -> DiscordEmbed:
+    return _embed(*_KICKERS[news.kind], title, words, page, news.at, look)
+
+
+def _embed(kicker: str, colour: int, title: str, words: str, page: str, at: datetime, look: Look) -> DiscordEmbed:
+    embed = DiscordEmbed(title=title, description=words, url=page, color=colour, timestamp=at, fields=[])
     embed.set_author(kicker)
+    # A footer has no Markdown, so an escape would be visible.
+    embed.set_footer(" ".join(plain(look.competition).split()))
     return embed
 
 
@@ -198,13 +198,6 @@ def _show_board(embed: DiscordEmbed, news: News, gpu: str, look: Look) -> None:
     if picture := look.find_picture(news.task, gpu):
         # Discord caches pictures by address: the query keeps this moment's picture until a correction changes it.
         embed.set_image(url=f"{picture}?of={news.says[:12]}")
-
-
-def _finished(embed: DiscordEmbed, look: Look, at: datetime) -> DiscordEmbed:
-    # A footer has no Markdown, so an escape would be visible.
-    embed.set_footer(" ".join(plain(look.competition).split()))
-    embed.set_timestamp(at)
-    return embed
 
 
 def _without_none(value: Any) -> Any:

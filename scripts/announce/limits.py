@@ -1,16 +1,16 @@
-"""Cut a message to Discord's limits, least important parts first.  Pure.
+"""Cut the embed of a message to Discord's limits, least important parts first.  Pure.
 
 Discord refuses a whole message for one character too many.  The limits are from its documentation:
 https://discord.com/developers/docs/resources/message#embed-object-embed-limits
 
     text too long        cut between words, with `…`
     too many fields      the last ones are dropped, and a line says how many
-    message too long     the longest description is cut, then fields are dropped from the end
+    message too long     the description is cut, then fields are dropped from the end
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -18,7 +18,6 @@ from scripts.announce.words import clip, length
 
 Embed = dict[str, Any]
 
-EMBEDS = 10
 FIELDS = 25
 TITLE = 256
 DESCRIPTION = 4096
@@ -26,20 +25,26 @@ NAME = 256
 VALUE = 1024
 FOOTER = 2048
 AUTHOR = 256
+SHORTEST_DESCRIPTION = 400
 TOTAL = 6000
-"""All titles, descriptions, names, values, footers and authors of a message together."""
+"""Title, description, footer, author, and the names and values of all fields together."""
 
 
-def fit(embeds: Sequence[Mapping[str, Any]]) -> list[Embed]:
-    """Copies of a message's embeds, cut to the limits."""
-    fitting = [_fit(deepcopy(dict(embed))) for embed in embeds[:EMBEDS]]
-    while (excess := sum(map(size, fitting)) - TOTAL) > 0:
-        _shorten(fitting, excess)
+def fit(embed: Mapping[str, Any]) -> Embed:
+    """A copy of a message's only embed, cut to the limits."""
+    fitting = _fit(deepcopy(dict(embed)))
+    while (excess := size(fitting) - TOTAL) > 0:
+        described = length(fitting.get("description") or "")
+        if described > SHORTEST_DESCRIPTION:
+            limit = max(SHORTEST_DESCRIPTION, described - excess)
+            fitting["description"] = clip(fitting["description"], limit)
+        else:
+            fitting["fields"].pop()  # All other texts together stay far below the limit.
     return fitting
 
 
 def size(embed: Mapping[str, Any]) -> int:
-    """An embed's share of `TOTAL`."""
+    """What counts towards `TOTAL`, in UTF-16 units."""
     texts = [embed.get("title"), embed.get("description"), (embed.get("footer") or {}).get("text")]
     texts.append((embed.get("author") or {}).get("name"))
     texts += [field[part] for field in embed.get("fields") or () for part in ("name", "value")]
@@ -68,15 +73,3 @@ def _fit_field(field: Mapping[str, Any]) -> dict[str, Any]:
         "name": clip(field["name"], NAME) or "\u200b",
         "value": clip(field["value"], VALUE) or "\u200b",
     }
-
-
-def _shorten(embeds: list[Embed], excess: int) -> None:
-    """Cut the end of the longest description, or else the last field, or else the last embed."""
-    longest = max(embeds, key=lambda one: length(one.get("description") or ""))
-    described = length(longest.get("description") or "")
-    if described > 400:
-        longest["description"] = clip(longest["description"], max(400, described - excess))
-    elif crowded := [embed for embed in embeds if embed["fields"]]:
-        crowded[-1]["fields"].pop()
-    else:
-        embeds.pop()

@@ -60,7 +60,7 @@ def _new_boards(task: Task, seen: Sequence[Seen]) -> Iterator[TaskNews]:
 
 
 def _editions(task: Task, seen: Sequence[Seen]) -> Iterator[TaskNews]:
-    """Boards that started over; boards that did so together are announced together."""
+    """Boards with a new edition; those of one moment are announced together."""
     known: dict[str, str] = {}
     changed: defaultdict[datetime, list[str]] = defaultdict(list)
     for one in seen:

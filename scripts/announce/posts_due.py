@@ -2,7 +2,7 @@
 
 posted and still true        nothing
 posted and changed           edit
-posted and no longer true    withdraw, unless its board has started over since: then it was true in its time
+posted and no longer true    withdraw, unless its board has a new edition since: then it was true in its time
 not posted, and fresh        post, unless an earlier post is in doubt or Discord has refused it `MAX_REFUSALS` times;
                              an outage is no refusal
 """

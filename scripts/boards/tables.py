@@ -12,7 +12,7 @@ from harness.records.judgement import Claim
 from harness.records.stats import Interval, tied
 from scripts.boards.board_facts import BoardFacts, CaseFacts, RecordFacts, RowFacts
 from scripts.common.terminal import cell, table
-from scripts.common.text import format_error, format_gap, format_interval, format_percent, format_us, plain
+from scripts.common.text import format_error, format_gap, format_interval, format_speedup, format_us, plain
 
 
 def standings_table(board: BoardFacts) -> Group:
@@ -83,18 +83,17 @@ def _ahead(board: BoardFacts, row: RowFacts) -> str:
 
 def history_table(board: BoardFacts, records: Sequence[RecordFacts]) -> Table:
     """Records, oldest first."""
-    made = table(
-        f"Records of {plain(board.title)} on {board.gpu}", "When", "Author", "Time", "Gain", right=("Time", "Gain")
-    )
+    title = f"Records of {plain(board.title)} on {board.gpu}"
+    made = table(title, "When", "Author", "Time", "Speedup", right=("Time", "Speedup"))
     for record in records:
-        gain = "" if record.gain is None else format_percent(record.gain)
-        made.add_row(f"{record.at:%Y-%m-%d %H:%M}", record.login, format_interval(record.score_us), gain)
+        speedup = "" if record.gain is None else format_speedup(1 - record.gain)
+        made.add_row(f"{record.at:%Y-%m-%d %H:%M}", record.login, format_interval(record.score_us), speedup)
     return made
 
 
 def compare_table(board: BoardFacts, one: RowFacts, other: RowFacts) -> Group:
-    """Two rows of a board, case by case, with the ratio of the first time to the second."""
-    numbers = (one.login, other.login, "Ratio")
+    """Two rows of a board, case by case, with the speedup of the first over the second."""
+    numbers = (one.login, other.login, "Speedup")
     made = table(f"{plain(board.title)} on {board.gpu}", "Case", *numbers, right=numbers)
     made.columns[0].max_width = 28
     for mine, theirs in zip(one.cases, other.cases, strict=False):
@@ -105,8 +104,8 @@ def compare_table(board: BoardFacts, one: RowFacts, other: RowFacts) -> Group:
 
 
 def _compared(mine: Interval, theirs: Interval, *, is_tied: bool) -> tuple[str, str, str]:
-    times = "tied" if is_tied else f"{mine.value / theirs.value:.2f}×"
-    return format_interval(mine), format_interval(theirs), times
+    speedup = "tied" if is_tied else format_speedup(mine.value / theirs.value)
+    return format_interval(mine), format_interval(theirs), speedup
 
 
 def _name(case: CaseFacts) -> str:

@@ -24,7 +24,7 @@ from harness.task.task import Board
 from scripts.commands import judge_file
 from scripts.commands.judge_file import exit_code_of, find_named_task, placed, unknown_task, wishes_of
 from scripts.common.terminal import Display, cell, console, table
-from scripts.common.text import format_percent, format_us, plain
+from scripts.common.text import format_speedup, format_us, plain
 from scripts.competition.repository import choose_board
 from scripts.standings.claims import is_unwalled
 
@@ -92,14 +92,24 @@ def common_board(files: dict[Path, Submission], task: str | None, task_dir: Path
 
 
 def decision(ratio: Interval) -> str:
-    """Which side is faster, in a sentence; `ratio` is A / B."""
-    for side, theirs in (("A", ratio), ("B", ratio.inverse)):
-        if is_faster(theirs):
-            return f"{side} is faster by {format_percent(1 - theirs.value)}."
-    if ratio.low <= 1 <= ratio.high:
-        return f"No difference found: the ratio's 95 % interval, {_range(ratio)}, includes 1."
-    change = format_percent(1 - min(ratio.value, ratio.inverse.value))
-    return f"No difference found: {change} is less than the {format_percent(TIE)} that counts."
+    """Which side is faster, and by how much, in a sentence; `ratio` is A's time over B's."""
+    side, least = _faster(ratio)
+    speedup, interval = format_speedup(least.value), _speedups(least)
+    if is_faster(least):
+        return f"{side} is faster: speedup {speedup}, 95 % interval {interval}."
+    if least.high >= 1:
+        return f"No difference found: the 95 % interval of {side}'s speedup, {interval}, includes 1."
+    return f"No difference found: {side}'s speedup, {speedup}, is below the {100 * TIE:g} % that counts."
+
+
+def _faster(ratio: Interval) -> tuple[str, Interval]:
+    """The side with the shorter time, and the ratio of its time to the other's."""
+    return ("A", ratio) if ratio.value <= 1 else ("B", ratio.inverse)
+
+
+def _speedups(ratio: Interval) -> str:
+    """The interval of the speedup: its lower end comes from the upper end of the ratio of times."""
+    return f"{format_speedup(ratio.high)} to {format_speedup(ratio.low)}"
 
 
 def facts(dueled: Dueled) -> dict[str, Any]:
@@ -131,32 +141,26 @@ def show(dueled: Dueled, paths: tuple[Path, Path], stdout: Console) -> None:
             judge_file.show(judgement, stdout)
     if dueled.duel:
         stdout.print(_cases_table(dueled.duel), "")
-        stdout.print(f"A / B over all benchmarks: {_ratio(dueled.duel.ratio)}.")
         stdout.print(decision(dueled.duel.ratio), style="bold")
         if is_unwalled(dueled.a):
             stdout.print("Judged without a sandbox: only for files that you trust.")
 
 
 def _cases_table(found: Duel) -> Table:
-    made = table("Benchmarks", "Case", "A", "B", "A / B", "95 % interval", right=("A", "B", "A / B", "95 % interval"))
+    numbers = ("A", "B", "Speedup", "95 % interval")
+    made = table("Benchmarks", "Case", *numbers, "Faster", right=numbers)
     for case in found.cases:
+        side, least = _faster(case.ratio)
         made.add_row(
             cell(", ".join(f"{name}: {value}" for name, value in case.params.items())),
             format_us(_median_us(case.challenger)),
             format_us(_median_us(case.champion)),
-            f"{case.ratio.value:.3f}",
-            _range(case.ratio),
+            format_speedup(least.value),
+            _speedups(least),
+            side,
         )
     return made
 
 
 def _median_us(runs: Sequence[Run]) -> float:
     return median([run.median_us for run in runs])
-
-
-def _ratio(ratio: Interval) -> str:
-    return f"{ratio.value:.3f}, 95 % interval {_range(ratio)}"
-
-
-def _range(ratio: Interval) -> str:
-    return f"{ratio.low:.3f} to {ratio.high:.3f}"

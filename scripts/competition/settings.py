@@ -209,7 +209,7 @@ class Announcements(SettingsSection):
     first_entries: Flag = Field(default=True, description="The first entry on a board.")
     new_tasks: Flag = Field(default=True, description="A new task, or a new board of a task.")
     deadlines: Flag = Field(default=True, description="A deadline in 24 hours, and the final standings.")
-    editions: Flag = Field(default=True, description="A changed task, whose boards start over.")
+    editions: Flag = Field(default=True, description="A changed task, whose boards begin a new edition.")
     webhooks: Annotated[tuple[Webhook, ...], Field(max_length=20), AfterValidator(_distinct_secrets)] = Field(
         default=(Webhook(secret=DEFAULT_WEBHOOK),),
         description=f"The channels. Default: the channel of the secret {DEFAULT_WEBHOOK}, if it exists.",

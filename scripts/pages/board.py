@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from harness.task.task import Board, Task
+from harness.task.task import Task
 from harness.task.task_file import Ranking
 from scripts.common.text import format_us
 from scripts.pages.edition import Edition
@@ -18,7 +18,7 @@ from scripts.pages.parts.paths import board_path
 from scripts.pages.parts.render import data, page
 from scripts.pages.parts.site import Site
 from scripts.pages.parts.staircase import Best, Staircase, staircase
-from scripts.pages.parts.summary import BoardSummary, Mark, Place
+from scripts.pages.parts.summary import BoardSummary, Place
 from scripts.pages.parts.taken_out import TakenOut
 from scripts.pages.parts.whiskers import Whisker, whiskers
 from scripts.pages.parts.words import CaseLabel, Unit, case_labels, claims, day, heat
@@ -57,7 +57,6 @@ class BoardRow:
     """A row of the standings, as displayed."""
 
     place: Place
-    time: str
     whisker: Whisker
     cells: tuple[Cell, ...]
 
@@ -98,9 +97,7 @@ def board_pages(
         claims=claims(table),
         staircases={name: _staircase(summary, *size) for name, size in _STAIRCASES.items()},
         statement=render_markdown(task.description),
-        reference=render_code(task.reference, "reference.py") if task.reference else None,
-        templates=[*_templates(task)],
-        shared=[*_shared(task)],
+        files=[*_files(task)],
     )
     facts = board_facts(site, summary) | {
         "edition": board.edition,
@@ -142,15 +139,9 @@ def columns_of(site: Site, table: Standings) -> tuple[Column, ...]:
 def _lines(table: Standings, summary: BoardSummary, columns: Sequence[Column]) -> list[BoardRow]:
     if not table.rows:
         return []
-    unit = Unit.fitting(table.rows[0].score_us.value)
     drawn = whiskers([row.score_us for row in table.rows])
     return [
-        BoardRow(
-            place=place,
-            time=unit(row.score_us.value),
-            whisker=whisker,
-            cells=_cells(row, table.rows[0], columns, table.board.ranking_by),
-        )
+        BoardRow(place=place, whisker=whisker, cells=_cells(row, table.rows[0], columns, table.board.ranking_by))
         for row, place, whisker in zip(table.rows, summary.places, drawn, strict=True)
     ]
 
@@ -164,38 +155,33 @@ def _cells(row: Row, first: Row, columns: Sequence[Column], ranking_by: Ranking)
     )
 
 
-def _templates(task: Task) -> Iterator[ShownFile]:
+def _files(task: Task) -> Iterator[ShownFile]:
     for language, path in task.templates.items():
-        text = path.read_text("utf-8", "replace")
-        yield ShownFile(title="Template", hint=f"a starting point, in {language}", code=render_code(text, path.name))
-
-
-def _shared(task: Task) -> Iterator[ShownFile]:
+        code = render_code(path.read_text("utf-8", "replace"), path.name)
+        yield ShownFile(title="Template", hint=f"a starting point, in {language}", code=code)
+    if task.reference:
+        code = render_code(task.reference, "reference.py")
+        yield ShownFile(title="Reference", hint="defines correct output and tolerance", code=code)
     for name, content in task.shared_files.items():
-        text = content.decode("utf-8", "replace")
-        yield ShownFile(title=name, hint="in the same folder as your file when it runs", code=render_code(text, name))
+        code = render_code(content.decode("utf-8", "replace"), name)
+        yield ShownFile(title=name, hint="in the same folder as your file when it runs", code=code)
 
 
 def _staircase(summary: BoardSummary, width: int, height: int) -> Staircase | None:
     if not summary.marks:
         return None
+    folder = f"{summary.board.task.name}/{summary.board.gpu}/"
     bests = [
         Best(
-            at=mark.at, us=mark.score_us.value, name=mark.login, label=_label(mark),
-            href=_href(summary.board, mark),
+            at=mark.at,
+            us=mark.score_us.value,
+            name=mark.login,
+            label=f"{mark.login}: {format_us(mark.score_us.value)}, {day(mark.at)}",
+            href=mark.page.removeprefix(folder),
         )
         for mark in summary.marks
-    ]  # fmt: skip
+    ]
     first = summary.champion
-    return staircase(
-        "Best time over the season", bests, summary.as_of or bests[-1].at, width=width, height=height,
-        floor_us=first.limit * first.score_us.value if first and first.limit else None,
-    )  # fmt: skip
-
-
-def _label(mark: Mark) -> str:
-    return f"{mark.login}: {format_us(mark.score_us.value)}, {day(mark.at)}"
-
-
-def _href(board: Board, mark: Mark) -> str:
-    return mark.page.removeprefix(f"{board.task.name}/{board.gpu}/")
+    floor_us = first.limit * first.score_us.value if first and first.limit else None
+    until = summary.as_of or bests[-1].at
+    return staircase("Best time over the season", bests, until, width=width, height=height, floor_us=floor_us)

@@ -19,9 +19,8 @@ from harness.task.task import Board, Case
 from scripts.pages.parts.paths import board_path, raw_url
 from scripts.pages.parts.render import data, page
 from scripts.pages.parts.site import Site
-from scripts.pages.parts.summary import Mark, Place, places_of
+from scripts.pages.parts.summary import Mark, places_of
 from scripts.pages.parts.words import Unit, case_labels
-from scripts.standings.case_times import CaseTime
 from scripts.standings.standings import Standings, standings
 
 
@@ -59,15 +58,6 @@ class FormerPlace:
             "score_us": self.score_us.model_dump(),
             "page": self.page,
         }
-
-
-@dataclass(frozen=True, kw_only=True)
-class EditionRow:
-    """A row, as displayed.  `judgement` is the URL of its newest judgement, or empty."""
-
-    place: Place
-    cases: tuple[CaseTime, ...]
-    judgement: str
 
 
 def editions_of(table: Standings, judgements: Sequence[Judgement], *, allow_unwalled: bool) -> tuple[Edition, ...]:
@@ -118,7 +108,8 @@ def edition_pages(
     for edition, marks in zip(editions, records, strict=True):
         board = edition.table.board
         path = board_path(board, edition.path)
-        lines = _lines(site, edition.table, places)
+        rows = places_of(site, edition.table)
+        links = [raw_url(site.repository, places[row.newest.checksum]) for row in edition.table.rows]
         yield page(
             "edition.html",
             path,
@@ -127,7 +118,7 @@ def edition_pages(
             edition=edition,
             board=board,
             unit=Unit.fitting(edition.table.rows[0].score_us.value),
-            lines=lines,
+            lines=[*zip(rows, (row.cases for row in edition.table.rows), links, strict=True)],
             labels=case_labels([case.params for case in board.benchmarks]),
             marks=marks[::-1],
         )
@@ -139,18 +130,9 @@ def edition_pages(
             "until": edition.until.isoformat(),
             "benchmarks": [dict(case.params) for case in board.benchmarks],
             # Submissions to an earlier edition have no pages.
-            "rows": [line.place.facts | {"page": None, "judgement": line.judgement or None} for line in lines],
+            "rows": [
+                row.facts | {"page": None, "judgement": link or None} for row, link in zip(rows, links, strict=True)
+            ],
             "records": [mark.facts | {"page": None, "diff": None} for mark in marks],
         }
         yield data(board_path(board, edition.path.replace("index.html", "edition.json")), facts)
-
-
-def _lines(site: Site, table: Standings, places: Mapping[str, Path]) -> list[EditionRow]:
-    return [
-        EditionRow(
-            place=place,
-            cases=row.cases,
-            judgement=raw_url(site.repository, places[row.newest.checksum]),
-        )
-        for place, row in zip(places_of(site, table), table.rows, strict=True)
-    ]

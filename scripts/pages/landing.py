@@ -111,7 +111,7 @@ def _card(site: Site, boards: Sequence[BoardSummary]) -> Card:
     idle = [one for one in boards if not one.places and site.takes_entries(one.board) != is_open]
     bare = [one for one in boards if not one.places and site.takes_entries(one.board) == is_open]
     if len(bare) <= FEW:
-        return Card(task=boards[0].board.task, is_open=is_open, rows=(*entered, *bare, *idle), bare=())
+        entered, bare = entered + bare, []
     return Card(task=boards[0].board.task, is_open=is_open, rows=(*entered, *idle), bare=tuple(bare))
 
 

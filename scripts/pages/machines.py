@@ -16,9 +16,10 @@ from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
 from operator import attrgetter
+from statistics import geometric_mean
 from typing import Any, NamedTuple
 
-from harness.records.judgement import Judgement, Machine
+from harness.records.judgement import Judgement
 from harness.records.stats import median
 from scripts.pages.parts.charts import Scale, Tick
 from scripts.pages.parts.render import data, page
@@ -154,27 +155,22 @@ class Runner:
 
 def readings_of(table: Standings, judgements: Sequence[Judgement]) -> list[Reading]:
     """One reading for each judgement of the board's current edition; empty if the board has no anchor."""
-    names: dict[tuple[str, str, int], tuple[str, str, int]] = {}
     found = []
     for judgement in judgements:
         anchors = [case.timing.anchor_us for case in judgement.benchmarks if case.timing]
         if judgement.edition == table.board.edition and table.nominal_us and len(anchors) == len(table.nominal_us):
-            name = _name_of(judgement.machine)
-            logs = [math.log(us / usual) for us, usual in zip(anchors, table.nominal_us, strict=True)]
-            share = math.exp(sum(logs) / len(logs))
-            found.append(_reading(judgement, names.setdefault(name, name), share))
+            machine = judgement.machine
+            reading = Reading(
+                at=judgement.finished_at,
+                gpu=judgement.gpu,
+                name=(machine.device, machine.cpu, machine.cores),
+                share=geometric_mean(us / usual for us, usual in zip(anchors, table.nominal_us, strict=True)),
+                clock_mhz=machine.clock_mhz,
+                temperature_c=machine.temperature_c,
+                quiet=machine.quiet,
+            )
+            found.append(reading)
     return found
-
-
-def _name_of(machine: Machine) -> tuple[str, str, int]:
-    return machine.device, machine.cpu, machine.cores
-
-
-def _reading(judgement: Judgement, name: tuple[str, str, int], share: float) -> Reading:
-    machine = judgement.machine
-    return Reading(
-        judgement.finished_at, judgement.gpu, name, share, machine.clock_mhz, machine.temperature_c, machine.quiet
-    )
 
 
 def machine_pages(site: Site, readings: Sequence[Reading], as_of: datetime | None) -> Iterator[tuple[str, str]]:
@@ -230,10 +226,8 @@ def _medians(readings: Sequence[Reading]) -> list[tuple[datetime, float]]:
 
 def _round_shares(low: float, high: float) -> list[float]:
     """A few round shares for the axis; 1 is one of them."""
-    step = next((step for step in (1, 2, 5, 10, 20, 50, 100, 500) if (high - low) * 100 / step <= 6), 5000)
-    return [
-        1 + k * step / 100 for k in range(math.ceil((low - 1) * 100 / step), math.floor((high - 1) * 100 / step) + 1)
-    ]
+    step = next((step for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5) if (high - low) / step <= 6), 50)
+    return [1 + k * step for k in range(math.ceil((low - 1) / step), math.floor((high - 1) / step) + 1)]
 
 
 def _range(values: Sequence[float]) -> dict[str, float] | None:

@@ -69,16 +69,23 @@ class Entry:
 class ComparedSubmission:
     """Another submission that this one is compared with.
 
-    `title` is the heading of the diff.  `came_before`: the other one is the predecessor, so the diff leads to this one.
+    `name` says which one, `whose` whose it is.  `came_before`: it is the predecessor, so the diff leads to this one.
     """
 
-    title: str
     name: str
-    login: str
     whose: str
     cases: tuple[CaseTime, ...]
     judgement: Judgement
     came_before: bool
+
+    @property
+    def login(self) -> str:
+        return self.judgement.submission.login
+
+    @property
+    def title(self) -> str:
+        """The heading of the diff."""
+        return f"Diff {'from' if self.came_before else 'to'} {self.name}, {self.whose}"
 
     @property
     def href(self) -> str:
@@ -107,15 +114,6 @@ class CaseComparison:
     def limit(self) -> float | None:
         floor = self.column.floor_us
         return floor / self.case.time_us.value if floor else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class SourceDiff:
-    """A diff between another file and this one.  `lines` is None if the files differ in too many lines."""
-
-    title: str
-    href: str
-    lines: Markup | None
 
 
 def submission_pages(
@@ -185,7 +183,7 @@ def _page(
     ahead = ahead_of(table.rows[entry.place.rank - 1], table.rows) if entry.place else None
     rivals = _rivals(table, summary, entry, ahead)
     crowning = _crowning(table, summary, entry)
-    dueled = crowning or _newest_dueled(entry)
+    dueled = crowning or next((one for one in reversed(entry.judgements) if one.duel), None)
     path = submission_path(board, entry.login, entry.digest)
     return page(
         "submission.html",
@@ -222,20 +220,7 @@ def _entries(site: Site, table: Standings, summary: BoardSummary, places: Mappin
     links = partial(_links, site, places)
     marks = {(mark.login, mark.digest): mark for mark in summary.marks}
     latest = {(mark.login, mark.digest) for mark in summary.marks[-JUDGEMENTS_BESIDE:]}
-    standing = {
-        (row.login, row.digest): Entry(
-            login=row.login,
-            digest=row.digest,
-            score_us=row.score_us,
-            cases=row.cases,
-            judgements=row.judgements,
-            place=place,
-            mark=marks.get((row.login, row.digest)),
-            links=links(row.judgements, kept=place.rank <= JUDGEMENTS_BESIDE or (row.login, row.digest) in latest),
-        )
-        for row, place in zip(table.rows, summary.places, strict=True)
-    }
-    former = {
+    entries = {
         (record.login, record.digest): Entry(
             login=record.login,
             digest=record.digest,
@@ -248,7 +233,19 @@ def _entries(site: Site, table: Standings, summary: BoardSummary, places: Mappin
         )
         for record in table.records
     }
-    return list((former | standing).values())
+    for row, place in zip(table.rows, summary.places, strict=True):
+        key = row.login, row.digest
+        entries[key] = Entry(
+            login=row.login,
+            digest=row.digest,
+            score_us=row.score_us,
+            cases=row.cases,
+            judgements=row.judgements,
+            place=place,
+            mark=marks.get(key),
+            links=links(row.judgements, kept=place.rank <= JUDGEMENTS_BESIDE or key in latest),
+        )
+    return list(entries.values())
 
 
 def _links(site: Site, places: Mapping[str, Path], judgements: Sequence[Judgement], *, kept: bool) -> tuple[str, ...]:
@@ -260,41 +257,26 @@ def _links(site: Site, places: Mapping[str, Path], judgements: Sequence[Judgemen
 
 def _rivals(table: Standings, summary: BoardSummary, entry: Entry, ahead: Row | None) -> list[ComparedSubmission]:
     """First place (or second, for first place itself), and the record that this file broke, or else the row ahead."""
-    first = table.rows[0]
+    first, *others = table.rows
     rivals = []
-    if first.digest != entry.digest or first.login != entry.login:
-        rivals.append(_row_as_rival(entry, first, "first place"))
-    elif len(table.rows) > 1:
-        rivals.append(_row_as_rival(entry, table.rows[1], "second place"))
-    former = _record_before(table, summary, entry)
-    if former:
-        whose = _whose(entry, former.login)
-        rivals.append(
-            ComparedSubmission(
-                title=f"Diff from previous record, {whose}",
-                name="previous record",
-                login=former.login,
-                whose=whose,
-                cases=case_times([former.judgement], table.nominal_us),
-                judgement=former.judgement,
-                came_before=True,
-            )
-        )
+    if (first.login, first.digest) != (entry.login, entry.digest):
+        rivals.append(_rival(entry, "first place", first.newest, first.cases))
+    elif others:
+        rivals.append(_rival(entry, "second place", others[0].newest, others[0].cases))
+    if former := _record_before(table, summary, entry):
+        cases = case_times([former.judgement], table.nominal_us)
+        rivals.append(_rival(entry, "previous record", former.judgement, cases, came_before=True))
     elif ahead and ahead is not first:
-        rivals.append(_row_as_rival(entry, ahead, "next row ahead"))
+        rivals.append(_rival(entry, "next row ahead", ahead.newest, ahead.cases))
     return rivals
 
 
-def _row_as_rival(entry: Entry, row: Row, name: str) -> ComparedSubmission:
-    whose = _whose(entry, row.login)
-    return ComparedSubmission(
-        title=f"Diff to {name}, {whose}", name=name, login=row.login, whose=whose, cases=row.cases,
-        judgement=row.judgements[-1], came_before=False,
-    )  # fmt: skip
-
-
-def _whose(entry: Entry, login: str) -> str:
-    return "the author’s other file" if login.lower() == entry.login.lower() else f"{login}’s"
+def _rival(
+    entry: Entry, name: str, judgement: Judgement, cases: tuple[CaseTime, ...], *, came_before: bool = False
+) -> ComparedSubmission:
+    login = judgement.submission.login
+    whose = "the author’s other file" if login.lower() == entry.login.lower() else f"{login}’s"
+    return ComparedSubmission(name=name, whose=whose, cases=cases, judgement=judgement, came_before=came_before)
 
 
 def _record_before(table: Standings, summary: BoardSummary, entry: Entry) -> Record | None:
@@ -317,31 +299,31 @@ def _worst_case(ours: Sequence[CaseTime], theirs: Sequence[CaseTime], ranking_by
     return ours[costs.index(max(costs))] if max(costs) > 0 else None
 
 
-def _changes(site: Site, rivals: Sequence[ComparedSubmission], source: str | None) -> Iterator[SourceDiff]:
-    """From the predecessor's file to this one, and from this one to those of other rows, if the files are available."""
+def _changes(
+    site: Site, rivals: Sequence[ComparedSubmission], source: str | None
+) -> Iterator[tuple[ComparedSubmission, Markup | None]]:
+    """From the predecessor's file to this one, and from this one to those of other rows, if the files are available.
+
+    The diff is None if the files differ in too many lines.
+    """
     for rival in sorted(rivals, key=lambda one: not one.came_before):
         theirs = site.sources(rival.judgement)
         if source is not None and theirs is not None:
             old, new = (theirs, source) if rival.came_before else (source, theirs)
-            yield SourceDiff(title=rival.title, href=rival.href, lines=render_diff(old, new))
+            yield rival, render_diff(old, new)
 
 
 def _sample_charts(judgement: Judgement, columns: Sequence[Column]) -> list[Strip]:
-    pairs = zip(columns, judgement.benchmarks, strict=True)
-    timings = [(column.label, case.timing) for column, case in pairs if case.timing]
     return [
         strip(
-            label.text,
+            column.label.text,
             [
-                StripSide(
-                    label="this file, as measured",
-                    runs=timing.submission,
-                    interval=timing.ratio.scaled(timing.anchor_us),
-                ),
-                StripSide(label="anchor, as measured", runs=timing.anchor),
+                StripSide("this file, as measured", timing.submission, timing.ratio.scaled(timing.anchor_us)),
+                StripSide("anchor, as measured", timing.anchor),
             ],
         )
-        for label, timing in timings
+        for column, case in zip(columns, judgement.benchmarks, strict=True)
+        if (timing := case.timing)
     ]
 
 
@@ -352,10 +334,6 @@ def _crowning(table: Standings, summary: BoardSummary, entry: Entry) -> Judgemen
     return next((one for one in reversed(records) if (one.submission.login, one.submission.digest) == mine), None)
 
 
-def _newest_dueled(entry: Entry) -> Judgement | None:
-    return next((one for one in reversed(entry.judgements) if one.duel), None)
-
-
 def _duel_charts(judgement: Judgement) -> list[Strip]:
     duel = judgement.duel
     assert duel
@@ -364,8 +342,8 @@ def _duel_charts(judgement: Judgement) -> list[Strip]:
         strip(
             label.text,
             [
-                StripSide(label=judgement.submission.login, runs=case.challenger),
-                StripSide(label=f"{duel.opponent}, champion then", runs=case.champion),
+                StripSide(judgement.submission.login, case.challenger),
+                StripSide(f"{duel.opponent}, champion then", case.champion),
             ],
             one_axis=True,
         )

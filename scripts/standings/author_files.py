@@ -14,16 +14,25 @@ from scripts.standings.case_times import MAX_POOLED, CaseTime, case_times
 
 @dataclass(frozen=True, kw_only=True)
 class Improvement:
-    """An author's first file, or one that beat their best so far; `score_us` is the current one.
+    """An author's first file, or one that beat their best so far.
 
-    `judgement` is the file's first.
+    `score_us` is the current one, `judgement` the file's first.
     """
 
-    at: datetime
-    login: str
     score_us: Interval
-    digest: str
     judgement: Judgement
+
+    @property
+    def at(self) -> datetime:
+        return self.judgement.finished_at
+
+    @property
+    def login(self) -> str:
+        return self.judgement.submission.login
+
+    @property
+    def digest(self) -> str:
+        return self.judgement.submission.digest
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,9 +42,6 @@ class PooledFile:
     judgements: tuple[Judgement, ...]
     ranking_by: str
     nominal_us: tuple[float, ...]
-
-    def pooled_with(self, later: PooledFile) -> PooledFile:
-        return replace(self, judgements=self.judgements + later.judgements)
 
     @property
     def newest(self) -> Judgement:
@@ -80,7 +86,7 @@ class AuthorFiles:
     def __init__(self, first: PooledFile) -> None:
         self._files = {first.digest: first}
         self._crowned = first.digest
-        self._standing: PooledFile | None = first
+        self._standing: PooledFile | None = None
 
     @property
     def files(self) -> Sequence[PooledFile]:
@@ -99,11 +105,9 @@ class AuthorFiles:
     def add(self, file: PooledFile) -> PooledFile:
         """Add a file that was judged once; return it, pooled with its earlier judgements."""
         if known := self._files.get(file.digest):
-            file = known.pooled_with(file)
-            self._standing = None  # A time that was compared before has changed.
-        elif self._standing and beats(file.score_us, self._standing.score_us):
-            self._standing = file
+            file = replace(known, judgements=known.judgements + file.judgements)
         self._files[file.digest] = file
+        self._standing = None
         return file
 
     def crown(self, file: PooledFile) -> None:
@@ -117,7 +121,4 @@ class AuthorFiles:
         for file in self._files.values():
             if not best or beats(file.score_us, best.score_us):
                 best = file
-                yield Improvement(
-                    at=file.first_at, login=file.login, score_us=file.score_us, digest=file.digest,
-                    judgement=file.judgements[0],
-                )  # fmt: skip
+                yield Improvement(score_us=file.score_us, judgement=file.judgements[0])

@@ -8,28 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 
 from harness.records.judgement import Judgement
-from harness.records.stats import Interval, beats
+from harness.records.stats import beats
 from harness.records.times import Duel
 from harness.task.task import Board
-from scripts.standings.author_files import AuthorFiles, PooledFile
+from scripts.standings.author_files import AuthorFiles, Improvement, PooledFile
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class Record(Improvement):
     """A new best: another champion, or a faster file of the champion.  `score_us` is as of that moment.
 
     `gain` is the share of time saved: from the duel if there was one, else from the scores; None for the first entry.
     """
 
-    at: datetime
-    login: str
-    score_us: Interval
-    digest: str
     gain: float | None
-    judgement: Judgement
 
 
 class Contest:
@@ -101,16 +95,7 @@ class Contest:
             self._record(standing, gain=1 - standing.score_us.value / last.score_us.value)
 
     def _record(self, file: PooledFile, gain: float | None) -> None:
-        self.records.append(
-            Record(
-                at=file.newest.finished_at,
-                login=file.login,
-                score_us=file.score_us,
-                digest=file.digest,
-                gain=gain,
-                judgement=file.newest,
-            )
-        )
+        self.records.append(Record(score_us=file.score_us, gain=gain, judgement=file.newest))
 
 
 def author_key(login: str) -> str:

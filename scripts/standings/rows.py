@@ -18,12 +18,12 @@ from scripts.standings.ties import bands_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class Position:
     """An author's place: `rank` counts rows from 1, `band` counts groups of ties from 1.
 
     `gap` is to the champion; negative if a row looks faster but has not won first place.  `note` explains that in
-    words.  `unproven`: it looks faster by more than a tie.  `lost_duel` is the newest duel that its file lost to the
-    champion's file.  `judgements` are this file's, oldest first.
+    words.  `unproven`: it looks faster by more than a tie.  `contends`: it has not lost the champion's duel either.
+    `claim` is the weakest of its judgements'.
     """
 
     rank: int
@@ -31,36 +31,34 @@ class Row:
     login: str
     score_us: Interval
     gap: float
-    cases: tuple[CaseTime, ...]
     digest: str
     language: str
     lines: int
-    judgements: tuple[Judgement, ...]
     first_at: datetime
     note: str
     unwalled: bool
     champion: bool
     unproven: bool
-    lost_duel: Duel | None
-
-    @property
-    def newest(self) -> Judgement:
-        return self.judgements[-1]
-
-    @property
-    def contends(self) -> bool:
-        """Whether it looks faster than the champion and has not lost their duel either."""
-        return self.unproven and not self.lost_duel
-
-    @property
-    def claim(self) -> Claim:
-        """The weakest claim of its judgements."""
-        return max((one.claim for one in self.judgements), key=list(Claim).index)
+    contends: bool
+    claim: Claim
 
     @property
     def self_timed(self) -> bool:
         """Whether its times come from the task's own program alone."""
         return self.claim is Claim.SELF_TIMED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row(Position):
+    """A position with its file's judgements, oldest first, and the newest duel that it lost to the champion's file."""
+
+    cases: tuple[CaseTime, ...]
+    judgements: tuple[Judgement, ...]
+    lost_duel: Duel | None
+
+    @property
+    def newest(self) -> Judgement:
+        return self.judgements[-1]
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -107,6 +105,8 @@ def _row(contest: Contest, champion: AuthorFiles, author: AuthorFiles, *, rank: 
     submission = file.newest.submission
     may_be_first = contest.has_duels and author is not champion
     lost_duel = _find_lost_duel(contest, file)
+    # The same bytes cannot be faster than themselves, whatever was measured.
+    is_unproven = may_be_first and file.digest != first.digest and beats(file.score_us, first.score_us)
     return Row(
         rank=rank,
         band=band,
@@ -122,8 +122,9 @@ def _row(contest: Contest, champion: AuthorFiles, author: AuthorFiles, *, rank: 
         note=_note(file, first, lost_duel, is_over=is_over) if may_be_first else "",
         unwalled=any(map(is_unwalled, file.judgements)),
         champion=author is champion,
-        # The same bytes cannot be faster than themselves, whatever was measured.
-        unproven=may_be_first and file.digest != first.digest and beats(file.score_us, first.score_us),
+        unproven=is_unproven,
+        contends=is_unproven and not lost_duel,
+        claim=max((one.claim for one in file.judgements), key=list(Claim).index),
         lost_duel=lost_duel,
     )
 

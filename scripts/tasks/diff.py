@@ -4,7 +4,7 @@
                                                                 ├─▶ a BoardChange for each board that differs
     after: the tasks in this working tree                      ─┘      └─ the ledger's rows that would go
 
-A board starts anew when its edition changes.  The edition is computed from the facts that are compared here: the task's
+A new edition empties a board.  The edition is computed from the facts that are compared here: the task's
 and the harness's way of timing, which belongs to a commit.  Prose, deadlines, templates and examples do not affect it.
 """
 
@@ -65,7 +65,7 @@ class BoardChange:
 @in_tasks
 @as_json_too
 def diff(base: str, ledger: Path | None, folder: Path, as_json: bool) -> None:
-    """Show which boards a change to tasks would start anew, and why (default: since the last commit).
+    """Show which boards would begin a new edition with a change to tasks, and why (default: since the last commit).
 
     Example: pullrank task diff main --ledger ledger
     """
@@ -231,4 +231,4 @@ def _print(changes: list[BoardChange], *, with_rows: bool) -> None:
         made.add_row(one.task, one.gpu, one.effect, cell(", ".join(one.because)), *rows)
     console().print(made)
     resets = sum(one.effect is Effect.RESET for one in changes)
-    click.echo(f"{resets} of {len(changes)} boards would start anew; old rows stay visible under their edition.")
+    click.echo(f"{resets} of {len(changes)} boards would begin a new edition; old rows stay visible under theirs.")

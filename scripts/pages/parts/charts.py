@@ -11,14 +11,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, pairwise, repeat
+from itertools import chain, pairwise
 from typing import NamedTuple
-
-from markupsafe import Markup, escape
 
 from harness.records.stats import Interval, median
 from harness.records.times import Run
-from scripts.common.text import format_us, plain
+from scripts.common.text import format_us
 
 STRIP_WIDTH = 360
 GROUP_HEIGHT = 44
@@ -37,9 +35,6 @@ MIN_SPAN = 1.06
 
 _STEPS_BECOME_FACTORS, _FACTORS_BECOME_DECADES = 5, 100
 """An axis that spans the first ratio has at least two of 1, 2, 5, 10; the second, at least two powers of ten."""
-
-_STEPS = tuple(f"m{step / 10:g} 0h0" for step in range(10 * STRIP_WIDTH))
-"""The path from one dot to the next, by their distance in tenths of a pixel."""
 
 
 class Tick(NamedTuple):
@@ -61,29 +56,10 @@ class StripGroup:
     band: tuple[float, float] | None
     ticks: tuple[Tick, ...]
 
-    @property
-    def drawn(self) -> Markup:
-        """Axis, numbers, interval, samples and median, drawn in this order; none of it is participants' text."""
-        top, bottom = f"{self.top:g}", f"{self.bottom:g}"
-        axis = "".join(f"M{tick.at:.1f} {top}V{self.bottom + 4:g}" for tick in self.ticks)
-        shared = f'y="{self.bottom + 17:g}" text-anchor='
-        numbers = "".join(f'<text x="{at:.1f}" {shared}"{align}">{label}</text>' for at, label, align in self.ticks)
-        return Markup(  # noqa: S704 (numbers and units)
-            f'<path class="axis" d="{axis}"/>{numbers}\n{self._interval}<path class="dots" d="{self.dots}"/>\n'
-            f'<path class="median" d="M{self.median_x:.1f} {top}V{bottom}"/>'
-        )
-
-    @property
-    def _interval(self) -> str:
-        if not self.band:
-            return ""
-        left, right = self.band
-        return f'<path class="band" d="M{left:.1f} {self.top:g}H{right:.1f}V{self.bottom:g}H{left:.1f}z"/>'
-
 
 @dataclass(frozen=True, kw_only=True)
 class Strip:
-    """A strip chart.  Python draws it, not a template: a page has half a dozen, and templates are slower."""
+    """A strip chart, drawn by `site/templates/macros.html`."""
 
     title: str
     description: str
@@ -91,26 +67,8 @@ class Strip:
     height: int
     groups: tuple[StripGroup, ...]
 
-    @property
-    def drawn(self) -> Markup:
-        title, description = escape(plain(self.title)), escape(plain(self.description))
-        groups = "".join(map(self._drawn_group, self.groups, chain([' class="main"'], repeat(""))))
-        return Markup(  # noqa: S704 (every piece was escaped)
-            f"<figure>\n<figcaption>{title}</figcaption>\n"
-            f'<svg viewBox="0 0 {self.width} {self.height}" role="img" aria-label="{title}: {description}">\n'
-            f"<title>{title}</title>\n<desc>{description}</desc>\n{groups}</svg>\n</figure>\n"
-        )
 
-    def _drawn_group(self, group: StripGroup, kind: str) -> str:
-        y = group.top - 6
-        return (
-            f'<g{kind}>\n<text x="6" y="{y}">{escape(plain(group.label))}</text>\n'
-            f'<text class="value" x="{self.width - 6}" y="{y}" text-anchor="end">{group.value}</text>\n'
-            f"{group.drawn}\n</g>\n"
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class StripSide:
     """One side of a strip: its name, its runs and an interval to shade, if any.
 
@@ -148,21 +106,12 @@ class Scale:
     end: float
 
     def __call__(self, value: float) -> float:
-        share = math.log(value / self.low) / math.log(self.high / self.low)
+        share = math.log(value / self.low) / self._width
         return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
 
     @cached_property
-    def _in_tenths(self) -> tuple[float, float, int]:
-        """The position of 1 µs, the width of a factor of e, and the end."""
-        pixels = 10 * (self.end - self.start) / math.log(self.high / self.low)
-        zero = 10 * self.start - pixels * math.log(self.low) + 0.5
-        return zero, pixels, int(zero + pixels * math.log(self.high))
-
-    def tenths(self, values: Sequence[float]) -> list[int]:
-        """Sorted positions of values in tenths of a pixel; values beyond the axis are at its end, none is before it."""
-        zero, pixels, end = self._in_tenths
-        places = sorted({int(zero + pixels * log) for log in map(math.log, values)})
-        return places if places[-1] <= end else [*[place for place in places if place < end], end]
+    def _width(self) -> float:
+        return math.log(self.high / self.low)
 
 
 def strip(title: str, sides: Sequence[StripSide], *, one_axis: bool = False) -> Strip:
@@ -204,10 +153,12 @@ def _group(side: StripSide, scale: Scale, top: float) -> StripGroup:
 def _dots(samples: Sequence[float], scale: Scale, y: float) -> str:
     """A line of dots as an SVG path; dots at the same tenth of a pixel become one.
 
-    Samples beyond the axis are at its end.
+    Samples beyond the axis are at its end.  Above `MAX_DOTS_PER_RUN`, they are thinned evenly by rank, which keeps the
+    distribution and a small page.
     """
-    places = scale.tenths(samples if len(samples) <= MAX_DOTS_PER_RUN else _thinned(samples))
-    steps = "".join([_STEPS[after - before] for before, after in pairwise(places)])
+    shown = sorted(samples)[:: math.ceil(len(samples) / MAX_DOTS_PER_RUN)]
+    places = sorted({round(10 * scale(sample)) for sample in shown})
+    steps = "".join(f"m{(after - before) / 10:g} 0h0" for before, after in pairwise(places))
     return f"M{places[0] / 10:g} {y:.1f}h0{steps}"
 
 
@@ -249,8 +200,3 @@ def tick_at(value: float, scale: Scale) -> Tick:
 def span_of(low: float, high: float, margin: float = 1.01) -> tuple[float, float]:
     widen = max(margin, math.sqrt(MIN_SPAN / (high / low)))
     return low / widen, high * widen
-
-
-def _thinned(samples: Sequence[float]) -> Sequence[float]:
-    """At most `MAX_DOTS_PER_RUN` of a run's samples, evenly by rank: this keeps the distribution and a small page."""
-    return sorted(samples)[:: math.ceil(len(samples) / MAX_DOTS_PER_RUN)]

@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from jinja2.compiler import CodeGenerator, Frame
-from jinja2.nodes import Expr
 from markupsafe import Markup, escape
 
 from scripts.common.text import format_error, format_gap, format_percent, format_speedup, format_us, plain
@@ -28,27 +26,9 @@ VERSION = 1
 SITE = Path(__file__).resolve().parents[3] / "site"
 
 
-class _Generator(CodeGenerator):
-    """Compile each output of a template to one call: `finalize` and `escape` took most of the time."""
-
-    def _output_child_pre(self, node: Expr, frame: Frame, finalize: CodeGenerator._FinalizeInfo) -> None:  # noqa: ARG002
-        self.write("environment.shown(")
-
-    def _output_child_post(self, node: Expr, frame: Frame, finalize: CodeGenerator._FinalizeInfo) -> None:  # noqa: ARG002
-        self.write(")")
-
-
-def _shown(value: object) -> str:
-    """A value as HTML: cleaned and escaped, unless it is HTML already."""
-    if isinstance(value, Markup):
-        return value
-    if not isinstance(value, str):
-        return escape(value)
-    return escape(plain(value)) if _NEEDS_CARE.search(value) else value
-
-
-_NEEDS_CARE = re.compile(r"[^\n\t !#-%(-;=?-~\u00a0\u202f²³¹⁰-⁹µ±×−–]")
-"""Characters that may be invisible, or mean something in HTML."""
+def _clean(value: object) -> object:
+    """Text without invisible characters; Jinja escapes it afterwards."""
+    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _unbroken(number: Callable[[Any], str]) -> Callable[[Any], str]:
@@ -67,9 +47,7 @@ _HYPHENATED = re.compile(r"(?<![\w-])(?=[\w-]{3,20}(?![\w-]))\w+(?:-\w+)+")
 class _Environment(Environment):
     """Templates get objects, not dictionaries: `a.b` is always an attribute."""
 
-    code_generator_class = _Generator
     getattr = staticmethod(getattr)  # type: ignore[assignment]
-    shown = staticmethod(_shown)
 
 
 @cache
@@ -79,6 +57,7 @@ def environment() -> Environment:
         loader=FileSystemLoader(SITE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_clean,
         auto_reload=False,
         trim_blocks=True,
         lstrip_blocks=True,

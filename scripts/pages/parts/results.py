@@ -6,7 +6,7 @@
     records.csv, records.parquet         every record, including earlier editions
     judgements.csv, judgements.parquet   every ranked judgement of the ledger, including superseded files
 
-Times are in microseconds; gaps, gains and limits are shares.  Each board's process makes its own part of the table of
+Times are in microseconds; gaps, gains and limits are shares.  Each board's process makes its own rows of the table of
 judgements while it has them in memory.  Parquet is written by arro3, which has a fifth of pyarrow's size: publishing
 installs it each time.
 """
@@ -18,11 +18,12 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from arro3.core import Array, DataType, Table
-from arro3.io import read_ipc_stream, write_ipc_stream, write_parquet
+from arro3.io import write_parquet
 
 from harness.records.judgement import Judgement
 from harness.records.stats import Interval
@@ -34,6 +35,8 @@ from scripts.standings.eligibility import shape
 from scripts.standings.standings import Standings
 
 T = TypeVar("T")
+TableRow = list[Any]
+"""A value for each column of a table."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +65,6 @@ class _Judged(NamedTuple):
     path: str
 
 
-class JudgedPart(NamedTuple):
-    """One board's part of the table of judgements: its CSV lines, and its rows as an Arrow stream."""
-
-    csv: str
-    arrow: bytes
-
-
 _WHOLE, _REAL, _TEXT, _TIME = DataType.int64(), DataType.float64(), DataType.utf8(), DataType.timestamp("us", tz="UTC")
 _FLAG = DataType.bool()
 _LIKE_A_FORMULA = frozenset("=+-@\t")
@@ -78,82 +74,74 @@ _SCORE: tuple[_Column[Any], ...] = (
     _Column("high_us", _REAL, lambda one: one.score_us and one.score_us.high),
 )
 """Columns for anything with a score, or None."""
-_BOARD: tuple[_Column[Place], ...] = (
-    _Column("task", _TEXT, lambda place: place.board.task.name),
-    _Column("gpu", _TEXT, lambda place: place.board.gpu),
+_BOARD = (
+    _Column("task", _TEXT, attrgetter("board.task.name")),
+    _Column("gpu", _TEXT, attrgetter("board.gpu")),
 )
-_PLACE: tuple[_Column[Place], ...] = (
-    _Column("rank", _WHOLE, lambda place: place.rank),
-    _Column("login", _TEXT, lambda place: place.login),
+"""Columns for anything on a board."""
+
+
+def _attributes(of: str = "", **kinds: DataType) -> Iterator[_Column[Any]]:
+    """A column for each attribute of the row, or of its attribute `of`."""
+    return (_Column(name, kind, attrgetter(f"{of}.{name}" if of else name)) for name, kind in kinds.items())
+
+
+_PLACE: tuple[_Column[Any], ...] = (
+    *_attributes(rank=_WHOLE, login=_TEXT),
     *_SCORE,
-    _Column("gap", _REAL, lambda place: place.gap),
-    _Column("limit", _REAL, lambda place: place.limit),
+    *_attributes(gap=_REAL, limit=_REAL),
     _Column("language", _TEXT, lambda place: plain(place.language)),
-    _Column("lines", _WHOLE, lambda place: place.lines),
-    _Column("first_at", _TIME, lambda place: place.first_at),
-    _Column("digest", _TEXT, lambda place: place.digest),
-    _Column("band", _WHOLE, lambda place: place.band),
-    _Column("claim", _TEXT, lambda place: str(place.facts["claim"])),
-    _Column("unwalled", _FLAG, lambda place: place.unwalled),
-    _Column("provisional", _FLAG, lambda place: place.provisional),
-    _Column("pull_request", _WHOLE, lambda place: place.pull_request),
+    *_attributes(lines=_WHOLE, first_at=_TIME, digest=_TEXT, band=_WHOLE, claim=_TEXT, unwalled=_FLAG),
+    *_attributes(provisional=_FLAG, pull_request=_WHOLE),
     _Column("note", _TEXT, lambda place: place.facts["note"]),
 )
 _CASES: tuple[_Column[_Case], ...] = (
-    _Column("task", _TEXT, lambda case: case.place.board.task.name),
-    _Column("gpu", _TEXT, lambda case: case.place.board.gpu),
-    _Column("login", _TEXT, lambda case: case.place.login),
-    _Column("case", _WHOLE, lambda case: case.number),
+    _Column("task", _TEXT, attrgetter("place.board.task.name")),
+    _Column("gpu", _TEXT, attrgetter("place.board.gpu")),
+    _Column("login", _TEXT, attrgetter("place.login")),
+    _Column("case", _WHOLE, attrgetter("number")),
     _Column("params", _TEXT, lambda case: json.dumps(shape(case.facts["params"]))),
     _Column("time_us", _REAL, lambda case: case.facts["time_us"]["value"]),
     _Column("low_us", _REAL, lambda case: case.facts["time_us"]["low"]),
     _Column("high_us", _REAL, lambda case: case.facts["time_us"]["high"]),
     _Column("ratio", _REAL, lambda case: case.facts["ratio"] and case.facts["ratio"]["value"]),
 )
-_RECORDS: tuple[_Column[Mark], ...] = (
-    _Column("task", _TEXT, lambda mark: mark.board.task.name),
-    _Column("gpu", _TEXT, lambda mark: mark.board.gpu),
-    _Column("edition", _TEXT, lambda mark: mark.board.edition),
-    _Column("at", _TIME, lambda mark: mark.at),
-    _Column("login", _TEXT, lambda mark: mark.login),
+_RECORDS: tuple[_Column[Any], ...] = (
+    *_BOARD,
+    _Column("edition", _TEXT, attrgetter("board.edition")),
+    *_attributes(at=_TIME, login=_TEXT),
     *_SCORE,
-    _Column("gain", _REAL, lambda mark: mark.gain),
+    *_attributes(gain=_REAL),
     _Column("over", _TEXT, lambda mark: mark.over or None),
-    _Column("by_duel", _FLAG, lambda mark: mark.by_duel),
+    *_attributes(by_duel=_FLAG),
     _Column("language", _TEXT, lambda mark: plain(mark.language)),
-    _Column("digest", _TEXT, lambda mark: mark.digest),
-    _Column("pull_request", _WHOLE, lambda mark: mark.pull_request),
+    *_attributes(digest=_TEXT, pull_request=_WHOLE),
 )
-_JUDGEMENTS: tuple[_Column[_Judged], ...] = (
-    _Column("task", _TEXT, lambda one: one.judgement.task),
-    _Column("gpu", _TEXT, lambda one: one.judgement.gpu),
-    _Column("edition", _TEXT, lambda one: one.judgement.edition),
-    _Column("finished_at", _TIME, lambda one: one.judgement.finished_at),
-    _Column("login", _TEXT, lambda one: one.judgement.submission.login),
-    _Column("verdict", _TEXT, lambda one: str(one.judgement.verdict)),
-    _Column("counts", _FLAG, lambda one: one.counts),
-    _Column("taken_out", _TEXT, lambda one: one.taken_out),
+_JUDGEMENTS: tuple[_Column[Any], ...] = (
+    *_attributes("judgement", task=_TEXT, gpu=_TEXT, edition=_TEXT, finished_at=_TIME),
+    *_attributes("judgement.submission", login=_TEXT),
+    *_attributes("judgement", verdict=_TEXT),
+    *_attributes(counts=_FLAG, taken_out=_TEXT),
     *_SCORE,
     _Column("language", _TEXT, lambda one: plain(one.judgement.submission.language)),
-    _Column("lines", _WHOLE, lambda one: one.judgement.submission.lines),
-    _Column("claim", _TEXT, lambda one: str(one.judgement.claim)),
-    _Column("digest", _TEXT, lambda one: one.judgement.submission.digest),
-    _Column("pull_request", _WHOLE, lambda one: one.judgement.submission.pull_request),
-    _Column("path", _TEXT, lambda one: one.path),
+    *_attributes("judgement.submission", lines=_WHOLE),
+    *_attributes("judgement", claim=_TEXT),
+    *_attributes("judgement.submission", digest=_TEXT, pull_request=_WHOLE),
+    *_attributes(path=_TEXT),
 )
 
 
 def board_csv(summary: BoardSummary) -> str:
-    return _head(_PLACE) + _lines(_PLACE, summary.places)
+    return _csv(_PLACE, _rows(_PLACE, summary.places))
 
 
-def judged_part(
+def judged_rows(
     judgements: Sequence[Judgement],
     tables: Sequence[Standings],
     places: Mapping[str, Path],
     taken_out: Sequence[TakenOut],
-) -> JudgedPart:
-    """Every judgement of a board, in ledger order.
+) -> list[TableRow]:
+    """A row for every judgement of a board, in ledger order.
 
     Args:
         tables: the board's standings, then those of its earlier editions.
@@ -162,53 +150,46 @@ def judged_part(
     scores = {checksum: score_us for table in tables for checksum, score_us in table.scores_us.items()}
     today = tables[0].scores_us
     actions = {one.judgement.checksum: str(one.action) for one in taken_out}
-    rows = [
-        _Judged(
-            one,
-            scores.get(one.checksum),
-            one.checksum in today,
-            actions.get(one.checksum),
-            places[one.checksum].as_posix(),
-        )
-        for one in judgements
-    ]
-    arrow = io.BytesIO()
-    write_ipc_stream(_table(_JUDGEMENTS, rows), arrow)
-    return JudgedPart(_lines(_JUDGEMENTS, rows), arrow.getvalue())
+    judged = (
+        _Judged(one, scores.get(key), key in today, actions.get(key), places[key].as_posix())
+        for key, one in ((one.checksum, one) for one in judgements)
+    )
+    return _rows(_JUDGEMENTS, judged)
 
 
 def results(
-    boards: Sequence[BoardSummary], former: Sequence[Mark], judged: Sequence[JudgedPart]
+    boards: Sequence[BoardSummary], former: Sequence[Mark], judged: Sequence[TableRow]
 ) -> Iterator[tuple[str, str | bytes]]:
     """All rows of all boards, best first on each board; their cases; all records; all judgements.
 
     Args:
         former: the records of earlier editions.
+        judged: the rows of all boards' judgements.
     """
     places = [place for board in boards for place in board.places]
-    yield from _both("results", _BOARD + _PLACE, places)
+    yield from _both("results", _BOARD + _PLACE, _rows(_BOARD + _PLACE, places))
     cases = [_Case(place, *numbered) for place in places for numbered in enumerate(place.facts["cases"], start=1)]
-    yield from _both("cases", _CASES, cases)
+    yield from _both("cases", _CASES, _rows(_CASES, cases))
     marks = sorted((*former, *(mark for board in boards for mark in board.marks)), key=lambda mark: mark.at)
-    yield from _both("records", _RECORDS, marks)
-    yield "judgements.csv", _head(_JUDGEMENTS) + "".join(part.csv for part in judged)
-    yield "judgements.parquet", _parquet(_joined(_JUDGEMENTS, [part.arrow for part in judged]))
+    yield from _both("records", _RECORDS, _rows(_RECORDS, marks))
+    yield from _both("judgements", _JUDGEMENTS, judged)
 
 
-def _both(name: str, columns: Sequence[_Column[T]], rows: Sequence[T]) -> Iterator[tuple[str, str | bytes]]:
-    yield f"{name}.csv", _head(columns) + _lines(columns, rows)
-    yield f"{name}.parquet", _parquet(_table(columns, rows))
+def _rows(columns: Sequence[_Column[T]], items: Iterable[T]) -> list[TableRow]:
+    return [[column.of(item) for column in columns] for item in items]
 
 
-def _head(columns: Sequence[_Column[T]]) -> str:
-    return ",".join(column.name for column in columns) + "\n"
+def _both(name: str, columns: Sequence[_Column[Any]], rows: Sequence[TableRow]) -> Iterator[tuple[str, str | bytes]]:
+    yield f"{name}.csv", _csv(columns, rows)
+    yield f"{name}.parquet", _parquet(columns, rows)
 
 
-def _lines(columns: Sequence[_Column[T]], rows: Iterable[T]) -> str:
+def _csv(columns: Sequence[_Column[Any]], rows: Iterable[TableRow]) -> str:
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
+    table.writerow(column.name for column in columns)
     for row in rows:
-        table.writerow(_told(column.kind, column.of(row)) for column in columns)
+        table.writerow(_told(column.kind, value) for column, value in zip(columns, row, strict=True))
     return out.getvalue()
 
 
@@ -223,23 +204,15 @@ def _told(kind: DataType, value: Any) -> Any:
     return value
 
 
-def _table(columns: Sequence[_Column[T]], rows: Sequence[T]) -> Table:
-    return Table.from_pydict({one.name: _array(one.kind, [one.of(row) for row in rows]) for one in columns})
-
-
-def _joined(columns: Sequence[_Column[T]], streams: Iterable[bytes]) -> Table:
-    """Concatenate tables from Arrow streams."""
-    batches = [batch for stream in streams for batch in read_ipc_stream(io.BytesIO(stream))]
-    return Table.from_batches(batches, schema=_table(columns, []).schema)
-
-
-def _parquet(table: Table) -> bytes:
+def _parquet(columns: Sequence[_Column[Any]], rows: Sequence[TableRow]) -> bytes:
+    values = zip(*rows, strict=True) if rows else [()] * len(columns)
+    arrays: dict[str, Any] = {one.name: _array(one.kind, column) for one, column in zip(columns, values, strict=True)}
     out = io.BytesIO()
-    write_parquet(table, out, compression="snappy")  # Every reader supports snappy.
+    write_parquet(Table.from_pydict(arrays), out, compression="snappy")  # Every reader supports snappy.
     return out.getvalue()
 
 
 def _array(kind: DataType, values: Sequence[Any]) -> Array:
     if kind is _TIME:
         return Array([round(at.timestamp() * 1e6) for at in values], DataType.int64()).cast(kind)
-    return Array(values, kind)
+    return Array(list(values), kind)

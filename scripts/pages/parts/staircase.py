@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from scripts.common.text import format_us, shorten
 from scripts.pages.parts.charts import Scale, Tick, round_values, span_of, tick_at
+from scripts.pages.parts.words import count
 
 FURTHEST_LIMIT = 3.0
 """The hardware's limit is drawn if the best time is at most this multiple of it; else it would flatten the steps."""
@@ -100,10 +101,11 @@ def staircase(
     steps = [StairStep(x=x(best.at), y=y(best.us), label=best.label, href=best.href) for best in bests]
     floor = Name(f"hardware’s limit, {format_us(floor_us)}", left + 6, y(floor_us) - 6, "start") if floor_us else None
     first, *later = steps
+    records = count(len(later), "record", "records")
     path = f"M{first.x:.1f} {first.y:.1f}" + "".join(f"H{step.x:.1f}V{step.y:.1f}" for step in later) + f"H{right:.1f}"
     return Staircase(
         title=title,
-        description=f"From {format_us(bests[0].us)} to {format_us(bests[-1].us)} in {_records(len(bests) - 1)}."
+        description=f"From {format_us(bests[0].us)} to {format_us(bests[-1].us)} in {records}."
         + (f" The hardware’s limit is {format_us(floor_us)}." if floor_us else ""),
         width=width,
         height=height,
@@ -116,10 +118,6 @@ def staircase(
         x_ticks=tuple(_date_ticks(start, end, left, right)),
         y_ticks=tuple(tick_at(value, y) for value in round_values(low, high, 4)),
     )
-
-
-def _records(count: int) -> str:
-    return f"{count} record{'' if count == 1 else 's'}"
 
 
 def _named(steps: Sequence[StairStep], bests: Sequence[Best], floor: Name | None, right: float) -> Iterator[StairStep]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from itertools import takewhile
 from typing import Any
@@ -15,42 +15,26 @@ from scripts.pages.parts.site import Site
 from scripts.pages.parts.words import note_of
 from scripts.standings.first_place import Record
 from scripts.standings.roofline import floor_score_us
-from scripts.standings.rows import Row
+from scripts.standings.rows import Position, Row
 from scripts.standings.standings import Standings
 from scripts.standings.ties import tied_ranks
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class Place(Position):
     """A row without its judgements.  `limit` is the hardware's limit over its time; None if the limit is unknown.
 
-    `tied`: with others in its band; `tied_with` is the band's first login, empty for the first itself.  `unproven`: it
-    looks faster than first place, but has not won their duel.  `contends`: it has not lost that duel either.
-    `ends_band`: it is the last of its band.  `pull` is the URL of its newest pull request, or empty.
+    `tied`: with others in its band; `tied_with` is the band's first login, empty for the first itself.  `ends_band`: it
+    is the last of its band.  `pull` is the URL of its newest pull request, or empty.
     """
 
     board: Board
-    rank: int
-    band: int
     of: int
     tied: bool
-    unproven: bool
-    contends: bool
     ends_band: bool
-    login: str
-    score_us: Interval
-    gap: float
     limit: float | None
-    digest: str
-    language: str
-    lines: int
-    first_at: datetime
-    champion: bool
-    unwalled: bool
-    self_timed: bool
     provisional: bool
     tied_with: str
-    note: str
     pull_request: int | None
     pull: str
     facts: dict[str, Any]
@@ -216,29 +200,16 @@ def _place(site: Site, table: Standings, row: Row, floor: float | None, *, tied:
     leader, newest = table.leader_of(row), row.newest
     limit = floor / row.score_us.value if floor else None
     provisional = site.is_provisional(newest)
+    position: dict[str, Any] = {field.name: getattr(row, field.name) for field in fields(Position)}
     return Place(
+        **position | {"note": note_of(row)},
         board=table.board,
-        rank=row.rank,
-        band=row.band,
         of=len(table.rows),
         tied=tied,
-        unproven=row.unproven,
-        contends=row.contends,
         ends_band=ends_band,
-        login=row.login,
-        score_us=row.score_us,
-        gap=row.gap,
         limit=limit,
-        digest=row.digest,
-        language=row.language,
-        lines=row.lines,
-        first_at=row.first_at,
-        champion=row.champion,
-        unwalled=row.unwalled,
-        self_timed=row.self_timed,
         provisional=provisional,
         tied_with=leader.login if tied and leader is not row else "",
-        note=note_of(row),
         pull_request=newest.submission.pull_request,
         pull=pull_url(site.repository, newest),
         facts={
@@ -261,6 +232,7 @@ def marks_of(site: Site, table: Standings) -> tuple[Mark, ...]:
 
 
 def _mark(site: Site, board: Board, former: Record | None, record: Record) -> Mark:
+    are_two_files = former is not None and former.digest != record.digest
     return Mark(
         board=board,
         at=record.at,
@@ -273,15 +245,8 @@ def _mark(site: Site, board: Board, former: Record | None, record: Record) -> Ma
         language=record.judgement.submission.language,
         pull_request=record.judgement.submission.pull_request,
         changes=changes_url(site.repository, record.judgement),
-        has_diff=bool(former and _has_diff(site, former, record)),
+        has_diff=are_two_files and all(one and site.sources(one.judgement) is not None for one in (former, record)),
     )
-
-
-def _has_diff(site: Site, former: Record, record: Record) -> bool:
-    """Whether a record's page has a diff: both files are available and differ."""
-    if former.digest == record.digest:
-        return False
-    return all(site.sources(one.judgement) is not None for one in (former, record))
 
 
 def _steps(site: Site, table: Standings, marks: Sequence[Mark]) -> Iterator[NewBest]:

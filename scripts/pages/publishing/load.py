@@ -18,7 +18,7 @@ from scripts.ledger.ledger import Ledger, LedgerContents, LedgerFault
 from scripts.ledger.moderation import Moderated
 from scripts.pages.edition import Edition, editions_of
 from scripts.pages.machines import Reading, readings_of
-from scripts.pages.parts.results import JudgedPart, judged_part
+from scripts.pages.parts.results import TableRow, judged_rows
 from scripts.pages.parts.taken_out import TakenOut, taken_out_of
 from scripts.pages.parts.words import count
 from scripts.pages.submission import MOST_CASES
@@ -49,7 +49,7 @@ class Ranked:
     editions: tuple[Edition, ...]
     places: Mapping[str, Path]
     claimed: Mapping[str, Judgement]
-    judged: JudgedPart
+    judged: list[TableRow]
     taken_out: tuple[TakenOut, ...]
     readings: list[Reading]
     faults: tuple[LedgerFault, ...]
@@ -68,17 +68,16 @@ def require_free_names(tasks: Sequence[Task]) -> None:
 
 
 def boards_of(tasks: Sequence[Task], ledger: Ledger, faults: list[LedgerFault]) -> list[BoardFiles]:
-    """Every board of the tasks, those with files first.  Files of unknown boards are added to `faults`."""
-    missing: dict[tuple[str, ...], Board] = {
-        (board.task.name, board.gpu): board for task in tasks for board in task.boards
-    }
-    found = []
+    """Every board of the tasks, in their order.  Files of unknown boards are added to `faults`."""
+    boards = [board for task in tasks for board in task.boards]
+    known = {(board.task.name, board.gpu) for board in boards}
+    paths_of: dict[tuple[str, ...], tuple[Path, ...]] = {}
     for place, paths in ledger.files_by_board(faults):
-        if board := missing.pop(place, None):
-            found.append(BoardFiles(board=board, paths=paths))
+        if place in known:
+            paths_of[place] = paths
         else:
             faults.extend(_strays(place, ledger.read_judgements(paths)))
-    return found + [BoardFiles(board=board) for board in missing.values()]
+    return [BoardFiles(board=board, paths=paths_of.get((board.task.name, board.gpu), ())) for board in boards]
 
 
 def ranked(files: BoardFiles, ledger: Ledger, moderated: Moderated, *, allow_unwalled: bool, now: datetime) -> Ranked:
@@ -101,7 +100,7 @@ def ranked(files: BoardFiles, ledger: Ledger, moderated: Moderated, *, allow_unw
         editions=editions,
         places=contents.places,
         claimed=claimed,
-        judged=judged_part(judgements, [table, *(one.table for one in editions)], contents.places, taken_out),
+        judged=judged_rows(judgements, [table, *(one.table for one in editions)], contents.places, taken_out),
         taken_out=taken_out,
         readings=readings_of(table, shown),
         faults=contents.faults,
@@ -135,9 +134,3 @@ def _strays(place: tuple[str, ...], contents: LedgerContents) -> Iterator[Ledger
     if contents.judgements:
         found = count(len(contents.judgements), "judgement is", "judgements are")
         yield LedgerFault(path=Path("judgements", *place), reason=f"no task has this board; {found} not shown")
-
-
-def in_order(tasks: Sequence[Task]) -> dict[tuple[str, str], int]:
-    """The position of each board, in the order of the tasks and their GPUs."""
-    boards: list[Board] = [board for task in tasks for board in task.boards]
-    return {(board.task.name, board.gpu): index for index, board in enumerate(boards)}

@@ -9,7 +9,6 @@ forking is not possible, this process does all the work.
 from __future__ import annotations
 
 import ctypes
-import gc
 import multiprocessing
 import os
 import signal
@@ -18,7 +17,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from harness.records.errors import PullRankError
@@ -83,14 +81,3 @@ def _begin(parent: int) -> None:
 
 def _do(item: Any) -> Any:
     return _work[-1](item)
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Keep the objects made in the block out of garbage collection, which would traverse all of them in each round."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()

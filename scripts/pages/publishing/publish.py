@@ -40,7 +40,7 @@ from scripts.pages.feeds import board_files, feed_of_all, sitemap
 from scripts.pages.landing import landing_pages
 from scripts.pages.machines import Reading, machine_pages
 from scripts.pages.parts.render import SITE, data, environment, page
-from scripts.pages.parts.results import JudgedPart, results
+from scripts.pages.parts.results import TableRow, results
 from scripts.pages.parts.site import Guide, Site, Sources, read_guides
 from scripts.pages.parts.summary import BoardSummary, Mark, marks_of, summary_of
 from scripts.pages.parts.words import count
@@ -50,12 +50,11 @@ from scripts.pages.publishing.load import (
     BoardFiles,
     Ranked,
     boards_of,
-    in_order,
     notes_of_all,
     ranked,
     require_free_names,
 )
-from scripts.pages.publishing.pool import processes_for, spread, uncollected
+from scripts.pages.publishing.pool import processes_for, spread
 from scripts.pages.submission import submission_pages
 from scripts.standings.standings import Standings
 
@@ -181,15 +180,16 @@ def build_site(
         environment()
         built = list(spread(build, files, processes, size=_size_by_task(files)))
         faults += [fault for one in built for fault in one.faults]
-        order = in_order(tasks)
-        boards = sorted((one.summary for one in built), key=lambda one: order[one.board.task.name, one.board.gpu])
+        boards = [one.summary for one in built]
         pages = [page for one in built for page in one.pages]
         readings = [reading for one in built for reading in one.readings]
         write_authors = partial(_write_authors, site, folder)
         banned = dict(bans_by_login((*bans, *moderated.banned.values()), accounts.facts))
         former = [place for one in built for place in one.former]
         authors = authors_of(boards, former, banned)
-        tables = results(boards, [mark for one in built for mark in one.former_marks], [one.judged for one in built])
+        by_path = sorted(built, key=lambda one: (one.summary.board.task.name, one.summary.board.gpu))
+        judged = [row for one in by_path for row in one.judged]
+        tables = results(boards, [mark for one in built for mark in one.former_marks], judged)
         pages += _write(folder, chain(_pages_of_all(site, boards, authors, readings, faults), tables))
         pages += chain.from_iterable(spread(write_authors, _shares(authors), processes))
         _write(folder, sitemap(site, pages))
@@ -214,7 +214,7 @@ class _BuiltBoard:
     summary: BoardSummary
     former: tuple[FormerPlace, ...]
     former_marks: tuple[Mark, ...]
-    judged: JudgedPart
+    judged: list[TableRow]
     readings: list[Reading]
     pages: list[str]
     faults: tuple[LedgerFault, ...]
@@ -222,8 +222,7 @@ class _BuiltBoard:
 
 
 def _build_board(site: Site, rank: Callable[[BoardFiles], Ranked], folder: Path, files: BoardFiles) -> _BuiltBoard:
-    with uncollected():
-        found = rank(files)
+    found = rank(files)
     summary = summary_of(site, found.table)
     former_marks = [marks_of(site, edition.table) for edition in found.editions]
     pages = _write(folder, _pages_of_a_board(site, found, summary, former_marks))
