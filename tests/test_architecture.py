@@ -162,9 +162,7 @@ def test_scripts_import_the_shared_rooms_and_the_judge_only_where_it_is_called()
         for found in imports("scripts")
         if found.target.startswith("harness/") and not is_package(found.target)
         if not room_of(found.target).is_shared
-        if not (
-            found.is_lazy and (found.file.startswith(LOADS_THE_JUDGE) or found.file == "scripts/common/terminal.py")
-        )
+        if not (found.is_lazy and found.file.startswith(LOADS_THE_JUDGE))
     ]
     assert not upward, wrong(upward)
 

@@ -292,7 +292,7 @@ def test_the_plan(known: RepositoryState, steps: list[str]) -> None:
         ({"is_draft": True}, "not open and ready for review"),
         ({"head_sha": NEWER}, "the head has moved since it was judged"),
         ({"base_ref": "old"}, "it no longer targets the default branch"),
-        ({"author": replace(ALICE, id=8)}, "its author is not the request's"),
+        ({"author": ALICE.model_copy(update={"id": 8})}, "its author is not the request's"),
     ],
 )
 def test_only_what_was_judged_is_merged(changes: dict[str, Any], why: str) -> None:

@@ -31,6 +31,7 @@ from scripts.boards.board_facts import facts_of
 from scripts.boards.tables import standings_table
 from scripts.bot.comment.judgement_section import render
 from scripts.commands.site import serve_until_interrupted
+from scripts.common.options import PATH
 from scripts.common.terminal import Display, console
 from scripts.competition.repository import TASKS, require_task
 from scripts.ledger.ledger import Ledger
@@ -82,7 +83,7 @@ ENTRIES = (
 @click.command()
 @click.option("--serve/--no-serve", default=True, help="Serve the site until Ctrl-C. Default: --serve.")
 @click.option("--port", default=0, help="Port on 127.0.0.1. Default: any free port.")
-@click.option("--out", type=click.Path(path_type=Path), help="Keep ledger, submissions and site in this new folder.")
+@click.option("--out", type=PATH, help="Keep ledger, submissions and site in this new folder.")
 def demo(serve: bool, port: int, out: Path | None) -> int:
     """Run a whole competition on this machine and show its leaderboard.
 

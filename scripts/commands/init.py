@@ -17,6 +17,7 @@ import click
 from harness.records.errors import TaskError
 from harness.task.submission import read_directives
 from harness.task.task import Task
+from scripts.common.options import PATH
 from scripts.common.terminal import say
 from scripts.competition.completion import task_names
 from scripts.competition.repository import ROOT, is_of_competition, require_task
@@ -26,7 +27,7 @@ from scripts.tasks.show import files_of, in_tasks, template_of
 @click.command("init")
 @click.argument("name", metavar="TASK", shell_complete=task_names)
 @click.option("--language", help="The template's language, as in `task show`. Default: the first.")
-@click.option("--out", type=click.Path(path_type=Path), help="The new folder. Default: the task's name.")
+@click.option("--out", type=PATH, help="The new folder. Default: the task's name.")
 @in_tasks
 def init(name: str, language: str | None, out: Path | None, folder: Path) -> None:
     """Create a working folder: a template, the task's files, and a page for agents.

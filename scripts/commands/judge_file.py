@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from harness.records.profile import Profile
 from harness.records.verdict import Verdict
 from harness.task.submission import Submission, read_directives, read_submission, task_of
 from harness.task.task import Board, Task, load_task
+from scripts.common.options import PATH, in_sandbox, options
 from scripts.common.terminal import Display, cell, console, say, table, verdict_text
 from scripts.common.text import format_error, format_percent, format_us, plain
 from scripts.competition.completion import gpu_names, task_names
@@ -36,48 +37,24 @@ _LOG_LINES = 30
 _NEXT_HERE = {Mode.TEST: "", Mode.PROFILE: ", once you have changed it"}
 """The modes after which `pullrank benchmark` is the next step, and the words added to that suggestion."""
 
-_PLACE: list[Callable[[Any], Any]] = [
-    click.option(
-        "--task",
-        shell_complete=task_names,
-        help="Task name. Default: from the file's directive or folder.",
-    ),
-    click.option("--task-dir", type=click.Path(path_type=Path), help="Task folder, anywhere."),
+placed = options(
+    click.option("--task", shell_complete=task_names, help="Task name. Default: from the file's directive or folder."),
+    click.option("--task-dir", type=PATH, help="Task folder, anywhere."),
     click.option(
         "--gpu",
         shell_complete=gpu_names,
         help="The task's board. Default: the first in the file's directive, else CPU.",
     ),
-    click.option(
-        "--sandbox",
-        type=click.Choice(["auto", "bubblewrap", "none"]),
-        default="auto",
-        help="The sandbox. `none` is for your own code only, and never ranks.",
-    ),
-]
+    in_sandbox,
+)
 """The options that choose the board and the sandbox."""
 
-_OPTIONS: list[Callable[[Any], Any]] = [
-    click.argument("file", type=click.Path(path_type=Path)),
-    *_PLACE,
+_judging = options(
+    click.argument("file", type=PATH),
+    placed,
     click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON."),
-    click.option("--out", type=click.Path(path_type=Path), help="Write the judgement to this file."),
-]
-
-
-def _judging(command: Callable[..., int]) -> Callable[..., int]:
-    return _with_options(command, _OPTIONS)
-
-
-def placed(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options of a command that judges files: --task, --task-dir, --gpu, --sandbox."""
-    return _with_options(command, _PLACE)
-
-
-def _with_options(command: Callable[..., int], options: list[Callable[[Any], Any]]) -> Callable[..., int]:
-    for option in reversed(options):
-        command = option(command)
-    return command
+    click.option("--out", type=PATH, help="Write the judgement to this file."),
+)
 
 
 @click.command()
@@ -102,7 +79,7 @@ def benchmark(**options: Any) -> int:
 
 @click.command()
 @_judging
-@click.option("--reports", type=click.Path(path_type=Path), help="Folder for the full reports of ncu or rocprofv3.")
+@click.option("--reports", type=PATH, help="Folder for the full reports of ncu or rocprofv3.")
 def profile(**options: Any) -> int:
     """Test a file, then show where a call spends its time.
 
@@ -136,10 +113,16 @@ def judge_file(
     """Judge one file, print the result, and return the command's exit code."""
     submission = read_submission(file)
     board = choose_board(find_task(file, submission, task, task_dir), gpu, wishes_of(submission))
-    if out:
-        _require_writable(out)
+    if out:  # Check before judging: finding out afterwards costs minutes.
+        if not out.parent.is_dir():
+            raise SubmissionError(f"--out {out}: there is no folder {out.parent}")
+        if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
+            raise SubmissionError(f"--out {out}: cannot be written")
     if reports:
-        _make_folder(reports)
+        try:
+            reports.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SubmissionError(f"--reports {reports}: cannot create the folder: {error.strerror}") from None
     judgement = judge_here(board, submission, mode, name=file.name, sandbox=sandbox, reports=reports)
     if as_json:
         click.echo(judgement.to_json(), nl=False)
@@ -147,16 +130,13 @@ def judge_file(
         show(judgement, console())
         given = {"--task": task, "--task-dir": task_dir, "--gpu": gpu, "--sandbox": sandbox.replace("auto", "")}
         again = [word for name, value in given.items() if value for word in (name, str(value))]
-        then = _then_here(mode, file, again) if mode in _NEXT_HERE else _then_there(mode, file, submission, board.task)
+        here = f"`{shlex.join(['pullrank', 'benchmark', str(file), *again])}`{_NEXT_HERE.get(mode)}"
+        then = here if mode in _NEXT_HERE else _then_there(mode, file, submission, board.task)
         if judgement.verdict is Verdict.ACCEPTED and then:
             say(f"Next: {then}", style="dim")
     if out:
         out.write_text(judgement.to_json(), "utf-8")
     return exit_code_of(judgement.verdict)
-
-
-def _then_here(mode: Mode, file: Path, place: Sequence[str]) -> str:
-    return f"`{shlex.join(['pullrank', 'benchmark', str(file), *place])}`{_NEXT_HERE[mode]}"
 
 
 def _then_there(mode: Mode, file: Path, submission: Submission, task: Task) -> str:
@@ -186,21 +166,6 @@ def wishes_of(submission: Submission) -> tuple[str, ...]:
     return () if submission.find_fault(needs_kernel=False) else read_directives(submission.text).gpus
 
 
-def _require_writable(out: Path) -> None:
-    """Check --out before judging: finding out afterwards costs minutes."""
-    if not out.parent.is_dir():
-        raise SubmissionError(f"--out {out}: there is no folder {out.parent}")
-    if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise SubmissionError(f"--out {out}: cannot be written")
-
-
-def _make_folder(reports: Path) -> None:
-    try:
-        reports.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SubmissionError(f"--reports {reports}: cannot create the folder: {error.strerror}") from None
-
-
 def find_task(file: Path, submission: Submission, name: str | None, task_dir: Path | None) -> Task:
     """The task that a file is for.  --task-dir decides alone; otherwise all sources that name a task must agree."""
     if found := find_named_task(file, submission, name, task_dir):
@@ -216,9 +181,9 @@ def unknown_task(file: Path) -> SubmissionError:
 
 def find_named_task(file: Path, submission: Submission, name: str | None, task_dir: Path | None) -> Task | None:
     """Like `find_task`; None if nothing names a task."""
+    if task_dir and name:
+        raise SubmissionError(f"--task {name} and --task-dir {task_dir}: use one of them")
     if task_dir:
-        if name:
-            raise SubmissionError(f"--task {name} and --task-dir {task_dir}: use one of them")
         return load_task(task_dir)
     own = task_of(file, submission)
     if name and own and own != name:
@@ -247,7 +212,8 @@ def show(judgement: Judgement, stdout: Console) -> None:
         stdout.print(_told_table(judgement), "")
     if judgement.profiles:
         _show_profiles(judgement.profiles, stdout)
-    for note in dict.fromkeys(note for case in judgement.benchmarks if (note := _note(case))):
+    timed = [case.timing or case.told for case in judgement.benchmarks]
+    for note in dict.fromkeys(one.note for one in timed if one and one.note):
         stdout.print(f"Note: {plain(note)}", soft_wrap=True)
     if is_self_timed(judgement):
         stdout.print(claim_sentence(judgement), soft_wrap=True)
@@ -283,9 +249,8 @@ def _tests_table(judgement: Judgement) -> Table:
 
 
 def _benchmarks_table(judgement: Judgement) -> Table:
-    made = table(
-        "Benchmarks", "Case", "Time", "±", "Anchor", "Speedup", "Bound", right=("Time", "±", "Anchor", "Bound")
-    )
+    columns = ("Time", "±", "Anchor", "Speedup", "Bound")
+    made = table("Benchmarks", "Case", *columns, right={*columns} - {"Speedup"})
     for case in judgement.benchmarks:
         if timing := case.timing:
             made.add_row(
@@ -316,15 +281,8 @@ def _told_table(judgement: Judgement) -> Table:
 
 
 def _profile_table(case: CaseResult, profile: Profile) -> Table:
-    made = table(
-        f"{_name(case)}: {format_us(profile.call_us)}",
-        "Part",
-        "Where",
-        "Calls",
-        "Time",
-        "Share",
-        right=("Calls", "Time", "Share"),
-    )
+    right = ("Calls", "Time", "Share")
+    made = table(f"{_name(case)}: {format_us(profile.call_us)}", "Part", "Where", *right, right=right)
     for part in parts_of(profile):
         calls = "" if part.calls is None else str(part.calls)
         made.add_row(cell(part.name), part.where, calls, format_us(part.own_us), format_percent(part.share))
@@ -339,10 +297,6 @@ def _kernels_table(case: CaseResult, counters: Counters) -> Table:
     for name, *others in found.rows:
         made.add_row(cell(name), *others)
     return made
-
-
-def _note(case: CaseResult) -> str:
-    return case.timing.note if case.timing else case.told.note if case.told else ""
 
 
 def _show_trouble(judgement: Judgement, stdout: Console) -> None:

@@ -9,17 +9,19 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from scripts.common.git_command import GitError
+from scripts.common.options import PATH, as_json_too, in_repository, options
 from scripts.common.terminal import cell, console, table
 from scripts.competition.repository import TASKS, require_ledger
 from scripts.github.access import connect, require_repository, require_token, server_url
 from scripts.github.contribute import explaining
-from scripts.github.pulls import Account, GitHubError
+from scripts.github.pulls import GitHubError
 from scripts.ledger.ledger import Ledger, LedgerError
 from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.names import Choice, requests_of, under
@@ -43,28 +45,17 @@ if TYPE_CHECKING:
 
 _RIGHTS = "for this repository only, with Actions and Contents: read and write"
 
-_WHERE: list[Callable[[Any], Any]] = [
-    click.option(
-        "--ledger", "folder", type=click.Path(path_type=Path), help="Ledger folder. Default: the branch on GitHub."
-    ),
-    click.option("--repo", metavar="OWNER/NAME", help="The repository. Default: the one this clone came from."),
-]
-_DECIDING: list[Callable[[Any], Any]] = [
+_in_ledger = options(
+    click.option("--ledger", "folder", type=PATH, help="Ledger folder. Default: the branch on GitHub."),
+    in_repository,
+)
+_deciding = options(
     click.option("--reason", required=True, help="The reason, in a sentence; the site shows it."),
     click.option(
         "--by", type=click.IntRange(min=1), help="Your account's numeric id. Default on GitHub: the token's account."
     ),
-    *_WHERE,
-]
-
-
-def _with(options: list[Callable[[Any], Any]]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
+    _in_ledger,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +66,6 @@ class Desk:
     by: int
     branch: LedgerBranch | None = None
     github: GitHub | None = None
-
-    def find_account(self, login: str) -> Account | None:
-        return self.github.find_account(login) if self.github else None
 
     def end_what_waits(self, user_id: int, why: Why) -> list[Request]:
         """Cancel an author's requests that are not judged yet, and return them."""
@@ -128,80 +116,68 @@ def moderate() -> None:
     """
 
 
-def _about_judgement(action: Action, sentence: str, example: str) -> None:
-    """Add a command that decides about judgements."""
-
-    def decide(what: str, reason: str, by: int | None, folder: Path | None, repo: str | None) -> None:
-        with _desk(folder, repo, by, wanted_for(what)) as desk:
-            meant = find_judgements(action, what, desk.ledger, TASKS)
-            decisions = about_judgements(action, meant, desk.ledger, now_because(reason, desk.by))
-            first = meant[0]
-            about = f"{first.submission.login} on {first.task} / {first.gpu}"
-            desk.write(decisions, f"{action.capitalize()} {about}")
-            count = "1 judgement" if len(decisions) == 1 else f"{len(decisions)} judgements"
-            click.echo(f"{action}: {count} of {about}")
-            _publish(desk)
-
-    means = "TASK/GPU/LOGIN for an author's row, a judgement's checksum, or its path in the ledger"
-    decide.__doc__ = _help(sentence, f"WHAT is {means}.", example)
-    argument = click.argument("what")
-    moderate.add_command(click.command(action.value)(argument(_with(_DECIDING)(decide))))
+_JUDGEMENT = "WHAT is TASK/GPU/LOGIN for an author's row, a judgement's checksum, or its path in the ledger."
+_AUTHOR = "WHO is a login or an account's numeric id."
+_ROW = "vectoradd/H100/ada --reason"
 
 
-def _about_author(action: Action, sentence: str, example: str) -> None:
-    """Add a command that decides about an author."""
-
-    def decide(who: str, reason: str, by: int | None, folder: Path | None, repo: str | None) -> None:
-        with _desk(folder, repo, by, under("moderation", "accounts")) as desk:
-            user_id, login = _author(who, desk)
-            why = now_because(reason, desk.by)
-            decision = about_author(action, user_id, login, desk.ledger, why)
-            ended = desk.end_what_waits(user_id, why) if action is Action.BAN else []
-            desk.write([decision], f"{action.capitalize()} {login or user_id}")
-            waiting = f"; cancelled {len(ended)} of their pending requests" if ended else ""
-            click.echo(f"{action}: {login or 'the account'} ({user_id}){waiting}")
-            _stop(desk, ended)
-            _publish(desk)
-
-    decide.__doc__ = _help(sentence, "WHO is a login or an account's numeric id.", example)
-    argument = click.argument("who")
-    moderate.add_command(click.command(action.value)(argument(_with(_DECIDING)(decide))))
+def _decide_judgements(
+    action: Action, what: str, reason: str, by: int | None, folder: Path | None, repo: str | None
+) -> None:
+    with _desk(folder, repo, by, wanted_for(what)) as desk:
+        meant = find_judgements(action, what, desk.ledger, TASKS)
+        decisions = about_judgements(action, meant, desk.ledger, now_because(reason, desk.by))
+        first = meant[0]
+        about = f"{first.submission.login} on {first.task} / {first.gpu}"
+        desk.write(decisions, f"{action.capitalize()} {about}")
+        count = "1 judgement" if len(decisions) == 1 else f"{len(decisions)} judgements"
+        click.echo(f"{action}: {count} of {about}")
+        _publish(desk)
 
 
-def _help(sentence: str, about: str, example: str) -> str:
-    return f"{sentence}\n\n{about}\n\nExample: pullrank moderate {example}"
+def _decide_author(
+    action: Action, who: str, reason: str, by: int | None, folder: Path | None, repo: str | None
+) -> None:
+    with _desk(folder, repo, by, under("moderation", "accounts")) as desk:
+        user_id, login = _author(who, desk)
+        why = now_because(reason, desk.by)
+        decision = about_author(action, user_id, login, desk.ledger, why)
+        ended = desk.end_what_waits(user_id, why) if action is Action.BAN else []
+        desk.write([decision], f"{action.capitalize()} {login or user_id}")
+        waiting = f"; cancelled {len(ended)} of their pending requests" if ended else ""
+        click.echo(f"{action}: {login or 'the account'} ({user_id}){waiting}")
+        _stop(desk, ended)
+        _publish(desk)
 
 
 def _author(who: str, desk: Desk) -> tuple[int, str | None]:
     """The account that took part under a login; else the account that has the login today."""
     if found := find_author(who, desk.ledger):
         return found
-    if account := desk.find_account(who):
+    if desk.github and (account := desk.github.find_account(who)):
         return account.id, account.login
     raise unknown_author(who, desk.ledger)
 
 
-_about_judgement(
-    Action.DISQUALIFY,
-    "Remove a result from its board.",
-    "disqualify vectoradd/H100/ada --reason 'Returns an output of an earlier call.'",
-)
-_about_judgement(Action.RESTORE, "Restore a disqualified result.", "restore 0123456789ab --reason 'It was correct.'")
-_about_judgement(
-    Action.HOLD, "Hold a result until it is reviewed.", "hold vectoradd/H100/ada --reason 'Faster than memory.'"
-)
-_about_judgement(Action.RELEASE, "Release a held result.", "release 0123456789ab --reason 'Reviewed, and correct.'")
-_about_author(
-    Action.BAN,
-    "Ban an author; their page shows the reason.",
-    "ban mallory --reason 'Attacks the judge.'",
-)
-_about_author(Action.UNBAN, "Lift an author's ban.", "unban mallory --reason 'Apologised.'")
+for _action, _sentence, _example in (
+    (Action.DISQUALIFY, "Remove a result from its board.", f"{_ROW} 'Returns an output of an earlier call.'"),
+    (Action.RESTORE, "Restore a disqualified result.", "0123456789ab --reason 'It was correct.'"),
+    (Action.HOLD, "Hold a result until it is reviewed.", f"{_ROW} 'Faster than memory.'"),
+    (Action.RELEASE, "Release a held result.", "0123456789ab --reason 'Reviewed, and correct.'"),
+    (Action.BAN, "Ban an author; their page shows the reason.", "mallory --reason 'Attacks the judge.'"),
+    (Action.UNBAN, "Lift an author's ban.", "mallory --reason 'Apologised.'"),
+):
+    _is_ban = _action in (Action.BAN, Action.UNBAN)
+    _decide: Callable[..., None] = _decide_author if _is_ban else _decide_judgements
+    _what, _about = ("who", _AUTHOR) if _is_ban else ("what", _JUDGEMENT)
+    _help = f"{_sentence}\n\n{_about}\n\nExample: pullrank moderate {_action} {_example}"
+    _add_options = options(click.argument(_what), _deciding)
+    moderate.command(_action.value, help=_help)(_add_options(partial(_decide, _action)))
 
 
 @moderate.command("list")
-@_with(_WHERE)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_in_ledger
+@as_json_too
 def list_(folder: Path | None, repo: str | None, as_json: bool) -> None:
     """List the decisions in force: bans, disqualified and held results.
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from scripts.common.options import PATH
 from scripts.competition.repository import ROOT, SITE, TASKS, require_ledger
 
 
@@ -30,15 +31,15 @@ def site() -> None:
 
 
 @site.command()
-@click.option("--ledger", type=click.Path(path_type=Path), help="Ledger folder. Default: ledger/.")
-@click.option("--tasks", type=click.Path(path_type=Path), default=TASKS, help="Tasks folder. Default: tasks/.")
+@click.option("--ledger", type=PATH, help="Ledger folder. Default: ledger/.")
+@click.option("--tasks", type=PATH, default=TASKS, help="Tasks folder. Default: tasks/.")
 @click.option(
     "--submissions",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=ROOT,
     help="Folder that contains submissions/. Default: this clone.",
 )
-@click.option("--out", type=click.Path(path_type=Path), default=SITE, help="Output folder. Default: _site/.")
+@click.option("--out", type=PATH, default=SITE, help="Output folder. Default: _site/.")
 @click.option(
     "--settings",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
@@ -105,7 +106,7 @@ def build(
 
 
 @site.command()
-@click.argument("folder", type=click.Path(path_type=Path), default=SITE)
+@click.argument("folder", type=PATH, default=SITE)
 @click.option("--port", default=0, help="Port on 127.0.0.1. Default: any free port.")
 def serve(folder: Path, port: int) -> None:
     """Serve a built site on this machine until Ctrl-C.

@@ -28,6 +28,7 @@ from harness.records.verdict import Verdict
 from harness.task.submission import Submission, read_submission
 from harness.task.task import Task
 from scripts.commands.judge_file import find_task, judge_here, show
+from scripts.common.options import PATH, in_sandbox
 from scripts.common.terminal import console
 from scripts.competition.completion import judged_gpu_names, task_names
 from scripts.competition.repository import ROOT, choose_board
@@ -58,7 +59,7 @@ _EVERY = click.option(
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.option("--task", shell_complete=task_names, help="Task name. Default: from the file's directive or folder.")
 @click.option(
     "--gpu",
@@ -70,12 +71,7 @@ _EVERY = click.option(
 @click.option(
     "--test/--no-test", default=True, help="Test the file on this machine first, if possible. Default: --test."
 )
-@click.option(
-    "--sandbox",
-    type=click.Choice(["auto", "bubblewrap", "none"]),
-    default="auto",
-    help="The sandbox. `none` is for your own code only, and never ranks.",
-)
+@in_sandbox
 @click.option("--wait/--no-wait", default=True, help="Follow the pull request until it is judged. Default: --wait.")
 @_REPO
 @_EVERY

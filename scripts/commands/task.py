@@ -25,6 +25,7 @@ import click
 from harness.task.task import load_tasks
 from scripts.boards.board_facts import BoardName
 from scripts.boards.source import SiteSource
+from scripts.common.options import as_json_too
 from scripts.common.terminal import cell, console, say, table
 from scripts.competition.boards import find_machines, offered
 from scripts.competition.repository import TASKS
@@ -34,7 +35,7 @@ from scripts.tasks.check import check
 from scripts.tasks.diff import diff
 from scripts.tasks.eval_code import eval_code
 from scripts.tasks.new import new
-from scripts.tasks.show import as_json_too, closing, files, in_tasks, show, summary, template, until
+from scripts.tasks.show import closing, files, in_tasks, show, summary, template, until
 
 
 @click.command()

@@ -17,6 +17,7 @@ from harness.task.submission import Submission, read_submission
 from harness.task.task import Board, Task, load_task
 from scripts.boards.web import fetch_judgement, is_address
 from scripts.bot.admission.path_rule import entry_path
+from scripts.common.options import PATH, as_json_too, in_sandbox
 from scripts.common.terminal import Display, cell, console, say, table, verdict_text
 from scripts.common.text import format_error, plain
 from scripts.competition.merged import MergedFiles
@@ -33,17 +34,12 @@ class VerifyError(PullRankError):
 @click.argument("judgement", metavar="FILE_OR_URL")
 @click.option(
     "--file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="The judged file. Default: the one in submissions/ or in its git history.",
 )
-@click.option("--task-dir", type=click.Path(path_type=Path), help="Task folder, anywhere. Default: the one in tasks/.")
-@click.option(
-    "--sandbox",
-    type=click.Choice(["auto", "bubblewrap", "none"]),
-    default="auto",
-    help="The sandbox. `none` is for your own code only, and never ranks.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--task-dir", type=PATH, help="Task folder, anywhere. Default: the one in tasks/.")
+@in_sandbox
+@as_json_too
 def verify(judgement: str, file: Path | None, task_dir: Path | None, sandbox: str, as_json: bool) -> int:
     """Replay a judgement on its own seeds and compare the results.
 

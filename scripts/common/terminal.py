@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import textwrap
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import Collection, Sequence
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn
@@ -18,11 +18,9 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
+from harness.records.progress import Progress
 from harness.records.verdict import Verdict
 from scripts.common.text import plain
-
-if TYPE_CHECKING:
-    from harness.judge import Progress
 
 _LOG_WIDTH = 160
 """Width in columns when writing to a file or a pipe."""
@@ -43,7 +41,7 @@ def verdict_text(verdict: Verdict) -> Text:
     return Text(verdict, _STYLES.get(verdict, "bold red"))
 
 
-def table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
+def table(title: str, *columns: str, right: Collection[str] = ()) -> Table:
     """An empty table; the columns named in `right` are right-aligned."""
     made = Table(
         title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)

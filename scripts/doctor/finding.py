@@ -16,7 +16,10 @@ class Availability(StrEnum):
     """Missing, but only some tasks or tests need it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+OK, LIMITED, MISSING, OPTIONAL = Availability
+
+
+@dataclass(frozen=True)
 class Finding:
     """The result of one check, and its remedy."""
 
@@ -24,3 +27,8 @@ class Finding:
     state: Availability
     detail: str
     remedy: str = ""
+
+
+def check(name: str, fault: str, good: str, remedy: str = "", bad: Availability = MISSING) -> Finding:
+    """`good`, or the fault with its remedy."""
+    return Finding(name, bad, fault, remedy) if fault else Finding(name, OK, good)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scripts.doctor.finding import Availability, Finding
+from scripts.doctor.finding import LIMITED, MISSING, OK, OPTIONAL, Finding, check
 
 if TYPE_CHECKING:
     from harness.gpu.gpu_nodes import GpuNode, Vendor
@@ -29,24 +29,17 @@ _TENSOR_BYTES = 4096
 
 def examine() -> list[Finding]:
     """All findings; without torch, checks that need it are skipped."""
-    findings = [_python(), _torch()]
-    if findings[-1].state is Availability.OK:
+    findings = [Finding("Python", OK, f"{platform.python_version()} in {sys.prefix}"), _torch()]
+    if findings[-1].state is OK:
         findings += [_walls(), *_cgroups()]
     return [*findings, _user(), _cores(), *_quiet(), *map(_compiler, _COMPILERS), *_gpus(), _browser()]
 
 
-def _python() -> Finding:
-    version = f"{platform.python_version()} in {sys.prefix}"
-    return Finding(name="Python", state=Availability.OK, detail=version)
-
-
 def _torch() -> Finding:
     try:
-        version = importlib.metadata.version("torch")
+        return Finding("torch", OK, importlib.metadata.version("torch"))
     except importlib.metadata.PackageNotFoundError:
-        remedy = "make setup, or pip install torch numpy"
-        return Finding(name="torch", state=Availability.MISSING, detail="not installed", remedy=remedy)
-    return Finding(name="torch", state=Availability.OK, detail=version)
+        return Finding("torch", MISSING, "not installed", "make setup, or pip install torch numpy")
 
 
 def _walls() -> Finding:
@@ -55,7 +48,7 @@ def _walls() -> Finding:
     from harness.sandbox.sandbox import PlayerFiles, Sandbox, find_faults
 
     if faults := find_faults():
-        return Finding(name="sandbox", state=Availability.MISSING, detail="no sandbox", remedy="; ".join(faults))
+        return Finding("sandbox", MISSING, "no sandbox", "; ".join(faults))
     try:
         with Sandbox("bubblewrap", memory_gib=1) as sandbox:
             sandbox.warm_parent.await_warmth()
@@ -64,14 +57,12 @@ def _walls() -> Finding:
                 seconds = time.perf_counter() - began
                 _cross_border(player)
     except (JudgeError, Foul) as error:
-        remedy = "Linux 5.11 or later, with user namespaces"
-        return Finding(name="sandbox", state=Availability.MISSING, detail=str(error), remedy=remedy)
+        return Finding("sandbox", MISSING, str(error), "Linux 5.11 or later, with user namespaces")
     except OSError as error:
         remedy = "allow tracing of own processes: kernel.yama.ptrace_scope at most 1; in a container, CAP_SYS_PTRACE"
         detail = f"a player's memory is not accessible: {error.strerror}"
-        return Finding(name="sandbox", state=Availability.MISSING, detail=detail, remedy=remedy)
-    detail = f"bubblewrap; a new player starts in {seconds * 1e3:.0f} ms"
-    return Finding(name="sandbox", state=Availability.OK, detail=detail)
+        return Finding("sandbox", MISSING, detail, remedy)
+    return Finding("sandbox", OK, f"bubblewrap; a new player starts in {seconds * 1e3:.0f} ms")
 
 
 def _cross_border(player: PlayerHandle) -> None:
@@ -117,65 +108,37 @@ def _cgroups() -> Iterator[Finding]:
 
 
 def _freezer(place: str | None) -> Finding:
-    if place:
-        return Finding(
-            name="freezer", state=Availability.OK, detail=f"cgroup v2 at {place}: no process inside can undo a stop"
-        )
-    detail = "players are stopped by signals: each call takes longer, and the bound on its time is wider"
-    return Finding(
-        name="freezer", state=Availability.LIMITED, detail=detail, remedy=f"run as root, or in {_DELEGATION}"
-    )
+    fault = "players are stopped by signals: each call takes longer, and the bound on its time is wider"
+    good = f"cgroup v2 at {place}: no process inside can undo a stop"
+    return check("freezer", "" if place else fault, good, f"run as root, or in {_DELEGATION}", LIMITED)
 
 
 def _memory(*, limited: bool, could_be: bool) -> Finding:
-    if limited:
-        return Finding(
-            name="memory",
-            state=Availability.OK,
-            detail="limited by cgroup: a player over the limit is killed, whatever kind of memory it uses",
-        )
-    detail = "watched, not limited: pages and memfds count, other memory only once the machine runs out"
-    remedy = (
-        _DELEGATION
-        if could_be
-        else "cgroup v2 with its memory controller: boot with systemd.unified_cgroup_hierarchy=1"
-    )
-    return Finding(name="memory", state=Availability.LIMITED, detail=detail, remedy=remedy)
+    fault = "watched, not limited: pages and memfds count, other memory only once the machine runs out"
+    good = "limited by cgroup: a player over the limit is killed, whatever kind of memory it uses"
+    boot = "cgroup v2 with its memory controller: boot with systemd.unified_cgroup_hierarchy=1"
+    return check("memory", "" if limited else fault, good, _DELEGATION if could_be else boot, LIMITED)
 
 
 def _user() -> Finding:
-    if os.geteuid() == 0:
-        return Finding(name="user", state=Availability.OK, detail="root; players run as another user")
-    return Finding(name="user", state=Availability.OK, detail=f"unprivileged, uid {os.geteuid()}")
+    uid = os.geteuid()
+    return Finding("user", OK, f"unprivileged, uid {uid}" if uid else "root; players run as another user")
 
 
 def _cores() -> Finding:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if cores > 1:
-        return Finding(
-            name="cores", state=Availability.OK, detail=f"{cores}: one for the referee, {cores - 1} for players"
-        )
-    return Finding(
-        name="cores",
-        state=Availability.LIMITED,
-        detail="one for referee and players: times are imprecise",
-        remedy="two cores or more",
-    )
+    fault = "one for referee and players: times are imprecise" if cores == 1 else ""
+    return check("cores", fault, f"{cores}: one for the referee, {cores - 1} for players", "two cores or more", LIMITED)
 
 
 def _quiet() -> Iterator[Finding]:
     from harness.referee.machine import busy_share
 
-    if sys.platform == "linux":
-        busy = busy_share()
-        if busy is None:
-            return
-        yield Finding(
-            name="quiet",
-            state=Availability.OK if busy <= 0.1 else Availability.LIMITED,
-            detail=f"{busy:.0%} of the cores are busy with other work",
-            remedy="" if busy <= 0.1 else "stop other work for more precise times",
-        )
+    busy = busy_share() if sys.platform == "linux" else None
+    if busy is not None:
+        detail = f"{busy:.0%} of the cores are busy with other work"
+        remedy = "stop other work for more precise times"
+        yield check("quiet", detail if busy > 0.1 else "", detail, remedy, LIMITED)
 
 
 _COMPILERS = {
@@ -186,10 +149,11 @@ _COMPILERS = {
 
 
 def _compiler(name: str) -> Finding:
-    path = shutil.which(name)
-    if not path:
-        return Finding(name=name, state=Availability.OPTIONAL, detail="not installed", remedy=_COMPILERS[name])
-    return Finding(name=name, state=Availability.OK, detail=_first_line_with_digits([path, "--version"]) or path)
+    if not (path := shutil.which(name)):
+        return Finding(name, OPTIONAL, "not installed", _COMPILERS[name])
+    lines = _output([path, "--version"]).splitlines()
+    version = next((line for line in reversed(lines) if "release" in line), next(iter(lines), ""))
+    return Finding(name, OK, version or path)
 
 
 def _gpus() -> Iterator[Finding]:
@@ -199,25 +163,19 @@ def _gpus() -> Iterator[Finding]:
     gpus = find_gpus()
     ours = assigned(gpus, os.environ)
     if named := find_slice(os.environ):
-        yield Finding(
-            name="GPU", state=Availability.LIMITED, detail=f"the judge is set to use {named}", remedy=WHOLE_GPU
-        )
+        yield Finding("GPU", LIMITED, f"the judge is set to use {named}", WHOLE_GPU)
         return
     if not ours:
         detail = f"none of {len(gpus)} is in CUDA_VISIBLE_DEVICES" if gpus else "none found"
-        yield Finding(name="GPU", state=Availability.OPTIONAL, detail=detail, remedy="CPU boards need none")
+        yield Finding("GPU", OPTIONAL, detail, "CPU boards need none")
         return
     library = f", driver in /{find_driver_library()}" if find_driver_library() else ""
     faults, gpu = find_faults(ours), ours[0]
     yield from map(_gpu_facts, ours)
     for one in ours:
         yield from _compute_mode(one)
-    yield Finding(
-        name="GPU",
-        state=Availability.LIMITED if faults else Availability.OK,
-        detail=f"{gpu.vendor} at {gpu.node}, {gpu.id or 'without an id'}{library}; {len(ours)} of {len(gpus)} judge",
-        remedy="; ".join(faults),
-    )
+    detail = f"{gpu.vendor} at {gpu.node}, {gpu.id or 'without an id'}{library}; {len(ours)} of {len(gpus)} judge"
+    yield Finding("GPU", LIMITED if faults else OK, detail, "; ".join(faults))
     yield _profiler(gpu.vendor)
     yield _cuda()
 
@@ -228,12 +186,9 @@ def _profiler(vendor: Vendor, root: Path = Path("/")) -> Finding:
 
     tool = PROFILERS[vendor]
     if not tool.path:
-        detail = "not installed: profiles come from torch only"
-        return Finding(name=tool.name, state=Availability.OPTIONAL, detail=detail, remedy=tool.install)
-    if refused := why_refused(vendor, root):
-        detail = f"{tool.path}, but {refused}"
-        return Finding(name=tool.name, state=Availability.LIMITED, detail=detail, remedy=COUNTERS_FOR_ALL)
-    return Finding(name=tool.name, state=Availability.OK, detail=tool.path)
+        return Finding(tool.name, OPTIONAL, "not installed: profiles come from torch only", tool.install)
+    refused = why_refused(vendor, root)
+    return check(tool.name, f"{tool.path}, but {refused}" if refused else "", tool.path, COUNTERS_FOR_ALL, LIMITED)
 
 
 def _gpu_facts(gpu: GpuNode) -> Finding:
@@ -241,10 +196,9 @@ def _gpu_facts(gpu: GpuNode) -> Finding:
 
     if not (facts := read_gpu(gpu)):
         remedy = "install the driver's libnvidia-ml.so.1, or put nvidia-smi in PATH (AMD: rocminfo)"
-        return Finding(name="GPU's state", state=Availability.LIMITED, detail="cannot be queried", remedy=remedy)
+        return Finding("GPU's state", LIMITED, "cannot be queried", remedy)
     detail = ", ".join(filter(None, (facts.name, f"driver {facts.driver}" if facts.driver else "", facts.state)))
-    state = Availability.LIMITED if facts.trouble else Availability.OK
-    return Finding(name="GPU's state", state=state, detail=detail, remedy=facts.trouble)
+    return Finding("GPU's state", LIMITED if facts.trouble else OK, detail, facts.trouble)
 
 
 def _compute_mode(gpu: GpuNode) -> Iterator[Finding]:
@@ -253,38 +207,24 @@ def _compute_mode(gpu: GpuNode) -> Iterator[Finding]:
         which = [f"--id={gpu.id}"] if gpu.id else []
         said = _output(["nvidia-smi", "--query-gpu=compute_mode", "--format=csv,noheader", *which])
         if mode := next(iter(said.splitlines()), "").strip():
-            yield Finding(
-                name="GPU's mode",
-                state=Availability.OK if mode == "Default" else Availability.LIMITED,
-                detail=f"compute mode {mode}",
-                remedy="" if mode == "Default" else "nvidia-smi -c 0, as root: referee and player share the GPU",
-            )
+            fault = "" if mode == "Default" else f"compute mode {mode}"
+            remedy = "nvidia-smi -c 0, as root: referee and player share the GPU"
+            yield check("GPU's mode", fault, f"compute mode {mode}", remedy, LIMITED)
 
 
 def _cuda() -> Finding:
     """Check in a subprocess, so that this process stays free of torch, whose import takes seconds."""
     code = "import torch; print(torch.cuda.get_device_name(0))"
-    if name := _output([sys.executable, "-c", code], seconds=120):
-        return Finding(name="torch's GPU", state=Availability.OK, detail=name)
-    remedy = (
-        "install a torch built for this GPU's driver; `python -c 'import torch; torch.cuda.init()'` shows the reason"
-    )
-    return Finding(
-        name="torch's GPU", state=Availability.LIMITED, detail="torch finds no GPU: CPU boards only", remedy=remedy
-    )
+    name = _output([sys.executable, "-c", code], seconds=120)
+    reason = "`python -c 'import torch; torch.cuda.init()'` shows the reason"
+    remedy = f"install a torch built for this GPU's driver; {reason}"
+    return check("torch's GPU", "" if name else "torch finds no GPU: CPU boards only", name, remedy, LIMITED)
 
 
 def _browser() -> Finding:
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path:
-        return Finding(name="chromium", state=Availability.OK, detail=path)
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
     remedy = "for the tests of the site: apt install chromium"
-    return Finding(name="chromium", state=Availability.OPTIONAL, detail="not installed", remedy=remedy)
-
-
-def _first_line_with_digits(command: list[str]) -> str:
-    lines = _output(command).splitlines()
-    return next((line for line in reversed(lines) if "release" in line), next(iter(lines), ""))
+    return check("chromium", "" if path else "not installed", path, remedy, OPTIONAL)
 
 
 def _output(command: list[str], seconds: float = 10) -> str:

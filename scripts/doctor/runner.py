@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.doctor.finding import Availability, Finding
+from scripts.doctor.finding import LIMITED, Finding, check
 
 WORKER, REGISTRAR = "pullrank-runner", "pullrank-registrar"
 MIN_RUNNER = (2, 329, 0)
@@ -27,25 +27,24 @@ _SERVICES = ("pullrank-registrar.service", "pullrank-worker.path")
 
 def examine_runner(root: Path = Path("/")) -> list[Finding]:
     """All findings.  Checks that need the machine itself run only if `root` is /."""
-    findings = [_users(root), _credential(root), _gate(root), _runner(root), _network(root), _cgroups(root)]
-    findings += _cuda_nodes(root)
+    findings = [
+        _users(root),
+        check("credential", _fault_of_credential(root), f"only {REGISTRAR} can read it", _AGAIN),
+        check("gate", _fault_of_gate(root), "runs before every job; only root can change it", _AGAIN),
+        _runner(root),
+        _network(root),
+        _cgroups(root),
+        *_cuda_nodes(root),
+    ]
     if root == Path("/"):
         findings += [_services(), *_tried_as_worker()]
     return findings
 
 
-def _finding(
-    name: str, fault: str | None, good: str, *, remedy: str = _AGAIN, bad: Availability = Availability.MISSING
-) -> Finding:
-    if fault is None:
-        return Finding(name=name, state=Availability.OK, detail=good)
-    return Finding(name=name, state=bad, detail=fault, remedy=remedy)
-
-
 def _users(root: Path) -> Finding:
     known = _user_ids(root)
-    missing = [user for user in (WORKER, REGISTRAR) if user not in known]
-    return _finding("users", f"no {', '.join(missing)}" if missing else None, f"{WORKER}, {REGISTRAR}")
+    missing = ", ".join(user for user in (WORKER, REGISTRAR) if user not in known)
+    return check("users", f"no {missing}" if missing else "", f"{WORKER}, {REGISTRAR}", _AGAIN)
 
 
 def _user_ids(root: Path) -> dict[str, int]:
@@ -54,11 +53,7 @@ def _user_ids(root: Path) -> dict[str, int]:
     return {field[0]: int(field[2]) for field in fields if len(field) > 2 and field[2].isdecimal()}
 
 
-def _credential(root: Path) -> Finding:
-    return _finding("credential", _fault_of_credential(root), f"only {REGISTRAR} can read it")
-
-
-def _fault_of_credential(root: Path) -> str | None:
+def _fault_of_credential(root: Path) -> str:
     folder = root / "etc/pullrank/credential"
     try:
         files = [folder / name for name in ("token", "app.key") if (folder / name).exists()]
@@ -69,15 +64,11 @@ def _fault_of_credential(root: Path) -> str | None:
         if root == Path("/") and folder.stat().st_uid != _user_ids(root).get(REGISTRAR):
             return f"its owner is not {REGISTRAR}"
     except PermissionError:
-        return None if os.geteuid() != 0 else "it cannot be read"
-    return None
+        return "" if os.geteuid() != 0 else "it cannot be read"
+    return ""
 
 
-def _gate(root: Path) -> Finding:
-    return _finding("gate", _fault_of_gate(root), "runs before every job; only root can change it")
-
-
-def _fault_of_gate(root: Path) -> str | None:
+def _fault_of_gate(root: Path) -> str:
     folder = root / "opt/pullrank/bin"
     for path in (folder / "gate.sh", folder / "gate.conf"):
         if not path.is_file():
@@ -90,81 +81,64 @@ def _fault_of_gate(root: Path) -> str | None:
     job = folder / "job.sh"
     if not job.is_file() or "ACTIONS_RUNNER_HOOK_JOB_STARTED=" not in job.read_text("utf-8"):
         return "job.sh does not set it as the job hook"
-    return None
+    return ""
 
 
 def _runner(root: Path) -> Finding:
     link = root / "opt/pullrank/runner"
     found = re.fullmatch(r"runner-(\d+)\.(\d+)\.(\d+)", os.readlink(link)) if link.is_symlink() else None
     if not found or not (link / "run.sh").is_file():
-        return _finding("runner", "not installed", "")
-    version = tuple(map(int, found.groups()))
+        return check("runner", "not installed", "", _AGAIN)
     text = ".".join(found.groups())
-    return _finding(
-        "runner",
-        f"{text}: GitHub refuses it" if version < MIN_RUNNER else None,
-        f"{text}; update it every month or two",
-        remedy=f"{_AGAIN} with a newer --runner-version",
-    )
+    fault = f"{text}: GitHub refuses it" if tuple(map(int, found.groups())) < MIN_RUNNER else ""
+    return check("runner", fault, f"{text}; update it every month or two", f"{_AGAIN} with a newer --runner-version")
 
 
 def _network(root: Path) -> Finding:
     rules = (root / "etc/pullrank/egress.nft").is_file()
     needed = (root / "etc/systemd/system/pullrank-worker.service.d/egress.conf").is_file()
-    fault = None if rules and needed else "jobs can reach this machine's network and the cloud's metadata service"
+    fault = "" if rules and needed else "jobs can reach this machine's network and the cloud's metadata service"
     remedy = f"apt install nftables, then {_AGAIN}"
-    return _finding("network", fault, "DNS and HTTPS to the outside only", remedy=remedy, bad=Availability.LIMITED)
+    return check("network", fault, "DNS and HTTPS to the outside only", remedy, LIMITED)
 
 
 def _cgroups(root: Path) -> Finding:
     found = (root / "sys/fs/cgroup/cgroup.controllers").is_file()
-    return _finding(
-        "cgroups",
-        None if found else "no cgroup v2: players are stopped by signals, and their memory is watched from outside",
-        "version 2",
-        remedy="boot with systemd.unified_cgroup_hierarchy=1",
-        bad=Availability.LIMITED,
-    )
+    fault = "no cgroup v2: players are stopped by signals, and their memory is watched from outside"
+    remedy = "boot with systemd.unified_cgroup_hierarchy=1"
+    return check("cgroups", "" if found else fault, "version 2", remedy, LIMITED)
 
 
 def _cuda_nodes(root: Path) -> Iterator[Finding]:
     """/dev/nvidia-uvm does not exist after a boot: `job.sh` creates it with this program of the driver."""
     if (root / "proc/driver/nvidia").is_dir():
         found = any((root / folder / "nvidia-modprobe").exists() for folder in ("usr/bin", "usr/sbin", "bin", "sbin"))
-        yield _finding(
-            "CUDA's nodes",
-            None if found else "no nvidia-modprobe: after a boot CUDA's nodes are missing, and judging fails",
-            "nvidia-modprobe creates them before each job",
-            remedy="apt install nvidia-modprobe",
-            bad=Availability.LIMITED,
-        )
+        fault = "" if found else "no nvidia-modprobe: after a boot CUDA's nodes are missing, and judging fails"
+        good = "nvidia-modprobe creates them before each job"
+        yield check("CUDA's nodes", fault, good, "apt install nvidia-modprobe", LIMITED)
 
 
 def _services() -> Finding:
     idle = [unit for unit in _SERVICES if not _succeeds(["systemctl", "is-active", "--quiet", unit])]
-    return _finding(
-        "services",
-        f"not running: {', '.join(idle)}" if idle else None,
-        "the registrar asks for jobs, the worker waits for one",
-        remedy=f"journalctl --unit {idle[0]}" if idle else "",
-    )
+    fault = f"not running: {', '.join(idle)}" if idle else ""
+    remedy = f"journalctl --unit {idle[0]}" if idle else ""
+    return check("services", fault, "the registrar asks for jobs, the worker waits for one", remedy)
 
 
 def _tried_as_worker() -> Iterator[Finding]:
     """Try the worker's Python and sandbox, as the worker."""
     if os.geteuid() != 0 or not shutil.which("setpriv") or WORKER not in _user_ids(Path("/")):
-        detail = "Python and sandbox were not tried"
-        yield Finding(name="worker", state=Availability.LIMITED, detail=detail, remedy="run the doctor as root")
+        yield Finding("worker", LIMITED, "Python and sandbox were not tried", "run the doctor as root")
         return
     # Through a shell: setpriv itself looks up its command with root's rights.
     shell = ["sh", "-c", 'exec "$@"', "sh"]
     worker = ["setpriv", f"--reuid={WORKER}", f"--regid={WORKER}", "--clear-groups", "--", *shell]
     python = [*worker, "/opt/pullrank/venv/bin/python", "-I", "-c", "import torch, pydantic, yaml"]
-    fault = None if _succeeds(python) else f"{WORKER} cannot import torch, pydantic and yaml"
-    yield _finding("worker's Python", fault, "torch, pydantic, yaml")
+    fault = "" if _succeeds(python) else f"{WORKER} cannot import torch, pydantic and yaml"
+    yield check("worker's Python", fault, "torch, pydantic, yaml", _AGAIN)
     walls = [*worker, "bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
-    fault = None if _succeeds(walls) else f"{WORKER} cannot make user namespaces"
-    yield _finding("worker's sandbox", fault, "bubblewrap works")
+    fault = "" if _succeeds(walls) else f"{WORKER} cannot make user namespaces"
+    yield check("worker's sandbox", fault, "bubblewrap works", _AGAIN)
 
 
 def _succeeds(command: list[str]) -> bool:

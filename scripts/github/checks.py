@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
+from pydantic import AliasPath, Field
+
 from scripts.common.text import shorten
-from scripts.github.pulls import find, require
+from scripts.github.pulls import FromGitHub, OrEmpty, find, require
 
 MAX_ANNOTATIONS = 50
 """GitHub's limit per request."""
@@ -92,28 +94,20 @@ class Check:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckRun:
+class CheckRun(FromGitHub):
     """A check run on GitHub."""
 
     id: int
     name: str
     state: CheckState
-    external_id: str
-    title: str
-    summary: str
-    text: str = ""
+    external_id: OrEmpty = ""
+    title: OrEmpty = Field(default="", validation_alias=AliasPath("output", "title"))
+    summary: OrEmpty = Field(default="", validation_alias=AliasPath("output", "summary"))
+    text: OrEmpty = Field(default="", validation_alias=AliasPath("output", "text"))
 
     @classmethod
-    def of(cls, payload: object) -> Self:
+    def of(cls, payload: Any) -> Self:
         state = find(payload, str, "conclusion") or require(payload, str, "status")
-        return cls(
-            id=require(payload, int, "id"),
-            name=require(payload, str, "name"),
-            # GitHub has more states, such as `stale`, which we never set.
-            state=CheckState(state) if state in set(CheckState) else CheckState.NEUTRAL,
-            external_id=find(payload, str, "external_id") or "",
-            title=find(payload, str, "output", "title") or "",
-            summary=find(payload, str, "output", "summary") or "",
-            text=find(payload, str, "output", "text") or "",
-        )
+        # GitHub has more states, such as `stale`, which we never set.
+        known = CheckState(state) if state in set(CheckState) else CheckState.NEUTRAL
+        return super().of(payload | {"state": known})

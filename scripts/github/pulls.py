@@ -1,23 +1,33 @@
 """Types for GitHub's data: accounts, pull requests, files, comments, runs.
 
-Each type has an `of` that parses GitHub's JSON, which is the same in API answers and event payloads.  A missing field
-or a wrong type is a `GitHubError`.  Numbers and hashes are validated; all other text is untrusted.
+`of` parses GitHub's JSON, which is the same in API answers and event payloads.  A missing field or a wrong type is a
+`GitHubError`.  Numbers and hashes are validated; all other text is untrusted.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    AliasPath,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+)
 
 from harness.records.errors import PullRankError
+from harness.records.fields import Sha
 
 T = TypeVar("T")
-
-_SHA = re.compile(r"[0-9a-f]{40}")
 
 
 class GitHubError(PullRankError):
@@ -64,25 +74,45 @@ class Reaction(StrEnum):
     CONFUSED = "confused"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Account:
+class FromGitHub(BaseModel):
+    """Base class of the types that GitHub's JSON gives."""
+
+    model_config = ConfigDict(frozen=True, strict=True, validate_by_name=True, validate_by_alias=True)
+
+    @classmethod
+    def of(cls, payload: Any) -> Self:
+        """Parse GitHub's JSON.
+
+        Raises:
+            GitHubError: a field is missing or malformed.
+        """
+        try:
+            return cls.model_validate(payload)
+        except ValidationError as error:
+            raise _wrong(error.errors()[0]["loc"]) from None
+
+
+Time = Annotated[AwareDatetime, BeforeValidator(lambda it: datetime.fromisoformat(it) if isinstance(it, str) else it)]
+OrEmpty = Annotated[str, BeforeValidator(lambda text: "" if text is None else text)]
+OrFalse = Annotated[bool, BeforeValidator(lambda flag: False if flag is None else flag)]
+
+
+class Account(FromGitHub):
     """A login can pass to another account; the id never changes."""
 
     id: int
     login: str
-    is_bot: bool = False
+    is_bot: Annotated[bool, BeforeValidator(lambda kind: kind in (True, "Bot"))] = Field(
+        default=False, validation_alias="type"
+    )
 
     @classmethod
-    def of(cls, payload: object) -> Self:
+    def of(cls, payload: Any) -> Self:
         """An account; null is a deleted one, which GitHub shows as `ghost`."""
-        if payload is None:
-            return cls(id=10137, login="ghost")
-        return cls(
-            id=require(payload, int, "id"),
-            login=require(payload, str, "login"),
-            is_bot=find(payload, str, "type") == "Bot",
-        )
+        return cls(id=10137, login="ghost") if payload is None else super().of(payload)
 
+
+Author = Annotated[Account, BeforeValidator(lambda user: user if isinstance(user, Account) else Account.of(user))]
 
 PER_PAGE = 100
 """GitHub's largest page size."""
@@ -93,8 +123,13 @@ ACTIONS_BOT = Account(id=41898282, login="github-actions[bot]", is_bot=True)
 """The account of a workflow's own token."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PullRequest:
+class _PullTimes(FromGitHub):
+    created_at: Time
+    updated_at: Time
+    pushed_at: Time | None = Field(default=None, validation_alias=AliasPath("head", "repo", "pushed_at"))
+
+
+class PullRequest(FromGitHub):
     """A pull request.
 
     `updated_at` changes with every activity, such as a comment or a label.  `head_at` is the last push to the head's
@@ -104,52 +139,31 @@ class PullRequest:
     """
 
     number: int
-    author: Account
-    head_sha: str
-    base_ref: str
-    is_draft: bool
-    is_open: bool
-    merged: bool
-    updated_at: datetime
-    head_at: datetime
+    author: Author = Field(default=None, validation_alias="user", validate_default=True)
+    head_sha: Sha = Field(validation_alias=AliasPath("head", "sha"))
+    base_ref: str = Field(validation_alias=AliasPath("base", "ref"))
+    is_draft: OrFalse = Field(default=False, validation_alias="draft")
+    is_open: Annotated[bool, BeforeValidator(lambda state: state == "open" if isinstance(state, str) else state)] = (
+        Field(validation_alias="state")
+    )
+    # A list of pull requests has no `merged`.
+    merged: Annotated[bool, BeforeValidator(lambda at: at not in (None, False))] = Field(validation_alias="merged_at")
+    updated_at: Time
+    head_at: Time
 
     @classmethod
-    def of(cls, payload: object) -> Self:
-        return cls(
-            number=require(payload, int, "number"),
-            author=Account.of(find(payload, dict, "user")),
-            head_sha=require_sha(payload, "head", "sha"),
-            base_ref=require(payload, str, "base", "ref"),
-            is_draft=find(payload, bool, "draft") or False,
-            is_open=require(payload, str, "state") == "open",
-            # A list of pull requests has no `merged`.
-            merged=find(payload, str, "merged_at") is not None,
-            updated_at=require_time(payload, "updated_at"),
-            head_at=_head_at(payload),
-        )
+    def of(cls, payload: Any) -> Self:
+        times = _PullTimes.of(payload)
+        head_at = min(times.updated_at, max(times.created_at, times.pushed_at or times.updated_at))
+        return super().of(payload | {"head_at": head_at})
 
 
-def _head_at(payload: object) -> datetime:
-    updated_at, opened_at = require_time(payload, "updated_at"), require_time(payload, "created_at")
-    pushed_at = find_time(payload, "head", "repo", "pushed_at") or updated_at
-    return min(updated_at, max(opened_at, pushed_at))
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChangedFile:
+class ChangedFile(FromGitHub):
     """A changed file; `status` is GitHub's: added, modified, removed, renamed, copied, changed or unchanged."""
 
-    path: str
+    path: str = Field(validation_alias="filename")
     status: str
-    previous_path: str | None = None
-
-    @classmethod
-    def of(cls, payload: object) -> Self:
-        return cls(
-            path=require(payload, str, "filename"),
-            status=require(payload, str, "status"),
-            previous_path=find(payload, str, "previous_filename"),
-        )
+    previous_path: str | None = Field(default=None, validation_alias="previous_filename")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,90 +183,46 @@ class BlobInfo:
         return self.mode == "100644"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Comment:
+class Comment(FromGitHub):
     id: int
-    author: Account
-    body: str
-    created_at: datetime
-    updated_at: datetime
-
-    @classmethod
-    def of(cls, payload: object) -> Self:
-        return cls(
-            id=require(payload, int, "id"),
-            author=Account.of(find(payload, dict, "user")),
-            body=find(payload, str, "body") or "",
-            created_at=require_time(payload, "created_at"),
-            updated_at=require_time(payload, "updated_at"),
-        )
+    author: Author = Field(default=None, validation_alias="user", validate_default=True)
+    body: OrEmpty = ""
+    created_at: Time
+    updated_at: Time
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkflowRun:
+class WorkflowRun(FromGitHub):
     """A workflow run; `title` comes from the workflow's `run-name`, `conclusion` is set once it is `completed`."""
 
     id: int
-    title: str
+    title: str = Field(validation_alias="display_title")
     event: str
     status: str
-    conclusion: str | None
-    created_at: datetime
+    conclusion: str | None = None
+    created_at: Time
 
     @property
     def is_done(self) -> bool:
         return self.status == "completed"
 
-    @classmethod
-    def of(cls, payload: object) -> Self:
-        return cls(
-            id=require(payload, int, "id"),
-            title=require(payload, str, "display_title"),
-            event=require(payload, str, "event"),
-            status=require(payload, str, "status"),
-            conclusion=find(payload, str, "conclusion"),
-            created_at=require_time(payload, "created_at"),
-        )
 
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
+class Job(FromGitHub):
     """A job of a run; its times come from GitHub's clock, not the runner's."""
 
     name: str
-    started_at: datetime | None
-    completed_at: datetime | None
-    runner: str
-
-    @classmethod
-    def of(cls, payload: object) -> Self:
-        return cls(
-            name=require(payload, str, "name"),
-            started_at=find_time(payload, "started_at"),
-            completed_at=find_time(payload, "completed_at"),
-            runner=find(payload, str, "runner_name") or "",
-        )
+    started_at: Time | None = None
+    completed_at: Time | None = None
+    runner: OrEmpty = Field(default="", validation_alias="runner_name")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Artifact:
+class Artifact(FromGitHub):
     """An artifact; `digest` is GitHub's SHA-256 of the zip."""
 
     id: int
     name: str
-    size: int
-    digest: str | None
-    is_expired: bool
-
-    @classmethod
-    def of(cls, payload: object) -> Self:
-        return cls(
-            id=require(payload, int, "id"),
-            name=require(payload, str, "name"),
-            size=require(payload, int, "size_in_bytes"),
-            digest=(find(payload, str, "digest") or "").removeprefix("sha256:") or None,
-            is_expired=require(payload, bool, "expired"),
-        )
+    size: int = Field(validation_alias="size_in_bytes")
+    digest: Annotated[str | None, AfterValidator(lambda said: (said or "").removeprefix("sha256:") or None)] = None
+    is_expired: bool = Field(validation_alias="expired")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,30 +262,9 @@ def require(payload: object, kind: type[T], *place: str) -> T:
 
 def require_sha(payload: object, *place: str) -> str:
     sha = require(payload, str, *place)
-    if not _SHA.fullmatch(sha):
+    if not re.fullmatch("[0-9a-f]{40}", sha):
         raise _wrong(place)
     return sha
-
-
-def require_time(payload: object, *place: str) -> datetime:
-    time = find_time(payload, *place)
-    if time is None:
-        raise _wrong(place)
-    return time
-
-
-def find_time(payload: object, *place: str) -> datetime | None:
-    """A time with a time zone; None if it is absent."""
-    text = find(payload, str, *place)
-    if text is None:
-        return None
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise _wrong(place) from None
-    if time.utcoffset() is None:
-        raise _wrong(place)
-    return time
 
 
 def items(payload: object, *place: str) -> Iterator[object]:
@@ -323,7 +272,6 @@ def items(payload: object, *place: str) -> Iterator[object]:
     yield from require(payload, list, *place)
 
 
-def _wrong(place: tuple[str, ...]) -> GitHubError:
-    return GitHubError(
-        f"GitHub's answer cannot be read: '{'.'.join(place) or 'it'}' is missing or malformed; try again"
-    )
+def _wrong(place: Sequence[str | int]) -> GitHubError:
+    where = ".".join(map(str, place)) or "it"
+    return GitHubError(f"GitHub's answer cannot be read: '{where}' is missing or malformed; try again")

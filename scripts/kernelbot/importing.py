@@ -15,6 +15,7 @@ import click
 from harness.records.errors import TaskError
 from harness.task.faults import display
 from harness.task.task import Task
+from scripts.common.options import PATH
 from scripts.competition.repository import TASKS
 from scripts.kernelbot.convert import Converted, convert
 from scripts.kernelbot.device_alias import ALIASES
@@ -25,8 +26,8 @@ from scripts.tasks.writing import fault_of_name, write_task
 
 
 @click.command("import")
-@click.argument("path", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), default=TASKS, help="Tasks folder. Default: tasks/.")
+@click.argument("path", type=PATH)
+@click.option("--out", type=PATH, default=TASKS, help="Tasks folder. Default: tasks/.")
 @click.option("--name", help="The task's new name. Default: its folder's name, or the name in its set.")
 @click.option("--gpu", "gpus", multiple=True, help="A board of the task (repeatable). Default: its own.")
 @click.option(

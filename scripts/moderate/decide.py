@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +26,20 @@ from scripts.standings.standings import standings
 
 _CHECKSUM = re.compile(r"[0-9a-f]{8,64}")
 _ROW = re.compile(r"([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)/([A-Za-z0-9-]{1,39})")
+
+_EFFECTS = {
+    Action.BAN: ("banned", True, "is banned"),
+    Action.UNBAN: (
+        "banned",
+        False,
+        "is not banned by the ledger (`bans:` in .github/pullrank.yml is a separate list)",
+    ),
+    Action.DISQUALIFY: ("disqualified", True, "is disqualified"),
+    Action.RESTORE: ("disqualified", False, "is not disqualified"),
+    Action.HOLD: ("held", True, "is held"),
+    Action.RELEASE: ("held", False, "is not held"),
+}
+"""The set of `Moderated` that an action changes, whether it adds to it, and the state in words after it."""
 
 
 class ModerationError(PullRankError):
@@ -96,8 +110,7 @@ def _standing(task: str, gpu: str, login: str, *, ledger: Ledger, tasks: Path) -
     """The judgements of an author's ranked file on a board."""
     board = choose_board(require_task(task, tasks), gpu)
     counted = Moderated.after(ledger.moderations()).counted(ledger.judgements(task, gpu).judgements)
-    row = standings(board, counted, allow_unwalled=True).find_row(login)
-    if row:
+    if row := standings(board, counted, allow_unwalled=True).find_row(login):
         return list(row.judgements)
     raise ModerationError(
         f"{login} is not ranked on {task} / {gpu}; `pullrank board {task} --gpu {gpu}` shows the rows, "
@@ -110,12 +123,9 @@ def _taken_out(task: str, gpu: str, login: str, *, ledger: Ledger, tasks: Path) 
     board = choose_board(require_task(task, tasks), gpu)
     now = Moderated.after(ledger.moderations())
     judgements = ledger.judgements(board.task.name, board.gpu).judgements
-    found = [one for one in judgements if one.submission.login.lower() == login.lower() and now.hides(one)]
-    if not found:
-        raise ModerationError(
-            f"{login} has no removed judgements on {task} / {gpu}; `pullrank moderate list` shows all"
-        )
-    return found
+    if found := [one for one in judgements if one.submission.login.lower() == login.lower() and now.hides(one)]:
+        return found
+    raise ModerationError(f"{login} has no removed judgements on {task} / {gpu}; `pullrank moderate list` shows all")
 
 
 def about_judgements(action: Action, judgements: Iterable[Judgement], ledger: Ledger, why: Why) -> list[Moderation]:
@@ -124,15 +134,12 @@ def about_judgements(action: Action, judgements: Iterable[Judgement], ledger: Le
     Raises:
         ModerationError: it changes none of them.
     """
-    now = Moderated.after(ledger.moderations())
-    is_in, adds = _state(action, now)
+    place, adds, state = _EFFECTS[action]
+    is_in = getattr(Moderated.after(ledger.moderations()), place)
     changed = [one for one in judgements if (one.checksum in is_in) is not adds]
     if not changed:
-        raise ModerationError(f"nothing to change: it {_stands(action)}; `pullrank moderate list` shows all")
-    return [
-        Moderation(id=_new_id(action), action=action, judgement=one.checksum, reason=why.reason, by=why.by, at=why.at)
-        for one in changed
-    ]
+        raise ModerationError(f"nothing to change: it {state}; `pullrank moderate list` shows all")
+    return [Moderation(id=_new_id(action), action=action, judgement=one.checksum, **vars(why)) for one in changed]
 
 
 def about_author(action: Action, user_id: int, login: str | None, ledger: Ledger, why: Why) -> Moderation:
@@ -141,12 +148,10 @@ def about_author(action: Action, user_id: int, login: str | None, ledger: Ledger
     Raises:
         ModerationError: it changes nothing.
     """
-    is_in, adds = _state(action, Moderated.after(ledger.moderations()))
-    if (user_id in is_in) is adds:
-        raise ModerationError(f"nothing to change: {login or user_id} {_stands(action)}")
-    return Moderation(
-        id=_new_id(action), action=action, user_id=user_id, login=login, reason=why.reason, by=why.by, at=why.at
-    )
+    place, adds, state = _EFFECTS[action]
+    if (user_id in getattr(Moderated.after(ledger.moderations()), place)) is adds:
+        raise ModerationError(f"nothing to change: {login or user_id} {state}")
+    return Moderation(id=_new_id(action), action=action, user_id=user_id, login=login, **vars(why))
 
 
 def find_author(who: str, ledger: Ledger) -> tuple[int, str | None] | None:
@@ -167,32 +172,8 @@ def unknown_author(who: str, ledger: Ledger) -> ModerationError:
 def in_force(ledger: Ledger) -> Iterator[Moderation]:
     """The decisions in force, newest first."""
     now = Moderated.after(ledger.moderations())
-    kept: Sequence[Mapping[object, Moderation]] = (now.banned, now.disqualified, now.held)  # type: ignore[assignment]
-    yield from sorted((one for each in kept for one in each.values()), key=lambda one: one.at, reverse=True)
-
-
-def _state(action: Action, now: Moderated) -> tuple[Mapping[int | str, Moderation], bool]:
-    """The set that an action changes, and whether it adds to it."""
-    states: dict[Action, tuple[Mapping[int, Moderation] | Mapping[str, Moderation], bool]] = {
-        Action.BAN: (now.banned, True),
-        Action.UNBAN: (now.banned, False),
-        Action.DISQUALIFY: (now.disqualified, True),
-        Action.RESTORE: (now.disqualified, False),
-        Action.HOLD: (now.held, True),
-        Action.RELEASE: (now.held, False),
-    }
-    return states[action]  # type: ignore[return-value]
-
-
-def _stands(action: Action) -> str:
-    return {
-        Action.BAN: "is banned",
-        Action.UNBAN: "is not banned by the ledger (`bans:` in .github/pullrank.yml is a separate list)",
-        Action.DISQUALIFY: "is disqualified",
-        Action.RESTORE: "is not disqualified",
-        Action.HOLD: "is held",
-        Action.RELEASE: "is not held",
-    }[action]
+    kept = (*now.banned.values(), *now.disqualified.values(), *now.held.values())
+    yield from sorted(kept, key=lambda one: one.at, reverse=True)
 
 
 def _new_id(action: Action) -> str:

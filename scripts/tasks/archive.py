@@ -16,6 +16,7 @@ import yaml
 from harness.records.errors import TaskError
 from harness.task.faults import display
 from harness.task.task import Task, load_task
+from scripts.common.options import PATH
 from scripts.competition.completion import task_names
 from scripts.competition.repository import require_task
 from scripts.tasks.purge import purge_task
@@ -29,9 +30,7 @@ _BEFORE_CASES = ("gpus", "lang", "title")
 @click.argument("name", shell_complete=task_names)
 @click.option("--purge", is_flag=True, help="Delete the task and its submissions. Asks for the task's name.")
 @click.option("--confirm", metavar="NAME", help="With --purge: the task's name, instead of the prompt.")
-@click.option(
-    "--ledger", type=click.Path(path_type=Path), help="With --purge: ledger folder. Default: the branch on GitHub."
-)
+@click.option("--ledger", type=PATH, help="With --purge: ledger folder. Default: the branch on GitHub.")
 @click.option(
     "--repo", metavar="OWNER/NAME", help="With --purge: the repository. Default: the one this clone came from."
 )

@@ -29,10 +29,10 @@ from harness.records.times import Timing
 from harness.records.verdict import Verdict
 from harness.task.formula import evaluate
 from harness.task.task import Board, Evaluator, Example, Task, load_task
+from scripts.common.options import as_json_too, in_sandbox
 from scripts.common.terminal import Display, cell, console, table, verdict_text
 from scripts.common.text import format_us
 from scripts.competition.repository import choose_board, require_task
-from scripts.tasks.show import as_json_too
 
 if TYPE_CHECKING:
     from harness.task_check.probe_reference import ProbeFinding
@@ -47,12 +47,7 @@ _GUESSES_S = {Verdict.ACCEPTED: 9.0, Verdict.TIME_LIMIT_EXCEEDED: 8.0}
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="TASK...")
 @click.option("--gpu", help="The board of each task. Default: CPU if it has one, else its first.")
-@click.option(
-    "--sandbox",
-    type=click.Choice(["auto", "bubblewrap", "none"]),
-    default="auto",
-    help="The sandbox. `none` is for your own code only, and never ranks.",
-)
+@in_sandbox
 @click.option("--static", is_flag=True, help="Only read the files and run nothing: safe on untrusted tasks.")
 @as_json_too
 def check(paths: tuple[str, ...], gpu: str | None, sandbox: str, static: bool, as_json: bool) -> int:

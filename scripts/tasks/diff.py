@@ -29,12 +29,13 @@ from harness.records.errors import TaskError
 from harness.task.faults import display
 from harness.task.task import METHOD, Board, Task, load_task, load_tasks
 from scripts.common.git_command import Git, GitError
+from scripts.common.options import PATH, as_json_too
 from scripts.common.terminal import cell, console, table
 from scripts.competition.boards import find_machines, offered, shown
 from scripts.competition.repository import require_ledger
 from scripts.ledger.ledger import Ledger
 from scripts.standings.standings import standings
-from scripts.tasks.show import as_json_too, in_tasks
+from scripts.tasks.show import in_tasks
 
 _METHOD = re.compile(rb"^METHOD = (\d+)$", re.MULTILINE)
 
@@ -61,7 +62,7 @@ class BoardChange:
 
 @click.command()
 @click.argument("base", default="HEAD", metavar="[REV|PATH]")
-@click.option("--ledger", type=click.Path(path_type=Path), help="Ledger folder: name the authors whose rows would go.")
+@click.option("--ledger", type=PATH, help="Ledger folder: name the authors whose rows would go.")
 @in_tasks
 @as_json_too
 def diff(base: str, ledger: Path | None, folder: Path, as_json: bool) -> None:

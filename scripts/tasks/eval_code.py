@@ -20,12 +20,13 @@ from harness.records.provenance import harness_digest
 from harness.task.faults import Faults
 from harness.task.task import METHOD, Board, Language, Task
 from harness.task.yaml_file import read_yaml
+from scripts.common.options import as_json_too
 from scripts.competition.boards import offered
 from scripts.competition.completion import task_names
 from scripts.competition.repository import ROOT, require_task
 from scripts.competition.runs_on import RunnerGroup, to_json
 from scripts.competition.settings import SETTINGS, Gpu, load_settings
-from scripts.tasks.show import as_json_too, in_tasks
+from scripts.tasks.show import in_tasks
 
 _MAIN = {"harness/judge.py": "the main path: a submission and a board in, a judgement out"}
 _WALLS = {"harness/sandbox/sandbox.py": "the sandbox that the submission runs in"}

@@ -19,15 +19,13 @@ from rich.markdown import Markdown
 
 from harness.records.errors import TaskError, did_you_mean
 from harness.task.task import Board, Case, Task
+from scripts.common.options import PATH, as_json_too
 from scripts.common.terminal import cell, console, table
 from scripts.competition.boards import find_machines, offered
 from scripts.competition.completion import task_names
 from scripts.competition.repository import TASKS, is_of_competition, require_task
 
-in_tasks = click.option(
-    "--tasks", "folder", type=click.Path(path_type=Path), default=TASKS, help="Tasks folder. Default: tasks/."
-)
-as_json_too = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+in_tasks = click.option("--tasks", "folder", type=PATH, default=TASKS, help="Tasks folder. Default: tasks/.")
 
 
 @click.command()
@@ -59,7 +57,7 @@ def show(name: str, folder: Path, as_json: bool) -> None:
 @click.command()
 @click.argument("name", shell_complete=task_names)
 @click.option("--language", help="The template's language, as in `task show`. Default: the first.")
-@click.option("--out", type=click.Path(path_type=Path), help="Write the template to this new file.")
+@click.option("--out", type=PATH, help="Write the template to this new file.")
 @in_tasks
 def template(name: str, language: str | None, out: Path | None, folder: Path) -> None:
     """Print a task's template, which is the file to start from.
