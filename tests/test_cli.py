@@ -312,6 +312,25 @@ def test_of_two_files_the_one_that_is_not_accepted_is_told_with_its_verdict(tmp_
     assert "faster" not in said
 
 
+@pytest.mark.walls
+@pytest.mark.parametrize("in_workflow", ["true", ""])
+def test_in_a_workflow_no_line_of_a_submission_is_a_command_to_github(in_workflow, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", in_workflow)
+    file = tmp_path / "submission.py"
+    file.write_text(
+        "print('::error::forged', flush=True)\ndef custom_kernel(data):\n    raise ValueError('::notice::forged')\n"
+    )
+    assert run(["test", str(file), "--task", "vectoradd", "--gpu", "CPU"]) == 1
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    forged = [number for number, line in enumerate(lines) if line.startswith("::error::")]
+    assert forged
+    stops = [number for number, line in enumerate(lines) if re.fullmatch("::stop-commands::[0-9a-f]{32}", line)]
+    assert len(stops) == (1 if in_workflow else 0)
+    if in_workflow:
+        end = lines.index(f"::{lines[stops[0]].rpartition('::')[2]}::")
+        assert stops[0] < min(forged) and max(forged) < end
+
+
 def test_a_task_is_not_good_when_an_example_gets_another_verdict_than_that_of_its_folder(tmp_path, capsys):
     folder = tmp_path / "tasks" / "little"
     for path in TINY.rglob("*.*"):

@@ -299,12 +299,18 @@ def test_two_challengers_at_once_both_get_their_rows(scene: Scene) -> None:
     assert all(pull.merged_at for pull in pulls) and len(scene.judgements()) == 2
 
 
-def test_a_first_place_by_a_time_taken_inside_waits_for_a_persons_look(scene: Scene) -> None:
+@pytest.mark.parametrize(
+    ("claim", "measured"),
+    [(Claim.INSIDE_TIMED, "measured inside its own process"), (Claim.SELF_TIMED, "measured by the task's own program")],
+)
+def test_a_first_place_by_a_time_that_the_referee_did_not_take_needs_a_review(
+    scene: Scene, claim: Claim, measured: str
+) -> None:
     first = opened(scene)
-    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.5, claim=Claim.INSIDE_TIMED))
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.5, claim=claim))
     with LedgerBranch(scene.server.git_url) as branch:
         (hold,) = branch.ledger.moderations()
-    assert hold.action is Action.HOLD and "measured inside its own process" in hold.reason
+    assert hold.action is Action.HOLD and measured in hold.reason
     assert first.state == "open" and "needs a maintainer's review" in scene.comment(first.number)
     assert f"it does not rank until then**: `{hold.reason}`." in scene.comment(first.number)
 

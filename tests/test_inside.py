@@ -19,7 +19,7 @@ from harness.records.errors import JudgeError
 from harness.records.fields import Mode
 from harness.records.judgement import Claim, Judgement
 from harness.records.verdict import Verdict
-from harness.referee.self_timing import Outside, find_lie, hidden_us
+from harness.referee.self_timing import Outside, charged_us, find_lie, hidden_us
 from harness.task.submission import Submission
 from harness.task.task import load_task
 from scripts.standings.claims import claim_sentence
@@ -204,6 +204,34 @@ DELAYED = [call(inside_us=1.0, beside_us=300.0, delay_us=200.0)] * 10
 )
 def test_gross_lies_are_told_from_a_machines_stalls(calls, lie, idle):
     assert lie in find_lie(calls, idle) if lie else not find_lie(calls, idle)
+
+
+@pytest.mark.parametrize(
+    ("late", "extra_us"),
+    [
+        ({"beside_us": 1e6}, 1e6 - (3 * 100 + 1000 + 0.25 * 500)),
+        ({"sweep_us": 2000.0}, 2000 - (3 * 40 + 200)),
+        ({"fill_us": 5000.0}, 5000 - (3 * 300 + 1000)),
+        ({"fetch_us": 5000.0}, 5000 - (3 * 200 + 1000)),
+        ({"fetch_us": 5000.0, "fetched_bytes": 8000}, 5000 - (3 * 2 * 200 + 1000)),
+        ({"beside_us": 1200.0}, 0),
+    ],
+)
+def test_a_call_is_charged_for_what_its_steps_took_beyond_their_limits(late, extra_us):
+    assert charged_us([call(), call(**late)], IDLE) == pytest.approx((500, 500 + extra_us))
+
+
+def test_a_lie_in_half_of_the_calls_widens_the_bound():
+    assert hidden_us([call()] * 5 + [call(beside_us=1e6)] * 5) == 300 + 1e6 + 200 + 50
+
+
+def test_a_lie_in_half_of_the_calls_gains_nothing(play):
+    """The median of ten samples is the mean of the fifth and the sixth: a lie of 10 µs in five would halve it."""
+    half = "told('10.0')\nlying, calls = staging.time, []\ndef sometimes(kernel, data):\n    calls.append(1)\n"
+    half += "    return (lying if len(calls) % 2 else honest_time)(kernel, data)\nstaging.time = sometimes\n"
+    judgement = play(SLOWER + TAMPER + "honest_time = staging.time\n" + half)
+    assert judgement.verdict is Verdict.ACCEPTED, judgement.message
+    assert judgement.benchmarks[0].timing.submission_us > 60_000
 
 
 def test_who_leaves_out_the_delay_gains_no_room_by_it_and_who_pays_it_is_not_blamed():

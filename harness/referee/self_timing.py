@@ -14,6 +14,10 @@ Before each call the player's clock keeps the device busy for a moment (`inside.
 every player.  A cheater could skip the delay to gain that much room.  So that the delay widens no limit, it is
 subtracted from the idle player's window, and from no other.
 
+Each call is decided by itself.  Whatever a step takes beyond its limit is added to the call's time (`charged_us`), so a
+lie in some of the calls gains nothing, and a stall of the machine costs an honest player one sample.  If more than half
+of the calls exceed a limit, it was no stall (`find_lie`).
+
 Sweeps do not detect work that is queued on the device without running, or that ends before a sweep begins.
 """
 
@@ -54,6 +58,67 @@ class Outside:
     sweep_us: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Step:
+    """One step outside a call's own time: how long it took, how long it may take, and the message if it took longer."""
+
+    took: Callable[[Outside], float]
+    limit: Callable[[Outside], float]
+    message: str
+
+    def excess_us(self, call: Outside) -> float:
+        return max(0.0, self.took(call) - self.limit(call))
+
+
+def _steps(idle: Sequence[Outside]) -> tuple[_Step, ...]:
+    """The steps with the limits that an idle player's samples give, for inputs of the same shapes."""
+    beside_us = max(_beside_us(call) - call.delay_us for call in idle)
+    sweep_us = max(call.sweep_us for call in idle)
+    fill_us = max(call.fill_us for call in idle)
+    fetch_us = max(call.fetch_us for call in idle)
+    fetched_bytes = max(1, *(call.fetched_bytes for call in idle))
+    return (
+        _Step(
+            took=_beside_us,
+            limit=lambda call: _FACTOR * beside_us + _SLACK_US + _SHARE * call.inside_us,
+            message="The process reported {inside:.1f} µs per call. The referee measured {took:.1f} µs more than that; "
+            f"for an idle process, at most {beside_us:.1f} µs.",
+        ),
+        _Step(
+            took=lambda call: call.sweep_us,
+            limit=lambda _: _FACTOR * sweep_us + _SWEEP_SLACK_US,
+            message="The device was busy while the process was stopped: the referee's own work on it took {took:.1f} "
+            f"µs; with an idle process, at most {sweep_us:.1f} µs.",
+        ),
+        _Step(
+            took=lambda call: call.fill_us,
+            limit=lambda _: _FACTOR * fill_us + _SLACK_US,
+            message="The process took {took:.1f} µs to receive its inputs, outside its own time; "
+            f"an idle process takes at most {fill_us:.1f} µs.",
+        ),
+        _Step(
+            took=lambda call: call.fetch_us,
+            limit=lambda call: _FACTOR * fetch_us * max(1.0, call.fetched_bytes / fetched_bytes) + _SLACK_US,
+            message="The process took {took:.1f} µs to return its outputs, outside its own time; "
+            f"an idle process takes at most {fetch_us:.1f} µs.",
+        ),
+    )
+
+
+def _beside_us(call: Outside) -> float:
+    return call.window_us - call.inside_us
+
+
+def charged_us(calls: Sequence[Outside], idle: Sequence[Outside]) -> tuple[float, ...]:
+    """The time of each call: what the player reports, plus whatever its other steps took beyond their limits.
+
+    Args:
+        idle: the samples of an idle player, with inputs of the same shapes.
+    """
+    steps = _steps(idle)
+    return tuple(call.inside_us + sum(step.excess_us(call) for step in steps) for call in calls)
+
+
 def find_lie(calls: Sequence[Outside], idle: Sequence[Outside]) -> str:
     """Why a run's own times cannot be true, with numbers; "" if they can.
 
@@ -67,47 +132,17 @@ def find_lie(calls: Sequence[Outside], idle: Sequence[Outside]) -> str:
                 f"The process reported {call.inside_us:.1f} µs for a call that took {call.window_us:.1f} µs in all: "
                 "the clock in the process was changed."
             )
-    beside, inside = _lower_median(calls, lambda call: call.window_us - call.inside_us), median_inside_us(calls)
-    idle_beside = max(call.window_us - call.inside_us - call.delay_us for call in idle)
-    if beside > _FACTOR * idle_beside + _SLACK_US + _SHARE * inside:
-        return (
-            f"The process reported {inside:.1f} µs per call. The referee measured {beside:.1f} µs more than that; "
-            f"for an idle process, at most {idle_beside:.1f} µs."
-        )
-    swept, usually = _lower_median(calls, lambda call: call.sweep_us), max(call.sweep_us for call in idle)
-    if swept > _FACTOR * usually + _SWEEP_SLACK_US:
-        return (
-            f"The device was busy while the process was stopped: the referee's own work on it took {swept:.1f} µs; "
-            f"with an idle process, at most {usually:.1f} µs."
-        )
-    return _find_work_elsewhere(calls, idle)
-
-
-def _find_work_elsewhere(calls: Sequence[Outside], idle: Sequence[Outside]) -> str:
-    returned, usually = (max(call.fetched_bytes for call in played) for played in (calls, idle))
-    more = max(1.0, returned / max(1, usually))
-    for what, step, scale in (
-        ("receive its inputs", lambda call: call.fill_us, 1.0),
-        ("return its outputs", lambda call: call.fetch_us, more),
-    ):
-        took, usual = _lower_median(calls, step), max(map(step, idle)) * scale
-        if took > _FACTOR * usual + _SLACK_US:
-            return (
-                f"The process took {took:.1f} µs to {what}, outside its own time; "
-                f"an idle process takes at most {usual:.1f} µs."
-            )
+    for step in _steps(idle):
+        if 2 * sum(step.excess_us(call) > 0 for call in calls) > len(calls):
+            took, inside = median(map(step.took, calls)), median([call.inside_us for call in calls])
+            return step.message.format(took=took, inside=inside)
     return ""
 
 
 def hidden_us(calls: Sequence[Outside]) -> float:
-    """Upper bound of how much these calls' own times can understate the truth, in microseconds."""
-    return max(median([call.span_us for call in calls]) - median_inside_us(calls), _RESOLUTION_US)
+    """Upper bound of how much these calls' own times can understate the truth, in microseconds.
 
-
-def median_inside_us(calls: Sequence[Outside]) -> float:
-    return median([call.inside_us for call in calls])
-
-
-def _lower_median(calls: Sequence[Outside], value: Callable[[Outside], float]) -> float:
-    """The lower median: only misbehaviour in more than half of the calls can raise it, not bad luck in some."""
-    return sorted(map(value, calls))[(len(calls) - 1) // 2]
+    Taken per call before the median, and the upper one of two: lies in half of the calls count in full.
+    """
+    hidden = sorted(call.span_us - call.inside_us for call in calls)
+    return max(hidden[len(hidden) // 2], _RESOLUTION_US)

@@ -13,7 +13,7 @@ from harness.records.verdict import Foul, Verdict
 from harness.referee import sampling
 from harness.referee.referee import Deadline
 from harness.referee.sampling import NULL_KERNEL, SAMPLES, WARMUPS, Windows
-from harness.referee.self_timing import Outside, find_lie
+from harness.referee.self_timing import Outside, charged_us, find_lie
 from harness.rules.context import Context
 from harness.rules.phase import Phase, SideFoul
 from harness.sandbox.player_handle import PlayerHandle, how_it_ended
@@ -49,6 +49,7 @@ class Runs:
         """
 
         replay = self.context.replay
+        is_real = entry is not self.idler
 
         def play(order: int) -> Windows:
             self.context.gpu.begin()
@@ -60,7 +61,6 @@ class Runs:
                     # Drawn only after the submission is loaded, so that it cannot see them during its import.
                     known = replay.run_seeds(entry.name, case.params, order) if replay else None
                     seeds = known or tuple(self.context.seed() for _ in range(WARMUPS + SAMPLES))
-                    is_real = entry is not self.idler
                     is_first = is_real and order == 0
                     windows = referee.calls(
                         case.params, seeds, phase.deadline, checked=is_real, digested=is_first,
@@ -69,15 +69,17 @@ class Runs:
                     if referee.digests:
                         self.context.digests[entry.name, case.name] = referee.digests
             state = self.context.gpu.end()
-            if entry is self.idler:
+            if not is_real:
                 self._idle.setdefault(case.name, []).extend(referee.outside[WARMUPS:])
-            lie = "" if entry is self.idler else self._find_lie(case, referee.outside, phase)
+            lie = self._find_lie(case, referee.outside, phase) if is_real else ""
             # In mode `benchmark`, a hindered GPU is only noted.  But a player slowed down by other processes on the
             # GPU looks like one that works there in secret, so with a lie it is always an error.
             if state and state.hindrance and (lie or self.context.mode is not Mode.BENCHMARK):
                 raise JudgeError(f"the GPU cannot be used for ranking now: {state.hindrance}")
             if lie:
                 raise SideFoul(entry.name, case, Foul(Verdict.SECURITY_VIOLATION, lie))
+            if referee.outside and is_real:
+                windows = charged_us(referee.outside, self._idle[case.name])
             return Windows(windows_us=windows, seeds=seeds, outside=tuple(referee.outside), gpu=state)
 
         return play

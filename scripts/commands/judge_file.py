@@ -26,7 +26,7 @@ from harness.records.verdict import Verdict
 from harness.task.submission import Submission, read_directives, read_submission, task_of
 from harness.task.task import Board, Task, load_task
 from scripts.common.options import PATH, in_sandbox, options
-from scripts.common.terminal import Display, cell, console, say, table, verdict_text
+from scripts.common.terminal import Display, cell, console, quoting, say, table, verdict_text
 from scripts.common.text import format_error, format_percent, format_us, plain
 from scripts.competition.completion import gpu_names, task_names
 from scripts.competition.repository import choose_board, is_of_competition, require_task
@@ -204,21 +204,22 @@ def exit_code_of(verdict: Verdict) -> int:
 
 def show(judgement: Judgement, stdout: Console) -> None:
     """Print all cases of a judgement, then its verdict and what to do."""
-    if judgement.tests:
-        stdout.print(_tests_table(judgement), "")
-    if any(case.timing for case in judgement.benchmarks):
-        stdout.print(_benchmarks_table(judgement), "")
-    if any(case.told for case in judgement.benchmarks):
-        stdout.print(_told_table(judgement), "")
-    if judgement.profiles:
-        _show_profiles(judgement.profiles, stdout)
-    timed = [case.timing or case.told for case in judgement.benchmarks]
-    for note in dict.fromkeys(one.note for one in timed if one and one.note):
-        stdout.print(f"Note: {plain(note)}", soft_wrap=True)
-    if is_self_timed(judgement):
-        stdout.print(claim_sentence(judgement), soft_wrap=True)
-    if judgement.verdict is not Verdict.ACCEPTED:
-        _show_trouble(judgement, stdout)
+    with quoting(stdout):
+        if judgement.tests:
+            stdout.print(_tests_table(judgement), "")
+        if any(case.timing for case in judgement.benchmarks):
+            stdout.print(_benchmarks_table(judgement), "")
+        if any(case.told for case in judgement.benchmarks):
+            stdout.print(_told_table(judgement), "")
+        if judgement.profiles:
+            _show_profiles(judgement.profiles, stdout)
+        timed = [case.timing or case.told for case in judgement.benchmarks]
+        for note in dict.fromkeys(one.note for one in timed if one and one.note):
+            stdout.print(f"Note: {plain(note)}", soft_wrap=True)
+        if is_self_timed(judgement):
+            stdout.print(claim_sentence(judgement), soft_wrap=True)
+        if judgement.verdict is not Verdict.ACCEPTED:
+            _show_trouble(judgement, stdout)
     seconds = (judgement.finished_at - judgement.started_at).total_seconds()
     walls = ", without a sandbox: it cannot rank" if is_unwalled(judgement) else ""
     stdout.print(

@@ -6,10 +6,13 @@ where NO_COLOR is set (rich does both).  Participants' text is never parsed as m
 
 from __future__ import annotations
 
+import os
 import re
+import secrets
 import textwrap
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Self
 
 from rich.console import Console
@@ -54,6 +57,20 @@ def table(title: str, *columns: str, right: Collection[str] = ()) -> Table:
 def cell(text: str) -> Text:
     """A table cell with untrusted text."""
     return Text(plain(text))
+
+
+@contextmanager
+def quoting(out: Console) -> Iterator[None]:
+    """Print participants' text in this block: in a workflow, GitHub would execute lines such as `::error::…`."""
+    if os.environ.get("GITHUB_ACTIONS") != "true":
+        yield
+        return
+    token = secrets.token_hex(16)
+    out.print(f"::stop-commands::{token}", soft_wrap=True)
+    try:
+        yield
+    finally:
+        out.print(f"::{token}::", soft_wrap=True)
 
 
 def wrapped(text: str, width: int) -> str:

@@ -12,7 +12,8 @@ _SENTENCES = {
     Claim.INSIDE_TIMED: "These times were taken inside the submission's process and are only loosely bounded from "
     "outside; a first place based on them needs a maintainer's review.",
     Claim.SELF_TIMED: "Self-timed: the task's own program ran with the submission, which could forge verdict and "
-    "times. They have no bound: nothing outside that process measures them.",
+    "times. They have no bound: nothing outside that process measures them. A first place based on them needs a "
+    "maintainer's review.",
 }
 FIRST_PLACE_TAKES = f"first place needs a gain of at least {100 * TIE:g} %, and more than the noise"
 _UNWALLED = "Judged without a sandbox: trust these times only if you trust the author."

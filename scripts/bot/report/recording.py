@@ -16,6 +16,8 @@ from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.request import LONGEST_JOB_S, RETRY, Ending, EndState, Request, Spent, make_id
 
+_MEASURED = {Claim.INSIDE_TIMED: "inside its own process", Claim.SELF_TIMED: "by the task's own program"}
+
 MAX_FAILURES = 3
 """After this many failures of ours in a row, the bot does not retry a judging."""
 NO_MACHINE = timedelta(hours=12)
@@ -72,10 +74,10 @@ def note_cost(
 def _why_held(judgement: Judgement, board: Board, ledger: Ledger, context: BotContext) -> str:
     """Why a judgement needs a maintainer's review before it counts; empty if it does not."""
     reason = why_below_the_floor(judgement, board, context.settings.gpus[board.gpu])
-    if not reason and judgement.claim is Claim.INSIDE_TIMED:
+    if not reason and judgement.claim is not Claim.BOUNDED:
         first = Tables(ledger, context.root).of(board).champion
         if first and judgement.checksum in (one.checksum for one in first.judgements):
-            return "it would be first with a time measured inside its own process"
+            return f"it would be first with a time measured {_MEASURED[judgement.claim]}"
     return reason
 
 
