@@ -39,6 +39,7 @@ from harness.task.task import METHOD, Board, Language
 
 if TYPE_CHECKING:
     from harness.rules.context import Context
+    from harness.rules.game import Game
 
 __all__ = ["Champion", "Dueled", "OnProgress", "Progress", "Sitting", "duel", "judge", "open_context"]
 
@@ -85,7 +86,7 @@ def judge(
 
             game = Game(context, submission, champion, reports=reports)
             game.play()
-            outcome = _Outcome(cases=tuple(game.results), duel=game.duel, message=game.message, log=game.log)
+            outcome = _outcome_of(game)
             frame.note_walls(context.sandbox)
     if mode is Mode.RANKED:
         frame.require_was_unhindered()
@@ -216,7 +217,7 @@ class Sitting:
         game = Game(context, submission, mode=mode, name=f"submission {next(self._numbers)}", pairs=pairs)
         game.play()
         context.sandbox.require_health()
-        return _Outcome(cases=tuple(game.results), log=game.log)
+        return _outcome_of(game)
 
 
 @contextlib.contextmanager
@@ -298,6 +299,13 @@ class _Outcome:
     duel: Duel | None = None
     message: str = ""
     log: str = ""
+    company: tuple[float, ...] = ()
+    """The share of a core that other work took, for each run."""
+
+
+def _outcome_of(game: Game) -> _Outcome:
+    company = tuple(game.runs.company)
+    return _Outcome(cases=tuple(game.results), duel=game.duel, message=game.message, log=game.log, company=company)
 
 
 def _refuse(fault: str) -> _Outcome:
@@ -358,7 +366,7 @@ class _Frame:
             cases=outcome.cases,
             duel=outcome.duel,
             claim=self.claim,
-            machine=machine.as_timed(self.machine, _states_of(outcome)),
+            machine=machine.as_timed(self.machine, _states_of(outcome), outcome.company),
             sandbox=self.walls,
             harness=HarnessInfo(version=__version__, method=METHOD, digest=harness_digest()),
             started_at=self.started_at,

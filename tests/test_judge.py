@@ -3,6 +3,9 @@
 import json
 import os
 import re
+import signal
+import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from harness.records.judgement import Judgement
 from harness.records.stats import Interval
 from harness.records.verdict import Verdict
 from harness.rules import phase
+from harness.sandbox.company import Company
 from harness.task.submission import Submission
 from harness.task.task import load_task
 from tests import cores
@@ -247,3 +251,39 @@ def test_an_import_that_the_build_could_not_shorten_is_too_slow_for_a_benchmark(
     judgement = verdict_of(board, "import time\ntime.sleep(0.6)\n" + GOOD, Mode.BENCHMARK)
     assert judgement.verdict is Verdict.TIME_LIMIT_EXCEEDED
     assert "Importing the submission took more than 0.3 s (in a benchmark" in judgement.message
+
+
+@pytest.mark.alone
+def test_a_judgement_says_that_other_work_disturbed_its_runs(board, all_cores):
+    """A loop on the players' core takes at least half of it, also while a player is stopped."""
+    with subprocess.Popen(["sh", "-c", "while :; do :; done"], start_new_session=True) as loop:
+        try:
+            os.sched_setaffinity(loop.pid, {max(all_cores)})
+            judgement = judge(board, submission(GOOD), Mode.BENCHMARK)
+        finally:
+            loop.kill()
+    assert judgement.verdict is Verdict.ACCEPTED, judgement.message
+    assert not judgement.machine.quiet
+    assert re.search(r"Other work took up to [0-9]+% of a core in [0-9]+ of [0-9]+ runs\.", judgement.machine.note)
+
+
+def test_what_a_spinner_misses_while_the_player_is_stopped_is_company():
+    with subprocess.Popen(["sh", "-c", "while :; do :; done"]) as spinner:
+        try:
+            spinner.send_signal(signal.SIGSTOP)
+            company = Company([spinner.pid])
+            began = time.monotonic()
+            company.begin()
+            time.sleep(0.05)
+            company.look(running_s=0.0)
+            assert company.share > 0.95
+            before = time.monotonic()
+            company.look(running_s=before - began)
+            assert time.monotonic() - before > 0.005, "it listens for a moment if the player ran nearly all the time"
+            assert company.share > 0.95
+        finally:
+            spinner.kill()
+    nobody = Company([])
+    nobody.begin()
+    nobody.look(running_s=0.0)
+    assert nobody.share == 0.0

@@ -20,7 +20,7 @@ from harness.records.stats import median
 from harness.records.times import GpuState
 
 _QUIET = 0.1
-"""Maximum share of all cores that may be busy with other work."""
+"""Maximum share of the cores that may be busy with other work, and of the runs with more than that."""
 _LISTEN_S = 0.2
 
 
@@ -47,8 +47,17 @@ def read_machine(gpus: Sequence[GpuFacts] = ()) -> Machine:
     )
 
 
-def as_timed(machine: Machine, states: Sequence[GpuState]) -> Machine:
-    """Add the GPU's clock (median) and temperature (maximum) measured right after its runs."""
+def as_timed(machine: Machine, states: Sequence[GpuState], company: Sequence[float] = ()) -> Machine:
+    """Add what was measured in the runs: the GPU's clock (median) and temperature (maximum), and other work.
+
+    Args:
+        company: the share of a core that other work took, for each run.
+    """
+    disturbed = [share for share in company if share > _QUIET]
+    if disturbed:
+        note = f"Other work took up to {max(disturbed):.0%} of a core in {len(disturbed)} of {len(company)} runs."
+        quiet = machine.quiet and len(disturbed) <= _QUIET * len(company)
+        machine = machine.model_copy(update={"quiet": quiet, "note": f"{machine.note} {note}".strip()[:500]})
     clocks, heats, powers = (
         [value for state in states if (value := getattr(state, name)) is not None]
         for name in ("clock_mhz", "temperature_c", "power_w")

@@ -118,6 +118,7 @@ class Referee:
         self._addresses: tuple[int, ...] = ()
         self._output: tuple[TensorSpec, ...] = ()
         self.running_s = 0.0
+        """Seconds that the player has run since it was loaded."""
 
     def compile(self, recipe: Recipe, seconds: float) -> None:
         """Have the player compile the submission, without running it.
@@ -315,9 +316,14 @@ class Referee:
         if hand.layout == self._layout:
             return
         self.player.send({"do": "lay", **hand.layout})
-        self.player.resume()
-        laid = self._expect(self.player.answer(*deadline.next_call()), Laid)
-        self.player.stop()
+        start = time.perf_counter()
+        try:
+            self.player.resume()
+            packet = self.player.receive(*deadline.next_call())
+            self.player.stop()
+        finally:
+            self.running_s += time.perf_counter() - start
+        laid = self._expect(self.player.read(packet), Laid)
         assert isinstance(laid, Laid)
         if len(laid.addresses) != len(hand.tensors):
             raise Foul(Verdict.SECURITY_VIOLATION, "The process returned a wrong number of input addresses.")

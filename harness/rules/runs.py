@@ -11,7 +11,7 @@ from harness.records.fields import Mode
 from harness.records.profile import Profile
 from harness.records.verdict import Foul, Verdict
 from harness.referee import sampling
-from harness.referee.referee import Deadline
+from harness.referee.referee import Deadline, Referee
 from harness.referee.sampling import NULL_KERNEL, SAMPLES, WARMUPS, Windows
 from harness.referee.self_timing import Outside, charged_us, find_lie
 from harness.rules.context import Context
@@ -36,6 +36,8 @@ class Runs:
         self.idler = context.entry("idle player", Submission(login="idle", source=NULL_KERNEL.encode()))
         self._idle: dict[str, list[Outside]] = {}
         """The referee's measurements of the idle player, by name of the case."""
+        self.company: list[float] = []
+        """The share of a core that other work took, for each run in order of play."""
 
     def calibrate(self, case: Case, phase: Phase) -> float:
         """Measure the overhead of a window with this case's inputs, in microseconds."""
@@ -52,22 +54,30 @@ class Runs:
         is_real = entry is not self.idler
 
         def play(order: int) -> Windows:
+            company = self.context.sandbox.company()
             self.context.gpu.begin()
             with self.context.seat(entry) as player:
                 referee = self.context.referee(player)
                 with phase.watch(entry.name, case, referee):
                     with phase.deadline.paused():
                         referee.load(phase.import_s, "in a benchmark; cache slow work during the build")
+                    company.begin()
+
+                    def look(referee: Referee = referee) -> None:
+                        self.context.gpu.look()
+                        company.look(referee.running_s)
+
                     # Drawn only after the submission is loaded, so that it cannot see them during its import.
                     known = replay.run_seeds(entry.name, case.params, order) if replay else None
                     seeds = known or tuple(self.context.seed() for _ in range(WARMUPS + SAMPLES))
                     is_first = is_real and order == 0
                     windows = referee.calls(
                         case.params, seeds, phase.deadline, checked=is_real, digested=is_first,
-                        after_windows=self.context.gpu.look,
+                        after_windows=look,
                     )  # fmt: skip
                     if referee.digests:
                         self.context.digests[entry.name, case.name] = referee.digests
+            self.company.append(company.share)
             state = self.context.gpu.end()
             if not is_real:
                 self._idle.setdefault(case.name, []).extend(referee.outside[WARMUPS:])

@@ -51,14 +51,19 @@ class Health:
         self._shown = stage / "player" if not walled else stage
         self._caches = Path(f"/proc/{warm_parent}/root{walls.CACHES}")
         self._seals: dict[str, object] = {}
+        self._processes: set[int] = set()
         self.include_processes()
         self._limits = self._read_limits()
         self._files = _digest(self._shown)
         self._unowned = Meminfo.read().unowned
 
-    def include_processes(self) -> None:
-        """Accept the sandbox's current processes as its own.  Call this only while there is no player."""
-        self._processes = set(descendants(self._root))
+    def include_processes(self) -> set[int]:
+        """Accept the sandbox's current processes as its own; returns the new ones that still live.
+
+        Call this only while there is no player.
+        """
+        before, self._processes = self._processes, set(descendants(self._root))
+        return {pid for pid in self._processes - before if not has_ended(pid)}
 
     def seal(self, cache: str) -> None:
         """Record the state of this cache: its build is over, and no player may change it from now on."""

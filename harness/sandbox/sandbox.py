@@ -33,6 +33,7 @@ from harness.inside import seccomp, walls, zygote
 from harness.records import stale_folders
 from harness.records.errors import JudgeError
 from harness.sandbox import bubblewrap, cgroup, freezer
+from harness.sandbox.company import Company
 from harness.sandbox.player_handle import Confinement, PlayerHandle
 from harness.sandbox.warm_parent import WarmParent
 from harness.task.compile import Recipe
@@ -296,6 +297,10 @@ class Sandbox:
         """Keep the players' cores awake from now on, for better times, if the referee has a core of its own."""
         if self.has_core_of_its_own:
             self.warm_parent.keep_awake()
+
+    def company(self) -> Company:
+        """A new measurement of other work on the players' cores; without effect before `keep_awake`."""
+        return Company(self.warm_parent.spinners)
 
     def require_health(self) -> None:
         """Raises JudgeError if a player changed the machine (`Health`)."""

@@ -33,7 +33,8 @@ class WarmParent:
         self._cores = cores
         self._cleanup = contextlib.ExitStack()
         self._health: Health | None = None
-        self._is_awake = False
+        self.spinners: tuple[int, ...] = ()
+        """The pids of the processes that keep the players' cores awake; empty until `keep_awake`."""
 
     def start(self, command: Callable[[int], list[str]], environment: Mapping[str, str]) -> None:
         """Start `command(descriptor)`, which reads its orders from that descriptor."""
@@ -95,12 +96,11 @@ class WarmParent:
     def keep_awake(self) -> None:
         """Keep the players' cores from halting, from now on."""
         health = self.await_warmth()
-        if self._is_awake:
+        if self.spinners:
             return
         health.check()
         self._order(zygote.KEEP_AWAKE, zygote.AWAKE)
-        health.include_processes()
-        self._is_awake = True
+        self.spinners = tuple(health.include_processes())
 
     def seal(self, cache: str) -> None:
         """Have it make a cache read-only, after its build."""

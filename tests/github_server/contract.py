@@ -19,8 +19,12 @@ from typing import Any
 
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from jsonschema.validators import extend  # type: ignore[import-untyped]
+from pydantic import AliasPath
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
+
+from scripts.github import checks  # noqa: F401  # its models are read, too
+from scripts.github.pulls import FromGitHub
 
 Json = dict[str, Any]
 
@@ -35,7 +39,7 @@ _ANYTHING: Json = {}
 _FORMATS = {"date-time": "2026-01-01T00:00:00Z", "uri": "https://github.com/"}
 
 
-_READERS = {"find": 2, "require": 2, "require_sha": 1, "require_time": 1, "find_time": 1, "items": 1}
+_READERS = {"find": 2, "require": 2, "require_sha": 1, "items": 1}
 """The functions that read GitHub's JSON, and which of their arguments begin the path that is read."""
 _READS = re.compile(rf"(?m)^from scripts\.github\.pulls import|\bdef ({'|'.join(_READERS)})\(")
 
@@ -50,13 +54,32 @@ def fields_that_are_read() -> frozenset[str]:
     texts = (file.read_text("utf-8") for file in SCRIPTS.rglob("*.py"))
     # To parse all of them takes a second.
     calls = (node for text in texts if _READS.search(text) for node in ast.walk(ast.parse(text)))
-    return frozenset(
+    called = {
         word.value
         for call in calls
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
         for word in call.args[_READERS.get(call.func.id, len(call.args)) :]
         if isinstance(word, ast.Constant) and isinstance(word.value, str)
-    )
+    }
+    return frozenset(called).union(*map(_fields_of, _below(FromGitHub)))
+
+
+def _below(model: type[FromGitHub]) -> Iterator[type[FromGitHub]]:
+    for kind in model.__subclasses__():
+        yield kind
+        yield from _below(kind)
+
+
+def _fields_of(model: type[FromGitHub]) -> Iterator[str]:
+    """The names in GitHub's JSON from which a model is read."""
+    for name, field in model.model_fields.items():
+        match field.validation_alias:
+            case AliasPath(path=path):
+                yield from map(str, path)
+            case str(alias):
+                yield alias
+            case _:
+                yield name
 
 
 def _judge_of_refs() -> Any:
