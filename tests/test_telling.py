@@ -235,7 +235,11 @@ def test_a_report_that_is_missing_in_the_comment_is_taken_from_its_check_run(sta
     before = stage.comment.body
     stage.judge(first)
     stage.comment.body = before
+    written = len(stage.server.requests("PATCH */issues/comments/*"))
     stage.judge(second)
+    assert len(stage.server.requests("PATCH */issues/comments/*")) == written + 1, (
+        "it is never written without the report"
+    )
     assert [one.facts.state for one in read_comment(stage.comment.body).boards] == [BoardState.DONE] * 2
     assert "The times of CPU" in stage.comment.body and "The times of H100" in stage.comment.body
 
