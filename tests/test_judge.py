@@ -281,9 +281,11 @@ def test_what_a_spinner_misses_while_the_player_is_stopped_is_company():
             company.look(running_s=before - began)
             assert time.monotonic() - before > 0.005, "it listens for a moment if the player ran nearly all the time"
             assert company.share > 0.95
+            gone = Company([spinner.pid])
+            gone.begin()
         finally:
             spinner.kill()
-    nobody = Company([])
-    nobody.begin()
-    nobody.look(running_s=0.0)
-    assert nobody.share == 0.0
+    for unmeasured in (gone, Company([spinner.pid]), Company([])):
+        unmeasured.begin()
+        unmeasured.look(running_s=0.0)
+        assert unmeasured.share == 0.0

@@ -26,7 +26,7 @@ class Company:
     def __init__(self, spinners: Collection[int]) -> None:
         # The kernel's number for the CPU clock of a process, which is exact; /proc is behind by a tick.
         self._clocks = [~pid << 3 | 2 for pid in spinners]
-        self._began, self._spun = 0, [0] * len(self._clocks)
+        self._began, self._spun = 0, list[int]()
         self.share = 0.0
         """The share of the time while the player was stopped, 0 to 1, of the core that lost most."""
 
@@ -42,12 +42,16 @@ class Company:
         if stopped_ns < _LISTEN_S * 1e9:
             time.sleep(_LISTEN_S - stopped_ns / 1e9)
             stopped_ns = self._stopped_ns(running_s)
-        spun = [now - before for now, before in zip(self._read(), self._spun, strict=True)]
-        # A player that leaves a core to its spinner within a window hides as much company.
-        self.share = max(0.0, 1 - min(spun) / stopped_ns)
+        if spun := [now - before for now, before in zip(self._read(), self._spun, strict=False)]:
+            # A player that leaves a core to its spinner within a window hides as much company.
+            self.share = max(0.0, 1 - min(spun) / stopped_ns)
 
     def _stopped_ns(self, running_s: float) -> float:
         return time.monotonic_ns() - self._began - running_s * 1e9
 
     def _read(self) -> list[int]:
-        return [time.clock_gettime_ns(clock) for clock in self._clocks]
+        """The spinners' CPU times; none, and so no measurement, if the kernel does not show them or one has ended."""
+        try:
+            return [time.clock_gettime_ns(clock) for clock in self._clocks]
+        except OSError:
+            return []

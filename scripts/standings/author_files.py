@@ -86,7 +86,7 @@ class AuthorFiles:
     def __init__(self, first: PooledFile) -> None:
         self._files = {first.digest: first}
         self._crowned = first.digest
-        self._standing: PooledFile | None = None
+        self._standing: PooledFile | None = first
 
     @property
     def files(self) -> Sequence[PooledFile]:
@@ -106,8 +106,10 @@ class AuthorFiles:
         """Add a file that was judged once; return it, pooled with its earlier judgements."""
         if known := self._files.get(file.digest):
             file = replace(known, judgements=known.judgements + file.judgements)
+            self._standing = None  # A time that was compared before has changed.
+        elif self._standing and beats(file.score_us, self._standing.score_us):
+            self._standing = file
         self._files[file.digest] = file
-        self._standing = None
         return file
 
     def crown(self, file: PooledFile) -> None:
