@@ -2,15 +2,19 @@
 
 import contextlib
 import ctypes
+import inspect
 import os
 import resource
+import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from harness.records.errors import JudgeError
+from harness.records.verdict import Foul, Verdict
 from harness.sandbox import freezer, health
 from harness.sandbox.health import Health
 from harness.sandbox.sandbox import PlayerFiles, Sandbox
@@ -160,3 +164,54 @@ def test_killed_processes_are_waited_for_as_long_as_it_takes():
         with pytest.raises(JudgeError, match=f"still running after 0.1 s: process {endless.pid}$"):
             freezer.await_end([endless.pid], patience_s=0.1)
         endless.kill()
+
+
+@pytest.mark.parametrize(
+    ("command", "work_s", "expected"),
+    [
+        ("while :; do :; done", 0.05, Foul),
+        ("while :; do :; done", 60, JudgeError),  # too little work to prove anything
+        ("sleep 60", 0.05, JudgeError),  # as one that waits for a broken disk
+    ],
+)
+def test_a_killed_player_that_does_not_end_is_to_blame_only_if_the_kernel_works_for_it(
+    command, work_s, expected, monkeypatch
+):
+    monkeypatch.setattr(freezer, "TEARDOWN_S", 1.5)
+    monkeypatch.setattr(freezer, "_WORK_S", work_s)
+    monkeypatch.setattr(freezer, "_LOOK_AT_WORK_S", 0.1)
+    with subprocess.Popen(["sh", "-c", f"({command}) & wait"], start_new_session=True) as keeper:
+        with pytest.raises(expected, match=r"more than 2 s to end|still running after 1\.5 s"):
+            freezer.await_players_end(keeper.pid)
+        os.killpg(keeper.pid, signal.SIGKILL)
+
+
+@pytest.mark.walls
+def test_a_sandbox_whose_player_does_not_end_starts_no_other_and_is_closed_without_an_error(monkeypatch):
+    def endless(_):
+        raise Foul(Verdict.RUN_TIME_ERROR, "it does not end")
+
+    with Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox:
+        seat = contextlib.ExitStack()
+        seat.enter_context(sandbox.seat(PlayerFiles(name="endless", files={})))
+        with monkeypatch.context() as patch, pytest.raises(Foul, match="it does not end"):
+            patch.setattr(freezer, "await_players_end", endless)
+            seat.close()
+        with pytest.raises(JudgeError, match="cannot start another"), sandbox.seat(PlayerFiles(name="next", files={})):
+            pass
+        family = list(freezer.descendants(sandbox.warm_parent.process.pid))
+    freezer.await_end(family, patience_s=30)
+
+
+def test_a_chain_of_processes_is_listed_whatever_its_length():
+    chain = "exec 3<&0; f() { if [ $1 -gt 0 ]; then (f $(($1 - 1))) & else echo; fi; read x <&3; }; f 80"
+    with subprocess.Popen(["sh", "-c", chain], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
+        assert first.stdout and first.stdin
+        first.stdout.readline()
+        depth, limit = len(inspect.stack()), sys.getrecursionlimit()
+        sys.setrecursionlimit(depth + 60)
+        try:
+            assert len(list(freezer.descendants(first.pid))) == 80
+        finally:
+            sys.setrecursionlimit(limit)
+        first.stdin.close()

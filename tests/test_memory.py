@@ -142,7 +142,8 @@ def test_what_is_hidden_is_let_be_until_the_machine_runs_out_and_then_proved_by_
 
 
 @pytest.mark.walls
-def test_a_player_that_was_ended_for_what_others_use_makes_the_judging_void(sandbox):
+def test_a_player_that_was_ended_for_what_others_use_makes_the_judging_void(sandbox, monkeypatch):
+    monkeypatch.setattr(memory, "_RETURN_S", 2.0)
     with contextlib.ExitStack() as stack:
         player = stack.enter_context(sandbox.seat(entry("")))
         assert isinstance(load(player), Loaded)
@@ -152,6 +153,57 @@ def test_a_player_that_was_ended_for_what_others_use_makes_the_judging_void(sand
         seat = stack.pop_all()
     with pytest.raises(JudgeError, match="not because of the player"):
         seat.close()
+
+
+@pytest.mark.walls
+@pytest.mark.parametrize("hoard_mib", [0, 600])
+def test_a_player_that_the_kernel_killed_is_blamed_if_it_held_more_than_its_limit(sandbox, hoard_mib, monkeypatch):
+    """As if the kernel had run out of memory right after the last check."""
+    kill = "import os; os.write(1, b'.'); os.kill(os.getpid(), 9)"
+    expected = pytest.raises(JudgeError, match="not because of the player") if hoard_mib == 0 else pytest.raises(Foul)
+    monkeypatch.setattr(memory, "_RETURN_S", 0.5)
+    monkeypatch.setattr(memory, "_RECENT_S", 60.0)
+    with expected as caught, contextlib.ExitStack() as stack:
+        others = stack.enter_context(mmap.mmap(-1, (hoard_mib << 20) + 4096))
+        others.write(bytes(hoard_mib << 20))  # what it held, and what its end frees
+        player = stack.enter_context(sandbox.seat(entry(kill)))
+        player.check_memory()
+        monkeypatch.setattr(memory, "_killed_by_the_kernel", lambda: 1 << 40)
+        try:
+            load(player)
+        except Foul as foul:
+            assert foul.message == "Used all of the machine's memory; the limit is 0.5 GiB."
+            others.close()
+            stack.close()
+            raise
+    if hoard_mib:
+        assert caught.value.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
+
+
+@pytest.mark.walls
+def test_what_its_build_left_in_its_cache_counts_for_a_player_that_has_to_prove_itself(sandbox):
+    build = "open('/cache/big', 'wb').write(bytes(56 << 20))\n" + "".join(
+        f"open('/cache/big{number}', 'wb').write(bytes(56 << 20))\n" for number in range(9)
+    )
+    with sandbox.seat(entry(build), building=True) as player:
+        assert isinstance(load(player), Loaded)
+    with sandbox.seat(entry("")) as player:
+        assert isinstance(load(player), Loaded)
+        player._memory.sources[0]._least_left = memory.MACHINE_BYTES
+        with pytest.raises(Foul):
+            player._memory.sources[0]._look()
+
+
+def test_no_limit_is_nearly_all_of_the_machines_memory():
+    assert memory.limit_of(0.5) == 1 << 29
+    assert memory.limit_of(1 << 16) == int(0.75 * memory.MACHINE_BYTES)
+    with Sandbox("bubblewrap", memory_gib=1 << 16, use_cgroup=False, warm=False) as small:
+        assert small.missing[-1].startswith("65536 GiB of memory (the limit is ")
+
+
+def test_what_is_swapped_out_counts_as_used():
+    swap = b"MemAvailable: 100 kB\nSwapTotal: 50 kB\nSwapFree: 20 kB\n"
+    assert Meminfo.parse(b"\n" + swap).left == 70 * 1024
 
 
 @pytest.mark.walls

@@ -82,15 +82,21 @@ class Context:
         """Start a fresh player for the block; keep what it prints.
 
         Raises:
+            SideFoul: the player does not end.
             JudgeError: the device no longer works afterwards; takes precedence over a foul of the player.
         """
         foul: Foul | SideFoul | None = None
+        is_played = False
         try:
             with contextlib.ExitStack() as once_closed, self.sandbox.seat(entry, building=building) as player:
                 once_closed.callback(self._keep_log, entry, player)
                 yield player
+                is_played = True
         except (Foul, SideFoul) as caught:
-            foul = caught
+            is_endless = is_played and isinstance(caught, Foul)
+            foul = (
+                SideFoul(entry.name, [*self.board.benchmarks, *self.board.tests][0], caught) if is_endless else caught
+            )
         self.require_device()
         if foul:
             raise foul

@@ -28,8 +28,9 @@ from harness.sandbox.memory import MACHINE_BYTES, Meminfo
 
 _GRACE_S = 5.0
 """How long processes that were killed with a player may take to end."""
-_RETURN_S = 2.0
-"""How long the kernel may take to free the memory of the last player."""
+_RETURN_S = 60.0
+"""How long the kernel may take to free the memory of the last player, which a player can make long: the kernel collects
+files that were under way between two sockets later, on its own."""
 _MAX_FILES = 2_000
 """How many files of a folder to check: a build may leave a hundred thousand, in folders nested by the thousand."""
 _GROWTH = 0.1
@@ -51,6 +52,8 @@ class Health:
         self._shown = stage / "player" if not walled else stage
         self._caches = Path(f"/proc/{warm_parent}/root{walls.CACHES}")
         self._seals: dict[str, object] = {}
+        self.is_spent = False
+        """Whether a killed player does not end.  The sandbox then starts no other, and can no longer be checked."""
         self._processes: set[int] = set()
         self.include_processes()
         self._limits = self._read_limits()
@@ -72,6 +75,13 @@ class Health:
 
     def is_sealed(self, cache: str) -> bool:
         return cache in self._seals
+
+    def cached_bytes(self, cache: str) -> int:
+        """The size of what the build of this cache left in it; 0 without a sandbox, where no tmpfs holds it."""
+        if not self._walled:
+            return 0
+        facts = os.statvfs(self._caches / cache)
+        return (facts.f_blocks - facts.f_bfree) * facts.f_frsize
 
     def _read_seal(self, cache: str) -> object:
         facts = os.statvfs(self._caches / cache)
@@ -132,8 +142,7 @@ class Health:
             time.sleep(0.01)
 
     def _cached_bytes(self) -> int:
-        facts = [os.statvfs(self._caches / cache) for cache in self._seals]
-        return sum((fact.f_blocks - fact.f_bfree) * fact.f_frsize for fact in facts)
+        return sum(map(self.cached_bytes, self._seals))
 
     def _read_limits(self) -> list[object]:
         limits = [Path(f"/proc/{process}/limits").read_bytes() for process in ("self", self._warm_parent)]

@@ -7,6 +7,7 @@ packet's sender.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import select
@@ -40,8 +41,8 @@ from harness.sandbox.memory import Memory, memory_of
 from harness.sandbox.packets import receive_signed, socket_pair
 from harness.sandbox.warm_parent import WarmParent
 
-_SEAT_S = 20.0
-"""How long the sandbox of one player may take to start."""
+_SEAT_S = 60.0
+"""How long the sandbox of one player may take to start, on cores where the kernel may still free what another held."""
 _WATCH_S = 0.02
 """How often to check memory while a player runs."""
 _LAST_WORDS_S = 1.0
@@ -83,6 +84,11 @@ class PlayerHandle:
         self.pid = 0
         self._pidfd: int | None = None
         self._last_words: str | None = None
+        self._cached_bytes = functools.partial(warm_parent.await_warmth().cached_bytes, room.cache)
+        self._owner: int | None = None
+        """The user that may read the process's memory."""
+        self.end_s = 0.0
+        """Seconds that its end took: the kernel frees what it held."""
         self.results: int | None
         """The pipe from which to read a program's results."""
         self.results, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if room.program else (None, None)
@@ -123,9 +129,22 @@ class PlayerHandle:
                 confinement.limits.memory_bytes,
                 confinement.cards,
                 confinement.gpu_memory_bytes,
+                self._cached_bytes,
             )
+            self._owner = self._find_owner()
         except OSError as error:
             raise JudgeError(f"the player could not be moved into its cgroup: {error}") from None
+
+    def _find_owner(self) -> int:
+        return os.stat(f"/proc/{self.pid}/mem").st_uid
+
+    @property
+    def hides_its_memory(self) -> bool:
+        """Whether the process has executed a file that it may not read: then nobody may read its memory."""
+        try:
+            return self._find_owner() != self._owner
+        except OSError:  # it has ended
+            return False
 
     def _hello(self) -> int:
         self._control.settimeout(_SEAT_S)
@@ -216,8 +235,8 @@ class PlayerHandle:
             raise self.died()
 
     def stop(self) -> None:
-        assert self._freezer
-        self._freezer.stop()
+        assert self._freezer and self._memory
+        self._freezer.stop(self._memory.check_machine)
 
     def resume(self) -> None:
         assert self._freezer
@@ -253,12 +272,13 @@ class PlayerHandle:
         """Whether even its keeper has ended."""
         return freezer.has_ended(self._keeper)
 
-    def require_started(self) -> None:
-        """Raises JudgeError if a program's command could not be executed.  Only then is a message waiting."""
+    def find_start_failure(self) -> str:
+        """Why a program's command could not be executed; "" if it was.  Only then is a message waiting."""
         with contextlib.suppress(BlockingIOError, ConnectionError):
             answer = read_answer(self._control.recv(MAX_MESSAGE) or b'{"is":"loaded"}')
             if isinstance(answer, Failed):
-                raise JudgeError(f"the task's program did not start: {answer.message}")
+                return answer.message
+        return ""
 
     def _log_header(self) -> tuple[int, int, int]:
         """Whether the player has ended, by itself or killed; its wait status; how many bytes it printed."""
@@ -279,13 +299,18 @@ class PlayerHandle:
         """Kill all processes of the player, and wait until they are gone.
 
         Raises:
+            Foul: they do not end, because of what the player did.  The sandbox is then spent (`Health`).
             JudgeError: processes are left, or with `checked`, the player changed the machine (`Health`).
         """
+        began = time.monotonic()
         with contextlib.ExitStack() as cleanup:
             cleanup.callback(self._close)
             if self._memory:
                 cleanup.callback(self._memory.close)
             self._end(health)
+            # Unread messages may hold files, and these hold memory.
+            self._control.close()
+            self.end_s = time.monotonic() - began
             if self._memory:
                 self._memory.settle()
             if checked:
@@ -294,11 +319,15 @@ class PlayerHandle:
     def _end(self, health: Health) -> None:
         with contextlib.ExitStack() as cleanup:
             if self._freezer:
-                cleanup.callback(self._freezer.close)
+                cleanup.push(self._close_freezer)
             if self._keeper:
                 cleanup.callback(self._kill, health)
             if self._memory:  # registered last: if it raises, the player is still killed
                 self._memory.expect_end()
+
+    def _close_freezer(self, kind: type[BaseException] | None, *_: object) -> None:
+        assert self._freezer
+        self._freezer.close(ended=kind is None)
 
     def _kill(self, health: Health) -> None:
         self._kill_player()
@@ -311,7 +340,11 @@ class PlayerHandle:
             for pid in self._freezer.processes() if self._freezer else ():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        freezer.await_end([self._keeper])
+        try:
+            freezer.await_players_end(self._keeper)
+        except (Foul, JudgeError):
+            health.is_spent = True
+            raise
 
     def _kill_player(self) -> None:
         """Kill the player before its keeper, which can then still read the last output."""
