@@ -194,8 +194,8 @@ def test_a_sandbox_whose_player_does_not_end_starts_no_other_and_is_closed_witho
     with Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox:
         seat = contextlib.ExitStack()
         seat.enter_context(sandbox.seat(PlayerFiles(name="endless", files={})))
-        with monkeypatch.context() as patch, pytest.raises(Foul, match="it does not end"):
-            patch.setattr(freezer, "await_players_end", endless)
+        monkeypatch.setattr(freezer, "await_players_end", endless)
+        with pytest.raises(Foul, match="it does not end"):
             seat.close()
         with pytest.raises(JudgeError, match="cannot start another"), sandbox.seat(PlayerFiles(name="next", files={})):
             pass

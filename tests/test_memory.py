@@ -1,6 +1,7 @@
 """Memory limits: a player ends for its own memory, and never for that of other processes."""
 
 import contextlib
+import itertools
 import mmap
 import os
 import textwrap
@@ -155,29 +156,48 @@ def test_a_player_that_was_ended_for_what_others_use_makes_the_judging_void(sand
         seat.close()
 
 
-@pytest.mark.walls
-@pytest.mark.parametrize("hoard_mib", [0, 600])
-def test_a_player_that_the_kernel_killed_is_blamed_if_it_held_more_than_its_limit(sandbox, hoard_mib, monkeypatch):
-    """As if the kernel had run out of memory right after the last check."""
-    kill = "import os; os.write(1, b'.'); os.kill(os.getpid(), 9)"
-    expected = pytest.raises(JudgeError, match="not because of the player") if hoard_mib == 0 else pytest.raises(Foul)
-    monkeypatch.setattr(memory, "_RETURN_S", 0.5)
-    monkeypatch.setattr(memory, "_RECENT_S", 60.0)
-    with expected as caught, contextlib.ExitStack() as stack:
-        others = stack.enter_context(mmap.mmap(-1, (hoard_mib << 20) + 4096))
-        others.write(bytes(hoard_mib << 20))  # what it held, and what its end frees
-        player = stack.enter_context(sandbox.seat(entry(kill)))
-        player.check_memory()
-        monkeypatch.setattr(memory, "_killed_by_the_kernel", lambda: 1 << 40)
+def end_of_killed(sandbox, held_bytes):
+    """What comes of a player that is killed while memory is in use that its end then frees."""
+    with contextlib.ExitStack() as stack:
+        held = stack.enter_context(mmap.mmap(-1, held_bytes + 4096))
+        held.write(bytes(held_bytes))
+        player = stack.enter_context(sandbox.seat(entry("import os; os.kill(os.getpid(), 9)")))
         try:
             load(player)
         except Foul as foul:
-            assert foul.message == "Used all of the machine's memory; the limit is 0.5 GiB."
-            others.close()
+            held.close()
             stack.close()
-            raise
-    if hoard_mib:
-        assert caught.value.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
+            return foul
+    return None
+
+
+@pytest.fixture
+def out_of_memory(monkeypatch):
+    """As if the kernel had run out of memory, right after the last check."""
+    counts = itertools.chain([0], itertools.repeat(1))
+    monkeypatch.setattr(memory, "_killed_by_the_kernel", lambda: next(counts))
+    monkeypatch.setattr(memory, "_RECENT_S", 60.0)
+    monkeypatch.setattr(memory, "_RETURN_S", 1.0)
+
+
+@pytest.mark.walls
+def test_a_player_that_the_kernel_killed_is_blamed_if_it_held_more_than_its_limit(sandbox, out_of_memory):
+    foul = end_of_killed(sandbox, 1 << 30)
+    assert foul.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
+    assert foul.message == "Used all of the machine's memory; the limit is 0.5 GiB."
+
+
+@pytest.mark.walls
+def test_a_player_that_the_kernel_killed_for_the_memory_of_others_makes_the_judging_void(sandbox, out_of_memory):
+    with pytest.raises(JudgeError, match="not because of the player"):
+        end_of_killed(sandbox, 0)
+
+
+@pytest.mark.walls
+def test_a_player_that_was_killed_long_after_the_last_check_makes_the_judging_void(sandbox, out_of_memory, monkeypatch):
+    monkeypatch.setattr(memory, "_RECENT_S", -1.0)
+    with pytest.raises(JudgeError, match="not because of the player"):
+        end_of_killed(sandbox, 1 << 30)
 
 
 @pytest.mark.walls

@@ -193,10 +193,14 @@ def test_memory_is_watched_while_a_player_is_being_stopped(sandbox, monkeypatch)
         player.send({"do": "load"})
         time.sleep(0.1)
         monkeypatch.setattr(player._memory.sources[0], "check_machine", run_out)
-        with pytest.raises(Foul, match="nothing is left"):
+
+        def stop_again_and_again():
             for _ in range(1000):
                 player.stop()
                 player.resume()
+
+        with pytest.raises(Foul, match="nothing is left"):
+            stop_again_and_again()
 
 
 def test_nothing_survives_from_player_to_player(sandbox):

@@ -178,10 +178,10 @@ class Game:
                 self.results.append(result(CaseKind.PROFILE, case.params, self._own(fault), start))
                 return
             counters = self._keep(counters, report, done + 1)
-            result = self.results[first + done]
-            assert result.profile
-            profile = result.profile.model_copy(update={"counters": counters})
-            self.results[first + done] = result.model_copy(update={"profile": profile})
+            played = self.results[first + done]
+            assert played.profile
+            profile = played.profile.model_copy(update={"counters": counters})
+            self.results[first + done] = played.model_copy(update={"profile": profile})
 
     def _keep(self, counters: Counters, report: bytes, number: int) -> Counters:
         """Write a report to `reports`, if set.  Its content is untrusted and not read here."""

@@ -32,7 +32,7 @@ TEARDOWN_S = 600.0
 A player can make its own end as slow as its start was, and a start may take minutes.  With less patience, its verdict
 would become a judging error."""
 _WORK_S = 30.0
-"""CPU time that ending proves who is to blame.  The kernel frees a gigabyte of an honest player in a third of a second."""
+"""CPU time that proves who is to blame.  The kernel frees a gigabyte of an honest player in a third of a second."""
 _LOOK_AT_WORK_S = 0.5
 """How often to look which killed processes still use CPU time."""
 _LOOK_S = 0.0001
