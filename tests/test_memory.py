@@ -174,7 +174,7 @@ def end_of_killed(sandbox, held_bytes):
 @pytest.fixture
 def out_of_memory(monkeypatch):
     """As if the kernel had run out of memory, right after the last check."""
-    counts = itertools.chain([0], itertools.repeat(1))
+    counts = itertools.chain([0], itertools.repeat(1))  # at the player's start, and later
     monkeypatch.setattr(memory, "_killed_by_the_kernel", lambda: next(counts))
     monkeypatch.setattr(memory, "_RECENT_S", 60.0)
     monkeypatch.setattr(memory, "_RETURN_S", 1.0)

@@ -92,11 +92,11 @@ class Context:
                 once_closed.callback(self._keep_log, entry, player)
                 yield player
                 is_played = True
-        except (Foul, SideFoul) as caught:
-            is_endless = is_played and isinstance(caught, Foul)
-            foul = (
-                SideFoul(entry.name, [*self.board.benchmarks, *self.board.tests][0], caught) if is_endless else caught
-            )
+        except SideFoul as caught:
+            foul = caught
+        except Foul as caught:
+            case = (self.board.benchmarks or self.board.tests)[0]
+            foul = SideFoul(entry.name, case, caught) if is_played else caught
         self.require_device()
         if foul:
             raise foul

@@ -236,11 +236,13 @@ class _Watched(ABC):
 
     def expect_end(self) -> None:
         if self._is_suspected:
-            before = self._left()
             with contextlib.suppress(Foul, JudgeError):
                 self._freezer.stop()
-            # While it was being stopped, it could still take more, or the kernel could kill some of its processes.
-            self._left_before_end = min(before, self._left())
+            self._left_before_end = self._find_left_before_end()
+
+    def _find_left_before_end(self) -> int:
+        """What is left while the player still holds its memory."""
+        return self._left()
 
     def settle(self) -> None:
         give_up = time.monotonic() + _RETURN_S
@@ -266,7 +268,6 @@ class WatchedMemory(_Watched):
         self._killed_before = _killed_by_the_kernel()
         self._left_at = time.monotonic(), self._before.left
         """When the machine was last checked, and what was left then."""
-        self._left_at_kill: int | None = None
 
     def _look(self) -> None:
         machine = self._check_machine()
@@ -303,21 +304,20 @@ class WatchedMemory(_Watched):
         return _machine_ran_out()
 
     def check_kill(self) -> None:
-        if _killed_by_the_kernel() == self._killed_before:
-            return
-        when, left = self._left_at
-        if time.monotonic() - when > _RECENT_S:
-            raise _machine_ran_out()
-        # The kernel has freed what the process held: only what was left just before can show how much it was.
-        self._left_at_kill = left
-        raise self._suspect()
+        if self._was_killed:
+            is_recent = time.monotonic() - self._left_at[0] < _RECENT_S
+            raise self._suspect() if is_recent else _machine_ran_out()
 
-    def expect_end(self) -> None:
-        if self._is_suspected and self._left_at_kill is None:
-            time.sleep(random.uniform(0, _AFTER_OTHERS_S))  # noqa: S311
-        super().expect_end()
-        if self._left_at_kill is not None:
-            self._left_before_end = min(self._left_before_end, self._left_at_kill)
+    @property
+    def _was_killed(self) -> bool:
+        return _killed_by_the_kernel() > self._killed_before
+
+    def _find_left_before_end(self) -> int:
+        if self._was_killed:
+            # The kernel has freed what it killed: only what was left at the last check shows how much that was.
+            return min(self._left(), self._left_at[1])
+        time.sleep(random.uniform(0, _AFTER_OTHERS_S))  # noqa: S311
+        return self._left()
 
     def close(self) -> None:
         os.close(self._statm)
