@@ -17,7 +17,9 @@ from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.sandbox import freezer, health
 from harness.sandbox.health import Health
-from harness.sandbox.sandbox import PlayerFiles, Sandbox
+from harness.sandbox.memory import Meminfo
+from harness.sandbox.program import run
+from harness.sandbox.sandbox import PlayerFiles, Program, Sandbox
 from tests import cores
 
 _NEW_MOUNT, _NEW_USER = 0x00020000, 0x10000000
@@ -127,6 +129,29 @@ def test_damage_makes_the_judging_void_when_the_sandbox_is_closed():
         stack.close()
     assert freezer.has_ended(sandbox.warm_parent.process.pid)
     assert not sandbox._stage.exists()
+
+
+@pytest.mark.walls
+def test_files_under_way_are_freed_before_the_next_player_starts():
+    """In a circle of sockets, only the kernel's own search finds them, some time after the player's end."""
+    hide = """
+import os, socket
+for _ in range(16):
+    one, other = socket.socketpair()
+    hidden = os.memfd_create("hidden")
+    os.write(hidden, bytes(16 << 20))
+    socket.send_fds(one, [b"x"], [other.fileno(), hidden])
+    socket.send_fds(other, [b"x"], [one.fileno(), hidden])
+    os.close(hidden)
+"""
+    program = Program(command=(sys.executable, "hide.py"))
+    with Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox:
+        before = Meminfo.read().unowned
+        ended = run(
+            sandbox, PlayerFiles(name="hider", files={"hide.py": hide}), program, lambda _: None, seconds=60, late=""
+        )
+        assert ended.exit_code == 0, ended.log
+        assert Meminfo.read().unowned < before + (128 << 20)
 
 
 def test_memory_that_nobody_owns_is_given_a_moment_to_be_freed_and_then_named(tmp_path, monkeypatch):

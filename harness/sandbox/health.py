@@ -31,6 +31,9 @@ _GRACE_S = 5.0
 _RETURN_S = 60.0
 """How long the kernel may take to free the memory of the last player, which a player can make long: the kernel collects
 files that were under way between two sockets later, on its own."""
+_FREED_LATER_S = 2.0
+"""How long to wait for memory of an ended player that the kernel frees later, a fifth of a second for each gigabyte."""
+_LITTLE_BYTES = 16 << 20
 _MAX_FILES = 2_000
 """How many files of a folder to check: a build may leave a hundred thousand, in folders nested by the thousand."""
 _GROWTH = 0.1
@@ -100,6 +103,21 @@ class Health:
                     os.kill(pid, signal.SIGKILL)
             if time.monotonic() > give_up:
                 raise JudgeError(f"a player starts processes faster than they can be killed: {listed(strays)}")
+
+    def unowned(self, cache: str) -> int:
+        """Memory that belongs to no process, in bytes, without what this cache takes."""
+        return Meminfo.read().unowned - self.cached_bytes(cache)
+
+    def await_unowned(self, cache: str, before: int) -> None:
+        """Wait until no more memory belongs to no process than `before` a player, which has ended.
+
+        The kernel frees files that were under way between two sockets later, and would slow down the next player.
+        Returns after seconds in any case, because another program may use the memory, such as a folder in which players
+        write without a sandbox.
+        """
+        give_up = time.monotonic() + _FREED_LATER_S
+        while self._walled and self.unowned(cache) > before + _LITTLE_BYTES and time.monotonic() < give_up:
+            time.sleep(0.005)
 
     def check(self) -> None:
         """The short check.  Raises JudgeError."""

@@ -84,7 +84,9 @@ class PlayerHandle:
         self.pid = 0
         self._pidfd: int | None = None
         self._last_words: str | None = None
-        self._cached_bytes = functools.partial(warm_parent.await_warmth().cached_bytes, room.cache)
+        self._cache = room.cache
+        self._health = warm_parent.await_warmth()
+        self._unowned_before: int | None = None
         self._owner: int | None = None
         """The user that may read the process's memory."""
         self.end_s = 0.0
@@ -129,8 +131,9 @@ class PlayerHandle:
                 confinement.limits.memory_bytes,
                 confinement.cards,
                 confinement.gpu_memory_bytes,
-                self._cached_bytes,
+                functools.partial(self._health.cached_bytes, self._cache),
             )
+            self._unowned_before = self._health.unowned(self._cache)
             self._owner = self._find_owner()
         except OSError as error:
             raise JudgeError(f"the player could not be moved into its cgroup: {error}") from None
@@ -313,6 +316,8 @@ class PlayerHandle:
             self.end_s = time.monotonic() - began
             if self._memory:
                 self._memory.settle()
+            if self._unowned_before is not None:
+                health.await_unowned(self._cache, self._unowned_before)
             if checked:
                 health.check()
 
