@@ -142,6 +142,32 @@ def test_what_is_hidden_is_let_be_until_the_machine_runs_out_and_then_proved_by_
     assert caught.value.message == "Used all of the machine's memory; the limit is 0.5 GiB."
 
 
+UNREAD = """
+    import os, socket
+    control = socket.socket(fileno=os.dup(900))
+    for _ in range(24):
+        file = os.memfd_create('hidden')
+        os.write(file, bytes(64 << 20))
+        socket.send_fds(control, [b'x'], [file])
+        os.close(file)
+    print('sent')
+"""
+"""1.5 GiB in files that are under way to the referee, and nowhere open."""
+
+
+@pytest.mark.walls
+def test_what_is_hidden_in_messages_that_the_referee_has_not_read_is_proved_by_the_players_end(sandbox, monkeypatch):
+    monkeypatch.setattr(memory, "_RETURN_S", 2.0)
+    with sandbox.seat(entry(UNREAD)) as player:
+        player.send({"do": "load"})
+        give_up = time.monotonic() + 60
+        while "sent" not in player.log and time.monotonic() < give_up:
+            time.sleep(0.01)
+        player._memory.sources[0]._least_left = memory.MACHINE_BYTES
+        with pytest.raises(Foul):
+            player._memory.sources[0]._look()
+
+
 @pytest.mark.walls
 def test_a_player_that_was_ended_for_what_others_use_makes_the_judging_void(sandbox, monkeypatch):
     monkeypatch.setattr(memory, "_RETURN_S", 2.0)
