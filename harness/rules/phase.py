@@ -51,7 +51,7 @@ class Phase:
             yield
         except Foul as foul:
             caught = foul
-        self._running_s[side] = self._running_s.get(side, 0.0) + referee.running_s
+        self._running_s[side] = self._running_s.get(side, 0.0) + referee.running_s - referee.starved_s
         if caught:
             raise self._blame(side, case, caught)
 

@@ -291,6 +291,8 @@ class Sandbox:
             cgroup=self._cgroup,
             has_core_of_its_own=self.has_core_of_its_own,
             is_walled=self.is_walled,
+            cores=self.player_cores,
+            yielding=(*self.warm_parent.spinners, *(() if self.has_core_of_its_own else (os.getpid(),))),
         )
 
     def keep_awake(self) -> None:
