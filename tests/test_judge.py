@@ -223,12 +223,39 @@ def test_a_judgement_is_plain_json_with_a_checksum(sitting):
     assert re.fullmatch("[0-9a-f]{64}", fields["checksum"])
 
 
-def test_a_champion_that_fails_voids_the_duel_and_keeps_nobody_from_being_judged(board):
-    broken = submission("def custom_kernel(data):\n    return data\n", "broken-sample")
-    champion = Champion(submission=broken, score=Interval(value=1e6, low=1e6, high=1e6), nominal_us=(10.0,))
-    judgement = judge(board, submission(GOOD), Mode.RANKED, champion=champion)
+@pytest.mark.parametrize(
+    ("body", "verdict"), [("return data", "WA"), ("raise ValueError('not today')", "RTE"), ("os._exit(1)", "RTE")]
+)
+def test_a_champion_that_fails_twice_loses_the_duel(board, body, verdict):
+    judgement = read_again(judge(board, submission(GOOD), Mode.RANKED, champion=champion_of(AROUND.format(body))))
     assert (judgement.verdict, judgement.duel) == (Verdict.ACCEPTED, None)
-    assert "void" in judgement.message
+    assert judgement.forfeit and judgement.forfeit.verdict == verdict
+    assert (judgement.forfeit.opponent, "wins the duel" in judgement.message) == ("former-sample", True)
+
+
+def test_a_champion_that_runs_out_of_memory_keeps_first_place(board):
+    """The memory may have been missing for another reason, even by the challenger's doing."""
+    judgement = judge(board, submission(GOOD), Mode.RANKED, champion=champion_of(AROUND.format("raise MemoryError")))
+    assert (judgement.verdict, judgement.duel, judgement.forfeit) == (Verdict.ACCEPTED, None, None)
+    assert "The duel is void" in judgement.message
+
+
+def test_a_champion_that_fails_once_is_dueled(board, tmp_path):
+    """Its first import in a benchmark fails, which it can know only by the time."""
+    late = time.time() + 20
+    once = f"import time\nif time.time() < {late}: time.sleep(max(0, {late} - time.time())); 1 / 0\n" + GOOD
+    patient = replace(board, limits=replace(board.limits, compile_timeout_s=60))
+    judgement = judge(patient, submission(GOOD), Mode.RANKED, champion=champion_of(once))
+    assert judgement.duel and not judgement.forfeit, judgement.message
+
+
+def champion_of(source):
+    """A champion that any submission could beat."""
+    return Champion(
+        submission=submission(source, "former-sample"),
+        score=Interval(value=1e6, low=1e6, high=1e6),
+        nominal_us=(10.0,),
+    )
 
 
 def test_a_champion_matters_to_ranking_alone(board):
@@ -335,10 +362,12 @@ def test_time_that_goes_to_our_own_yielding_processes_is_not_taken_from_a_player
             cleanup.callback(program.kill)
             os.sched_setaffinity(program.pid, {core})
         time.sleep(0.1)
-        with_it = Starvation({core}, [loop.pid])
-        without = Starvation({core}, [loop.pid], [spinner.pid])
+        clock = ~spinner.pid << 3 | 2
+        counted, not_counted = (Starvation({core}, [loop.pid], ours) for ours in ([], [spinner.pid]))
+        began_s = time.clock_gettime(clock)
         time.sleep(1.5)
-        assert with_it.seconds([loop.pid]) - without.seconds([loop.pid]) > 0.3
+        spun_s = time.clock_gettime(clock) - began_s
+        assert counted.seconds([loop.pid]) - not_counted.seconds([loop.pid]) > spun_s / 2 > 0
 
 
 def test_what_a_spinner_misses_while_the_player_is_stopped_is_company():

@@ -14,11 +14,13 @@ from pathlib import Path
 _LISTEN_S = 0.01
 """The shortest time to measure: several turns of the kernel's scheduler, which are about 3 ms each.  Between short
 windows alone, company would go unnoticed: it has its turns within them."""
+MAX_COMPANY = 0.1
+"""The share of a core that other work may take in a run.  On a quiet machine, no run of 112 had more than 0.02."""
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 class Company:
-    """Other work on the players' cores, from `begin` to the last `look`.
+    """Other work on the cores of the players and of the referee, from `begin` to the last `look`.
 
     A spinner of the lowest class runs on each of the players' cores (`inside/keep_cores_awake.py`).  While the player
     is stopped, its cores belong to the spinners.  CPU time that a spinner misses then went elsewhere: to another
@@ -27,32 +29,42 @@ class Company:
 
     Args:
         spinners: the pids of the processes that keep the cores awake, one for each core; none if nothing does.
+        referee_spins: whether the referee never sleeps meanwhile, so that CPU time that it misses went elsewhere, too.
     """
 
-    def __init__(self, spinners: Collection[int]) -> None:
+    def __init__(self, spinners: Collection[int], *, referee_spins: bool = False) -> None:
         self._spinners = spinners
-        self._began, self._spun = 0, list[int]()
+        self._referee_spins = referee_spins
+        self._began, self._spun, self._worked = 0, list[int](), 0
         self.share = 0.0
-        """The share of the time while the player was stopped, 0 to 1, of the core that lost most."""
+        """The share of the time, 0 to 1, of the core that lost most; a player's core counts while it is stopped."""
 
     def begin(self) -> None:
         """Begin to measure; the player has just been stopped."""
-        self._began, self._spun = time.monotonic_ns(), _spun_ns(self._spinners)
+        self._began, self._spun, self._worked = time.monotonic_ns(), _spun_ns(self._spinners), time.process_time_ns()
 
-    def look(self, running_s: float) -> None:
+    def look(self, running_s: float = 0.0) -> None:
         """Measure up to now; the player has just been stopped again, after it ran for `running_s` seconds in all."""
         if not self._spinners:
             return
-        stopped_ns = self._stopped_ns(running_s)
-        if stopped_ns < _LISTEN_S * 1e9:
-            time.sleep(_LISTEN_S - stopped_ns / 1e9)
-            stopped_ns = self._stopped_ns(running_s)
+        while (stopped_ns := self._since_ns() - running_s * 1e9) < _LISTEN_S * 1e9:
+            pass  # not a sleep, so that other work on this core shows
         if spun := [now - before for now, before in zip(_spun_ns(self._spinners), self._spun, strict=False)]:
             # A player that leaves a core to its spinner within a window hides as much company.
             self.share = max(0.0, 1 - min(spun) / stopped_ns)
+        if self._referee_spins:
+            self.share = max(self.share, 1 - (time.process_time_ns() - self._worked) / self._since_ns())
 
-    def _stopped_ns(self, running_s: float) -> float:
-        return time.monotonic_ns() - self._began - running_s * 1e9
+    def _since_ns(self) -> int:
+        return time.monotonic_ns() - self._began
+
+
+def listen(spinners: Collection[int]) -> float:
+    """Other work on the cores at this moment, while there is no player: the share of the core that loses most."""
+    company = Company(spinners, referee_spins=True)
+    company.begin()
+    company.look()
+    return company.share
 
 
 def _spun_ns(spinners: Collection[int]) -> list[int]:
