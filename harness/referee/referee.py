@@ -403,6 +403,8 @@ class Referee:
         if error.errno == errno.EFAULT:
             self.player.check_memory()  # the kernel may have killed the player for its memory use at this page
             return Foul(verdict, message)
+        if error.errno == errno.EPERM and self.player.hides_its_memory:
+            return Foul(Verdict.SECURITY_VIOLATION, "The process made its memory unreadable to the referee.")
         return JudgeError(
             f"cannot access the player's memory ({error}): the judge needs the right to trace its own processes; "
             "check kernel.yama.ptrace_scope, or the container's CAP_SYS_PTRACE"

@@ -89,15 +89,21 @@ class Context:
         """Start a fresh player for the block; keep what it prints.
 
         Raises:
+            SideFoul: the player does not end.
             JudgeError: the device no longer works afterwards; takes precedence over a foul of the player.
         """
         foul: Foul | SideFoul | None = None
+        is_played = False
         try:
             with contextlib.ExitStack() as once_closed, self.sandbox.seat(entry, building=building) as player:
                 once_closed.callback(self._keep_log, entry, player)
                 yield player
-        except (Foul, SideFoul) as caught:
+                is_played = True
+        except SideFoul as caught:
             foul = caught
+        except Foul as caught:
+            case = (self.board.benchmarks or self.board.tests)[0]
+            foul = SideFoul(entry.name, case, caught) if is_played else caught
         self.require_device()
         if foul:
             raise foul

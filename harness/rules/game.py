@@ -172,12 +172,17 @@ class Game:
         first = len(self.results) - len(self.board.benchmarks)
         for done, case in enumerate(self.board.benchmarks):
             self.context.report("counters", done, len(self.board.benchmarks))
-            counters, report = self.runs.watch(self.challenger, case, phase, profiler)
+            start = time.monotonic()
+            try:
+                counters, report = self.runs.watch(self.challenger, case, phase, profiler)
+            except SideFoul as fault:
+                self.results.append(result(CaseKind.PROFILE, case.params, self._own(fault), start))
+                return
             counters = self._keep(counters, report, done + 1)
-            result = self.results[first + done]
-            assert result.profile
-            profile = result.profile.model_copy(update={"counters": counters})
-            self.results[first + done] = result.model_copy(update={"profile": profile})
+            played = self.results[first + done]
+            assert played.profile
+            profile = played.profile.model_copy(update={"counters": counters})
+            self.results[first + done] = played.model_copy(update={"profile": profile})
 
     def _keep(self, counters: Counters, report: bytes, number: int) -> Counters:
         """Write a report to `reports`, if set.  Its content is untrusted and not read here."""
@@ -274,10 +279,14 @@ def examine(context: Context, entry: PlayerFiles, cases: list[Case], *, label: s
     """Build an entry for these cases and, if that succeeds, play all tests; `label` prefixes progress events."""
     context.report(f"{label}build", 0, 1)
     context.probe(cases)
-    built = build(context, entry, cases)
-    if built.verdict is not Verdict.ACCEPTED:
-        return [built]
-    return [built, *_play_tests(context, entry, label)]
+    start = time.monotonic()
+    try:
+        built = build(context, entry, cases)
+        if built.verdict is not Verdict.ACCEPTED:
+            return [built]
+        return [built, *_play_tests(context, entry, label)]
+    except SideFoul as endless:  # the sandbox can start no other player
+        return [result(CaseKind.BUILD, {}, endless.foul, start)]
 
 
 def build(context: Context, entry: PlayerFiles, cases: list[Case]) -> CaseResult:

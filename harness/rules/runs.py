@@ -90,6 +90,7 @@ class Runs:
                 )
                 if referee.digests:
                     self.context.digests[entry.name, case.name] = referee.digests
+        phase.charge(entry.name, player.end_s)
         state = self.context.gpu.end()
         if not is_real:
             self._idle.setdefault(case.name, []).extend(referee.outside[WARMUPS:])
@@ -125,12 +126,15 @@ class Runs:
             return profiler.missing(), b""
         program = self.context.sandbox.watcher(entry, profiler.order)
         parcel, why = ProfilerOutput(), "the call launches no kernels"
-        with self.context.sandbox.seat(entry, program=program) as player:
-            try:
-                if status := self._watch(player, case, dataclasses.replace(phase.deadline, call_s=WATCH_S), parcel):
-                    why = how_it_ended(status, player.log)
-            except (Foul, JudgeError) as error:  # under a profiler, even a GPU that cannot be opened is not our failure
-                why = str(error)
+        try:
+            with self.context.sandbox.seat(entry, program=program) as player:
+                try:
+                    if status := self._watch(player, case, dataclasses.replace(phase.deadline, call_s=WATCH_S), parcel):
+                        why = how_it_ended(status, player.log)
+                except (Foul, JudgeError) as error:  # under a profiler, even an unusable GPU is not our failure
+                    why = str(error)
+        except Foul as endless:
+            raise SideFoul(entry.name, case, endless) from None
         self.context.require_device()
         table, report = parcel.open()
         why = why.rstrip(".") + last_words(player.log)

@@ -7,6 +7,7 @@ packet's sender.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import select
@@ -42,7 +43,7 @@ from harness.sandbox.packets import receive_signed, socket_pair
 from harness.sandbox.warm_parent import WarmParent
 
 _SEAT_S = 60.0
-"""How long the sandbox of one player may take to start."""
+"""How long the sandbox of one player may take to start, on cores where the kernel may still free what another held."""
 _WATCH_S = 0.02
 """How often to check memory while a player runs."""
 _STARVING_S = 0.1
@@ -95,6 +96,13 @@ class PlayerHandle:
         self.starved_s = 0.0
         """Seconds for which other programs kept it from running, in waits of more than `_STARVING_S`, up to `stop`."""
         self._starvation: Starvation | None = None
+        self._cache = room.cache
+        self._health = warm_parent.await_warmth()
+        self._unowned_before: int | None = None
+        self._owner: int | None = None
+        """The user that may read the process's memory."""
+        self.end_s = 0.0
+        """Seconds that its end took: the kernel frees what it held."""
         self.results: int | None
         """The pipe from which to read a program's results."""
         self.results, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if room.program else (None, None)
@@ -135,9 +143,23 @@ class PlayerHandle:
                 confinement.limits.memory_bytes,
                 confinement.cards,
                 confinement.gpu_memory_bytes,
+                functools.partial(self._health.cached_bytes, self._cache),
             )
+            self._unowned_before = self._health.unowned(self._cache)
+            self._owner = self._find_owner()
         except OSError as error:
             raise JudgeError(f"the player could not be moved into its cgroup: {error}") from None
+
+    def _find_owner(self) -> int:
+        return os.stat(f"/proc/{self.pid}/mem").st_uid
+
+    @property
+    def hides_its_memory(self) -> bool:
+        """Whether the process has executed a file that it may not read: then nobody may read its memory."""
+        try:
+            return self._find_owner() != self._owner
+        except OSError:  # it has ended
+            return False
 
     def _hello(self) -> int:
         self._control.settimeout(_SEAT_S)
@@ -262,13 +284,15 @@ class PlayerHandle:
             Foul: they did not stop, and other programs did not keep them from doing so.
             JudgeError: this machine can't stop processes, or is too busy.
         """
-        assert self._freezer
+        assert self._freezer and self._memory
         while True:
             began = time.monotonic()
             try:
-                self._freezer.stop()
+                self._freezer.stop(self._memory.check_machine)
                 break
-            except Foul:
+            except Foul as foul:
+                if foul.verdict is Verdict.MEMORY_LIMIT_EXCEEDED:
+                    raise
                 # It needs a core in order to stop.  After the first try, nothing is known yet about who had the core.
                 if self._starvation and self._end_starvation() < (time.monotonic() - began) / 2:
                     raise
@@ -310,12 +334,13 @@ class PlayerHandle:
         """Whether even its keeper has ended."""
         return freezer.has_ended(self._keeper)
 
-    def require_started(self) -> None:
-        """Raises JudgeError if a program's command could not be executed.  Only then is a message waiting."""
+    def find_start_failure(self) -> str:
+        """Why a program's command could not be executed; "" if it was.  Only then is a message waiting."""
         with contextlib.suppress(BlockingIOError, ConnectionError):
             answer = read_answer(self._control.recv(MAX_MESSAGE) or b'{"is":"loaded"}')
             if isinstance(answer, Failed):
-                raise JudgeError(f"the task's program did not start: {answer.message}")
+                return answer.message
+        return ""
 
     def _log_header(self) -> tuple[int, int, int]:
         """Whether the player has ended, by itself or killed; its wait status; how many bytes it printed."""
@@ -336,26 +361,37 @@ class PlayerHandle:
         """Kill all processes of the player, and wait until they are gone.
 
         Raises:
+            Foul: they do not end, because of what the player did.  The sandbox is then spent (`Health`).
             JudgeError: processes are left, or with `checked`, the player changed the machine (`Health`).
         """
+        began = time.monotonic()
         with contextlib.ExitStack() as cleanup:
             cleanup.callback(self._close)
             if self._memory:
                 cleanup.callback(self._memory.close)
             self._end(health)
+            # Unread messages may hold files, and these hold memory.
+            self._control.close()
+            self.end_s = time.monotonic() - began
             if self._memory:
                 self._memory.settle()
+            if self._unowned_before is not None:
+                health.await_unowned(self._cache, self._unowned_before)
             if checked:
                 health.check()
 
     def _end(self, health: Health) -> None:
         with contextlib.ExitStack() as cleanup:
             if self._freezer:
-                cleanup.callback(self._freezer.close)
+                cleanup.push(self._close_freezer)
             if self._keeper:
                 cleanup.callback(self._kill, health)
             if self._memory:  # registered last: if it raises, the player is still killed
                 self._memory.expect_end()
+
+    def _close_freezer(self, kind: type[BaseException] | None, *_: object) -> None:
+        assert self._freezer
+        self._freezer.close(ended=kind is None)
 
     def _kill(self, health: Health) -> None:
         self._kill_player()
@@ -368,7 +404,11 @@ class PlayerHandle:
             for pid in self._freezer.processes() if self._freezer else ():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        freezer.await_end([self._keeper])
+        try:
+            freezer.await_players_end(self._keeper)
+        except (Foul, JudgeError):
+            health.is_spent = True
+            raise
 
     def _kill_player(self) -> None:
         """Kill the player before its keeper, which can then still read the last output."""
