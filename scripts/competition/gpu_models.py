@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from harness.records.errors import PullRankError
 from harness.task.faults import Faults
@@ -66,12 +66,10 @@ def gpu_models() -> dict[str, GpuModel]:
         PullRankError: the table is invalid, one line per fault.
     """
     faults = Faults(TABLE)
-    try:
-        if (values := read_yaml(TABLE, faults)) is not None and not faults:
-            return _Table(models=values).models
-    except ValidationError as error:
-        faults.add_all(error, _Table)
-    raise PullRankError(str(faults))
+    table = faults.validate(_Table, {"models": read_yaml(TABLE, faults)})
+    if faults or not table:
+        raise PullRankError(str(faults))
+    return table.models
 
 
 def find_model(name: str) -> GpuModel | None:

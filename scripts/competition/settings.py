@@ -23,7 +23,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationError,
     model_validator,
 )
 
@@ -263,12 +262,7 @@ def load_settings(path: Path = SETTINGS) -> Settings:
         SettingsError: one line per fault: `.github/pullrank.yml:12: merge: must be one of …`.
     """
     faults = Faults(path)
-    settings = None
-    try:
-        if (values := read_yaml(path, faults)) is not None:
-            settings = Settings.model_validate(values)
-    except ValidationError as error:
-        faults.add_all(error, Settings)
+    settings = faults.validate(Settings, read_yaml(path, faults))
     if faults or not settings:
         raise SettingsError(str(faults))
     return settings
