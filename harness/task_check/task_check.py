@@ -104,7 +104,7 @@ def _judge_examples(board: Board) -> Iterator[ExampleResult]:
     for one in rehearse(board):
         yield ExampleResult(
             task=board.task.name,
-            example=one.example.path.relative_to(board.task.folder / "examples").as_posix(),
+            example=one.example.place,
             got=one.got,
             message=_shown(one.message),
             seconds=round(one.seconds, 1),

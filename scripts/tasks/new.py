@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from harness.records.errors import TaskError
 from harness.task.faults import display
 from harness.task.task import Language
-from scripts.tasks.scaffold import Wishes, scaffold
+from scripts.tasks.scaffold import scaffold
 from scripts.tasks.show import in_tasks
-from scripts.tasks.writing import require_new_name, write_task
+from scripts.tasks.writing import fault_of_name, write_task
 
 _SENTENCE = "Squash every number: y = x / (1 + |x|)."
 
@@ -29,9 +29,12 @@ def new(name: str, title: str | None, about: str | None, gpus: tuple[str, ...], 
 
     Example: pullrank task new rmsnorm --title "RMS norm" --gpu CPU --gpu H100
     """
-    require_new_name(folder, name)
-    wishes = _ask(name, title, about, gpus) if sys.stdin.isatty() else _default(name, title, about, gpus)
-    made = write_task(folder, name, scaffold(replace(wishes, lang=Language(lang))))
+    if fault := fault_of_name(folder, name):
+        raise TaskError(fault)
+    title = title or _answer("Title", name.replace("-", " ").replace("_", " ").strip().capitalize())
+    about = about or _answer("What to compute, in one sentence", _SENTENCE)
+    gpus = gpus or tuple(_answer("Boards", "CPU").replace(",", " ").split()) or ("CPU",)
+    made = write_task(folder, name, scaffold(name, title, about, gpus, Language(lang)))
     click.echo(f"{display(made.folder)}/: created a complete task. Change these files, in this order:")
     for number, step in enumerate(_STEPS_IN_CU if lang == Language.CU else _STEPS, 1):
         click.echo(f"  {number}. {step}")
@@ -53,16 +56,6 @@ _STEPS_IN_CU = (
 )
 
 
-def _default(name: str, title: str | None, about: str | None, gpus: tuple[str, ...]) -> Wishes:
-    return Wishes(name=name, title=title or _titled(name), about=about or _SENTENCE, gpus=gpus or ("CPU",))
-
-
-def _ask(name: str, title: str | None, about: str | None, gpus: tuple[str, ...]) -> Wishes:
-    title = title or click.prompt("Title", default=_titled(name))
-    about = about or click.prompt("What to compute, in one sentence", default=_SENTENCE)
-    asked = () if gpus else click.prompt("Boards", default="CPU").replace(",", " ").split()
-    return _default(name, title, about, gpus or tuple(asked))
-
-
-def _titled(name: str) -> str:
-    return name.replace("-", " ").replace("_", " ").strip().capitalize()
+def _answer(question: str, default: str) -> str:
+    """The user's answer on a terminal, else the default."""
+    return str(click.prompt(question, default=default)) if sys.stdin.isatty() else default

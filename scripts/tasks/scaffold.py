@@ -9,7 +9,6 @@ scaffold_files/c++, cuda    tasks with compiled submissions (`lang: cu`), for CP
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 from textwrap import indent
@@ -38,43 +37,27 @@ benchmarks:
 _SMALL_ON_CPU = f"per_gpu:\n  CPU:\n{indent(_SMALL, '    ')}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wishes:
-    """The author's answers."""
-
-    name: str
-    title: str
-    about: str
-    gpus: tuple[str, ...]
-    lang: Language = Language.PY
-
-
-def scaffold(wishes: Wishes) -> dict[str, bytes]:
-    """Name and content of every file.
-
-    Raises:
-        TaskError: no single source compiles for all these boards.
-    """
-    only_cpu = set(wishes.gpus) == {"CPU"}
+def scaffold(name: str, title: str, about: str, gpus: tuple[str, ...], lang: Language) -> dict[str, bytes]:
+    """Name and content of every file.  Raises TaskError: no single source compiles for all these boards."""
+    only_cpu = set(gpus) == {"CPU"}
     kind = "python"
-    if wishes.lang is Language.CU:
-        if "CPU" in wishes.gpus and len(wishes.gpus) > 1:
+    if lang is Language.CU:
+        if "CPU" in gpus and len(gpus) > 1:
             raise TaskError(
                 "--lang cu: g++ compiles for CPU, nvcc for GPUs; create one task for CPU and one for the GPUs"
             )
         kind = "c++" if only_cpu else "cuda"
     values = {
-        "name": wishes.name,
-        "about": " ".join(wishes.about.split()),
-        "gpus": yaml.safe_dump(list(wishes.gpus), default_flow_style=True, width=1000).strip(),
-        "benchmarks": _SMALL if only_cpu else _LARGE + (_SMALL_ON_CPU if "CPU" in wishes.gpus else ""),
+        "name": name,
+        "about": " ".join(about.split()),
+        "gpus": yaml.safe_dump(list(gpus), default_flow_style=True, width=1000).strip(),
+        "benchmarks": _SMALL if only_cpu else _LARGE + (_SMALL_ON_CPU if "CPU" in gpus else ""),
     }
     files = {
         path.relative_to(folder).as_posix().removesuffix(".txt"): Template(path.read_text("utf-8")).substitute(values)
         for folder in (_FILES / "any", _FILES / kind)
         for path in folder.rglob("*.txt")
     }
-    files["task.yml"] = (
-        SCHEMA_LINE + yaml.safe_dump({"title": wishes.title}, allow_unicode=True, width=1000) + files["task.yml"]
-    )
+    titled = yaml.safe_dump({"title": title}, allow_unicode=True, width=1000)
+    files["task.yml"] = SCHEMA_LINE + titled + files["task.yml"]
     return {name: text.encode() for name, text in files.items()}

@@ -31,12 +31,6 @@ def fault_of_name(tasks: Path, name: str) -> str:
     return ""
 
 
-def require_new_name(tasks: Path, name: str) -> None:
-    """Raises TaskError: the name is invalid or taken."""
-    if fault := fault_of_name(tasks, name):
-        raise TaskError(fault)
-
-
 def write_task(tasks: Path, name: str, files: Mapping[str, bytes], shown: Path | None = None) -> Task:
     """Create a task from these files, whose names are relative to its folder.
 
@@ -60,15 +54,10 @@ def write_task(tasks: Path, name: str, files: Mapping[str, bytes], shown: Path |
             faults.append(str(error).replace(display(folder), display(shown or tasks / name)))
         if faults:
             raise TaskError("\n".join(faults))
-        write_schema(tasks)
+        if not (tasks / SCHEMA).exists():
+            (tasks / SCHEMA).write_text(schema_text(), "utf-8")
         folder.rename(tasks / name)
     return load_task(tasks / name)
-
-
-def write_schema(tasks: Path) -> None:
-    """Write the schema to the place that the first line of every task.yml names, unless it exists."""
-    if not (tasks / SCHEMA).exists():
-        (tasks / SCHEMA).write_text(schema_text(), "utf-8")
 
 
 def schema_text() -> str:
