@@ -134,11 +134,7 @@ class Toolchain(Model):
     include_dirs: dict[Library, Folder] = Field(default_factory=dict)
 
     def folder_of(self, library: str, gpu: str) -> str:
-        """The folder of a library's headers.
-
-        Raises:
-            ValueError: it is not configured.
-        """
+        """The folder of a library's headers.  Raises ValueError: it is not configured."""
         if library not in self.include_dirs:
             near = did_you_mean(library, self.include_dirs)
             raise ValueError(

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from harness.records.errors import JudgeError
 from harness.sandbox.outer_sandbox import run_enclosed
+from harness.task.bundle import lay_out
 from harness.task.examples import (
     GPU,
     MAX_BYTES,
@@ -30,7 +31,6 @@ from harness.task.examples import (
     Flaw,
     ProbesResult,
     Result,
-    lay_out,
     read_tasks,
 )
 from harness.task.task import Board, load_task

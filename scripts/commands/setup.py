@@ -17,12 +17,13 @@ import click
 
 from harness.records.errors import PullRankError
 from scripts.common.git_command import GitError
+from scripts.common.options import in_repository
 from scripts.common.terminal import cell, console, table
 from scripts.github.access import NEW_TOKEN, connect, require_repository, require_token, server_url
 from scripts.github.admin import Admin, Hidden, NotInPlan
 from scripts.github.pulls import GitHubError, RateLimitError, find
 from scripts.ledger.ledger import LedgerError
-from scripts.setup.kinds import Setting
+from scripts.setup.kinds import About, Setting
 from scripts.setup.wanted import WORKFLOWS
 
 _STYLES = {"ok": "green", "changed": "bold green", "missing": "red", "cannot be seen": "yellow"}
@@ -44,12 +45,13 @@ class SettingState(StrEnum):
 class SettingFinding:
     """The state of a setting.  `found` is empty if the setting was right from the start."""
 
-    name: str
+    about: About
     state: SettingState
-    must: str
     found: str
-    right: str
-    clicks: str
+
+    @property
+    def facts(self) -> dict[str, str]:
+        return {**asdict(self.about), "state": self.state, "found": self.found}
 
     @property
     def is_good(self) -> bool:
@@ -57,7 +59,7 @@ class SettingFinding:
 
 
 @click.command()
-@click.option("--repo", metavar="OWNER/NAME", help="The repository. Default: the one this clone came from.")
+@in_repository
 @click.option("--check", is_flag=True, help="Change nothing; show each setting's state and where to click.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def setup(repo: str | None, check: bool, as_json: bool) -> int:
@@ -78,10 +80,10 @@ def setup(repo: str | None, check: bool, as_json: bool) -> int:
         ledger = partial(LedgerBranch, f"{server}/{repository}.git", token=token)
         settings = settings_for(ledger, is_public=admin.is_public)
         findings = [examine(one, admin) if check else set_up(one, admin) for one in settings]
-        if any(one.name == PAGES and one.state is SettingState.CHANGED for one in findings):
+        if any(one.about.name == PAGES and one.state is SettingState.CHANGED for one in findings):
             _publish(admin)
     if as_json:
-        click.echo(json.dumps({"repository": repository, "settings": [asdict(one) for one in findings]}, indent=1))
+        click.echo(json.dumps({"repository": repository, "settings": [one.facts for one in findings]}, indent=1))
     else:
         _print(findings, f"{server}/{repository}", checked=check, may_see=admin.is_admin)
     return int(not all(one.is_good for one in findings))
@@ -116,10 +118,7 @@ def set_up(setting: Setting, admin: Admin) -> SettingFinding:
 
 
 def _finding(setting: Setting, state: SettingState, found: str) -> SettingFinding:
-    about = setting.about
-    return SettingFinding(
-        name=about.name, state=state, must=about.must, found=found, right=about.right, clicks=about.clicks
-    )
+    return SettingFinding(about=setting.about, state=state, found=found)
 
 
 def _reason(error: PullRankError, setting: Setting, admin: Admin) -> str:
@@ -188,7 +187,7 @@ def _print(findings: list[SettingFinding], url: str, *, checked: bool, may_see: 
     made = table("", "", "", "")
     made.show_header = False
     for one in findings:
-        made.add_row(one.state, one.name, cell(_words(one)), style=_STYLES[one.state])
+        made.add_row(one.state, one.about.name, cell(_words(one)), style=_STYLES[one.state])
     console().print(made)
     rest = [one for one in findings if not one.is_good]
     if not rest:
@@ -196,8 +195,8 @@ def _print(findings: list[SettingFinding], url: str, *, checked: bool, may_see: 
         return
     click.echo(f"\nRun `pullrank setup`, or change by hand at {url}:" if checked else f"\nChange by hand at {url}:")
     for one in rest:
-        click.echo(f"  {one.name}: {one.clicks}")
-    lacking = sorted({one.right for one in rest if one.state is SettingState.UNSEEN})
+        click.echo(f"  {one.about.name}: {one.about.clicks}")
+    lacking = sorted({one.about.right for one in rest if one.state is SettingState.UNSEEN})
     if lacking and may_see:
         click.echo(f"\nA token that can see and change them all: {NEW_TOKEN}, for this repository only,\n{_RIGHTS}.")
 
@@ -205,9 +204,9 @@ def _print(findings: list[SettingFinding], url: str, *, checked: bool, may_see: 
 def _words(one: SettingFinding) -> str:
     match one.state:
         case SettingState.OK:
-            return one.must
+            return one.about.must
         case SettingState.CHANGED:
-            return f"{one.must} (before: {one.found})"
+            return f"{one.about.must} (before: {one.found})"
         case SettingState.MISSING:
-            return f"{one.found} (wanted: {one.must})"
+            return f"{one.found} (wanted: {one.about.must})"
     return one.found

@@ -28,11 +28,11 @@ from harness.records.verdict import Verdict
 from harness.task.submission import Submission, read_submission
 from harness.task.task import Task
 from scripts.commands.judge_file import find_task, judge_here, show
-from scripts.common.options import PATH, in_sandbox
+from scripts.common.options import PATH, in_repository, in_sandbox
 from scripts.common.terminal import console
 from scripts.competition.completion import judged_gpu_names, task_names
 from scripts.competition.repository import ROOT, choose_board
-from scripts.competition.settings import SETTINGS, Settings, load_settings
+from scripts.competition.settings import SETTINGS, load_settings
 from scripts.github.access import CLASSIC_TOKEN, connect, require_repository, require_token, server_url
 from scripts.github.contribute import Contributor, Sent, explaining
 from scripts.github.pulls import GitHubError, PullRequest, RateLimitError
@@ -51,7 +51,6 @@ ANSWER_S = 120.0
 """Seconds without an answer from the bot after which a remark says so."""
 INTERRUPTED = 130
 
-_REPO = click.option("--repo", metavar="OWNER/NAME", help="The repository. Default: the one this clone came from.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per event.")
 _EVERY = click.option(
     "--every", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="Seconds between requests."
@@ -73,7 +72,7 @@ _EVERY = click.option(
 )
 @in_sandbox
 @click.option("--wait/--no-wait", default=True, help="Follow the pull request until it is judged. Default: --wait.")
-@_REPO
+@in_repository
 @_EVERY
 @_JSON
 def submit(
@@ -120,7 +119,7 @@ def submit(
 
 @click.command()
 @click.argument("number", type=click.IntRange(min=1), required=False)
-@_REPO
+@in_repository
 @_EVERY
 @_JSON
 def watch(number: int | None, repo: str | None, every: float, as_json: bool) -> int:
@@ -153,10 +152,6 @@ def _newest(github: GitHub) -> int:
 # Before the file is sent.
 
 
-def _settings() -> Settings:
-    return load_settings(ROOT / SETTINGS)
-
-
 def _named(submission: Submission, task: Task, login: str) -> Submission:
     """The file under the name that it gets in the repository."""
     wanted = Path(task.submission_name)
@@ -167,7 +162,7 @@ def _named(submission: Submission, task: Task, login: str) -> Submission:
 
 def _prepared(contributor: Contributor, submission: Submission, task: Task, *, draft: bool) -> PreparedSubmission:
     try:
-        return prepare(submission, task, contributor.me, _settings(), draft=draft)
+        return prepare(submission, task, contributor.me, load_settings(ROOT / SETTINGS), draft=draft)
     except SubmitError as error:
         # Machines, limits and bans may have changed since this clone was made.
         theirs = contributor.files_of(SETTINGS.parent.as_posix()).get(SETTINGS.name)

@@ -21,7 +21,7 @@ from pydantic import Field
 from harness.records.errors import TaskError, did_you_mean
 from harness.task.faults import Faults, Loc, display
 from harness.task.python_file import require_python
-from harness.task.task_file import TaskFile, TaskSection
+from harness.task.task_file import Section, TaskFile
 from harness.task.task_values import MAX_FILE_BYTES, SUBMISSION, FileName, Line
 from harness.task.yaml_file import read_yaml, windows_line_ends
 
@@ -80,12 +80,12 @@ class Parts:
         return config.get("main") if isinstance(config, dict) else None
 
 
-class _Source(TaskSection):
+class _Source(Section):
     name: FileName
     source: Annotated[str, Field(min_length=1)]
 
 
-class _Sources(TaskSection):
+class _Sources(Section):
     """The keys that `TaskFile` would refuse: they may name files outside the folder."""
 
     files: tuple[_Source, ...] = Field(default=(), max_length=64)

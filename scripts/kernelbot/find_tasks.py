@@ -23,7 +23,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from harness.records.errors import TaskError, did_you_mean
 from harness.task.faults import Faults, display, quote
 from harness.task.python_file import require_python
-from harness.task.task_file import TaskSection
+from harness.task.task_file import Section
 from harness.task.task_values import Gpu
 from harness.task.yaml_file import read_yaml
 from scripts.kernelbot.files import FoundTask, read_parts
@@ -58,14 +58,14 @@ def _deadline(value: object) -> str:
     return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-class _Problem(TaskSection):
+class _Problem(Section):
     directory: Annotated[str, Field(min_length=1)]
     name: Annotated[str, Field(min_length=1)]
     deadline: Annotated[str, BeforeValidator(_deadline)] = ""
     gpus: tuple[Gpu, ...] = ()
 
 
-class _Set(TaskSection):
+class _Set(Section):
     name: str = ""
     description: str = ""
     deadline: Annotated[str, BeforeValidator(_deadline)] = ""

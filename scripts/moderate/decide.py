@@ -56,11 +56,7 @@ class Why:
 
 
 def now_because(reason: str, by: int) -> Why:
-    """A decision made now.
-
-    Raises:
-        ModerationError: the reason is empty, or too long for the board's page.
-    """
+    """A decision made now.  Raises ModerationError: the reason is empty, or too long for the board's page."""
     reason = " ".join(reason.split())
     if not 1 <= len(reason) <= 500:
         raise ModerationError("--reason must have 1 to 500 characters; the board's page shows it")
@@ -129,11 +125,7 @@ def _taken_out(task: str, gpu: str, login: str, *, ledger: Ledger, tasks: Path) 
 
 
 def about_judgements(action: Action, judgements: Iterable[Judgement], ledger: Ledger, why: Why) -> list[Moderation]:
-    """A decision for each of the judgements that it changes.
-
-    Raises:
-        ModerationError: it changes none of them.
-    """
+    """A decision for each of the judgements that it changes.  Raises ModerationError: it changes none of them."""
     place, adds, state = _EFFECTS[action]
     is_in = getattr(Moderated.after(ledger.moderations()), place)
     changed = [one for one in judgements if (one.checksum in is_in) is not adds]
@@ -143,11 +135,7 @@ def about_judgements(action: Action, judgements: Iterable[Judgement], ledger: Le
 
 
 def about_author(action: Action, user_id: int, login: str | None, ledger: Ledger, why: Why) -> Moderation:
-    """A decision about an author.
-
-    Raises:
-        ModerationError: it changes nothing.
-    """
+    """A decision about an author.  Raises ModerationError: it changes nothing."""
     place, adds, state = _EFFECTS[action]
     if (user_id in getattr(Moderated.after(ledger.moderations()), place)) is adds:
         raise ModerationError(f"nothing to change: {login or user_id} {state}")
