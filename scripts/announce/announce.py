@@ -96,7 +96,6 @@ class _Run:
         self.tasks = [shown(task, context.gpus, branch.ledger) for task in context.tasks]
         self._ends_at = time.monotonic() + LONGEST_S
         self._unsaved: list[Outcome] = []
-        self._is_cut_off = False
 
     def announce(self, channels: Mapping[str, tuple[Channel, DiscordChannel]]) -> Iterator[str]:
         announced = self.ledger.announced()
@@ -149,6 +148,8 @@ class _Run:
         except WebhookError as error:
             left = 0  # The error's line already says that the rest is not announced.
             yield f"not announced: {error}"
+        except _Stop:
+            raise  # everything is committed, or nothing can be
         except Exception:
             self._commit("Record what was announced")
             raise
@@ -211,12 +212,9 @@ class _Run:
         Raises:
             _Stop: the push failed; it names the message whose outcome is not on GitHub, if any.
         """
-        if self._is_cut_off:
-            return ()
         try:
             standing = self.branch.commit(message)
         except PullRankError as error:
-            self._is_cut_off = True
             unsaved = [f"{one.key} was {one.state} as {one.message or 'nothing'}" for one in self._unsaved]
             in_doubt = f"; in doubt for the next run: {', '.join(unsaved)}" if unsaved else ""
             raise _Stop(f"the ledger cannot be reached, so nothing more is announced: {error}{in_doubt}") from None

@@ -35,7 +35,7 @@ from scripts.competition.repository import ROOT, choose_board
 from scripts.competition.settings import SETTINGS, load_settings
 from scripts.github.access import CLASSIC_TOKEN, connect, require_repository, require_token, server_url
 from scripts.github.contribute import Contributor, Sent, explaining
-from scripts.github.pulls import GitHubError, PullRequest, RateLimitError
+from scripts.github.pulls import GitHubError, RateLimitError
 from scripts.submit.ending import ClosingLine
 from scripts.submit.follow import PullStatus, is_submission, look
 from scripts.submit.live_table import Voice
@@ -259,18 +259,6 @@ def _follow(ending: ClosingLine, number: int, every_s: float) -> int:
     return ending.say_of(news)
 
 
-def _require_submission(github: GitHub, pull: PullRequest) -> None:
-    if not is_submission(github, pull):
-        raise SubmitError(
-            f"#{pull.number} is not a submission, so the bot does not judge it; `pullrank watch` follows your newest"
-        )
-
-
-def _silence(repository: str) -> str:
-    runs = f"{server_url()}/{repository}/actions/workflows/intake.yml"
-    return f"the bot has not answered yet. If {runs} shows no run, tell the organisers"
-
-
 def _until_done(github: GitHub, number: int, voice: Voice, every_s: float) -> PullStatus:
     failures, is_known, silent_from = 0, False, time.monotonic() + ANSWER_S
     while True:
@@ -279,11 +267,13 @@ def _until_done(github: GitHub, number: int, voice: Voice, every_s: float) -> Pu
             voice.news(news)
             if news.is_done:
                 return news
-            if not (is_known or news.boards):
-                _require_submission(github, news.pull)
+            if not (is_known or news.boards or is_submission(github, news.pull)):
+                follows = "`pullrank watch` follows your newest"
+                raise SubmitError(f"#{number} is not a submission, so the bot does not judge it; {follows}")
             is_known, failures = True, 0
             if not news.boards and time.monotonic() > silent_from:
-                voice.remark(_silence(github.repository))
+                runs = f"{server_url()}/{github.repository}/actions/workflows/intake.yml"
+                voice.remark(f"the bot has not answered yet. If {runs} shows no run, tell the organisers")
                 silent_from = math.inf
         except GitHubError as error:
             failures += 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from functools import lru_cache
 
 from harness.records.stats import Interval
@@ -73,6 +74,11 @@ def shorten(text: str, limit: int, *, keep_end: bool = False) -> str:
     if len(text) <= limit:
         return text
     return "…" + text[len(text) - limit + 1 :] if keep_end else text[: limit - 1] + "…"
+
+
+def in_words(params: Mapping[str, object], leave_out: str = "") -> str:
+    """A case's parameters, without the one called `leave_out`: `size: 127, seed: 4242`."""
+    return ", ".join(f"{name}: {value}" for name, value in params.items() if name != leave_out)
 
 
 def _longest_run(char: str, text: str) -> int:

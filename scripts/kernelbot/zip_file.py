@@ -20,7 +20,7 @@ MAX_BYTES = 32 * 1024 * 1024
 """The limit for all members together, unpacked."""
 
 _CHUNK = 1 << 16
-_RUBBISH = ("__MACOSX", ".DS_Store", "__pycache__")
+_RUBBISH = {"__MACOSX", ".DS_Store", "__pycache__"}
 """Files that packing programs leave in a zip."""
 
 
@@ -28,7 +28,8 @@ def unpack(path: Path, into: Path) -> None:
     """Write the members of the zip at `path` into the empty folder `into`.  Raises TaskError: its faults."""
     try:
         with zipfile.ZipFile(path) as archive:
-            members = [info for info in archive.infolist() if not _is_rubbish(info.filename) and not info.is_dir()]
+            files = (info for info in archive.infolist() if not info.is_dir())
+            members = [info for info in files if not _RUBBISH & {*info.filename.split("/")}]
             if faults := list(_faults(members)):
                 raise TaskError("\n".join(f"{path}: {fault}" for fault in faults[:20]))
             left = MAX_BYTES
@@ -41,10 +42,6 @@ def unpack(path: Path, into: Path) -> None:
         raise TaskError(f"{path}: not a readable zip: {error}") from None
     except OSError as error:  # omit the path: it is in a temporary folder
         raise TaskError(f"{path}: cannot be unpacked: {error.strerror or error}") from None
-
-
-def _is_rubbish(name: str) -> bool:
-    return any(part in _RUBBISH for part in name.split("/"))
 
 
 def _faults(members: list[zipfile.ZipInfo]) -> Iterator[str]:
