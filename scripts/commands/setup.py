@@ -8,10 +8,10 @@ A second run finds everything in order and writes nothing.  It removes nothing t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
@@ -25,6 +25,9 @@ from scripts.github.pulls import GitHubError, RateLimitError, find
 from scripts.ledger.ledger import LedgerError
 from scripts.setup.kinds import About, Setting
 from scripts.setup.wanted import WORKFLOWS
+
+if TYPE_CHECKING:
+    from scripts.github.gh import GitHub
 
 _STYLES = {"ok": "green", "changed": "bold green", "missing": "red", "cannot be seen": "yellow"}
 _RIGHTS = "with Actions, Administration, Contents, Issues and Pages: read and write"
@@ -41,7 +44,7 @@ class SettingState(StrEnum):
     UNSEEN = "cannot be seen"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class SettingFinding:
     """The state of a setting.  `found` is empty if the setting was right from the start."""
 
@@ -76,7 +79,7 @@ def setup(repo: str | None, check: bool, as_json: bool) -> int:
     token, repository = require_token(f"for this repository only, {_RIGHTS}"), require_repository(repo)
     server = server_url()
     with connect(repository, token) as github:
-        admin = require_admin(github.repository, lambda: Admin(github), must_be_admin=not check)
+        admin = require_admin(github, must_be_admin=not check)
         ledger = partial(LedgerBranch, f"{server}/{repository}.git", token=token)
         settings = settings_for(ledger, is_public=admin.is_public)
         findings = [examine(one, admin) if check else set_up(one, admin) for one in settings]
@@ -97,8 +100,8 @@ def examine(setting: Setting, admin: Admin) -> SettingFinding:
     try:
         faults = setting.look(admin)
     except (Hidden, NotInPlan) as error:
-        return _finding(setting, SettingState.UNSEEN, _reason(error, setting, admin))
-    return _finding(setting, SettingState.MISSING if faults else SettingState.OK, "; ".join(faults))
+        return SettingFinding(setting.about, SettingState.UNSEEN, _reason(error, setting, admin))
+    return SettingFinding(setting.about, SettingState.MISSING if faults else SettingState.OK, "; ".join(faults))
 
 
 def set_up(setting: Setting, admin: Admin) -> SettingFinding:
@@ -112,13 +115,10 @@ def set_up(setting: Setting, admin: Admin) -> SettingFinding:
         # A refusal concerns this setting alone; an outage would fail the others, too.
         if isinstance(error, RateLimitError) or (isinstance(error, GitHubError) and (error.status or 500) >= 500):
             raise
-        return _finding(setting, SettingState.MISSING, f"{before.found}; {_reason(error, setting, admin)}")
+        return SettingFinding(setting.about, SettingState.MISSING, f"{before.found}; {_reason(error, setting, admin)}")
     after = examine(setting, admin)
-    return _finding(setting, SettingState.CHANGED, before.found) if after.state is SettingState.OK else after
-
-
-def _finding(setting: Setting, state: SettingState, found: str) -> SettingFinding:
-    return SettingFinding(about=setting.about, state=state, found=found)
+    is_right = after.state is SettingState.OK
+    return SettingFinding(setting.about, SettingState.CHANGED, before.found) if is_right else after
 
 
 def _reason(error: PullRankError, setting: Setting, admin: Admin) -> str:
@@ -134,10 +134,11 @@ def _reason(error: PullRankError, setting: Setting, admin: Admin) -> str:
 # Preconditions.
 
 
-def require_admin(repository: str, enter: Callable[[], Admin], *, must_be_admin: bool) -> Admin:
+def require_admin(github: GitHub, *, must_be_admin: bool) -> Admin:
     """Check that the repository can become a competition and that the account may set it up."""
+    repository = github.repository
     try:
-        admin = enter()
+        admin = Admin(github)
     except GitHubError as error:
         if error.status == 401:
             raise SetupError("GitHub rejects this token: it is wrong, or has expired") from None

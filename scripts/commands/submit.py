@@ -193,11 +193,10 @@ def _is_accepted(
     try:
         board = choose_board(parcel.task, gpu)
         judgement = judge_here(board, submission, Mode.TEST, name=submission.name, sandbox=sandbox)
+        reason = judgement.message if judgement.verdict is Verdict.JUDGING_ERROR else None
     except (JudgeError, ImportError) as error:
-        voice.say("not tested", f"Not tested on this machine: {error}", gpu=gpu, reason=str(error))
-        return True
-    if judgement.verdict is Verdict.JUDGING_ERROR:
-        reason = judgement.message
+        reason = str(error)
+    if reason is not None:
         voice.say("not tested", f"Not tested on this machine: {reason}", gpu=gpu, reason=reason)
         return True
     is_accepted = judgement.verdict is Verdict.ACCEPTED

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping
-from functools import lru_cache
 
 from harness.records.stats import Interval
 
@@ -23,7 +22,7 @@ _HIDDEN = re.compile(
 """Letters and marks that are invisible: fillers, joiners, variation selectors."""
 
 _PERHAPS_HIDDEN = re.compile(r"[^\n\t -~]")
-"""Anything but printable ASCII: a fast check that most text passes."""
+"""Anything but printable ASCII, newlines and tabs."""
 
 _UNITS = ((1e-3, "ns"), (1.0, "µs"), (1e3, "ms"), (1e6, "s"))
 
@@ -33,18 +32,14 @@ def plain(text: str) -> str:
 
     Newlines and tabs stay; Windows line endings become newlines.
     """
-    if not _PERHAPS_HIDDEN.search(text):
-        return text
-    return "".join(map(_visible, text.replace("\r\n", "\n")))
+    return _PERHAPS_HIDDEN.sub(_visible, text.replace("\r\n", "\n"))
 
 
-@lru_cache(4096)
-def _visible(char: str) -> str:
+def _visible(found: re.Match[str]) -> str:
+    char, code = found[0], ord(found[0])
     # Not `isprintable`: it also rejects spaces of other widths, which are visible enough.
-    is_hidden = unicodedata.category(char) in _HIDDEN_CATEGORIES or _HIDDEN.match(char)
-    if char in "\n\t" or not is_hidden:
+    if unicodedata.category(char) not in _HIDDEN_CATEGORIES and not _HIDDEN.match(char):
         return char
-    code = ord(char)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
