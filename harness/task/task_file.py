@@ -147,7 +147,7 @@ class ScriptConfig(Section):
 
 
 class Work(Section):
-    """Formulas over a case's parameters, for `evaluate`, and the dtype whose GPU peak they are compared with."""
+    """The work that a case needs: formulas over its parameters, and the number format of its operations."""
 
     bytes: TextOrNumber | None = Field(
         default=None, description="Bytes that must be moved; a formula in a case's parameters: '3 * size * size * 2'."

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.records.errors import TaskError
+from harness.task.bundle import lay_out
 from harness.task.faults import display
 from harness.task.task import Task, load_task, task_schema
 
@@ -44,10 +45,7 @@ def write_task(tasks: Path, name: str, files: Mapping[str, bytes], shown: Path |
     tasks.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".new-", dir=tasks) as workshop:
         folder = Path(workshop).resolve() / "new"  # the task's own name may be unusable
-        for where, content in files.items():
-            path = folder / where
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+        lay_out(files, folder)
         try:
             load_task(folder)
         except TaskError as error:
