@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from scripts.kernelbot.kind import parse
 
-ALIASES = {"cuda=cpu": ("cuda", "cpu")}
+ALIASES = ("cuda=cpu",)
 
 _CUDA = re.compile(r"cuda(:\d+)?")
 _UNFINISHED = re.compile(r"cuda:(%\w|\{\w*\})?")

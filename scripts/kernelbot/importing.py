@@ -33,7 +33,7 @@ from scripts.tasks.writing import fault_of_name, write_task
 @click.option("--gpu", "gpus", multiple=True, help="A board of the task (repeatable). Default: its own.")
 @click.option(
     "--device-alias",
-    type=click.Choice(list(ALIASES)),
+    type=click.Choice(ALIASES),
     help="Rewrite the task for another device, to try it; such a task never ranks.",
 )
 def import_(path: Path, out: Path, name: str | None, gpus: tuple[str, ...], device_alias: str | None) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from harness.records.errors import PullRankError, did_you_mean
 from harness.records.judgement import Judgement
+from harness.task.task import Board
 from scripts.competition.repository import choose_board, require_task
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, Moderated, Moderation, find_owner
@@ -80,8 +81,8 @@ def find_judgements(action: Action, what: str, ledger: Ledger, tasks: Path) -> l
         ModerationError: there is none, or the name is ambiguous.
     """
     if found := _ROW.fullmatch(what):
-        lifts = action in (Action.RESTORE, Action.RELEASE)
-        return (_taken_out if lifts else _standing)(*found.groups(), ledger=ledger, tasks=tasks)
+        task, gpu, login = found.groups()
+        return _of_author(action, choose_board(require_task(task, tasks), gpu), login, ledger)
     checksum = _checksum_in(what, ledger) if what.endswith(".json") else what.lower()
     if not _CHECKSUM.fullmatch(checksum):
         raise ModerationError(
@@ -102,26 +103,21 @@ def _checksum_in(name: str, ledger: Ledger) -> str:
     raise ModerationError(f"{name}: no such file in {ledger.path}")
 
 
-def _standing(task: str, gpu: str, login: str, *, ledger: Ledger, tasks: Path) -> list[Judgement]:
-    """The judgements of an author's ranked file on a board."""
-    board = choose_board(require_task(task, tasks), gpu)
-    counted = Moderated.after(ledger.moderations()).counted(ledger.judgements(task, gpu).judgements)
-    if row := standings(board, counted, allow_unwalled=True).find_row(login):
-        return list(row.judgements)
-    raise ModerationError(
-        f"{login} is not ranked on {task} / {gpu}; `pullrank board {task} --gpu {gpu}` shows the rows, "
-        "`pullrank moderate list` the removed judgements"
-    )
-
-
-def _taken_out(task: str, gpu: str, login: str, *, ledger: Ledger, tasks: Path) -> list[Judgement]:
-    """An author's judgements that are removed from a board."""
-    board = choose_board(require_task(task, tasks), gpu)
+def _of_author(action: Action, board: Board, login: str, ledger: Ledger) -> list[Judgement]:
+    """The judgements of an author's ranked file on a board, or to lift a decision, all that are removed from it."""
     now = Moderated.after(ledger.moderations())
     judgements = ledger.judgements(board.task.name, board.gpu).judgements
-    if found := [one for one in judgements if one.submission.login.lower() == login.lower() and now.hides(one)]:
-        return found
-    raise ModerationError(f"{login} has no removed judgements on {task} / {gpu}; `pullrank moderate list` shows all")
+    place = f"{board.task.name} / {board.gpu}"
+    if action in (Action.RESTORE, Action.RELEASE):
+        if found := [one for one in judgements if one.submission.login.lower() == login.lower() and now.hides(one)]:
+            return found
+        raise ModerationError(f"{login} has no removed judgements on {place}; `pullrank moderate list` shows all")
+    if row := standings(board, now.counted(judgements), allow_unwalled=True).find_row(login):
+        return list(row.judgements)
+    raise ModerationError(
+        f"{login} is not ranked on {place}; `pullrank board {board.task.name} --gpu {board.gpu}` shows the rows, "
+        "`pullrank moderate list` the removed judgements"
+    )
 
 
 def about_judgements(action: Action, judgements: Iterable[Judgement], ledger: Ledger, why: Why) -> list[Moderation]:
