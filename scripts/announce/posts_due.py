@@ -78,8 +78,8 @@ def _is_due(news: News, told: AnnouncementLog | None, since: datetime, now: date
 
 
 def _edit_of(news: News, told: AnnouncementLog) -> Post | None:
-    is_right = not told.posted or told.is_gone or told.says == news.says or not news.is_ready
-    return None if is_right else Post(key=news.key, news=news, posted=told.posted)
+    stays = not told.posted or told.is_gone or told.says == news.says or not news.is_ready
+    return None if stays else Post(key=news.key, news=news, posted=told.posted)
 
 
 def _withdrawals(tasks: Sequence[Task], news: Sequence[News], told: Mapping[str, AnnouncementLog]) -> Iterator[Post]:
