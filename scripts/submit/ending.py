@@ -20,7 +20,7 @@ from scripts.github.pages import pages_address
 from scripts.github.pulls import GitHubError, find
 from scripts.ledger.ledger import LedgerError
 from scripts.ledger.names import requests_of
-from scripts.submit.follow import BoardNews, PullStatus
+from scripts.submit.follow import PullStatus
 from scripts.submit.live_table import Voice
 
 if TYPE_CHECKING:
@@ -35,27 +35,32 @@ class ClosingLine:
     token: str = field(repr=False)
     voice: Voice
 
-    def say(self, author: int, exit_code: int, boards: Sequence[BoardNews] = (), way_on: str = "") -> int:
-        """Print the last line, with what to do next and the quota of the account `author`; return `exit_code`."""
+    def say(self, author: int, exit_code: int, news: PullStatus | None = None) -> int:
+        """Print the last line, with the quota of the account `author`; return `exit_code`."""
         used = self._quota(author)
-        sentences = [f"{part}." for part in (way_on, quota_sentence(used)) if part]
-        facts = {"exit_code": exit_code, "boards": [board.facts for board in boards]}
+        sentences = [f"{part}." for part in (self._way_on(news) if news else "", quota_sentence(used)) if part]
+        facts = {"exit_code": exit_code, "boards": [board.facts for board in news.boards] if news else []}
         self.voice.say("end", " ".join(sentences), **facts, quota=quota_facts(used), site=self.site)
         return exit_code
 
     def say_of(self, news: PullStatus) -> int:
         """Print the outcome of a pull request."""
+        return self.say(news.pull.author.id, news.exit_code, news)
+
+    def _way_on(self, news: PullStatus) -> str:
+        """What to do next."""
         page = f"{server_url()}/{self.github.repository}/pull/{news.pull.number}"
         if news.left_out and not news.refusal:
             then = f"request the boards that were left out at {page}"
+        elif news.exit_code == 0 and news.pull.is_draft:
+            then = "`pullrank submit FILE` without --draft ranks it"
         elif news.exit_code == 0:
-            ranks = f"`pullrank mine {news.pull.author.login} --site {self.site}` shows your ranks in a few minutes"
-            then = "`pullrank submit FILE` without --draft ranks it" if news.pull.is_draft else ranks
+            then = f"`pullrank mine {news.pull.author.login} --site {self.site}` shows your ranks in a few minutes"
         elif news.exit_code == 3:
             then = "it was not judged and will not be retried; comment `/rerun` on the pull request"
         else:
             then = f"fix the file and submit it again; details: {page}"
-        return self.say(news.pull.author.id, news.exit_code, news.boards, f"#{news.pull.number}: {then}")
+        return f"#{news.pull.number}: {then}"
 
     def _quota(self, author: int) -> tuple[Use, ...]:
         """The account's used quota; empty if the ledger or this clone's settings cannot be read."""
