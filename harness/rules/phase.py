@@ -51,7 +51,7 @@ class Phase:
             yield
         except Foul as foul:
             caught = foul
-        self.charge(side, referee.running_s)
+        self.charge(side, referee.running_s - referee.starved_s)
         if caught:
             raise self._blame(side, case, caught)
 

@@ -14,7 +14,7 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -36,6 +36,7 @@ from harness.inside.protocol import (
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.sandbox import cgroup, freezer
+from harness.sandbox.company import Starvation
 from harness.sandbox.health import Health
 from harness.sandbox.memory import Memory, memory_of
 from harness.sandbox.packets import receive_signed, socket_pair
@@ -45,6 +46,10 @@ _SEAT_S = 60.0
 """How long the sandbox of one player may take to start, on cores where the kernel may still free what another held."""
 _WATCH_S = 0.02
 """How often to check memory while a player runs."""
+_STARVING_S = 0.1
+"""After this long, the referee measures whether a player that runs is kept from running."""
+_LONGEST_STARVATION_S = 120.0
+"""A player that has been kept from running for longer cannot be judged now."""
 _LAST_WORDS_S = 1.0
 """How long a keeper may take to read a player's last output and to report how the player ended."""
 
@@ -60,6 +65,10 @@ class Confinement:
     has_core_of_its_own: bool
     """Whether the referee can spin without using the player's core."""
     is_walled: bool
+    cores: Collection[int]
+    """Those of the players."""
+    yielding: Collection[int] = ()
+    """Processes of ours that may run on these cores, but yield to the player."""
 
     def freezer_for(self, keeper: int, player: int) -> freezer.Freezer:
         if self.cgroup:
@@ -84,6 +93,9 @@ class PlayerHandle:
         self.pid = 0
         self._pidfd: int | None = None
         self._last_words: str | None = None
+        self.starved_s = 0.0
+        """Seconds for which other programs kept it from running, in waits of more than `_STARVING_S`, up to `stop`."""
+        self._starvation: Starvation | None = None
         self._cache = room.cache
         self._health = warm_parent.await_warmth()
         self._unowned_before: int | None = None
@@ -197,13 +209,19 @@ class PlayerHandle:
         return self.read(self.receive(deadline, late))
 
     def receive(self, deadline: float, late: str) -> bytes:
-        """The player's next packet.  `deadline` is in `time.monotonic()`; `late` is the message if it passes.
+        """The player's next packet.
+
+        Args:
+            deadline: in `time.monotonic()`; extended by the time for which other programs keep the player from running.
+            late: the message if it passes.
 
         Raises:
             Foul: the player ended, took too long, or used too much memory.
+            JudgeError: other programs keep it from running.
         """
         receive_into, packet = self._control.recv_into, self._packet
-        next_look = time.monotonic() + _WATCH_S
+        now = time.monotonic()
+        next_look, starves_at, ends = now + _WATCH_S, now + _STARVING_S, deadline
         while True:
             try:
                 if length := receive_into(packet):
@@ -216,10 +234,32 @@ class PlayerHandle:
             if (now := time.monotonic()) > next_look:
                 self.check_memory()
                 next_look = now + _WATCH_S
-            if now > deadline:
+            if now > starves_at and not self._starvation:
+                self._starvation = self._begin_starvation()
+            if now > ends and now > (ends := deadline + self._starving_s()):
+                self._end_starvation()
                 raise Foul(Verdict.TIME_LIMIT_EXCEEDED, late)
             if not self._confinement.has_core_of_its_own:
                 self._arrivals.poll(_WATCH_S * 1000)
+
+    def _begin_starvation(self) -> Starvation:
+        return Starvation(self._confinement.cores, self._all_processes(), self._confinement.yielding)
+
+    def _starving_s(self) -> float:
+        """Seconds for which other programs have kept the player from running in the current wait."""
+        starving_s = self._starvation.seconds(self._all_processes()) if self._starvation else 0.0
+        if self.starved_s + starving_s > _LONGEST_STARVATION_S:
+            raise JudgeError("other programs keep the players from running: judge again when this machine is less busy")
+        return starving_s
+
+    def _end_starvation(self) -> float:
+        starving_s = self._starving_s()
+        self.starved_s += starving_s
+        self._starvation = None
+        return starving_s
+
+    def _all_processes(self) -> list[int]:
+        return [self._keeper, *(self._freezer.processes() if self._freezer else ())]
 
     def read(self, packet: bytes) -> Answer:
         """Parse a packet from the player.  Raises Foul if an honest player never sends such a packet."""
@@ -238,8 +278,27 @@ class PlayerHandle:
             raise self.died()
 
     def stop(self) -> None:
+        """Stop all processes of the player.
+
+        Raises:
+            Foul: they did not stop, and other programs did not keep them from doing so.
+            JudgeError: this machine can't stop processes, or is too busy.
+        """
         assert self._freezer and self._memory
-        self._freezer.stop(self._memory.check_machine)
+        while True:
+            began = time.monotonic()
+            try:
+                self._freezer.stop(self._memory.check_machine)
+                break
+            except Foul as foul:
+                if foul.verdict is Verdict.MEMORY_LIMIT_EXCEEDED:
+                    raise
+                # It needs a core in order to stop.  After the first try, nothing is known yet about who had the core.
+                if self._starvation and self._end_starvation() < (time.monotonic() - began) / 2:
+                    raise
+            self._starvation = self._begin_starvation()
+        if self._starvation:
+            self._end_starvation()
 
     def resume(self) -> None:
         assert self._freezer

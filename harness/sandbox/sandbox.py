@@ -32,7 +32,7 @@ from harness.gpu.gpu_nodes import find_faults as find_gpu_faults
 from harness.inside import seccomp, walls, zygote
 from harness.records import stale_folders
 from harness.records.errors import JudgeError
-from harness.sandbox import bubblewrap, cgroup, freezer, memory
+from harness.sandbox import bubblewrap, cgroup, company, freezer, memory
 from harness.sandbox.company import Company
 from harness.sandbox.player_handle import Confinement, PlayerHandle
 from harness.sandbox.warm_parent import WarmParent
@@ -302,6 +302,8 @@ class Sandbox:
             cgroup=self._cgroup,
             has_core_of_its_own=self.has_core_of_its_own,
             is_walled=self.is_walled,
+            cores=self.player_cores,
+            yielding=(*self.warm_parent.spinners, *(() if self.has_core_of_its_own else (os.getpid(),))),
         )
 
     def keep_awake(self) -> None:
@@ -310,8 +312,12 @@ class Sandbox:
             self.warm_parent.keep_awake()
 
     def company(self) -> Company:
-        """A new measurement of other work on the players' cores; without effect before `keep_awake`."""
-        return Company(self.warm_parent.spinners)
+        """A new measurement of other work during a run; without effect before `keep_awake`."""
+        return Company(self.warm_parent.spinners, referee_spins=not self.device.is_staged)
+
+    def listen(self) -> float:
+        """The share of a core that other work takes now, while there is no player; 0 before `keep_awake`."""
+        return company.listen(self.warm_parent.spinners)
 
     def require_health(self) -> None:
         """Raises JudgeError if a player changed the machine (`Health`)."""
