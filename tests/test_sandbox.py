@@ -150,6 +150,28 @@ def test_pinning_threads_seems_to_work_and_changes_nothing(sandbox):
     assert said(sandbox, prints("before == os.sched_getaffinity(0)", setup)) == "True"
 
 
+def test_time_that_a_players_lost_children_used_is_its_own(sandbox):
+    """Else it would pass for other programs', and limits of time would wait for it."""
+    source = """
+        import os, signal, time
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        while True:
+            for _ in range(40):
+                if os.fork() == 0:
+                    ends = time.process_time() + 0.01
+                    while time.process_time() < ends: pass
+                    os._exit(0)
+            ends = time.monotonic() + 0.2
+            while time.monotonic() < ends: pass
+    """
+    with sandbox.seat(entry(source)) as player:
+        player.send({"do": "load"})
+        with pytest.raises(Foul) as caught:
+            player.receive(time.monotonic() + 2, "late")
+        assert caught.value.verdict is Verdict.TIME_LIMIT_EXCEEDED
+        assert player.starved_s < 1.5
+
+
 def test_syncing_the_hosts_disks_seems_to_work_and_does_nothing(sandbox):
     """Not even an error for a descriptor that is none comes from the kernel."""
     assert said(sandbox, prints("ctypes.CDLL(None).sync(), ctypes.CDLL(None).syncfs(-1)")).endswith(", 0)")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 _LISTEN_S = 0.01
@@ -87,11 +87,20 @@ class Starvation:
         processes: all processes of the player now, the first process of its pid namespace included: that one inherits
             the CPU time of those that ended.
         ours: processes that may run on the players' cores but yield to the player.
+        find_user_s: returns the CPU time of all processes of the player, also of those that ended and nobody waited
+            for; None if nothing counts it.
     """
 
-    def __init__(self, cores: Collection[int], processes: Iterable[int], ours: Collection[int] = ()) -> None:
+    def __init__(
+        self,
+        cores: Collection[int],
+        processes: Iterable[int],
+        ours: Collection[int] = (),
+        find_user_s: Callable[[], float | None] = lambda: None,
+    ) -> None:
         self._cores = cores
         self._ours = ours
+        self._find_user_s = find_user_s
         self._others, self._waits = self._read(processes)
 
     def seconds(self, processes: Iterable[int]) -> float:
@@ -103,7 +112,9 @@ class Starvation:
     def _read(self, processes: Iterable[int]) -> tuple[float, dict[str, float]]:
         """The CPU seconds of other programs since some fixed time, and the seconds that each thread has waited."""
         pids = set(processes)
-        theirs = sum(map(_user_s, pids)) + sum(_spun_ns(self._ours)) / 1e9
+        theirs = self._find_user_s()
+        theirs = sum(map(_user_s, pids)) if theirs is None else theirs
+        theirs += sum(_spun_ns(self._ours)) / 1e9
         return _user_s_of_cores(self._cores) - theirs, dict(wait for pid in pids for wait in _waits_of(pid))
 
 

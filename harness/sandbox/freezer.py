@@ -62,6 +62,9 @@ class Freezer(Protocol):
     def processes(self) -> list[int]:
         """The pids of all living processes of the player."""
 
+    def find_user_s(self) -> float | None:
+        """The CPU seconds of all processes of the player, without the kernel's; None if nothing counts ended ones."""
+
     def close(self, *, ended: bool = True) -> None:
         """Clean up after the player was killed.
 
@@ -106,6 +109,9 @@ class CgroupFreezer:
             listing += chunk
         return [int(pid) for pid in listing.split()]
 
+    def find_user_s(self) -> float | None:
+        return cgroup.count_events((self.folder / "cpu.stat").read_bytes(), "user_usec") / 1e6
+
     def close(self, *, ended: bool = True) -> None:
         for descriptor in (self._freeze, self._events, self._processes):
             os.close(descriptor)
@@ -146,6 +152,9 @@ class SignalFreezer:
 
     def processes(self) -> list[int]:
         return [*(self.stopped or descendants(self.keeper))]
+
+    def find_user_s(self) -> float | None:
+        return None
 
     def close(self, *, ended: bool = True) -> None:
         pass

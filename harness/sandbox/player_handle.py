@@ -16,6 +16,7 @@ import socket
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from harness.gpu.gpu_errors import explain_abort
@@ -50,6 +51,9 @@ _STARVING_S = 0.1
 """After this long, the referee measures whether a player that runs is kept from running."""
 _LONGEST_STARVATION_S = 120.0
 """A player that has been kept from running for longer cannot be judged now."""
+_MANY_STARTED = 100
+"""Without a cgroup that counts them, more processes than this, started by anybody during a wait, could hide the time
+of a player: then its limits count all time."""
 _LAST_WORDS_S = 1.0
 """How long a keeper may take to read a player's last output and to report how the player ended."""
 
@@ -93,6 +97,8 @@ class PlayerHandle:
         self.pid = 0
         self._pidfd: int | None = None
         self._last_words: str | None = None
+        self._started = 0
+        """How many processes this machine had started when the current wait began."""
         self.starved_s = 0.0
         """Seconds for which other programs kept it from running, in waits of more than `_STARVING_S`, up to `stop`."""
         self._starvation: Starvation | None = None
@@ -243,14 +249,24 @@ class PlayerHandle:
                 self._arrivals.poll(_WATCH_S * 1000)
 
     def _begin_starvation(self) -> Starvation:
-        return Starvation(self._confinement.cores, self._all_processes(), self._confinement.yielding)
+        assert self._freezer
+        self._started = _count_started()
+        count = self._freezer.find_user_s
+        return Starvation(self._confinement.cores, self._all_processes(), self._confinement.yielding, count)
 
     def _starving_s(self) -> float:
         """Seconds for which other programs have kept the player from running in the current wait."""
-        starving_s = self._starvation.seconds(self._all_processes()) if self._starvation else 0.0
+        if not self._starvation or self._may_lose_children():
+            return 0.0
+        starving_s = self._starvation.seconds(self._all_processes())
         if self.starved_s + starving_s > _LONGEST_STARVATION_S:
             raise JudgeError("other programs keep the players from running: judge again when this machine is less busy")
         return starving_s
+
+    def _may_lose_children(self) -> bool:
+        """Whether the player may have started processes whose time nothing counts, as they ended and nobody waited."""
+        assert self._freezer
+        return self._freezer.find_user_s() is None and _count_started() - self._started > _MANY_STARTED
 
     def _end_starvation(self) -> float:
         starving_s = self._starving_s()
@@ -419,6 +435,11 @@ class PlayerHandle:
         give_up = time.monotonic() + _LAST_WORDS_S
         while not self._log_header()[0] and not self.is_gone and time.monotonic() < give_up:
             time.sleep(0.0001)
+
+
+def _count_started() -> int:
+    """How many processes and threads have been started on this machine, by anybody."""
+    return cgroup.count_events(Path("/proc/stat").read_bytes(), "processes")
 
 
 def how_it_ended(status: int, log: str) -> str:
