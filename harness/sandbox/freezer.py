@@ -90,7 +90,7 @@ class CgroupFreezer:
 
     def stop(self, meanwhile: Callable[[], None] = lambda: None) -> None:
         os.pwrite(self._freeze, b"1", 0)
-        patience = _Patience(meanwhile)
+        patience = _Stopping(meanwhile)
         while b"frozen 1" not in os.pread(self._events, 256, 0):
             patience.wait_on()
             if self._shares_core:
@@ -122,7 +122,7 @@ class SignalFreezer:
         self.stopped: frozenset[int] = frozenset()
 
     def stop(self, meanwhile: Callable[[], None] = lambda: None) -> None:
-        patience = _Patience(meanwhile)
+        patience = _Stopping(meanwhile)
         before: dict[int, bool] = {}
         while True:
             now = {pid: _is_stopped(pid) for pid in descendants(self.keeper)}
@@ -151,7 +151,7 @@ class SignalFreezer:
         pass
 
 
-class _Patience:
+class _Stopping:
     """How long a player may take to stop.  Until then it may be in system calls that take memory."""
 
     def __init__(self, meanwhile: Callable[[], None]) -> None:

@@ -14,8 +14,10 @@ another program used the memory, and the judging is void.  What its build left i
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import random
+import re
 import sys
 import time
 from abc import ABC, abstractmethod
@@ -41,6 +43,8 @@ _AFTER_OTHERS_S = 0.5
 _MOST_SHARE = 0.75
 """The share of the machine's memory that a player may have, whatever its task allows.  With more, it could exhaust the
 machine within its limit, and nobody would be to blame."""
+_TIGHT = 0.25
+"""With a smaller share of the machine's memory available, each check keeps what was left."""
 _RECENT_S = 1.0
 """How old a measurement may be to show what a player used before the kernel killed it."""
 _RETURN_S = 30.0
@@ -266,8 +270,8 @@ class WatchedMemory(_Watched):
         self._before = self._read_meminfo()
         self._least_left = min(int(_LEFT * MACHINE_BYTES), self._before.available // 2)
         self._killed_before = _killed_by_the_kernel()
-        self._left_at = time.monotonic(), self._before.left
-        """When the machine was last checked, and what was left then."""
+        self._left_at = -math.inf, 0
+        """When the machine was last checked while its memory was tight, and what was left then."""
 
     def _look(self) -> None:
         machine = self._check_machine()
@@ -284,7 +288,8 @@ class WatchedMemory(_Watched):
 
     def _check_machine(self) -> Meminfo:
         machine = self._read_meminfo()
-        self._left_at = time.monotonic(), machine.left
+        if machine.available < _TIGHT * MACHINE_BYTES:
+            self._left_at = time.monotonic(), self._left()
         if machine.available < self._least_left:
             raise self._suspect()
         return machine
@@ -294,7 +299,7 @@ class WatchedMemory(_Watched):
         return Foul(Verdict.MEMORY_LIMIT_EXCEEDED, f"Used all of the machine's memory; {self._allowed}.")
 
     def _left(self) -> int:
-        return self._read_meminfo().left
+        return self._read_meminfo().left + _kept_by_cores()
 
     @property
     def _kept(self) -> int:
@@ -418,6 +423,12 @@ def _open_bytes(processes: Collection[int]) -> int:
 def _killed_by_the_kernel() -> int:
     """How many processes the kernel's OOM killer has killed since boot."""
     return cgroup.count_events(_read("/proc/vmstat"), "oom_kill")
+
+
+def _kept_by_cores() -> int:
+    """The bytes that were freed, but that cores keep in lists of their own: gigabytes, and for half a minute."""
+    pages = re.findall(rb"^ +count: +(\d+)$", _read("/proc/zoneinfo"), re.MULTILINE)
+    return sum(map(int, pages)) * _PAGE_BYTES
 
 
 def _machine_ran_out() -> JudgeError:
