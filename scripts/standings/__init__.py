@@ -7,5 +7,6 @@ first_place     the champion: first entries, won duels, records
 ties            bands of ties, and who is ahead of whom
 rows            the rows, with the notes on them; provisional ones last
 standings       all of it in order
+provisional     when a provisional row's file is judged again
 claims, roofline, profiles      what the times of a judgement mean
 """
