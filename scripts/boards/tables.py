@@ -54,7 +54,7 @@ def _remarks(board: BoardFacts) -> Iterator[str]:
     if any(row.unproven for row in rows):
         yield "~ looks faster than the leader, but has not won their duel"
     if any(row.provisional for row in rows):
-        yield f"? provisional: its ± is above {100 * PROVISIONAL:g} %, so it cannot take first place before it is measured again"
+        yield f"? provisional: its ± is above {100 * PROVISIONAL:g} %, so it cannot take first place yet"
     yield from (f"{row.login}: {plain(row.note)}" for row in rows if row.note and not row.provisional)
     if self_timed := [row.login for row in rows if row.claim is Claim.SELF_TIMED and not row.unwalled]:
         yield f"self-timed, so not verified: {', '.join(self_timed)}"

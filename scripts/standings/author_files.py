@@ -99,7 +99,7 @@ class AuthorFiles:
 
     @property
     def standing(self) -> PooledFile:
-        """The file that ranks: the first, or the one that took first place, unless a later one replaces it, and so on."""
+        """The file that ranks: the first, or the one that took first place, unless a later one replaces it."""
         if not self._standing:
             self._standing = self._files[self._crowned or next(iter(self._files))]
             for file in self._files.values():

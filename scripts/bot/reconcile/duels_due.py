@@ -29,12 +29,9 @@ def find_due_rows(tables: Iterable[Standings]) -> Iterator[RowToJudge]:
 
 def is_due(row: Row, champion: Row) -> bool:
     """Whether only a duel can decide which of the two is first."""
-    if (
-        row.champion
-        or row.provisional
-        or row.digest == champion.digest
-        or row.score_us.value >= champion.score_us.value
-    ):
+    if row.champion or row.provisional or row.digest == champion.digest:
+        return False
+    if row.score_us.value >= champion.score_us.value:
         return False
     duels = [judgement.duel for judgement in row.judgements if judgement.duel]
     return not any(duel.opponent_digest == champion.digest and not duel.won for duel in duels)

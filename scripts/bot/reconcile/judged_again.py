@@ -57,7 +57,7 @@ class RowToJudge:
         return self.row.newest.submission.pull_request or 0
 
     def find_due(self, statuses: Iterable[RequestStatus]) -> DueJudging | None:
-        """Its judging, from the newest request for the commit that was judged last; None if there is no such request."""
+        """Its judging, from the newest request for the commit that was judged last; None without such a request."""
         of = self.row.newest.submission
         place = (of.pull_request, of.head_sha, self.board.task.name, self.board.gpu)
         asked = (

@@ -26,8 +26,8 @@ class Place(Position):
     """A row without its judgements.  `limit` is the hardware's limit over its time; None if the limit is unknown.
 
     `tied`: with others in its band; `tied_with` is the band's first login, empty for the first itself.  `ends_band`: it
-    is the last of its band.  `unmerged`: its pull request is not merged yet.  `why_provisional` is a sentence, or empty.
-    `pull` is the URL of its newest pull request, or empty.
+    is the last of its band.  `unmerged`: its pull request is not merged yet.  `why_provisional` explains a provisional
+    row in sentences.  `pull` is the URL of its newest pull request, or empty.
     """
 
     board: Board
