@@ -17,6 +17,7 @@ from harness.records.times import Duel, DuelCase, Run, Timing
 from harness.records.verdict import Verdict
 from harness.task.task import Board
 from scripts.bot.reconcile.duels_due import find_due_rows
+from scripts.bot.reconcile.provisional_due import find_provisional_rows
 from scripts.standings import author_files
 from scripts.standings.case_times import MAX_POOLED, nominal_times
 from scripts.standings.first_place import Contest
@@ -635,6 +636,42 @@ def test_a_provisional_row_contests_nothing_and_has_no_duel_due() -> None:
     assert eve.provisional and not (eve.unproven or eve.contends or table.leader_of(eve) is table.rows[0])
     assert ahead_of(eve, table.rows) is None
     assert not list(find_due_rows([table]))
+
+
+@pytest.mark.parametrize(
+    ("judgings", "after", "due"),
+    [
+        (1, timedelta(minutes=59), False),
+        (1, timedelta(hours=1), True),
+        (2, timedelta(hours=1), False),
+        (2, timedelta(hours=6), True),
+        (3, timedelta(hours=6), False),
+        (3, timedelta(days=1), True),
+        (4, timedelta(days=30), False),
+    ],
+)
+def test_a_provisional_row_is_judged_again_three_times_after_longer_and_longer_pauses(
+    judgings: int, after: timedelta, due: bool
+) -> None:
+    table = season([Event("ada", "a", 0.5), *[Event("bob", "b", 0.7, noise=WILD)] * judgings])
+    found = find_provisional_rows([table], table.rows[1].newest.finished_at + after)
+    assert [row.row.login for row in found] == ["bob"] * due
+    assert all(row.reason.startswith(f"its time is provisional after {judgings} judging") for row in found)
+
+
+def test_of_provisional_rows_the_one_that_waits_longest_is_judged_first() -> None:
+    bob, cy = Event("bob", "b", 0.7, noise=WILD), Event("cy", "c", 0.6, noise=WILD)
+    table = season([Event("ada", "a", 0.5), bob, cy])
+    assert [row.login for row in table.rows] == ["ada", "cy", "bob"]
+    found = find_provisional_rows([table], START + timedelta(days=1))
+    assert [row.row.login for row in found] == ["bob", "cy"]
+
+
+def test_a_champion_whose_interval_has_widened_is_judged_again() -> None:
+    table = season([Event("ada", "a", 0.5), Event("ada", "a", 0.5, noise=WILD), Event("ada", "a", 0.5, noise=WILD)])
+    (row,) = table.rows
+    assert row.champion and not row.provisional and row.score_us.log_half_width > 0.1
+    assert find_provisional_rows([table], START + timedelta(days=2))
 
 
 def test_without_duels_a_provisional_time_takes_no_first_place() -> None:
