@@ -19,6 +19,7 @@ from scripts.boards.board_facts import BoardFacts, facts_of
 from scripts.boards.source import LedgerSource, SiteSource
 from scripts.boards.tables import mine_table, standings_table
 from scripts.boards.web import SiteError, site_address
+from scripts.bot.intake.replies import show
 from scripts.cli import run
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, Moderation
@@ -165,6 +166,14 @@ def test_a_provisional_row_is_marked_and_tied_with_nobody() -> None:
     assert [(row.rank, row.champion, row.provisional) for row in only.rows] == [(1, False, True)]
     assert "1?" in shown(only) and "+0.0 %" not in shown(only)
     assert "provisional" not in shown(facts_of(played([Event("ada", "a", 0.5)], on)))
+
+
+def test_the_answer_to_show_says_which_rows_are_provisional() -> None:
+    bob = Event("bob", "b", 0.4, noise=0.3)
+    answer = show("bob", [played([Event("ada", "a", 0.5), bob])], (), (), END)
+    assert "| `ada`, 50.00 µs ±0.0 % | rank 2, 40.00 µs ±30.0 %, −20.0 %, provisional | 2 |" in answer
+    answer = show("ada", [played([bob])], (), (), END)
+    assert "| `bob`, 40.00 µs ±30.0 %, provisional | not ranked yet | 1 |" in answer
 
 
 @pytest.mark.parametrize(

@@ -261,9 +261,11 @@ def _rivals(table: Standings, summary: BoardSummary, entry: Entry, ahead: Row | 
     first, *others = table.rows
     rivals = []
     if (first.login, first.digest) != (entry.login, entry.digest):
-        rivals.append(_rival(entry, "first place", first.newest, first.cases))
+        name = "first row" if first.provisional else "first place"
+        rivals.append(_rival(entry, name, first.newest, first.cases))
     elif others:
-        rivals.append(_rival(entry, "second place", others[0].newest, others[0].cases))
+        name = "second row" if others[0].provisional else "second place"
+        rivals.append(_rival(entry, name, others[0].newest, others[0].cases))
     if former := _record_before(table, summary, entry):
         cases = case_times([former.judgement], table.nominal_us)
         rivals.append(_rival(entry, "previous record", former.judgement, cases, came_before=True))
