@@ -281,7 +281,7 @@ def _why_unwanted(request: Request, facts: RepositoryState) -> End | None:
         return End(request=request, state=EndState.CANCELLED, note="its author is banned")
     if request.is_rematch:
         is_due = any(due.is_of(request) for due in (*facts.duels, *facts.provisional))
-        return None if is_due else End(request=request, state=EndState.SUPERSEDED, note="it is due no more")
+        return None if is_due else End(request=request, state=EndState.SUPERSEDED, note="it is no longer due")
     pull = next((pull for pull in (*facts.pulls, *facts.closed) if pull.number == request.pull_request), None)
     if not pull:
         return None
