@@ -316,7 +316,7 @@ def _newest(request: Request, facts: RepositoryState) -> Request:
     return newest_by_gpu(facts.of_pull[request.pull_request])[request.gpu].request
 
 
-def _for_duels(facts: RepositoryState) -> Iterator[Step]:
+def _for_duels(facts: RepositoryState) -> Iterator[Rematch]:
     """Rematches: a row's file is judged once for each champion that it must duel, whatever the result."""
     for due in facts.duels:
         if _is_to_be_asked(due, facts):
