@@ -40,7 +40,7 @@ def build_lively_site(folder: Path) -> Path:
     hostile = {"message": SCRIPT, "log": SCRIPT * 40, "note": SCRIPT, "steady": False, "run_url": "javascript:alert(1)"}
     mallory = judged(tasks[0].board("CPU"), "m" * 39, 0.7, day=32, machine={"device": SCRIPT}, **hostile)
     again = judged(tasks[0].board("CPU"), "donald", 1.402, day=34)
-    hedy = [judged(task.board("CPU"), "hedy", 4.0, day=35, unsteady=1.6) for task in tasks[:2]]
+    hedy = [judged(task.board("CPU"), "hedy", 4.0, day=33.5, unsteady=1.6) for task in tasks[:2]]
     for index, judgement in enumerate([*season(tasks[0].board("CPU")), mallory, again, *hedy]):
         made.ledger.append(judgement, f"r{index}")
     held = judged(tasks[0].board("CPU"), "zoe", 9.0, day=33)
