@@ -19,7 +19,7 @@ from scripts.bot.admission.task_tree import TaskTree
 from scripts.bot.comment.markers import MARKER, BoardMarker
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import done_section, ended_section, queued_section
-from scripts.bot.reconcile.duels_due import DueDuel
+from scripts.bot.reconcile.judged_again import DueJudging
 from scripts.bot.reconcile.plan import MAX_OFFERS, AskForJudging, End, RepositoryState, Step, look_back, plan
 from scripts.bot.report.context import BotContext
 from scripts.bot.report.merging import merge, why_not_merged
@@ -113,11 +113,20 @@ BANNED = Moderated.after(
     [Moderation(id="ban-1", action=Action.BAN, user_id=7, login="alice", reason="Cheats.", by=1, at=OLD)]
 )
 THREE_DAYS, FOUR_DAYS, LONG_AGO = (NOW - timedelta(days=days) for days in (3, 4, 15))
-DUE = DueDuel(last=asked().request, opponent="bob", digest="d" * 64)
-WITH_ANOTHER = DueDuel(last=asked().request, opponent="carol", digest="e" * 64)
+DUE = DueJudging(last=asked().request, reason="its duel with bob (dddddddddddd) is due")
+WITH_ANOTHER = DueJudging(last=asked().request, reason="its duel with carol (eeeeeeeeeeee) is due")
+UNSURE = DueJudging(last=asked().request, reason="its time is provisional after 1 judging")
+STILL_UNSURE = DueJudging(last=asked().request, reason="its time is provisional after 2 judgings")
+OF_BOB = DueJudging(
+    last=asked(login="bob", pull_request=13, id=make_id(13, HEAD, "CPU", Mode.RANKED)).request, reason=UNSURE.reason
+)
+OF_BOB_ON_H100 = DueJudging(
+    last=asked(login="bob", pull_request=13, gpu="H100", id=make_id(13, HEAD, "H100", Mode.RANKED)).request,
+    reason=UNSURE.reason,
+)
 
 
-def rematch(state: EndState | None = None, of: DueDuel = DUE, at: datetime = OLD) -> RequestStatus:
+def rematch(state: EndState | None = None, of: DueJudging = DUE, at: datetime = OLD) -> RequestStatus:
     request = of.request(at)
     verdict = Verdict.ACCEPTED if state is EndState.JUDGED else None
     ending = Ending(request=request.id, state=state, verdict=verdict, at=at) if state else None
@@ -266,6 +275,26 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
     ("due no more", facts(asked(JUDGED), rematch()), ["End"]),
     ("due once more", facts(asked(JUDGED), rematch(EndState.SUPERSEDED), duels=(DUE,),
                             shown=telling(rematch(), "ended")), ["Rematch"]),
+    # Provisional rows.
+    ("a provisional time", facts(asked(JUDGED), provisional=(UNSURE,)), ["Rematch"]),
+    ("a provisional time, merged", facts(asked(JUDGED), pulls=(), provisional=(UNSURE,)), ["Rematch"]),
+    ("a provisional time of a banned author", facts(asked(JUDGED), provisional=(UNSURE,), moderated=BANNED), []),
+    ("a provisional time, and its machine has work",
+     facts(asked(JUDGED), asked(at=LATE, mode=Mode.TEST, pull_request=14, id=make_id(14, HEAD, "CPU", Mode.TEST)),
+           provisional=(UNSURE,), shown=telling(asked())), []),
+    ("a provisional time, and another machine has work",
+     facts(asked(JUDGED), WAITING, runs=(ran("queued", WAITING),), provisional=(UNSURE,), shown=TELLING_BOTH), ["Rematch"]),
+    ("two provisional times on one machine", facts(asked(JUDGED), provisional=(UNSURE, OF_BOB)), ["Rematch"]),
+    ("two provisional times on two machines", facts(asked(JUDGED), provisional=(UNSURE, OF_BOB_ON_H100)),
+     ["Rematch", "Rematch"]),
+    ("a provisional time, and a duel is due on its machine",
+     facts(asked(JUDGED), duels=(DUE,), provisional=(OF_BOB,)), ["Rematch"]),
+    ("it was judged again, and is still provisional",
+     facts(asked(JUDGED), rematch(JUDGED, UNSURE), provisional=(STILL_UNSURE,)), ["Rematch"]),
+    ("it was not accepted when it was judged again", facts(asked(JUDGED), rematch(JUDGED, UNSURE), provisional=(UNSURE,)), []),
+    ("its judging is asked for", facts(asked(JUDGED), rematch(of=UNSURE, at=LATE), provisional=(UNSURE,)), []),
+    ("nobody has started its judging", facts(asked(JUDGED), rematch(of=UNSURE), provisional=(UNSURE,)), ["Start"]),
+    ("provisional no more", facts(asked(JUDGED), rematch(of=UNSURE)), ["End"]),
     # Several comments of ours.
     ("two first comments", facts(asked(JUDGED), spare={77: 12}), ["Drop"]),
     # Publication.

@@ -141,6 +141,24 @@ def test_a_duel_that_is_asked_for_outlives_a_push(scene: Scene, capsys: pytest.C
     assert {one.ending.state for one in scene.ledger().values() if one.ending} == {EndState.JUDGED}
 
 
+def test_a_provisional_time_is_measured_again_when_the_machine_is_idle_and_then_takes_first_place(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene.submit(scene.alice, SOURCE)
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.5))
+    pull = scene.submit(scene.world.add_user("bob"), BOBS)
+    won = duel_with("alice", SOURCE, 0.8)
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.4, spread=0.4, duel=won))
+    assert "rank 2 of 2, provisional" in scene.comment(pull.number) and first_place(scene) == "alice"
+
+    assert "Nothing to do" in settle(scene, capsys) and not scene.waiting()
+    assert scene.reconcile(after=timedelta(hours=1)) == 0
+    assert "its time is provisional after 1 judging" in capsys.readouterr().out
+    assert "queued since" in scene.comment(pull.number)
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.4, duel=won))
+    assert "Won: it takes first place" in scene.comment(pull.number) and first_place(scene) == "bob"
+
+
 def test_of_two_first_entries_at_once_the_faster_gets_its_duel_even_after_the_deadline(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:

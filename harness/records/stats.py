@@ -30,11 +30,13 @@ LONGEST_EXTENDED_DUEL_S = 900.0
 
 TIE = 0.01
 """Differences below 1 % are ties, however narrow the intervals are."""
+PROVISIONAL = 0.10
+"""A score is provisional if its 95 % interval is wider than this: half its width, in logarithms."""
 
 __all__ = [
-    "CONFIDENCE", "DUEL_LOOKS", "LONGEST_EXTENDED_DUEL_S", "MIN_PAIRS", "TIE",
-    "Interval", "beats", "duel_interval", "is_decided", "is_faster", "median", "ratio_interval", "score", "tied",
-    "trimmed_mean",
+    "CONFIDENCE", "DUEL_LOOKS", "LONGEST_EXTENDED_DUEL_S", "MIN_PAIRS", "PROVISIONAL", "TIE",
+    "Interval", "beats", "duel_interval", "is_decided", "is_faster", "is_provisional", "median", "ratio_interval",
+    "score", "tied", "trimmed_mean",
 ]  # fmt: skip
 
 
@@ -151,6 +153,14 @@ def tied(a: Interval, b: Interval) -> bool:
 def beats(a: Interval, b: Interval) -> bool:
     """Whether time `a` is lower than time `b`, and not tied with it."""
     return a.value < b.value and not tied(a, b)
+
+
+def is_provisional(score_us: Interval) -> bool:
+    """Whether a file's score, pooled over all judgements of it, is too uncertain to take a place on a board.
+
+    Judging the file again narrows the interval.
+    """
+    return score_us.log_half_width > PROVISIONAL
 
 
 def is_faster(ratio: Interval) -> bool:

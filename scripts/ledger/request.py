@@ -128,7 +128,7 @@ class Request(Fact):
 
     @property
     def is_rematch(self) -> bool:
-        """Whether the bot asked for it, for a row's duel, regardless of the pull request's state."""
+        """Whether the bot asked for it, for a row's duel or provisional time, whatever the pull request's state."""
         return self.asked_by == ACTIONS_BOT.id
 
     @model_serializer(mode="wrap")

@@ -77,7 +77,7 @@ def _standing(judgement: Judgement, standings: Standings | None) -> dict[str, An
     row = standings.find_row(judgement.submission.login) if standings else None
     if not standings or not row or judgement.checksum not in {one.checksum for one in row.judgements}:
         return None
-    return {"rank": row.rank, "of": len(standings.rows), "gap": row.gap}
+    return {"rank": row.rank, "of": len(standings.rows), "gap": row.gap, "provisional": row.provisional}
 
 
 def _case(case: CaseResult) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from scripts.bot.comment.markers import MARKER, BoardMarker
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.reconcile.duels_due import find_due_rows
 from scripts.bot.reconcile.plan import PATIENCE, RepositoryState, look_back
+from scripts.bot.reconcile.provisional_due import find_provisional_rows
 from scripts.bot.report.context import BotContext
 from scripts.bot.report.places import Tables
 from scripts.bot.report.report import PUBLISH_WORKFLOW
@@ -69,9 +70,10 @@ def gather(context: BotContext, now: datetime) -> RepositoryState:
         branch.check_out(boards(lively | {(one.request.task, one.request.gpu) for one in of_heads}))
         tables = Tables(ledger, context.root)
         places = {one.request.id: place for one in of_heads if (place := tables.place(one))}
-        rows = tuple(find_due_rows(table for name in sorted(lively) if (table := tables.find(*name))))
-        if rows:
-            of_rows = {row.pull_request for row in rows}
+        lively_tables = [table for name in sorted(lively) if (table := tables.find(*name))]
+        duels = tuple(find_due_rows(lively_tables))
+        provisional = find_provisional_rows(lively_tables, now)
+        if of_rows := {row.pull_request for row in (*duels, *provisional)}:
             branch.check_out(requests_of_pulls(of_rows))
             statuses = tuple(dict.fromkeys([*statuses, *ledger.requests(pulls=of_rows)]))
     published = (run for run in github.runs(PUBLISH_WORKFLOW) if run.conclusion in (None, "", "success"))
@@ -87,7 +89,8 @@ def gather(context: BotContext, now: datetime) -> RepositoryState:
         comments_since=comments_since,
         spare=spare,
         places=places,
-        duels=tuple(due for row in rows if (due := row.find_duel(statuses))),
+        duels=tuple(due for row in duels if (due := row.find_due(statuses))),
+        provisional=tuple(due for row in provisional if (due := row.find_due(statuses))),
         published_at=max((run.created_at for run in published), default=None),
         decided_at=decided_at,
         last_at=last_at,
@@ -99,7 +102,7 @@ def gather(context: BotContext, now: datetime) -> RepositoryState:
 
 
 def _lively(branch: LedgerBranch, statuses: Iterable[RequestStatus], since: datetime) -> set[tuple[str, str]]:
-    """The boards whose due duels may have changed: reading all boards would take too long."""
+    """The boards whose rows may be due to be judged again: reading all boards would take too long."""
     if any(decision.at >= since for decision in branch.ledger.moderations()):
         return boards_in(branch.names)
     return {

@@ -66,7 +66,7 @@ def run(context: BotContext, now: datetime | None = None) -> Iterator[str]:
         try:
             yield (said := act(step, context, at))
             if isinstance(step, MergePull) and said == f"{step.request.id}: {MERGED}" and Publish() not in steps:
-                steps.insert(len(steps) - offers, Publish())  # A merged row is no longer provisional.
+                steps.insert(len(steps) - offers, Publish())  # The site marks rows that are not merged.
         except NotStarted as error:
             trouble = error
         except PullRankError as error:
