@@ -435,7 +435,19 @@ def test_a_merge_whose_answer_was_lost_is_merged(stage, github):
 
 def test_a_change_to_workflows_cannot_be_merged_by_a_workflows_token(stage, github):
     stage.world.push(stage.pull, {".github/workflows/evil.yml": "on: push"})
-    with pytest.raises(GitHubError, match="refusing to allow"):
+    assert github.merge(1, stage.pull.head_sha, "title", "").state is MergeState.FORBIDDEN
+
+
+def test_a_fork_that_lacks_new_workflows_is_merged_once_its_branch_is_updated(stage, github):
+    stage.world.commit({".github/workflows/intake.yml": "on: push"})
+    assert github.merge(1, stage.pull.head_sha, "title", "").state is MergeState.FORBIDDEN
+    stage.world.update_branch(stage.pull)
+    assert github.merge(1, stage.pull.head_sha, "title", "").state is MergeState.MERGED
+
+
+def test_a_merge_that_the_rate_limit_stops_is_not_refused(stage, github):
+    stage.server.fail("PUT */merge", Failure(way=Way.PRIMARY_LIMIT, seconds=3600), times=9)
+    with pytest.raises(RateLimitError):
         github.merge(1, stage.pull.head_sha, "title", "")
 
 
@@ -630,7 +642,6 @@ def test_nobody_at_home_is_an_error():
     [
         ({}, READS["get_pull"], "permissions"),
         ({"pull-requests": "read"}, ONCE["comment"], "Resource not accessible by integration"),
-        ({"contents": "read"}, lambda github, stage: github.merge(1, stage.pull.head_sha, "t", ""), "not accessible"),
         ({"contents": "read"}, ONCE["dispatch"], "not accessible"),
         ({"contents": "read"}, ONCE["create_check"], "/check-runs"),
     ],
@@ -639,6 +650,12 @@ def test_a_token_without_the_permission_is_told_so(calm, scopes, call, message):
     with calm.connect(scopes) as github, pytest.raises(GitHubError, match=message) as caught:
         call(github, calm)
     assert caught.value.status == 403
+
+
+def test_a_merge_without_the_permission_says_so(calm):
+    with calm.connect({"contents": "read"}) as github:
+        merge = github.merge(1, calm.pull.head_sha, "t", "")
+    assert merge.state is MergeState.FORBIDDEN and "Resource not accessible by integration" in merge.reason
 
 
 def test_a_wrong_token_is_named_but_never_shown(calm):

@@ -38,7 +38,7 @@ ALL = [
     "event policy", "reporting", "rules of main", "rules of ledger", "environment", "announcements",
     "site",
 ]  # fmt: skip
-GOOD_WHEN_NEW = {"default branch", "merging", "workflows"}
+GOOD_WHEN_NEW = {"default branch", "workflows"}
 
 
 @dataclass
@@ -219,6 +219,7 @@ def free_environment(world: World) -> None:
 
 DAMAGES: list[tuple[str, str, Callable[[World], None]]] = [
     ("merging", "allow_squash_merge is off", set_in("merging", "allow_squash_merge", value=False)),
+    ("merging", "allow_update_branch is off", set_in("merging", "allow_update_branch", value=False)),
     ("labels", "no label judging", lambda world: world.labels.pop("judging")),
     ("ledger", "no branch 'ledger'", lambda world: world.git.delete_ref("refs/heads/ledger")),
     ("workflows", "reconcile.yml: disabled_inactivity", lambda world: world.disabled_workflows.add("reconcile.yml")),
@@ -382,7 +383,7 @@ def test_a_token_that_may_only_look_changes_nothing_and_each_refusal_is_told(sta
     token = stage.fine_grained(**dict.fromkeys(RIGHTS, "read"))
     code, out, err = stage.call(token=token)
     assert (code, err) == (1, "")
-    assert out.count("the token lacks the permission Administration") == 7
+    assert out.count("the token lacks the permission Administration") == 8
     assert "there is no branch 'ledger'; git push failed" in out
     assert stage.world.git.find_ref("refs/heads/ledger") is None
     assert set(stage.states("--check").values()) == {"ok", "missing"}
@@ -559,7 +560,7 @@ def test_people_get_a_table_the_clicks_and_the_token_that_they_need(stage):
     assert re.search(r"^missing +labels +there is no label judging", out, re.MULTILINE)
     assert re.search(r"^cannot be seen +approval +the token lacks the permission Administration", out, re.MULTILINE)
     assert "  labels: Issues → Labels → New label" in out
-    assert "  merging:" not in out
+    assert "  default branch:" not in out
     assert "for this repository only" in out
     assert "\x1b" not in out
 

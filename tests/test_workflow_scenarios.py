@@ -407,6 +407,34 @@ def test_a_push_between_judging_and_merge_is_not_merged_unjudged(contest: Contes
     assert [one.submission.head_sha for one in contest.judgements()][-1] == pull.head_sha
 
 
+def test_a_fork_behind_new_workflows_gets_its_row_and_is_merged_once_it_is_updated(contest: Contest) -> None:
+    honest = contest.honest()
+
+    def change_workflows(request: Request, run: WorkflowRun) -> Judgement:
+        before = contest.world.git.read("main", ".github/workflows/check.yml")
+        contest.world.commit({".github/workflows/check.yml": (before or b"") + b"# Newer.\n"})
+        return honest(request, run)
+
+    contest.judges(change_workflows)
+    pull = contest.open()
+    assert contest.results("evaluate.yml") == GREEN and not pull.merged_at and contest.rows() == ["alice"]
+    assert "Press *Update branch* below" in contest.comment(pull.number)
+    contest.reconcile()
+    assert set(contest.results("reconcile.yml")) == {"reconcile: success"}
+    contest.judges(honest)
+    contest.world.update_branch(pull)
+    contest.hub.settle()
+    assert pull.merged_at and contest.merged() == SOURCE
+    assert "Press *Update branch* below" not in contest.comment(pull.number)
+
+
+def test_a_merge_that_fails_leaves_the_row_published(contest: Contest) -> None:
+    contest.server.fail("PUT */merge", Failure(status=403), times=9)
+    contest.hub.may_fail.add("report")
+    assert not contest.open().merged_at and contest.rows() == ["alice"]
+    assert contest.results("evaluate.yml")[-1] == "report: failure"
+
+
 def test_what_its_author_cancels_ends_at_once(contest: Contest) -> None:
     honest = contest.honest()
 

@@ -26,6 +26,7 @@ from scripts.github.pulls import (
     MergeState,
     Permission,
     PullRequest,
+    RateLimitError,
     Reaction,
     WorkflowRun,
     find,
@@ -85,6 +86,8 @@ class GitHub(Wire):
         except GitHubError as error:
             if error.status == 409:
                 return MergeResult(state=MergeState.MOVED, reason=str(error))
+            if error.status == 403 and not isinstance(error, RateLimitError):
+                return MergeResult(state=MergeState.FORBIDDEN, reason=str(error))
             if error.status != 405:
                 raise
             # If a merge succeeded but its answer was lost, GitHub refuses the retry.

@@ -66,6 +66,8 @@ class MergeState(StrEnum):
     """The head has changed since the merge was decided."""
     REFUSED = "refused"
     """A conflict, a draft, or a rule of the repository."""
+    FORBIDDEN = "forbidden"
+    """The token may not do it."""
 
 
 class Reaction(StrEnum):

@@ -309,6 +309,20 @@ class World:
         self.emit_pull("synchronize", pull, before=before, after=pull.head_sha)
         return pull.head_sha
 
+    def update_branch(self, pull: Pull) -> str:
+        """Merge the base branch into a pull request's, as its author does with the button or with `gh`."""
+        with self.lock:
+            before, tip = pull.head_sha, self.git.find_commit(pull.base_ref)
+            tree = self.git.merge_trees(tip, before) if tip else None
+            assert tip and tree
+            pull.head_sha, pull.base_sha = self.git.commit_tree(tree, [before, tip], "Merge branch"), tip
+            if pull.author:
+                pull.author.pushed_at = self.clock()
+            self.git.set_ref(f"refs/pull/{pull.number}/head", pull.head_sha)
+            self.touch(pull)
+        self.emit_pull("synchronize", pull, before=before, after=pull.head_sha)
+        return pull.head_sha
+
     def add_fork(self, user: User) -> None:
         """A fork as it is at this moment; the one that is there, if there is one."""
         with self.lock:

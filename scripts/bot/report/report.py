@@ -96,10 +96,13 @@ def run(
     if again:
         workflow_runs.start(github, again, context.default_branch)
         said.append(f"requested again as {again.id}")
-    done = merge(due, of_pull, moderated, context, outcome.pull) if due else ""
+    done = ""
+    try:
+        done = merge(due, of_pull, moderated, context, outcome.pull) if due else ""
+    finally:  # A row needs no merge.
+        if not outcome.is_known and (done == MERGED or (request.is_ranked and outcome.is_accepted)):
+            start_workflow(github, PUBLISH_WORKFLOW, {}, context.default_branch)
     said.append(done)
-    if not outcome.is_known and (done == MERGED or (request.is_ranked and outcome.is_accepted)):
-        start_workflow(github, PUBLISH_WORKFLOW, {}, context.default_branch)
     return "; ".join(filter(None, said))
 
 
