@@ -466,9 +466,19 @@ def test_a_policy_of_the_organisation_that_blocks_is_named_and_left_alone(ready)
     assert ready.world.settings["policies"][1]["rules"] == [rule]
 
 
-def test_a_server_without_policies_blocks_nothing(stage):
-    stage.world.settings["policies"] = None
-    assert stage.states()["event policy"] == "ok"
+def is_told_that_policies_are_unclear(stage, token=None):
+    code, out, _ = stage.call("--check", token=token)
+    assert code == 1 and "is ready" not in out
+    assert re.search(r"^cannot be seen +event policy +GitHub answers 404", out, re.MULTILINE)
+    assert "  event policy: Settings → Actions → Policies → New policy: PullRank" in out
+
+
+def test_a_404_for_policies_is_never_ok_whatever_it_means(ready):
+    is_told_that_policies_are_unclear(ready, ready.fine_grained(actions="read", contents="read", issues="read"))
+    assert ready.states("--check")["event policy"] == "ok"
+    ready.world.settings["policies"] = None
+    is_told_that_policies_are_unclear(ready)
+    assert ready.call()[0] == 1 and ready.writes() == []
 
 
 def own_policy(**changes: Any) -> dict[str, Any]:

@@ -28,7 +28,9 @@ from scripts.ledger.request import Ending, EndState, Request, make_id
 from tests.actions import Expressions, Hub, Play, StepFailed, WarmPython
 from tests.actions.node import find_node
 from tests.competition import (
+    COPIED,
     FASTER,
+    OWN,
     ROOT,
     SOURCE,
     cases_of,
@@ -405,6 +407,28 @@ def test_a_push_between_judging_and_merge_is_not_merged_unjudged(contest: Contes
     assert pull.state == "open" and contest.merged() is None and contest.rows() == ["alice"]
     contest.reconcile()
     assert [one.submission.head_sha for one in contest.judgements()][-1] == pull.head_sha
+
+
+def test_who_copies_a_rivals_draft_is_refused_and_the_rival_is_merged(contest: Contest) -> None:
+    draft = contest.open(OWN, draft=True)
+    contest.world.close(draft)
+    contest.hub.settle()
+    contest.hub.pass_time(SOON)
+    copy = contest.open(COPIED, contest.world.add_user("mallory"))
+    assert f"`alice` submitted this file for `vectoradd` earlier, in #{draft.number}" in contest.comment(copy.number)
+    contest.world.reopen(draft)
+    contest.world.mark_ready(draft)
+    contest.hub.settle()
+    assert draft.merged_at and not copy.merged_at and contest.rows() == ["alice"]
+
+
+def test_who_was_copied_while_the_own_event_was_lost_is_merged_too(contest: Contest) -> None:
+    original = contest.world.open_pull(contest.alice, {path_of("alice"): OWN})
+    contest.lose_events()
+    contest.hub.pass_time(timedelta(minutes=1))
+    assert contest.open(COPIED, contest.world.add_user("mallory")).merged_at
+    contest.reconcile()
+    assert original.merged_at and sorted(contest.rows()) == ["alice", "mallory"]
 
 
 def test_a_fork_behind_new_workflows_gets_its_row_and_is_merged_once_it_is_updated(contest: Contest) -> None:

@@ -19,7 +19,7 @@ from harness.records.errors import PullRankError
 from scripts.common.git_command import GitError
 from scripts.common.terminal import cell, console, table
 from scripts.github.access import NEW_TOKEN, connect, require_repository, require_token, server_url
-from scripts.github.admin import Admin, Hidden, NotInPlan
+from scripts.github.admin import Admin, Hidden, NotInPlan, Unclear
 from scripts.github.pulls import GitHubError, RateLimitError, find
 from scripts.ledger.ledger import LedgerError
 from scripts.setup.kinds import Setting
@@ -94,7 +94,7 @@ def examine(setting: Setting, admin: Admin) -> SettingFinding:
     """Look at a setting, and change nothing."""
     try:
         faults = setting.look(admin)
-    except (Hidden, NotInPlan) as error:
+    except (Hidden, NotInPlan, Unclear) as error:
         return _finding(setting, SettingState.UNSEEN, _reason(error, setting, admin))
     return _finding(setting, SettingState.MISSING if faults else SettingState.OK, "; ".join(faults))
 

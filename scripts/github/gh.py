@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from urllib.parse import quote
 
-from scripts.common.text import shorten
+from scripts.common.text import shorten_markdown
 from scripts.github.checks import Check, CheckRun
 from scripts.github.pulls import (
     ACTIONS_BOT,
@@ -154,10 +154,10 @@ class GitHub(Wire):
             return self.comment(number, body)
         if comment.body == body:
             return comment
-        return Comment.of(self.ask("PATCH", f"/issues/comments/{comment.id}", {"body": shorten(body, MAX_BODY)}))
+        return Comment.of(self.ask("PATCH", f"/issues/comments/{comment.id}", {"body": _fitting(body)}))
 
     def comment(self, number: int, body: str) -> Comment:
-        return Comment.of(self.ask("POST", f"/issues/{number}/comments", {"body": shorten(body, MAX_BODY)}))
+        return Comment.of(self.ask("POST", f"/issues/{number}/comments", {"body": _fitting(body)}))
 
     def react(self, comment_id: int, reaction: Reaction) -> None:
         self.ask("POST", f"/issues/comments/{comment_id}/reactions", {"content": reaction.value})
@@ -230,6 +230,10 @@ class GitHub(Wire):
         if digest and hashlib.sha256(content).hexdigest() != digest:
             raise GitHubError(f"artifact {artifact_id} does not match its digest {digest}")
         return content
+
+
+def _fitting(body: str) -> str:
+    return shorten_markdown(body, MAX_BODY, "GitHub takes no more in a comment. The rest is on the run's page.")
 
 
 def _part(text: str) -> str:

@@ -162,6 +162,9 @@ def _ref(call: Call, ref: str) -> Json:
 
 # Checks
 
+MAX_TEXT = 65_535
+"""Bytes of a check run's summary, beyond which it is refused, and of its text, which is cut."""
+
 
 @route("POST /check-runs", "checks:write")
 def add_check(call: Call) -> Answer:
@@ -209,8 +212,12 @@ def _find_check(call: Call) -> Check:
 def _write_check(call: Call, check: Check) -> None:
     """Annotations are added to those that are there; all else is replaced."""
     body, now = call.body, call.world.clock()
-    for name in ("name", "status", "conclusion", "external_id", "details_url"):
+    if len(body.get("output", {}).get("summary", "").encode()) > MAX_TEXT:
+        raise invalid(f"summary exceeds a maximum bytesize of {MAX_TEXT}", "summary")
+    for name in ("name", "status", "conclusion", "external_id"):
         setattr(check, name, body.get(name, getattr(check, name)))
+    # Whatever a workflow's token asks for.
+    check.details_url = f"{call.world.web_url}/{call.world.repository}/runs/{check.id}"
     if "conclusion" in body:
         check.status = "completed"
     if check.status != "completed":
@@ -218,5 +225,7 @@ def _write_check(call: Call, check: Check) -> None:
     check.started_at = check.started_at or now
     check.completed_at = now if check.status == "completed" else None
     output = dict(body.get("output", {}))
+    if "text" in output:
+        output["text"] = output["text"].encode()[:MAX_TEXT].decode(errors="ignore")
     check.annotations += output.pop("annotations", [])
     check.output |= output

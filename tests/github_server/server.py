@@ -40,7 +40,7 @@ from tests.github_server import (  # noqa: F401
 )
 from tests.github_server.contract import contract
 from tests.github_server.failures import Failure, Failures, Way
-from tests.github_server.routes import Answer, Call, Refusal, find_route
+from tests.github_server.routes import Answer, Call, Refusal, find_route, missing
 from tests.github_server.world import Token, World
 
 API = "/api/v3"
@@ -231,6 +231,8 @@ class _Handler(BaseHTTPRequestHandler):
         if path.get("repo", name) != name or (fork and not (fork in world.forks and route.is_of_forks)):
             raise Refusal(404, "Not Found")
         may = token.user.login.lower() == fork if fork else route.is_open_to(token)
+        if not may and "/actions/policies" in route.name:
+            raise missing()
         if not may:
             who = "integration" if token.is_workflows else "personal access token"
             raise Refusal(403, f"Resource not accessible by {who}")
