@@ -30,7 +30,7 @@ from scripts.github.gh import GitHub
 from scripts.github.pulls import ACTIONS_BOT, Account, ChangedFile, PullRequest, WorkflowRun
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import RequestStatus
-from scripts.ledger.moderation import Action, Moderated, Moderation
+from scripts.ledger.moderation import Action, KnownAccount, Moderated, Moderation
 from scripts.ledger.request import Ending, EndState, Request, make_id
 from tests.competition import FASTER, SOURCE, Scene, of_its_board, path_of, the_board, two_boards
 from tests.github_server import Failure, Pull
@@ -548,6 +548,26 @@ def test_a_judging_that_never_started_is_started(scene: Scene, capsys: pytest.Ca
     assert "started again" in settle(scene, capsys)
     scene.evaluate(scene.waiting()[0], scene.honest())
     assert pull.merged_at
+
+
+def test_who_else_pushes_to_the_ledger_is_named_and_decisions_are_not(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def push(**how: Any) -> None:
+        with LedgerBranch(scene.server.git_url, token=scene.world.personal_token(carol).value) as branch:
+            how["add"](branch.ledger)
+            branch.commit("By hand")
+
+    carol = scene.world.add_user("carol", permission="write")
+    ban = Moderation(id="ban", action=Action.BAN, user_id=99, reason="Spam.", by=carol.id, at=datetime.now(UTC))
+    push(add=lambda ledger: ledger.append_moderation(ban))
+    assert "carol" not in settle(scene, capsys)
+    forged = KnownAccount(user_id=scene.alice.id, login="mallory", first_seen=datetime.now(UTC))
+    push(add=lambda ledger: ledger.append_account(forged))
+    said = settle(scene, capsys)
+    assert f"carol (account {carol.id}) pushed" in said and f"`{forged.place}`" in said
+    scene.submit(scene.world.add_user("bob"), FASTER)
+    assert "github-actions" not in settle(scene, capsys)
 
 
 def test_a_result_that_nobody_delivered_is_delivered(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:

@@ -365,9 +365,11 @@ def test_a_push_for_fewer_boards_stops_the_others(scene: Scene) -> None:
     assert running(scene) == {"CPU-ranked"}
 
 
-def test_a_run_that_is_no_longer_among_the_newest_is_stopped_too(scene: Scene) -> None:
+@pytest.mark.parametrize("status", ["queued", "pending", "in_progress"])
+def test_a_run_that_is_no_longer_among_the_newest_is_stopped_too(scene: Scene, status: str) -> None:
     pull = scene.submit(scene.alice, SOURCE, draft=True)
     (old,) = scene.waiting()
+    old.status = status
     for _ in range(100):
         scene.world.finish_run(scene.world.start_run("evaluate.yml", "workflow_dispatch"), "success")
     scene.world.mark_ready(pull)

@@ -26,6 +26,7 @@ from scripts.github.pulls import (
     MergeState,
     Permission,
     PullRequest,
+    Push,
     RateLimitError,
     Reaction,
     WorkflowRun,
@@ -98,6 +99,13 @@ class GitHub(Wire):
 
     def close_pull(self, number: int) -> None:
         self.ask("PATCH", f"/pulls/{number}", {"state": "closed"})
+
+    # Branches
+
+    def pushes(self, branch: str) -> tuple[Push, ...]:
+        """The newest 100 changes of a branch, newest first."""
+        path = f"/activity?ref={_part(f'refs/heads/{branch}')}&per_page={PER_PAGE}"
+        return tuple(map(Push.of, items(self.ask("GET", path))))
 
     # People
 

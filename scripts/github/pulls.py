@@ -160,6 +160,20 @@ class PullRequest(FromGitHub):
         return super().of(payload | {"head_at": head_at})
 
 
+class Push(FromGitHub):
+    """A change of a branch; `kind` is GitHub's: push, force_push, branch_creation, branch_deletion, pr_merge."""
+
+    actor: Author = Field(default=None, validate_default=True)
+    before: Sha
+    after: Sha
+    kind: str = Field(validation_alias="activity_type")
+    at: Time = Field(validation_alias="timestamp")
+
+    @property
+    def is_plain(self) -> bool:
+        return self.kind in ("push", "branch_creation")
+
+
 class ChangedFile(FromGitHub):
     """A changed file; `status` is GitHub's: added, modified, removed, renamed, copied, changed or unchanged."""
 

@@ -10,7 +10,7 @@ from tests.github_server import shapes
 from tests.github_server.git import Entry
 from tests.github_server.pulls_api import changed_file
 from tests.github_server.routes import Answer, Call, Refusal, invalid, missing, route
-from tests.github_server.world import Check
+from tests.github_server.world import Activity, Check
 
 Json = dict[str, Any]
 
@@ -158,6 +158,19 @@ def _ref(call: Call, ref: str) -> Json:
         "node_id": f"REF_{ref}",
         "object": {"type": "commit", "sha": call.require(call.world.git.find_ref(call.ref(ref)))},
     }
+
+
+@route("GET /activity", "contents:read")
+def list_activity(call: Call) -> Answer:
+    """Newest first."""
+    ref = call.query.get("ref", "")
+    return call.page([one for one in reversed(call.world.activity) if ref in ("", one.ref)], _activity)
+
+
+def _activity(one: Activity) -> Json:
+    shape = {"id": one.id, "node_id": f"ACT_{one.id}", "ref": one.ref, "before": one.before, "after": one.after}
+    moment = {"timestamp": shapes.time(one.at), "activity_type": one.kind}
+    return {**shape, **moment, "actor": shapes.user(one.actor)}
 
 
 # Checks

@@ -278,7 +278,19 @@ class _Handler(BaseHTTPRequestHandler):
                 return Answer(401, b"", {"WWW-Authenticate": 'Basic realm="GitHub"'})
             if not token.allows("contents", "write"):
                 return Answer(403, b"Write access to repository not granted.")
+            with self.server.github.world.lock:
+                return self._pushed(token, path, query)
         return self._run_git(path, query)
+
+    def _pushed(self, token: Token, path: str, query: str) -> Answer:
+        """A push, and what the log of the repository says of it."""
+        world = self.server.github.world
+        branches = {f"refs/heads/{name}" for name in (world.default_branch, "ledger")}
+        before = {ref: world.git.find_commit(ref) for ref in branches}
+        answer = self._run_git(path, query)
+        for ref in branches:
+            world.note_push(ref, before[ref], token.user)
+        return answer
 
     def _run_git(self, path: str, query: str) -> Answer:
         repository, headers = self.server.github.world.git.path, self.headers

@@ -156,6 +156,22 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Activity:
+    """A change of a branch, as GitHub's log of the repository has it."""
+
+    id: int
+    ref: str
+    before: str
+    after: str
+    actor: User | None
+    at: datetime
+
+    @property
+    def kind(self) -> str:
+        return "push" if self.before.strip("0") else "branch_creation"
+
+
+@dataclass(frozen=True)
 class Event:
     """The start of a workflow: the event's name, its payload, and the run that GitHub has made already."""
 
@@ -186,6 +202,8 @@ class World:
         self.forks: set[str] = set()
         """The accounts with a fork, in lower case; its branches are `refs/forks/<login>/…` of the one store."""
         self.labels: dict[str, Json] = {}
+        self.activity: list[Activity] = []
+        """Pushes by HTTP, oldest first."""
         self.runs: dict[int, Run] = {}
         self.disabled_workflows: set[str] = set()
         self.variables: dict[str, str] = {}
@@ -376,6 +394,12 @@ class World:
 
     def comments_on(self, number: int) -> list[Comment]:
         return [comment for comment in self.comments.values() if comment.number == number]
+
+    def note_push(self, ref: str, before: str | None, actor: User | None) -> None:
+        """Log what a push has done to a branch."""
+        after = self.git.find_commit(ref)
+        if after and after != before:
+            self.activity.append(Activity(self.next_id(), ref, before or "0" * 40, after, actor, self.clock()))
 
     # What runs
 

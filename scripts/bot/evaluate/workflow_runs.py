@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
 WORKFLOW = "evaluate.yml"
-LIVE = ("queued", "in_progress")
+LIVE = ("queued", "pending", "in_progress")
+"""A run that waits for another one of its group may be pending."""
 
 
 def check_name(gpu: str) -> str:
@@ -60,7 +61,7 @@ def show_running(github: GitHub, request: Request, run_url: str) -> int:
 
 
 def live_runs(github: GitHub) -> tuple[WorkflowRun, ...]:
-    """All queued and running runs, however many and however old."""
+    """All waiting and running runs, however many and however old."""
     return tuple(run for status in LIVE for run in github.all_runs(WORKFLOW, status=status))
 
 

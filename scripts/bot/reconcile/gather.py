@@ -47,7 +47,7 @@ LONGEST_WAIT = timedelta(days=14)
 
 
 def gather(context: BotContext, now: datetime) -> RepositoryState:
-    """Read the state, with eight API requests, or a few more in a busy repository."""
+    """Read the state, with nine API requests, or a few more in a busy repository."""
     github, settings = context.github, context.settings
     last_at = max((run.created_at for run in github.runs(WORKFLOW, status="success")), default=None)
     since = look_back(now, last_at)
