@@ -906,7 +906,7 @@ def test_a_decision_that_cannot_be_read_is_named(scene: Scene, capsys: pytest.Ca
     assert "left out: moderation/2026-11-02-x.json: this decision has no effect: not JSON" in capsys.readouterr().out
 
 
-def test_with_nothing_to_do_it_takes_eight_requests(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_nothing_to_do_it_takes_seven_requests(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     scene.reconcile()
-    assert len(scene.server.rest_requests()) <= 8
+    assert len(scene.server.rest_requests()) <= 7
     assert "Nothing to do" in capsys.readouterr().out
