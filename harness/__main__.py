@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 _MIN_PYTHON = (3, 11)
 _MIN_PYDANTIC = (2, 12)
 _INTERRUPTED = 130
+_COMPANY = "PULLRANK_COMPANY"
+"""An environment variable: with the value `allow`, other work on the machine does not keep a judging from ranking."""
 
 
 def main() -> NoReturn:
@@ -131,6 +133,7 @@ def _judge(options: argparse.Namespace) -> _Made:
     _require_machine()
     try:
         from harness.judge import judge
+        from harness.records.fields import Mode
         from harness.task.bundle import read_bundle
     except ImportError as error:
         raise JudgeError(f"{sys.executable}: a library is missing or too old ({error}); {_REMEDY}") from None
@@ -149,6 +152,7 @@ def _judge(options: argparse.Namespace) -> _Made:
             on_progress=_show,
             run_url=options.run_url,
             reports=options.reports,
+            needs_quiet=order.mode is Mode.RANKED and os.environ.get(_COMPANY) != "allow",
         )
     verdict = judgement.verdict
     exit_code = {"AC": 0, "JE": 3}.get(verdict.value, 1)

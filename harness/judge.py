@@ -29,7 +29,7 @@ from harness.records.progress import OnProgress, Progress
 from harness.records.provenance import harness_digest
 from harness.records.replay import Replay
 from harness.records.stats import DUEL_LOOKS, MIN_PAIRS
-from harness.records.times import Duel, GpuState
+from harness.records.times import Duel, Forfeit, GpuState
 from harness.records.verdict import Verdict, overall
 from harness.referee import machine
 from harness.sandbox.sandbox import Kind, Sandbox, choose_kind, require_gpus
@@ -56,6 +56,7 @@ def judge(
     run_url: str | None = None,
     device: Device | None = None,
     reports: Path | None = None,
+    needs_quiet: bool = False,
 ) -> Judgement:
     """Judge one submission on one board.
 
@@ -67,6 +68,8 @@ def judge(
         replay: play on the seeds of an earlier judgement; not in mode `ranked`.
         device: use this device instead of the board's, for a rehearsal.
         reports: folder for the reports of a GPU vendor's profiler, in mode `profile`.
+        needs_quiet: wait for other work on this machine, repeat runs that it disturbs, and raise JudgeError if that
+            does not help; otherwise only note it.
 
     Raises:
         TaskError: the task's own files are at fault.
@@ -81,7 +84,9 @@ def judge(
         frame.require_unhindered()
     outcome = _play_without_referee(frame, submission, mode, on_progress)
     if not outcome:
-        with open_context(board, mode, frame.kind, on_progress, frame.device, replay) as context:
+        with open_context(
+            board, mode, frame.kind, on_progress, frame.device, replay, needs_quiet=needs_quiet
+        ) as context:
             from harness.rules.game import Game
 
             game = Game(context, submission, champion, reports=reports)
@@ -228,6 +233,8 @@ def open_context(
     on_progress: OnProgress | None = None,
     device: Device | None = None,
     replay: Replay | None = None,
+    *,
+    needs_quiet: bool = False,
 ) -> Iterator[Context]:
     """Start the sandbox of a judging, and set up the context that its sides share."""
     device = device or device_of(board.gpu)
@@ -245,7 +252,10 @@ def open_context(
         from harness.rules.context import Context
 
         with device.side.prepared():
-            context = Context(board, mode, sandbox, on_progress or (lambda _: None), recipe, device, replay, profiler)
+            context = Context(
+                board, mode, sandbox, on_progress or (lambda _: None), recipe, device, replay, profiler,
+                needs_quiet=needs_quiet,
+            )  # fmt: skip
             if device.is_gpu and not context.gpu.sees:
                 sandbox.missing.append("a GPU driver that reports clocks and load during runs: they are not watched")
             yield context
@@ -297,15 +307,26 @@ class _Outcome:
 
     cases: tuple[CaseResult, ...]
     duel: Duel | None = None
+    forfeit: Forfeit | None = None
     message: str = ""
     log: str = ""
     company: tuple[float, ...] = ()
     """The share of a core that other work took, for each run."""
+    repeats: int = 0
+    """How many runs were played again because of it."""
 
 
 def _outcome_of(game: Game) -> _Outcome:
-    company = tuple(game.runs.company)
-    return _Outcome(cases=tuple(game.results), duel=game.duel, message=game.message, log=game.log, company=company)
+    quiet = game.context.quiet
+    return _Outcome(
+        cases=tuple(game.results),
+        duel=game.duel,
+        forfeit=game.forfeit,
+        message=game.message,
+        log=game.log,
+        company=tuple(game.runs.company),
+        repeats=quiet.repeats if quiet else 0,
+    )
 
 
 def _refuse(fault: str) -> _Outcome:
@@ -365,8 +386,9 @@ class _Frame:
             message=outcome.message or first,
             cases=outcome.cases,
             duel=outcome.duel,
+            forfeit=outcome.forfeit,
             claim=self.claim,
-            machine=machine.as_timed(self.machine, _states_of(outcome), outcome.company),
+            machine=machine.as_timed(self.machine, _states_of(outcome), outcome.company, outcome.repeats),
             sandbox=self.walls,
             harness=HarnessInfo(version=__version__, method=METHOD, digest=harness_digest()),
             started_at=self.started_at,

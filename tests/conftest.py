@@ -14,6 +14,14 @@ from xdist.scheduler import LoadFileScheduling
 
 from tests import cores
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Linux shares a core out between sessions.  One with work on several cores may starve the others on one of them
+    # for seconds (seen with 6.18), and so a player that a test judges.
+    os.setsid()
+
+# Tests also run on busy machines, where a ranked judging would wait in vain.
+os.environ["PULLRANK_COMPANY"] = "allow"
+
 HERE = Path(__file__).parent
 LONG_TESTS = HERE / "long.txt"
 LONG = [line for line in LONG_TESTS.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]

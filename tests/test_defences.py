@@ -11,6 +11,7 @@ be.  Players are stopped by signals here, which is what every machine has.
 """
 
 import contextlib
+import errno
 import json
 import math
 import os
@@ -45,6 +46,9 @@ FASTER = 0.6
 TRIES = 3
 """A machine may be busy just when it matters: an attack has to succeed once."""
 LINGER_S = 0.02
+SHORT_S = 4.0
+"""Seconds of a phase that a few slow ends use up."""
+ENDS_S: list[float] = []
 BLOCKED_S = 5.0
 """A judge that still waits for a call after so long, where two seconds are allowed, waits for ever."""
 
@@ -87,6 +91,18 @@ def outlives_its_player(outcome):
 def spoils_the_judging(outcome):
     """Nobody is to blame then, and it would be repeated."""
     return isinstance(outcome, JudgeError) and "changed the cache" in str(outcome)
+
+
+def ends_as_ours(outcome):
+    """Nobody is to blame then: it costs the attacker nothing, and is repeated."""
+    return isinstance(outcome, JudgeError) and (
+        "no submission is to blame" in str(outcome) or "cannot access" in str(outcome)
+    )
+
+
+def holds_the_machine(outcome):
+    """The kernel took seconds to end one of its players; with more locks, hours."""
+    return isinstance(outcome, Judgement) and max(ENDS_S) > 3
 
 
 def breaks_the_judge(outcome):
@@ -215,6 +231,47 @@ def leave_caches_as_they_are(patch):
     change_inside(patch, "walls.py", {"    _fill_holes(os.path.join(folder, _FILES))\n": "    return\n"})
 
 
+def allow_locks_of_open_files(patch):
+    change_inside(patch, "seccomp.py", {"10, 15, 37, 38, 1024": "10, 15, 1024"})
+    close = PlayerHandle.close
+
+    def close_and_tell(self, *about, **options):
+        close(self, *about, **options)
+        ENDS_S.append(self.end_s)
+
+    patch.setattr(PlayerHandle, "close", close_and_tell)
+
+
+def forget_how_long_a_player_took_to_end(patch):
+    shorten_phases(patch)
+    patch.setattr(PlayerHandle, "end_s", property(lambda _: 0.0, lambda *_: None), raising=False)
+
+
+def shorten_phases(patch):
+    phase = Context.phase
+    patch.setattr(Context, "phase", lambda self, name, _, patience=1: phase(self, name, SHORT_S, patience))
+
+
+def take_a_hidden_process_for_a_fault_of_ours(patch):
+    judge_without_rights(patch)
+    patch.setattr(PlayerHandle, "hides_its_memory", False)
+
+
+def judge_without_rights(patch):
+    """As if the judge were another user than root, who may not look into a process that hides its memory."""
+
+    def refuse(move):
+        def moved(pid, *about):
+            if Path(f"/proc/{pid}/mem").stat().st_uid == 0:
+                raise PermissionError(errno.EPERM, "Operation not permitted")
+            move(pid, *about)
+
+        return moved
+
+    for name in ("read_memory", "write_memory"):
+        patch.setattr(cpu, name, refuse(getattr(cpu, name)))
+
+
 def look_away_from_memory(patch):
     patch.setattr(PlayerHandle, "check_memory", lambda _: None)
 
@@ -270,6 +327,9 @@ DEFENCES = [
     Defence("nothing of a player survives", share_one_process_namespace, "exploits/timing_slow_the_anchor_with_a_survivor", outlives_its_player),
     Defence("only listed files are shown", show_the_hosts_settings, "exploits/system_files_of_the_host", reads_files_of_the_host),
     Defence("memory is watched", look_away_from_memory, "exploits/abuse_memory_of_no_process", keeps_its_memory),
+    Defence("no locks of open files", allow_locks_of_open_files, "exploits/abuse_locks_for_its_end", holds_the_machine),
+    Defence("the end of a player counts", forget_how_long_a_player_took_to_end, "exploits/abuse_family_for_its_end", ends_as_ours, TIMED),
+    Defence("hidden memory is noticed", take_a_hidden_process_for_a_fault_of_ours, "exploits/tamper_unreadable_process", ends_as_ours),
     Defence("sealed caches have no holes", leave_caches_as_they_are, "exploits/cache_in_holes", spoils_the_judging),
     Defence("calls have a deadline", wait_for_ever, "exploits/abuse_endless_loop", blocks_the_judge),
 ]  # fmt: skip
@@ -345,6 +405,17 @@ def test_without_it_honest_code_is_judged_as_ever(defence, monkeypatch):
 @pytest.mark.parametrize("name", ["zeros_of_last_time", "zeros_of_last_time_in_between"])
 def test_zeros_of_last_time_are_no_answer(name):
     assert attack(f"defences/{name}", Mode.TEST).verdict is Verdict.WRONG_ANSWER
+
+
+def test_a_player_that_takes_long_to_end_pays_for_it_when_the_phase_is_over(monkeypatch):
+    shorten_phases(monkeypatch)
+    assert attack("exploits/abuse_family_for_its_end", TIMED).verdict is Verdict.TIME_LIMIT_EXCEEDED
+
+
+def test_a_process_that_hides_its_memory_from_a_judge_without_rights_is_a_violation(monkeypatch):
+    judge_without_rights(monkeypatch)
+    outcome = attack("exploits/tamper_unreadable_process", Mode.TEST)
+    assert outcome.verdict is Verdict.SECURITY_VIOLATION, outcome.message
 
 
 def test_a_referee_that_lingers_gives_no_time_away(monkeypatch):

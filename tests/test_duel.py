@@ -128,6 +128,14 @@ def test_a_phase_that_one_side_drew_out_is_that_sides_fault_whoever_was_playing(
     assert caught.value.side == "B"
 
 
+def test_time_that_the_kernel_takes_to_end_a_sides_processes_counts_as_its_own(over, board):
+    over.charge("A", 3)
+    over.charge("A", 3)
+    with pytest.raises(SideFoul) as caught:
+        end(over, board.benchmarks[0], "B", 1)
+    assert (caught.value.side, caught.value.foul.verdict) == ("A", Verdict.TIME_LIMIT_EXCEEDED)
+
+
 def test_a_phase_that_took_too_long_by_nobodys_fault_is_ours(over, board):
     for side in "AB":
         with pytest.raises(OutOfTime, match="the duel took more than 10 s on this machine"):

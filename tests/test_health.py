@@ -2,18 +2,24 @@
 
 import contextlib
 import ctypes
+import inspect
 import os
 import resource
+import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from harness.records.errors import JudgeError
+from harness.records.verdict import Foul, Verdict
 from harness.sandbox import freezer, health
 from harness.sandbox.health import Health
-from harness.sandbox.sandbox import PlayerFiles, Sandbox
+from harness.sandbox.memory import Meminfo
+from harness.sandbox.program import run
+from harness.sandbox.sandbox import PlayerFiles, Program, Sandbox
 from tests import cores
 
 _NEW_MOUNT, _NEW_USER = 0x00020000, 0x10000000
@@ -125,6 +131,29 @@ def test_damage_makes_the_judging_void_when_the_sandbox_is_closed():
     assert not sandbox._stage.exists()
 
 
+@pytest.mark.walls
+def test_files_under_way_are_freed_before_the_next_player_starts():
+    """In a circle of sockets, only the kernel's own search finds them, some time after the player's end."""
+    hide = """
+import os, socket
+for _ in range(16):
+    one, other = socket.socketpair()
+    hidden = os.memfd_create("hidden")
+    os.write(hidden, bytes(16 << 20))
+    socket.send_fds(one, [b"x"], [other.fileno(), hidden])
+    socket.send_fds(other, [b"x"], [one.fileno(), hidden])
+    os.close(hidden)
+"""
+    program = Program(command=(sys.executable, "hide.py"))
+    with Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox:
+        before = Meminfo.read().unowned
+        ended = run(
+            sandbox, PlayerFiles(name="hider", files={"hide.py": hide}), program, lambda _: None, seconds=60, late=""
+        )
+        assert ended.exit_code == 0, ended.log
+        assert Meminfo.read().unowned < before + (128 << 20)
+
+
 def test_memory_that_nobody_owns_is_given_a_moment_to_be_freed_and_then_named(tmp_path, monkeypatch):
     state = Health(os.getpid(), os.getpid(), tmp_path, walled=False)
     state.check_thoroughly()
@@ -160,3 +189,54 @@ def test_killed_processes_are_waited_for_as_long_as_it_takes():
         with pytest.raises(JudgeError, match=f"still running after 0.1 s: process {endless.pid}$"):
             freezer.await_end([endless.pid], patience_s=0.1)
         endless.kill()
+
+
+@pytest.mark.parametrize(
+    ("command", "work_s", "expected"),
+    [
+        ("while :; do :; done", 0.05, Foul),
+        ("while :; do :; done", 60, JudgeError),  # too little work to prove anything
+        ("sleep 60", 0.05, JudgeError),  # as one that waits for a broken disk
+    ],
+)
+def test_a_killed_player_that_does_not_end_is_to_blame_only_if_the_kernel_works_for_it(
+    command, work_s, expected, monkeypatch
+):
+    monkeypatch.setattr(freezer, "TEARDOWN_S", 1.5)
+    monkeypatch.setattr(freezer, "_WORK_S", work_s)
+    monkeypatch.setattr(freezer, "_LOOK_AT_WORK_S", 0.1)
+    with subprocess.Popen(["sh", "-c", f"({command}) & wait"], start_new_session=True) as keeper:
+        with pytest.raises(expected, match=r"more than 2 s to end|still running after 1\.5 s"):
+            freezer.await_players_end(keeper.pid)
+        os.killpg(keeper.pid, signal.SIGKILL)
+
+
+@pytest.mark.walls
+def test_a_sandbox_whose_player_does_not_end_starts_no_other_and_is_closed_without_an_error(monkeypatch):
+    def endless(_):
+        raise Foul(Verdict.RUN_TIME_ERROR, "it does not end")
+
+    with Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox:
+        seat = contextlib.ExitStack()
+        seat.enter_context(sandbox.seat(PlayerFiles(name="endless", files={})))
+        monkeypatch.setattr(freezer, "await_players_end", endless)
+        with pytest.raises(Foul, match="it does not end"):
+            seat.close()
+        with pytest.raises(JudgeError, match="cannot start another"), sandbox.seat(PlayerFiles(name="next", files={})):
+            pass
+        family = list(freezer.descendants(sandbox.warm_parent.process.pid))
+    freezer.await_end(family, patience_s=30)
+
+
+def test_a_chain_of_processes_is_listed_whatever_its_length():
+    chain = "exec 3<&0; f() { if [ $1 -gt 0 ]; then (f $(($1 - 1))) & else echo; fi; read x <&3; }; f 80"
+    with subprocess.Popen(["sh", "-c", chain], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
+        assert first.stdout and first.stdin
+        first.stdout.readline()
+        depth, limit = len(inspect.stack()), sys.getrecursionlimit()
+        sys.setrecursionlimit(depth + 60)
+        try:
+            assert len(list(freezer.descendants(first.pid))) == 80
+        finally:
+            sys.setrecursionlimit(limit)
+        first.stdin.close()

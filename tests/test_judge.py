@@ -1,5 +1,6 @@
 """Whole judgings, for real: a submission in, a judgement out, and the next one judged as if nothing had happened."""
 
+import contextlib
 import json
 import os
 import re
@@ -18,7 +19,7 @@ from harness.records.judgement import Judgement
 from harness.records.stats import Interval
 from harness.records.verdict import Verdict
 from harness.rules import phase
-from harness.sandbox.company import Company
+from harness.sandbox.company import Company, Starvation
 from harness.task.submission import Submission
 from harness.task.task import load_task
 from tests import cores
@@ -222,12 +223,39 @@ def test_a_judgement_is_plain_json_with_a_checksum(sitting):
     assert re.fullmatch("[0-9a-f]{64}", fields["checksum"])
 
 
-def test_a_champion_that_fails_voids_the_duel_and_keeps_nobody_from_being_judged(board):
-    broken = submission("def custom_kernel(data):\n    return data\n", "broken-sample")
-    champion = Champion(submission=broken, score=Interval(value=1e6, low=1e6, high=1e6), nominal_us=(10.0,))
-    judgement = judge(board, submission(GOOD), Mode.RANKED, champion=champion)
+@pytest.mark.parametrize(
+    ("body", "verdict"), [("return data", "WA"), ("raise ValueError('not today')", "RTE"), ("os._exit(1)", "RTE")]
+)
+def test_a_champion_that_fails_twice_loses_the_duel(board, body, verdict):
+    judgement = read_again(judge(board, submission(GOOD), Mode.RANKED, champion=champion_of(AROUND.format(body))))
     assert (judgement.verdict, judgement.duel) == (Verdict.ACCEPTED, None)
-    assert "void" in judgement.message
+    assert judgement.forfeit and judgement.forfeit.verdict == verdict
+    assert (judgement.forfeit.opponent, "wins the duel" in judgement.message) == ("former-sample", True)
+
+
+def test_a_champion_that_runs_out_of_memory_keeps_first_place(board):
+    """The memory may have been missing for another reason, even by the challenger's doing."""
+    judgement = judge(board, submission(GOOD), Mode.RANKED, champion=champion_of(AROUND.format("raise MemoryError")))
+    assert (judgement.verdict, judgement.duel, judgement.forfeit) == (Verdict.ACCEPTED, None, None)
+    assert "The duel is void" in judgement.message
+
+
+def test_a_champion_that_fails_once_is_dueled(board, tmp_path):
+    """Its first import in a benchmark fails, which it can know only by the time."""
+    late = time.time() + 20
+    once = f"import time\nif time.time() < {late}: time.sleep(max(0, {late} - time.time())); 1 / 0\n" + GOOD
+    patient = replace(board, limits=replace(board.limits, compile_timeout_s=60))
+    judgement = judge(patient, submission(GOOD), Mode.RANKED, champion=champion_of(once))
+    assert judgement.duel and not judgement.forfeit, judgement.message
+
+
+def champion_of(source):
+    """A champion that any submission could beat."""
+    return Champion(
+        submission=submission(source, "former-sample"),
+        score=Interval(value=1e6, low=1e6, high=1e6),
+        nominal_us=(10.0,),
+    )
 
 
 def test_a_champion_matters_to_ranking_alone(board):
@@ -265,6 +293,81 @@ def test_a_judgement_says_that_other_work_disturbed_its_runs(board, all_cores):
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
     assert not judgement.machine.quiet
     assert re.search(r"Other work took up to [0-9]+% of a core in [0-9]+ of [0-9]+ runs\.", judgement.machine.note)
+
+
+@contextlib.contextmanager
+def busy_loops(count, core):
+    """Other programs on a core, each in a session of its own, so that each has an equal share."""
+    with contextlib.ExitStack() as cleanup:
+        for _ in range(count):
+            loop = subprocess.Popen(["sh", "-c", "while :; do :; done"], start_new_session=True)
+            cleanup.callback(loop.wait)
+            cleanup.callback(loop.kill)
+            os.sched_setaffinity(loop.pid, {core})
+        yield
+
+
+@pytest.mark.alone
+def test_an_honest_call_does_not_exceed_its_limit_because_of_other_programs(board, all_cores):
+    """It computes for 0.7 of its seconds, on a core of which it gets a third."""
+    works = AROUND.format(
+        "end = time.process_time() + 0.7\n    while time.process_time() < end: pass\n    return data + 1"
+    )
+    hurried = replace(board, limits=replace(board.limits, case_timeout_s=1))
+    with busy_loops(2, max(all_cores)):
+        judgement = verdict_of(hurried, works)
+    assert judgement.verdict is Verdict.ACCEPTED, judgement.message
+    assert max(case.seconds for case in judgement.tests) > 1.4, "the loops took nothing"
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    "body", ["while True: pass", "time.sleep(3600)", "[os.fork() for _ in range(3)]\n    while True: pass"]
+)
+def test_an_endless_call_exceeds_its_limit_beside_other_programs_too(board, all_cores, body):
+    hurried = replace(board, limits=replace(board.limits, case_timeout_s=1, compile_timeout_s=4))
+    with busy_loops(2, max(all_cores)):
+        judgement = verdict_of(hurried, AROUND.format(body))
+    assert judgement.verdict is Verdict.TIME_LIMIT_EXCEEDED, judgement.message
+
+
+def test_a_program_that_waits_for_a_core_starves_and_one_that_sleeps_does_not():
+    core = min(cores.own())
+    with busy_loops(1, core), contextlib.ExitStack() as cleanup:
+        loop, sleeper = (
+            subprocess.Popen(["sh", "-c", text], start_new_session=True)
+            for text in ("while :; do :; done", "sleep 60; exit")
+        )
+        for program in (loop, sleeper):
+            cleanup.callback(program.wait)
+            cleanup.callback(program.kill)
+            os.sched_setaffinity(program.pid, {core})
+        time.sleep(0.1)
+        began, measured = time.monotonic(), [Starvation({core}, [one.pid]) for one in (loop, sleeper)]
+        time.sleep(1.5)
+        starved_s, slept_s = (
+            one.seconds([program.pid]) for one, program in zip(measured, (loop, sleeper), strict=True)
+        )
+        assert 0.3 < starved_s < time.monotonic() - began
+        assert slept_s < 0.1
+        assert measured[0].seconds([]) == 0.0, "a process that has ended waits for nothing"
+
+
+def test_time_that_goes_to_our_own_yielding_processes_is_not_taken_from_a_player():
+    core = min(cores.own())
+    with contextlib.ExitStack() as cleanup:
+        spinner, loop = (subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2))
+        for program in (spinner, loop):
+            cleanup.callback(program.wait)
+            cleanup.callback(program.kill)
+            os.sched_setaffinity(program.pid, {core})
+        time.sleep(0.1)
+        clock = ~spinner.pid << 3 | 2
+        counted, not_counted = (Starvation({core}, [loop.pid], ours) for ours in ([], [spinner.pid]))
+        began_s = time.clock_gettime(clock)
+        time.sleep(1.5)
+        spun_s = time.clock_gettime(clock) - began_s
+        assert counted.seconds([loop.pid]) - not_counted.seconds([loop.pid]) > spun_s / 2 > 0
 
 
 def test_what_a_spinner_misses_while_the_player_is_stopped_is_company():

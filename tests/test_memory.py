@@ -1,6 +1,7 @@
 """Memory limits: a player ends for its own memory, and never for that of other processes."""
 
 import contextlib
+import itertools
 import mmap
 import os
 import textwrap
@@ -142,7 +143,8 @@ def test_what_is_hidden_is_let_be_until_the_machine_runs_out_and_then_proved_by_
 
 
 @pytest.mark.walls
-def test_a_player_that_was_ended_for_what_others_use_makes_the_judging_void(sandbox):
+def test_a_player_that_was_ended_for_what_others_use_makes_the_judging_void(sandbox, monkeypatch):
+    monkeypatch.setattr(memory, "_RETURN_S", 2.0)
     with contextlib.ExitStack() as stack:
         player = stack.enter_context(sandbox.seat(entry("")))
         assert isinstance(load(player), Loaded)
@@ -152,6 +154,76 @@ def test_a_player_that_was_ended_for_what_others_use_makes_the_judging_void(sand
         seat = stack.pop_all()
     with pytest.raises(JudgeError, match="not because of the player"):
         seat.close()
+
+
+def end_of_killed(sandbox, held_bytes):
+    """What comes of a player that is killed while memory is in use that its end then frees."""
+    with contextlib.ExitStack() as stack:
+        held = stack.enter_context(mmap.mmap(-1, held_bytes + 4096))
+        held.write(bytes(held_bytes))
+        player = stack.enter_context(sandbox.seat(entry("import os; os.kill(os.getpid(), 9)")))
+        try:
+            load(player)
+        except Foul as foul:
+            held.close()
+            stack.close()
+            return foul
+    return None
+
+
+@pytest.fixture
+def out_of_memory(monkeypatch):
+    """As if the kernel had run out of memory, right after the last check."""
+    counts = itertools.chain([0], itertools.repeat(1))  # at the player's start, and later
+    monkeypatch.setattr(memory, "_killed_by_the_kernel", lambda: next(counts))
+    monkeypatch.setattr(memory, "_RECENT_S", 60.0)
+    monkeypatch.setattr(memory, "_RETURN_S", 1.0)
+
+
+@pytest.mark.walls
+def test_a_player_that_the_kernel_killed_is_blamed_if_it_held_more_than_its_limit(sandbox, out_of_memory):
+    foul = end_of_killed(sandbox, 1 << 30)
+    assert foul.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
+    assert foul.message == "Used all of the machine's memory; the limit is 0.5 GiB."
+
+
+@pytest.mark.walls
+def test_a_player_that_the_kernel_killed_for_the_memory_of_others_makes_the_judging_void(sandbox, out_of_memory):
+    with pytest.raises(JudgeError, match="not because of the player"):
+        end_of_killed(sandbox, 0)
+
+
+@pytest.mark.walls
+def test_a_player_that_was_killed_long_after_the_last_check_makes_the_judging_void(sandbox, out_of_memory, monkeypatch):
+    monkeypatch.setattr(memory, "_RECENT_S", -1.0)
+    with pytest.raises(JudgeError, match="not because of the player"):
+        end_of_killed(sandbox, 1 << 30)
+
+
+@pytest.mark.walls
+def test_what_its_build_left_in_its_cache_counts_for_a_player_that_has_to_prove_itself(sandbox):
+    build = "open('/cache/big', 'wb').write(bytes(56 << 20))\n" + "".join(
+        f"open('/cache/big{number}', 'wb').write(bytes(56 << 20))\n" for number in range(9)
+    )
+    with sandbox.seat(entry(build), building=True) as player:
+        assert isinstance(load(player), Loaded)
+    with sandbox.seat(entry("")) as player:
+        assert isinstance(load(player), Loaded)
+        player._memory.sources[0]._least_left = memory.MACHINE_BYTES
+        with pytest.raises(Foul):
+            player._memory.sources[0]._look()
+
+
+def test_no_limit_is_nearly_all_of_the_machines_memory():
+    assert memory.limit_of(0.5) == 1 << 29
+    assert memory.limit_of(1 << 16) == int(0.75 * memory.MACHINE_BYTES)
+    with Sandbox("bubblewrap", memory_gib=1 << 16, use_cgroup=False, warm=False) as small:
+        assert small.missing[-1].startswith("65536 GiB of memory (the limit is ")
+
+
+def test_what_is_swapped_out_counts_as_used():
+    swap = b"MemAvailable: 100 kB\nSwapTotal: 50 kB\nSwapFree: 20 kB\n"
+    assert Meminfo.parse(b"\n" + swap).left == 70 * 1024
 
 
 @pytest.mark.walls

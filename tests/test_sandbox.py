@@ -1,8 +1,10 @@
 """The walls, tried from inside by submissions that try to get out."""
 
 import contextlib
+import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -134,6 +136,7 @@ def test_a_player_is_refused_what_leads_out(sandbox, statement):
         "syscall(200, 2, 18)", "syscall(234, 2, 2, 18)", "syscall(1 << 30, 0)",
         "msgget(0, 0o1600)", "semget(0, 1, 0o1600)", "shmget(0, 4096, 0o1600)",
         "syscall(160, 4, bytes(16))", "syscall(302, 0, 4, bytes(16), 0)",
+        "fcntl(0, 37, bytes(32))", "fcntl(0, 38, bytes(32))",
     ],
 )  # fmt: skip
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers are x86-64's")
@@ -145,6 +148,59 @@ def test_seccomp_refuses(sandbox, call):
 def test_pinning_threads_seems_to_work_and_changes_nothing(sandbox):
     setup = "before = os.sched_getaffinity(0)\nos.sched_setaffinity(0, {0, 1})"
     assert said(sandbox, prints("before == os.sched_getaffinity(0)", setup)) == "True"
+
+
+def test_syncing_the_hosts_disks_seems_to_work_and_does_nothing(sandbox):
+    """Not even an error for a descriptor that is none comes from the kernel."""
+    assert said(sandbox, prints("ctypes.CDLL(None).sync(), ctypes.CDLL(None).syncfs(-1)")).endswith(", 0)")
+
+
+def test_a_process_that_executes_a_file_that_nobody_may_read_is_noticed(sandbox):
+    hide = """
+        import os, shutil
+        shutil.copyfile('/bin/sleep', '/tmp/sleep')
+        os.chmod('/tmp/sleep', 0o111)
+        os.set_inheritable(900, True)
+        os.execv('/tmp/sleep', ['sleep', '60'])
+    """
+    with sandbox.seat(entry("")) as player:
+        assert isinstance(load(player), Loaded)
+        assert not player.hides_its_memory
+    assert not player.hides_its_memory  # it has ended
+    with sandbox.seat(entry(hide)) as player:
+        player.send({"do": "load"})
+        give_up = time.monotonic() + 10
+        while not player.hides_its_memory and time.monotonic() < give_up:
+            time.sleep(0.01)
+        assert player.hides_its_memory
+
+
+def test_all_processes_of_a_player_are_listed_however_many_it_has(sandbox):
+    source = "import os\nfor _ in range(500):\n    if os.fork() == 0: __import__('time').sleep(60)"
+    with sandbox.seat(entry(source)) as player:
+        assert isinstance(load(player, 60), Loaded)
+        player.stop()
+        assert len(player._freezer.processes()) == 501
+
+
+def test_memory_is_watched_while_a_player_is_being_stopped(sandbox, monkeypatch):
+    monkeypatch.setattr(freezer, "_MEANWHILE_S", 0.0)
+
+    def run_out():
+        raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, "nothing is left")
+
+    with sandbox.seat(entry("while True: pass")) as player:
+        player.send({"do": "load"})
+        time.sleep(0.1)
+        monkeypatch.setattr(player._memory.sources[0], "check_machine", run_out)
+
+        def stop_again_and_again():
+            for _ in range(1000):
+                player.stop()
+                player.resume()
+
+        with pytest.raises(Foul, match="nothing is left"):
+            stop_again_and_again()
 
 
 def test_nothing_survives_from_player_to_player(sandbox):
@@ -404,6 +460,25 @@ def test_a_sandbox_says_what_its_machine_could_not_give():
     with Sandbox("bubblewrap", memory_gib=1, use_cgroup=False, warm=False) as sandbox:
         assert sandbox.stop_kind == "signals"
         assert sandbox.missing[0] == "a cgroup v2 freezer (signals stop the players)"
+
+
+def test_a_player_starts_though_files_of_an_earlier_one_are_still_under_way(monkeypatch):
+    """The kernel refuses that to users without rights only, so its refusals are made up here."""
+    send, refusals = socket.send_fds, iter([errno.ETOOMANYREFS] * 3)
+
+    def refuse_at_first(*about):
+        if number := next(refusals, None):
+            raise OSError(number, os.strerror(number))
+        return send(*about)
+
+    with Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox:
+        monkeypatch.setattr(socket, "send_fds", refuse_at_first)
+        with sandbox.seat(PlayerFiles(name="probe", files={})) as player:
+            assert player.pid
+        assert next(refusals, None) is None
+        refusals = iter([errno.EPIPE])
+        with pytest.raises(JudgeError, match="warm parent has ended"), sandbox.seat(entry("")):
+            pass
 
 
 def test_the_end_of_the_warm_parent_is_an_error_of_ours():

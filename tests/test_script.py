@@ -278,6 +278,16 @@ def test_a_failed_compilation_names_the_lines_at_fault(tasks):
     assert [line.partition(" ")[0] for line in message.splitlines()] == ["submission.cu:5:", "submission.cu:6:"]
 
 
+@pytest.mark.walls
+def test_a_program_that_its_submission_made_impossible_to_execute_is_the_submissions_fault(tasks):
+    """Its file begins like every other; its interpreter's name is too long for the kernel."""
+    task = tasks["rowsum_cu"]
+    interpreter = '__asm__(".pushsection .interp,\\"a\\"\\n.fill 5000,1,65\\n.byte 0\\n.popsection");\n'
+    judgement = judged(task, interpreter + task.examples[0].path.read_text())
+    assert judgement.verdict == "RTE", judgement.message
+    assert "built from the submission cannot be executed: [Errno 8]" in judgement.message
+
+
 FORGER = """\
 import os, sys
 if len(sys.argv) == 3:

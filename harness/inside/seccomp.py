@@ -14,6 +14,9 @@ resume the player after the referee has stopped it:
                         another exit signal: each of these can make the kernel send it to a stopped process
     the referee's core  sched_setaffinity returns 0 and does nothing, so that libraries that pin threads still load
     a larger share      setsid returns 0 and does nothing: Linux gives each session an equal share of a busy core
+    a slow end          sync and syncfs return 0 and do nothing: they wait for the host's disk and cannot be killed.
+                        Locks of open file descriptions: the kernel walks a file's locks each time that it closes the
+                        file, and a few children can have it close it a million times
 
 Refused calls fail with EPERM, so honest code that only probes for a feature continues.
 Source of the format: linux/filter.h, linux/seccomp.h.
@@ -62,13 +65,14 @@ _RT_SIGQUEUEINFO, _RT_TGSIGQUEUEINFO = (129, 138), (297, 240)
 _SIGCONT = 18
 _SOCKET, _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = (41, 198), 1, 2, 10, 16
 _IOCTL, _SCHED_SETAFFINITY, _SETSID = (16, 29), (203, 122), (112, 157)
+_SYNC, _SYNCFS = (162, 81), (306, 267)
 _SETRLIMIT, _PRLIMIT, _RLIMIT_CORE = (160, 164), (302, 261), 4
 
 _CLONE_NEW_ANY = 0x7E020000 | 0x80  # user, pid, net, ipc, uts, cgroup, mount, time
 _EXIT_SIGNALS = (0, 17)  # none (a thread), SIGCHLD
 _SET_PDEATHSIG = 1
 _PRCTL_REFUSED = (4, 22, 62)  # SET_DUMPABLE, SET_SECCOMP, SCHED_CORE
-_FCNTL_REFUSED = (8, 10, 15, 1024, 1026)  # SETOWN, SETSIG, SETOWN_EX, SETLEASE, NOTIFY
+_FCNTL_REFUSED = (8, 10, 15, 37, 38, 1024, 1026)  # SETOWN, SETSIG, SETOWN_EX, OFD_SETLK, OFD_SETLKW, SETLEASE, NOTIFY
 _IOCTL_REFUSED = (0x5412, 0x540E, 0x8901, 0x8902)  # TIOCSTI, TIOCSCTTY, FIOSETOWN, SIOCSPGRP
 
 
@@ -95,6 +99,8 @@ def program(*, has_loopback: bool = False) -> bytes:
     code += _when_equal(_CLONE3[column], enosys)  # glibc then falls back to clone, whose flags the filter sees
     code += _when_equal(_SCHED_SETAFFINITY[column], _ERRNO)
     code += _when_equal(_SETSID[column], _ERRNO)
+    code += _when_equal(_SYNC[column], _ERRNO)
+    code += _when_equal(_SYNCFS[column], _ERRNO)
     families = (_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK) if has_loopback else (_AF_UNIX,)
     # No network at all: vsock reaches the host through every namespace, a port remembers its last owner, and a
     # lingering socket, sent to the referee, would block it.

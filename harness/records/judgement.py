@@ -9,6 +9,7 @@
         told                reported by the task's own program: one entry per process
         profile             mode `profile` only: where one call's time went, as reported by the player
       duel                  challenger against champion, if one was played
+      forfeit               instead, if the champion's file failed in it twice
       machine, sandbox, harness     the environment of the measurement
       checksum              SHA-256 of everything else; detects truncated or edited files
 
@@ -39,7 +40,7 @@ from pydantic_core import from_json, to_json
 
 from harness.records.fields import CaseKind, Digest, Line, Login, Mode, Model, Moment, Name, Param, Seed, Sha, Text
 from harness.records.profile import Profile
-from harness.records.times import Duel, Run, Timing, ToldTiming
+from harness.records.times import Duel, Forfeit, Run, Timing, ToldTiming
 from harness.records.verdict import Verdict, overall
 
 VERSION = 1
@@ -191,6 +192,7 @@ class Judgement(Model):
     message: Text
     cases: tuple[CaseResult, ...] = Field(min_length=1)
     duel: Duel | None = None
+    forfeit: Forfeit | None = Field(default=None, exclude_if=_is_none)
     claim: Claim
     machine: Machine
     sandbox: SandboxInfo
@@ -234,6 +236,8 @@ class Judgement(Model):
             raise ValueError(f"an accepted judgement in mode {self.mode} needs a profile")
         if self.claim is not Claim.SELF_TIMED and any(case.told for case in self.cases):
             raise ValueError(f"times from the task's own program can only claim {Claim.SELF_TIMED}")
+        if self.forfeit and (self.duel or self.mode is not Mode.RANKED or self.verdict is not Verdict.ACCEPTED):
+            raise ValueError("only an accepted ranked judgement without a duel can win one by forfeit")
         if self.finished_at < self.started_at:
             raise ValueError("finished before it started")
         return self

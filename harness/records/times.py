@@ -2,6 +2,7 @@
 
     Timing       submission and anchor, in pairs of runs      measured by the referee
     Duel         challenger and champion, in blocks           measured by the referee
+    Forfeit      a duel that could not be played              the champion's file failed
     ToldTiming   what a task's own program reports            not verified
 
 The models recompute all derived numbers from the samples and compare them, both on creation and on reading.
@@ -15,8 +16,18 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
-from harness.records.fields import Digest, Line, Login, Microseconds, Model, Name, Param, Seed, Spread
+from harness.records.fields import Digest, Line, Login, Microseconds, Model, Name, Param, Seed, Spread, Text
 from harness.records.stats import DUEL_LOOKS, MIN_PAIRS, Interval, duel_interval, is_faster, median, ratio_interval
+from harness.records.verdict import Verdict
+
+FORFEITS = (
+    Verdict.WRONG_ANSWER,
+    Verdict.RUN_TIME_ERROR,
+    Verdict.TIME_LIMIT_EXCEEDED,
+    Verdict.SECURITY_VIOLATION,
+    Verdict.COMPILE_ERROR,
+)
+"""By these verdicts a champion loses a duel.  Not by its use of memory, which depends on the rest of the machine."""
 
 
 class GpuState(Model):
@@ -201,6 +212,21 @@ class Duel(Model):
             raise ValueError("a duel needs the same number of blocks for each case")
         if self.won != (is_faster(self.ratio) and min(blocks) >= DUEL_LOOKS[0]):
             raise ValueError("the winner of the duel does not match its ratio")
+        return self
+
+
+class Forfeit(Model):
+    """A duel that the champion has lost, because its file failed in it twice."""
+
+    opponent: Login
+    opponent_digest: Digest
+    verdict: Verdict
+    message: Text
+
+    @model_validator(mode="after")
+    def _is_a_failure_of_its_own(self) -> Self:
+        if self.verdict not in FORFEITS:
+            raise ValueError(f"a champion does not lose a duel by {self.verdict}")
         return self
 
 

@@ -18,9 +18,10 @@ from harness.gpu.gpu_facts import GpuFacts
 from harness.records.judgement import Machine
 from harness.records.stats import median
 from harness.records.times import GpuState
+from harness.sandbox.company import MAX_COMPANY
 
 _QUIET = 0.1
-"""Maximum share of the cores that may be busy with other work, and of the runs with more than that."""
+"""Maximum share of the cores that may be busy with other work, and of the runs with more than `MAX_COMPANY`."""
 _LISTEN_S = 0.2
 
 
@@ -47,13 +48,17 @@ def read_machine(gpus: Sequence[GpuFacts] = ()) -> Machine:
     )
 
 
-def as_timed(machine: Machine, states: Sequence[GpuState], company: Sequence[float] = ()) -> Machine:
+def as_timed(machine: Machine, states: Sequence[GpuState], company: Sequence[float] = (), repeats: int = 0) -> Machine:
     """Add what was measured in the runs: the GPU's clock (median) and temperature (maximum), and other work.
 
     Args:
         company: the share of a core that other work took, for each run.
+        repeats: how many more runs were played again because of other work.
     """
-    disturbed = [share for share in company if share > _QUIET]
+    if repeats:
+        note = f"Other work disturbed {repeats} run{'s' * (repeats > 1)}, which the judge played again."
+        machine = machine.model_copy(update={"note": f"{machine.note} {note}".strip()[:500]})
+    disturbed = [share for share in company if share > MAX_COMPANY]
     if disturbed:
         note = f"Other work took up to {max(disturbed):.0%} of a core in {len(disturbed)} of {len(company)} runs."
         quiet = machine.quiet and len(disturbed) <= _QUIET * len(company)

@@ -118,7 +118,9 @@ class Referee:
         self._addresses: tuple[int, ...] = ()
         self._output: tuple[TensorSpec, ...] = ()
         self.running_s = 0.0
-        """Seconds that the player has run since it was loaded."""
+        """Seconds from resuming to stopping the player, since it was loaded."""
+        self.starved_s = 0.0
+        """Those of them in which other programs kept it from running."""
 
     def compile(self, recipe: Recipe, seconds: float) -> None:
         """Have the player compile the submission, without running it.
@@ -316,13 +318,13 @@ class Referee:
         if hand.layout == self._layout:
             return
         self.player.send({"do": "lay", **hand.layout})
-        start = time.perf_counter()
+        starved_s, start = self.player.starved_s, time.perf_counter()
         try:
             self.player.resume()
             packet = self.player.receive(*deadline.next_call())
             self.player.stop()
         finally:
-            self.running_s += time.perf_counter() - start
+            self._count(time.perf_counter() - start, self.player.starved_s - starved_s, deadline)
         laid = self._expect(self.player.read(packet), Laid)
         assert isinstance(laid, Laid)
         if len(laid.addresses) != len(hand.tensors):
@@ -370,17 +372,23 @@ class Referee:
         self.player.refuse_early_messages()
         self.player.send(order)
         ends, late = deadline.next_call()
-        start = time.perf_counter_ns()
+        starved_s, start = self.player.starved_s, time.perf_counter_ns()
         try:
             self.player.resume()
             packet = self.player.receive(ends, late)
             self.player.stop()
         finally:
             window_us = (time.perf_counter_ns() - start) / 1e3
-            self.running_s += window_us / 1e6
+            self._count(window_us / 1e6, self.player.starved_s - starved_s, deadline)
         self.player.refuse_early_messages()
         self.player.check_memory()  # the watchdog may have missed a short window
         return window_us, self.player.read(packet)
+
+    def _count(self, running_s: float, starved_s: float, deadline: Deadline) -> None:
+        """Count the time of a window; the phase does not have to make up for what other programs took of it."""
+        self.running_s += running_s
+        self.starved_s += starved_s
+        deadline.phase_ends += starved_s
 
     def _read(self, address: int, target: int, length: int) -> None:
         try:
@@ -395,6 +403,8 @@ class Referee:
         if error.errno == errno.EFAULT:
             self.player.check_memory()  # the kernel may have killed the player for its memory use at this page
             return Foul(verdict, message)
+        if error.errno == errno.EPERM and self.player.hides_its_memory:
+            return Foul(Verdict.SECURITY_VIOLATION, "The process made its memory unreadable to the referee.")
         return JudgeError(
             f"cannot access the player's memory ({error}): the judge needs the right to trace its own processes; "
             "check kernel.yama.ptrace_scope, or the container's CAP_SYS_PTRACE"

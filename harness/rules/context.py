@@ -19,11 +19,15 @@ from harness.referee.referee import Deadline, Referee
 from harness.referee.reference import Reference
 from harness.rules import phase
 from harness.rules.phase import Phase, SideFoul
+from harness.rules.quiet import Quiet
 from harness.sandbox.player_handle import PlayerHandle
 from harness.sandbox.sandbox import PlayerFiles, Sandbox
 from harness.task.compile import Recipe
 from harness.task.submission import Submission
 from harness.task.task import Board, Case
+
+ANCHOR, IDLER = "anchor", "idle player"
+"""The names of the judge's own players."""
 
 
 class Context:
@@ -39,6 +43,8 @@ class Context:
         device: Device = CPU,
         replay: Replay | None = None,
         profiler: Profiler | None = None,
+        *,
+        needs_quiet: bool = False,
     ) -> None:
         self.board = board
         self.device = device
@@ -50,6 +56,7 @@ class Context:
         self.replay = replay
         self.reference = Reference(board, device.name)
         self.gpu = GpuWatch(device.side.find_meter())
+        self.quiet = Quiet(sandbox.listen, (ANCHOR, IDLER)) if needs_quiet else None
         self._entries: dict[tuple[str, str], PlayerFiles] = {}
         self._varies: dict[str, bool] = {}
         """Whether inputs depend on the seed, by name of the case; for cases that the reference was tried with."""
@@ -82,15 +89,21 @@ class Context:
         """Start a fresh player for the block; keep what it prints.
 
         Raises:
+            SideFoul: the player does not end.
             JudgeError: the device no longer works afterwards; takes precedence over a foul of the player.
         """
         foul: Foul | SideFoul | None = None
+        is_played = False
         try:
             with contextlib.ExitStack() as once_closed, self.sandbox.seat(entry, building=building) as player:
                 once_closed.callback(self._keep_log, entry, player)
                 yield player
-        except (Foul, SideFoul) as caught:
+                is_played = True
+        except SideFoul as caught:
             foul = caught
+        except Foul as caught:
+            case = (self.board.benchmarks or self.board.tests)[0]
+            foul = SideFoul(entry.name, case, caught) if is_played else caught
         self.require_device()
         if foul:
             raise foul

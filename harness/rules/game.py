@@ -25,11 +25,11 @@ from harness.records.fields import MAX_MESSAGE, CaseKind, Mode
 from harness.records.judgement import CaseResult, Digests
 from harness.records.profile import Profile
 from harness.records.stats import MIN_PAIRS, score
-from harness.records.times import Duel, Timing
+from harness.records.times import FORFEITS, Duel, Forfeit, Timing
 from harness.records.verdict import Foul, Verdict
 from harness.referee import sampling
 from harness.referee.referee import Deadline
-from harness.rules.context import Context
+from harness.rules.context import ANCHOR, Context
 from harness.rules.duel import play_duel
 from harness.rules.phase import OutOfTime, Phase, SideFoul
 from harness.rules.runs import Runs
@@ -75,9 +75,10 @@ class Game:
         self.submission = submission
         self.champion = champion
         self.challenger = context.entry(name, submission)
-        self.anchor = context.entry("anchor", _anchor_of(context.board))
+        self.anchor = context.entry(ANCHOR, _anchor_of(context.board))
         self.results: list[CaseResult] = []
         self.duel: Duel | None = None
+        self.forfeit: Forfeit | None = None
         self.message = ""
 
     def play(self) -> None:
@@ -171,12 +172,17 @@ class Game:
         first = len(self.results) - len(self.board.benchmarks)
         for done, case in enumerate(self.board.benchmarks):
             self.context.report("counters", done, len(self.board.benchmarks))
-            counters, report = self.runs.watch(self.challenger, case, phase, profiler)
+            start = time.monotonic()
+            try:
+                counters, report = self.runs.watch(self.challenger, case, phase, profiler)
+            except SideFoul as fault:
+                self.results.append(result(CaseKind.PROFILE, case.params, self._own(fault), start))
+                return
             counters = self._keep(counters, report, done + 1)
-            result = self.results[first + done]
-            assert result.profile
-            profile = result.profile.model_copy(update={"counters": counters})
-            self.results[first + done] = result.model_copy(update={"profile": profile})
+            played = self.results[first + done]
+            assert played.profile
+            profile = played.profile.model_copy(update={"counters": counters})
+            self.results[first + done] = played.model_copy(update={"profile": profile})
 
     def _keep(self, counters: Counters, report: bytes, number: int) -> Counters:
         """Write a report to `reports`, if set.  Its content is untrusted and not read here."""
@@ -199,25 +205,39 @@ class Game:
         return score(times, self.board.ranking_by).low < champion.score.value
 
     def _play_duel(self, champion: Champion) -> None:
-        """Play the duel.  If it fails without the challenger's fault, it is void."""
+        """Play the duel.  A champion that fails in it may try once more, and then loses."""
         start, opponent = time.monotonic(), champion.submission
         theirs = self.context.entry("champion", opponent)
-        try:
-            require_build(self.context, theirs)
-            self.duel = play_duel(self.runs, self.challenger, theirs, opponent)
-        except OutOfTime as error:
-            self._void_duel(opponent, str(error))
-        except SideFoul as fault:
-            if fault.side == theirs.name:
-                why = f"the champion's file got {fault.foul.verdict} this time: {fault.foul.message}"
-                self._void_duel(opponent, why)
-            else:
-                # It passed every benchmark and failed now, so it is not correct.
-                foul = self._own(fault)
-                self.results.append(result(CaseKind.BENCHMARK, fault.case.params, foul, start))
+        failures: list[Foul] = []
+        while not self.duel and not self.message:
+            try:
+                require_build(self.context, theirs)
+                self.duel = play_duel(self.runs, self.challenger, theirs, opponent)
+            except OutOfTime as error:
+                self.message = f"The duel with {opponent.login} is void: {error}"[:MAX_MESSAGE]
+            except SideFoul as fault:
+                if fault.side != theirs.name:
+                    # It passed every benchmark and failed now, so it is not correct.
+                    foul = self._own(fault)
+                    self.results.append(result(CaseKind.BENCHMARK, fault.case.params, foul, start))
+                    return
+                failures.append(fault.foul)
+                if len(failures) > 1:
+                    self._end_duel(opponent, fault.foul)
 
-    def _void_duel(self, opponent: Submission, why: str) -> None:
-        self.message = f"The duel with {opponent.login} is void: {why}"[:MAX_MESSAGE]
+    def _end_duel(self, opponent: Submission, foul: Foul) -> None:
+        """The champion's file failed twice: it loses, unless something else on the machine may be the reason."""
+        failed = f"{opponent.login}'s file, which is in first place, got {foul.verdict} twice: {foul.message}"
+        if foul.verdict in FORFEITS:
+            self.forfeit = Forfeit(
+                opponent=opponent.login,
+                opponent_digest=opponent.digest,
+                verdict=foul.verdict,
+                message=foul.message[:MAX_MESSAGE],
+            )
+            self.message = f"It wins the duel, because {failed}"[:MAX_MESSAGE]
+        else:
+            self.message = f"The duel is void, because {failed}"[:MAX_MESSAGE]
 
 
 class Match:
@@ -259,10 +279,14 @@ def examine(context: Context, entry: PlayerFiles, cases: list[Case], *, label: s
     """Build an entry for these cases and, if that succeeds, play all tests; `label` prefixes progress events."""
     context.report(f"{label}build", 0, 1)
     context.probe(cases)
-    built = build(context, entry, cases)
-    if built.verdict is not Verdict.ACCEPTED:
-        return [built]
-    return [built, *_play_tests(context, entry, label)]
+    start = time.monotonic()
+    try:
+        built = build(context, entry, cases)
+        if built.verdict is not Verdict.ACCEPTED:
+            return [built]
+        return [built, *_play_tests(context, entry, label)]
+    except SideFoul as endless:  # the sandbox can start no other player
+        return [result(CaseKind.BUILD, {}, endless.foul, start)]
 
 
 def build(context: Context, entry: PlayerFiles, cases: list[Case]) -> CaseResult:

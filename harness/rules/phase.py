@@ -51,12 +51,16 @@ class Phase:
             yield
         except Foul as foul:
             caught = foul
-        self._running_s[side] = self._running_s.get(side, 0.0) + referee.running_s
+        self.charge(side, referee.running_s - referee.starved_s)
         if caught:
             raise self._blame(side, case, caught)
 
+    def charge(self, side: str, seconds: float) -> None:
+        """Attribute time to a side that the kernel took for it outside its windows, to end its processes."""
+        self._running_s[side] = self._running_s.get(side, 0.0) + seconds
+
     def _blame(self, side: str, case: Case, foul: Foul) -> Exception:
-        """The exception to raise.  The phase's timeout is a side's fault only if its windows took most of the time."""
+        """The exception to raise.  The phase's timeout is a side's fault only if it took most of the time itself."""
         if foul.verdict is not Verdict.TIME_LIMIT_EXCEEDED or not self.deadline.is_over:
             return SideFoul(side, case, foul)
         phase_s = self.deadline.phase_s

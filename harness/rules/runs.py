@@ -11,10 +11,10 @@ from harness.records.fields import Mode
 from harness.records.profile import Profile
 from harness.records.verdict import Foul, Verdict
 from harness.referee import sampling
-from harness.referee.referee import Deadline, Referee
+from harness.referee.referee import Deadline
 from harness.referee.sampling import NULL_KERNEL, SAMPLES, WARMUPS, Windows
 from harness.referee.self_timing import Outside, charged_us, find_lie
-from harness.rules.context import Context
+from harness.rules.context import IDLER, Context
 from harness.rules.phase import Phase, SideFoul
 from harness.sandbox.player_handle import PlayerHandle, how_it_ended
 from harness.sandbox.program import follow
@@ -33,7 +33,7 @@ class Runs:
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self.idler = context.entry("idle player", Submission(login="idle", source=NULL_KERNEL.encode()))
+        self.idler = context.entry(IDLER, Submission(login="idle", source=NULL_KERNEL.encode()))
         self._idle: dict[str, list[Outside]] = {}
         """The referee's measurements of the idle player, by name of the case."""
         self.company: list[float] = []
@@ -47,52 +47,64 @@ class Runs:
     def of(self, entry: PlayerFiles, case: Case, phase: Phase) -> sampling.Play:
         """A function that plays one run of a case: fresh player, warm-ups and samples, every output checked.
 
-        The function raises SideFoul, OutOfTime, or JudgeError if the GPU cannot be used for ranking now.
+        The function raises SideFoul, OutOfTime, or JudgeError if the machine cannot be used for ranking now.
         """
 
-        replay = self.context.replay
-        is_real = entry is not self.idler
+        quiet = self.context.quiet
 
         def play(order: int) -> Windows:
-            company = self.context.sandbox.company()
-            self.context.gpu.begin()
-            with self.context.seat(entry) as player:
-                referee = self.context.referee(player)
-                with phase.watch(entry.name, case, referee):
+            while True:
+                if quiet:
                     with phase.deadline.paused():
-                        referee.load(phase.import_s, "in a benchmark; cache slow work during the build")
-                    company.begin()
-
-                    def look(referee: Referee = referee) -> None:
-                        self.context.gpu.look()
-                        company.look(referee.running_s)
-
-                    # Drawn only after the submission is loaded, so that it cannot see them during its import.
-                    known = replay.run_seeds(entry.name, case.params, order) if replay else None
-                    seeds = known or tuple(self.context.seed() for _ in range(WARMUPS + SAMPLES))
-                    is_first = is_real and order == 0
-                    windows = referee.calls(
-                        case.params, seeds, phase.deadline, checked=is_real, digested=is_first,
-                        after_windows=look,
-                    )  # fmt: skip
-                    if referee.digests:
-                        self.context.digests[entry.name, case.name] = referee.digests
-            self.company.append(company.share)
-            state = self.context.gpu.end()
-            if not is_real:
-                self._idle.setdefault(case.name, []).extend(referee.outside[WARMUPS:])
-            lie = self._find_lie(case, referee.outside, phase) if is_real else ""
-            # In mode `benchmark`, a hindered GPU is only noted.  But a player slowed down by other processes on the
-            # GPU looks like one that works there in secret, so with a lie it is always an error.
-            if state and state.hindrance and (lie or self.context.mode is not Mode.BENCHMARK):
-                raise JudgeError(f"the GPU cannot be used for ranking now: {state.hindrance}")
-            if lie:
-                raise SideFoul(entry.name, case, Foul(Verdict.SECURITY_VIOLATION, lie))
-            if referee.outside and is_real:
-                windows = charged_us(referee.outside, self._idle[case.name])
-            return Windows(windows_us=windows, seeds=seeds, outside=tuple(referee.outside), gpu=state)
+                        quiet.wait()
+                windows, company = self._play(entry, case, phase, order)
+                if not (quiet and quiet.must_repeat(company, entry.name, case.name)):
+                    self.company.append(company)
+                    return windows
 
         return play
+
+    def _play(self, entry: PlayerFiles, case: Case, phase: Phase, order: int) -> tuple[Windows, float]:
+        """Play one run once; return also the share of a core that other work took."""
+        replay = self.context.replay
+        is_real = entry is not self.idler
+        company = self.context.sandbox.company()
+        self.context.gpu.begin()
+        with self.context.seat(entry) as player:
+            referee = self.context.referee(player)
+            with phase.watch(entry.name, case, referee):
+                with phase.deadline.paused():
+                    referee.load(phase.import_s, "in a benchmark; cache slow work during the build")
+                company.begin()
+
+                def look() -> None:
+                    self.context.gpu.look()
+                    company.look(referee.running_s)
+
+                # Drawn only after the submission is loaded, so that it cannot see them during its import.
+                known = replay.run_seeds(entry.name, case.params, order) if replay else None
+                seeds = known or tuple(self.context.seed() for _ in range(WARMUPS + SAMPLES))
+                is_first = is_real and order == 0
+                windows = referee.calls(
+                    case.params, seeds, phase.deadline, checked=is_real, digested=is_first, after_windows=look
+                )
+                if referee.digests:
+                    self.context.digests[entry.name, case.name] = referee.digests
+        phase.charge(entry.name, player.end_s)
+        state = self.context.gpu.end()
+        if not is_real:
+            self._idle.setdefault(case.name, []).extend(referee.outside[WARMUPS:])
+        lie = self._find_lie(case, referee.outside, phase) if is_real else ""
+        # In mode `benchmark`, a hindered GPU is only noted.  But a player slowed down by other processes on the
+        # GPU looks like one that works there in secret, so with a lie it is always an error.
+        if state and state.hindrance and (lie or self.context.mode is not Mode.BENCHMARK):
+            raise JudgeError(f"the GPU cannot be used for ranking now: {state.hindrance}")
+        if lie:
+            raise SideFoul(entry.name, case, Foul(Verdict.SECURITY_VIOLATION, lie))
+        if referee.outside and is_real:
+            windows = charged_us(referee.outside, self._idle[case.name])
+        times = Windows(windows_us=windows, seeds=seeds, outside=tuple(referee.outside), gpu=state)
+        return times, company.share
 
     def profile(self, entry: PlayerFiles, case: Case, phase: Phase) -> Profile:
         """Profile one call of a fresh player, after its warm-ups.  Raises SideFoul, or OutOfTime."""
@@ -114,12 +126,15 @@ class Runs:
             return profiler.missing(), b""
         program = self.context.sandbox.watcher(entry, profiler.order)
         parcel, why = ProfilerOutput(), "the call launches no kernels"
-        with self.context.sandbox.seat(entry, program=program) as player:
-            try:
-                if status := self._watch(player, case, dataclasses.replace(phase.deadline, call_s=WATCH_S), parcel):
-                    why = how_it_ended(status, player.log)
-            except (Foul, JudgeError) as error:  # under a profiler, even a GPU that cannot be opened is not our failure
-                why = str(error)
+        try:
+            with self.context.sandbox.seat(entry, program=program) as player:
+                try:
+                    if status := self._watch(player, case, dataclasses.replace(phase.deadline, call_s=WATCH_S), parcel):
+                        why = how_it_ended(status, player.log)
+                except (Foul, JudgeError) as error:  # under a profiler, even an unusable GPU is not our failure
+                    why = str(error)
+        except Foul as endless:
+            raise SideFoul(entry.name, case, endless) from None
         self.context.require_device()
         table, report = parcel.open()
         why = why.rstrip(".") + last_words(player.log)

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -26,21 +26,31 @@ from harness.sandbox import cgroup
 
 _PATIENCE_S = 10.0
 """How long all processes may take to stop: usually microseconds, but seconds in a system call that moves gigabytes."""
-TEARDOWN_S = 60.0
+TEARDOWN_S = 600.0
 """How long killed processes may take to end: the kernel frees gigabytes and reaps hundreds of processes.
 
-With less, a player that makes its own end slow could turn its verdict into a judging error."""
+A player can make its own end as slow as its start was, and a start may take minutes.  With less patience, its verdict
+would become a judging error."""
+_WORK_S = 30.0
+"""CPU time that proves who is to blame.  The kernel frees a gigabyte of an honest player in a third of a second."""
+_LOOK_AT_WORK_S = 0.5
+"""How often to look which killed processes still use CPU time."""
 _LOOK_S = 0.0001
 """How long a referee that shares its core with the player sleeps between two looks."""
+_MEANWHILE_S = 0.02
+"""How often to look after other things while a player is being stopped."""
 _LISTING_BYTES = 1 << 16
-"""Enough for more pids than a player may have processes."""
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class Freezer(Protocol):
     """Stops and resumes one player."""
 
-    def stop(self) -> None:
+    def stop(self, meanwhile: Callable[[], None] = lambda: None) -> None:
         """Return when every process of the player has stopped.
+
+        Args:
+            meanwhile: called now and then while it waits; may raise Foul.
 
         Raises:
             Foul: the player's processes did not stop in time.
@@ -52,8 +62,12 @@ class Freezer(Protocol):
     def processes(self) -> list[int]:
         """The pids of all living processes of the player."""
 
-    def close(self) -> None:
-        """Clean up after the player was killed.  Raises JudgeError if processes of it are left."""
+    def close(self, *, ended: bool = True) -> None:
+        """Clean up after the player was killed.
+
+        Raises:
+            JudgeError: processes of it are left, although it has `ended`.
+        """
 
 
 class CgroupFreezer:
@@ -74,12 +88,11 @@ class CgroupFreezer:
         self._events = os.open(self.folder / "cgroup.events", os.O_RDONLY)
         self._processes = os.open(self.folder / "cgroup.procs", os.O_RDONLY)
 
-    def stop(self) -> None:
+    def stop(self, meanwhile: Callable[[], None] = lambda: None) -> None:
         os.pwrite(self._freeze, b"1", 0)
-        give_up = time.monotonic() + _PATIENCE_S
+        patience = _Patience(meanwhile)
         while b"frozen 1" not in os.pread(self._events, 256, 0):
-            if time.monotonic() > give_up:
-                raise _unstoppable()
+            patience.wait_on()
             if self._shares_core:
                 time.sleep(_LOOK_S)
 
@@ -87,12 +100,17 @@ class CgroupFreezer:
         os.pwrite(self._freeze, b"0", 0)
 
     def processes(self) -> list[int]:
-        return [int(pid) for pid in os.pread(self._processes, _LISTING_BYTES, 0).split()]
+        # The kernel returns at most a page at a time, which holds 512 pids of seven digits.
+        listing = b""
+        while chunk := os.pread(self._processes, _LISTING_BYTES, len(listing)):
+            listing += chunk
+        return [int(pid) for pid in listing.split()]
 
-    def close(self) -> None:
+    def close(self, *, ended: bool = True) -> None:
         for descriptor in (self._freeze, self._events, self._processes):
             os.close(descriptor)
-        cgroup.remove(self.folder)
+        if ended:
+            cgroup.remove(self.folder)
 
 
 class SignalFreezer:
@@ -103,8 +121,8 @@ class SignalFreezer:
         self.player = player
         self.stopped: frozenset[int] = frozenset()
 
-    def stop(self) -> None:
-        give_up = time.monotonic() + _PATIENCE_S
+    def stop(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        patience = _Patience(meanwhile)
         before: dict[int, bool] = {}
         while True:
             now = {pid: _is_stopped(pid) for pid in descendants(self.keeper)}
@@ -119,8 +137,7 @@ class SignalFreezer:
                 if not is_stopped:
                     _signal(pid, signal.SIGSTOP)
             before = now
-            if time.monotonic() > give_up:
-                raise _unstoppable()
+            patience.wait_on()
 
     def resume(self) -> None:
         stopped, self.stopped = self.stopped, frozenset()
@@ -130,12 +147,27 @@ class SignalFreezer:
     def processes(self) -> list[int]:
         return [*(self.stopped or descendants(self.keeper))]
 
-    def close(self) -> None:
+    def close(self, *, ended: bool = True) -> None:
         pass
 
 
-def _unstoppable() -> Foul:
-    return Foul(Verdict.RUN_TIME_ERROR, f"The submission's processes did not stop within {_PATIENCE_S:.0f} s.")
+class _Patience:
+    """How long a player may take to stop.  Until then it may be in system calls that take memory."""
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        self._meanwhile = meanwhile
+        began = time.monotonic()
+        self._give_up, self._next = began + _PATIENCE_S, began + _MEANWHILE_S
+
+    def wait_on(self) -> None:
+        """Raises Foul if it took too long."""
+        if (now := time.monotonic()) < self._next:
+            return
+        self._meanwhile()
+        self._next = now + _MEANWHILE_S
+        if now > self._give_up:
+            message = f"The submission's processes did not stop within {_PATIENCE_S:.0f} s."
+            raise Foul(Verdict.RUN_TIME_ERROR, message)
 
 
 def find_cgroup() -> cgroup.Cgroup | None:
@@ -170,10 +202,14 @@ def _can_freeze(folder: Path) -> bool:
 
 
 def descendants(pid: int) -> Iterator[int]:
-    """The pids of all processes below `pid`, as numbered in this namespace."""
-    for child in children(pid):
-        yield child
-        yield from descendants(child)
+    """The pids of all processes below `pid`, as numbered in this namespace.
+
+    Not recursive: a player may start a chain of processes that is longer than Python's stack.
+    """
+    waiting = children(pid)
+    while waiting:
+        yield (child := waiting.pop())
+        waiting += children(child)
 
 
 def children(pid: int) -> list[int]:
@@ -197,6 +233,56 @@ def await_end(pids: Collection[int], patience_s: float = TEARDOWN_S) -> None:
         if time.monotonic() > give_up:
             raise JudgeError(f"killed, but still running after {patience_s:g} s: {listed(alive)}")
         time.sleep(0.0005)
+
+
+def await_players_end(keeper: int) -> None:
+    """Wait until a killed keeper has ended, and so every process of its player.
+
+    Raises:
+        Foul: they have not ended after `TEARDOWN_S` seconds, because the kernel is busy to end them.
+        JudgeError: they have not ended, and nothing shows that it is the player's doing.
+    """
+    began, work = time.monotonic(), _Work()
+    while not has_ended(keeper):
+        waited_s = time.monotonic() - began
+        if waited_s > TEARDOWN_S:
+            raise _endless(keeper, work.seconds)
+        if waited_s > work.next_look_s:
+            work.look([keeper, *descendants(keeper)])
+            work.next_look_s = waited_s + _LOOK_AT_WORK_S
+        time.sleep(0.0005)
+
+
+class _Work:
+    """The CPU time that killed processes use: only the kernel's work to end them, as they run no code of their own."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.next_look_s = _LOOK_AT_WORK_S
+        self._last: dict[int, float] = {}
+
+    def look(self, pids: Collection[int]) -> None:
+        for pid in pids:
+            now = _cpu_s(pid)
+            self.seconds += max(0.0, now - self._last.get(pid, now))
+            self._last[pid] = now
+
+
+def _cpu_s(pid: int) -> float:
+    """The CPU time of a process and all its threads, in seconds; 0 if it has ended."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return 0.0
+    user, system = stat[stat.rindex(b")") + 1 :].split()[11:13]
+    return (int(user) + int(system)) / _TICKS_PER_S
+
+
+def _endless(keeper: int, work_s: float) -> Foul | JudgeError:
+    if work_s > _WORK_S:
+        why = f"the kernel took more than {TEARDOWN_S:.0f} s to end its processes and to free what they held"
+        return Foul(Verdict.RUN_TIME_ERROR, f"The submission was killed, and {why}.")
+    return JudgeError(f"killed, but still running after {TEARDOWN_S:g} s: {listed([keeper, *descendants(keeper)])}")
 
 
 def listed(pids: Collection[int]) -> str:

@@ -28,8 +28,12 @@ from harness.sandbox.memory import MACHINE_BYTES, Meminfo
 
 _GRACE_S = 5.0
 """How long processes that were killed with a player may take to end."""
-_RETURN_S = 2.0
-"""How long the kernel may take to free the memory of the last player."""
+_RETURN_S = 60.0
+"""How long the kernel may take to free the memory of the last player, which a player can make long: the kernel collects
+files that were under way between two sockets later, on its own."""
+_FREED_LATER_S = 2.0
+"""How long to wait for memory of an ended player that the kernel frees later, a fifth of a second for each gigabyte."""
+_LITTLE_BYTES = 16 << 20
 _MAX_FILES = 2_000
 """How many files of a folder to check: a build may leave a hundred thousand, in folders nested by the thousand."""
 _GROWTH = 0.1
@@ -51,6 +55,8 @@ class Health:
         self._shown = stage / "player" if not walled else stage
         self._caches = Path(f"/proc/{warm_parent}/root{walls.CACHES}")
         self._seals: dict[str, object] = {}
+        self.is_spent = False
+        """Whether a killed player does not end.  The sandbox then starts no other, and can no longer be checked."""
         self._processes: set[int] = set()
         self.include_processes()
         self._limits = self._read_limits()
@@ -73,6 +79,13 @@ class Health:
     def is_sealed(self, cache: str) -> bool:
         return cache in self._seals
 
+    def cached_bytes(self, cache: str) -> int:
+        """The size of what the build of this cache left in it; 0 without a sandbox, where no tmpfs holds it."""
+        if not self._walled:
+            return 0
+        facts = os.statvfs(self._caches / cache)
+        return (facts.f_blocks - facts.f_bfree) * facts.f_frsize
+
     def _read_seal(self, cache: str) -> object:
         facts = os.statvfs(self._caches / cache)
         return _digest(self._caches / cache), facts.f_bfree, facts.f_ffree
@@ -90,6 +103,21 @@ class Health:
                     os.kill(pid, signal.SIGKILL)
             if time.monotonic() > give_up:
                 raise JudgeError(f"a player starts processes faster than they can be killed: {listed(strays)}")
+
+    def unowned(self, cache: str) -> int:
+        """Memory that belongs to no process, in bytes, without what this cache takes."""
+        return Meminfo.read().unowned - self.cached_bytes(cache)
+
+    def await_unowned(self, cache: str, before: int) -> None:
+        """Wait until no more memory belongs to no process than `before` a player, which has ended.
+
+        The kernel frees files that were under way between two sockets later, and would slow down the next player.
+        Returns after seconds in any case, because another program may use the memory, such as a folder in which players
+        write without a sandbox.
+        """
+        give_up = time.monotonic() + _FREED_LATER_S
+        while self._walled and self.unowned(cache) > before + _LITTLE_BYTES and time.monotonic() < give_up:
+            time.sleep(0.005)
 
     def check(self) -> None:
         """The short check.  Raises JudgeError."""
@@ -132,8 +160,7 @@ class Health:
             time.sleep(0.01)
 
     def _cached_bytes(self) -> int:
-        facts = [os.statvfs(self._caches / cache) for cache in self._seals]
-        return sum((fact.f_blocks - fact.f_bfree) * fact.f_frsize for fact in facts)
+        return sum(map(self.cached_bytes, self._seals))
 
     def _read_limits(self) -> list[object]:
         limits = [Path(f"/proc/{process}/limits").read_bytes() for process in ("self", self._warm_parent)]

@@ -3,12 +3,12 @@
 limited   The player's cgroup counts everything, and the kernel kills the player at the limit.  We only read the event.
 watched   Without such a cgroup, we repeatedly measure the memory that provably belongs to the player: the pages of its
           processes, their page tables, and the shared memory that they have mapped or open.  The player can hide more
-          in sockets, pipes or System V segments.  We tolerate that until the machine is about to run out of memory.
+          in sockets, pipes or the kernel's lists.  We tolerate that until the machine is about to run out of memory.
 a GPU     The driver reports the total memory in use.  No other judging uses the GPU, so all growth since the player
           started belongs to the player, except for what the referee allocated.
 
 Sometimes only the player's end can prove its use: the player is at fault if its end frees more than its limit.  If not,
-another program used the memory, and the judging is void.
+another program used the memory, and the judging is void.  What its build left in its cache is not freed, but counts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import random
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -38,8 +38,14 @@ _LOOKING = 0.05
 """The largest share of the time that measuring may take: with many processes, one measurement takes long."""
 _AFTER_OTHERS_S = 0.5
 """Maximum random delay, so that several judges on one machine do not all end their players at once."""
-_RETURN_S = 5.0
-"""How long the kernel and the driver may take to free an ended player's System V segments and GPU memory."""
+_MOST_SHARE = 0.75
+"""The share of the machine's memory that a player may have, whatever its task allows.  With more, it could exhaust the
+machine within its limit, and nobody would be to blame."""
+_RECENT_S = 1.0
+"""How old a measurement may be to show what a player used before the kernel killed it."""
+_RETURN_S = 30.0
+"""How long the kernel and the driver may take to free what an ended player held: gigabytes in files that were under way
+between two sockets, and GPU memory."""
 _REFEREES_SHARE = 1 / 16
 """The share of a GPU's memory that a player must leave free: the referee makes inputs and answers there."""
 
@@ -49,6 +55,9 @@ class MemorySource(Protocol):
 
     def check(self) -> None:
         """Raises Foul if the player uses more than allowed."""
+
+    def check_machine(self) -> None:
+        """The part of `check` that takes microseconds, for any time at which the player runs."""
 
     def check_kill(self) -> None:
         """Call this if SIGKILL ended the player.  Raises Foul or JudgeError if the kernel's OOM killer sent it."""
@@ -72,6 +81,10 @@ class Memory:
         for source in self.sources:
             source.check()
 
+    def check_machine(self) -> None:
+        for source in self.sources:
+            source.check_machine()
+
     def check_kill(self) -> None:
         for source in self.sources:
             source.check_kill()
@@ -90,16 +103,26 @@ class Memory:
 
 
 def memory_of(
-    player: int, freezer: Freezer, limit_bytes: int, cards: Sequence[Card] = (), card_bytes: int | None = None
+    player: int,
+    freezer: Freezer,
+    limit_bytes: int,
+    cards: Sequence[Card] = (),
+    card_bytes: int | None = None,
+    cached_bytes: Callable[[], int] = lambda: 0,
 ) -> Memory:
-    """All memory of a player.  `card_bytes` is its limit on each card, or None for all but the referee's share."""
+    """All memory of a player.
+
+    Args:
+        card_bytes: its limit on each card, or None for all but the referee's share.
+        cached_bytes: the size of the cache that its build filled.
+    """
     with contextlib.suppress(OSError):
         # If the machine still runs out of memory, the kernel kills the player first, never the referee.
         Path(f"/proc/{player}/oom_score_adj").write_text("1000")
     of_cards = [CardWatch(card, freezer, card_bytes) for card in cards]
     if isinstance(freezer, CgroupFreezer) and freezer.limits_memory:
         return Memory([LimitedMemory(freezer.folder, limit_bytes), *of_cards])
-    return Memory([WatchedMemory(player, freezer, limit_bytes), *of_cards])
+    return Memory([WatchedMemory(player, freezer, limit_bytes, cached_bytes), *of_cards])
 
 
 class LimitedMemory:
@@ -112,6 +135,9 @@ class LimitedMemory:
     def check(self) -> None:
         if self._count("oom"):
             raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, f"Used more than {self._limit_bytes / 2**30:g} GiB of memory.")
+
+    def check_machine(self) -> None:
+        pass
 
     def check_kill(self) -> None:
         self.check()
@@ -139,6 +165,12 @@ class Meminfo:
     available: int
     unowned: int
     """Memory that belongs to no process: tmpfs, memfds, System V segments and page tables."""
+    swapped: int = 0
+
+    @property
+    def left(self) -> int:
+        """What is available, less what was swapped out: it grows by what an ended process held anywhere."""
+        return self.available - self.swapped
 
     @classmethod
     def read(cls) -> Self:
@@ -147,7 +179,16 @@ class Meminfo:
     @classmethod
     def parse(cls, text: bytes) -> Self:
         """Parse `/proc/meminfo`, in microseconds: this runs after each window."""
-        return cls(_field(text, b"MemAvailable"), _field(text, b"Shmem") + _field(text, b"PageTables"))
+        return cls(
+            available=_field(text, b"MemAvailable"),
+            unowned=_field(text, b"Shmem") + _field(text, b"PageTables"),
+            swapped=_field(text, b"SwapTotal") - _field(text, b"SwapFree"),
+        )
+
+
+def limit_of(memory_gib: float) -> int:
+    """A player's limit in bytes: what its task allows, but never nearly all of this machine's memory."""
+    return min(int(memory_gib * 2**30), int(_MOST_SHARE * MACHINE_BYTES))
 
 
 class _Watched(ABC):
@@ -163,6 +204,7 @@ class _Watched(ABC):
 
     def check(self) -> None:
         if (began := time.monotonic()) < self._next_look:
+            self.check_machine()
             return
         self._look()
         ended = time.monotonic()
@@ -171,6 +213,9 @@ class _Watched(ABC):
     @abstractmethod
     def _look(self) -> None:
         """Raises Foul if the player uses more than allowed."""
+
+    def check_machine(self) -> None:  # noqa: B027
+        """Raises Foul if nothing is left."""
 
     @abstractmethod
     def _left(self) -> int:
@@ -184,15 +229,24 @@ class _Watched(ABC):
     def _allowed(self) -> str:
         return f"the limit is {self._limit_bytes / 2**30:g} GiB"
 
+    @property
+    def _kept(self) -> int:
+        """What the player's end does not free, in bytes, although it is the player's."""
+        return 0
+
     def expect_end(self) -> None:
         if self._is_suspected:
             with contextlib.suppress(Foul, JudgeError):
                 self._freezer.stop()
-            self._left_before_end = self._left()
+            self._left_before_end = self._find_left_before_end()
+
+    def _find_left_before_end(self) -> int:
+        """What is left while the player still holds its memory."""
+        return self._left()
 
     def settle(self) -> None:
         give_up = time.monotonic() + _RETURN_S
-        while self._is_suspected and self._left() - self._left_before_end <= self._limit_bytes:
+        while self._is_suspected and self._left() - self._left_before_end + self._kept <= self._limit_bytes:
             if time.monotonic() > give_up:
                 raise self._disproof()
             time.sleep(0.01)
@@ -201,40 +255,69 @@ class _Watched(ABC):
 class WatchedMemory(_Watched):
     """The machine's memory, measured where no cgroup counts it."""
 
-    def __init__(self, player: int, freezer: Freezer, limit_bytes: int) -> None:
+    def __init__(
+        self, player: int, freezer: Freezer, limit_bytes: int, cached_bytes: Callable[[], int] = lambda: 0
+    ) -> None:
         super().__init__(freezer, limit_bytes)
         self._player = player
+        self._cached_bytes = cached_bytes
         self._statm = os.open(f"/proc/{player}/statm", os.O_RDONLY)
         self._meminfo = os.open("/proc/meminfo", os.O_RDONLY)
         self._before = self._read_meminfo()
         self._least_left = min(int(_LEFT * MACHINE_BYTES), self._before.available // 2)
         self._killed_before = _killed_by_the_kernel()
+        self._left_at = time.monotonic(), self._before.left
+        """When the machine was last checked, and what was left then."""
 
     def _look(self) -> None:
-        machine = self._read_meminfo()
-        if machine.available < self._least_left:
-            self._is_suspected = True
-            raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, f"Used all of the machine's memory; {self._allowed}.")
+        machine = self._check_machine()
         processes = self._freezer.processes()
         # An upper bound: it counts pages shared by forks once for each process, and shared memory of other programs.
         most = sum(map(self._resident_bytes, processes)) + max(0, machine.unowned - self._before.unowned)
-        if most > self._limit_bytes and (used := _provable_bytes(processes)) > self._limit_bytes:
+        most += max(0, machine.swapped - self._before.swapped)
+        # Hundreds of processes take seconds to measure, and can take all of the machine's memory meanwhile.
+        if most > self._limit_bytes and (used := _provable_bytes(processes, self.check_machine)) > self._limit_bytes:
             raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, f"Used {used / 2**30:.1f} GiB of memory; {self._allowed}.")
 
+    def check_machine(self) -> None:
+        self._check_machine()
+
+    def _check_machine(self) -> Meminfo:
+        machine = self._read_meminfo()
+        self._left_at = time.monotonic(), machine.left
+        if machine.available < self._least_left:
+            raise self._suspect()
+        return machine
+
+    def _suspect(self) -> Foul:
+        self._is_suspected = True
+        return Foul(Verdict.MEMORY_LIMIT_EXCEEDED, f"Used all of the machine's memory; {self._allowed}.")
+
     def _left(self) -> int:
-        return self._read_meminfo().available
+        return self._read_meminfo().left
+
+    @property
+    def _kept(self) -> int:
+        return self._cached_bytes()
 
     def _disproof(self) -> JudgeError:
         return _machine_ran_out()
 
     def check_kill(self) -> None:
-        if _killed_by_the_kernel() > self._killed_before:
-            raise _machine_ran_out()
+        if self._was_killed:
+            is_recent = time.monotonic() - self._left_at[0] < _RECENT_S
+            raise self._suspect() if is_recent else _machine_ran_out()
 
-    def expect_end(self) -> None:
-        if self._is_suspected:
-            time.sleep(random.uniform(0, _AFTER_OTHERS_S))  # noqa: S311
-        super().expect_end()
+    @property
+    def _was_killed(self) -> bool:
+        return _killed_by_the_kernel() > self._killed_before
+
+    def _find_left_before_end(self) -> int:
+        if self._was_killed:
+            # The kernel has freed what it killed: only what was left at the last check shows how much that was.
+            return min(self._left(), self._left_at[1])
+        time.sleep(random.uniform(0, _AFTER_OTHERS_S))  # noqa: S311
+        return self._left()
 
     def close(self) -> None:
         os.close(self._statm)
@@ -299,14 +382,18 @@ def _held_on_gpu() -> int:
     return torch.cuda.memory_reserved() if torch and torch.cuda.is_initialized() else 0
 
 
-def _provable_bytes(processes: Collection[int]) -> int:
-    """The bytes that provably belong to these processes; a shared page counts in shares.  Takes milliseconds each."""
+def _provable_bytes(processes: Collection[int], meanwhile: Callable[[], None] = lambda: None) -> int:
+    """The bytes that provably belong to these processes; a shared page counts in shares.
+
+    Takes milliseconds for each process; `meanwhile` is called before each.
+    """
     own, mapped = 0, 0
     for pid in processes:
+        meanwhile()
         with contextlib.suppress(OSError):  # it has ended
             rollup, status = _read(f"/proc/{pid}/smaps_rollup"), _read(f"/proc/{pid}/status")
             shared = _field(rollup, b"Pss_Shmem")
-            own += _field(rollup, b"Pss") - shared + _field(status, b"VmPTE")
+            own += _field(rollup, b"Pss") - shared + _field(rollup, b"SwapPss") + _field(status, b"VmPTE")
             mapped += shared
     # Maximum, not sum: open memfds may also be mapped.
     return own + max(mapped, _open_bytes(processes))

@@ -7,13 +7,14 @@ packet's sender.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import select
 import signal
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -35,15 +36,20 @@ from harness.inside.protocol import (
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.sandbox import cgroup, freezer
+from harness.sandbox.company import Starvation
 from harness.sandbox.health import Health
 from harness.sandbox.memory import Memory, memory_of
 from harness.sandbox.packets import receive_signed, socket_pair
 from harness.sandbox.warm_parent import WarmParent
 
-_SEAT_S = 20.0
-"""How long the sandbox of one player may take to start."""
+_SEAT_S = 60.0
+"""How long the sandbox of one player may take to start, on cores where the kernel may still free what another held."""
 _WATCH_S = 0.02
 """How often to check memory while a player runs."""
+_STARVING_S = 0.1
+"""After this long, the referee measures whether a player that runs is kept from running."""
+_LONGEST_STARVATION_S = 120.0
+"""A player that has been kept from running for longer cannot be judged now."""
 _LAST_WORDS_S = 1.0
 """How long a keeper may take to read a player's last output and to report how the player ended."""
 
@@ -59,6 +65,10 @@ class Confinement:
     has_core_of_its_own: bool
     """Whether the referee can spin without using the player's core."""
     is_walled: bool
+    cores: Collection[int]
+    """Those of the players."""
+    yielding: Collection[int] = ()
+    """Processes of ours that may run on these cores, but yield to the player."""
 
     def freezer_for(self, keeper: int, player: int) -> freezer.Freezer:
         if self.cgroup:
@@ -83,6 +93,16 @@ class PlayerHandle:
         self.pid = 0
         self._pidfd: int | None = None
         self._last_words: str | None = None
+        self.starved_s = 0.0
+        """Seconds for which other programs kept it from running, in waits of more than `_STARVING_S`, up to `stop`."""
+        self._starvation: Starvation | None = None
+        self._cache = room.cache
+        self._health = warm_parent.await_warmth()
+        self._unowned_before: int | None = None
+        self._owner: int | None = None
+        """The user that may read the process's memory."""
+        self.end_s = 0.0
+        """Seconds that its end took: the kernel frees what it held."""
         self.results: int | None
         """The pipe from which to read a program's results."""
         self.results, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if room.program else (None, None)
@@ -123,9 +143,23 @@ class PlayerHandle:
                 confinement.limits.memory_bytes,
                 confinement.cards,
                 confinement.gpu_memory_bytes,
+                functools.partial(self._health.cached_bytes, self._cache),
             )
+            self._unowned_before = self._health.unowned(self._cache)
+            self._owner = self._find_owner()
         except OSError as error:
             raise JudgeError(f"the player could not be moved into its cgroup: {error}") from None
+
+    def _find_owner(self) -> int:
+        return os.stat(f"/proc/{self.pid}/mem").st_uid
+
+    @property
+    def hides_its_memory(self) -> bool:
+        """Whether the process has executed a file that it may not read: then nobody may read its memory."""
+        try:
+            return self._find_owner() != self._owner
+        except OSError:  # it has ended
+            return False
 
     def _hello(self) -> int:
         self._control.settimeout(_SEAT_S)
@@ -175,13 +209,19 @@ class PlayerHandle:
         return self.read(self.receive(deadline, late))
 
     def receive(self, deadline: float, late: str) -> bytes:
-        """The player's next packet.  `deadline` is in `time.monotonic()`; `late` is the message if it passes.
+        """The player's next packet.
+
+        Args:
+            deadline: in `time.monotonic()`; extended by the time for which other programs keep the player from running.
+            late: the message if it passes.
 
         Raises:
             Foul: the player ended, took too long, or used too much memory.
+            JudgeError: other programs keep it from running.
         """
         receive_into, packet = self._control.recv_into, self._packet
-        next_look = time.monotonic() + _WATCH_S
+        now = time.monotonic()
+        next_look, starves_at, ends = now + _WATCH_S, now + _STARVING_S, deadline
         while True:
             try:
                 if length := receive_into(packet):
@@ -194,10 +234,32 @@ class PlayerHandle:
             if (now := time.monotonic()) > next_look:
                 self.check_memory()
                 next_look = now + _WATCH_S
-            if now > deadline:
+            if now > starves_at and not self._starvation:
+                self._starvation = self._begin_starvation()
+            if now > ends and now > (ends := deadline + self._starving_s()):
+                self._end_starvation()
                 raise Foul(Verdict.TIME_LIMIT_EXCEEDED, late)
             if not self._confinement.has_core_of_its_own:
                 self._arrivals.poll(_WATCH_S * 1000)
+
+    def _begin_starvation(self) -> Starvation:
+        return Starvation(self._confinement.cores, self._all_processes(), self._confinement.yielding)
+
+    def _starving_s(self) -> float:
+        """Seconds for which other programs have kept the player from running in the current wait."""
+        starving_s = self._starvation.seconds(self._all_processes()) if self._starvation else 0.0
+        if self.starved_s + starving_s > _LONGEST_STARVATION_S:
+            raise JudgeError("other programs keep the players from running: judge again when this machine is less busy")
+        return starving_s
+
+    def _end_starvation(self) -> float:
+        starving_s = self._starving_s()
+        self.starved_s += starving_s
+        self._starvation = None
+        return starving_s
+
+    def _all_processes(self) -> list[int]:
+        return [self._keeper, *(self._freezer.processes() if self._freezer else ())]
 
     def read(self, packet: bytes) -> Answer:
         """Parse a packet from the player.  Raises Foul if an honest player never sends such a packet."""
@@ -216,8 +278,27 @@ class PlayerHandle:
             raise self.died()
 
     def stop(self) -> None:
-        assert self._freezer
-        self._freezer.stop()
+        """Stop all processes of the player.
+
+        Raises:
+            Foul: they did not stop, and other programs did not keep them from doing so.
+            JudgeError: this machine can't stop processes, or is too busy.
+        """
+        assert self._freezer and self._memory
+        while True:
+            began = time.monotonic()
+            try:
+                self._freezer.stop(self._memory.check_machine)
+                break
+            except Foul as foul:
+                if foul.verdict is Verdict.MEMORY_LIMIT_EXCEEDED:
+                    raise
+                # It needs a core in order to stop.  After the first try, nothing is known yet about who had the core.
+                if self._starvation and self._end_starvation() < (time.monotonic() - began) / 2:
+                    raise
+            self._starvation = self._begin_starvation()
+        if self._starvation:
+            self._end_starvation()
 
     def resume(self) -> None:
         assert self._freezer
@@ -253,12 +334,13 @@ class PlayerHandle:
         """Whether even its keeper has ended."""
         return freezer.has_ended(self._keeper)
 
-    def require_started(self) -> None:
-        """Raises JudgeError if a program's command could not be executed.  Only then is a message waiting."""
+    def find_start_failure(self) -> str:
+        """Why a program's command could not be executed; "" if it was.  Only then is a message waiting."""
         with contextlib.suppress(BlockingIOError, ConnectionError):
             answer = read_answer(self._control.recv(MAX_MESSAGE) or b'{"is":"loaded"}')
             if isinstance(answer, Failed):
-                raise JudgeError(f"the task's program did not start: {answer.message}")
+                return answer.message
+        return ""
 
     def _log_header(self) -> tuple[int, int, int]:
         """Whether the player has ended, by itself or killed; its wait status; how many bytes it printed."""
@@ -279,26 +361,37 @@ class PlayerHandle:
         """Kill all processes of the player, and wait until they are gone.
 
         Raises:
+            Foul: they do not end, because of what the player did.  The sandbox is then spent (`Health`).
             JudgeError: processes are left, or with `checked`, the player changed the machine (`Health`).
         """
+        began = time.monotonic()
         with contextlib.ExitStack() as cleanup:
             cleanup.callback(self._close)
             if self._memory:
                 cleanup.callback(self._memory.close)
             self._end(health)
+            # Unread messages may hold files, and these hold memory.
+            self._control.close()
+            self.end_s = time.monotonic() - began
             if self._memory:
                 self._memory.settle()
+            if self._unowned_before is not None:
+                health.await_unowned(self._cache, self._unowned_before)
             if checked:
                 health.check()
 
     def _end(self, health: Health) -> None:
         with contextlib.ExitStack() as cleanup:
             if self._freezer:
-                cleanup.callback(self._freezer.close)
+                cleanup.push(self._close_freezer)
             if self._keeper:
                 cleanup.callback(self._kill, health)
             if self._memory:  # registered last: if it raises, the player is still killed
                 self._memory.expect_end()
+
+    def _close_freezer(self, kind: type[BaseException] | None, *_: object) -> None:
+        assert self._freezer
+        self._freezer.close(ended=kind is None)
 
     def _kill(self, health: Health) -> None:
         self._kill_player()
@@ -311,7 +404,11 @@ class PlayerHandle:
             for pid in self._freezer.processes() if self._freezer else ():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        freezer.await_end([self._keeper])
+        try:
+            freezer.await_players_end(self._keeper)
+        except (Foul, JudgeError):
+            health.is_spent = True
+            raise
 
     def _kill_player(self) -> None:
         """Kill the player before its keeper, which can then still read the last output."""

@@ -11,7 +11,9 @@ import select
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
+from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.sandbox.player_handle import PlayerHandle
 from harness.sandbox.sandbox import PlayerFiles, Program, Sandbox
@@ -57,16 +59,27 @@ def run(
         JudgeError: the program could not be started, or this machine failed.
     """
     status, foul = None, None
-    with sandbox.seat(entry, building=building, program=program) as player:
-        began = time.monotonic()
-        try:
-            player.send({"do": "run"})
-            status = follow(player, take, began + seconds, late)
-        except Foul as error:
-            foul = error
-        took = time.monotonic() - began
-        player.require_started()
+    try:
+        with sandbox.seat(entry, building=building, program=program) as player:
+            began = time.monotonic()
+            try:
+                player.send({"do": "run"})
+                status = follow(player, take, began + seconds, late)
+            except Foul as error:
+                foul = error
+            took = time.monotonic() - began
+            if why := player.find_start_failure():
+                foul = _not_started(sandbox, program, why)
+    except Foul as error:  # the program does not end
+        foul = error
     return Ended(status=status, foul=foul, seconds=took, log=player.log)
+
+
+def _not_started(sandbox: Sandbox, program: Program, why: str) -> Foul:
+    """Why a command cannot be executed.  Raises JudgeError unless the submission's build made it."""
+    if Path(program.command[0]).is_relative_to(sandbox.cache):
+        return Foul(Verdict.RUN_TIME_ERROR, f"The program that was built from the submission cannot be executed: {why}")
+    raise JudgeError(f"the task's program did not start: {why}")
 
 
 def follow(player: PlayerHandle, take: Callable[[bytes], None], ends: float, late: str) -> int:

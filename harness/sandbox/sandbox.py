@@ -32,7 +32,7 @@ from harness.gpu.gpu_nodes import find_faults as find_gpu_faults
 from harness.inside import seccomp, walls, zygote
 from harness.records import stale_folders
 from harness.records.errors import JudgeError
-from harness.sandbox import bubblewrap, cgroup, freezer
+from harness.sandbox import bubblewrap, cgroup, company, freezer, memory
 from harness.sandbox.company import Company
 from harness.sandbox.player_handle import Confinement, PlayerHandle
 from harness.sandbox.warm_parent import WarmParent
@@ -167,13 +167,15 @@ class Sandbox:
         self._shown = shown
         self._warm = warm
         self._use_cgroup = use_cgroup
-        self.memory_bytes = int(memory_gib * 2**30)
+        self.memory_bytes = memory.limit_of(memory_gib)
         self.gpu_memory_bytes = None if gpu_memory_gib is None else int(gpu_memory_gib * 2**30)
         self.cards: list[Card] = []
         self.cores = sorted(os.sched_getaffinity(0))
         self.referee_core = {self.cores[0]}
         self.player_cores = set(self.cores[1:]) or self.referee_core
         self.missing: list[str] = []
+        if self.memory_bytes < int(memory_gib * 2**30):
+            self.missing.append(f"{memory_gib:g} GiB of memory (the limit is {self.memory_bytes / 2**30:.1f} GiB)")
         self._cleanup = contextlib.ExitStack()
 
     @property
@@ -204,9 +206,10 @@ class Sandbox:
 
     def _start(self) -> None:
         self._stage = self._make_stage()
+        self.warm_parent = WarmParent(self._stage, walled=self.is_walled, cores=self.cores)
         self._cgroup = freezer.find_cgroup() if self._use_cgroup else None
         if self._cgroup:
-            self._cleanup.callback(self._cgroup.remove)
+            self._cleanup.callback(self._remove_cgroup)
         else:
             self.missing.append("a cgroup v2 freezer (signals stop the players)")
         if not self.has_core_of_its_own:
@@ -219,6 +222,15 @@ class Sandbox:
         self._cleanup.callback(os.sched_setaffinity, 0, self.cores)
         self._start_warm_parent(self._stage)
         os.sched_setaffinity(0, self.referee_core)
+
+    def _remove_cgroup(self) -> None:
+        assert self._cgroup
+        # The next judge removes what a player that does not end leaves here.
+        try:
+            self._cgroup.remove()
+        except JudgeError:
+            if not self.warm_parent.is_spent:
+                raise
 
     def _make_stage(self) -> Path:
         stage = Path(tempfile.mkdtemp(prefix=_STAGE))
@@ -240,7 +252,6 @@ class Sandbox:
             "libraries": bubblewrap.places_aside(),
             "device": self.device.name if self.device.is_staged else "",
         }
-        self.warm_parent = WarmParent(stage, walled=self.is_walled, cores=self.cores)
         self._cleanup.callback(self.warm_parent.end)
 
         def command(control: int) -> list[str]:
@@ -279,7 +290,7 @@ class Sandbox:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._cleanup:
-            if self.warm_parent.is_warm and kind is None:
+            if self.warm_parent.is_warm and not self.warm_parent.is_spent and kind is None:
                 self.require_health()
 
     @property
@@ -291,6 +302,8 @@ class Sandbox:
             cgroup=self._cgroup,
             has_core_of_its_own=self.has_core_of_its_own,
             is_walled=self.is_walled,
+            cores=self.player_cores,
+            yielding=(*self.warm_parent.spinners, *(() if self.has_core_of_its_own else (os.getpid(),))),
         )
 
     def keep_awake(self) -> None:
@@ -299,8 +312,12 @@ class Sandbox:
             self.warm_parent.keep_awake()
 
     def company(self) -> Company:
-        """A new measurement of other work on the players' cores; without effect before `keep_awake`."""
-        return Company(self.warm_parent.spinners)
+        """A new measurement of other work during a run; without effect before `keep_awake`."""
+        return Company(self.warm_parent.spinners, referee_spins=not self.device.is_staged)
+
+    def listen(self) -> float:
+        """The share of a core that other work takes now, while there is no player; 0 before `keep_awake`."""
+        return company.listen(self.warm_parent.spinners)
 
     def require_health(self) -> None:
         """Raises JudgeError if a player changed the machine (`Health`)."""
@@ -322,8 +339,15 @@ class Sandbox:
     def seat(
         self, entry: PlayerFiles, *, building: bool = False, program: Program | None = None
     ) -> Iterator[PlayerHandle]:
-        """Start a fresh player, ready to load or to execute a program; kill all its processes when the block ends."""
+        """Start a fresh player, ready to load or to execute a program; kill all its processes when the block ends.
+
+        Raises:
+            Foul: at the end of the block: the player does not end, because of what it did.
+            JudgeError: the player does not start, or its end left something behind.
+        """
         health = self.warm_parent.await_warmth()
+        if health.is_spent:
+            raise JudgeError("a killed player has not ended: this sandbox cannot start another")
         room = walls.Room(
             files=entry.files,
             cache=entry.cache,

@@ -6,11 +6,13 @@ It runs `harness/inside/zygote.py`.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
@@ -22,6 +24,8 @@ from harness.sandbox.packets import receive_signed, socket_pair
 
 _START_S = 60.0
 """How long the import of torch may take."""
+_SEAL_S = 600.0
+"""How long it may take to seal a cache: a build may leave a hundred thousand files, each with holes."""
 
 
 class WarmParent:
@@ -66,11 +70,17 @@ class WarmParent:
                 os.sched_setaffinity(pid, self._cores)
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
-        freezer.await_end(family)
+        if not self.is_spent:
+            freezer.await_end(family)
 
     @property
     def is_warm(self) -> bool:
         return self._health is not None
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether a killed player of this warm parent does not end."""
+        return self._health is not None and self._health.is_spent
 
     def await_warmth(self) -> Health:
         """Wait until it has imported torch.  Raises JudgeError if it does not start."""
@@ -88,10 +98,17 @@ class WarmParent:
 
     def fork_player(self, cache: str, control: socket.socket, *descriptors: int) -> None:
         """Have it fork a player.  The descriptors are the player's `Room`, its log, and optionally its results pipe."""
-        try:
-            socket.send_fds(self._orders, [zygote.PLAYER + cache.encode()], [control.fileno(), *descriptors])
-        except OSError as error:
-            raise self._ended(error) from None
+        order, give_up = zygote.PLAYER + cache.encode(), time.monotonic() + _START_S
+        while True:
+            try:
+                socket.send_fds(self._orders, [order], [control.fileno(), *descriptors])
+                return
+            except OSError as error:
+                # A judge that is not root shares a limit with its players: how many files are under way between
+                # sockets.  The kernel takes a moment to find those that an ended player left.
+                if error.errno != errno.ETOOMANYREFS or time.monotonic() > give_up:
+                    raise self._ended(error) from None
+            time.sleep(0.001)
 
     def keep_awake(self) -> None:
         """Keep the players' cores from halting, from now on."""
@@ -99,16 +116,16 @@ class WarmParent:
         if self.spinners:
             return
         health.check()
-        self._order(zygote.KEEP_AWAKE, zygote.AWAKE)
+        self._order(zygote.KEEP_AWAKE, zygote.AWAKE, _START_S)
         self.spinners = tuple(health.include_processes())
 
     def seal(self, cache: str) -> None:
         """Have it make a cache read-only, after its build."""
         if self._walled:
-            self._order(zygote.SEAL + cache.encode(), zygote.SEALED)
+            self._order(zygote.SEAL + cache.encode(), zygote.SEALED, _SEAL_S)
 
-    def _order(self, order: bytes, expected: bytes) -> None:
-        self._orders.settimeout(_START_S)
+    def _order(self, order: bytes, expected: bytes, seconds: float) -> None:
+        self._orders.settimeout(seconds)
         try:
             self._orders.send(order)
             answer = self._orders.recv(len(expected))

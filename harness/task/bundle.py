@@ -168,9 +168,9 @@ def task_files_of(members: Mapping[str, bytes]) -> dict[str, bytes]:
     return {name.removeprefix("tasks/"): data for name, data in members.items() if name.startswith("tasks/")}
 
 
-def lay_out(task_files: Mapping[str, bytes], tree: Path) -> None:
-    """Write task files below `tree`.  Their names must have been checked by `read_members`."""
-    for name, content in task_files.items():
+def lay_out(files: Mapping[str, bytes], tree: Path) -> None:
+    """Write files below `tree`, by path.  Foreign names must have been checked, as by `read_members`."""
+    for name, content in files.items():
         path = tree / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)

@@ -64,6 +64,7 @@ def recipe_of(board: Board, *, shared: bool = True) -> Recipe:
     compiler = shutil.which(name, path=PATH)
     if not compiler:
         raise JudgeError(f"the board {board.gpu} needs {name}, which is not installed: {_WAY_OUT[name]}")
+    home = Path(compiler).resolve().parent.parent  # the compiler's installation, with the tools it calls
     return Recipe(
         command=(
             compiler,
@@ -77,7 +78,7 @@ def recipe_of(board: Board, *, shared: bool = True) -> Recipe:
             # After the sources: the linker resolves only symbols that are undefined when it reaches a library.
             *_flags_for(name, config),
         ),
-        shown=tuple(path for path in (*folders, _home_of(compiler)) if not Path(path).is_relative_to("/usr")),
+        shown=tuple(path for path in (*folders, str(home)) if not Path(path).is_relative_to("/usr")),
     )
 
 
@@ -121,14 +122,9 @@ def _folders_of(board: Board, config: ScriptConfig) -> list[str]:
     return list(folders.values())
 
 
-def _home_of(compiler: str) -> str:
-    """The installation folder of a compiler and the tools it calls."""
-    return str(Path(compiler).resolve().parent.parent)
-
-
 def explain(status: int, output: str) -> str:
     """Why a compiler failed: one line per error, errors in the submission first, with line numbers."""
-    lines = [_harmless(line) for line in output.splitlines()]
+    lines = ["".join(char if char.isprintable() else " " for char in line) for line in output.splitlines()]
     faults = list(dict.fromkeys(_faults_in(lines))) or [line for line in lines if "error" in line or "fatal" in line]
     faults.sort(key=lambda fault: not fault.startswith("submission."))
     if not faults:
@@ -149,7 +145,3 @@ def _faults_in(lines: list[str]) -> Iterator[str]:
             yield f"{found[1]}:{found[2] or found[3]}: {found[4]}"
         elif missing := _UNDEFINED.search(line):
             yield f"undefined reference to {missing[1]}"
-
-
-def _harmless(line: str) -> str:
-    return "".join(char if char.isprintable() else " " for char in line)

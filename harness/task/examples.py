@@ -17,12 +17,7 @@ from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 from harness.records.errors import PullRankError
 from harness.records.fields import Model, Name
 from harness.records.verdict import Verdict
-from harness.task.bundle import BundleError, lay_out, parse_facts, read_members, sha256, task_files_of
-
-__all__ = [
-    "GPU", "MAX_BYTES", "MAX_FOUND", "CheckOrder", "ExampleResult", "Flaw", "ProbesResult", "Result", "ResultsError",
-    "lay_out", "read_results", "read_tasks",
-]  # fmt: skip
+from harness.task.bundle import BundleError, parse_facts, read_members, sha256, task_files_of
 
 GPU = "CPU"
 """The board on which examples are judged; every GitHub runner has a CPU."""
@@ -102,11 +97,7 @@ def read_tasks(content: bytes, digest: str | None = None) -> tuple[tuple[str, ..
 
 
 def read_results(content: bytes) -> tuple[Result, ...]:
-    """Parse result lines.
-
-    Raises:
-        ResultsError: they are too large, or one of them is invalid.
-    """
+    """Parse result lines.  Raises ResultsError: they are too large, or one of them is invalid."""
     if len(content) > MAX_BYTES:
         raise ResultsError(f"the results are larger than {MAX_BYTES // 2**20} MiB")
     try:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -21,6 +21,8 @@ from harness.records.errors import did_you_mean
 
 Loc = tuple[str | int, ...]
 """A place in a file: `("tests", 2, "size")`."""
+
+M = TypeVar("M", bound=BaseModel)
 
 _WANTED = {
     "float_type": "a number",
@@ -63,6 +65,14 @@ class Faults:
         """Add a fault of a related file; these come last."""
         place = f":{line}" if line else ""
         self._found.append((sys.maxsize, f"{display(path)}{place}: {message}"))
+
+    def validate(self, model: type[M], values: Any, *, context: object = None) -> M | None:
+        """The values as a model; None without values, or if they have faults, which are added."""
+        try:
+            return None if values is None else model.model_validate(values, context=context)
+        except ValidationError as error:
+            self.add_all(error, model)
+            return None
 
     def add_all(self, error: ValidationError, model: type[BaseModel]) -> None:
         """Add the errors of a failed validation against `model`."""

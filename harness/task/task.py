@@ -33,6 +33,7 @@ from harness.task.task_file import (
     Ranking,
     ScriptConfig,
     TaskFile,
+    Work,
     read_task_file,
     task_schema,
 )
@@ -80,15 +81,6 @@ class Case:
         """The case's seed in task.yml, if any."""
         seed = self.params.get("seed")
         return seed if type(seed) is int and seed >= 0 else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Work:
-    """Formulas over a case's parameters, for `evaluate`, and the dtype whose GPU peak they are compared with."""
-
-    bytes: str | None = None
-    flops: str | None = None
-    dtype: str = "float32"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,11 +147,7 @@ class Task:
         return replace(self, gpus=tuple(gpu for gpu in self.gpus if gpu in gpus))
 
     def board(self, gpu: str) -> Board:
-        """The board of one GPU.
-
-        Raises:
-            TaskError: the task has no such board.
-        """
+        """The board of one GPU.  Raises TaskError: the task has no such board."""
         if gpu not in self.gpus:
             near = did_you_mean(gpu, self.gpus) or "."
             known = ", ".join(self.gpus) or "none (its GPUs have no machine)"
@@ -300,7 +288,7 @@ def _assemble(folder: Path, file: TaskFile, ill: set[str], faults: Faults) -> Ta
         **vars(_rules(file, BoardFile())),
         per_gpu={gpu: _rules(file, board) for gpu, board in file.per_gpu.items()},
         ranking_by=file.ranking_by,
-        work=Work(**file.work.model_dump()) if file.work else None,
+        work=file.work,
         multi_gpu=file.multi_gpu,
         device_alias=file.device_alias,
         examples=examples,

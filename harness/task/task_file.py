@@ -5,7 +5,7 @@
       ScriptConfig      config:    of tasks that bring their own evaluator, or are compiled
       Case values       tests:, benchmarks:
       BoardFile         per_gpu:   a board's own cases and limits
-      WorkFile          work:      formulas for the roofline
+      Work              work:      formulas for the roofline
 
 This module checks each key on its own.  `task_folder` checks whether keys are consistent with each other and with the
 folder.
@@ -83,13 +83,13 @@ def _limit(unit: str, what: str, default: float, most: float) -> Any:
     return Field(default=None, strict=True, gt=0, le=most, description=f"{unit} {what} Default: {default:g}.")
 
 
-class TaskSection(BaseModel):
-    """A section of task.yml; unknown keys are faults."""
+class Section(BaseModel):
+    """A section of a hand-written file; unknown keys are faults."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class LimitKeys(TaskSection):
+class LimitKeys(Section):
     """Limits set by a task or one of its boards; omitted ones keep their defaults."""
 
     test_timeout: float | None = _limit("Seconds", "for all tests together.", Limits.test_timeout_s, 86_400)
@@ -116,7 +116,7 @@ class LimitKeys(TaskSection):
         return {name: value for name, value in fields.items() if value is not None}
 
 
-class SourceFile(TaskSection):
+class SourceFile(Section):
     name: FileName = Field(description="Name under which the file is stored and imported.")
     source: Source = Field(
         description=f"Path relative to the task's folder; `../` may point elsewhere in the tasks tree. "
@@ -124,7 +124,7 @@ class SourceFile(TaskSection):
     )
 
 
-class ScriptConfig(TaskSection):
+class ScriptConfig(Section):
     main: FileName | None = Field(default=None, description="lang: py: the program to run, one of `files`.")
     sources: tuple[FileName, ...] = Field(
         default=(),
@@ -146,7 +146,9 @@ class ScriptConfig(TaskSection):
     )
 
 
-class WorkFile(TaskSection):
+class Work(Section):
+    """The work that a case needs: formulas over its parameters, and the number format of its operations."""
+
     bytes: TextOrNumber | None = Field(
         default=None, description="Bytes that must be moved; a formula in a case's parameters: '3 * size * size * 2'."
     )
@@ -211,7 +213,7 @@ class TaskFile(LimitKeys):
     ranking_by: Ranking = Field(
         default=Ranking.GEOM, description="The score: geometric mean of all benchmarks, their mean, or the last alone."
     )
-    work: WorkFile | None = Field(default=None, description="Work that a case needs, to show % of the hardware's peak.")
+    work: Work | None = Field(default=None, description="Work that a case needs, to show % of the hardware's peak.")
     multi_gpu: Flag = Field(default=False, description="Uses several GPUs; every case then needs `world_size`.")
     device_alias: DeviceAlias = Field(
         default_factory=dict,

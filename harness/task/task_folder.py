@@ -41,6 +41,11 @@ class Example:
     path: Path
     verdict: Verdict
 
+    @property
+    def place(self) -> str:
+        """`accepted/fast.py`"""
+        return f"{self.verdict.folder}/{self.path.name}"
+
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_GPUS

@@ -68,22 +68,18 @@ def host_flags(flag: str) -> tuple[str, ...]:
 
 
 def _flag(flag: str) -> str:
-    if fault := _fault_of(flag):
-        raise ValueError(fault)
-    return flag
-
-
-def _fault_of(flag: str) -> str:
-    """Why a task may not use a flag; "" if it may."""
+    """A flag that a task may use."""
     if _ARCHITECTURE.match(flag):
-        return f"{quote(flag)}: the board sets the architecture, by `arch` of its GPU in .github/pullrank.yml"
-    if _PLACE.match(flag):
-        return f"{quote(flag)}: the board sets the paths of libraries; list the libraries in include_dirs"
-    if flag in ("-Xcompiler", "-Xptxas", "-Xnvlink"):
-        return f"{quote(flag)}: write it as one word with its value: {flag}={'-fopenmp' if 'comp' in flag else '-v'}"
-    if _is_any_of(flag, _NVCC_FLAGS) or all(_is_any_of(part, _HOST_FLAGS) for part in host_flags(flag) or ("",)):
-        return ""
-    return f"{quote(flag)} is not an allowed flag; tasks/README.md has the list"
+        fault = ": the board sets the architecture, by `arch` of its GPU in .github/pullrank.yml"
+    elif _PLACE.match(flag):
+        fault = ": the board sets the paths of libraries; list the libraries in include_dirs"
+    elif flag in ("-Xcompiler", "-Xptxas", "-Xnvlink"):
+        fault = f": write it as one word with its value: {flag}={'-fopenmp' if 'comp' in flag else '-v'}"
+    elif _is_any_of(flag, _NVCC_FLAGS) or all(_is_any_of(part, _HOST_FLAGS) for part in host_flags(flag) or ("",)):
+        return flag
+    else:
+        fault = " is not an allowed flag; tasks/README.md has the list"
+    raise ValueError(f"{quote(flag)}{fault}")
 
 
 def _is_any_of(flag: str, patterns: tuple[str, ...]) -> bool:
@@ -134,11 +130,7 @@ class Toolchain(Model):
     include_dirs: dict[Library, Folder] = Field(default_factory=dict)
 
     def folder_of(self, library: str, gpu: str) -> str:
-        """The folder of a library's headers.
-
-        Raises:
-            ValueError: it is not configured.
-        """
+        """The folder of a library's headers.  Raises ValueError: it is not configured."""
         if library not in self.include_dirs:
             near = did_you_mean(library, self.include_dirs)
             raise ValueError(

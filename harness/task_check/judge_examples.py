@@ -45,6 +45,16 @@ class Rehearsed:
         return Verdict.JUDGING_ERROR if self.error else None
 
     @property
+    def is_good(self) -> bool:
+        return self.got is self.example.verdict and not self.error
+
+    @property
+    def exit_code(self) -> int:
+        if self.error:
+            return self.error.exit_code
+        return 0 if self.is_good or self.skipped else 3 if self.got is Verdict.JUDGING_ERROR else 1
+
+    @property
     def message(self) -> str:
         return self.judgement.message if self.judgement else self.skipped or str(self.error)
 

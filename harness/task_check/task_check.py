@@ -21,6 +21,7 @@ from pathlib import Path
 
 from harness.records.errors import JudgeError
 from harness.sandbox.outer_sandbox import run_enclosed
+from harness.task.bundle import lay_out
 from harness.task.examples import (
     GPU,
     MAX_BYTES,
@@ -30,7 +31,6 @@ from harness.task.examples import (
     Flaw,
     ProbesResult,
     Result,
-    lay_out,
     read_tasks,
 )
 from harness.task.task import Board, load_task
@@ -104,7 +104,7 @@ def _judge_examples(board: Board) -> Iterator[ExampleResult]:
     for one in rehearse(board):
         yield ExampleResult(
             task=board.task.name,
-            example=one.example.path.relative_to(board.task.folder / "examples").as_posix(),
+            example=one.example.place,
             got=one.got,
             message=_shown(one.message),
             seconds=round(one.seconds, 1),

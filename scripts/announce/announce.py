@@ -23,7 +23,7 @@ from harness.records.errors import PullRankError
 from harness.task.task import Task
 from scripts.announce.all_news import gather
 from scripts.announce.discord import DiscordChannel, InDoubt, WebhookError
-from scripts.announce.embeds import Look, title_of
+from scripts.announce.embeds import Look
 from scripts.announce.milestones import newly_seen
 from scripts.announce.news import News, Result
 from scripts.announce.posts_due import MAX_REFUSALS, Post, due
@@ -96,7 +96,6 @@ class _Run:
         self.tasks = [shown(task, context.gpus, branch.ledger) for task in context.tasks]
         self._ends_at = time.monotonic() + LONGEST_S
         self._unsaved: list[Outcome] = []
-        self._is_cut_off = False
 
     def announce(self, channels: Mapping[str, tuple[Channel, DiscordChannel]]) -> Iterator[str]:
         announced = self.ledger.announced()
@@ -117,7 +116,7 @@ class _Run:
         for told in announced.told.values():
             if intent := told.lost:
                 reason = "the run that was posting it ended before it recorded the outcome"
-                self.ledger.append_announced(self._outcome(intent, PostState.DOUBTFUL, reason=reason))
+                self._record(intent, PostState.DOUBTFUL, reason=reason)
                 yield _doubt(intent, reason)
 
     def _begin(self, channels: Mapping[str, object], announced: Announced) -> Iterator[str]:
@@ -134,11 +133,7 @@ class _Run:
     def _tell(
         self, channel: Channel, webhook: DiscordChannel, news: Sequence[News], announced: Announced
     ) -> Iterator[str]:
-        """Bring one channel up to date.
-
-        Raises:
-            _Stop: the run must end.
-        """
+        """Bring one channel up to date.  Raises _Stop: the run must end."""
         posts = due(channel, self.context.settings, self.tasks, news, announced, self.context.now)
         left = len(posts)
         if not posts:
@@ -153,6 +148,8 @@ class _Run:
         except WebhookError as error:
             left = 0  # The error's line already says that the rest is not announced.
             yield f"not announced: {error}"
+        except _Stop:
+            raise  # everything is committed, or nothing can be
         except Exception:
             self._commit("Record what was announced")
             raise
@@ -176,17 +173,18 @@ class _Run:
         try:
             message = webhook.post(payload)
         except InDoubt as doubt:
-            self._note(self._outcome(intent, PostState.DOUBTFUL, news=post.news, reason=str(doubt)))
+            self._unsaved.append(self._record(intent, PostState.DOUBTFUL, news=post.news, reason=str(doubt)))
             self._commit("Record a doubtful message")
             raise _Stop(_doubt(intent, str(doubt))) from None
         except WebhookError as error:
             state = PostState.REFUSED if error.is_final else PostState.DELAYED
-            self._note(self._outcome(intent, state, news=post.news, reason=str(error)))
+            self._unsaved.append(self._record(intent, state, news=post.news, reason=str(error)))
             if not error.is_final:
                 raise
             given_up = f"; given up after {MAX_REFUSALS} attempts: announce it yourself"
             return f"not announced: {post.key}: {error}{given_up if told.refusals + 1 == MAX_REFUSALS else ''}"
-        self._note(self._outcome(intent, PostState.POSTED, news=post.news, message=message, title=title_of(payload)))
+        title = str(payload["embeds"][0]["title"])
+        self._unsaved.append(self._record(intent, PostState.POSTED, news=post.news, message=message, title=title))
         return f"{webhook.name}: announced {post.key}, message {message}"
 
     def _edit(self, webhook: DiscordChannel, post: Post) -> str:
@@ -203,22 +201,10 @@ class _Run:
             if not error.is_final:
                 raise
             is_gone, line = True, f"not {done}: {post.key}: {error}"
-        number = self.ledger.announced().told[webhook.name, post.key].next_edit
-        self.ledger.append_announced(
-            Edit(
-                channel=webhook.name,
-                key=post.key,
-                number=number,
-                says=post.says,
-                is_gone=is_gone,
-                at=self.context.now,
-            )
-        )
+        number, now = self.ledger.announced().told[webhook.name, post.key].next_edit, self.context.now
+        edit = Edit(channel=webhook.name, key=post.key, number=number, says=post.says, is_gone=is_gone, at=now)
+        self.ledger.append_announced(edit)
         return line
-
-    def _note(self, outcome: Outcome) -> None:
-        self.ledger.append_announced(outcome)
-        self._unsaved.append(outcome)
 
     def _commit(self, message: str) -> tuple[Path, ...]:
         """Commit and push the new files.
@@ -226,24 +212,21 @@ class _Run:
         Raises:
             _Stop: the push failed; it names the message whose outcome is not on GitHub, if any.
         """
-        if self._is_cut_off:
-            return ()
         try:
             standing = self.branch.commit(message)
         except PullRankError as error:
-            self._is_cut_off = True
             unsaved = [f"{one.key} was {one.state} as {one.message or 'nothing'}" for one in self._unsaved]
             in_doubt = f"; in doubt for the next run: {', '.join(unsaved)}" if unsaved else ""
             raise _Stop(f"the ledger cannot be reached, so nothing more is announced: {error}{in_doubt}") from None
         self._unsaved.clear()
         return standing
 
-    def _outcome(
+    def _record(
         self, intent: Intent, state: PostState, *, news: News | None = None, reason: str = "",
         message: str | None = None, title: str = "",
     ) -> Outcome:  # fmt: skip
         result = news if isinstance(news, Result) else None
-        return Outcome(
+        outcome = Outcome(
             channel=intent.channel,
             key=intent.key,
             number=intent.number,
@@ -257,6 +240,8 @@ class _Run:
             reason=shorten(reason, 300),
             at=self.context.now,
         )
+        self.ledger.append_announced(outcome)
+        return outcome
 
 
 def _missing(secret: str) -> str:

@@ -104,20 +104,11 @@ class DiscordChannel:
         return cls(name=name, base=base, token=path[2], thread=thread, **pace)
 
     def look(self) -> None:
-        """Check that the webhook exists and that Discord answers.
-
-        Raises:
-            WebhookError: it does not.
-        """
+        """Check that the webhook exists and that Discord answers.  Raises WebhookError: it does not."""
         self._send("GET")
 
     def post(self, payload: dict[str, Any]) -> str:
-        """Post a message; returns its id.
-
-        Raises:
-            WebhookError: it was not posted.
-            InDoubt: it may have been posted.
-        """
+        """Post a message; returns its id.  Raises WebhookError: it was not posted; InDoubt: it may have been."""
         answer = self._send("POST", payload=payload)
         message = str(answer.get("id", "")) if isinstance(answer, dict) else ""
         if not re.fullmatch(r"[0-9]{1,20}", message):
@@ -125,11 +116,7 @@ class DiscordChannel:
         return message
 
     def edit(self, message: str, payload: dict[str, Any]) -> None:
-        """Replace the contents of a message.
-
-        Raises:
-            WebhookError: it was not changed.
-        """
+        """Replace the contents of a message.  Raises WebhookError: it was not changed."""
         self._send("PATCH", f"/messages/{message}", payload)
 
     def _send(self, method: str, path: str = "", payload: dict[str, Any] | None = None) -> object:
@@ -151,12 +138,7 @@ class DiscordChannel:
         raise WebhookError(f"{self.name}: {reason}, {ATTEMPTS} times; the next run continues")
 
     def _try(self, method: str, path: str, query: dict[str, str], payload: dict[str, Any] | None) -> object:
-        """Send a request once.
-
-        Raises:
-            _Again: it may be retried.
-            WebhookError, InDoubt: it may not.
-        """
+        """Send a request once.  Raises _Again: it may be retried; WebhookError, InDoubt: it may not."""
         url = f"{self.base}{self.token}{path}{'?' if query else ''}{urlencode(query)}"
         body = None if payload is None else json.dumps(payload).encode()
         limits = RequestLimits(max_bytes=MAX_ANSWER, timeout_s=self.timeout_s)

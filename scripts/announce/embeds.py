@@ -88,10 +88,6 @@ def withdrawal_of(title: str, task: str, gpu: str | None, at: datetime, look: Lo
     return _message(_embed("Withdrawn", _WITHDRAWN, f"~~{title}~~", why, page, at, look))
 
 
-def title_of(payload: Payload) -> str:
-    return str(payload["embeds"][0]["title"])
-
-
 def _message(embed: DiscordEmbed) -> Payload:
     # No mention pings anybody, even if one slipped through `escape`.
     return {"embeds": [fit(_without_none(vars(embed)))], "allowed_mentions": {"parse": []}}

@@ -59,17 +59,12 @@ def _fit(embed: Embed) -> Embed:
         if embed.get(name):
             embed[name][part] = clip(embed[name][part], limit)
     fields = embed.get("fields") or []
-    embed["fields"] = [_fit_field(field) for field in fields[:FIELDS]]
+    # Discord also refuses empty names and values.
+    embed["fields"] = [
+        {**field, "name": clip(field["name"], NAME) or "\u200b", "value": clip(field["value"], VALUE) or "\u200b"}
+        for field in fields[:FIELDS]
+    ]
     if len(fields) > FIELDS:
         left_out = len(fields) - FIELDS + 1  # The last field makes room for the count.
         embed["fields"][-1] = {"name": f"… and {left_out} more", "value": "See the site.", "inline": False}
     return embed
-
-
-def _fit_field(field: Mapping[str, Any]) -> dict[str, Any]:
-    # Discord also refuses empty names and values.
-    return {
-        **field,
-        "name": clip(field["name"], NAME) or "\u200b",
-        "value": clip(field["value"], VALUE) or "\u200b",
-    }

@@ -17,14 +17,10 @@ def finder(site: str) -> Callable[[str, str], str | None]:
     @cache
     def find(task: str, gpu: str) -> str | None:
         address = f"{site}{task}/{gpu}/{PICTURE}"
-        return address if _is_picture(address) else None
+        try:
+            answer = download(address, LIMITS, method="HEAD")
+        except RequestFailed:
+            return None
+        return address if answer.is_ok and answer.headers.get_content_type().startswith("image/") else None
 
     return find
-
-
-def _is_picture(address: str) -> bool:
-    try:
-        answer = download(address, LIMITS, method="HEAD")
-    except RequestFailed:
-        return False
-    return answer.is_ok and answer.headers.get_content_type().startswith("image/")

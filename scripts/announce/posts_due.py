@@ -9,8 +9,8 @@ not posted, and fresh        post, unless an earlier post is in doubt or Discord
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from harness.task.task import Task
@@ -26,13 +26,26 @@ MAX_REFUSALS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Post:
-    """A message to post, or to edit if `message` has its id.  `says` is None for a withdrawal."""
+    """A message to post, or to edit if it was `posted` before; without `news`, to withdraw."""
 
     key: str
-    says: str | None
-    payload: Callable[[Look], Payload] = field(repr=False)
     news: News | None = None
-    message: str = ""
+    posted: Outcome | None = None
+
+    @property
+    def says(self) -> str | None:
+        return self.news.says if self.news else None
+
+    @property
+    def message(self) -> str:
+        """The id of the message to edit."""
+        return (self.posted and self.posted.message) or ""
+
+    def payload(self, look: Look) -> Payload:
+        if self.news:
+            return payload_of(self.news, look)
+        assert self.posted, "only what was posted is withdrawn"
+        return withdrawal_of(self.posted.title, self.posted.task, self.posted.gpu, self.posted.at, look)
 
 
 def due(
@@ -52,7 +65,7 @@ def due(
     told = {key: one for (name, key), one in announced.told.items() if name == channel.secret}
     since = announced.started.get(channel.secret, now)
     edits = (_edit_of(one, told[one.key]) for one in heard if one.key in told)
-    posts = (_post_of(one) for one in heard if _is_due(one, told.get(one.key), since, now))
+    posts = (Post(key=one.key, news=one) for one in heard if _is_due(one, told.get(one.key), since, now))
     return [*filter(None, edits), *_withdrawals(tasks, news, told), *posts]
 
 
@@ -64,16 +77,9 @@ def _is_due(news: News, told: AnnouncementLog | None, since: datetime, now: date
     return news.is_ready and is_new and news.at <= now < news.until
 
 
-def _post_of(news: News) -> Post:
-    return Post(key=news.key, says=news.says, news=news, payload=lambda look: payload_of(news, look))
-
-
 def _edit_of(news: News, told: AnnouncementLog) -> Post | None:
-    posted = told.posted
-    if not posted or told.is_gone or told.says == news.says or not news.is_ready:
-        return None
-    message = posted.message or ""
-    return Post(key=news.key, says=news.says, message=message, payload=lambda look: payload_of(news, look))
+    stays = not told.posted or told.is_gone or told.says == news.says or not news.is_ready
+    return None if stays else Post(key=news.key, news=news, posted=told.posted)
 
 
 def _withdrawals(tasks: Sequence[Task], news: Sequence[News], told: Mapping[str, AnnouncementLog]) -> Iterator[Post]:
@@ -86,8 +92,4 @@ def _withdrawals(tasks: Sequence[Task], news: Sequence[News], told: Mapping[str,
             continue
         holds = editions.get((posted.task, posted.gpu)) == posted.edition if posted.gpu else posted.task in names
         if holds:
-            yield Post(key=key, says=None, message=posted.message or "", payload=_withdrawal(posted))
-
-
-def _withdrawal(posted: Outcome) -> Callable[[Look], Payload]:
-    return lambda look: withdrawal_of(posted.title, posted.task, posted.gpu, posted.at, look)
+            yield Post(key=key, posted=posted)

@@ -1,10 +1,17 @@
-"""Read boards from a ledger and its tasks, or from a published site, in the same types."""
+"""Read boards from a ledger and its tasks, or from a published site, in the same types.
+
+    board              the board of a GPU; by default CPU if the task has it, else its first
+    boards_of_task     all boards of a task
+    boards_of_author   the boards on which an author has a row, best rank first
+
+`place` is a source's name in messages, `option` selects it for another command; `faults` are the files that could not
+be read so far.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from harness.records.errors import TaskError, did_you_mean
 from harness.task.task import Board, Task, load_tasks
@@ -16,28 +23,6 @@ from scripts.ledger.ledger import Ledger, LedgerFault
 from scripts.ledger.moderation import Moderated
 from scripts.pages.parts.taken_out import taken_out_of
 from scripts.standings.standings import standings
-
-
-class Source(Protocol):
-    """A source of boards.  `place` is its name in messages, `option` selects it for another command; `faults` are the
-    files that could not be read so far.
-    """
-
-    place: str
-    option: str
-    faults: list[LedgerFault]
-
-    def board(self, task: str, gpu: str | None) -> BoardFacts:
-        """One board of a task: the named one, else CPU if the task has it, else its first."""
-        ...
-
-    def boards_of_task(self, task: str) -> Sequence[BoardFacts]:
-        """All boards of a task."""
-        ...
-
-    def boards_of_author(self, login: str) -> Sequence[BoardFacts]:
-        """The boards on which an author has a row, best rank first."""
-        ...
 
 
 def _best_first(boards: Iterable[BoardFacts], login: str) -> list[BoardFacts]:
@@ -88,11 +73,7 @@ class SiteSource:
         self.faults: list[LedgerFault] = []
 
     def index(self) -> tuple[BoardName, ...]:
-        """All boards.
-
-        Raises:
-            SiteError: the address is not a PullRank site.
-        """
+        """All boards.  Raises SiteError: the address is not a PullRank site."""
         if not (found := find_facts(IndexFacts, self._address, "index.json")):
             raise SiteError(f"{self._address} is not a PullRank site: it has no index.json; is the address right?")
         return found.boards
@@ -129,3 +110,6 @@ class SiteSource:
         if (found.task, found.gpu) != (task, gpu):
             raise SiteError(f"{self._address} shows another board in place of {task} / {gpu}")
         return found
+
+
+Source = LedgerSource | SiteSource

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from harness.records.judgement import Claim
 from harness.records.stats import Interval, tied
-from scripts.boards.board_facts import BoardFacts, CaseFacts, RecordFacts, RowFacts
+from scripts.boards.board_facts import BoardFacts, RecordFacts, RowFacts
 from scripts.common.terminal import cell, table
-from scripts.common.text import format_error, format_gap, format_interval, format_speedup, format_us, plain
+from scripts.common.text import format_error, format_gap, format_interval, format_speedup, format_us, in_words, plain
 
 
 def standings_table(board: BoardFacts) -> Group:
@@ -98,7 +98,8 @@ def compare_table(board: BoardFacts, one: RowFacts, other: RowFacts) -> Group:
     made.columns[0].max_width = 28
     for mine, theirs in zip(one.cases, other.cases, strict=False):
         is_tied = tied(mine.time_us, theirs.time_us)
-        made.add_row(cell(_name(mine)), *_compared(mine.time_us, theirs.time_us, is_tied=is_tied))
+        name = in_words(mine.params, leave_out="seed")  # each judging draws it at random
+        made.add_row(cell(name), *_compared(mine.time_us, theirs.time_us, is_tied=is_tied))
     made.add_row(Text("score", "bold"), *_compared(one.score_us, other.score_us, is_tied=one.is_tied_with(other)))
     return Group(made, Text(_verdict(one, other), "dim"))
 
@@ -106,11 +107,6 @@ def compare_table(board: BoardFacts, one: RowFacts, other: RowFacts) -> Group:
 def _compared(mine: Interval, theirs: Interval, *, is_tied: bool) -> tuple[str, str, str]:
     speedup = "tied" if is_tied else format_speedup(mine.value / theirs.value)
     return format_interval(mine), format_interval(theirs), speedup
-
-
-def _name(case: CaseFacts) -> str:
-    """A case's parameters without the seed, which each judging draws at random."""
-    return ", ".join(f"{name}: {value}" for name, value in case.params.items() if name != "seed")
 
 
 def _verdict(one: RowFacts, other: RowFacts) -> str:

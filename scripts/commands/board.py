@@ -18,7 +18,7 @@ from harness.records.errors import PullRankError
 from scripts.boards.board_facts import BoardFacts, RowFacts
 from scripts.boards.source import LedgerSource, SiteSource, Source
 from scripts.boards.tables import compare_table, history_table, lines_below, mine_table, standings_table
-from scripts.common.options import PATH
+from scripts.common.options import PATH, options
 from scripts.common.terminal import console, say
 from scripts.competition.completion import judged_gpu_names, logins, task_names
 from scripts.competition.repository import TASKS, require_ledger
@@ -29,13 +29,13 @@ from scripts.github.pages import pages_address
 from scripts.ledger.ledger import LedgerError
 
 _GPU = "The task's board. Default: CPU if it has one, else its first."
-_OPTIONS: list[Callable[[Any], Any]] = [
+_source_options = options(
     click.option("--site", metavar="URL", help="Read a published site at this address; needs no clone."),
     click.option("--ledger", type=PATH, help="Ledger folder. Default: ledger/."),
     click.option("--tasks", type=PATH, help="Tasks folder. Default: tasks/."),
     click.option("--allow-unwalled", is_flag=True, help="Include results judged without a sandbox."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON in full precision."),
-]
+)
 
 
 def _read_from(command: Callable[..., int | None]) -> Callable[..., int | None]:
@@ -53,9 +53,7 @@ def _read_from(command: Callable[..., int | None]) -> Callable[..., int | None]:
             click.echo(f"left out: {fault}", err=True)
         return code
 
-    for option in reversed(_OPTIONS):
-        run = option(run)
-    return run
+    return _source_options(run)
 
 
 def _open(ledger: Path | None, tasks: Path, allow_unwalled: bool) -> LedgerSource:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 from rich.markdown import Markdown
 from rich.rule import Rule
 
@@ -178,7 +177,9 @@ class DemoCompetition:
                     comment = f"{Verdict.JUDGING_ERROR.label} ({Verdict.JUDGING_ERROR}): {error}"
                     exit_code = max(exit_code, error.exit_code)
                 display.clear()
-                _print_comment(self._stdout, f"#{number} {entry.name}", comment)
+                self._stdout.print(Rule(f"#{number} {entry.name}", align="left"))
+                is_terminal = self._stdout.is_terminal
+                self._stdout.print(Markdown(comment) if is_terminal else comment, soft_wrap=not is_terminal)
         return exit_code
 
     def judge(self, entry: DemoEntry, number: int, display: Display) -> str:
@@ -249,9 +250,3 @@ class DemoCompetition:
     def _source_of(self, judgement: Judgement) -> str | None:
         file = self._files.get(judgement.submission.digest)
         return file.text if file else None
-
-
-def _print_comment(stdout: Console, title: str, comment: str) -> None:
-    """Print a comment: rendered on a terminal, as Markdown source elsewhere."""
-    stdout.print(Rule(title, align="left"))
-    stdout.print(Markdown(comment) if stdout.is_terminal else comment, soft_wrap=not stdout.is_terminal)

@@ -24,7 +24,7 @@ from harness.task.task import Board
 from scripts.commands import judge_file
 from scripts.commands.judge_file import exit_code_of, find_named_task, placed, unknown_task, wishes_of
 from scripts.common.terminal import Display, cell, console, table
-from scripts.common.text import format_speedup, format_us, plain
+from scripts.common.text import format_speedup, format_us, in_words, plain
 from scripts.competition.repository import choose_board
 from scripts.standings.claims import is_unwalled
 
@@ -152,7 +152,7 @@ def _cases_table(found: Duel) -> Table:
     for case in found.cases:
         side, least = _faster(case.ratio)
         made.add_row(
-            cell(", ".join(f"{name}: {value}" for name, value in case.params.items())),
+            cell(in_words(case.params)),
             format_us(_median_us(case.challenger)),
             format_us(_median_us(case.champion)),
             format_speedup(least.value),

@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 from harness.records.errors import TaskError
+from harness.task.bundle import lay_out
 from harness.task.submission import read_directives
 from harness.task.task import Task
 from scripts.common.options import PATH
@@ -59,9 +60,7 @@ def make_folder(task: Task, out: Path, language: str | None) -> Path:
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".new-", dir=out.parent) as workshop:
         folder = Path(workshop) / "folder"
-        for where, content in contents.items():
-            (folder / where).parent.mkdir(parents=True, exist_ok=True)
-            (folder / where).write_bytes(content)
+        lay_out(contents, folder)
         folder.rename(out)
     return out
 

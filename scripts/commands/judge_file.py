@@ -27,7 +27,7 @@ from harness.task.submission import Submission, read_directives, read_submission
 from harness.task.task import Board, Task, load_task
 from scripts.common.options import PATH, in_sandbox, options
 from scripts.common.terminal import Display, cell, console, quoting, say, table, verdict_text
-from scripts.common.text import format_error, format_percent, format_us, plain
+from scripts.common.text import format_error, format_percent, format_us, in_words, plain
 from scripts.competition.completion import gpu_names, task_names
 from scripts.competition.repository import choose_board, is_of_competition, require_task
 from scripts.standings.claims import bound_share, claim_sentence, is_self_timed, is_unwalled
@@ -245,7 +245,7 @@ def _show_profiles(profiles: Sequence[CaseResult], stdout: Console) -> None:
 def _tests_table(judgement: Judgement) -> Table:
     made = table("Tests", "", "Case", "Message")
     for case in judgement.tests:
-        made.add_row(verdict_text(case.verdict), cell(_name(case)), cell(case.message))
+        made.add_row(verdict_text(case.verdict), cell(in_words(case.params)), cell(case.message))
     return made
 
 
@@ -255,7 +255,7 @@ def _benchmarks_table(judgement: Judgement) -> Table:
     for case in judgement.benchmarks:
         if timing := case.timing:
             made.add_row(
-                cell(_name(case)),
+                cell(in_words(case.params)),
                 format_us(timing.submission_us),
                 format_error(timing.ratio).removeprefix("±"),
                 format_us(timing.anchor_us),
@@ -271,7 +271,7 @@ def _told_table(judgement: Judgement) -> Table:
     for case in judgement.benchmarks:
         if told := case.told:
             made.add_row(
-                cell(_name(case)),
+                cell(in_words(case.params)),
                 format_us(told.time_us.value),
                 format_error(told.time_us).removeprefix("±"),
                 format_us(min(run.best_us for run in told.runs)),
@@ -283,7 +283,7 @@ def _told_table(judgement: Judgement) -> Table:
 
 def _profile_table(case: CaseResult, profile: Profile) -> Table:
     right = ("Calls", "Time", "Share")
-    made = table(f"{_name(case)}: {format_us(profile.call_us)}", "Part", "Where", *right, right=right)
+    made = table(f"{in_words(case.params)}: {format_us(profile.call_us)}", "Part", "Where", *right, right=right)
     for part in parts_of(profile):
         calls = "" if part.calls is None else str(part.calls)
         made.add_row(cell(part.name), part.where, calls, format_us(part.own_us), format_percent(part.share))
@@ -294,7 +294,7 @@ def _kernels_table(case: CaseResult, counters: Counters) -> Table:
     found = kernel_table(counters)
     head = [name.removesuffix(":") for name in found.head]
     right = [name.removesuffix(":") for name in found.head if name.endswith(":")]
-    made = table(f"{_name(case)}: {counters.tool}", *head, right=right)
+    made = table(f"{in_words(case.params)}: {counters.tool}", *head, right=right)
     for name, *others in found.rows:
         made.add_row(cell(name), *others)
     return made
@@ -304,12 +304,10 @@ def _show_trouble(judgement: Judgement, stdout: Console) -> None:
     """Print what the tables omit: a failed build or benchmark, and the end of the submission's output."""
     for case in judgement.cases:
         if case.verdict is not Verdict.ACCEPTED and case not in judgement.tests:
-            stdout.print(verdict_text(case.verdict), cell(f"{case.kind} {_name(case)}".rstrip() + f": {case.message}"))
+            stdout.print(
+                verdict_text(case.verdict), cell(f"{case.kind} {in_words(case.params)}".rstrip() + f": {case.message}")
+            )
     if judgement.log.strip():
         stdout.print("The end of its output:", style="dim")
         for line in plain(judgement.log).rstrip().splitlines()[-_LOG_LINES:]:
             stdout.print(f"  {line}", soft_wrap=True)
-
-
-def _name(case: CaseResult) -> str:
-    return ", ".join(f"{name}: {value}" for name, value in case.params.items())

@@ -8,22 +8,26 @@ A second run finds everything in order and writes nothing.  It removes nothing t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
 from harness.records.errors import PullRankError
 from scripts.common.git_command import GitError
+from scripts.common.options import in_repository
 from scripts.common.terminal import cell, console, table
 from scripts.github.access import NEW_TOKEN, connect, require_repository, require_token, server_url
 from scripts.github.admin import Admin, Hidden, NotInPlan, Unclear
 from scripts.github.pulls import GitHubError, RateLimitError, find
 from scripts.ledger.ledger import LedgerError
-from scripts.setup.kinds import Setting
+from scripts.setup.kinds import About, Setting
 from scripts.setup.wanted import WORKFLOWS
+
+if TYPE_CHECKING:
+    from scripts.github.gh import GitHub
 
 _STYLES = {"ok": "green", "changed": "bold green", "missing": "red", "cannot be seen": "yellow"}
 _RIGHTS = "with Actions, Administration, Contents, Issues and Pages: read and write"
@@ -40,16 +44,17 @@ class SettingState(StrEnum):
     UNSEEN = "cannot be seen"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class SettingFinding:
     """The state of a setting.  `found` is empty if the setting was right from the start."""
 
-    name: str
+    about: About
     state: SettingState
-    must: str
     found: str
-    right: str
-    clicks: str
+
+    @property
+    def facts(self) -> dict[str, str]:
+        return {**asdict(self.about), "state": self.state, "found": self.found}
 
     @property
     def is_good(self) -> bool:
@@ -57,7 +62,7 @@ class SettingFinding:
 
 
 @click.command()
-@click.option("--repo", metavar="OWNER/NAME", help="The repository. Default: the one this clone came from.")
+@in_repository
 @click.option("--check", is_flag=True, help="Change nothing; show each setting's state and where to click.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def setup(repo: str | None, check: bool, as_json: bool) -> int:
@@ -74,14 +79,14 @@ def setup(repo: str | None, check: bool, as_json: bool) -> int:
     token, repository = require_token(f"for this repository only, {_RIGHTS}"), require_repository(repo)
     server = server_url()
     with connect(repository, token) as github:
-        admin = require_admin(github.repository, lambda: Admin(github), must_be_admin=not check)
+        admin = require_admin(github, must_be_admin=not check)
         ledger = partial(LedgerBranch, f"{server}/{repository}.git", token=token)
         settings = settings_for(ledger, is_public=admin.is_public)
         findings = [examine(one, admin) if check else set_up(one, admin) for one in settings]
-        if any(one.name == PAGES and one.state is SettingState.CHANGED for one in findings):
+        if any(one.about.name == PAGES and one.state is SettingState.CHANGED for one in findings):
             _publish(admin)
     if as_json:
-        click.echo(json.dumps({"repository": repository, "settings": [asdict(one) for one in findings]}, indent=1))
+        click.echo(json.dumps({"repository": repository, "settings": [one.facts for one in findings]}, indent=1))
     else:
         _print(findings, f"{server}/{repository}", checked=check, may_see=admin.is_admin)
     return int(not all(one.is_good for one in findings))
@@ -95,8 +100,8 @@ def examine(setting: Setting, admin: Admin) -> SettingFinding:
     try:
         faults = setting.look(admin)
     except (Hidden, NotInPlan, Unclear) as error:
-        return _finding(setting, SettingState.UNSEEN, _reason(error, setting, admin))
-    return _finding(setting, SettingState.MISSING if faults else SettingState.OK, "; ".join(faults))
+        return SettingFinding(setting.about, SettingState.UNSEEN, _reason(error, setting, admin))
+    return SettingFinding(setting.about, SettingState.MISSING if faults else SettingState.OK, "; ".join(faults))
 
 
 def set_up(setting: Setting, admin: Admin) -> SettingFinding:
@@ -110,16 +115,10 @@ def set_up(setting: Setting, admin: Admin) -> SettingFinding:
         # A refusal concerns this setting alone; an outage would fail the others, too.
         if isinstance(error, RateLimitError) or (isinstance(error, GitHubError) and (error.status or 500) >= 500):
             raise
-        return _finding(setting, SettingState.MISSING, f"{before.found}; {_reason(error, setting, admin)}")
+        return SettingFinding(setting.about, SettingState.MISSING, f"{before.found}; {_reason(error, setting, admin)}")
     after = examine(setting, admin)
-    return _finding(setting, SettingState.CHANGED, before.found) if after.state is SettingState.OK else after
-
-
-def _finding(setting: Setting, state: SettingState, found: str) -> SettingFinding:
-    about = setting.about
-    return SettingFinding(
-        name=about.name, state=state, must=about.must, found=found, right=about.right, clicks=about.clicks
-    )
+    is_right = after.state is SettingState.OK
+    return SettingFinding(setting.about, SettingState.CHANGED, before.found) if is_right else after
 
 
 def _reason(error: PullRankError, setting: Setting, admin: Admin) -> str:
@@ -135,10 +134,11 @@ def _reason(error: PullRankError, setting: Setting, admin: Admin) -> str:
 # Preconditions.
 
 
-def require_admin(repository: str, enter: Callable[[], Admin], *, must_be_admin: bool) -> Admin:
+def require_admin(github: GitHub, *, must_be_admin: bool) -> Admin:
     """Check that the repository can become a competition and that the account may set it up."""
+    repository = github.repository
     try:
-        admin = enter()
+        admin = Admin(github)
     except GitHubError as error:
         if error.status == 401:
             raise SetupError("GitHub rejects this token: it is wrong, or has expired") from None
@@ -188,7 +188,7 @@ def _print(findings: list[SettingFinding], url: str, *, checked: bool, may_see: 
     made = table("", "", "", "")
     made.show_header = False
     for one in findings:
-        made.add_row(one.state, one.name, cell(_words(one)), style=_STYLES[one.state])
+        made.add_row(one.state, one.about.name, cell(_words(one)), style=_STYLES[one.state])
     console().print(made)
     rest = [one for one in findings if not one.is_good]
     if not rest:
@@ -196,8 +196,8 @@ def _print(findings: list[SettingFinding], url: str, *, checked: bool, may_see: 
         return
     click.echo(f"\nRun `pullrank setup`, or change by hand at {url}:" if checked else f"\nChange by hand at {url}:")
     for one in rest:
-        click.echo(f"  {one.name}: {one.clicks}")
-    lacking = sorted({one.right for one in rest if one.state is SettingState.UNSEEN})
+        click.echo(f"  {one.about.name}: {one.about.clicks}")
+    lacking = sorted({one.about.right for one in rest if one.state is SettingState.UNSEEN})
     if lacking and may_see:
         click.echo(f"\nA token that can see and change them all: {NEW_TOKEN}, for this repository only,\n{_RIGHTS}.")
 
@@ -205,9 +205,9 @@ def _print(findings: list[SettingFinding], url: str, *, checked: bool, may_see: 
 def _words(one: SettingFinding) -> str:
     match one.state:
         case SettingState.OK:
-            return one.must
+            return one.about.must
         case SettingState.CHANGED:
-            return f"{one.must} (before: {one.found})"
+            return f"{one.about.must} (before: {one.found})"
         case SettingState.MISSING:
-            return f"{one.found} (wanted: {one.must})"
+            return f"{one.found} (wanted: {one.about.must})"
     return one.found

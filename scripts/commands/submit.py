@@ -28,14 +28,14 @@ from harness.records.verdict import Verdict
 from harness.task.submission import Submission, read_submission
 from harness.task.task import Task
 from scripts.commands.judge_file import find_task, judge_here, show
-from scripts.common.options import PATH, in_sandbox
+from scripts.common.options import PATH, in_repository, in_sandbox
 from scripts.common.terminal import console
 from scripts.competition.completion import judged_gpu_names, task_names
 from scripts.competition.repository import ROOT, choose_board
-from scripts.competition.settings import SETTINGS, Settings, load_settings
+from scripts.competition.settings import SETTINGS, load_settings
 from scripts.github.access import CLASSIC_TOKEN, connect, require_repository, require_token, server_url
 from scripts.github.contribute import Contributor, Sent, explaining
-from scripts.github.pulls import GitHubError, PullRequest, RateLimitError
+from scripts.github.pulls import GitHubError, RateLimitError
 from scripts.submit.ending import ClosingLine
 from scripts.submit.follow import PullStatus, is_submission, look
 from scripts.submit.live_table import Voice
@@ -51,7 +51,6 @@ ANSWER_S = 120.0
 """Seconds without an answer from the bot after which a remark says so."""
 INTERRUPTED = 130
 
-_REPO = click.option("--repo", metavar="OWNER/NAME", help="The repository. Default: the one this clone came from.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per event.")
 _EVERY = click.option(
     "--every", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="Seconds between requests."
@@ -73,7 +72,7 @@ _EVERY = click.option(
 )
 @in_sandbox
 @click.option("--wait/--no-wait", default=True, help="Follow the pull request until it is judged. Default: --wait.")
-@_REPO
+@in_repository
 @_EVERY
 @_JSON
 def submit(
@@ -120,7 +119,7 @@ def submit(
 
 @click.command()
 @click.argument("number", type=click.IntRange(min=1), required=False)
-@_REPO
+@in_repository
 @_EVERY
 @_JSON
 def watch(number: int | None, repo: str | None, every: float, as_json: bool) -> int:
@@ -153,10 +152,6 @@ def _newest(github: GitHub) -> int:
 # Before the file is sent.
 
 
-def _settings() -> Settings:
-    return load_settings(ROOT / SETTINGS)
-
-
 def _named(submission: Submission, task: Task, login: str) -> Submission:
     """The file under the name that it gets in the repository."""
     wanted = Path(task.submission_name)
@@ -167,7 +162,7 @@ def _named(submission: Submission, task: Task, login: str) -> Submission:
 
 def _prepared(contributor: Contributor, submission: Submission, task: Task, *, draft: bool) -> PreparedSubmission:
     try:
-        return prepare(submission, task, contributor.me, _settings(), draft=draft)
+        return prepare(submission, task, contributor.me, load_settings(ROOT / SETTINGS), draft=draft)
     except SubmitError as error:
         # Machines, limits and bans may have changed since this clone was made.
         theirs = contributor.files_of(SETTINGS.parent.as_posix()).get(SETTINGS.name)
@@ -198,11 +193,10 @@ def _is_accepted(
     try:
         board = choose_board(parcel.task, gpu)
         judgement = judge_here(board, submission, Mode.TEST, name=submission.name, sandbox=sandbox)
+        reason = judgement.message if judgement.verdict is Verdict.JUDGING_ERROR else None
     except (JudgeError, ImportError) as error:
-        voice.say("not tested", f"Not tested on this machine: {error}", gpu=gpu, reason=str(error))
-        return True
-    if judgement.verdict is Verdict.JUDGING_ERROR:
-        reason = judgement.message
+        reason = str(error)
+    if reason is not None:
         voice.say("not tested", f"Not tested on this machine: {reason}", gpu=gpu, reason=reason)
         return True
     is_accepted = judgement.verdict is Verdict.ACCEPTED
@@ -264,18 +258,6 @@ def _follow(ending: ClosingLine, number: int, every_s: float) -> int:
     return ending.say_of(news)
 
 
-def _require_submission(github: GitHub, pull: PullRequest) -> None:
-    if not is_submission(github, pull):
-        raise SubmitError(
-            f"#{pull.number} is not a submission, so the bot does not judge it; `pullrank watch` follows your newest"
-        )
-
-
-def _silence(repository: str) -> str:
-    runs = f"{server_url()}/{repository}/actions/workflows/intake.yml"
-    return f"the bot has not answered yet. If {runs} shows no run, tell the organisers"
-
-
 def _until_done(github: GitHub, number: int, voice: Voice, every_s: float) -> PullStatus:
     failures, is_known, silent_from = 0, False, time.monotonic() + ANSWER_S
     while True:
@@ -284,11 +266,13 @@ def _until_done(github: GitHub, number: int, voice: Voice, every_s: float) -> Pu
             voice.news(news)
             if news.is_done:
                 return news
-            if not (is_known or news.boards):
-                _require_submission(github, news.pull)
+            if not (is_known or news.boards or is_submission(github, news.pull)):
+                follows = "`pullrank watch` follows your newest"
+                raise SubmitError(f"#{number} is not a submission, so the bot does not judge it; {follows}")
             is_known, failures = True, 0
             if not news.boards and time.monotonic() > silent_from:
-                voice.remark(_silence(github.repository))
+                runs = f"{server_url()}/{github.repository}/actions/workflows/intake.yml"
+                voice.remark(f"the bot has not answered yet. If {runs} shows no run, tell the organisers")
                 silent_from = math.inf
         except GitHubError as error:
             failures += 1

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from harness.records.errors import PullRankError
 from harness.records.fields import Mode
-from harness.records.judgement import MAX_BYTES, CaseResult, Judgement, JudgementError
+from harness.records.judgement import MAX_BYTES, Judgement, JudgementError
 from harness.records.replay import Replay
 from harness.records.stats import tied
 from harness.task.submission import Submission, read_submission
@@ -19,7 +19,7 @@ from scripts.boards.web import fetch_judgement, is_address
 from scripts.bot.admission.path_rule import entry_path
 from scripts.common.options import PATH, as_json_too, in_sandbox
 from scripts.common.terminal import Display, cell, console, say, table, verdict_text
-from scripts.common.text import format_error, plain
+from scripts.common.text import format_error, in_words, plain
 from scripts.competition.merged import MergedFiles
 from scripts.competition.repository import ROOT, TASKS, choose_board, require_task
 from scripts.ledger.facts import FactError, read_plain
@@ -117,7 +117,8 @@ def _show(found: Comparison) -> None:
     made = table("", "Case", "Verdict", "Output", "Ratio judged", "Ratio here", "")
     made.columns[0].max_width = 22
     for pair in found.pairs:
-        made.add_row(cell(_name(pair.judged)), _verdict(pair), pair.outputs or "", *_ratios(pair))
+        name = f"{pair.judged.kind} {in_words(pair.judged.params, leave_out='seed')}"
+        made.add_row(cell(name), _verdict(pair), pair.outputs or "", *_ratios(pair))
     stdout.print(made, "")
     for name, (then, now) in found.machines.items():
         say(f"{name}: {plain(str(then))}; here {plain(str(now))}", style="dim")
@@ -141,8 +142,3 @@ def _ratios(pair: Pair) -> tuple[str, str, str]:
         return "", "", ""
     then, here = (f"{one.value:.3f} {format_error(one)}" for one in pair.ratios)
     return then, here, "the same" if tied(*pair.ratios) else f"{pair.ratios[1].value / pair.ratios[0].value - 1:+.1%}"
-
-
-def _name(case: CaseResult) -> str:
-    values = ", ".join(f"{name}: {value}" for name, value in case.params.items() if name != "seed")
-    return f"{case.kind} {values}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
+from collections.abc import Mapping
 
 from harness.records.stats import Interval
 
@@ -22,7 +22,7 @@ _HIDDEN = re.compile(
 """Letters and marks that are invisible: fillers, joiners, variation selectors."""
 
 _PERHAPS_HIDDEN = re.compile(r"[^\n\t -~]")
-"""Anything but printable ASCII: a fast check that most text passes."""
+"""Anything but printable ASCII, newlines and tabs."""
 
 _UNITS = ((1e-3, "ns"), (1.0, "µs"), (1e3, "ms"), (1e6, "s"))
 
@@ -32,18 +32,14 @@ def plain(text: str) -> str:
 
     Newlines and tabs stay; Windows line endings become newlines.
     """
-    if not _PERHAPS_HIDDEN.search(text):
-        return text
-    return "".join(map(_visible, text.replace("\r\n", "\n")))
+    return _PERHAPS_HIDDEN.sub(_visible, text.replace("\r\n", "\n"))
 
 
-@lru_cache(4096)
-def _visible(char: str) -> str:
+def _visible(found: re.Match[str]) -> str:
+    char, code = found[0], ord(found[0])
     # Not `isprintable`: it also rejects spaces of other widths, which are visible enough.
-    is_hidden = unicodedata.category(char) in _HIDDEN_CATEGORIES or _HIDDEN.match(char)
-    if char in "\n\t" or not is_hidden:
+    if unicodedata.category(char) not in _HIDDEN_CATEGORIES and not _HIDDEN.match(char):
         return char
-    code = ord(char)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
@@ -106,6 +102,11 @@ def _fence_after(line: str, fence: str) -> str:
 
 def _size(text: str, *, in_bytes: bool) -> int:
     return len(text.encode("utf-8", "surrogatepass")) if in_bytes else len(text)
+
+
+def in_words(params: Mapping[str, object], leave_out: str = "") -> str:
+    """A case's parameters, without the one called `leave_out`: `size: 127, seed: 4242`."""
+    return ", ".join(f"{name}: {value}" for name, value in params.items() if name != leave_out)
 
 
 def _longest_run(char: str, text: str) -> int:

@@ -9,10 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from harness.records.errors import PullRankError
 from harness.task.faults import Faults
+from harness.task.task_file import Section
 from harness.task.task_values import Dtype, Line
 from harness.task.toolchain import Architecture
 from harness.task.yaml_file import read_yaml
@@ -34,10 +35,8 @@ Devices = Annotated[
 """A device's name in its driver, or a list of its spellings."""
 
 
-class GpuModel(BaseModel):
+class GpuModel(Section):
     """One kind of GPU.  Memory in GB, bandwidth in GB/s, peaks in TFLOPS without sparsity, caches in MiB."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     device: Devices = Field(min_length=1, description="The name that the driver reports, or a list of its spellings.")
     arch: Architecture = Field(description="The architecture that compilers target.")
@@ -60,18 +59,12 @@ class _Table(BaseModel):
 
 @cache
 def gpu_models() -> dict[str, GpuModel]:
-    """All models, by name.
-
-    Raises:
-        PullRankError: the table is invalid, one line per fault.
-    """
+    """All models, by name.  Raises PullRankError: the table is invalid, one line per fault."""
     faults = Faults(TABLE)
-    try:
-        if (values := read_yaml(TABLE, faults)) is not None and not faults:
-            return _Table(models=values).models
-    except ValidationError as error:
-        faults.add_all(error, _Table)
-    raise PullRankError(str(faults))
+    table = faults.validate(_Table, {"models": read_yaml(TABLE, faults)})
+    if faults or not table:
+        raise PullRankError(str(faults))
+    return table.models
 
 
 def find_model(name: str) -> GpuModel | None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from harness.records.errors import TaskError, did_you_mean
 from harness.task.task import Board, Language, Task, load_task
-from harness.task.toolchain import Toolchain
 from scripts.competition.settings import SETTINGS, load_settings
 from scripts.ledger.ledger import Ledger, LedgerError
 
@@ -48,11 +47,7 @@ def choose_board(task: Task, gpu: str | None, wishes: tuple[str, ...] = ()) -> B
     if not task.gpus:
         raise TaskError(f"no machine here judges {task.name} or has judged it; `pullrank tasks` lists the boards")
     board = task.board(gpu or next(iter(wishes), None) or ("CPU" if "CPU" in task.gpus else task.gpus[0]))
-    is_plain = board.gpu == "CPU" and task.lang is not Language.CU
-    return board if is_plain else replace(board, toolchain=_toolchain_of(board.gpu))
-
-
-def _toolchain_of(gpu: str) -> Toolchain:
-    """The toolchain of a board in this repository's settings; an empty one for an unknown board."""
+    if board.gpu == "CPU" and task.lang is not Language.CU:
+        return board
     known = load_settings(ROOT / SETTINGS).gpus
-    return known[gpu].toolchain if gpu in known else Toolchain()
+    return replace(board, toolchain=known[board.gpu].toolchain) if board.gpu in known else board

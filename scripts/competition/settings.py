@@ -17,20 +17,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from harness.records.errors import PullRankError, did_you_mean
 from harness.task.faults import Faults, quote
-from harness.task.task_file import schema_of
-from harness.task.task_values import Dtype, Flag, Line, distinct
+from harness.task.task_file import Section, schema_of
+from harness.task.task_values import Dtype, Flag, Like, Line, distinct
 from harness.task.task_values import Gpu as GpuName
 from harness.task.toolchain import Architecture, Folder, Library, Toolchain
 from harness.task.yaml_file import read_yaml
@@ -43,7 +35,7 @@ SETTINGS = Path(".github/pullrank.yml")
 DEFAULT_WEBHOOK = "DISCORD_WEBHOOK"
 
 _SECRET = r"[A-Z][A-Z0-9_]{0,63}"  # noqa: S105  (a form of names)
-_LOGIN = r"[A-Za-z0-9](-?[A-Za-z0-9]){0,38}"
+_LOGIN = Like(r"[A-Za-z0-9](-?[A-Za-z0-9]){0,38}", "a GitHub login without @")
 
 
 class SettingsError(PullRankError):
@@ -57,12 +49,6 @@ class Merge(StrEnum):
     MANUAL = "manual"
 
 
-def _login(value: str) -> str:
-    if not re.fullmatch(_LOGIN, value):
-        raise ValueError(f"must be a GitHub login without @, not {quote(value)}")
-    return value
-
-
 def _short(name: str) -> str:
     if len(name) > MAX_GPU_NAME:
         raise ValueError(f"a GPU's name must have at most {MAX_GPU_NAME} characters, not {len(name)}")
@@ -74,12 +60,6 @@ def _distinct_names(gpus: dict[str, Gpu]) -> dict[str, Gpu]:
     return {name: gpu.known_as(name) for name, gpu in gpus.items()}
 
 
-class SettingsSection(BaseModel):
-    """Base class of all sections: unknown keys are faults."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
 def _model(name: str) -> str:
     if not find_model(name):
         near = did_you_mean(name, gpu_models()) or ";"
@@ -87,7 +67,7 @@ def _model(name: str) -> str:
     return name
 
 
-class Gpu(SettingsSection):
+class Gpu(Section):
     """A GPU, or CPU: the machines that judge its boards."""
 
     runs_on: RunsOn = Field(description="Its runners: a label, a list of labels, or {group: NAME, labels: [LABEL]}.")
@@ -142,7 +122,7 @@ def _quota(default: int, most: int, what: str) -> Any:
     return Field(default=default, strict=True, gt=0, le=most, description=f"{what} Default: {default}.")
 
 
-class Quotas(SettingsSection):
+class Quotas(Section):
     """Limits per author, for all modes and boards together.  A day is the last 24 hours."""
 
     file_kib: int = _quota(256, 256, "Largest size of a submission, in KiB.")
@@ -152,13 +132,13 @@ class Quotas(SettingsSection):
     minutes_per_day: int = _quota(120, 100_000, "Minutes of machine time per day.")
 
 
-class Ban(SettingsSection):
+class Ban(Section):
     """An account whose pull requests are not judged.  A login can be renamed; the numeric id is permanent."""
 
     user_id: Annotated[int, Field(strict=True, gt=0)] | None = Field(
         default=None, description="Numeric id: `gh api users/LOGIN --jq .id`."
     )
-    login: Annotated[str, AfterValidator(_login)] | None = Field(default=None, description="Login, without @.")
+    login: Annotated[str, _LOGIN] | None = Field(default=None, description="Login, without @.")
     reason: Line = Field(description="The reason; the bot shows it to the author.")
 
     @model_validator(mode="after")
@@ -188,7 +168,7 @@ def _distinct_secrets(webhooks: tuple[Webhook, ...]) -> tuple[Webhook, ...]:
     return webhooks
 
 
-class Webhook(SettingsSection):
+class Webhook(Section):
     """A channel on Discord.  Its webhook URL is a secret: anyone who has it can post there."""
 
     secret: Annotated[str, BeforeValidator(_secret)] = Field(
@@ -201,7 +181,7 @@ class Webhook(SettingsSection):
         return not self.tasks or task in self.tasks
 
 
-class Announcements(SettingsSection):
+class Announcements(Section):
     """Which kinds of news are announced on Discord, and in which channels."""
 
     records: Flag = Field(default=True, description="A new first place.")
@@ -216,7 +196,7 @@ class Announcements(SettingsSection):
     )
 
 
-class Settings(SettingsSection):
+class Settings(Section):
     """The settings of one competition on PullRank."""
 
     title: Line = Field(default="PullRank", description="Name of the competition.")
@@ -242,11 +222,7 @@ class Settings(SettingsSection):
     )
 
     def gpu(self, name: str) -> Gpu:
-        """A GPU by its name.
-
-        Raises:
-            SettingsError: there is no GPU of that name.
-        """
+        """A GPU by its name.  Raises SettingsError: there is no GPU of that name."""
         if name not in self.gpus:
             near = did_you_mean(name, self.gpus) or "."
             raise SettingsError(f"{SETTINGS} has no GPU '{name}'{near} It has: {', '.join(self.gpus)}")
@@ -263,12 +239,7 @@ def load_settings(path: Path = SETTINGS) -> Settings:
         SettingsError: one line per fault: `.github/pullrank.yml:12: merge: must be one of …`.
     """
     faults = Faults(path)
-    settings = None
-    try:
-        if (values := read_yaml(path, faults)) is not None:
-            settings = Settings.model_validate(values)
-    except ValidationError as error:
-        faults.add_all(error, Settings)
+    settings = faults.validate(Settings, read_yaml(path, faults))
     if faults or not settings:
         raise SettingsError(str(faults))
     return settings

@@ -13,14 +13,13 @@ first, and zeros in the shapes of its answer the second.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
 from harness.records.errors import TaskError
-from harness.task.faults import display
 from harness.task.task_values import SUBMISSION
 from scripts.kernelbot.device_alias import cuda_lines, without_cuda
 from scripts.kernelbot.files import FoundTask, Parts, read_parts
@@ -75,7 +74,7 @@ def convert(found: FoundTask, *, alias: bool = False) -> Converted:
     parts = read_parts(found)
     why = why_script(parts.keys, parts.files, [text for name, text in parts.starters.items() if name.endswith(".py")])
     if why and parts.lang == "py" and parts.main not in parts.files:
-        raise TaskError(f"{_place(found)}: the referee cannot judge it ({why}), and it has no program that does")
+        raise TaskError(f"{found.place}: the referee cannot judge it ({why}), and it has no program that does")
     files = dict(parts.files) if why else {name: text for name, text in parts.files.items() if name != parts.main}
     gpus = ("CPU",) if alias else _gpus(found, parts, files)
     starters = {**({} if why else _missing_examples(parts)), **parts.starters}
@@ -89,19 +88,15 @@ def convert(found: FoundTask, *, alias: bool = False) -> Converted:
     )
 
 
-def _place(found: FoundTask) -> str:
-    return display(found.folder / "task.yml")
-
-
 def _gpus(found: FoundTask, parts: Parts, files: Mapping[str, bytes]) -> tuple[str, ...]:
     """The set's boards, else the task's own; CPU only if no file names a GPU."""
     if gpus := found.gpus or tuple(parts.keys.get("gpus", ())):
         return gpus
     if parts.lang == "cu":
-        raise TaskError(f"{_place(found)}: no GPU is given; name one: --gpu H100")
+        raise TaskError(f"{found.place}: no GPU is given; name one: --gpu H100")
     if at_fault := [f"{name}:{lines[0]}" for name, text in files.items() if (lines := cuda_lines(text))]:
         raise TaskError(
-            f"{_place(found)}: {', '.join(at_fault)} uses cuda, but no GPU is given; "
+            f"{found.place}: {', '.join(at_fault)} uses cuda, but no GPU is given; "
             "name one: --gpu H100. To try the task without a GPU: --device-alias cuda=cpu"
         )
     return ("CPU",)
@@ -122,24 +117,15 @@ def _for_this_task(source: bytes, name: str) -> bytes:
     return _LEADERBOARD.sub(lambda found: found[1] + name.encode(), _GPUS.sub(b"", source))
 
 
-def _left_for_gpus(parts: Parts, files: Mapping[str, bytes]) -> list[str]:
+def _left_for_gpus(parts: Parts, files: Mapping[str, bytes]) -> Iterator[str]:
     """Notes about code that still needs a GPU after the rewrite."""
-    compiled = ["--device-alias rewrites only Python: compiled code (lang: cu) still needs a GPU and may fail"]
-    ranks = ["--device-alias keeps the several ranks, which may fail without a backend for their GPUs"]
-    return [
-        *(compiled if parts.lang == "cu" else []),
-        *(ranks if spans_gpus(parts.keys) else []),
-        *_left_on_cuda(files),
-    ]
-
-
-def _left_on_cuda(files: Mapping[str, bytes]) -> list[str]:
-    found = {name: cuda_lines(text) for name, text in files.items() if name.endswith(".py")}
-    return [
-        f"{name}:{','.join(map(str, lines))} still asks torch for a GPU and may fail"
-        for name, lines in found.items()
-        if lines
-    ]
+    if parts.lang == "cu":
+        yield "--device-alias rewrites only Python: compiled code (lang: cu) still needs a GPU and may fail"
+    if spans_gpus(parts.keys):
+        yield "--device-alias keeps the several ranks, which may fail without a backend for their GPUs"
+    for name, text in files.items():
+        if name.endswith(".py") and (lines := cuda_lines(text)):
+            yield f"{name}:{','.join(map(str, lines))} still asks torch for a GPU and may fail"
 
 
 def _task_yml(found: FoundTask, parts: Parts, files: list[str], gpus: tuple[str, ...], why: str, alias: bool) -> str:
@@ -159,7 +145,8 @@ def _task_yml(found: FoundTask, parts: Parts, files: list[str], gpus: tuple[str,
         "device_alias": {"cuda": "cpu"} if alias else None,
     }
     ordered = {key: values[key] for key in dict.fromkeys((*_ORDER, *values)) if values.get(key) not in (None, {})}
-    return f"{SCHEMA_LINE}# Imported by `pullrank task import`.\n{_dump(ordered)}"
+    text = yaml.dump(ordered, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None)
+    return f"{SCHEMA_LINE}# Imported by `pullrank task import`.\n{text}"
 
 
 def _trimmed(text: str | None) -> str | None:
@@ -180,7 +167,3 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 
 _Dumper.add_representer(str, _text)
-
-
-def _dump(values: dict[str, Any]) -> str:
-    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None)

@@ -10,7 +10,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-ALIASES = {"cuda=cpu": ("cuda", "cpu")}
+from scripts.kernelbot.kind import parse
+
+ALIASES = ("cuda=cpu",)
 
 _CUDA = re.compile(r"cuda(:\d+)?")
 _UNFINISHED = re.compile(r"cuda:(%\w|\{\w*\})?")
@@ -27,25 +29,16 @@ _Edit = tuple[int, int, int, bytes]
 
 def without_cuda(source: bytes) -> bytes:
     """The same program for a CPU; source that is not Python is returned unchanged."""
-    tree = _parse(source)
     lines = source.splitlines(keepends=True)
     # Edit from the end, so that earlier positions stay valid.
-    for line, start, end, text in sorted(_edits(tree) if tree else [], reverse=True):
+    for line, start, end, text in sorted(_edits(parse(source)), reverse=True):
         lines[line - 1] = lines[line - 1][:start] + text + lines[line - 1][end:]
     return b"".join(lines)
 
 
 def cuda_lines(source: bytes) -> list[int]:
     """The lines that need a GPU: they name it as a device or ask torch for it."""
-    tree = _parse(source)
-    return sorted({node.lineno for node, _ in _places(tree)}) if tree else []
-
-
-def _parse(source: bytes) -> ast.Module | None:
-    try:
-        return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    return sorted({node.lineno for node, _ in _places(parse(source))})
 
 
 def _edits(tree: ast.Module) -> list[_Edit]:

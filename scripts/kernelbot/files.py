@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from harness.records.errors import TaskError, did_you_mean
-from harness.task.faults import Faults, Loc
+from harness.task.faults import Faults, Loc, display
 from harness.task.python_file import require_python
-from harness.task.task_file import TaskFile, TaskSection
+from harness.task.task_file import Section, TaskFile
 from harness.task.task_values import MAX_FILE_BYTES, SUBMISSION, FileName, Line
 from harness.task.yaml_file import read_yaml, windows_line_ends
 
@@ -37,7 +37,8 @@ _EXAMPLES = {"solutions/correct": "accepted", "solutions/wrong": "wrong_answer"}
 class FoundTask:
     """A task to import.  Files outside `root` are refused.
 
-    `shown` is the name of the root in messages, if the root is a temporary folder.
+    `shown` is the name of the root in messages, if the root is a temporary folder.  `fault` says why the task cannot be
+    imported.
     """
 
     name: str
@@ -46,6 +47,11 @@ class FoundTask:
     gpus: tuple[str, ...] = ()
     deadline: str = ""
     shown: str = ""
+    fault: str = ""
+
+    @property
+    def place(self) -> str:
+        return display(self.folder / "task.yml")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,12 +80,12 @@ class Parts:
         return config.get("main") if isinstance(config, dict) else None
 
 
-class _Source(TaskSection):
+class _Source(Section):
     name: FileName
     source: Annotated[str, Field(min_length=1)]
 
 
-class _Sources(TaskSection):
+class _Sources(Section):
     """The keys that `TaskFile` would refuse: they may name files outside the folder."""
 
     files: tuple[_Source, ...] = Field(default=(), max_length=64)
@@ -87,11 +93,7 @@ class _Sources(TaskSection):
 
 
 def read_parts(found: FoundTask) -> Parts:
-    """Read a task.
-
-    Raises:
-        TaskError: the faults of its keys and files, one per line.
-    """
+    """Read a task.  Raises TaskError: the faults of its keys and files, one per line."""
     faults = Faults(found.folder / "task.yml", is_packed=bool(found.shown))
     keys = read_yaml(found.folder / "task.yml", faults)
     parts = _TaskReader(found, faults).read(keys) if keys else None
@@ -124,15 +126,8 @@ class _TaskReader:
 
     def _check(self, rest: dict[str, Any], sources: dict[str, Any]) -> _Sources:
         """Validate all keys, with their lines in task.yml."""
-        try:
-            TaskFile.model_validate(rest, context=self.found.folder)
-        except ValidationError as error:
-            self.faults.add_all(error, TaskFile)
-        try:
-            return _Sources.model_validate(sources)
-        except ValidationError as error:
-            self.faults.add_all(error, _Sources)
-            return _Sources()
+        self.faults.validate(TaskFile, rest, context=self.found.folder)
+        return self.faults.validate(_Sources, sources) or _Sources()
 
     def _files(self, sources: _Sources) -> dict[str, bytes]:
         if sources.files:

@@ -5,7 +5,7 @@
     vectoradd.zip                    one task, packed
     reference_code.py                the oldest form: a task in one file, without cases
 
-Each form becomes folders to convert (`task`), or a refusal with its reason.
+Each form becomes folders to convert (`convert`), or faults that say why not.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +23,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from harness.records.errors import TaskError, did_you_mean
 from harness.task.faults import Faults, display, quote
 from harness.task.python_file import require_python
-from harness.task.task_file import TaskSection
+from harness.task.task_file import Section
 from harness.task.task_values import Gpu
 from harness.task.yaml_file import read_yaml
 from scripts.kernelbot.files import FoundTask, read_parts
@@ -44,14 +43,6 @@ benchmarks: [{}]
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Refusal:
-    """A task that cannot be imported, and why."""
-
-    name: str
-    reason: str
-
-
 def _deadline(value: object) -> str:
     """A deadline, in UTC: `2025-06-30` or `2025-06-30 20:00`; "" is none."""
     if value in ("", None):
@@ -67,14 +58,14 @@ def _deadline(value: object) -> str:
     return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-class _Problem(TaskSection):
+class _Problem(Section):
     directory: Annotated[str, Field(min_length=1)]
     name: Annotated[str, Field(min_length=1)]
     deadline: Annotated[str, BeforeValidator(_deadline)] = ""
     gpus: tuple[Gpu, ...] = ()
 
 
-class _Set(TaskSection):
+class _Set(Section):
     name: str = ""
     description: str = ""
     deadline: Annotated[str, BeforeValidator(_deadline)] = ""
@@ -82,7 +73,7 @@ class _Set(TaskSection):
 
 
 @contextmanager
-def find_tasks(path: Path, name: str | None = None) -> Iterator[list[FoundTask | Refusal]]:
+def find_tasks(path: Path, name: str | None = None) -> Iterator[list[FoundTask]]:
     """The tasks at a path.  Unpacked files are deleted when the block ends.
 
     Args:
@@ -95,7 +86,7 @@ def find_tasks(path: Path, name: str | None = None) -> Iterator[list[FoundTask |
         yield list(_find(path, name, Path(workshop)))
 
 
-def _find(path: Path, name: str | None, workshop: Path) -> Iterator[FoundTask | Refusal]:
+def _find(path: Path, name: str | None, workshop: Path) -> Iterator[FoundTask]:
     if path.is_dir():
         yield _folder(path, name)
     elif not path.exists():
@@ -128,25 +119,17 @@ def task_name(text: str) -> str:
     return re.sub(r"[^a-z0-9_]+", "-", text.lower()).strip("-_") or text
 
 
-def _set(path: Path, name: str | None) -> Iterator[FoundTask | Refusal]:
+def _set(path: Path, name: str | None) -> Iterator[FoundTask]:
     if name:
         raise TaskError(f"{path}: --name is for a single task; a set names its own tasks")
     faults = Faults(path)
     values = read_yaml(path, faults)
-    whole = None if values is None else _read_set(values, faults)
+    whole = faults.validate(_Set, values)
     problems = dict(enumerate(whole.problems)) if whole else _sound_problems(values or {})
     found = list(_problems(path, problems, whole.deadline if whole else "", faults))
     if faults or not whole:
         raise TaskError("\n".join((str(faults), *_faults_of(found))))
     yield from found
-
-
-def _read_set(values: dict[str, Any], faults: Faults) -> _Set | None:
-    try:
-        return _Set.model_validate(values)
-    except ValidationError as error:
-        faults.add_all(error, _Set)
-    return None
 
 
 def _sound_problems(values: dict[str, Any]) -> dict[int, _Problem]:
@@ -159,40 +142,34 @@ def _sound_problems(values: dict[str, Any]) -> dict[int, _Problem]:
     return problems
 
 
-def _problems(
-    path: Path, problems: dict[int, _Problem], deadline: str, faults: Faults
-) -> Iterator[FoundTask | Refusal]:
+def _problems(path: Path, problems: dict[int, _Problem], deadline: str, faults: Faults) -> Iterator[FoundTask]:
+    root = path.parent.resolve()
     names: set[str] = set()
     for number, problem in problems.items():
-        name, place = task_name(problem.name), f"{display(path)}:{faults.lines['problems', number]}"
-        yield _problem(path, problem, deadline, place, is_second=name in names)
+        name, folder = task_name(problem.name), (root / problem.directory).resolve()
+        reasons = ["its name appears twice in the set"] if name in names else []
+        if not folder.is_relative_to(root):
+            reasons.append(f"'{problem.directory}' leads out of {root.name}/")
+        elif not (folder / "task.yml").is_file():
+            near = did_you_mean(problem.directory, _folders_below(root))
+            reasons.append(f"no task.yml in '{problem.directory}'{near}")
         names.add(name)
+        place = f"{display(path)}:{faults.lines['problems', number]}"
+        fault = "\n".join(f"{place}: {reason}" for reason in reasons)
+        until = problem.deadline or deadline
+        yield FoundTask(name=name, folder=folder, root=root, gpus=problem.gpus, deadline=until, fault=fault)
 
 
-def _faults_of(found: Iterable[FoundTask | Refusal]) -> Iterator[str]:
+def _faults_of(found: Iterable[FoundTask]) -> Iterator[str]:
     """The faults of the tasks in a set that is not imported."""
     for one in found:
         try:
-            if isinstance(one, Refusal):
-                yield one.reason
+            if one.fault:
+                yield one.fault
             else:
                 read_parts(one)
         except TaskError as error:
             yield str(error)
-
-
-def _problem(path: Path, problem: _Problem, deadline: str, place: str, *, is_second: bool) -> FoundTask | Refusal:
-    name, folder = task_name(problem.name), (path.parent / problem.directory).resolve()
-    reasons = ["its name appears twice in the set"] if is_second else []
-    if not folder.is_relative_to(path.parent.resolve()):
-        reasons.append(f"'{problem.directory}' leads out of {path.parent.resolve().name}/")
-    elif not (folder / "task.yml").is_file():
-        near = did_you_mean(problem.directory, _folders_below(path.parent.resolve()))
-        reasons.append(f"no task.yml in '{problem.directory}'{near}")
-    if reasons:
-        return Refusal(name=name, reason="\n".join(f"{place}: {reason}" for reason in reasons))
-    root = path.parent.resolve()
-    return FoundTask(name=name, folder=folder, root=root, gpus=problem.gpus, deadline=problem.deadline or deadline)
 
 
 def _folders_below(root: Path) -> Iterator[str]:

@@ -1,12 +1,13 @@
 """`pullrank task import`: convert a KernelBot task, or a set of them, to PullRank's layout.
 
-PATH ──source──▶ the tasks in it ──task──▶ the files of a PullRank task ──writing──▶ tasks/<name>/
-                    └─ refused, with the reason ─────────┴─────────────────────┘   completely or not at all
+PATH ──find_tasks──▶ the tasks in it ──convert──▶ the files of a PullRank task ──write_task──▶ tasks/<name>/
+                          └─ refused, with the reason ──────────────┴─────────────────┘   completely or not at all
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from scripts.competition.repository import TASKS
 from scripts.kernelbot.convert import Converted, convert
 from scripts.kernelbot.device_alias import ALIASES
 from scripts.kernelbot.files import FoundTask
-from scripts.kernelbot.find_tasks import Refusal, find_tasks
+from scripts.kernelbot.find_tasks import find_tasks
 from scripts.tasks.show import until
 from scripts.tasks.writing import fault_of_name, write_task
 
@@ -32,7 +33,7 @@ from scripts.tasks.writing import fault_of_name, write_task
 @click.option("--gpu", "gpus", multiple=True, help="A board of the task (repeatable). Default: its own.")
 @click.option(
     "--device-alias",
-    type=click.Choice(list(ALIASES)),
+    type=click.Choice(ALIASES),
     help="Rewrite the task for another device, to try it; such a task never ranks.",
 )
 def import_(path: Path, out: Path, name: str | None, gpus: tuple[str, ...], device_alias: str | None) -> None:
@@ -47,59 +48,41 @@ def import_(path: Path, out: Path, name: str | None, gpus: tuple[str, ...], devi
     imported = 0
     with find_tasks(path, name) as found:
         for one in found:
-            outcome = _import(one, out, gpus, alias=device_alias is not None)
-            if isinstance(outcome, Refusal):
-                refused.append(f"{outcome.name}: not imported\n{outcome.reason}")
+            try:
+                task, converted = _import(one, out, gpus, alias=device_alias is not None)
+            except TaskError as error:
+                refused.append(f"{one.name}: not imported\n{error}")
             else:
                 imported += 1
-                click.echo("\n".join(outcome.lines))
+                click.echo("\n".join(_words(task, converted)))
     if imported:
         click.echo(f"{imported} imported; next: pullrank task check {display(out)}/*")
     if refused:
         raise TaskError("\n".join(refused))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Imported:
-    """A task that was imported."""
-
-    task: Task
-    converted: Converted
-
-    @property
-    def lines(self) -> list[str]:
-        """The lines to print about it."""
-        why = self.converted.why_script
-        judge = f"judged by its own program, since {why}" if why else "judged by the referee"
-        along = self.converted.from_outside
-        said = [f"{display(self.task.folder)}: {judge}"]
-        said += [f"  copied from outside its folder: {', '.join(along)}"] if along else []
-        return said + [f"  note: {note}" for note in (*self.converted.notes, *self._closed)]
-
-    @property
-    def _closed(self) -> list[str]:
-        """A note for a task whose deadline has passed."""
-        deadline = self.task.deadline
-        if not deadline or not self.task.ranks or datetime.now(UTC) < deadline:
-            return []
-        return [f"{until(deadline)}, so it ranks nothing; for a new contest, change the deadline in its task.yml"]
-
-
-def _import(found: FoundTask | Refusal, out: Path, gpus: tuple[str, ...], *, alias: bool) -> Imported | Refusal:
-    if isinstance(found, Refusal):
-        return found
+def _import(found: FoundTask, out: Path, gpus: tuple[str, ...], *, alias: bool) -> tuple[Task, Converted]:
+    """Convert and write a task.  Raises TaskError: all faults, with the paths as the user knows them."""
+    if found.fault:
+        raise TaskError(found.fault)
+    fault_of_its_name = fault_of_name(out, found.name)
     try:
         converted = convert(replace(found, gpus=gpus or found.gpus), alias=alias)
+        return write_task(out, found.name, converted.files, shown=found.folder), converted
     except TaskError as error:
-        return _refusal(found, fault_of_name(out, found.name), str(error))
-    try:
-        task = write_task(out, found.name, converted.files, shown=found.folder)
-    except TaskError as error:
-        return _refusal(found, str(error))
-    return Imported(task=task, converted=converted)
+        faults = filter(None, dict.fromkeys((fault_of_its_name, *str(error).split("\n"))))
+        root = display(found.root)
+        raise TaskError("\n".join(faults).replace(root, found.shown or root)) from None
 
 
-def _refusal(found: FoundTask, *faults: str) -> Refusal:
-    """All faults, with the paths as the user knows them."""
-    reason = "\n".join(filter(None, faults))
-    return Refusal(name=found.name, reason=reason.replace(display(found.root), found.shown or display(found.root)))
+def _words(task: Task, converted: Converted) -> Iterator[str]:
+    """The lines to print about an imported task."""
+    why = converted.why_script
+    yield f"{display(task.folder)}: judged by {f'its own program, since {why}' if why else 'the referee'}"
+    if converted.from_outside:
+        yield f"  copied from outside its folder: {', '.join(converted.from_outside)}"
+    for note in converted.notes:
+        yield f"  note: {note}"
+    if task.deadline and task.ranks and task.deadline <= datetime.now(UTC):
+        closed = until(task.deadline)
+        yield f"  note: {closed}, so it ranks nothing; for a new contest, change the deadline in its task.yml"

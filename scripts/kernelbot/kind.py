@@ -40,8 +40,9 @@ def why_script(values: Mapping[str, Any], files: Mapping[str, bytes], starters: 
     missing = [name for name in FUNCTIONS if name not in names_of(files.get("reference.py", b""))]
     if missing:
         return f"its reference.py has no {', '.join(missing)}"
+    modules = {name: parse(source) for name, source in files.items() if name.endswith(".py")}
     for function in ("generate_input", "ref_kernel"):
-        if made := _class_returned(function, files):
+        if made := class_returned(function, modules["reference.py"], list(modules.values())):
             return f"{function} returns a {made}, which cannot be sent to another process"
     # A template with gaps to fill in is not valid Python yet; ignore it.
     made_by_starters = [names for source in starters if (names := names_of(source))]
@@ -57,13 +58,13 @@ def why_script(values: Mapping[str, Any], files: Mapping[str, bytes], starters: 
 
 def spans_gpus(values: Mapping[str, Any]) -> bool:
     """Whether a task starts several ranks; a few tasks say so only in their cases."""
-    in_cases = any("world_size" in case for case in _cases(values))
+    in_cases = any("world_size" in case for key in ("tests", "benchmarks") for case in values.get(key, ()))
     return values.get("multi_gpu", in_cases) is True
 
 
 def names_of(source: bytes) -> set[str]:
     """The names that a module defines or imports at its top level."""
-    return {name for node in _parse(source).body for name in _names_made_by(node)}
+    return {name for node in parse(source).body for name in _names_made_by(node)}
 
 
 def required_arguments(source: bytes, function: str) -> list[str]:
@@ -75,15 +76,6 @@ def required_arguments(source: bytes, function: str) -> list[str]:
     required = positional[: len(positional) - len(found.args.defaults)]
     named = [arg for arg, value in zip(found.args.kwonlyargs, found.args.kw_defaults, strict=True) if value is None]
     return [arg.arg for arg in (*required, *named)]
-
-
-def _cases(values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [*values.get("tests", ()), *values.get("benchmarks", ())]
-
-
-def _class_returned(function: str, files: Mapping[str, bytes]) -> str:
-    modules = {name: _parse(source) for name, source in files.items() if name.endswith(".py")}
-    return class_returned(function, modules["reference.py"], list(modules.values()))
 
 
 def _evaluator(values: Mapping[str, Any], files: Mapping[str, bytes]) -> bytes:
@@ -102,11 +94,11 @@ def _copies_nothing(function: ast.FunctionDef) -> bool:
 
 
 def _functions(source: bytes) -> list[ast.FunctionDef]:
-    return [node for node in _parse(source).body if isinstance(node, ast.FunctionDef)]
+    return [node for node in parse(source).body if isinstance(node, ast.FunctionDef)]
 
 
-def _parse(source: bytes) -> ast.Module:
-    """Parse a module; empty for a template with gaps.  The task's own files are valid Python here."""
+def parse(source: bytes) -> ast.Module:
+    """Parse a module; an empty one if it is not valid Python, such as a template with gaps."""
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -17,6 +17,7 @@ _MOVES = {"to", "cuda", "cpu", "eval", "train", "half", "bfloat16", "float", "do
 """Methods that return the same object, possibly moved or converted."""
 _PUTS = {"append", "extend", "insert", "update", "setdefault"}
 """Methods that add their arguments to the object."""
+_TORCH_NN = {"nn", "torch.nn"}
 _CONTAINERS = {"tuple", "list", "dict"}
 
 
@@ -72,7 +73,7 @@ class _ObjectReader:
                 return names.get(name, "")
             case ast.Call(func=ast.Attribute(value=inner, attr=attr)) if attr in _MOVES:
                 return self._made_by(inner, names)
-            case ast.Call(func=ast.Attribute(value=module, attr=attr) as made) if _is_torch_nn(module):
+            case ast.Call(func=ast.Attribute(value=module, attr=attr) as made) if ast.unparse(module) in _TORCH_NN:
                 return ast.unparse(made) if attr[:1].isupper() and attr != "Parameter" else ""
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(value=ast.Name(), attr=name)) if name in self.classes:
                 return name
@@ -84,18 +85,11 @@ class _ObjectReader:
 def _classes_of(node: ast.stmt) -> Iterator[str]:
     """The classes that a statement defines or imports from torch.nn."""
     match node:
-        case ast.ClassDef(name=name, bases=bases) if not _PLAIN_BASES & {_last_name(base) for base in bases}:
-            yield name
+        case ast.ClassDef(name=name, bases=bases):
+            if not _PLAIN_BASES & {ast.unparse(base).rpartition(".")[2] for base in bases}:
+                yield name
         case ast.ImportFrom(module="torch.nn", names=names):
             yield from (alias.asname or alias.name for alias in names if alias.name[:1].isupper())
-
-
-def _last_name(base: ast.expr) -> str:
-    return base.id if isinstance(base, ast.Name) else base.attr if isinstance(base, ast.Attribute) else ""
-
-
-def _is_torch_nn(module: ast.expr) -> bool:
-    return ast.unparse(module) in ("nn", "torch.nn") if isinstance(module, ast.Name | ast.Attribute) else False
 
 
 def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:

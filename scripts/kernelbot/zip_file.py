@@ -20,40 +20,28 @@ MAX_BYTES = 32 * 1024 * 1024
 """The limit for all members together, unpacked."""
 
 _CHUNK = 1 << 16
-_RUBBISH = ("__MACOSX", ".DS_Store", "__pycache__")
+_RUBBISH = {"__MACOSX", ".DS_Store", "__pycache__"}
 """Files that packing programs leave in a zip."""
 
 
 def unpack(path: Path, into: Path) -> None:
-    """Write the members of the zip at `path` into the empty folder `into`.
-
-    Raises:
-        TaskError: the faults of its members or of the zip itself.
-    """
+    """Write the members of the zip at `path` into the empty folder `into`.  Raises TaskError: its faults."""
     try:
         with zipfile.ZipFile(path) as archive:
-            members = [info for info in archive.infolist() if not _is_rubbish(info.filename) and not info.is_dir()]
+            files = (info for info in archive.infolist() if not info.is_dir())
+            members = [info for info in files if not _RUBBISH & {*info.filename.split("/")}]
             if faults := list(_faults(members)):
                 raise TaskError("\n".join(f"{path}: {fault}" for fault in faults[:20]))
             left = MAX_BYTES
             for info in members:
                 left -= _write(archive, info, into / info.filename, left)
+                if left < 0:
+                    limit = f"{MAX_BYTES // 2**20} MiB"
+                    raise TaskError(f"{path}: more than {limit} unpacked; a task contains only source code")
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, EOFError, ValueError) as error:
         raise TaskError(f"{path}: not a readable zip: {error}") from None
     except OSError as error:  # omit the path: it is in a temporary folder
         raise TaskError(f"{path}: cannot be unpacked: {error.strerror or error}") from None
-    except _TooLarge:
-        raise TaskError(
-            f"{path}: more than {MAX_BYTES // 2**20} MiB unpacked; a task contains only source code"
-        ) from None
-
-
-class _TooLarge(Exception):
-    pass
-
-
-def _is_rubbish(name: str) -> bool:
-    return any(part in _RUBBISH for part in name.split("/"))
 
 
 def _faults(members: list[zipfile.ZipInfo]) -> Iterator[str]:
@@ -94,13 +82,10 @@ def _same(name: str | PurePosixPath) -> str:
 
 
 def _write(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, most: int) -> int:
-    """Unpack one member and return its size in bytes."""
+    """Unpack one member, up to a little more than `most` bytes; return how many."""
     path.parent.mkdir(parents=True, exist_ok=True)
     count = 0
     with archive.open(info) as source, path.open("wb") as target:
-        while chunk := source.read(_CHUNK):
-            count += len(chunk)
-            if count > most:
-                raise _TooLarge
-            target.write(chunk)
+        while count <= most and (chunk := source.read(_CHUNK)):
+            count += target.write(chunk)
     return count

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from harness.records.errors import PullRankError, did_you_mean
 from harness.records.judgement import Judgement
+from harness.task.task import Board
 from scripts.competition.repository import choose_board, require_task
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, Moderated, Moderation, find_owner
@@ -56,11 +57,7 @@ class Why:
 
 
 def now_because(reason: str, by: int) -> Why:
-    """A decision made now.
-
-    Raises:
-        ModerationError: the reason is empty, or too long for the board's page.
-    """
+    """A decision made now.  Raises ModerationError: the reason is empty, or too long for the board's page."""
     reason = " ".join(reason.split())
     if not 1 <= len(reason) <= 500:
         raise ModerationError("--reason must have 1 to 500 characters; the board's page shows it")
@@ -84,8 +81,8 @@ def find_judgements(action: Action, what: str, ledger: Ledger, tasks: Path) -> l
         ModerationError: there is none, or the name is ambiguous.
     """
     if found := _ROW.fullmatch(what):
-        lifts = action in (Action.RESTORE, Action.RELEASE)
-        return (_taken_out if lifts else _standing)(*found.groups(), ledger=ledger, tasks=tasks)
+        task, gpu, login = found.groups()
+        return _of_author(action, choose_board(require_task(task, tasks), gpu), login, ledger)
     checksum = _checksum_in(what, ledger) if what.endswith(".json") else what.lower()
     if not _CHECKSUM.fullmatch(checksum):
         raise ModerationError(
@@ -106,34 +103,25 @@ def _checksum_in(name: str, ledger: Ledger) -> str:
     raise ModerationError(f"{name}: no such file in {ledger.path}")
 
 
-def _standing(task: str, gpu: str, login: str, *, ledger: Ledger, tasks: Path) -> list[Judgement]:
-    """The judgements of an author's ranked file on a board."""
-    board = choose_board(require_task(task, tasks), gpu)
-    counted = Moderated.after(ledger.moderations()).counted(ledger.judgements(task, gpu).judgements)
-    if row := standings(board, counted, allow_unwalled=True).find_row(login):
+def _of_author(action: Action, board: Board, login: str, ledger: Ledger) -> list[Judgement]:
+    """The judgements of an author's ranked file on a board, or to lift a decision, all that are removed from it."""
+    now = Moderated.after(ledger.moderations())
+    judgements = ledger.judgements(board.task.name, board.gpu).judgements
+    place = f"{board.task.name} / {board.gpu}"
+    if action in (Action.RESTORE, Action.RELEASE):
+        if found := [one for one in judgements if one.submission.login.lower() == login.lower() and now.hides(one)]:
+            return found
+        raise ModerationError(f"{login} has no removed judgements on {place}; `pullrank moderate list` shows all")
+    if row := standings(board, now.counted(judgements), allow_unwalled=True).find_row(login):
         return list(row.judgements)
     raise ModerationError(
-        f"{login} is not ranked on {task} / {gpu}; `pullrank board {task} --gpu {gpu}` shows the rows, "
+        f"{login} is not ranked on {place}; `pullrank board {board.task.name} --gpu {board.gpu}` shows the rows, "
         "`pullrank moderate list` the removed judgements"
     )
 
 
-def _taken_out(task: str, gpu: str, login: str, *, ledger: Ledger, tasks: Path) -> list[Judgement]:
-    """An author's judgements that are removed from a board."""
-    board = choose_board(require_task(task, tasks), gpu)
-    now = Moderated.after(ledger.moderations())
-    judgements = ledger.judgements(board.task.name, board.gpu).judgements
-    if found := [one for one in judgements if one.submission.login.lower() == login.lower() and now.hides(one)]:
-        return found
-    raise ModerationError(f"{login} has no removed judgements on {task} / {gpu}; `pullrank moderate list` shows all")
-
-
 def about_judgements(action: Action, judgements: Iterable[Judgement], ledger: Ledger, why: Why) -> list[Moderation]:
-    """A decision for each of the judgements that it changes.
-
-    Raises:
-        ModerationError: it changes none of them.
-    """
+    """A decision for each of the judgements that it changes.  Raises ModerationError: it changes none of them."""
     place, adds, state = _EFFECTS[action]
     is_in = getattr(Moderated.after(ledger.moderations()), place)
     changed = [one for one in judgements if (one.checksum in is_in) is not adds]
@@ -143,11 +131,7 @@ def about_judgements(action: Action, judgements: Iterable[Judgement], ledger: Le
 
 
 def about_author(action: Action, user_id: int, login: str | None, ledger: Ledger, why: Why) -> Moderation:
-    """A decision about an author.
-
-    Raises:
-        ModerationError: it changes nothing.
-    """
+    """A decision about an author.  Raises ModerationError: it changes nothing."""
     place, adds, state = _EFFECTS[action]
     if (user_id in getattr(Moderated.after(ledger.moderations()), place)) is adds:
         raise ModerationError(f"nothing to change: {login or user_id} {state}")

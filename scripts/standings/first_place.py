@@ -1,7 +1,7 @@
 """First place of a board: who holds it after each judgement, and the records.
 
-The first entry takes it, and keeps it until another wins a duel with the file that is first then.  If a task's own
-program takes the times, there are no duels: a time that beats the champion's takes first place.
+The first entry takes it, and keeps it until another wins a duel with the file that is first then, or that file fails
+in it.  If a task's own program takes the times, there are no duels: a time that beats the champion's takes first place.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from harness.records.judgement import Judgement
 from harness.records.stats import beats
-from harness.records.times import Duel
+from harness.records.times import Duel, Forfeit
 from harness.task.task import Board
 from scripts.standings.author_files import AuthorFiles, Improvement, PooledFile
 
@@ -53,12 +53,13 @@ class Contest:
         elif author is self.champion:
             self._note_improvement(author, file)
         elif self._is_won(judgement):
-            assert judgement.duel
-            self._crown(author, file, gain=1 - judgement.duel.ratio.value)
+            first = self.champion.standing
+            ratio = judgement.duel.ratio.value if judgement.duel else file.score_us.value / first.score_us.value
+            self._crown(author, file, gain=max(0.0, 1 - ratio))
         if not self.has_duels:
             self._crown_the_best(self.champion or author)
 
-    def is_with_champion(self, duel: Duel) -> bool:
+    def is_with_champion(self, duel: Duel | Forfeit) -> bool:
         """Whether a duel was against the file in first place now: any other duel decides nothing."""
         champion = self.champion
         if not champion or self._authors.get(author_key(duel.opponent)) is not champion:
@@ -66,10 +67,8 @@ class Contest:
         return duel.opponent_digest == champion.standing.digest
 
     def _is_won(self, judgement: Judgement) -> bool:
-        duel = judgement.duel
-        if not duel or not duel.won or judgement.submission.digest == duel.opponent_digest:
-            return False
-        return self.is_with_champion(duel)
+        won = judgement.forfeit or (judgement.duel if judgement.duel and judgement.duel.won else None)
+        return bool(won and judgement.submission.digest != won.opponent_digest and self.is_with_champion(won))
 
     def _crown_the_best(self, champion: AuthorFiles) -> None:
         """Without duels, an author who beats the champion takes first place, even if only pooling changed the times."""

@@ -5,9 +5,10 @@ Neither is worth failing for: if GitHub does not answer, the quota is left empty
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from scripts.bot.admission.quotas import Limit, Use, uses
@@ -16,10 +17,10 @@ from scripts.competition.repository import ROOT
 from scripts.competition.settings import SETTINGS, SettingsError, load_settings
 from scripts.github.access import server_url
 from scripts.github.pages import pages_address
-from scripts.github.pulls import GitHubError, PullRequest, find
+from scripts.github.pulls import GitHubError, find
 from scripts.ledger.ledger import LedgerError
 from scripts.ledger.names import requests_of
-from scripts.submit.follow import BoardNews, PullStatus
+from scripts.submit.follow import PullStatus
 from scripts.submit.live_table import Voice
 
 if TYPE_CHECKING:
@@ -34,39 +35,32 @@ class ClosingLine:
     token: str = field(repr=False)
     voice: Voice
 
-    def say(
-        self,
-        author: int,
-        exit_code: int,
-        boards: Sequence[BoardNews] = (),
-        way_on: Callable[[str], str] = lambda _: "",
-    ) -> int:
-        """Print the last line, with the quota of the account `author`; return `exit_code`.
-
-        Args:
-            way_on: returns what to do next, in words; its argument is the site's address.
-        """
-        used, site = self._quota(author), self._site()
-        sentences = [f"{part}." for part in (way_on(site), quota_sentence(used)) if part]
-        facts = {"exit_code": exit_code, "boards": [board.facts for board in boards]}
-        self.voice.say("end", " ".join(sentences), **facts, quota=quota_facts(used), site=site)
+    def say(self, author: int, exit_code: int, news: PullStatus | None = None) -> int:
+        """Print the last line, with the quota of the account `author`; return `exit_code`."""
+        used = self._quota(author)
+        sentences = [f"{part}." for part in (self._way_on(news) if news else "", quota_sentence(used)) if part]
+        facts = {"exit_code": exit_code, "boards": [board.facts for board in news.boards] if news else []}
+        self.voice.say("end", " ".join(sentences), **facts, quota=quota_facts(used), site=self.site)
         return exit_code
 
     def say_of(self, news: PullStatus) -> int:
         """Print the outcome of a pull request."""
+        return self.say(news.pull.author.id, news.exit_code, news)
+
+    def _way_on(self, news: PullStatus) -> str:
+        """What to do next."""
         page = f"{server_url()}/{self.github.repository}/pull/{news.pull.number}"
-
-        def way_on(site: str) -> str:
-            following = {
-                0: _after_success(news.pull, site),
-                3: "it was not judged and will not be retried; comment `/rerun` on the pull request",
-            }
-            then = following.get(news.exit_code, f"fix the file and submit it again; details: {page}")
-            if news.left_out and not news.refusal:
-                then = f"request the boards that were left out at {page}"
-            return f"#{news.pull.number}: {then}"
-
-        return self.say(news.pull.author.id, news.exit_code, news.boards, way_on)
+        if news.left_out and not news.refusal:
+            then = f"request the boards that were left out at {page}"
+        elif news.exit_code == 0 and news.pull.is_draft:
+            then = "`pullrank submit FILE` without --draft ranks it"
+        elif news.exit_code == 0:
+            then = f"`pullrank mine {news.pull.author.login} --site {self.site}` shows your ranks in a few minutes"
+        elif news.exit_code == 3:
+            then = "it was not judged and will not be retried; comment `/rerun` on the pull request"
+        else:
+            then = f"fix the file and submit it again; details: {page}"
+        return f"#{news.pull.number}: {then}"
 
     def _quota(self, author: int) -> tuple[Use, ...]:
         """The account's used quota; empty if the ledger or this clone's settings cannot be read."""
@@ -80,19 +74,14 @@ class ClosingLine:
         except (GitError, LedgerError, SettingsError):
             return ()
 
-    def _site(self) -> str:
+    @cached_property
+    def site(self) -> str:
         """The site's address according to GitHub; if it does not say, the default one."""
         try:
             found = find(self.github.ask("GET", "/pages"), str, "html_url")
         except GitHubError:
             found = None
         return f"{found.rstrip('/')}/" if found else pages_address(self.github.repository, server_url())
-
-
-def _after_success(pull: PullRequest, site: str) -> str:
-    if pull.is_draft:
-        return "`pullrank submit FILE` without --draft ranks it"
-    return f"`pullrank mine {pull.author.login} --site {site}` shows your ranks in a few minutes"
 
 
 def quota_facts(used: Sequence[Use]) -> list[dict[str, Any]]:

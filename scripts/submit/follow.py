@@ -134,13 +134,14 @@ def look(github: GitHub, number: int) -> PullStatus:
     if not markers or (_is_to_be_ranked(comment, pull) and not refusal):
         return PullStatus(pull=pull, refusal=refusal)
     checks = {check.external_id: check for check in sorted(github.checks(pull.head_sha), key=lambda one: one.id)}
-    left_out = _left_out(comment, pull)
+    notice = comment.notice
+    left_out = notice.left_out if notice and notice.head_sha == pull.head_sha else ()
     return PullStatus(
         pull=pull,
         boards=tuple(_board(one, checks.get(one.request)) for one in markers),
         refusal=refusal,
         left_out=left_out,
-        remark=comment.notice.text if comment.notice and left_out else "",
+        remark=notice.text if notice and left_out else "",
     )
 
 
@@ -151,11 +152,6 @@ def _refusal(comment: PullComment, pull: PullRequest) -> str:
     # Older comments name only the file that was read last: a notice without a commit is taken to be about that one.
     about = notice.head_sha or (comment.file and comment.file.head_sha) or pull.head_sha
     return notice.text if about == pull.head_sha else ""
-
-
-def _left_out(comment: PullComment, pull: PullRequest) -> tuple[str, ...]:
-    notice = comment.notice
-    return notice.left_out if notice and notice.head_sha == pull.head_sha else ()
 
 
 def _is_to_be_ranked(comment: PullComment, pull: PullRequest) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import AbstractContextManager
-from typing import Any, Self
+from typing import Any
 
 import click
 from rich.live import Live
@@ -35,9 +35,6 @@ class Voice(AbstractContextManager["Voice"]):
         self._live: Live | None = None
         self._said: dict[str, BoardNews] = {}
         self._trouble = ""
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.clear()

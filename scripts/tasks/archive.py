@@ -44,7 +44,11 @@ def archive(name: str, purge: bool, confirm: str | None, ledger: Path | None, re
     """
     task = require_task(name, folder)
     if purge:
-        purge_task(task, _typed(task, confirm), ledger, repo)
+        if confirm is None and sys.stdin.isatty():
+            confirm = click.prompt(
+                f"This deletes {task.name}, all submissions to it and all its results. Type its name"
+            )
+        purge_task(task, confirm or "", ledger, repo)
         return
     if ledger or repo or confirm:
         raise TaskError("--ledger, --repo and --confirm are for --purge; closing a board keeps its judgements")
@@ -60,8 +64,7 @@ def archive(name: str, purge: bool, confirm: str | None, ledger: Path | None, re
 def close(task: Task, now: datetime) -> None:
     """Write the deadline and leave every other line of task.yml as it is.
 
-    Raises:
-        TaskError: the deadline cannot be inserted safely; the file is unchanged then.
+    Raises TaskError if it cannot be inserted safely; the file is unchanged then.
     """
     path = task.folder / "task.yml"
     before = path.read_bytes()
@@ -95,9 +98,3 @@ def _spans(text: str) -> dict[str, tuple[int, int]]:
     node = yaml.compose(text, Loader=yaml.SafeLoader)
     pairs = node.value if isinstance(node, yaml.MappingNode) else ()
     return {key.value: (key.start_mark.line, value.end_mark.line + (value.end_mark.column > 0)) for key, value in pairs}
-
-
-def _typed(task: Task, confirm: str | None) -> str:
-    if confirm is None and sys.stdin.isatty():
-        confirm = click.prompt(f"This deletes {task.name}, all submissions to it and all its results. Type its name")
-    return confirm or ""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,6 @@ from rich.text import Text
 
 from harness.records.errors import JudgeError, TaskError
 from harness.records.judgement import Judgement
-from harness.records.times import Timing
 from harness.records.verdict import Verdict
 from harness.task.formula import evaluate
 from harness.task.task import Board, Evaluator, Example, Task, load_task
@@ -35,6 +34,7 @@ from scripts.common.text import format_us
 from scripts.competition.repository import choose_board, require_task
 
 if TYPE_CHECKING:
+    from harness.task_check.judge_examples import Rehearsed
     from harness.task_check.probe_reference import ProbeFinding
 
 TOO_SHORT = 1 / 20
@@ -59,8 +59,7 @@ def check(paths: tuple[str, ...], gpu: str | None, sandbox: str, static: bool, a
     """
     found = _named(paths)
     if static:
-        read = (remark for task in found for remark in (*_too_much_work(task), *_never_tried(task)))
-        report = Report(outcomes=(), remarks=tuple(read), is_static=True)
+        report = Report(remarks=[one for task in found for one in (*_too_much_work(task), *_never_tried(task))])
     else:
         from harness.sandbox.sandbox import choose_kind
 
@@ -69,38 +68,8 @@ def check(paths: tuple[str, ...], gpu: str | None, sandbox: str, static: bool, a
     if as_json:
         click.echo(json.dumps(report.facts, indent=1))
     else:
-        _print(report, len(found))
+        _print(report, len(found), static=static)
     return report.exit_code
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExampleOutcome:
-    """The verdict that an example should have got, and the one it got: None if skipped, `message` says why.
-
-    `error_code` is the exit code of the error that kept it from being judged.
-    """
-
-    task: str
-    example: str
-    expected: Verdict
-    got: Verdict | None
-    message: str
-    seconds: float
-    error_code: int = 0
-
-    @property
-    def is_good(self) -> bool:
-        return self.got is self.expected and not self.error_code
-
-    @property
-    def is_skipped(self) -> bool:
-        return self.got is None
-
-    @property
-    def exit_code(self) -> int:
-        if self.error_code:
-            return self.error_code
-        return 0 if self.is_good or self.is_skipped else 3 if self.got is Verdict.JUDGING_ERROR else 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,23 +82,35 @@ class Remark:
     is_fault: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Report:
-    """The result of a check."""
+    """The result of a check: the examples with the names of their tasks, and remarks."""
 
-    outcomes: tuple[ExampleOutcome, ...]
-    remarks: tuple[Remark, ...]
-    is_static: bool = False
-    """Whether the files were only read, with --static."""
+    examples: list[tuple[str, Rehearsed]] = field(default_factory=list)
+    remarks: list[Remark] = field(default_factory=list)
 
     @property
     def exit_code(self) -> int:
         faults = (1 for remark in self.remarks if remark.is_fault)
-        return max((*(outcome.exit_code for outcome in self.outcomes), *faults), default=0)
+        return max((*(one.exit_code for _, one in self.examples), *faults), default=0)
 
     @property
     def facts(self) -> dict[str, Any]:
-        return {"examples": [*map(asdict, self.outcomes)], "remarks": [*map(asdict, self.remarks)]}
+        examples = [_facts_of_example(task, one) for task, one in self.examples]
+        return {"examples": examples, "remarks": [*map(asdict, self.remarks)]}
+
+
+def _facts_of_example(task: str, one: Rehearsed) -> dict[str, Any]:
+    """`got` is None if it was skipped; `error_code` is the exit code of the error that kept it from being judged."""
+    return {
+        "task": task,
+        "example": one.example.place,
+        "expected": one.example.verdict,
+        "got": one.got,
+        "message": one.message,
+        "seconds": one.seconds,
+        "error_code": one.error.exit_code if one.error else 0,
+    }
 
 
 def _named(paths: Sequence[str]) -> list[Task]:
@@ -155,20 +136,16 @@ def check_tasks(tasks: Sequence[Task], gpu: str | None, sandbox: str) -> Report:
         for task in tasks
         for guess in (_PROBES_S, *(_GUESSES_S.get(example.verdict, 3.0) for example in task.examples))
     ]
-    outcomes: list[ExampleOutcome] = []
-    remarks: list[Remark] = []
+    report = Report()
     with Display(console(stderr=True), guesses_s) as display:
         for board in boards:
-            remarks += _too_much_work(board.task)
-            remarks += _never_tried(board.task)
-            probe = partial(_probe, board, display, remarks)
-            judged = list(_judge_examples(board, sandbox, display, probe))
-            # The anchor is judged last, but the report lists it in its place.
-            places = [place_of(board.task, example) for example in board.task.examples]
-            outcomes += sorted((outcome for outcome, _ in judged), key=lambda one: places.index(one.example))
-            remarks += _never_judged(board.task, outcomes)
-            remarks += _too_short(board, [judgement for _, judgement in judged if judgement])
-    return Report(outcomes=tuple(outcomes), remarks=tuple(remarks))
+            task = board.task
+            report.remarks += (*_too_much_work(task), *_never_tried(task))
+            judged = _judge_examples(board, sandbox, display, partial(_probe, board, display, report.remarks))
+            report.examples += ((task.name, one) for one in judged)
+            report.remarks += _never_judged(task, judged)
+            report.remarks += _too_short(board, [one.judgement for one in judged if one.judgement])
+    return report
 
 
 # The parts.
@@ -213,39 +190,23 @@ def _flaws(board: Board, display: Display) -> list[ProbeFinding]:
         return find_flaws(board, display.say, device=device.name)
 
 
-def _judge_examples(
-    board: Board, sandbox: str, display: Display, probe: Callable[[], bool]
-) -> Iterator[tuple[ExampleOutcome, Judgement | None]]:
+def _judge_examples(board: Board, sandbox: str, display: Display, probe: Callable[[], bool]) -> list[Rehearsed]:
     """Judge all examples, and probe the reference while the sandbox starts."""
     from harness.task_check.judge_examples import rehearse
 
     def begin(example: Example) -> None:
-        display.begin(f"{board.task.name}/{place_of(board.task, example)}")
+        display.begin(f"{board.task.name}/{example.place}")
 
-    for one in rehearse(board, sandbox=sandbox, meanwhile=probe, on_begin=begin, on_progress=display.show):
-        outcome = ExampleOutcome(
-            task=board.task.name,
-            example=place_of(board.task, one.example),
-            expected=one.example.verdict,
-            got=one.got,
-            message=one.message,
-            seconds=one.seconds,
-            error_code=one.error.exit_code if one.error else 0,
-        )
-        yield outcome, one.judgement
+    judged = rehearse(board, sandbox=sandbox, meanwhile=probe, on_begin=begin, on_progress=display.show)
+    # The anchor is judged last, but the report lists it in its place.
+    return sorted(judged, key=lambda one: board.task.examples.index(one.example))
 
 
-def place_of(task: Task, example: Example) -> str:
-    """`accepted/fast.py`"""
-    return example.path.relative_to(task.folder / "examples").as_posix()
-
-
-def _never_judged(task: Task, outcomes: Sequence[ExampleOutcome]) -> Iterator[Remark]:
+def _never_judged(task: Task, judged: Sequence[Rehearsed]) -> Iterator[Remark]:
     """Find required verdicts for which every example was skipped."""
-    mine = [one for one in outcomes if one.task == task.name]
     for verdict in (Verdict.ACCEPTED, Verdict.WRONG_ANSWER):
-        asked = [one for one in mine if one.expected is verdict]
-        if asked and all(one.is_skipped for one in asked):
+        asked = [one for one in judged if one.example.verdict is verdict]
+        if asked and all(one.skipped for one in asked):
             where = f"examples/{verdict.folder}"
             message = "all were skipped; add one that needs only torch and numpy"
             yield Remark(task=task.name, where=where, message=message, is_fault=True)
@@ -261,8 +222,8 @@ def _never_tried(task: Task) -> Iterator[Remark]:
 def _too_short(board: Board, judgements: Sequence[Judgement]) -> Iterator[Remark]:
     """Find benchmarks that are too short for the fastest of the task's own examples."""
     for number, case in enumerate(board.benchmarks):
-        timings = [timing for one in judgements if (timing := _timing(one, number))]
-        times = [(time_us, one.bound_us) for one in timings for time_us in (one.submission_us, one.anchor_us)]
+        timed = [case.timing for one in judgements for case in one.benchmarks[number : number + 1] if case.timing]
+        times = [(time_us, one.bound_us) for one in timed for time_us in (one.submission_us, one.anchor_us)]
         shortest_us, bound_us = min(times, default=(math.inf, 0.0))
         if bound_us > TOO_SHORT * shortest_us:
             message = (
@@ -272,39 +233,36 @@ def _too_short(board: Board, judgements: Sequence[Judgement]) -> Iterator[Remark
             yield Remark(task=board.task.name, where=f"{board.gpu}, {case.name}", message=message)
 
 
-def _timing(judgement: Judgement, number: int) -> Timing | None:
-    benchmarks = judgement.benchmarks
-    return benchmarks[number].timing if number < len(benchmarks) else None
-
-
 # Output.
 
 
-def _print(report: Report, tasks: int) -> None:
+def _print(report: Report, tasks: int, *, static: bool) -> None:
     stdout = console()
-    if report.outcomes:
+    if report.examples:
         made = table("", "Task", "Example", "Expected", "Got", "Seconds", "Message", right=("Seconds",))
-        for one in report.outcomes:
+        for task, one in report.examples:
             got = verdict_text(one.got) if one.got else Text("skipped")
-            got.stylize("yellow" if one.is_skipped else "green" if one.is_good else "bold red")
+            got.stylize("yellow" if one.skipped else "green" if one.is_good else "bold red")
             message = cell(next(iter(one.message.splitlines()), ""))
-            made.add_row(one.task, one.example, one.expected, got, f"{one.seconds:.1f}", message)
+            made.add_row(task, one.example.place, one.example.verdict, got, f"{one.seconds:.1f}", message)
         stdout.print(made)
     for remark in sorted(report.remarks, key=lambda one: (not one.is_fault, one.task)):
         kind = "fault  " if remark.is_fault else "warning"
         stdout.print(f"{kind}  {remark.task}: {remark.where}: {remark.message}", soft_wrap=True)
-    stdout.print(_sums(report, tasks), soft_wrap=True)
-
-
-def _sums(report: Report, tasks: int) -> str:
-    good = sum(one.is_good for one in report.outcomes)
+    run = "nothing run" if static else "no example judged"
+    done = _examples_in_words(report) or f"{_count(tasks, 'task')} read, {run}; "
     faults = sum(one.is_fault for one in report.remarks)
-    skipped = sum(one.is_skipped for one in report.outcomes)
-    examples = f"{good} of {len(report.outcomes) - skipped} examples got the verdict of their folder; "
-    examples += f"{skipped} skipped; " if skipped else ""
     counts = f"{_count(faults, 'fault')}, {_count(len(report.remarks) - faults, 'warning')}."
-    run = "nothing run" if report.is_static else "no example judged"
-    return (examples if report.outcomes else f"{_count(tasks, 'task')} read, {run}; ") + counts
+    stdout.print(done + counts, soft_wrap=True)
+
+
+def _examples_in_words(report: Report) -> str:
+    if not report.examples:
+        return ""
+    good = sum(one.is_good for _, one in report.examples)
+    skipped = sum(bool(one.skipped) for _, one in report.examples)
+    judged = f"{good} of {len(report.examples) - skipped} examples got the verdict of their folder; "
+    return judged + (f"{skipped} skipped; " if skipped else "")
 
 
 def _count(number: int, word: str) -> str:

@@ -10,7 +10,6 @@ and the harness's way of timing, which belongs to a commit.  Prose, deadlines, t
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import re
@@ -160,19 +159,16 @@ def _in_words(key: str, old: Any, new: Any) -> str:
 
 def _other(was: Task, now: Task) -> Iterator[str]:
     """The changes that do not affect the edition."""
-    for field in ("title", "description", "deadline", "work"):
-        if getattr(was, field) != getattr(now, field):
-            yield field
-    if _texts(dict(was.templates)) != _texts(dict(now.templates)):
-        yield "templates"
-    if [(one.verdict, one.path.name, one.path.read_bytes()) for one in was.examples] != [
-        (one.verdict, one.path.name, one.path.read_bytes()) for one in now.examples
-    ]:
-        yield "examples"
+    old, new = _prose(was), _prose(now)
+    yield from (name for name in old if old[name] != new[name])
 
 
-def _texts(templates: Mapping[str, Path]) -> dict[str, bytes]:
-    return {language: path.read_bytes() for language, path in templates.items()}
+def _prose(task: Task) -> dict[str, Any]:
+    return {
+        **{name: getattr(task, name) for name in ("title", "description", "deadline", "work")},
+        "templates": {language: path.read_bytes() for language, path in task.templates.items()},
+        "examples": [(one.place, one.path.read_bytes()) for one in task.examples],
+    }
 
 
 # The tasks before the change.
@@ -215,14 +211,11 @@ def _check_out(rev: str, folder: Path, workshop: Path) -> tuple[Path, int]:
 
 def _method_at(top: Path, commit: str) -> int:
     """A commit's way of timing; today's if the repository has no harness."""
-    for path in (
-        "harness/task/task.py",
-        "harness/task.py",
-    ):  # the present path, and the one before the harness had folders
-        with contextlib.suppress(GitError):
-            if found := _METHOD.search(Git(top, "").run("cat-file", "blob", f"{commit}:{path}")):
-                return int(found[1])
-    return METHOD
+    try:
+        found = _METHOD.search(Git(top, "").run("cat-file", "blob", f"{commit}:harness/task/task.py"))
+    except GitError:
+        return METHOD
+    return int(found[1]) if found else METHOD
 
 
 def _print(changes: list[BoardChange], *, with_rows: bool) -> None:

@@ -19,6 +19,7 @@ import yaml
 from harness.records.errors import TaskError
 from harness.task.faults import display
 from harness.task.task import Task, load_tasks
+from harness.task.task_values import SUBMISSION
 from scripts.competition.repository import require_ledger
 from scripts.github.access import connect, require_repository, require_token, server_url
 from scripts.github.contribute import explaining
@@ -97,13 +98,8 @@ def _delete(places: Iterable[Path]) -> None:
 def _require_unshared(task: Task) -> None:
     """Raises TaskError: another task uses files of this one."""
     for other in load_tasks(task.folder.parent):
-        paths = _named_files(other)
+        named = yaml.safe_load((other.folder / "task.yml").read_bytes()).get("files", ())
+        sources = [entry["source"] for entry in named if entry["source"] != SUBMISSION]
+        paths = [*((other.folder / source).resolve() for source in sources), *other.templates.values()]
         if other.name != task.name and any(path.is_relative_to(task.folder) for path in paths):
             raise TaskError(f"nothing was deleted: {other.name} uses files of {task.name}; copy them there first")
-
-
-def _named_files(task: Task) -> list[Path]:
-    """The paths of a task's `files` and templates."""
-    values = yaml.safe_load((task.folder / "task.yml").read_bytes())
-    sources = [entry["source"] for entry in values.get("files", ()) if entry["source"] != "@SUBMISSION@"]
-    return [*((task.folder / source).resolve() for source in sources), *task.templates.values()]

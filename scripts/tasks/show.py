@@ -18,7 +18,7 @@ import click
 from rich.markdown import Markdown
 
 from harness.records.errors import TaskError, did_you_mean
-from harness.task.task import Board, Case, Task
+from harness.task.task import Board, Task
 from scripts.common.options import PATH, as_json_too
 from scripts.common.terminal import cell, console, table
 from scripts.competition.boards import find_machines, offered
@@ -45,8 +45,11 @@ def show(name: str, folder: Path, as_json: bool) -> None:
     stdout = console()
     stdout.print(found.title, style="bold")
     stdout.print(Markdown(found.description) if stdout.is_terminal else found.description)
-    for alike in _by_rules(judged.boards or found.boards):
-        _print_cases(alike)
+    alike: dict[str, list[Board]] = {}
+    for board in judged.boards or found.boards:
+        alike.setdefault(board.edition, []).append(board)
+    for boards in alike.values():
+        _print_cases(boards)
     if others := [gpu for gpu in found.gpus if gpu not in judged.gpus]:
         stdout.print(f"No machine here judges {', '.join(others)}.")
     stdout.print(f"Open: {closing(found)}. Ranked by: {found.ranking_by}.")
@@ -111,7 +114,11 @@ def files(name: str, file: str | None, folder: Path, as_json: bool) -> None:
             raise TaskError(f"{task.name} has no file '{file}'{near}")
         click.echo(listed[file][1], nl=False)
     elif as_json:
-        click.echo(json.dumps([_file_facts(where, role, text) for where, (role, text) in listed.items()], indent=1))
+        facts = [
+            {"file": where, "role": role, "bytes": len(text), "lines": text.count(b"\n")}
+            for where, (role, text) in listed.items()
+        ]
+        click.echo(json.dumps(facts, indent=1))
     else:
         made = table("", "File", "What it is", "Lines", right=("Lines",))
         for where, (role, text) in listed.items():
@@ -138,15 +145,9 @@ def _place(task: Task, path: Path) -> str:
     return path.relative_to(task.folder if path.is_relative_to(task.folder) else task.folder.parent).as_posix()
 
 
-def _file_facts(where: str, role: str, text: bytes) -> dict[str, Any]:
-    return {"file": where, "role": role, "bytes": len(text), "lines": text.count(b"\n")}
-
-
 def closing(task: Task) -> str:
     """Until when a task ranks submissions."""
-    if not task.ranks:
-        return "unranked"
-    return until(task.deadline)
+    return until(task.deadline) if task.ranks else "unranked"
 
 
 def until(deadline: datetime | None) -> str:
@@ -157,15 +158,8 @@ def until(deadline: datetime | None) -> str:
     return f"until {moment}" if datetime.now(UTC) < deadline else f"closed since {moment}"
 
 
-def _by_rules(boards: Sequence[Board]) -> list[list[Board]]:
-    """Boards grouped by their rules: boards of one edition have the same rules."""
-    alike: dict[str, list[Board]] = {}
-    for board in boards:
-        alike.setdefault(board.edition, []).append(board)
-    return list(alike.values())
-
-
 def _print_cases(alike: Sequence[Board]) -> None:
+    """Print the cases and limits of boards with one edition, and so with the same rules."""
     board = alike[0]
     made = table("\n" + ", ".join(one.gpu for one in alike), "Kind", "Case")
     for case in (*board.tests, *board.benchmarks):
@@ -209,11 +203,7 @@ def _board_facts(board: Board) -> dict[str, Any]:
     return {
         "gpu": board.gpu,
         "edition": board.edition,
-        "tests": [_params(case) for case in board.tests],
-        "benchmarks": [_params(case) for case in board.benchmarks],
+        "tests": [dict(case.params) for case in board.tests],
+        "benchmarks": [dict(case.params) for case in board.benchmarks],
         "limits": asdict(board.limits),
     }
-
-
-def _params(case: Case) -> dict[str, Any]:
-    return dict(case.params)

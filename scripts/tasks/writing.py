@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.records.errors import TaskError
+from harness.task.bundle import lay_out
 from harness.task.faults import display
 from harness.task.task import Task, load_task, task_schema
 
@@ -31,12 +32,6 @@ def fault_of_name(tasks: Path, name: str) -> str:
     return ""
 
 
-def require_new_name(tasks: Path, name: str) -> None:
-    """Raises TaskError: the name is invalid or taken."""
-    if fault := fault_of_name(tasks, name):
-        raise TaskError(fault)
-
-
 def write_task(tasks: Path, name: str, files: Mapping[str, bytes], shown: Path | None = None) -> Task:
     """Create a task from these files, whose names are relative to its folder.
 
@@ -50,25 +45,17 @@ def write_task(tasks: Path, name: str, files: Mapping[str, bytes], shown: Path |
     tasks.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".new-", dir=tasks) as workshop:
         folder = Path(workshop).resolve() / "new"  # the task's own name may be unusable
-        for where, content in files.items():
-            path = folder / where
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+        lay_out(files, folder)
         try:
             load_task(folder)
         except TaskError as error:
             faults.append(str(error).replace(display(folder), display(shown or tasks / name)))
         if faults:
             raise TaskError("\n".join(faults))
-        write_schema(tasks)
+        if not (tasks / SCHEMA).exists():
+            (tasks / SCHEMA).write_text(schema_text(), "utf-8")
         folder.rename(tasks / name)
     return load_task(tasks / name)
-
-
-def write_schema(tasks: Path) -> None:
-    """Write the schema to the place that the first line of every task.yml names, unless it exists."""
-    if not (tasks / SCHEMA).exists():
-        (tasks / SCHEMA).write_text(schema_text(), "utf-8")
 
 
 def schema_text() -> str:

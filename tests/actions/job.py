@@ -184,7 +184,8 @@ class Play:
             "GITHUB_EVENT_PATH": str(self.temp / "event.json"),
             "GITHUB_JOB": self.job.name,
             "GITHUB_WORKSPACE": str(self.workspace),
-            # The tests' own: what is compiled once, and how late it is.
+            # The tests' own: that other work may run beside a judging, what is compiled once, and how late it is.
+            "PULLRANK_COMPANY": "allow",
             "PYTHONPYCACHEPREFIX": str(self.hub.compiled),
             **({"LATER_S": str(self.hub.ahead.total_seconds())} if self.hub.ahead else {}),
             **github,

@@ -1,0 +1,67 @@
+"""Keep other work on the machine out of ranked times.
+
+    before each run   wait until the cores are idle; what the kernel still does for the last player counts, too
+    after a run       play it again if other work disturbed it
+
+A submission could disturb its own runs in order to repeat those that it does not like.  So a run of a participant's
+file is played again a few times only, and then counts: other work makes only that file slower.  A disturbed run of the
+judge's own players would make the submission look faster, so it never counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection
+
+from harness.records.errors import JudgeError
+from harness.sandbox.company import MAX_COMPANY
+
+MAX_REPEATS = 2
+"""How often runs of a participant's file are played again, for each benchmark."""
+MAX_OWN_REPEATS = 20
+"""How often runs of the judge's own players are played again, in the whole judging."""
+PATIENCE_S = 60.0
+"""How long to wait for idle cores, in the whole judging."""
+_PAUSE_S = 0.05
+
+_WAY_OUT = "times beside other work cannot be ranked. Judge again when this machine is idle"
+
+
+class Quiet:
+    """The patience of one judging with other work."""
+
+    def __init__(self, listen: Callable[[], float], ours: Collection[str]) -> None:
+        """`listen` measures the share of a core that other work takes now; `ours` are the judge's own players."""
+        self._listen = listen
+        self._ours = ours
+        self._repeats: Counter[tuple[str, str]] = Counter()
+        self._waited_s = 0.0
+        self.repeats = 0
+        """How many runs were played again."""
+
+    def wait(self) -> None:
+        """Wait until the cores are idle.  Raises JudgeError if the patience is used up."""
+        began = time.monotonic()
+        while (share := self._listen()) > MAX_COMPANY:
+            if self._waited_s + time.monotonic() - began > PATIENCE_S:
+                raise JudgeError(f"other work takes {share:.0%} of a core: {_WAY_OUT}")
+            time.sleep(_PAUSE_S)
+        self._waited_s += time.monotonic() - began
+
+    def must_repeat(self, share: float, side: str, case: str) -> bool:
+        """Whether to play a run again, during which other work took this share of a core.
+
+        Raises:
+            JudgeError: other work disturbed too many runs of the judge's own players.
+        """
+        if share <= MAX_COMPANY:
+            return False
+        is_ours = side in self._ours
+        key = ("", "") if is_ours else (side, case)
+        self._repeats[key] += 1
+        is_enough = self._repeats[key] > (MAX_OWN_REPEATS if is_ours else MAX_REPEATS)
+        if is_enough and is_ours:
+            raise JudgeError(f"other work took {share:.0%} of a core during a run of the {side}: {_WAY_OUT}")
+        self.repeats += not is_enough
+        return not is_enough

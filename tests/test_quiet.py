@@ -1,0 +1,48 @@
+"""Other work on the machine: a ranked judging waits for its end, plays disturbed runs again, or is void."""
+
+import itertools
+
+import pytest
+
+from harness.records.errors import JudgeError
+from harness.rules import quiet
+from harness.rules.quiet import MAX_OWN_REPEATS, MAX_REPEATS, Quiet
+
+
+def quiet_of(*shares):
+    """One that hears these shares of a core, one after the other."""
+    return Quiet(iter(shares).__next__, ("anchor",))
+
+
+def test_a_run_begins_when_other_work_has_ended():
+    heard = itertools.chain([0.9, 0.4, 0.05], itertools.repeat(1.0))
+    Quiet(heard.__next__, ()).wait()
+    assert next(heard) == 1.0, "it waits no longer than needed"
+
+
+def test_a_judging_waits_for_a_minute_in_all_and_is_void_then(monkeypatch):
+    monkeypatch.setattr(quiet, "PATIENCE_S", 0.3)
+    waiting = quiet_of(*[0.5] * 4, 0.0, *[0.5] * 100)
+    waiting.wait()
+    with pytest.raises(JudgeError, match="other work takes 50% of a core: times beside other work cannot be ranked"):
+        waiting.wait()
+
+
+def test_an_undisturbed_run_counts():
+    assert not quiet_of().must_repeat(0.1, "anchor", "size=4")
+
+
+def test_a_file_may_repeat_a_few_runs_of_each_benchmark_and_then_they_count():
+    files = quiet_of()
+    first, second = (
+        [files.must_repeat(0.5, "submission", case) for _ in range(MAX_REPEATS + 3)] for case in ("size=4", "size=8")
+    )
+    assert first == second == [True] * MAX_REPEATS + [False] * 3
+    assert files.repeats == 2 * MAX_REPEATS
+
+
+def test_a_disturbed_run_of_the_anchor_never_counts():
+    anchors = quiet_of()
+    assert all(anchors.must_repeat(0.2, "anchor", f"size={number}") for number in range(MAX_OWN_REPEATS))
+    with pytest.raises(JudgeError, match="other work took 20% of a core during a run of the anchor"):
+        anchors.must_repeat(0.2, "anchor", "size=4")
