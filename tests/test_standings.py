@@ -13,7 +13,7 @@ import pytest
 from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
 from harness.records.stats import Interval
-from harness.records.times import Duel, DuelCase, Run, Timing
+from harness.records.times import Duel, DuelCase, Forfeit, Run, Timing
 from harness.records.verdict import Verdict
 from harness.task.task import Board
 from scripts.bot.reconcile.duels_due import find_due_rows
@@ -600,3 +600,19 @@ def test_each_attempt_of_an_author_is_compared_with_the_best_so_far_only(monkeyp
         author.add(file)
         assert author.standing is file
     assert len(compared) == len(files) - 1
+
+
+def forfeit(opponent: str, file: str) -> dict[str, Any]:
+    lost = Forfeit(
+        opponent=opponent, opponent_digest=digest(file), verdict=Verdict.RUN_TIME_ERROR, message="it crashed"
+    )
+    return {"forfeit": lost}
+
+
+def test_a_champion_whose_file_failed_in_the_duel_loses_first_place() -> None:
+    first = Event("ada", "a", 0.5)
+    table = season([first, Event("bob", "b", 0.501, more=forfeit("ada", "a"))])
+    assert [row.login for row in table.rows] == ["bob", "ada"]
+    assert table.records[-1].gain == 0.0
+    late = season([first, Event("bob", "b", 0.4, ("ada", "a", 0.8)), Event("cy", "c", 0.39, more=forfeit("ada", "a"))])
+    assert late.rows[0].login == "bob", "ada was no longer first"
