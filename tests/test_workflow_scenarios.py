@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from harness.records.fields import Mode
-from harness.records.judgement import HarnessInfo, Judgement
+from harness.records.judgement import Claim, HarnessInfo, Judgement
 from harness.records.provenance import harness_digest
 from harness.records.verdict import Verdict
 from harness.task.task import load_task
@@ -610,7 +610,8 @@ def test_a_machine_that_is_away_holds_back_its_own_board_alone(contest: Contest)
         board = the_board().task.board(request.gpu)
         wrong = "" if request.gpu == "CPU" else "output[3] is 1, expected 2"
         cases = tuple(cases_of(board, request.mode, 0.5, wrong))
-        return contest.honest(edition=board.edition, cases=cases, wrong=wrong)(request, run)
+        claim = Claim.BOUNDED if request.gpu == "CPU" else Claim.INSIDE_TIMED
+        return contest.honest(edition=board.edition, cases=cases, wrong=wrong, claim=claim)(request, run)
 
     contest.judges(judge)
     pull = contest.open()
