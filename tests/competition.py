@@ -42,6 +42,20 @@ from tests.github_server import Run as WorkflowRun
 ROOT = Path(__file__).parent.parent
 SOURCE = b"def custom_kernel(data):\n    return data[0] + data[1]\n"
 FASTER = b"def custom_kernel(data):\n    a, b = data\n    return a + b\n"
+OWN = b"""
+def custom_kernel(data):
+    a, b, out = data
+    for start in range(0, a.numel(), 4096):
+        stop = min(start + 4096, a.numel())
+        left = a.view(-1)[start:stop]
+        right = b.view(-1)[start:stop]
+        out.view(-1)[start:stop] = left.float() + right.float() * 1.0
+        if start > 10 and stop < 99 and left.numel() != right.numel():
+            raise ValueError("sizes differ", start, stop)
+    return out
+"""
+COPIED = OWN.replace(b"left", b"mine").replace(b"start", b"i").replace(b"    a, b", b"    # my own\n    a, b")
+"""Long enough to be somebody's own, and its copy."""
 Make = Callable[[Request, WorkflowRun], Judgement | bytes | None]
 
 
@@ -346,6 +360,7 @@ def of_its_board(scene: Scene) -> Make:
         board = the_board().task.board(request.gpu)
         # Slow enough to be possible: a time below a GPU's floor is held back.
         cases = tuple(cases_of(board, request.mode, 500.0))
-        return judgement_of(request, scene.run_url(run), edition=board.edition, cases=cases)
+        claim = Claim.BOUNDED if request.gpu == "CPU" else Claim.INSIDE_TIMED
+        return judgement_of(request, scene.run_url(run), edition=board.edition, cases=cases, claim=claim)
 
     return make  # type: ignore[return-value]

@@ -21,7 +21,9 @@ from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.request import EndState
 from scripts.standings.standings import standings
 from tests.competition import (
+    COPIED,
     FASTER,
+    OWN,
     SOURCE,
     Scene,
     digest_of,
@@ -55,6 +57,27 @@ def settle(scene: Scene, capsys: pytest.CaptureFixture[str]) -> str:
 def first_place(scene: Scene) -> str:
     champion = standings(the_board(), scene.judgements()).champion
     return champion.login if champion else ""
+
+
+# Copies.
+
+
+def test_a_copy_is_not_judged_if_its_original_is_heard_of_before_a_machine_is_free(scene: Scene) -> None:
+    real, mallory = scene.world.clock, scene.world.add_user("mallory")
+    scene.world.clock = lambda: real() - timedelta(minutes=2)
+    original = scene.world.open_pull(scene.alice, {path_of("alice"): OWN}, draft=True)
+    unheard = list(scene.events)
+    scene.events.clear()
+    scene.world.clock = real
+    copy = scene.submit(mallory, COPIED)
+    (run,) = scene.waiting()
+    scene.events += unheard
+    scene.intake()
+    scene.evaluate(run, scene.honest())
+    assert f"`alice` submitted this file for `vectoradd` earlier, in #{original.number}" in scene.comment(copy.number)
+    assert scene.judgements() == () and not copy.merged_at
+    ended = {status.request.login: status.ending and status.ending.state for status in scene.ledger().values()}
+    assert ended == {"alice": None, "mallory": EndState.REFUSED}
 
 
 # Places.
@@ -360,9 +383,11 @@ def test_a_push_for_fewer_boards_stops_the_others(scene: Scene) -> None:
     assert running(scene) == {"CPU-ranked"}
 
 
-def test_a_run_that_is_no_longer_among_the_newest_is_stopped_too(scene: Scene) -> None:
+@pytest.mark.parametrize("status", ["queued", "pending", "in_progress"])
+def test_a_run_that_is_no_longer_among_the_newest_is_stopped_too(scene: Scene, status: str) -> None:
     pull = scene.submit(scene.alice, SOURCE, draft=True)
     (old,) = scene.waiting()
+    old.status = status
     for _ in range(100):
         scene.world.finish_run(scene.world.start_run("evaluate.yml", "workflow_dispatch"), "success")
     scene.world.mark_ready(pull)

@@ -38,7 +38,7 @@ def check_of_judgement(
         summary=report,
         text=facts_as_text(judgement, request, standings),
         annotations=tuple(remarks(judgement, request))[:MAX_ANNOTATIONS],
-        details_url=judgement.run_url or "",
+        run_url=judgement.run_url or "",
     )
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from scripts.bot.comment.comment_text import read_comment
@@ -48,7 +49,7 @@ LONGEST_WAIT = timedelta(days=14)
 
 
 def gather(context: BotContext, now: datetime) -> RepositoryState:
-    """Read the state, with eight API requests, or a few more in a busy repository."""
+    """Read the state, with six API requests, or a few more in a busy repository."""
     github, settings = context.github, context.settings
     last_at = max((run.created_at for run in github.runs(WORKFLOW, status="success")), default=None)
     since = look_back(now, last_at)
@@ -127,16 +128,18 @@ def _closed(github: GitHub, numbers: set[int]) -> Iterator[PullRequest]:
 
 
 def _runs(github: GitHub, statuses: Iterable[RequestStatus]) -> tuple[WorkflowRun, ...]:
-    """All queued and running ones, which may wait for days; and the newest, back to where one may have been missed."""
-    found = {run.id: run for run in workflow_runs.live_runs(github)}
-    titles = {run.title for run in found.values()}
+    """The newest, back to where one may have been missed; of older ones those that wait or run, perhaps for days."""
+    runs = github.all_runs(workflow_runs.WORKFLOW)
+    newest = tuple(islice(runs, PER_PAGE))
+    if len(newest) < PER_PAGE:
+        return newest
+    found = {run.id: run for run in (*newest, *workflow_runs.live_runs(github))}
+    titles = {run.title for run in found.values() if not run.is_done}
     waiting = (one.request for one in statuses if one.is_open)
     missed = [request for request in waiting if workflow_runs.run_title(request.id) not in titles]
-    since = min((request.asked_at for request in missed), default=datetime.max.replace(tzinfo=UTC))
-    for count, run in enumerate(github.all_runs(workflow_runs.WORKFLOW), start=1):
-        found[run.id] = run
-        if count >= PER_PAGE and run.created_at < since:
-            break
+    since, oldest = min((request.asked_at for request in missed), default=None), newest[-1]
+    while since and oldest.created_at >= since and (run := next(runs, None)):
+        oldest = found.setdefault(run.id, run)
     return tuple(found.values())
 
 

@@ -35,6 +35,7 @@ from scripts.bot.reconcile.plan import (
     Tell,
     plan,
 )
+from scripts.bot.reconcile.strangers import find_strangers
 from scripts.bot.report.context import BotContext
 from scripts.bot.report.merging import MERGED, merge
 from scripts.bot.report.report import PUBLISH_WORKFLOW, end
@@ -73,6 +74,7 @@ def run(context: BotContext, now: datetime | None = None) -> Iterator[str]:
             yield f"{step.name}: failed: {error}"
     if offers and (reason := _why_unheard(context.github)):
         yield reason
+    yield from find_strangers(context, at)
     if trouble:
         raise trouble
 
