@@ -157,9 +157,11 @@ class Sitting:
         sandbox: str = "auto",
         on_progress: OnProgress | None = None,
         device: Device | None = None,
+        needs_quiet: bool = False,
     ) -> None:
-        """`device` replaces the board's, for a rehearsal."""
+        """`device` replaces the board's, for a rehearsal; `needs_quiet` is as for the function `judge`."""
         self.board = board
+        self._needs_quiet = needs_quiet
         self._device = device
         self._sandbox = sandbox
         self._kind: Kind | None = None
@@ -212,7 +214,14 @@ class Sitting:
     def _stand(self) -> Context:
         """The context, in a sandbox that is started if there is none."""
         if not self._context:
-            context = open_context(self.board, Mode.BENCHMARK, self._choose_kind(), self._on_progress, self._device)
+            context = open_context(
+                self.board,
+                Mode.BENCHMARK,
+                self._choose_kind(),
+                self._on_progress,
+                self._device,
+                needs_quiet=self._needs_quiet,
+            )
             self._context = self._walls.enter_context(context)
         return self._context
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import shutil
 import tempfile
 import zipfile
@@ -41,6 +42,20 @@ from tests.github_server import Run as WorkflowRun
 ROOT = Path(__file__).parent.parent
 SOURCE = b"def custom_kernel(data):\n    return data[0] + data[1]\n"
 FASTER = b"def custom_kernel(data):\n    a, b = data\n    return a + b\n"
+OWN = b"""
+def custom_kernel(data):
+    a, b, out = data
+    for start in range(0, a.numel(), 4096):
+        stop = min(start + 4096, a.numel())
+        left = a.view(-1)[start:stop]
+        right = b.view(-1)[start:stop]
+        out.view(-1)[start:stop] = left.float() + right.float() * 1.0
+        if start > 10 and stop < 99 and left.numel() != right.numel():
+            raise ValueError("sizes differ", start, stop)
+    return out
+"""
+COPIED = OWN.replace(b"left", b"mine").replace(b"start", b"i").replace(b"    a, b", b"    # my own\n    a, b")
+"""Long enough to be somebody's own, and its copy."""
 Make = Callable[[Request, WorkflowRun], Judgement | bytes | None]
 
 
@@ -64,15 +79,19 @@ def _shipped_board() -> Board:
     return load_task(ROOT / "tasks" / "vectoradd").board("CPU")
 
 
-def timing(ratio: float) -> Timing:
+def timing(ratio: float, spread: float = 0.0) -> Timing:
+    """Six pairs; their ratios lie up to `spread` above and below `ratio`, in logarithms."""
     anchor, own = (
-        tuple(Run(order=n, warmups_us=(), samples_us=(us,), seeds=(n,)) for n in range(6))
-        for us in (100.0, 100 * ratio)
+        tuple(
+            Run(order=n, warmups_us=(), samples_us=(us * math.exp(wide * (n - 2.5) / 2.5),), seeds=(n,))
+            for n in range(6)
+        )
+        for us, wide in ((100.0, 0.0), (100 * ratio, spread))
     )
     return Timing.of(own, anchor, overhead_us=1.0, bound_us=1.0, steady=True, note="")
 
 
-def cases_of(board: Board, mode: Mode, ratio: float, wrong: str = "") -> list[CaseResult]:
+def cases_of(board: Board, mode: Mode, ratio: float, wrong: str = "", spread: float = 0.0) -> list[CaseResult]:
     good: dict[str, Any] = {"verdict": Verdict.ACCEPTED, "seconds": 1.0}
     cases = [CaseResult(kind=CaseKind.BUILD, params={}, **good)]
     cases += [CaseResult(kind=CaseKind.TEST, params=dict(case.params), **good) for case in board.tests]
@@ -80,7 +99,7 @@ def cases_of(board: Board, mode: Mode, ratio: float, wrong: str = "") -> list[Ca
         cases[-1] = cases[-1].model_copy(update={"verdict": Verdict.WRONG_ANSWER, "message": wrong})
     elif mode is not Mode.TEST:
         cases += [
-            CaseResult(kind=CaseKind.BENCHMARK, params=dict(case.params), timing=timing(ratio), **good)
+            CaseResult(kind=CaseKind.BENCHMARK, params=dict(case.params), timing=timing(ratio, spread), **good)
             for case in board.benchmarks
         ]
     return cases
@@ -97,7 +116,9 @@ def profiles_of(board: Board) -> tuple[CaseResult, ...]:
     return (*cases_of(board, Mode.TEST, 0.5), *profiles)
 
 
-def judgement_of(request: Request, run_url: str, *, ratio: float = 0.5, wrong: str = "", **changes: Any) -> Judgement:
+def judgement_of(
+    request: Request, run_url: str, *, ratio: float = 0.5, wrong: str = "", spread: float = 0.0, **changes: Any
+) -> Judgement:
     """What an honest judge makes of a request."""
     now = datetime.now(UTC)
     fields: dict[str, Any] = {
@@ -107,7 +128,7 @@ def judgement_of(request: Request, run_url: str, *, ratio: float = 0.5, wrong: s
             head_sha=request.head_sha, digest=request.digest or "", lines=2,
         ),
         "verdict": Verdict.WRONG_ANSWER if wrong else Verdict.ACCEPTED, "message": wrong,
-        "cases": tuple(cases_of(the_board(), request.mode, ratio, wrong)), "claim": Claim.BOUNDED,
+        "cases": tuple(cases_of(the_board(), request.mode, ratio, wrong, spread)), "claim": Claim.BOUNDED,
         "machine": Machine(device="CPU", cpu="c", cores=2, memory_gib=8.0, os="L", python="3", torch="2", quiet=True),
         "sandbox": SandboxInfo(kind="bubblewrap", stop="signals"),
         "harness": HarnessInfo(version="0.1.0", method=1, digest=harness_digest()),
@@ -339,6 +360,7 @@ def of_its_board(scene: Scene) -> Make:
         board = the_board().task.board(request.gpu)
         # Slow enough to be possible: a time below a GPU's floor is held back.
         cases = tuple(cases_of(board, request.mode, 500.0))
-        return judgement_of(request, scene.run_url(run), edition=board.edition, cases=cases)
+        claim = Claim.BOUNDED if request.gpu == "CPU" else Claim.INSIDE_TIMED
+        return judgement_of(request, scene.run_url(run), edition=board.edition, cases=cases, claim=claim)
 
     return make  # type: ignore[return-value]

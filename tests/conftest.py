@@ -1,5 +1,6 @@
 """Shared by all tests: which file runs when and where, which tests run alone, how failures read, a Discord."""
 
+import contextlib
 import fcntl
 import functools
 import os
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from tests import cores
+from tests import cores, loads
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Linux shares a core out between sessions.  One with work on several cores may starve the others on one of them
@@ -80,8 +81,17 @@ def pytest_addoption(parser):
         default="best",
         help="how the exploits' players are stopped: as well as this machine can, or by signals",
     )
+    parser.addoption("--load", choices=sorted(loads.KINDS), help="judge exploits and controls beside such other work")
     parser.addoption("--all", action="store_true", help="run the long tests, too: those that tests/long.txt names")
     parser.addoption("--pulls", type=int, default=4, help="how many pull requests come at once in the workflows' test")
+
+
+@pytest.fixture(scope="module")
+def load(request):
+    """The kind of other work beside the tests, if `--load` names one."""
+    kind = request.config.getoption("--load")
+    with loads.load_of(kind) if kind else contextlib.nullcontext():
+        yield kind
 
 
 # ---------------------------------------------------------------------- where files are written

@@ -1,4 +1,9 @@
-"""A small site that holds everything: a made-up season, a board that is hostile, and one that nobody has entered."""
+"""A small site that holds everything: a made-up season, and three boards.
+
+hostile     every text is an attack; one row is provisional
+unsettled   all rows are provisional
+untouched   nobody has entered
+"""
 
 import fcntl
 import os
@@ -31,11 +36,12 @@ def lively_site(folders: pytest.TempPathFactory) -> Path:
 def build_lively_site(folder: Path) -> Path:
     """Build it below a sub-path, as GitHub Pages serves a project's site; returns its folder."""
     made = make_season(folder / "season", Size(tasks=3, gpus=2, authors=24, judgements=110))
-    tasks = [load_task(task_folder(folder / "tasks", name)) for name in ("hostile", "untouched")]
+    tasks = [load_task(task_folder(folder / "tasks", name)) for name in ("hostile", "unsettled", "untouched")]
     hostile = {"message": SCRIPT, "log": SCRIPT * 40, "note": SCRIPT, "steady": False, "run_url": "javascript:alert(1)"}
     mallory = judged(tasks[0].board("CPU"), "m" * 39, 0.7, day=32, machine={"device": SCRIPT}, **hostile)
     again = judged(tasks[0].board("CPU"), "donald", 1.402, day=34)
-    for index, judgement in enumerate([*season(tasks[0].board("CPU")), mallory, again]):
+    hedy = [judged(task.board("CPU"), "hedy", 4.0, day=33.5, unsteady=1.6) for task in tasks[:2]]
+    for index, judgement in enumerate([*season(tasks[0].board("CPU")), mallory, again, *hedy]):
         made.ledger.append(judgement, f"r{index}")
     held = judged(tasks[0].board("CPU"), "zoe", 9.0, day=33)
     made.ledger.append(held, "held")
@@ -69,6 +75,7 @@ def one_of_each(site: Path) -> dict[str, str]:
         "landing": "index.html",
         "board": "matmul/H100/index.html",
         "hostile board": "hostile/CPU/index.html",
+        "provisional board": "unsettled/CPU/index.html",
         "empty board": "untouched/CPU/index.html",
         "earlier edition": next((site / "softmax/H100/_editions").rglob("index.html")).relative_to(site).as_posix(),
         "author": "authors/edsger/index.html",
@@ -76,7 +83,7 @@ def one_of_each(site: Path) -> dict[str, str]:
         "guide": "guides/judging/index.html",
         "no such page": "404.html",
     }
-    for kind, login in (("submission", "edsger"), ("hostile submission", "m" * 39)):
+    for kind, login in (("submission", "edsger"), ("provisional submission", "hedy"), ("hostile submission", "m" * 39)):
         path = next((site / "hostile/CPU" / login).glob("*/index.html"))
         found[kind] = path.relative_to(site).as_posix()
     path = next(

@@ -430,6 +430,28 @@ def test_the_final_podium_has_its_medals_board_by_board(cup: Cup, discord: Disco
     assert final.embed["description"].endswith("with 5 entries.")
 
 
+def test_a_provisional_time_is_no_news_and_has_no_medal(cup: Cup, discord: Discord) -> None:
+    cup.judge(judged(cup.board, "ada", 2.0))
+    cup.announce(START + timedelta(hours=1))
+    assert only(discord.messages).embed["author"]["name"] == "First entry"
+    cup.judge(judged(cup.board, "hedy", 9.0, day=0.1, unsteady=1.6), judged(cup.board, "grace", 1.6, day=0.2))
+    cup.announce(DEADLINE + timedelta(hours=1))
+    told = [message.embed for message in discord.messages[1:]]
+    assert all("hedy" not in json.dumps(embed) for embed in told)
+    final = next(embed for embed in told if embed["author"]["name"] == "Final standings")
+    assert final["description"].endswith("with 3 entries.")
+    assert re.findall(r"(.) \*\*(\w+)\*\*", final["fields"][0]["value"]) == [("🥇", "ada"), ("🥈", "grace")]
+
+
+def test_a_first_entry_is_news_once_its_time_is_not_provisional(cup: Cup, discord: Discord) -> None:
+    cup.judge(judged(cup.board, "hedy", 2.0, unsteady=1.6, source="x"))
+    cup.announce(START + timedelta(hours=1))
+    assert not discord.messages
+    cup.judge(*(judged(cup.board, "hedy", 2.0, day=0.1 * count, source="x") for count in (1, 2, 3)))
+    cup.announce(START + timedelta(hours=9))
+    assert only(discord.messages).embed["author"]["name"] == "First entry"
+
+
 def test_a_first_that_falls_after_the_end_hands_on_its_medal_in_the_same_message(cup: Cup, discord: Discord) -> None:
     ada, grace = judged(cup.board, "ada", 2.0), judged(cup.board, "grace", 1.5, day=0.1)
     cup.judge(ada, grace)

@@ -7,14 +7,14 @@ import tracemalloc
 import zipfile
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from harness.records.fields import Mode
-from harness.records.judgement import Judgement, SubmissionInfo
+from harness.records.judgement import Claim, Judgement, SandboxInfo, SubmissionInfo
 from harness.records.verdict import Verdict
-from harness.task.task import Board, Work
+from harness.task.task import Board, Evaluator, Work
 from scripts.bot.report.artifact import (
     MAX_ERROR,
     ArtifactError,
@@ -103,6 +103,31 @@ def test_timed_cases_have_no_place_in_a_test() -> None:
     asked = request(Mode.TEST)
     cases = tuple(cases_of(BOARD, Mode.RANKED, 0.5))
     assert "its cases" in refusal(judgement_of(asked, URL, cases=cases), asked)
+
+
+CLAIMS = [
+    ("CPU", Evaluator.REFEREE, "bubblewrap", Claim.BOUNDED),
+    ("H100", Evaluator.REFEREE, "bubblewrap", Claim.INSIDE_TIMED),
+    ("CPU", Evaluator.SCRIPT, "bubblewrap", Claim.SELF_TIMED),
+    ("H100", Evaluator.SCRIPT, "bubblewrap", Claim.SELF_TIMED),
+    ("CPU", Evaluator.REFEREE, "none", Claim.SELF_TIMED),
+]
+
+
+@pytest.mark.parametrize(("gpu", "evaluator", "sandbox", "honest"), CLAIMS)
+def test_a_judgement_may_claim_what_our_judge_would_and_no_more(
+    gpu: str, evaluator: Evaluator, sandbox: Literal["bubblewrap", "none"], honest: Claim
+) -> None:
+    board = replace(BOARD.task, gpus=("CPU", "H100"), evaluator=evaluator).board(gpu)
+    asked = request(gpu=gpu, id=make_id(12, HEAD, gpu, Mode.RANKED))
+    facts = {"sandbox": SandboxInfo(kind=sandbox, stop="signals"), "edition": "e" * 64}
+    taken = {
+        claim for claim in Claim if not refusal(judgement_of(asked, URL, claim=claim, **facts), asked, board=board)
+    }
+    assert taken == set(CLAIM_ORDER[: CLAIM_ORDER.index(honest) + 1])
+
+
+CLAIM_ORDER = [Claim.SELF_TIMED, Claim.INSIDE_TIMED, Claim.BOUNDED]
 
 
 def test_another_device_than_the_settings_say_is_refused() -> None:

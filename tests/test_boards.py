@@ -17,8 +17,9 @@ from rich.console import Console
 
 from scripts.boards.board_facts import BoardFacts, facts_of
 from scripts.boards.source import LedgerSource, SiteSource
-from scripts.boards.tables import standings_table
+from scripts.boards.tables import mine_table, standings_table
 from scripts.boards.web import SiteError, site_address
+from scripts.bot.intake.replies import show
 from scripts.cli import run
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, Moderation
@@ -143,6 +144,58 @@ def test_who_looks_faster_without_a_duel_won_is_called_tied_with_nobody() -> Non
     assert behind.ahead_of(behind.rows[-1]) == behind.rows[2]
     last = facts(*events[:2], Event("dan", "d", 0.7))
     assert last.ahead_of(last.rows[-1]) == last.rows[0]
+
+
+def shown(table: BoardFacts) -> str:
+    said = StringIO()
+    Console(width=200, file=said).print(standings_table(table))
+    return said.getvalue()
+
+
+def test_a_provisional_row_is_marked_and_tied_with_nobody() -> None:
+    on = board()
+    vars(on.task).update(title="Vector addition", deadline=None)
+    table = facts_of(played([Event("ada", "a", 0.5), Event("bob", "b", 0.4, noise=0.3)], on))
+    bob = table.rows[1]
+    assert bob.provisional and not table.is_tied(bob) and table.ahead_of(bob) is None
+    assert "2?" in shown(table) and "? provisional: its ± is above 10 %" in shown(table)
+    mine = StringIO()
+    Console(width=200, file=mine).print(mine_table([table], "bob"))
+    assert "provisional: its 95 % interval is ±30.0 %" in mine.getvalue()
+    only = facts_of(played([Event("bob", "b", 0.4, noise=0.3)], on))
+    assert [(row.rank, row.champion, row.provisional) for row in only.rows] == [(1, False, True)]
+    assert "1?" in shown(only) and "+0.0 %" not in shown(only)
+    assert "provisional" not in shown(facts_of(played([Event("ada", "a", 0.5)], on)))
+
+
+def test_the_answer_to_show_says_which_rows_are_provisional() -> None:
+    bob = Event("bob", "b", 0.4, noise=0.3)
+    answer = show("bob", [played([Event("ada", "a", 0.5), bob])], (), (), END)
+    assert "| `ada`, 50.00 µs ±0.0 % | rank 2, 40.00 µs ±30.0 %, −20.0 %, provisional | 2 |" in answer
+    answer = show("ada", [played([bob])], (), (), END)
+    assert "| `bob`, 40.00 µs ±30.0 %, provisional | not ranked yet | 1 |" in answer
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"provisional": True}, False),
+        ({"provisional": True, "unmerged": False}, True),
+        ({"provisional": True, "unmerged": True}, True),
+        ({"provisional": False, "unmerged": True}, False),
+        ({}, False),
+    ],
+)
+def test_on_an_older_site_provisional_meant_that_a_row_was_not_merged(
+    season: Path, changes: dict[str, bool], expected: bool
+) -> None:
+    published = json.loads((season / "_site/matmul/H100/board.json").read_text())
+    for row in published["rows"]:
+        del row["provisional"], row["unmerged"]
+        row |= changes
+    read = BoardFacts.model_validate_json(json.dumps(published))
+    assert {row.provisional for row in read.rows} == {expected}
+    assert "unmerged" not in read.model_dump_json()
 
 
 def test_history_of_one_author_leaves_out_the_others(season, capsys) -> None:

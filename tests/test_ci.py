@@ -157,7 +157,7 @@ def test_a_resolved_request_tells_the_next_job_what_it_needs(scene: Scene) -> No
     assert (outputs["wanted"], outputs["runs-on"]) == ("true", '"ubuntu-24.04"')
     assert re.fullmatch(r"[0-9a-f]{64}", outputs["digest"]) and int(outputs["minutes"]) > 5
     (check,) = scene.world.checks.values()
-    assert check.details_url == scene.run_url(judging)
+    assert f"]({scene.run_url(judging)})" in check.output["summary"]
 
 
 def test_the_site_is_built_from_main_and_ledger(scene: Scene) -> None:
@@ -175,14 +175,14 @@ def test_the_site_is_built_from_main_and_ledger(scene: Scene) -> None:
     assert any("custom_kernel" in page for page in pages)
 
 
-def test_without_the_history_of_main_nothing_is_called_provisional(scene: Scene) -> None:
+def test_without_the_history_of_main_nothing_is_called_unmerged(scene: Scene) -> None:
     scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
     scene.intake()
     scene.evaluate(scene.waiting()[0], scene.honest())
     scene.root = scene.copy_of_main()
     assert scene.step("publish", "--out", str(scene.folder / "_site"), workflow="publish.yml", job="build") == 0
     board = (scene.folder / "_site/vectoradd/CPU/index.html").read_text()
-    assert "alice" in board and "provisional" not in board
+    assert "alice" in board and "not merged" not in board
     assert (scene.folder / "summary").read_text().count("git history is incomplete") == 1
 
 

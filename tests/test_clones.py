@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.bot.admission.copies import MAX_BYTES, Original, find_original, fingerprint
+from scripts.bot.admission.copies import MAX_BYTES, Original, find_original, fingerprint, own_fingerprint
 
 TRITON = '''
 """A kernel of my own."""
@@ -178,6 +178,16 @@ def test_a_short_file_under_the_same_names_is_a_copy_whatever_its_layout_and_com
 
 def test_a_short_file_under_other_names_may_have_been_written_twice() -> None:
     assert not found(ANEW, SHORT)
+
+
+def test_what_the_task_gives_out_with_other_numbers_belongs_to_nobody() -> None:
+    tuned = replaced(TRITON, ("BLOCK=1024", "BLOCK=512"), ("numel(), 1024", "numel(), 512"))
+    assert own_fingerprint(tuned.encode(), "submission.py", []) == fingerprint(tuned.encode(), "submission.py")
+    assert own_fingerprint(tuned.encode(), "submission.py", [RENAMED.encode()]) is None
+    other = replaced(TRITON, ("mask=mask) + tl", "mask=mask) * tl"))
+    assert own_fingerprint(other.encode(), "submission.py", [RENAMED.encode()])
+    fixed = replaced(CUDA, ("2.0f", "0x1p-3f"), ("i < 4", "i < 0b100"))
+    assert own_fingerprint(fixed.encode(), "submission.cu", [CUDA.encode()]) is None
 
 
 def test_a_short_file_that_is_the_tasks_own_but_for_names_is_nobodys() -> None:

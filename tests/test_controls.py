@@ -70,7 +70,7 @@ def boards():
 
 
 @pytest.fixture(scope="module")
-def judged(boards):
+def judged(boards, load):
     sittings = Sittings()
 
     def judged(task, source, mode=Mode.TEST):

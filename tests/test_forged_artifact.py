@@ -278,7 +278,7 @@ FORGED: dict[str, tuple[Any, str]] = {
     "submission.digest": ("d" * 64, REFUSED),
     "verdict": ("WA", REFUSED),
     "machine.device": ("H100", REFUSED),
-    "sandbox.kind": ("none", NOT_RANKED),
+    "sandbox.kind": ("none", REFUSED),
     "harness.digest": ("0" * 64, REFUSED),
     "started_at": ("2026-01-01T00:00:00Z", REFUSED),
     "finished_at": (LATER, REFUSED),

@@ -97,6 +97,18 @@ def test_what_was_merged_into_the_fork_is_no_change_of_its_own(stage: Stage) -> 
     assert stage.changes() == {ADDED}
 
 
+def test_a_branch_is_outdated_in_a_folder_that_main_has_changed_since(stage: Stage) -> None:
+    def is_outdated(folder: str) -> bool:
+        with Fork(stage.server.git_url) as fork:
+            return fork.is_outdated(stage.pull.head_sha, folder)
+
+    assert not is_outdated(".github/workflows")
+    stage.world.commit({".github/workflows/intake.yml": "on: push", "README.md": "Meanwhile\n"})
+    assert is_outdated(".github/workflows") and not is_outdated("submissions/vectoradd/bob")
+    stage.world.update_branch(stage.pull)
+    assert not is_outdated(".github/workflows")
+
+
 def test_to_undo_what_others_did_is_a_change(stage: Stage) -> None:
     """Merged and taken back: the fork's tree is as the first commit was, and merging it would undo another's."""
     git = stage.world.git

@@ -22,6 +22,7 @@ from harness.records.verdict import Verdict
 from harness.referee.self_timing import Outside, charged_us, find_lie, hidden_us
 from harness.task.submission import Submission
 from harness.task.task import load_task
+from scripts.bot.report.artifact import highest_claim
 from scripts.standings.claims import claim_sentence
 
 pytestmark = pytest.mark.walls
@@ -151,6 +152,12 @@ def test_without_walls_it_claims_nothing():
 
 def test_a_cpu_boards_claim_stays_what_it_was():
     assert judge(BOARD, submission(GOOD), Mode.TEST).claim is Claim.BOUNDED
+
+
+@pytest.mark.parametrize("gpu", ["CPU", "H100"])
+def test_the_bot_takes_the_claim_of_a_boards_device_for_the_highest(gpu):
+    claim = Claim.INSIDE_TIMED if device_of(gpu).is_staged else Claim.BOUNDED
+    assert highest_claim(replace(BOARD, gpu=gpu), "bubblewrap") is claim
 
 
 def test_the_board_says_which_device():

@@ -31,7 +31,9 @@ from scripts.github.pulls import Account, BlobInfo, ChangedFile, Comment, GitHub
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.moderation import Action, KnownAccount, Moderated, Moderation
+from scripts.ledger.origin import Origin
 from scripts.ledger.request import Ending, EndState, Request, make_id
+from tests.competition import COPIED, OWN
 from tests.github_server import GitHubServer, World
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -232,20 +234,6 @@ def test_what_is_in_order_is_not_refused() -> None:
     assert (request.task, request.asked_at, request.asked_by, request.reason) == ("vectoradd", NOW, 7, "opened")
 
 
-CLONE = b"""
-def custom_kernel(data):
-    a, b, out = data
-    for start in range(0, a.numel(), 4096):
-        stop = min(start + 4096, a.numel())
-        left = a.view(-1)[start:stop]
-        right = b.view(-1)[start:stop]
-        out.view(-1)[start:stop] = left.float() + right.float() * 1.0
-        if start > 10 and stop < 99 and left.numel() != right.numel():
-            raise ValueError("sizes differ", start, stop)
-    return out
-"""
-
-
 @pytest.mark.parametrize(("size", "is_judged"), [(256 * 1024, True), (256 * 1024 + 1, False)])
 def test_a_file_may_be_as_large_as_the_settings_say(size: int, is_judged: bool) -> None:
     blob = BlobInfo(path=PATH, sha="c" * 40, mode="100644", size=size)
@@ -253,12 +241,55 @@ def test_a_file_may_be_as_large_as_the_settings_say(size: int, is_judged: bool) 
 
 
 def test_a_merged_file_of_somebody_else_is_refused_under_other_names_too() -> None:
-    copy = CLONE.replace(b"left", b"mine").replace(b"start", b"i").replace(b"    a, b", b"    # my own\n    a, b")
-    merged = (Original(login="bob", name="submission.py", source=CLONE),)
-    told = refusal(decide(happened(), facts(offer=offer(copy, merged=merged))))
+    merged = (Original(login="bob", name="submission.py", source=OWN),)
+    told = refusal(decide(happened(), facts(offer=offer(COPIED, merged=merged))))
     assert "the merged submission of `bob` for `vectoradd`" in told and "ask a maintainer" in told
-    assert boards(decide(happened(), facts(offer=offer(copy, merged=merged, given=(CLONE,)))))
-    assert boards(decide(happened(), facts(offer=offer(CLONE + b"x = 1\n", merged=merged))))
+    assert boards(decide(happened(), facts(offer=offer(COPIED, merged=merged, given=(OWN,)))))
+    assert boards(decide(happened(), facts(offer=offer(OWN + b"x = 1\n", merged=merged))))
+
+
+def origin(by: Account = ALICE, minutes: int = 0, number: int = 12) -> Origin:
+    """An account's first offer of the file, so long before now."""
+    return Origin(
+        fingerprint="f" * 64, task="vectoradd", user_id=by.id, login=by.login, pull_request=number, head_sha=HEAD,
+        at=NOW - timedelta(minutes=minutes),
+    )  # fmt: skip
+
+
+def copied(*origins: Origin, merged: tuple[Original, ...] = (), **more: Any) -> Decision:
+    """The answer to alice's offer of a file, now, that these accounts have offered."""
+    return decide(happened(), facts(offer=offer(OWN, origin=origin(), origins=origins, merged=merged), **more))
+
+
+def test_who_offers_a_file_after_somebody_else_is_refused_and_told_of_the_earlier_one() -> None:
+    decision = copied(origin(BOB, minutes=30, number=11))
+    assert "`bob` submitted this file for `vectoradd` earlier, in #11 at 2026-11-21 11:30 UTC" in refusal(decision)
+    assert not decision.origin
+
+
+def test_who_offered_a_file_first_is_judged_whoever_was_merged_meanwhile() -> None:
+    theirs, mine = origin(BOB, minutes=30, number=11), origin(minutes=40)
+    merged = (Original(login="Bob", name="submission.py", source=OWN),)
+    assert boards(copied(theirs, mine)) and boards(copied(theirs, mine, merged=merged))
+    assert "merged submission" in refusal(copied(mine, merged=merged)), "bob's offer is older than the ledger's origins"
+
+
+def test_of_two_offers_in_the_same_second_none_is_a_copy() -> None:
+    assert boards(copied(origin(BOB)))
+
+
+def test_what_a_banned_account_offered_keeps_nobody_from_it() -> None:
+    ban = Ban(user_id=BOB.id, reason="Copies drafts.")
+    competition = replace(COMPETITION, settings=SETTINGS.model_copy(update={"bans": (ban,)}))
+    merged = (Original(login="bob", name="submission.py", source=OWN),)
+    assert boards(copied(origin(BOB, minutes=30), merged=merged, competition=competition))
+
+
+def test_a_file_is_its_authors_as_soon_as_it_is_admitted_even_without_room_in_the_quota() -> None:
+    other = (asked(pull_request=13, state=EndState.JUDGED),)
+    decision = copied(competition=limited(ranked_per_day=1), history=other)
+    assert not decision.requests and decision.origin == origin()
+    assert {request.fingerprint for request in copied().requests} == {"f" * 64} and copied().origin == origin()
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from harness.records.judgement import (
     _checksum,
 )
 from harness.records.stats import DUEL_LOOKS, Interval
-from harness.records.times import Duel, DuelCase, GpuState, Run, Timing
+from harness.records.times import Duel, DuelCase, Forfeit, GpuState, Run, Timing
 from harness.records.verdict import Verdict
 from harness.task.submission import language_of
 from tests.properties import given, settings, st
@@ -129,6 +129,26 @@ def duel(**changes: Any) -> Duel:
     return Duel(**(fields | changes))
 
 
+NEW: Fields = {"estimator": "trimmed mean"}
+
+
+def forfeit(verdict: Verdict = Verdict.RUN_TIME_ERROR) -> Forfeit:
+    return Forfeit(opponent="ada", opponent_digest="d" * 64, verdict=verdict, message="It crashed.")
+
+
+def test_a_forfeited_duel_is_read_again() -> None:
+    judgement = sample(duel=None, forfeit=forfeit())
+    assert Judgement.from_json(judgement.to_json()).forfeit == forfeit()
+    assert "forfeit" not in NEWEST_JUDGEMENT.to_json(), "files of earlier versions stay the same"
+
+
+def test_a_runs_estimator_is_kept_and_old_files_have_the_median() -> None:
+    samples = (1.0, 1.0, 3.0, 4.0, 9.0)
+    old, new = (Run(order=0, warmups_us=(), samples_us=samples, seeds=(0,) * 5, **by) for by in ({}, NEW))
+    assert (old.time_us, new.time_us) == (3.0, pytest.approx(8 / 3))
+    assert "estimator" not in old.model_dump() and Run(**new.model_dump()).time_us == new.time_us
+
+
 def short(blocks: int) -> DuelCase:
     return DuelCase(params={}, challenger=runs(*[9.0] * blocks * 2), champion=runs(*[10.0] * blocks * 2))
 
@@ -169,6 +189,12 @@ REFUSED: dict[str, Callable[[], object]] = {
     "half a block": lambda: DuelCase(params={}, challenger=runs(1, 1, 1), champion=runs(1, 1, 1)),
     "a duel without an opponent's runs": lambda: DuelCase(params={}, challenger=runs(1, 1), champion=()),
     "a duel without a case": lambda: duel(cases=()),
+    "a champion that lost by its use of memory": lambda: forfeit(Verdict.MEMORY_LIMIT_EXCEEDED),
+    "runs whose times follow from their samples in two ways": lambda: timing(
+        anchor=tuple(one.model_copy(update={"estimator": "trimmed mean"}) for one in runs(10, 10, 10))
+    ),
+    "a duel both played and forfeited": lambda: sample(duel=duel(), forfeit=forfeit()),
+    "a duel forfeited to a file that did not rank": lambda: sample(mode=Mode.BENCHMARK, duel=None, forfeit=forfeit()),
     "a duel of unequal cases": lambda: duel(cases=(short(8), short(7))),
     "a duel that says it is won": lambda: duel(ratio=Interval(value=0.9, low=0.8, high=1.01)),
     "a duel that says it is lost": lambda: duel(won=False),

@@ -16,6 +16,7 @@ from scripts.ledger.names import (
     endings_since,
     everything,
     open_requests,
+    origins_of,
     requests_of,
     requests_of_author_of,
     requests_of_pulls,
@@ -56,6 +57,10 @@ OTHERS = (
     "README.md",
     "requests/notes.txt",
     "judgements/x.json",
+    f"origins/vectoradd/{'c' * 64}-7.json",
+    f"origins/vectoradd/{'c' * 64}-70.json",
+    f"origins/vectoradd/{'d' * 64}-7.json",
+    f"origins/softmax/{'c' * 64}-7.json",
 )
 NAMES = [
     *OTHERS,
@@ -84,6 +89,10 @@ def files_of(*requests: Request) -> set[str]:
         (account_of(7, "Bob"), {"accounts/7-ada.json", "accounts/70-bob.json"}),
         (account_of(9, "ada-b"), {"accounts/8-ada-b.json"}),
         (account_of(9, "b"), ()),
+        (
+            origins_of("vectoradd", "c" * 64),
+            {f"origins/vectoradd/{'c' * 64}-7.json", f"origins/vectoradd/{'c' * 64}-70.json"},
+        ),
         (requests_of(7), files_of(SEVENS, SEVENS_ON_H100)),
         (requests_of_author_of(SEVENS.id), files_of(SEVENS, SEVENS_ON_H100)),
         (requests_of_author_of(SEVENTIES.id), files_of(SEVENTIES)),

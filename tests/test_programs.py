@@ -132,7 +132,7 @@ def test_every_json_says_what_it_is_but_the_badge_of_which_shields_takes_nothing
             assert set(facts) == {"schemaVersion", "label", "message", "color"}
         else:
             kind = {"index": "site"}.get(path.stem, re.sub(r"-\d+$", "", path.stem))
-            assert (facts["format"], facts["version"]) == (f"pullrank-{kind}", 1), path
+            assert (facts["format"], facts["version"]) == (f"pullrank-{kind}", 2), path
 
 
 @pytest.mark.parametrize("table", ["results", "cases", "records", "judgements"])

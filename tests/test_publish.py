@@ -39,7 +39,7 @@ from harness.records.verdict import Verdict
 from harness.task.task import Board, Task, load_task
 from harness.task.task_file import Ranking
 from scripts.cli import run
-from scripts.common.text import format_us, plain
+from scripts.common.text import format_error, format_us, plain
 from scripts.competition.settings import Gpu
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, Moderation
@@ -94,15 +94,18 @@ def task_folder(parent: Path, name: str = "vectoradd", yml: str = TASK_YML) -> P
     return parent / name
 
 
-def runs(centre_us: float, noise: random.Random, side: int, count: int = 6) -> tuple[Run, ...]:
-    def sample() -> float:
-        return centre_us * (1 + abs(noise.gauss(0, 0.01))) * (40 if noise.random() < 0.01 else 1)
+def runs(centre_us: float, noise: random.Random, side: int, count: int = 6, unsteady: float = 0.0) -> tuple[Run, ...]:
+    """Runs of one side; if `unsteady`, their times lie this far apart from first to last, in logarithms."""
+
+    def sample(index: int) -> float:
+        middle_us = centre_us * math.exp(unsteady * (2 * index / (count - 1) - 1) / 2)
+        return middle_us * (1 + abs(noise.gauss(0, 0.01))) * (40 if noise.random() < 0.01 else 1)
 
     return tuple(
         Run(
             order=2 * index + side,
             warmups_us=(centre_us * 2,),
-            samples_us=tuple(sample() for _ in range(12)),
+            samples_us=tuple(sample(index) for _ in range(12)),
             seeds=tuple(range(13)),
         )
         for index in range(count)
@@ -122,6 +125,7 @@ def judged(
     machine: dict[str, Any] | None = None,
     note: str = "",
     steady: bool = True,
+    unsteady: float = 0.0,
     **rest: Any,
 ) -> Judgement:
     """A ranked, accepted judgement of a file that is `speed` times as fast as the anchor, in all cases or in each."""
@@ -140,7 +144,7 @@ def judged(
     speeds = speed if isinstance(speed, tuple) else (speed,) * 3
     for case, anchor_us, times in zip(board.benchmarks, ANCHOR_US, speeds, strict=False):
         timing = Timing.of(
-            runs(anchor_us / times, noise, 0), runs(anchor_us, noise, 1),
+            runs(anchor_us / times, noise, 0, unsteady=unsteady), runs(anchor_us, noise, 1),
             overhead_us=0.4, bound_us=0.7, steady=steady, note=note,
         )  # fmt: skip
         params = dict(case.params)
@@ -1014,17 +1018,60 @@ def test_a_board_with_known_peaks_says_how_near_each_row_is_to_the_limit(tmp_pat
     assert "Of limit" not in page_text(site, "vectoradd/CPU")
 
 
-def test_a_row_whose_file_is_not_merged_is_provisional_where_that_is_known(tmp_path: Path, task: Task) -> None:
+def test_a_row_whose_file_is_not_merged_is_marked_where_that_is_known(tmp_path: Path, task: Task) -> None:
     judgements = season(task.board("CPU"))
     merged = {one.submission.digest for one in judgements if one.submission.login != "grace"}
     site, _ = built(
         tmp_path, task, judgements, marks_unmerged=True,
         submissions=lambda one: "x = 1\n" if one.submission.digest in merged else None,
     )  # fmt: skip
-    assert page_text(site, "vectoradd/CPU").count("provisional") == 1
+    assert page_text(site, "vectoradd/CPU").count("not merged") == 1
     assert "not merged yet" in page_text(site, f"vectoradd/CPU/grace/{judgements[2].submission.digest[:12]}")
     site, _ = built(tmp_path / "b", task, judgements, submissions=lambda _: None)
-    assert "provisional" not in page_text(site, "vectoradd/CPU")
+    assert "not merged" not in page_text(site, "vectoradd/CPU")
+
+
+def with_a_provisional_row(board: Board) -> list[Judgement]:
+    """A season in which a time that stayed unsteady looks faster than first place."""
+    return [*season(board), judged(board, "hedy", 4.0, day=32, unsteady=1.6)]
+
+
+def test_a_provisional_row_is_last_marked_and_explained(tmp_path: Path, task: Task) -> None:
+    judgements = with_a_provisional_row(task.board("CPU"))
+    site, _ = built(tmp_path, task, judgements)
+    rows = json.loads((site / "vectoradd/CPU/board.json").read_text())["rows"]
+    assert [row["login"] for row in rows if row["provisional"]] == [rows[-1]["login"]] == ["hedy"]
+    assert rows[-1]["gap"] < 0 and rows[-1]["note"].startswith("provisional: its 95 % interval is ±")
+    text = page_text(site, "vectoradd/CPU")
+    assert "Provisional: the 95 % interval of the time is wider than ±10 %. Such rows come last" in text
+    page = (site / "vectoradd/CPU/index.html").read_text().replace("\u00a0", " ")
+    error = format_error(Interval.model_validate(rows[-1]["score_us"]))
+    why = (
+        f"The 95 % interval of this time is {error}. The judge measures it again when the machine is idle. "
+        "Until then it cannot take first place."
+    )
+    assert page.count(f'<span class="tag" title="{why}">provisional</span>') == 1
+    assert why in page_text(site, f"vectoradd/CPU/hedy/{judgements[-1].submission.digest[:12]}")
+    shown = page.partition('id="heat"')[2]
+    heat = re.finditer(r'<tr data-login="(\w+)".*?</tr>', shown, re.DOTALL)
+    best = {row[1] for row in heat if 'class="num best"' in row[0]}
+    assert "hedy" in shown and best and "hedy" not in best
+    author = json.loads((site / "authors/hedy/author.json").read_text())
+    assert author["medals"] == {"first": 0, "second": 0, "third": 0} and not author["history"]
+
+
+def test_a_board_of_provisional_rows_alone_has_a_first_row_and_no_record(tmp_path: Path, task: Task) -> None:
+    board = task.board("CPU")
+    one, other = judged(board, "hedy", 4.0, unsteady=1.6), judged(board, "ada", 2.0, unsteady=1.6, day=1)
+    site, _ = built(tmp_path, task, [one, other], address="https://cup.example/")
+    facts = json.loads((site / "vectoradd/CPU/board.json").read_text())
+    assert facts["first"]["login"] == "hedy" and facts["first"]["provisional"]
+    assert not facts["records"] and not any(row["champion"] for row in facts["rows"])
+    text = page_text(site, "vectoradd/CPU")
+    assert "No record yet: all times are provisional." in text and "hedy provisional" in text
+    assert "provisional" in json.loads((site / "vectoradd/CPU/badge.json").read_text())["message"]
+    assert "the first time that is not provisional takes first place" in page_text(site, "")
+    assert_links_lead_somewhere(site)
 
 
 def test_what_is_said_of_a_place_stands_apart_sentence_by_sentence(seasons_site: tuple[Path, SiteReport]) -> None:

@@ -12,7 +12,7 @@ from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import KnownAccount
 from scripts.ledger.request import Spent
-from tests.competition import ROOT, SOURCE, Scene
+from tests.competition import OWN, ROOT, SOURCE, Scene
 
 PURGE = ["task", "archive", "vectoradd", "--purge", "--confirm", "vectoradd"]
 ABOUT = ["--reason", "Returns an old output."]
@@ -23,8 +23,8 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     """Alice and bob have results, bob's is disqualified; the maintainer is the repository's owner."""
     made = Scene(tmp_path, monkeypatch)
     with made.server:
-        for author, ratio in ((made.alice, 0.5), (made.world.add_user("bob"), 0.9)):
-            made.submit(author, SOURCE + f"# {author.login}\n".encode())
+        for author, ratio, source in ((made.alice, 0.5, OWN), (made.world.add_user("bob"), 0.9, SOURCE)):
+            made.submit(author, source)
             made.evaluate(made.waiting()[0], made.honest(ratio=ratio))
         monkeypatch.setenv("GH_TOKEN", made.world.personal_token().value)
         with LedgerBranch(made.server.git_url, token=made.world.personal_token().value) as branch:
@@ -61,7 +61,13 @@ def folders(tree: Path) -> set[str]:
 
 def test_the_owner_purges_a_task_in_one_commit_and_what_is_not_of_it_stays(scene, tree, capsys):
     before, log = names(scene), commits(scene)
-    assert {name.partition("/")[0] for name in before} >= {"requests", "judgements", "moderation", "accounts"}
+    assert {name.partition("/")[0] for name in before} >= {
+        "requests",
+        "origins",
+        "judgements",
+        "moderation",
+        "accounts",
+    }
     assert run([*PURGE, "--tasks", str(tree)]) == 0
     said = capsys.readouterr().out
     left = names(scene)
@@ -120,6 +126,7 @@ def test_in_a_folder_the_same_is_deleted_without_a_token(scene, tree, tmp_path, 
     assert run([*PURGE, "--tasks", str(tree), "--ledger", str(tmp_path / "ledger")]) == 0
     ledger = Ledger(tmp_path / "ledger")
     assert not ledger.judgements().judgements and not ledger.requests().facts
+    assert not (ledger.path / "origins/vectoradd").exists()
     assert [one.login for one in ledger.moderations()] == ["bob"]
     assert len(ledger.accounts().facts) == 2
     assert "deleted" in capsys.readouterr().out

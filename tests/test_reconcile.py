@@ -19,7 +19,7 @@ from scripts.bot.admission.task_tree import TaskTree
 from scripts.bot.comment.markers import MARKER, BoardMarker
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import done_section, ended_section, queued_section
-from scripts.bot.reconcile.duels_due import DueDuel
+from scripts.bot.reconcile.judged_again import DueJudging
 from scripts.bot.reconcile.plan import MAX_OFFERS, AskForJudging, End, RepositoryState, Step, look_back, plan
 from scripts.bot.report.context import BotContext
 from scripts.bot.report.merging import merge, why_not_merged
@@ -30,7 +30,7 @@ from scripts.github.gh import GitHub
 from scripts.github.pulls import ACTIONS_BOT, Account, ChangedFile, PullRequest, WorkflowRun
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import RequestStatus
-from scripts.ledger.moderation import Action, Moderated, Moderation
+from scripts.ledger.moderation import Action, KnownAccount, Moderated, Moderation
 from scripts.ledger.request import Ending, EndState, Request, make_id
 from tests.competition import FASTER, SOURCE, Scene, of_its_board, path_of, the_board, two_boards
 from tests.github_server import Failure, Pull
@@ -113,11 +113,20 @@ BANNED = Moderated.after(
     [Moderation(id="ban-1", action=Action.BAN, user_id=7, login="alice", reason="Cheats.", by=1, at=OLD)]
 )
 THREE_DAYS, FOUR_DAYS, LONG_AGO = (NOW - timedelta(days=days) for days in (3, 4, 15))
-DUE = DueDuel(last=asked().request, opponent="bob", digest="d" * 64)
-WITH_ANOTHER = DueDuel(last=asked().request, opponent="carol", digest="e" * 64)
+DUE = DueJudging(last=asked().request, reason="its duel with bob (dddddddddddd) is due")
+WITH_ANOTHER = DueJudging(last=asked().request, reason="its duel with carol (eeeeeeeeeeee) is due")
+UNSURE = DueJudging(last=asked().request, reason="its time is provisional after 1 judging")
+STILL_UNSURE = DueJudging(last=asked().request, reason="its time is provisional after 2 judgings")
+OF_BOB = DueJudging(
+    last=asked(login="bob", pull_request=13, id=make_id(13, HEAD, "CPU", Mode.RANKED)).request, reason=UNSURE.reason
+)
+OF_BOB_ON_H100 = DueJudging(
+    last=asked(login="bob", pull_request=13, gpu="H100", id=make_id(13, HEAD, "H100", Mode.RANKED)).request,
+    reason=UNSURE.reason,
+)
 
 
-def rematch(state: EndState | None = None, of: DueDuel = DUE, at: datetime = OLD) -> RequestStatus:
+def rematch(state: EndState | None = None, of: DueJudging = DUE, at: datetime = OLD) -> RequestStatus:
     request = of.request(at)
     verdict = Verdict.ACCEPTED if state is EndState.JUDGED else None
     ending = Ending(request=request.id, state=state, verdict=verdict, at=at) if state else None
@@ -266,6 +275,26 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
     ("due no more", facts(asked(JUDGED), rematch()), ["End"]),
     ("due once more", facts(asked(JUDGED), rematch(EndState.SUPERSEDED), duels=(DUE,),
                             shown=telling(rematch(), "ended")), ["Rematch"]),
+    # Provisional rows.
+    ("a provisional time", facts(asked(JUDGED), provisional=(UNSURE,)), ["Rematch"]),
+    ("a provisional time, merged", facts(asked(JUDGED), pulls=(), provisional=(UNSURE,)), ["Rematch"]),
+    ("a provisional time of a banned author", facts(asked(JUDGED), provisional=(UNSURE,), moderated=BANNED), []),
+    ("a provisional time, and its machine has work",
+     facts(asked(JUDGED), asked(at=LATE, mode=Mode.TEST, pull_request=14, id=make_id(14, HEAD, "CPU", Mode.TEST)),
+           provisional=(UNSURE,), shown=telling(asked())), []),
+    ("a provisional time, and another machine has work",
+     facts(asked(JUDGED), WAITING, runs=(ran("queued", WAITING),), provisional=(UNSURE,), shown=TELLING_BOTH), ["Rematch"]),
+    ("two provisional times on one machine", facts(asked(JUDGED), provisional=(UNSURE, OF_BOB)), ["Rematch"]),
+    ("two provisional times on two machines", facts(asked(JUDGED), provisional=(UNSURE, OF_BOB_ON_H100)),
+     ["Rematch", "Rematch"]),
+    ("a provisional time, and a duel is due on its machine",
+     facts(asked(JUDGED), duels=(DUE,), provisional=(OF_BOB,)), ["Rematch"]),
+    ("it was judged again, and is still provisional",
+     facts(asked(JUDGED), rematch(JUDGED, UNSURE), provisional=(STILL_UNSURE,)), ["Rematch"]),
+    ("it was not accepted when it was judged again", facts(asked(JUDGED), rematch(JUDGED, UNSURE), provisional=(UNSURE,)), []),
+    ("its judging is asked for", facts(asked(JUDGED), rematch(of=UNSURE, at=LATE), provisional=(UNSURE,)), []),
+    ("nobody has started its judging", facts(asked(JUDGED), rematch(of=UNSURE), provisional=(UNSURE,)), ["Start"]),
+    ("provisional no more", facts(asked(JUDGED), rematch(of=UNSURE)), ["End"]),
     # Several comments of ours.
     ("two first comments", facts(asked(JUDGED), spare={77: 12}), ["Drop"]),
     # Publication.
@@ -550,6 +579,26 @@ def test_a_judging_that_never_started_is_started(scene: Scene, capsys: pytest.Ca
     assert pull.merged_at
 
 
+def test_who_else_pushes_to_the_ledger_is_named_and_decisions_are_not(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def push(**how: Any) -> None:
+        with LedgerBranch(scene.server.git_url, token=scene.world.personal_token(carol).value) as branch:
+            how["add"](branch.ledger)
+            branch.commit("By hand")
+
+    carol = scene.world.add_user("carol", permission="write")
+    ban = Moderation(id="ban", action=Action.BAN, user_id=99, reason="Spam.", by=carol.id, at=datetime.now(UTC))
+    push(add=lambda ledger: ledger.append_moderation(ban))
+    assert "carol" not in settle(scene, capsys)
+    forged = KnownAccount(user_id=scene.alice.id, login="mallory", first_seen=datetime.now(UTC))
+    push(add=lambda ledger: ledger.append_account(forged))
+    said = settle(scene, capsys)
+    assert f"carol (account {carol.id}) pushed" in said and f"`{forged.place}`" in said
+    scene.submit(scene.world.add_user("bob"), FASTER)
+    assert "github-actions" not in settle(scene, capsys)
+
+
 def test_a_result_that_nobody_delivered_is_delivered(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     pull = opened(scene)
     scene.intake()
@@ -583,7 +632,9 @@ def test_after_a_failure_while_reporting_the_world_converges(
     settle(scene, capsys)
     assert "rank 1 of 1" in scene.comment(pull.number)
     assert scene.checks() == ["PullRank / CPU: success"]
-    assert pull.merged_at and len(scene.judgements()) == 1 and len(scene.runs("publish.yml")) == 1
+    assert pull.merged_at and len(scene.judgements()) == 1
+    # The row is published without its merge, and again once it is merged and no longer provisional.
+    assert len(scene.runs("publish.yml")) == (2 if pattern == "PUT */merge" else 1)
     assert "Nothing to do" in settle(scene, capsys)
 
 
@@ -884,7 +935,7 @@ def test_a_decision_that_cannot_be_read_is_named(scene: Scene, capsys: pytest.Ca
     assert "left out: moderation/2026-11-02-x.json: this decision has no effect: not JSON" in capsys.readouterr().out
 
 
-def test_with_nothing_to_do_it_takes_eight_requests(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_nothing_to_do_it_takes_seven_requests(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     scene.reconcile()
-    assert len(scene.server.rest_requests()) <= 8
+    assert len(scene.server.rest_requests()) <= 7
     assert "Nothing to do" in capsys.readouterr().out

@@ -47,9 +47,9 @@ def run(us: float) -> Run:
     return Run(order=0, warmups_us=(), samples_us=(us,), seeds=(1,))
 
 
-def timing(ratio: float, anchor_us: float = 100.0, **rest: Any) -> Timing:
+def timing(ratio: float, anchor_us: float = 100.0, spread: float = 0.004, **rest: Any) -> Timing:
     fields: dict[str, Any] = {"overhead_us": 0.5, "bound_us": 0.5, "steady": True, "note": ""}
-    noise = [math.exp(0.004 * share) for share in (-1.0, -0.6, -0.2, 0.2, 0.6, 1.0)]
+    noise = [math.exp(spread * share) for share in (-1.0, -0.6, -0.2, 0.2, 0.6, 1.0)]
     submission = tuple(run(ratio * anchor_us * factor) for factor in noise)
     return Timing.of(submission, (run(anchor_us),) * 6, **(fields | rest))
 
@@ -94,6 +94,11 @@ def judged(login: str, *cases: CaseResult, file: str = "", minute: int = 0, **re
 
 def accepted(login: str, ratio: float, **rest: Any) -> Judgement:
     return judged(login, built(), *right_tests_but(), *benchmarks(ratio, ratio), **rest)
+
+
+def unsteady(login: str, ratio: float, **rest: Any) -> Judgement:
+    """An accepted judgement whose score has an interval of ±42.4 %."""
+    return judged(login, built(), *right_tests_but(), *benchmarks(ratio, ratio, spread=0.6), **rest)
 
 
 def duel(opponent: Judgement, ratio: float) -> Duel:
@@ -177,6 +182,38 @@ def test_a_first_entry_is_told_that_it_is_first() -> None:
 )
 def test_a_place_and_a_duel_are_told_in_plain_words(entries: list[Judgement], words: str) -> None:
     assert words in told(*entries)
+
+
+WAITS = (
+    "The 95 % interval of this time is ±42.4 %. The judge measures it again when the machine is idle. Until then it "
+    "cannot take first place."
+)
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ([ADA, unsteady("bob", 0.3, minute=1)], f"**Rank 2 of 2, provisional** with 30.00 µs ±42.4 %. {WAITS}"),
+        ([unsteady("bob", 0.3)], f"**Rank 1 of 1, provisional** with 30.00 µs ±42.4 %. {WAITS}"),
+        (
+            [ADA, unsteady("bob", 0.3, duel=duel(ADA, 0.6), minute=1)],
+            "Won, but a provisional time cannot take first place: the next judging plays the duel again.",
+        ),
+        (
+            [ADA, unsteady("ada", 0.3, file="faster", minute=1)],
+            "keeps your row, with 50.00 µs ±0.3 % and rank 1 of 1: the 95 % interval of this file's time is ±42.4 %, too "
+            "wide to replace it. `/rerun` measures it again.",
+        ),
+        (
+            [ADA, *[unsteady("bob", 0.3, minute=minute) for minute in range(1, 5)]],
+            "Until another judging narrows it to ±10 %, it cannot take first place.",
+        ),
+    ],
+)
+def test_a_provisional_time_is_told_what_happens_next(entries: list[Judgement], words: str) -> None:
+    text = told(*entries)
+    assert words in text
+    assert "looks faster" not in text and "first place." not in text.replace(words, "").replace("take first place.", "")
 
 
 def decided(action: Action, reason: str) -> Moderation:

@@ -27,7 +27,7 @@ TYPES = {
     "task": "STRING", "gpu": "STRING", "rank": "INT64", "login": "STRING", "score_us": "DOUBLE", "low_us": "DOUBLE",
     "high_us": "DOUBLE", "gap": "DOUBLE", "limit": "DOUBLE", "language": "STRING", "lines": "INT64",
     "first_at": "TIMESTAMP", "digest": "STRING", "band": "INT64", "claim": "STRING", "unwalled": "BOOLEAN",
-    "provisional": "BOOLEAN", "pull_request": "INT64", "note": "STRING",
+    "provisional": "BOOLEAN", "unmerged": "BOOLEAN", "pull_request": "INT64", "note": "STRING",
 }  # fmt: skip
 CASE_TYPES = {
     "task": "STRING", "gpu": "STRING", "login": "STRING", "case": "INT64", "params": "STRING", "time_us": "DOUBLE",
@@ -82,9 +82,9 @@ def test_the_parquet_file_holds_what_the_boards_hold_with_types(tmp_path: Path, 
         assert (read["gap"], read["lines"], read["language"]) == (row["gap"], row["lines"], row["language"])
         assert datetime.fromisoformat(read["first_at"]) == datetime.fromisoformat(row["first_at"])
         assert (read["limit"] is None) == (row["gpu"] == "H100")
-        for name in ("band", "claim", "unwalled", "provisional", "pull_request", "note"):
+        for name in ("band", "claim", "unwalled", "provisional", "unmerged", "pull_request", "note"):
             assert read[name] == row[name], name
-    assert {row["login"] for row in rows if row["provisional"]} == {"grace"}
+    assert {row["login"] for row in rows if row["unmerged"]} == {"grace"}
     assert [row["note"] for row in rows if row["note"]] == ["looks faster, but lost its duel with edsger"]
     assert len({row["band"] for row in rows}) < len(boards[0])  # Two are tied.
 
@@ -181,7 +181,7 @@ def test_the_csv_of_all_boards_says_the_same(tmp_path: Path, task: Task) -> None
     assert [(one["gpu"], one["login"], float(one["score_us"])) for one in told] == [
         (row["gpu"], row["login"], row["score_us"]) for row in rows
     ]
-    assert {one["provisional"] for one in told} == {"false"} and {one["pull_request"] for one in told} == {"7"}
+    assert {one["unmerged"] for one in told} == {"false"} and {one["pull_request"] for one in told} == {"7"}
 
 
 @needs_reader

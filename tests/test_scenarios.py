@@ -21,7 +21,9 @@ from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.request import EndState
 from scripts.standings.standings import standings
 from tests.competition import (
+    COPIED,
     FASTER,
+    OWN,
     SOURCE,
     Scene,
     digest_of,
@@ -55,6 +57,27 @@ def settle(scene: Scene, capsys: pytest.CaptureFixture[str]) -> str:
 def first_place(scene: Scene) -> str:
     champion = standings(the_board(), scene.judgements()).champion
     return champion.login if champion else ""
+
+
+# Copies.
+
+
+def test_a_copy_is_not_judged_if_its_original_is_heard_of_before_a_machine_is_free(scene: Scene) -> None:
+    real, mallory = scene.world.clock, scene.world.add_user("mallory")
+    scene.world.clock = lambda: real() - timedelta(minutes=2)
+    original = scene.world.open_pull(scene.alice, {path_of("alice"): OWN}, draft=True)
+    unheard = list(scene.events)
+    scene.events.clear()
+    scene.world.clock = real
+    copy = scene.submit(mallory, COPIED)
+    (run,) = scene.waiting()
+    scene.events += unheard
+    scene.intake()
+    scene.evaluate(run, scene.honest())
+    assert f"`alice` submitted this file for `vectoradd` earlier, in #{original.number}" in scene.comment(copy.number)
+    assert scene.judgements() == () and not copy.merged_at
+    ended = {status.request.login: status.ending and status.ending.state for status in scene.ledger().values()}
+    assert ended == {"alice": None, "mallory": EndState.REFUSED}
 
 
 # Places.
@@ -139,6 +162,24 @@ def test_a_duel_that_is_asked_for_outlives_a_push(scene: Scene, capsys: pytest.C
         scene.evaluate(run, scene.honest(**how))
     assert first_place(scene) == "carol"
     assert {one.ending.state for one in scene.ledger().values() if one.ending} == {EndState.JUDGED}
+
+
+def test_a_provisional_time_is_measured_again_when_the_machine_is_idle_and_then_takes_first_place(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene.submit(scene.alice, SOURCE)
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.5))
+    pull = scene.submit(scene.world.add_user("bob"), BOBS)
+    won = duel_with("alice", SOURCE, 0.8)
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.4, spread=0.4, duel=won))
+    assert "rank 2 of 2, provisional" in scene.comment(pull.number) and first_place(scene) == "alice"
+
+    assert "Nothing to do" in settle(scene, capsys) and not scene.waiting()
+    assert scene.reconcile(after=timedelta(hours=1)) == 0
+    assert "its time is provisional after 1 judging" in capsys.readouterr().out
+    assert "queued since" in scene.comment(pull.number)
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.4, duel=won))
+    assert "Won: it takes first place" in scene.comment(pull.number) and first_place(scene) == "bob"
 
 
 def test_of_two_first_entries_at_once_the_faster_gets_its_duel_even_after_the_deadline(
@@ -342,9 +383,11 @@ def test_a_push_for_fewer_boards_stops_the_others(scene: Scene) -> None:
     assert running(scene) == {"CPU-ranked"}
 
 
-def test_a_run_that_is_no_longer_among_the_newest_is_stopped_too(scene: Scene) -> None:
+@pytest.mark.parametrize("status", ["queued", "pending", "in_progress"])
+def test_a_run_that_is_no_longer_among_the_newest_is_stopped_too(scene: Scene, status: str) -> None:
     pull = scene.submit(scene.alice, SOURCE, draft=True)
     (old,) = scene.waiting()
+    old.status = status
     for _ in range(100):
         scene.world.finish_run(scene.world.start_run("evaluate.yml", "workflow_dispatch"), "success")
     scene.world.mark_ready(pull)

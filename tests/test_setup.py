@@ -38,7 +38,7 @@ ALL = [
     "event policy", "reporting", "rules of main", "rules of ledger", "environment", "announcements",
     "site",
 ]  # fmt: skip
-GOOD_WHEN_NEW = {"default branch", "merging", "workflows"}
+GOOD_WHEN_NEW = {"default branch", "workflows"}
 
 
 @dataclass
@@ -219,6 +219,7 @@ def free_environment(world: World) -> None:
 
 DAMAGES: list[tuple[str, str, Callable[[World], None]]] = [
     ("merging", "allow_squash_merge is off", set_in("merging", "allow_squash_merge", value=False)),
+    ("merging", "allow_update_branch is off", set_in("merging", "allow_update_branch", value=False)),
     ("labels", "no label judging", lambda world: world.labels.pop("judging")),
     ("ledger", "no branch 'ledger'", lambda world: world.git.delete_ref("refs/heads/ledger")),
     ("workflows", "reconcile.yml: disabled_inactivity", lambda world: world.disabled_workflows.add("reconcile.yml")),
@@ -372,6 +373,8 @@ def test_a_right_that_the_token_lacks_is_named(lacking, hidden, ready):
     code, out, _ = ready.call("--check", "--json", token=ready.fine_grained(**rights))
     found = {one["name"]: one["found"] for one in json.loads(out)["settings"] if one["state"] == "cannot be seen"}
     assert (code, set(found)) == (1, hidden)
+    unclear = found.pop("event policy", "")
+    assert not unclear or "or that the token lacks the permission Administration" in unclear
     assert all(
         re.fullmatch("the token lacks the permission (Actions|Administration|Pages)( or Administration)?", words)
         for words in found.values()
@@ -382,7 +385,7 @@ def test_a_token_that_may_only_look_changes_nothing_and_each_refusal_is_told(sta
     token = stage.fine_grained(**dict.fromkeys(RIGHTS, "read"))
     code, out, err = stage.call(token=token)
     assert (code, err) == (1, "")
-    assert out.count("the token lacks the permission Administration") == 7
+    assert out.count("the token lacks the permission Administration") == 8
     assert "there is no branch 'ledger'; git push failed" in out
     assert stage.world.git.find_ref("refs/heads/ledger") is None
     assert set(stage.states("--check").values()) == {"ok", "missing"}
@@ -465,9 +468,19 @@ def test_a_policy_of_the_organisation_that_blocks_is_named_and_left_alone(ready)
     assert ready.world.settings["policies"][1]["rules"] == [rule]
 
 
-def test_a_server_without_policies_blocks_nothing(stage):
-    stage.world.settings["policies"] = None
-    assert stage.states()["event policy"] == "ok"
+def is_told_that_policies_are_unclear(stage, token=None):
+    code, out, _ = stage.call("--check", token=token)
+    assert code == 1 and "is ready" not in out
+    assert re.search(r"^cannot be seen +event policy +GitHub answers 404", out, re.MULTILINE)
+    assert "  event policy: Settings → Actions → Policies → New policy: PullRank" in out
+
+
+def test_a_404_for_policies_is_never_ok_whatever_it_means(ready):
+    is_told_that_policies_are_unclear(ready, ready.fine_grained(actions="read", contents="read", issues="read"))
+    assert ready.states("--check")["event policy"] == "ok"
+    ready.world.settings["policies"] = None
+    is_told_that_policies_are_unclear(ready)
+    assert ready.call()[0] == 1 and ready.writes() == []
 
 
 def own_policy(**changes: Any) -> dict[str, Any]:
@@ -559,7 +572,7 @@ def test_people_get_a_table_the_clicks_and_the_token_that_they_need(stage):
     assert re.search(r"^missing +labels +there is no label judging", out, re.MULTILINE)
     assert re.search(r"^cannot be seen +approval +the token lacks the permission Administration", out, re.MULTILINE)
     assert "  labels: Issues → Labels → New label" in out
-    assert "  merging:" not in out
+    assert "  default branch:" not in out
     assert "for this repository only" in out
     assert "\x1b" not in out
 

@@ -571,7 +571,7 @@ def test_ones_own_row_is_marked_on_every_board_once_the_login_is_known(page: "sy
     page.goto(url + "hostile/CPU/index.html")
     page.get_by_label("Highlight my row").fill("@Grace")
     assert page.locator(f"{ROWS}.mine a.login").inner_text() == "grace"
-    assert page.locator(".my-place").inner_text().startswith("3 of 7, +")
+    assert page.locator(".my-place").inner_text().startswith("3 of 8, +")
     page.goto(url + "matmul/H100/index.html")
     page.goto(url + "hostile/CPU/index.html")
     assert page.locator(f"{ROWS}.mine").count() == 1

@@ -13,13 +13,16 @@ import pytest
 from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
 from harness.records.stats import Interval
-from harness.records.times import Duel, DuelCase, Run, Timing
+from harness.records.times import Duel, DuelCase, Forfeit, Run, Timing
 from harness.records.verdict import Verdict
 from harness.task.task import Board
 from scripts.bot.reconcile.duels_due import find_due_rows
+from scripts.bot.reconcile.provisional_due import find_provisional_rows
 from scripts.standings import author_files
-from scripts.standings.case_times import MAX_POOLED
-from scripts.standings.standings import Standings, standings
+from scripts.standings.case_times import MAX_POOLED, nominal_times
+from scripts.standings.first_place import Contest
+from scripts.standings.standings import Standings, podiums, standings
+from scripts.standings.ties import ahead_of
 from tests.properties import given, settings, st
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
@@ -139,7 +142,7 @@ SCENARIOS = [
     ),
     Scenario(
         "a won duel takes first place even from a file that looks faster",
-        [Event("ada", "a", 0.5), Event("bob", "b", 0.55, noise=0.2, duel=("ada", "a", 0.95))],
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.55, noise=0.09, duel=("ada", "a", 0.95))],
         [(1, "bob", "b", ""), (1, "ada", "a", "looks faster; its duel with bob is due")],
         ["a", "b"],
     ),
@@ -278,7 +281,7 @@ SCENARIOS = [
     ),
     Scenario(
         "one lucky judgement among several of the same file gains nothing",
-        [Event("ada", "a", 0.5), *[Event("bob", "b", 0.6)] * 4, Event("bob", "b", 0.3)],
+        [Event("ada", "a", 0.5), *[Event("bob", "b", 0.6)] * 4, Event("bob", "b", 0.45)],
         [(1, "ada", "a", ""), (2, "bob", "b", "")],
         ["a"],
     ),
@@ -324,7 +327,7 @@ SCENARIOS = [
     ),
     Scenario(
         "noisy times are tied with the champion over a wide range",
-        [Event("ada", "a", 0.5, noise=0.1), Event("bob", "b", 0.55, noise=0.1), Event("cy", "c", 0.7)],
+        [Event("ada", "a", 0.5, noise=0.09), Event("bob", "b", 0.55, noise=0.09), Event("cy", "c", 0.7)],
         [(1, "ada", "a", ""), (1, "bob", "b", ""), (2, "cy", "c", "")],
         ["a"],
     ),
@@ -404,7 +407,7 @@ def test_a_duel_is_due_with_each_new_champion_and_with_each_once() -> None:
     assert not list(find_due_rows([season(events)]))
     events.append(Event("cy", "c", 0.48, duel=("ada", "a", 0.9)))
     (due,) = find_due_rows([season(events)])
-    assert (due.row.login, due.champion.login) == ("bob", "cy")
+    assert (due.row.login, due.reason) == ("bob", f"its duel with cy ({digest('c')[:12]}) is due")
     events.append(Event("bob", "b", 0.45, duel=("cy", "c", 1.02)))
     assert not list(find_due_rows([season(events)]))
 
@@ -518,6 +521,178 @@ def test_who_looks_faster_beyond_a_tie_is_unproven_until_the_duel_is_won() -> No
     assert won.rows[0].login == "won" and [row.login for row in won.rows if row.unproven] == ["same", "due"]
 
 
+WILD = 0.6
+"""The noise of an honest judging on a bad day: ±60 %."""
+
+PROVISIONAL = [
+    Scenario(
+        "a provisional time ranks after all others, whatever it is",
+        [Event("ada", "a", 0.5), Event("eve", "e", 0.1, noise=WILD), Event("bob", "b", 0.9)],
+        [(1, "ada", "a", ""), (2, "bob", "b", ""), (3, "eve", "e", "provisional: its 95 % interval is ±60.0 %")],
+        ["a"],
+    ),
+    Scenario(
+        "provisional times are tied with nobody, and rank by score among themselves",
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.502, noise=WILD), Event("cy", "c", 0.501, noise=0.3)],
+        [
+            (1, "ada", "a", ""),
+            (2, "cy", "c", "provisional: its 95 % interval is ±30.0 %"),
+            (3, "bob", "b", "provisional: its 95 % interval is ±60.0 %"),
+        ],
+        ["a"],
+    ),
+    Scenario(
+        "a time is provisional from just above ±10 % on",
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.9, noise=0.0999), Event("cy", "c", 0.8, noise=0.1001)],
+        [(1, "ada", "a", ""), (2, "bob", "b", ""), (3, "cy", "c", "provisional: its 95 % interval is ±10.0 %")],
+        ["a"],
+    ),
+    Scenario(
+        "a won duel does not take first place while the time is provisional",
+        [Event("ada", "a", 0.5), Event("eve", "e", 0.1, noise=WILD, duel=("ada", "a", 0.5))],
+        [(1, "ada", "a", ""), (2, "eve", "e", "provisional: its 95 % interval is ±60.0 %")],
+        ["a"],
+    ),
+    Scenario(
+        "a duel that is won when judging again has narrowed the interval takes first place",
+        [
+            Event("ada", "a", 0.5),
+            Event("bob", "b", 0.4, noise=WILD, duel=("ada", "a", 0.8)),
+            *[Event("bob", "b", 0.4, duel=("ada", "a", 0.8))] * 3,
+        ],
+        [(1, "bob", "b", ""), (2, "ada", "a", "")],
+        ["a", "b"],
+    ),
+    Scenario(
+        "a board without any other time shows the provisional ones, and has no record",
+        [Event("ada", "a", 0.5, noise=WILD), Event("bob", "b", 0.4, noise=WILD)],
+        [
+            (1, "bob", "b", "provisional: its 95 % interval is ±60.0 %"),
+            (2, "ada", "a", "provisional: its 95 % interval is ±60.0 %"),
+        ],
+        [],
+    ),
+    Scenario(
+        "the first time that is not provisional takes first place without a duel",
+        [Event("eve", "e", 0.1, noise=WILD), Event("ada", "a", 0.5)],
+        [(1, "ada", "a", ""), (2, "eve", "e", "provisional: its 95 % interval is ±60.0 %")],
+        ["a"],
+    ),
+    Scenario(
+        "a provisional file takes the first place of a board without another when judging again has narrowed it",
+        [Event("ada", "a", 0.5, noise=WILD), *[Event("ada", "a", 0.5)] * 3],
+        [(1, "ada", "a", "")],
+        ["a"],
+    ),
+    Scenario(
+        "a provisional file does not replace its author's row, however fast it looks",
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.9), Event("bob", "b2", 0.01, noise=WILD)],
+        [(1, "ada", "a", ""), (2, "bob", "b", "")],
+        ["a"],
+    ),
+    Scenario(
+        "any other file replaces its author's provisional row, however slow it is",
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.01, noise=WILD), Event("bob", "b2", 0.9)],
+        [(1, "ada", "a", ""), (2, "bob", "b2", "")],
+        ["a"],
+    ),
+    Scenario(
+        "of two provisional files of an author the better one ranks",
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.9, noise=0.2), Event("bob", "b2", 0.4, noise=0.2)],
+        [(1, "ada", "a", ""), (2, "bob", "b2", "provisional: its 95 % interval is ±20.0 %")],
+        ["a"],
+    ),
+    Scenario(
+        "the champion's provisional file does not replace its own",
+        [Event("ada", "a", 0.5), Event("ada", "a2", 0.1, noise=WILD)],
+        [(1, "ada", "a", "")],
+        ["a"],
+    ),
+    Scenario(
+        "the champion stays first though judging again widens its interval, and no provisional file of its replaces it",
+        [Event("ada", "a", 0.5), *[Event("ada", "a", 0.5, noise=WILD)] * 3, Event("ada", "a2", 0.1, noise=WILD)],
+        [(1, "ada", "a", "")],
+        ["a"],
+    ),
+]
+
+
+@pytest.mark.parametrize("scenario", PROVISIONAL, ids=lambda scenario: scenario.name)
+def test_provisional_times(scenario: Scenario) -> None:
+    table = season(scenario.events)
+    assert [(row.band, row.login, row.digest, row.note) for row in table.rows] == [
+        (band, login, digest(file), note) for band, login, file, note in scenario.rows
+    ]
+    assert [record.digest for record in table.records] == [digest(file) for file in scenario.records]
+    assert [row.provisional for row in table.rows] == [bool(row.note) for row in table.rows]
+    assert [row.facts["provisional"] for row in table.rows] == [row.provisional for row in table.rows]
+    assert table.champion == (table.rows[0] if scenario.records else None)
+    assert [row.champion for row in table.rows] == [row is table.champion for row in table.rows]
+
+
+def test_a_provisional_row_contests_nothing_and_has_no_duel_due() -> None:
+    table = season([Event("ada", "a", 0.5), Event("eve", "e", 0.1, noise=0.3)])
+    eve = table.rows[1]
+    assert eve.provisional and not (eve.unproven or eve.contends or table.leader_of(eve) is table.rows[0])
+    assert ahead_of(eve, table.rows) is None
+    assert not list(find_due_rows([table]))
+
+
+@pytest.mark.parametrize(
+    ("judgings", "after", "due"),
+    [
+        (1, timedelta(minutes=59), False),
+        (1, timedelta(hours=1), True),
+        (2, timedelta(hours=1), False),
+        (2, timedelta(hours=6), True),
+        (3, timedelta(hours=6), False),
+        (3, timedelta(days=1), True),
+        (4, timedelta(days=30), False),
+    ],
+)
+def test_a_provisional_row_is_judged_again_three_times_after_longer_and_longer_pauses(
+    judgings: int, after: timedelta, due: bool
+) -> None:
+    table = season([Event("ada", "a", 0.5), *[Event("bob", "b", 0.7, noise=WILD)] * judgings])
+    found = find_provisional_rows([table], table.rows[1].newest.finished_at + after)
+    assert [row.row.login for row in found] == ["bob"] * due
+    assert all(row.reason.startswith(f"its time is provisional after {judgings} judging") for row in found)
+
+
+def test_of_provisional_rows_the_one_that_waits_longest_is_judged_first() -> None:
+    bob, cy = Event("bob", "b", 0.7, noise=WILD), Event("cy", "c", 0.6, noise=WILD)
+    table = season([Event("ada", "a", 0.5), bob, cy])
+    assert [row.login for row in table.rows] == ["ada", "cy", "bob"]
+    found = find_provisional_rows([table], START + timedelta(days=1))
+    assert [row.row.login for row in found] == ["bob", "cy"]
+
+
+def test_a_champion_whose_interval_has_widened_is_judged_again() -> None:
+    table = season([Event("ada", "a", 0.5), Event("ada", "a", 0.5, noise=WILD), Event("ada", "a", 0.5, noise=WILD)])
+    (row,) = table.rows
+    assert row.champion and not row.provisional and row.score_us.log_half_width > 0.1
+    assert find_provisional_rows([table], START + timedelta(days=2))
+
+
+def test_without_duels_a_provisional_time_takes_no_first_place() -> None:
+    on = board()
+    vars(on.task)["is_refereed"] = False
+    history = [Event("ada", "a", 0.5), Event("eve", "e", 0.1, noise=0.3)]
+    told = [judged(event, minute, on) for minute, event in enumerate(history)]
+    contest = Contest(on, nominal_times(told))
+    for judgement in told:
+        contest.add(judgement)
+    assert contest.champion and contest.champion.standing.login == "ada"
+
+
+def test_a_provisional_file_is_no_improvement_and_on_no_podium() -> None:
+    history = [Event("ada", "a", 0.5), Event("ada", "a2", 0.1, noise=WILD), Event("bob", "b", 0.9, noise=WILD)]
+    on = board()
+    told = [judged(event, minute, on) for minute, event in enumerate(history)]
+    assert [one.digest for one in standings(on, told).improvements] == [digest("a")]
+    assert [[row.login for row in podium.rows] for podium in podiums(on, told)] == [["ada"]]
+
+
 def test_rows_are_found_by_login_in_any_letters() -> None:
     table = season([Event("Ada", "a", 0.5), Event("bob", "b", 0.502)])
     row = table.find_row("BOB")
@@ -531,7 +706,7 @@ events = st.builds(
     file=st.sampled_from("abcd"),
     ratios=st.floats(0.4, 0.6),
     duel=st.none() | st.tuples(st.sampled_from(["ada", "bob", "cy"]), st.sampled_from("abcd"), st.floats(0.9, 1.05)),
-    noise=st.sampled_from([0.0, 0.001, 0.05]),
+    noise=st.sampled_from([0.0, 0.001, 0.05, 0.4]),
 )
 
 
@@ -543,9 +718,10 @@ def test_whatever_happens_the_table_keeps_its_promises(history: list[Event]) -> 
     assert {row.login for row in rows} == {event.login for event in history}
     assert sum(len(row.judgements) for row in rows) <= len(history)
     assert [row.band for row in rows] == sorted(row.band for row in rows)
-    assert [row.champion for row in rows] == [True] + [False] * (len(rows) - 1)
-    assert table.records[0].gain is None
-    assert table.records[-1].login == rows[0].login
+    assert [row.provisional for row in rows] == sorted(row.provisional for row in rows)
+    assert [row.champion for row in rows] == [not rows[0].provisional] + [False] * (len(rows) - 1)
+    assert [record.login for record in table.records[-1:]] == [row.login for row in rows[:1] if row.champion]
+    assert [record.gain is None for record in table.records] == [index == 0 for index in range(len(table.records))]
     for row in rows:
         assert row.champion or not row.note or "looks faster" not in row.note or row.gap < 0
         assert row.champion or row.gap >= 0 or row.note
@@ -593,10 +769,27 @@ def test_each_attempt_of_an_author_is_compared_with_the_best_so_far_only(monkeyp
     compared: list[Any] = []
     monkeypatch.setattr(author_files, "beats", lambda new, old: compared.append(new) or new.value < old.value)
     files: list[Any] = [
-        SimpleNamespace(digest=str(number), score_us=SimpleNamespace(value=-number)) for number in range(50)
+        SimpleNamespace(digest=str(number), score_us=SimpleNamespace(value=-number), is_provisional=False)
+        for number in range(50)
     ]
     author = author_files.AuthorFiles(files[0])
     for file in files[1:]:
         author.add(file)
         assert author.standing is file
     assert len(compared) == len(files) - 1
+
+
+def forfeit(opponent: str, file: str) -> dict[str, Any]:
+    lost = Forfeit(
+        opponent=opponent, opponent_digest=digest(file), verdict=Verdict.RUN_TIME_ERROR, message="it crashed"
+    )
+    return {"forfeit": lost}
+
+
+def test_a_champion_whose_file_failed_in_the_duel_loses_first_place() -> None:
+    first = Event("ada", "a", 0.5)
+    table = season([first, Event("bob", "b", 0.501, more=forfeit("ada", "a"))])
+    assert [row.login for row in table.rows] == ["bob", "ada"]
+    assert table.records[-1].gain == 0.0
+    late = season([first, Event("bob", "b", 0.4, ("ada", "a", 0.8)), Event("cy", "c", 0.39, more=forfeit("ada", "a"))])
+    assert late.rows[0].login == "bob", "ada was no longer first"

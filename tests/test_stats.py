@@ -22,6 +22,7 @@ from harness.records.stats import (
     ratio_interval,
     score,
     tied,
+    trimmed_mean,
 )
 from harness.referee.sampling import SAMPLES, WARMUPS, Blocks, Windows, play_until_decided
 from tests.properties import given, settings, st
@@ -69,6 +70,18 @@ def test_the_approximation_for_many_pairs_covers_95_percent_and_leaves_out_few_t
     tails = list(itertools.accumulate(counts_of_sums(n)))
     right = max(k for k, tail in enumerate(tails) if 40 * tail <= 2**n)
     assert right - 3 <= _signed_rank_skip(n) <= right
+
+
+def test_two_slow_calls_of_ten_are_noise_and_a_third_counts() -> None:
+    quick = [10.0] * 8
+    assert trimmed_mean([*quick, 1e6, 1e6]) == 10.0
+    assert trimmed_mean([*quick[1:], 16.0, 1e6, 1e6]) == 11.0
+    assert trimmed_mean([1.0, 1.0, *quick]) == 10.0, "nor do two calls that were too quick"
+
+
+@pytest.mark.parametrize("samples", [[3.0], [1.0, 5.0], [9.0, 1.0, 2.0, 3.0, 4.0]])
+def test_few_samples_have_a_mean_too(samples: list[float]) -> None:
+    assert trimmed_mean(samples) == pytest.approx(3.0)
 
 
 def test_six_pairs_are_the_fewest_that_cover_95_percent() -> None:

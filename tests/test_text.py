@@ -6,7 +6,17 @@ import pytest
 from markdown_it import MarkdownIt
 
 from harness.records.stats import Interval
-from scripts.common.text import fence, format_gap, format_interval, format_percent, format_us, inline, plain, shorten
+from scripts.common.text import (
+    fence,
+    format_gap,
+    format_interval,
+    format_percent,
+    format_us,
+    inline,
+    plain,
+    shorten,
+    shorten_markdown,
+)
 from tests.properties import given, settings, st
 
 calmly = settings(deadline=None, derandomize=True, database=None)
@@ -83,6 +93,29 @@ def test_a_fence_is_one_block_of_code_and_nothing_else(text: str) -> None:
 def test_a_fence_outlasts_the_fences_in_its_text() -> None:
     text = "before\n```\n@everyone\n````\nafter"
     assert fence(text) == f"`````text\n{text}\n`````"
+
+
+FOLDED = (
+    "### Heading\n\n<details><summary>Log</summary>\n\n````text\n```\n" + "±\n" * 90 + "````\n\n</details>\n\nEnd.\n"
+)
+
+
+@pytest.mark.parametrize("in_bytes", [False, True])
+@pytest.mark.parametrize("limit", range(20, 330, 7))
+def test_markdown_is_cut_within_its_limit_and_nothing_is_left_open(limit: int, in_bytes: bool) -> None:
+    text = shorten_markdown(FOLDED, limit, "*More.*", in_bytes=in_bytes)
+    assert len(text.encode() if in_bytes else text) <= limit
+    if text == FOLDED:
+        return
+    assert text.endswith("\n\n*More.*\n") and text.count("<details>") == text.count("</details>")
+    said = [token.content for token in MarkdownIt().parse(text) if token.type == "inline"]
+    assert said[-1] == "*More.*", "the note is no code"
+
+
+def test_markdown_that_fits_is_not_cut() -> None:
+    size = len(FOLDED.encode())
+    assert shorten_markdown(FOLDED, size, "more", in_bytes=True) == FOLDED
+    assert shorten_markdown(FOLDED, size - 1, "more", in_bytes=True) != FOLDED
 
 
 def test_long_text_is_cut_after_it_was_written_out() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from harness.records.fields import Mode
-from harness.records.judgement import HarnessInfo, Judgement
+from harness.records.judgement import Claim, HarnessInfo, Judgement
 from harness.records.provenance import harness_digest
 from harness.records.verdict import Verdict
 from harness.task.task import load_task
@@ -28,7 +28,9 @@ from scripts.ledger.request import Ending, EndState, Request, make_id
 from tests.actions import Expressions, Hub, Play, StepFailed, WarmPython
 from tests.actions.node import find_node
 from tests.competition import (
+    COPIED,
     FASTER,
+    OWN,
     ROOT,
     SOURCE,
     cases_of,
@@ -407,6 +409,56 @@ def test_a_push_between_judging_and_merge_is_not_merged_unjudged(contest: Contes
     assert [one.submission.head_sha for one in contest.judgements()][-1] == pull.head_sha
 
 
+def test_who_copies_a_rivals_draft_is_refused_and_the_rival_is_merged(contest: Contest) -> None:
+    draft = contest.open(OWN, draft=True)
+    contest.world.close(draft)
+    contest.hub.settle()
+    contest.hub.pass_time(SOON)
+    copy = contest.open(COPIED, contest.world.add_user("mallory"))
+    assert f"`alice` submitted this file for `vectoradd` earlier, in #{draft.number}" in contest.comment(copy.number)
+    contest.world.reopen(draft)
+    contest.world.mark_ready(draft)
+    contest.hub.settle()
+    assert draft.merged_at and not copy.merged_at and contest.rows() == ["alice"]
+
+
+def test_who_was_copied_while_the_own_event_was_lost_is_merged_too(contest: Contest) -> None:
+    original = contest.world.open_pull(contest.alice, {path_of("alice"): OWN})
+    contest.lose_events()
+    contest.hub.pass_time(timedelta(minutes=1))
+    assert contest.open(COPIED, contest.world.add_user("mallory")).merged_at
+    contest.reconcile()
+    assert original.merged_at and sorted(contest.rows()) == ["alice", "mallory"]
+
+
+def test_a_fork_behind_new_workflows_gets_its_row_and_is_merged_once_it_is_updated(contest: Contest) -> None:
+    honest = contest.honest()
+
+    def change_workflows(request: Request, run: WorkflowRun) -> Judgement:
+        before = contest.world.git.read("main", ".github/workflows/check.yml")
+        contest.world.commit({".github/workflows/check.yml": (before or b"") + b"# Newer.\n"})
+        return honest(request, run)
+
+    contest.judges(change_workflows)
+    pull = contest.open()
+    assert contest.results("evaluate.yml") == GREEN and not pull.merged_at and contest.rows() == ["alice"]
+    assert "Press *Update branch* below" in contest.comment(pull.number)
+    contest.reconcile()
+    assert set(contest.results("reconcile.yml")) == {"reconcile: success"}
+    contest.judges(honest)
+    contest.world.update_branch(pull)
+    contest.hub.settle()
+    assert pull.merged_at and contest.merged() == SOURCE
+    assert "Press *Update branch* below" not in contest.comment(pull.number)
+
+
+def test_a_merge_that_fails_leaves_the_row_published(contest: Contest) -> None:
+    contest.server.fail("PUT */merge", Failure(status=403), times=9)
+    contest.hub.may_fail.add("report")
+    assert not contest.open().merged_at and contest.rows() == ["alice"]
+    assert contest.results("evaluate.yml")[-1] == "report: failure"
+
+
 def test_what_its_author_cancels_ends_at_once(contest: Contest) -> None:
     honest = contest.honest()
 
@@ -558,7 +610,8 @@ def test_a_machine_that_is_away_holds_back_its_own_board_alone(contest: Contest)
         board = the_board().task.board(request.gpu)
         wrong = "" if request.gpu == "CPU" else "output[3] is 1, expected 2"
         cases = tuple(cases_of(board, request.mode, 0.5, wrong))
-        return contest.honest(edition=board.edition, cases=cases, wrong=wrong)(request, run)
+        claim = Claim.BOUNDED if request.gpu == "CPU" else Claim.INSIDE_TIMED
+        return contest.honest(edition=board.edition, cases=cases, wrong=wrong, claim=claim)(request, run)
 
     contest.judges(judge)
     pull = contest.open()

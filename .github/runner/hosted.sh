@@ -9,7 +9,10 @@ TORCH=${TORCH:-torch==2.13.0}
 TORCH_INDEX=${TORCH_INDEX:-https://download.pytorch.org/whl/cpu}
 venv=$RUNNER_TEMP/judge
 
-command -v bwrap > /dev/null || sudo apt-get install --quiet=2 --yes --no-install-recommends bubblewrap
+if ! command -v bwrap > /dev/null; then
+    sudo apt-get update --quiet=2 # The image's lists name versions that the mirror no longer has.
+    sudo apt-get install --quiet=2 --yes --no-install-recommends bubblewrap
+fi
 # Ubuntu denies user namespaces to programs without an AppArmor profile; this machine exists for one job only.
 if [[ -e /proc/sys/kernel/apparmor_restrict_unprivileged_userns ]]; then
     sudo sysctl --quiet --write kernel.apparmor_restrict_unprivileged_userns=0

@@ -308,17 +308,19 @@ def _in_order(fields: dict[str, Any]) -> dict[str, Any]:
         if type(value) is dict:
             found[key] = _in_order(value)
         elif type(value) is list and value and type(value[0]) is dict:
-            is_plain = value[0].keys() == _KEYS_OF_A_RUN and all(len(one) == len(_KEYS_OF_A_RUN) for one in value)
+            keys = value[0].keys()
+            is_plain = keys - {"estimator"} == _KEYS_OF_A_RUN and all(one.keys() == keys for one in value)
             found[key] = [_run_in_order(one) for one in value] if is_plain else [_in_order(one) for one in value]
     return found
 
 
-_KEYS_OF_A_RUN = frozenset(Run.model_fields)
+_KEYS_OF_A_RUN = frozenset(Run.model_fields) - {"estimator"}
 
 
 def _run_in_order(run: dict[str, Any]) -> dict[str, Any]:
     """`_in_order` for a run: files have dozens of them, so this is unrolled."""
     return {
+        **({"estimator": run["estimator"]} if "estimator" in run else {}),
         "order": run["order"],
         "samples_us": run["samples_us"],
         "seeds": run["seeds"],

@@ -12,12 +12,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from harness.records.fields import Digest, Line, Login, Microseconds, Model, Name, Param, Seed, Spread, Text
-from harness.records.stats import DUEL_LOOKS, MIN_PAIRS, Interval, duel_interval, is_faster, median, ratio_interval
+from harness.records.stats import (
+    DUEL_LOOKS,
+    MIN_PAIRS,
+    Interval,
+    duel_interval,
+    is_faster,
+    median,
+    ratio_interval,
+    trimmed_mean,
+)
 from harness.records.verdict import Verdict
 
 FORFEITS = (
@@ -59,11 +68,18 @@ class Run(Model):
     samples_us: tuple[Microseconds, ...] = Field(min_length=1)
     seeds: tuple[Seed, ...] = Field(description="one per call, warm-ups first")
 
+    estimator: Literal["median", "trimmed mean"] = Field(
+        default="median",
+        exclude_if=lambda estimator: estimator == "median",  # so that files of method 1 round-trip unchanged
+        description="how the run's time follows from its samples",
+    )
+
     @property
-    def median_us(self) -> float:
-        """Median of the samples, computed once.  Not a `cached_property`: its lock costs as much as the sorting."""
-        if (found := self.__dict__.get("_median_us")) is None:
-            found = self.__dict__["_median_us"] = median(self.samples_us)
+    def time_us(self) -> float:
+        """The run's time, computed once.  Not a `cached_property`: its lock costs as much as the sorting."""
+        if (found := self.__dict__.get("_time_us")) is None:
+            estimate = median if self.estimator == "median" else trimmed_mean
+            found = self.__dict__["_time_us"] = estimate(self.samples_us)
         return float(found)
 
     @model_validator(mode="after")
@@ -97,8 +113,8 @@ class Timing(Model):
         return cls(
             submission=submission,
             anchor=anchor,
-            submission_us=median([run.median_us for run in submission]),
-            anchor_us=median([run.median_us for run in anchor]),
+            submission_us=median([run.time_us for run in submission]),
+            anchor_us=median([run.time_us for run in anchor]),
             ratio=ratio_interval(pair_ratios(submission, anchor)),
             **rest,
         )
@@ -112,9 +128,10 @@ class Timing(Model):
         if len(self.submission) != len(self.anchor):
             raise ValueError("every run of the submission needs a matching run of the anchor")
         _require_state_per_run(self.gpu, self.submission, self.anchor)
+        _require_one_estimator(self.submission, self.anchor)
         expected = (
-            median([run.median_us for run in self.submission]),
-            median([run.median_us for run in self.anchor]),
+            median([run.time_us for run in self.submission]),
+            median([run.time_us for run in self.anchor]),
             *_numbers(ratio_interval(self.pair_ratios)),
         )
         if not all(map(math.isclose, (self.submission_us, self.anchor_us, *_numbers(self.ratio)), expected)):
@@ -193,6 +210,7 @@ class DuelCase(Model):
         if len(self.challenger) != len(self.champion) or len(self.challenger) % 2:
             raise ValueError("a duel needs complete A-B-B-A blocks")
         _require_state_per_run(self.gpu, self.challenger, self.champion)
+        _require_one_estimator(self.challenger, self.champion)
         return self
 
 
@@ -235,6 +253,11 @@ def _require_state_per_run(states: Sequence[GpuState], *sides: Sequence[Run]) ->
         raise ValueError("GPU state must be recorded for every run or none")
 
 
+def _require_one_estimator(*sides: Sequence[Run]) -> None:
+    if len({run.estimator for side in sides for run in side}) > 1:
+        raise ValueError("runs of one case need the same estimator")
+
+
 def duel_ratio(cases: Sequence[DuelCase], ranking_by: str) -> Interval:
     """Challenger / champion over a duel's blocks; the cases of a block are combined by the board's `ranking_by`."""
     blocks = zip(*(case.block_times_us for case in cases), strict=True)
@@ -249,7 +272,7 @@ def _block_ratio(block: tuple[tuple[float, float], ...], ranking_by: str) -> flo
 
 def pair_ratios(submission: tuple[Run, ...], anchor: tuple[Run, ...]) -> tuple[float, ...]:
     """Submission / anchor for each pair of runs that were played side by side."""
-    return tuple(a.median_us / b.median_us for a, b in zip(submission, anchor, strict=False))
+    return tuple(a.time_us / b.time_us for a, b in zip(submission, anchor, strict=False))
 
 
 def told_time(runs: Sequence[ToldRun]) -> Interval:
@@ -267,7 +290,7 @@ def told_time(runs: Sequence[ToldRun]) -> Interval:
 
 
 def _means_of_two(runs: tuple[Run, ...]) -> list[float]:
-    return [math.sqrt(first.median_us * second.median_us) for first, second in zip(runs[::2], runs[1::2], strict=True)]
+    return [math.sqrt(first.time_us * second.time_us) for first, second in zip(runs[::2], runs[1::2], strict=True)]
 
 
 def _numbers(interval: Interval) -> tuple[float, float, float]:

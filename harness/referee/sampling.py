@@ -26,7 +26,8 @@ from harness.records.stats import MIN_PAIRS, Interval, is_decided, median, ratio
 from harness.records.times import DuelCase, GpuState, Run, Timing, duel_ratio, pair_ratios
 from harness.referee.self_timing import Outside, hidden_us
 
-WARMUPS = 2
+WARMUPS = 4
+"""The first calls cost up to five times as much, for fresh pages and cold code; after the fourth, few still do."""
 SAMPLES = 10
 CALIBRATIONS = 2
 """Number of idle players.  The fastest counts, so that a stall of the machine makes no submission look faster."""
@@ -63,7 +64,13 @@ class Windows:
 
     def as_run(self, order: int, overhead_us: float) -> Run:
         times = tuple(max(window - overhead_us, RESOLUTION * overhead_us) for window in self.windows_us)
-        return Run(order=order, warmups_us=times[:WARMUPS], samples_us=times[WARMUPS:], seeds=self.seeds)
+        return Run(
+            order=order,
+            warmups_us=times[:WARMUPS],
+            samples_us=times[WARMUPS:],
+            seeds=self.seeds,
+            estimator="trimmed mean",
+        )
 
 
 def calibrate(play_null: Play) -> float:
@@ -101,7 +108,7 @@ def time_case(
         if give_up == math.inf:
             give_up = time.monotonic() + steady_s
         ratio = ratio_interval(pair_ratios(tuple(submission), tuple(anchor)))
-        is_lost = any(median([run.median_us for run in runs]) <= _lost_us(overhead_us) for runs in (submission, anchor))
+        is_lost = any(median([run.time_us for run in runs]) <= _lost_us(overhead_us) for runs in (submission, anchor))
         steady = is_steady(ratio) and not is_lost
         # With an odd number of pairs, the order of play would not be balanced.
         if len(submission) % 2 == 0 and (steady or time.monotonic() > give_up):

@@ -1,6 +1,6 @@
 """News about a board's results, from its standings and their history.  Pure.
 
-the first judgement that ranks     ─▶ first entry
+the first judgement that ranks     ─▶ first entry; provisional ones are no news
 a record                           ─▶ record: by a duel with the champion, or by the champion's own faster file
 other logins on the podium         ─▶ change in the top three; a better time at the same rank is none
 """

@@ -15,9 +15,18 @@ import json
 from collections.abc import Iterable
 from datetime import datetime
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, StringConstraints
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    StringConstraints,
+    model_validator,
+)
 
 from harness.records.fields import Digest, Login, Name
 from harness.records.judgement import Claim
@@ -50,7 +59,9 @@ class CaseFacts(SiteModel):
 class RowFacts(SiteModel):
     """A row.  `gap` is the score over the champion's, minus 1; rows of one `band` are tied, except if `unproven`.
 
-    An unproven row looks faster than the champion by more than a tie, but has not won their duel.  Older sites lack it.
+    An unproven row looks faster than the champion by more than a tie, but has not won their duel.  A provisional row's
+    interval is too wide to take a place: it ranks after all others.  Older sites lack both.  `unmerged`, whether the
+    row's pull request is not merged yet, is None for a ledger.
     """
 
     task: Name
@@ -66,11 +77,18 @@ class RowFacts(SiteModel):
     first_at: AwareDatetime
     judgements: PositiveInt
     champion: bool
+    provisional: bool = False
     unproven: bool = False
     unwalled: bool
+    unmerged: bool | None = Field(default=None, exclude=True)
     claim: Claim
     note: Line
     cases: tuple[CaseFacts, ...] = Field(max_length=1000)
+
+    @model_validator(mode="after")
+    def _reads_version_1(self) -> Self:
+        """In version 1 of the site's files, `provisional` was the name of `unmerged`."""
+        return self if "unmerged" in self.model_fields_set else self.model_copy(update={"provisional": False})
 
     def is_tied_with(self, other: RowFacts) -> bool:
         return are_tied(self, other)
@@ -175,7 +193,13 @@ def facts_of(table: Standings, taken_out: Iterable[TakenOut] = (), *, judged: bo
         "ranking_by": board.ranking_by,
         "unranked": table.unranked,
         "rows": [
-            {"task": task.name, "gpu": board.gpu, **row.facts, "cases": [case.facts for case in row.cases]}
+            {
+                "task": task.name,
+                "gpu": board.gpu,
+                **row.facts,
+                "unmerged": None,
+                "cases": [case.facts for case in row.cases],
+            }
             for row in table.rows
         ],
         "records": list(map(_record, table.records)),

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.records.judgement import Claim
-from harness.records.stats import Interval, tied
+from harness.records.stats import PROVISIONAL, Interval, tied
 from scripts.boards.board_facts import BoardFacts, RecordFacts, RowFacts
 from scripts.common.terminal import cell, table
 from scripts.common.text import format_error, format_gap, format_interval, format_speedup, format_us, in_words, plain
@@ -26,7 +26,7 @@ def standings_table(board: BoardFacts) -> Group:
             Text(row.login, "bold" if row.champion else ""),
             format_us(row.score_us.value),
             format_error(row.score_us).removeprefix("±"),
-            "" if row.champion else format_gap(row.gap),
+            "" if row.rank == 1 else format_gap(row.gap),
             cell(row.language),
             f"{row.judgements}×",
         )
@@ -44,7 +44,7 @@ def lines_below(board: BoardFacts) -> Iterator[str]:
 
 
 def _rank(board: BoardFacts, row: RowFacts) -> str:
-    return f"{row.rank}{'=' if board.is_tied(row) else '~' if row.unproven else ' '}"
+    return f"{row.rank}{'=' if board.is_tied(row) else '~' if row.unproven else '?' if row.provisional else ' '}"
 
 
 def _remarks(board: BoardFacts) -> Iterator[str]:
@@ -53,7 +53,9 @@ def _remarks(board: BoardFacts) -> Iterator[str]:
         yield "= tied: the difference is below 1 % or the noise"
     if any(row.unproven for row in rows):
         yield "~ looks faster than the leader, but has not won their duel"
-    yield from (f"{row.login}: {plain(row.note)}" for row in rows if row.note)
+    if any(row.provisional for row in rows):
+        yield f"? provisional: its ± is above {100 * PROVISIONAL:g} %, so it cannot take first place yet"
+    yield from (f"{row.login}: {plain(row.note)}" for row in rows if row.note and not row.provisional)
     if self_timed := [row.login for row in rows if row.claim is Claim.SELF_TIMED and not row.unwalled]:
         yield f"self-timed, so not verified: {', '.join(self_timed)}"
     if unwalled := [row.login for row in rows if row.unwalled]:
@@ -66,7 +68,7 @@ def mine_table(boards: Sequence[BoardFacts], login: str) -> Table:
     for board in boards:
         if row := board.find_row(login):
             place = f"{row.rank}{'=' if board.is_tied(row) else ''} of {len(board.rows)}"
-            gap = "" if row.champion else format_gap(row.gap)
+            gap = "" if row.rank == 1 else format_gap(row.gap)
             made.add_row(f"{board.task} / {board.gpu}", place, format_interval(row.score_us), gap, _ahead(board, row))
     return made
 

@@ -35,7 +35,7 @@ from scripts.bot.workflow import (
     write_outputs,
 )
 from scripts.github.pages import base_path, pages_address
-from scripts.ledger.names import account_of, boards, either, requests_of_author_of, under
+from scripts.ledger.names import account_of, boards, either, origins_of, requests_of_author_of, under
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
@@ -138,7 +138,8 @@ def resolve_command(out: Path) -> None:
         workflow.open_ledger(either(requests_of_author_of(request_id), under("moderation"))) as branch,
     ):
         asked = require_request(branch.ledger, request_id).request
-        branch.check_out(either(boards([(asked.task, asked.gpu)]), account_of(asked.user_id, asked.login)))
+        first = origins_of(asked.task, asked.fingerprint or "none")
+        branch.check_out(either(boards([(asked.task, asked.gpu)]), account_of(asked.user_id, asked.login), first))
         settings, root = workflow.settings, workflow.root
         done = resolve(request_id, out, fork=fork, ledger=branch.ledger, settings=settings, root=root)
         check = _show_running(done.request, run_id, workflow, github) if done.wanted else {}

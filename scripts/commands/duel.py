@@ -163,4 +163,4 @@ def _cases_table(found: Duel) -> Table:
 
 
 def _median_us(runs: Sequence[Run]) -> float:
-    return median([run.median_us for run in runs])
+    return median([run.time_us for run in runs])

@@ -20,7 +20,7 @@ from scripts.common.git_command import GitError
 from scripts.common.options import in_repository
 from scripts.common.terminal import cell, console, table
 from scripts.github.access import NEW_TOKEN, connect, require_repository, require_token, server_url
-from scripts.github.admin import Admin, Hidden, NotInPlan
+from scripts.github.admin import Admin, Hidden, NotInPlan, Unclear
 from scripts.github.pulls import GitHubError, RateLimitError, find
 from scripts.ledger.ledger import LedgerError
 from scripts.setup.kinds import About, Setting
@@ -99,7 +99,7 @@ def examine(setting: Setting, admin: Admin) -> SettingFinding:
     """Look at a setting, and change nothing."""
     try:
         faults = setting.look(admin)
-    except (Hidden, NotInPlan) as error:
+    except (Hidden, NotInPlan, Unclear) as error:
         return SettingFinding(setting.about, SettingState.UNSEEN, _reason(error, setting, admin))
     return SettingFinding(setting.about, SettingState.MISSING if faults else SettingState.OK, "; ".join(faults))
 

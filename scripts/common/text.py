@@ -71,6 +71,39 @@ def shorten(text: str, limit: int, *, keep_end: bool = False) -> str:
     return "…" + text[len(text) - limit + 1 :] if keep_end else text[: limit - 1] + "…"
 
 
+def shorten_markdown(text: str, limit: int, note: str, *, in_bytes: bool = False) -> str:
+    """Cut Markdown after a line to `limit` characters, or bytes of UTF-8, and add a note about the rest.
+
+    An open code block or fold is closed.  Foreign text must be in code, so that no line of it looks like a fold.
+    """
+    if _size(text, in_bytes=in_bytes) <= limit:
+        return text
+    kept: list[str] = []
+    room, fence, folds, ending = limit, "", 0, f"\n\n{note}\n"
+    for line in text.split("\n"):
+        fence = _fence_after(line, fence)
+        folds += 0 if fence else line.startswith("<details>") - line.startswith("</details>")
+        close = f"\n{fence}" * bool(fence) + "\n\n</details>" * folds + f"\n\n{note}\n"
+        room -= _size(f"{line}\n", in_bytes=in_bytes)
+        if room < _size(close, in_bytes=in_bytes):
+            break
+        kept.append(line)
+        ending = close
+    return "\n".join(kept) + ending
+
+
+def _fence_after(line: str, fence: str) -> str:
+    """The fence of the code block that is open after a line; empty if none is."""
+    ticks = line[: len(line) - len(line.lstrip("`"))]
+    if fence:
+        return "" if len(ticks) >= len(fence) and line.strip() == ticks else fence
+    return ticks if len(ticks) >= 3 and "`" not in line[len(ticks) :] else ""
+
+
+def _size(text: str, *, in_bytes: bool) -> int:
+    return len(text.encode("utf-8", "surrogatepass")) if in_bytes else len(text)
+
+
 def in_words(params: Mapping[str, object], leave_out: str = "") -> str:
     """A case's parameters, without the one called `leave_out`: `size: 127, seed: 4242`."""
     return ", ".join(f"{name}: {value}" for name, value in params.items() if name != leave_out)

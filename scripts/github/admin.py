@@ -2,7 +2,8 @@
 
     refused because the account is no admin or its token lacks the right   Hidden
     refused because GitHub's plan does not include it                      NotInPlan
-    404 for an admin                                                       the setting does not exist: None
+    404 for an admin                                                       the setting does not exist: None, except for
+                                                                           the policies, which GitHub hides: Unclear
 
 Answers are GitHub's own JSON; `scripts/setup/wanted.py` decides what they should be.
 """
@@ -25,6 +26,10 @@ _PLAN = re.compile(r"\bupgrade\b|\b(your|current|billing) plan\b", re.IGNORECASE
 
 class Hidden(GitHubError):
     """The account or its token may not see or change a setting."""
+
+
+class Unclear(GitHubError):
+    """GitHub answers in the same way whether a setting does not exist or the token may not see it."""
 
 
 class NotInPlan(GitHubError):
@@ -92,11 +97,19 @@ class Admin:
                 return self.read(f"/rulesets/{require(one, int, 'id')}")
         return None
 
-    def policies(self) -> list[Json] | None:
-        """All policies for the repository's workflows, in full; None where GitHub has no policies."""
+    def policies(self) -> list[Json]:
+        """All policies for the repository's workflows, in full.
+
+        Raises:
+            Unclear: GitHub has none, or hides them from this token.
+        """
         found = self.find("/actions/policies?per_page=100")
         if found is None:
-            return None
+            raise Unclear(
+                "GitHub answers 404, which means that it has no policies here or that the token lacks the permission "
+                "Administration: look at the page",
+                404,
+            )
         return [self._whole_policy(require(one, dict)) for one in items(found, "policies")]
 
     def _whole_policy(self, policy: Json) -> Json:

@@ -11,13 +11,13 @@ from typing import Any, Self
 
 from pydantic import AliasPath, Field
 
-from scripts.common.text import shorten
+from scripts.common.text import shorten_markdown
 from scripts.github.pulls import FromGitHub, OrEmpty, find, require
 
 MAX_ANNOTATIONS = 50
 """GitHub's limit per request."""
 MAX_TEXT = 65_535
-"""Characters in each text of a check run."""
+"""Bytes in each text of a check run: GitHub refuses a longer summary, and cuts a longer text without a word."""
 
 
 class CheckState(StrEnum):
@@ -64,7 +64,13 @@ class Annotation:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A check run to be created or updated.  `external_id` is our own: a request's id."""
+    """A check run to be created or updated.
+
+    Attributes:
+        external_id: our own: a request's id.
+        run_url: the page of the run that has the whole report.  It is not the check run's `details_url`, which GitHub
+            overwrites for a workflow's token: a summary needs its own link to the run.
+    """
 
     name: str
     head_sha: str
@@ -74,13 +80,12 @@ class Check:
     text: str = ""
     annotations: tuple[Annotation, ...] = ()
     external_id: str = ""
-    details_url: str = ""
+    run_url: str = ""
 
     def body(self) -> dict[str, Any]:
         """The check run as GitHub's JSON, without the commit."""
         body: dict[str, Any] = {"name": self.name, "output": self._output()}
         body |= {"external_id": self.external_id} if self.external_id else {}
-        body |= {"details_url": self.details_url} if self.details_url else {}
         if self.state.is_done:
             return body | {"status": "completed", "conclusion": self.state.value}
         return body | {"status": self.state.value}
@@ -88,10 +93,15 @@ class Check:
     def _output(self) -> dict[str, Any]:
         return {
             "title": self.title,
-            "summary": shorten(self.summary, MAX_TEXT),
-            "text": shorten(self.text, MAX_TEXT),
+            "summary": shorten_markdown(self.summary, MAX_TEXT, self._rest, in_bytes=True),
+            "text": shorten_markdown(self.text, MAX_TEXT, self._rest, in_bytes=True),
             "annotations": [annotation.body() for annotation in self.annotations[:MAX_ANNOTATIONS]],
         }
+
+    @property
+    def _rest(self) -> str:
+        page = f"[the run's page]({self.run_url})" if self.run_url else "the run's page"
+        return f"GitHub shows no more here. The whole report is on {page}."
 
 
 class CheckRun(FromGitHub):

@@ -62,6 +62,28 @@ class Fork:
         found = (change for base in bases or [_EMPTY_TREE] for change in _differences(git, base, head_sha))
         return tuple(dict.fromkeys(islice(found, MAX_CHANGES)))
 
+    def differences(self, before: str, after: str) -> tuple[ChangedFile, ...]:
+        """The files that differ between two commits; `before` may be forty zeros, for a new branch.
+
+        Raises:
+            GitError: a commit no longer exists, or git failed.
+        """
+        commits = [sha for sha in (before, after) if sha.strip("0")]
+        git = self._fetch("--depth=1", "--filter=blob:none", *commits)
+        start = before if before in commits else _EMPTY_TREE
+        return tuple(islice(_differences(git, start, after), MAX_CHANGES))
+
+    def is_outdated(self, head_sha: str, folder: str) -> bool:
+        """Whether a folder of the current default branch differs from that of a commit.
+
+        Raises:
+            GitError: the commit no longer exists, or git failed.
+        """
+        git = self._fetch("--depth=1", "--filter=blob:none", f"+HEAD:{_BASE}", head_sha)
+        listing = ("ls-tree", "-d", "--full-tree")
+        ours, theirs = (git.run(*listing, commit, "--", folder, offline=True) for commit in (_BASE, head_sha))
+        return ours != theirs
+
     def read(self, head_sha: str, path: str, max_bytes: int) -> tuple[BlobInfo | None, bytes]:
         """The file at a path of a commit, and its content; links are not followed.
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from urllib.parse import quote
 
-from scripts.common.text import shorten
+from scripts.common.text import shorten_markdown
 from scripts.github.checks import Check, CheckRun
 from scripts.github.pulls import (
     ACTIONS_BOT,
@@ -26,6 +26,8 @@ from scripts.github.pulls import (
     MergeState,
     Permission,
     PullRequest,
+    Push,
+    RateLimitError,
     Reaction,
     WorkflowRun,
     find,
@@ -85,6 +87,8 @@ class GitHub(Wire):
         except GitHubError as error:
             if error.status == 409:
                 return MergeResult(state=MergeState.MOVED, reason=str(error))
+            if error.status == 403 and not isinstance(error, RateLimitError):
+                return MergeResult(state=MergeState.FORBIDDEN, reason=str(error))
             if error.status != 405:
                 raise
             # If a merge succeeded but its answer was lost, GitHub refuses the retry.
@@ -95,6 +99,13 @@ class GitHub(Wire):
 
     def close_pull(self, number: int) -> None:
         self.ask("PATCH", f"/pulls/{number}", {"state": "closed"})
+
+    # Branches
+
+    def pushes(self, branch: str) -> tuple[Push, ...]:
+        """The newest 100 changes of a branch, newest first."""
+        path = f"/activity?ref={_part(f'refs/heads/{branch}')}&per_page={PER_PAGE}"
+        return tuple(map(Push.of, items(self.ask("GET", path))))
 
     # People
 
@@ -151,10 +162,10 @@ class GitHub(Wire):
             return self.comment(number, body)
         if comment.body == body:
             return comment
-        return Comment.of(self.ask("PATCH", f"/issues/comments/{comment.id}", {"body": shorten(body, MAX_BODY)}))
+        return Comment.of(self.ask("PATCH", f"/issues/comments/{comment.id}", {"body": _fitting(body)}))
 
     def comment(self, number: int, body: str) -> Comment:
-        return Comment.of(self.ask("POST", f"/issues/{number}/comments", {"body": shorten(body, MAX_BODY)}))
+        return Comment.of(self.ask("POST", f"/issues/{number}/comments", {"body": _fitting(body)}))
 
     def react(self, comment_id: int, reaction: Reaction) -> None:
         self.ask("POST", f"/issues/comments/{comment_id}/reactions", {"content": reaction.value})
@@ -227,6 +238,10 @@ class GitHub(Wire):
         if digest and hashlib.sha256(content).hexdigest() != digest:
             raise GitHubError(f"artifact {artifact_id} does not match its digest {digest}")
         return content
+
+
+def _fitting(body: str) -> str:
+    return shorten_markdown(body, MAX_BODY, "GitHub takes no more in a comment. The rest is on the run's page.")
 
 
 def _part(text: str) -> str:

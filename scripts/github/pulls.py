@@ -66,6 +66,8 @@ class MergeState(StrEnum):
     """The head has changed since the merge was decided."""
     REFUSED = "refused"
     """A conflict, a draft, or a rule of the repository."""
+    FORBIDDEN = "forbidden"
+    """The token may not do it."""
 
 
 class Reaction(StrEnum):
@@ -156,6 +158,20 @@ class PullRequest(FromGitHub):
         times = _PullTimes.of(payload)
         head_at = min(times.updated_at, max(times.created_at, times.pushed_at or times.updated_at))
         return super().of(payload | {"head_at": head_at})
+
+
+class Push(FromGitHub):
+    """A change of a branch; `kind` is GitHub's: push, force_push, branch_creation, branch_deletion, pr_merge."""
+
+    actor: Author = Field(default=None, validate_default=True)
+    before: Sha
+    after: Sha
+    kind: str = Field(validation_alias="activity_type")
+    at: Time = Field(validation_alias="timestamp")
+
+    @property
+    def is_plain(self) -> bool:
+        return self.kind in ("push", "branch_creation")
 
 
 class ChangedFile(FromGitHub):

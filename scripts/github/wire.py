@@ -56,7 +56,7 @@ class Wire:
             user_agent="pullrank",
             api_version=API_VERSION,
             per_page=PER_PAGE,
-            retry=_Patience(
+            retry=_Retries(
                 total=3,
                 allowed_methods=_REPEATABLE,
                 backoff_factor=0.5,
@@ -146,7 +146,7 @@ class Wire:
         return shorten(" ".join(plain(words).split()).replace(self._token, "…"), length)
 
 
-class _Patience(GithubRetry):
+class _Retries(GithubRetry):
     """Which requests are retried, and after how long.  `max_rate_limit_wait` is the longest wait."""
 
     def is_retry(self, method: str, status_code: int, has_retry_after: bool = False) -> bool:

@@ -4,6 +4,7 @@
     requests/<yyyy-mm-dd>/<user id>-<request id>.json                              requests
     requests/<yyyy-mm-dd>/<user id>-<request id>.ended.json                        how they ended
     requests/<yyyy-mm-dd>/<user id>-<request id>.spent.json                        machine time spent on ended ones
+    origins/<task>/<fingerprint>-<user id>.json                                    who offered a file first
     accounts/<user id>-<login>.json                                                when participants were first seen
     moderation/<yyyy-mm-dd>-<id>.json                                              maintainers' decisions
     announced/…                                                                    announcements on Discord
@@ -39,7 +40,8 @@ from scripts.ledger.facts import (
     write_new,
 )
 from scripts.ledger.moderation import KnownAccount, Moderation
-from scripts.ledger.names import ENDED, SPENT, requests_of_pulls
+from scripts.ledger.names import ENDED, SPENT, origins_of, requests_of_pulls
+from scripts.ledger.origin import Origin
 from scripts.ledger.request import Ending, Request, Spent
 
 __all__ = ["FoundFacts", "Ledger", "LedgerContents", "LedgerError", "LedgerFault", "RequestStatus"]
@@ -221,6 +223,15 @@ class Ledger:
     def _asked(self, paths: Iterable[Path], faults: list[LedgerFault]) -> list[tuple[Path, Request]]:
         found = read_facts(self.path, paths, Request, faults)
         return sorted(found, key=lambda pair: (pair[1].asked_at, pair[0]))
+
+    def append_origin(self, origin: Origin) -> bool:
+        """Add an account's offer of a file; False if it has offered the file before, which stays valid."""
+        return self._add(origin.place, origin)
+
+    def origins(self, task: str, fingerprint: str) -> tuple[Origin, ...]:
+        """All accounts' first offers of a file; unreadable ones do not count."""
+        wanted = origins_of(task, fingerprint)(list(map(str, find_files(self.path, f"origins/{task}", []))))
+        return tuple(origin for _, origin in read_facts(self.path, map(Path, wanted), Origin, []))
 
     # People.
 

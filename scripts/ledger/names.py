@@ -51,6 +51,12 @@ def account_of(user_id: int, login: str) -> Choice:
     return choose
 
 
+def origins_of(task: str, fingerprint: str) -> Choice:
+    """The accounts' first offers of a file."""
+    start = f"origins/{task}/{fingerprint}-"
+    return lambda names: (name for name in names if name.startswith(start))
+
+
 def requests_of(user_id: int) -> Choice:
     """An author's requests, with their endings and costs."""
     return lambda names: (name for name in _requests(names) if _author(name) == str(user_id))

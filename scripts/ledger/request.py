@@ -37,6 +37,8 @@ MAX_GPU_NAME = 24
 
 LONGEST_JOB_S = 86_400.0
 
+_NEWER = ("fingerprint", "first_asked_at")
+
 Seconds = Annotated[float, Field(ge=0, le=LONGEST_JOB_S)]
 
 _ID = re.compile(
@@ -69,6 +71,9 @@ class Request(Fact):
     gpu: Name
     mode: Mode
     digest: Digest | None = Field(default=None, description="SHA-256 of the file, if it was read")
+    fingerprint: Digest | None = Field(
+        default=None, description="of the file without its names, comments and layout; missing if it is nobody's own"
+    )
     asked_at: Moment
     first_asked_at: Moment | None = Field(
         default=None,
@@ -128,16 +133,14 @@ class Request(Fact):
 
     @property
     def is_rematch(self) -> bool:
-        """Whether the bot asked for it, for a row's duel, regardless of the pull request's state."""
+        """Whether the bot asked for it, for a row's duel or provisional time, whatever the pull request's state."""
         return self.asked_by == ACTIONS_BOT.id
 
     @model_serializer(mode="wrap")
     def _as_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit `first_asked_at` if it is None, so that older files keep their bytes."""
+        """Omit newer fields that are None, so that older files keep their bytes."""
         fields: dict[str, Any] = handler(self)
-        if self.first_asked_at is None:
-            del fields["first_asked_at"]
-        return fields
+        return {name: value for name, value in fields.items() if value is not None or name not in _NEWER}
 
     @model_validator(mode="after")
     def _has_the_id_that_follows(self) -> Self:

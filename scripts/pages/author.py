@@ -42,8 +42,8 @@ class Author:
 
     @property
     def medals(self) -> tuple[int, int, int]:
-        """The numbers of first, second and third places."""
-        ranks = [place.rank for place in self.places]
+        """The numbers of first, second and third places, without provisional rows."""
+        ranks = [place.rank for place in self.places if not place.provisional]
         return ranks.count(1), ranks.count(2), ranks.count(3)
 
 

@@ -128,7 +128,9 @@ def columns_of(site: Site, table: Standings) -> tuple[Column, ...]:
     board = table.board
     floors = site.floors_us(board) or (None,) * len(board.benchmarks)
     labels = case_labels([case.params for case in board.benchmarks])
-    times = zip(*(row.cases for row in table.rows), strict=True)
+    # A provisional time, which may be far too low, is no best, unless there is no other.
+    settled = [row.cases for row in table.rows if not row.provisional] or [row.cases for row in table.rows]
+    times = zip(*settled, strict=True)
     bests = [min(case.time_us.value for case in column) for column in times]
     return tuple(
         Column(label=label, unit=Unit.fitting(best), best_us=best, floor_us=floor)
@@ -139,7 +141,8 @@ def columns_of(site: Site, table: Standings) -> tuple[Column, ...]:
 def _lines(table: Standings, summary: BoardSummary, columns: Sequence[Column]) -> list[BoardRow]:
     if not table.rows:
         return []
-    drawn = whiskers([row.score_us for row in table.rows])
+    settled = sum(not row.provisional for row in table.rows)
+    drawn = whiskers([row.score_us for row in table.rows], settled or len(table.rows))
     return [
         BoardRow(place=place, whisker=whisker, cells=_cells(row, table.rows[0], columns, table.board.ranking_by))
         for row, place, whisker in zip(table.rows, summary.places, drawn, strict=True)
@@ -181,7 +184,7 @@ def _staircase(summary: BoardSummary, width: int, height: int) -> Staircase | No
         )
         for mark in summary.marks
     ]
-    first = summary.champion
+    first = summary.first
     floor_us = first.limit * first.score_us.value if first and first.limit else None
     until = summary.as_of or bests[-1].at
     return staircase("Best time over the season", bests, until, width=width, height=height, floor_us=floor_us)

@@ -53,8 +53,10 @@ def sitemap(site: Site, pages: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _badge(summary: BoardSummary) -> dict[str, object]:
     """The fields of a shields.io endpoint, which rejects any other: https://shields.io/badges/endpoint-badge"""
-    first, board = summary.champion, summary.board
+    first, board = summary.first, summary.board
     message = f"{first.login} {format_us(first.score_us.value)}" if first else "no entries"
+    if first and first.provisional:
+        message += ", provisional"
     label = f"{board.task.name} {board.gpu}"
     return {"schemaVersion": 1, "label": label, "message": message, "color": "blue" if first else "lightgrey"}
 

@@ -13,7 +13,7 @@ from scripts.pages.parts.code import render_markdown
 from scripts.pages.parts.paths import board_path
 from scripts.pages.parts.render import data, page
 from scripts.pages.parts.site import Site
-from scripts.pages.parts.summary import BoardSummary
+from scripts.pages.parts.summary import BoardSummary, Place
 from scripts.pages.parts.write import FORMAT
 
 LATEST_RECORDS = 20
@@ -57,7 +57,7 @@ def landing_pages(
     marks = sorted((mark for board in boards for mark in board.marks), key=lambda mark: mark.at, reverse=True)
     latest = marks[:LATEST_RECORDS]
     cards = _cards(site, boards)
-    firsts = [board.champion for board in boards if board.champion]
+    firsts = [board.first for board in boards if board.first]
     totals = {
         "boards": len(boards),
         "authors": len({place.login.lower() for board in boards for place in board.places}),
@@ -75,6 +75,7 @@ def landing_pages(
         marks=latest,
         limits=any(first.limit for first in firsts),
         unwalled=any(first.unwalled for first in firsts),
+        provisional=any(first.provisional for first in firsts),
         self_timed=any(first.self_timed and not first.unwalled for first in firsts),
         contested=any(board.contenders for board in boards),
         totals=totals,
@@ -117,7 +118,7 @@ def _card(site: Site, boards: Sequence[BoardSummary]) -> Card:
 
 def board_facts(site: Site, summary: BoardSummary) -> dict[str, Any]:
     """A board's summary for JSON."""
-    board, first = summary.board, summary.champion
+    board, first = summary.board, summary.first
     return {
         "task": board.task.name,
         "title": board.task.title,
@@ -129,5 +130,14 @@ def board_facts(site: Site, summary: BoardSummary) -> dict[str, Any]:
         "deadline": board.task.deadline and board.task.deadline.isoformat(),
         "ranking_by": board.ranking_by,
         "entries": len(summary.places),
-        "first": first and {"login": first.login, "score_us": first.score_us.model_dump(), "limit": first.limit},
+        "first": first and _first_facts(first),
+    }
+
+
+def _first_facts(first: Place) -> dict[str, Any]:
+    return {
+        "login": first.login,
+        "score_us": first.score_us.model_dump(),
+        "limit": first.limit,
+        "provisional": first.provisional,
     }

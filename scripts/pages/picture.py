@@ -39,7 +39,7 @@ def board_picture(site: Site, summary: BoardSummary) -> Iterator[tuple[str, byte
 def _drawn(site: Site, summary: BoardSummary) -> bytes:
     image = Image.new("RGB", SIZE, _PAGE)
     draw = ImageDraw.Draw(image)
-    board, first = summary.board, summary.champion
+    board, first = summary.board, summary.first
     _write(draw, 60, 30, site.title, _SOFT, 40)
     _write(draw, 104, 76, board.task.title if _in_type(board.task.title) else board.task.name, _INK, 26)
     _write(draw, 204, 38, f"{board.gpu}, {count(len(summary.places), 'entry', 'entries')}", _ACCENT, 44)
@@ -47,8 +47,10 @@ def _drawn(site: Site, summary: BoardSummary) -> bytes:
         _write(draw, 280, 50, f"{first.login}  {format_us(first.score_us.value)}", _INK, 34)
         records = count(len(summary.records), "record", "records") if summary.records else "first entry"
         doubt = ", contested" if summary.contenders else ""
-        _write(draw, 340, 28, f"{format_error(first.score_us)}, {records}{doubt}", _SOFT, 60)
-        draw.line(_stairs(summary), fill=_ACCENT, width=6, joint="curve")
+        about = "provisional" if first.provisional else f"{records}{doubt}"
+        _write(draw, 340, 28, f"{format_error(first.score_us)}, {about}", _SOFT, 60)
+        if summary.marks:
+            draw.line(_stairs(summary), fill=_ACCENT, width=6, joint="curve")
     else:
         invites = "The first accepted entry takes first place."
         _write(draw, 300, 50, invites if site.takes_entries(board) else "No entries.", _SOFT, 44)

@@ -163,12 +163,13 @@ def _facts_of_a_former_first(site: Site, board: Board, entry: Entry, first: Plac
         "first_at": entry.judgements[0].finished_at.isoformat(),
         "judgements": len(entry.judgements),
         "champion": False,
+        "provisional": False,
         "unproven": False,
         "unwalled": is_unwalled(newest),
         "claim": newest.claim,
         "note": "",
         "limit": first.limit and first.limit / (1 + gap),
-        "provisional": site.is_provisional(newest),
+        "unmerged": site.is_unmerged(newest),
         "pull_request": newest.submission.pull_request,
         "page": submission_path(board, entry.login, entry.digest),
         "cases": [case.facts for case in entry.cases],
@@ -260,9 +261,11 @@ def _rivals(table: Standings, summary: BoardSummary, entry: Entry, ahead: Row | 
     first, *others = table.rows
     rivals = []
     if (first.login, first.digest) != (entry.login, entry.digest):
-        rivals.append(_rival(entry, "first place", first.newest, first.cases))
+        name = "first row" if first.provisional else "first place"
+        rivals.append(_rival(entry, name, first.newest, first.cases))
     elif others:
-        rivals.append(_rival(entry, "second place", others[0].newest, others[0].cases))
+        name = "second row" if others[0].provisional else "second place"
+        rivals.append(_rival(entry, name, others[0].newest, others[0].cases))
     if former := _record_before(table, summary, entry):
         cases = case_times([former.judgement], table.nominal_us)
         rivals.append(_rival(entry, "previous record", former.judgement, cases, came_before=True))

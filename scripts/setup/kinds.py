@@ -175,12 +175,10 @@ class Policy:
     about: About
 
     def look(self, admin: Admin) -> list[str]:
-        policies = admin.policies()
-        # A server without policies blocks nothing.
-        return [] if policies is None else find_policy_faults(policies)
+        return find_policy_faults(admin.policies())
 
     def mend(self, admin: Admin) -> None:
-        seen = find_policy(admin.policies() or ())
+        seen = find_policy(admin.policies())
         method, path = ("PUT", f"/actions/policies/{seen['id']}") if seen else ("POST", "/actions/policies")
         admin.write(method, path, mend_policy(seen))
 

@@ -65,12 +65,13 @@ _BRANCH = Branch(
 _MERGES = Fields(
     about=About(
         name="merging",
-        must="squash merging is allowed; the bot needs it",
+        must="squash merging is allowed, which the bot needs; pull requests show Update branch",
         right="Administration",
-        clicks="Settings → General → Pull Requests: tick Allow squash merging",
+        clicks="Settings → General → Pull Requests: tick Allow squash merging and Always suggest updating pull request "
+        "branches",
     ),
     path="",
-    wanted={"allow_squash_merge": True},
+    wanted={"allow_squash_merge": True, "allow_update_branch": True},
     method="PATCH",
 )
 _LABELS = Labels(

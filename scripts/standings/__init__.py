@@ -5,7 +5,8 @@ case_times      a file's time in each benchmark, pooled over its judgements
 author_files    an author's files, and the one that ranks
 first_place     the champion: first entries, won duels, records
 ties            bands of ties, and who is ahead of whom
-rows            the rows, with the notes on them
+rows            the rows, with the notes on them; provisional ones last
 standings       all of it in order
+provisional     when a provisional row's file is judged again
 claims, roofline, profiles      what the times of a judgement mean
 """

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import cached_property
 
 from harness.records.judgement import Judgement
-from harness.records.stats import Interval, beats, score
+from harness.records.stats import Interval, beats, is_provisional, score
 from scripts.standings.case_times import MAX_POOLED, CaseTime, case_times
 
 
@@ -67,6 +67,11 @@ class PooledFile:
     def score_us(self) -> Interval:
         return self._score(self.cases)
 
+    @cached_property
+    def is_provisional(self) -> bool:
+        """Whether its time is too uncertain to take a place."""
+        return is_provisional(self.score_us)
+
     @property
     def scores_us(self) -> Iterator[tuple[Judgement, Interval]]:
         """Each judgement with its own score."""
@@ -85,7 +90,7 @@ class AuthorFiles:
 
     def __init__(self, first: PooledFile) -> None:
         self._files = {first.digest: first}
-        self._crowned = first.digest
+        self._crowned: str | None = None
         self._standing: PooledFile | None = first
 
     @property
@@ -94,33 +99,42 @@ class AuthorFiles:
 
     @property
     def standing(self) -> PooledFile:
-        """The file that ranks: the first, or the one that won first place, unless a later one beats it, and so on."""
+        """The file that ranks: the first, or the one that took first place, unless a later one replaces it."""
         if not self._standing:
-            self._standing = self._files[self._crowned]
+            self._standing = self._files[self._crowned or next(iter(self._files))]
             for file in self._files.values():
-                if beats(file.score_us, self._standing.score_us):
+                if self._replaces(file, self._standing):
                     self._standing = file
         return self._standing
+
+    def _replaces(self, file: PooledFile, standing: PooledFile) -> bool:
+        """Whether it beats the file that ranks; a provisional time gives way to any other, and replaces none."""
+        if not file.is_provisional:
+            return standing.is_provisional or beats(file.score_us, standing.score_us)
+        # The file that took first place was not provisional then, and keeps it if judging again widens its interval.
+        is_first = standing.digest == self._crowned
+        return standing.is_provisional and not is_first and beats(file.score_us, standing.score_us)
 
     def add(self, file: PooledFile) -> PooledFile:
         """Add a file that was judged once; return it, pooled with its earlier judgements."""
         if known := self._files.get(file.digest):
             file = replace(known, judgements=known.judgements + file.judgements)
             self._standing = None  # A time that was compared before has changed.
-        elif self._standing and beats(file.score_us, self._standing.score_us):
+        elif self._standing and self._replaces(file, self._standing):
             self._standing = file
         self._files[file.digest] = file
         return file
 
     def crown(self, file: PooledFile) -> None:
-        """Rank a file because it has won first place."""
+        """Rank a file because it has taken first place."""
         self._crowned = file.digest
         self._standing = None
 
     @property
     def improvements(self) -> Iterator[Improvement]:
+        """Each file that is better than all before it, without those that are provisional."""
         best: PooledFile | None = None
-        for file in self._files.values():
+        for file in (file for file in self._files.values() if not file.is_provisional):
             if not best or beats(file.score_us, best.score_us):
                 best = file
                 yield Improvement(score_us=file.score_us, judgement=file.judgements[0])

@@ -2,6 +2,11 @@
 
 The first entry takes it, and keeps it until another wins a duel with the file that is first then, or that file fails
 in it.  If a task's own program takes the times, there are no duels: a time that beats the champion's takes first place.
+
+A provisional file takes first place by none of these, not even by a won duel.  The duel's own interval would be enough
+to say who is faster.  But the score of the file in first place decides who may duel it: if chance has made it too low,
+nobody would ever get a duel.  A provisional file is judged again, and each judging holds the duel again.  So nothing
+is lost but time.
 """
 
 from __future__ import annotations
@@ -49,15 +54,16 @@ class Contest:
         else:
             author = self._authors[author_key(file.login)] = AuthorFiles(file)
         if self.champion is None:
-            self._crown(author, file, gain=None)
+            if not file.is_provisional:
+                self._crown(author, file, gain=None)
         elif author is self.champion:
             self._note_improvement(author, file)
-        elif self._is_won(judgement):
+        elif self._is_won(judgement) and not file.is_provisional:
             first = self.champion.standing
             ratio = judgement.duel.ratio.value if judgement.duel else file.score_us.value / first.score_us.value
             self._crown(author, file, gain=max(0.0, 1 - ratio))
-        if not self.has_duels:
-            self._crown_the_best(self.champion or author)
+        if self.champion and not self.has_duels:
+            self._crown_the_best(self.champion)
 
     def is_with_champion(self, duel: Duel | Forfeit) -> bool:
         """Whether a duel was against the file in first place now: any other duel decides nothing."""
@@ -73,7 +79,8 @@ class Contest:
     def _crown_the_best(self, champion: AuthorFiles) -> None:
         """Without duels, an author who beats the champion takes first place, even if only pooling changed the times."""
         first = champion.standing.score_us
-        better = [one for one in self.authors if beats(one.standing.score_us, first)]
+        settled = (one for one in self.authors if not one.standing.is_provisional)
+        better = [one for one in settled if beats(one.standing.score_us, first)]
         if better:
             best = min(better, key=lambda one: one.standing.score_us.value)
             gain = 1 - best.standing.score_us.value / first.value
@@ -90,7 +97,8 @@ class Contest:
         if file.digest == last.digest:
             return
         standing = author.standing
-        if standing.digest != last.digest and standing.score_us.value < last.score_us.value:
+        is_new = standing.digest != last.digest and not standing.is_provisional
+        if is_new and standing.score_us.value < last.score_us.value:
             self._record(standing, gain=1 - standing.score_us.value / last.score_us.value)
 
     def _record(self, file: PooledFile, gain: float | None) -> None:

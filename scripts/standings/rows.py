@@ -10,6 +10,7 @@ from typing import Any
 from harness.records.judgement import Claim, Judgement
 from harness.records.stats import Interval, beats
 from harness.records.times import Duel
+from scripts.common.text import format_error
 from scripts.standings.author_files import AuthorFiles, PooledFile
 from scripts.standings.case_times import CaseTime
 from scripts.standings.claims import is_unwalled
@@ -21,9 +22,12 @@ from scripts.standings.ties import bands_of
 class Position:
     """An author's place: `rank` counts rows from 1, `band` counts groups of ties from 1.
 
-    `gap` is to the champion; negative if a row looks faster but has not won first place.  `note` explains that in
+    `gap` is to the first row; negative if a row looks faster but has not won first place.  `note` explains that in
     words.  `unproven`: it looks faster by more than a tie.  `contends`: it has not lost the champion's duel either.
     `claim` is the weakest of its judgements'.
+
+    `provisional`: its time is too uncertain to take a place yet, so it ranks after all rows that are not provisional.
+    A board without any other row has no champion: its first row is the provisional one with the lowest score.
     """
 
     rank: int
@@ -38,6 +42,7 @@ class Position:
     note: str
     unwalled: bool
     champion: bool
+    provisional: bool
     unproven: bool
     contends: bool
     claim: Claim
@@ -75,6 +80,7 @@ class Row(Position):
             "first_at": self.first_at.isoformat(),
             "judgements": len(self.judgements),
             "champion": self.champion,
+            "provisional": self.provisional,
             "unproven": self.unproven,
             "unwalled": self.unwalled,
             "claim": self.claim,
@@ -89,24 +95,28 @@ def gap_between(ours: Interval, theirs: Interval) -> float:
 
 def rows_of(contest: Contest, places: int | None = None, *, is_over: bool = False) -> tuple[Row, ...]:
     """All rows, or the first `places`; arguments as for `standings`."""
-    champion = contest.champion
-    if not champion:
+    bands = bands_of(contest.authors, contest.champion)
+    if not bands:
         return ()
-    bands = enumerate(bands_of(contest.authors, champion), start=1)
-    placed = islice(((band, author) for band, authors in bands for author in authors), places)
+    first = bands[0][0].standing
+    placed = islice(((band, author) for band, authors in enumerate(bands, start=1) for author in authors), places)
     return tuple(
-        _row(contest, champion, author, rank=rank, band=band, is_over=is_over)
+        _row(contest, first, author, rank=rank, band=band, is_over=is_over)
         for rank, (band, author) in enumerate(placed, start=1)
     )
 
 
-def _row(contest: Contest, champion: AuthorFiles, author: AuthorFiles, *, rank: int, band: int, is_over: bool) -> Row:
-    file, first = author.standing, champion.standing
+def _row(contest: Contest, first: PooledFile, author: AuthorFiles, *, rank: int, band: int, is_over: bool) -> Row:
+    file, champion = author.standing, contest.champion
     submission = file.newest.submission
-    may_be_first = contest.has_duels and author is not champion
-    lost_duel = _find_lost_duel(contest, file)
+    is_provisional = file.is_provisional and author is not champion
+    may_be_first = contest.has_duels and author is not champion and not is_provisional
+    lost_duel = _find_lost_duel(contest, file) if may_be_first else None
     # The same bytes cannot be faster than themselves, whatever was measured.
     is_unproven = may_be_first and file.digest != first.digest and beats(file.score_us, first.score_us)
+    note = _note(file, first, lost_duel, is_over=is_over) if may_be_first else ""
+    if is_provisional:
+        note = f"provisional: its 95 % interval is {format_error(file.score_us)}"
     return Row(
         rank=rank,
         band=band,
@@ -119,9 +129,10 @@ def _row(contest: Contest, champion: AuthorFiles, author: AuthorFiles, *, rank: 
         lines=submission.lines,
         judgements=file.judgements,
         first_at=file.first_at,
-        note=_note(file, first, lost_duel, is_over=is_over) if may_be_first else "",
+        note=note,
         unwalled=any(map(is_unwalled, file.judgements)),
         champion=author is champion,
+        provisional=is_provisional,
         unproven=is_unproven,
         contends=is_unproven and not lost_duel,
         claim=max((one.claim for one in file.judgements), key=list(Claim).index),

@@ -4,7 +4,8 @@
       └─ files             an author's judgements of the same bytes are pooled, so repeated judging is no lottery
           └─ authors       a new file replaces the author's current one only if it beats it
               ├─ champion  the first entry, until another wins a duel with the current champion
-              └─ rows      champion first, the others by score, in bands of ties, the earlier first in each
+              └─ rows      champion first, the others by score, in bands of ties, the earlier first in each;
+                         provisional ones last
 
 A time is the ratio to the anchor times the anchor's nominal time on this board, its median over all judgements.  With
 `geom` and `last` the nominal time cancels out of every comparison.  With `mean` it weights the cases, so that later
@@ -47,7 +48,8 @@ class Standings:
 
     @property
     def champion(self) -> Row | None:
-        return self.rows[0] if self.rows else None
+        """The row in first place; None on a board without rows, or with provisional ones only."""
+        return next((row for row in self.rows[:1] if row.champion), None)
 
     def find_row(self, login: str) -> Row | None:
         return next((row for row in self.rows if row.login.lower() == login.lower()), None)
@@ -89,7 +91,10 @@ def standings(
 
 @dataclass(frozen=True, kw_only=True)
 class Podium:
-    """The first rows after a judgement that changed their authors or files; `former` are those before it."""
+    """The first rows after a judgement that changed their authors or files; `former` are those before it.
+
+    Provisional rows are left out.
+    """
 
     judgement: Judgement
     rows: tuple[Row, ...]
@@ -103,7 +108,7 @@ def podiums(board: Board, judgements: Sequence[Judgement], places: int = 3) -> I
     former: tuple[Row, ...] = ()
     for judgement in counted:
         contest.add(judgement)
-        rows = rows_of(contest, places)
+        rows = tuple(row for row in rows_of(contest, places) if not row.provisional)
         if [(row.login, row.digest) for row in rows] != [(row.login, row.digest) for row in former]:
             yield Podium(judgement=judgement, rows=rows, former=former)
             former = rows

@@ -3,6 +3,9 @@
 `harness.records.stats.tied` decides whether two times tie.  A band is a group of rows that are tied with its best
 row.  An unproven row looks faster than the champion, but has not won their duel: it is in the champion's band, and tied
 with none of its rows.
+
+A provisional row comes after all others, in a band of its own.  In its place by time, a wide interval would tie it with
+many rows, and a lucky or forged estimate would push honest rows down.
 """
 
 from __future__ import annotations
@@ -27,19 +30,31 @@ class Banded(Protocol):
     @property
     def unproven(self) -> bool: ...
 
+    @property
+    def provisional(self) -> bool: ...
+
 
 B = TypeVar("B", bound=Banded)
 
 
-def bands_of(authors: Iterable[AuthorFiles], champion: AuthorFiles) -> list[list[AuthorFiles]]:
-    """Authors in bands, the champion first, the others by score; in a band, the earlier file is first."""
+def bands_of(authors: Iterable[AuthorFiles], champion: AuthorFiles | None) -> list[list[AuthorFiles]]:
+    """Authors in bands, the champion first, the others by score; in a band, the earlier file is first.
+
+    Provisional ones come last, by score.
+    """
     by_score = sorted(
         authors,
-        key=lambda one: (one is not champion, one.standing.score_us.value, one.standing.first_at),
+        key=lambda one: (
+            one is not champion,
+            one.standing.is_provisional,
+            one.standing.score_us.value,
+            one.standing.first_at,
+        ),
     )
     bands: list[list[AuthorFiles]] = []
     for author in by_score:
-        if bands and not beats(bands[-1][0].standing.score_us, author.standing.score_us):
+        is_alone = author.standing.is_provisional and author is not champion
+        if bands and not is_alone and not beats(bands[-1][0].standing.score_us, author.standing.score_us):
             bands[-1].append(author)
         else:
             bands.append([author])
@@ -64,6 +79,9 @@ def leader_of(row: Banded, rows: Sequence[B]) -> B:
 def ahead_of(row: Banded, rows: Sequence[B]) -> B | None:
     """The row to beat next, the last one of a better band; None for rows of the first band.
 
-    Skips rows that only look faster than the champion: they have yet to win their duel.
+    Skips rows that only look faster than the champion: they have yet to win their duel.  A provisional row has none: it
+    must be judged again first.
     """
+    if row.provisional:
+        return None
     return next((other for other in reversed(rows) if other.band < row.band and not other.unproven), None)

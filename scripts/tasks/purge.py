@@ -2,9 +2,9 @@
 
 name typed? ─▶ no other task uses its files? ─▶ repository admin? ─▶ one commit on the branch ─▶ the local folders
 
-It deletes from the ledger the task's judgements, its requests with their endings and costs, and the decisions about
-those judgements.  Accounts stay, and so do the records of Discord announcements, so that none is sent twice.  The
-branch's history keeps everything.
+It deletes from the ledger the task's judgements, its requests with their endings and costs, who offered its files
+first, and the decisions about those judgements.  Accounts stay, and so do the records of Discord announcements, so that
+none is sent twice.  The branch's history keeps everything.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def purge_task(task: Task, typed: str, folder: Path | None, repo: str | None) ->
 
 
 def facts_of(task: str, ledger: Ledger) -> set[Path]:
-    """A task's paths in the ledger: the folder of its judgements, and files."""
+    """A task's paths in the ledger: the folders of its judgements and of its files' origins, and files."""
     checksums = {judgement.checksum for judgement in ledger.judgements(task).judgements}
     requests = [one.request for one in ledger.requests() if one.request.task == task]
     decisions = {decision.place for decision in ledger.moderations() if decision.judgement in checksums}
     asked = {place for request in requests for place in (request.place, request.place_of_ending, request.place_of_cost)}
-    return {Path("judgements", task)} | asked | decisions
+    return {Path("judgements", task), Path("origins", task)} | asked | decisions
 
 
 def _purge_branch(task: str, repo: str | None) -> None:
@@ -64,10 +64,10 @@ def _purge_branch(task: str, repo: str | None) -> None:
 
     token, repository = require_token(_RIGHTS), require_repository(repo)
     _require_owner(repository, token)
-    judgements = under(f"judgements/{task}")
-    wanted = either(judgements, under("requests", "moderation"))
+    folders = under(f"judgements/{task}", f"origins/{task}")
+    wanted = either(folders, under("requests", "moderation"))
     with LedgerBranch(f"{server_url()}/{repository}.git", token=token, wanted=wanted) as branch:
-        gone = either(judgements, these(facts_of(task, branch.ledger)))
+        gone = either(folders, these(facts_of(task, branch.ledger)))
         count = branch.remove(gone, f"Purge {task}")
     click.echo(f"deleted {count} files of {task} from the branch `ledger`; its history keeps them")
 

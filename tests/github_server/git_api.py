@@ -10,7 +10,7 @@ from tests.github_server import shapes
 from tests.github_server.git import Entry
 from tests.github_server.pulls_api import changed_file
 from tests.github_server.routes import Answer, Call, Refusal, invalid, missing, route
-from tests.github_server.world import Check
+from tests.github_server.world import Activity, Check
 
 Json = dict[str, Any]
 
@@ -160,7 +160,23 @@ def _ref(call: Call, ref: str) -> Json:
     }
 
 
+@route("GET /activity", "contents:read")
+def list_activity(call: Call) -> Answer:
+    """Newest first."""
+    ref = call.query.get("ref", "")
+    return call.page([one for one in reversed(call.world.activity) if ref in ("", one.ref)], _activity)
+
+
+def _activity(one: Activity) -> Json:
+    shape = {"id": one.id, "node_id": f"ACT_{one.id}", "ref": one.ref, "before": one.before, "after": one.after}
+    moment = {"timestamp": shapes.time(one.at), "activity_type": one.kind}
+    return {**shape, **moment, "actor": shapes.user(one.actor)}
+
+
 # Checks
+
+MAX_TEXT = 65_535
+"""Bytes of a check run's summary, beyond which it is refused, and of its text, which is cut."""
 
 
 @route("POST /check-runs", "checks:write")
@@ -209,8 +225,12 @@ def _find_check(call: Call) -> Check:
 def _write_check(call: Call, check: Check) -> None:
     """Annotations are added to those that are there; all else is replaced."""
     body, now = call.body, call.world.clock()
-    for name in ("name", "status", "conclusion", "external_id", "details_url"):
+    if len(body.get("output", {}).get("summary", "").encode()) > MAX_TEXT:
+        raise invalid(f"summary exceeds a maximum bytesize of {MAX_TEXT}", "summary")
+    for name in ("name", "status", "conclusion", "external_id"):
         setattr(check, name, body.get(name, getattr(check, name)))
+    # Whatever a workflow's token asks for.
+    check.details_url = f"{call.world.web_url}/{call.world.repository}/runs/{check.id}"
     if "conclusion" in body:
         check.status = "completed"
     if check.status != "completed":
@@ -218,5 +238,7 @@ def _write_check(call: Call, check: Check) -> None:
     check.started_at = check.started_at or now
     check.completed_at = now if check.status == "completed" else None
     output = dict(body.get("output", {}))
+    if "text" in output:
+        output["text"] = output["text"].encode()[:MAX_TEXT].decode(errors="ignore")
     check.annotations += output.pop("annotations", [])
     check.output |= output

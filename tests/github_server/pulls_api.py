@@ -65,8 +65,8 @@ def merge_pull(call: Call) -> Answer:
         raise Refusal(405, "Pull Request is still a draft" if pull.draft else "Pull Request is not mergeable")
     if body.get("sha", pull.head_sha) != pull.head_sha:
         raise Refusal(409, "Head branch was modified. Review and try the merge again.")
-    if call.token.is_workflows and _touches_workflows(call, pull):
-        raise Refusal(403, "refusing to allow a GitHub App to create or update workflow without `workflows` permission")
+    if call.token.is_workflows and _has_other_workflows(call, tip, pull):
+        raise Refusal(403, "Resource not accessible by integration")
     tree = world.git.merge_trees(tip, pull.head_sha)
     if tree is None or world.settings.get("merge_refusal"):
         raise Refusal(405, world.settings.get("merge_refusal", "Pull Request is not mergeable"))
@@ -81,9 +81,13 @@ def merge_pull(call: Call) -> Answer:
     return Answer(body={"sha": sha, "merged": True, "message": "Pull Request successfully merged"})
 
 
-def _touches_workflows(call: Call, pull: Pull) -> bool:
-    changes = call.world.git.changes(pull.base_sha, pull.head_sha)
-    return any(change.path.startswith(".github/workflows/") for change in changes)
+def _has_other_workflows(call: Call, tip: str, pull: Pull) -> bool:
+    """Whether the head's workflow files are not those of its base branch, whoever changed them.
+
+    GitHub then treats the merge as one that changes workflows, also where only the base has moved on.
+    """
+    ours, theirs = (call.world.git.find_tree(f"{commit}:.github/workflows") for commit in (tip, pull.head_sha))
+    return ours != theirs
 
 
 @route("GET /issues/comments", *LISTEN)

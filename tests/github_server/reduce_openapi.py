@@ -33,6 +33,7 @@ GET /users/{{username}}
 GET /orgs/{{org}}/actions/runner-groups
 GET {REPO}
 PATCH {REPO}
+GET {REPO}/activity
 GET {REPO}/pulls
 POST {REPO}/pulls
 POST {REPO}/forks

@@ -40,7 +40,7 @@ from tests.github_server import (  # noqa: F401
 )
 from tests.github_server.contract import contract
 from tests.github_server.failures import Failure, Failures, Way
-from tests.github_server.routes import Answer, Call, Refusal, find_route
+from tests.github_server.routes import Answer, Call, Refusal, find_route, missing
 from tests.github_server.world import Token, World
 
 API = "/api/v3"
@@ -231,6 +231,8 @@ class _Handler(BaseHTTPRequestHandler):
         if path.get("repo", name) != name or (fork and not (fork in world.forks and route.is_of_forks)):
             raise Refusal(404, "Not Found")
         may = token.user.login.lower() == fork if fork else route.is_open_to(token)
+        if not may and "/actions/policies" in route.name:
+            raise missing()
         if not may:
             who = "integration" if token.is_workflows else "personal access token"
             raise Refusal(403, f"Resource not accessible by {who}")
@@ -276,7 +278,19 @@ class _Handler(BaseHTTPRequestHandler):
                 return Answer(401, b"", {"WWW-Authenticate": 'Basic realm="GitHub"'})
             if not token.allows("contents", "write"):
                 return Answer(403, b"Write access to repository not granted.")
+            with self.server.github.world.lock:
+                return self._pushed(token, path, query)
         return self._run_git(path, query)
+
+    def _pushed(self, token: Token, path: str, query: str) -> Answer:
+        """A push, and what the log of the repository says of it."""
+        world = self.server.github.world
+        branches = {f"refs/heads/{name}" for name in (world.default_branch, "ledger")}
+        before = {ref: world.git.find_commit(ref) for ref in branches}
+        answer = self._run_git(path, query)
+        for ref in branches:
+            world.note_push(ref, before[ref], token.user)
+        return answer
 
     def _run_git(self, path: str, query: str) -> Answer:
         repository, headers = self.server.github.world.git.path, self.headers

@@ -28,7 +28,12 @@ FRESH: Json = {
     "pages": None,
     "variables": {},
     "private-vulnerability-reporting": {"enabled": False},
-    "merging": {"allow_squash_merge": True, "allow_merge_commit": True, "allow_rebase_merge": True},
+    "merging": {
+        "allow_squash_merge": True,
+        "allow_merge_commit": True,
+        "allow_rebase_merge": True,
+        "allow_update_branch": False,
+    },
 }
 """A new public repository's."""
 

@@ -156,6 +156,22 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Activity:
+    """A change of a branch, as GitHub's log of the repository has it."""
+
+    id: int
+    ref: str
+    before: str
+    after: str
+    actor: User | None
+    at: datetime
+
+    @property
+    def kind(self) -> str:
+        return "push" if self.before.strip("0") else "branch_creation"
+
+
+@dataclass(frozen=True)
 class Event:
     """The start of a workflow: the event's name, its payload, and the run that GitHub has made already."""
 
@@ -186,6 +202,8 @@ class World:
         self.forks: set[str] = set()
         """The accounts with a fork, in lower case; its branches are `refs/forks/<login>/…` of the one store."""
         self.labels: dict[str, Json] = {}
+        self.activity: list[Activity] = []
+        """Pushes by HTTP, oldest first."""
         self.runs: dict[int, Run] = {}
         self.disabled_workflows: set[str] = set()
         self.variables: dict[str, str] = {}
@@ -309,6 +327,20 @@ class World:
         self.emit_pull("synchronize", pull, before=before, after=pull.head_sha)
         return pull.head_sha
 
+    def update_branch(self, pull: Pull) -> str:
+        """Merge the base branch into a pull request's, as its author does with the button or with `gh`."""
+        with self.lock:
+            before, tip = pull.head_sha, self.git.find_commit(pull.base_ref)
+            tree = self.git.merge_trees(tip, before) if tip else None
+            assert tip and tree
+            pull.head_sha, pull.base_sha = self.git.commit_tree(tree, [before, tip], "Merge branch"), tip
+            if pull.author:
+                pull.author.pushed_at = self.clock()
+            self.git.set_ref(f"refs/pull/{pull.number}/head", pull.head_sha)
+            self.touch(pull)
+        self.emit_pull("synchronize", pull, before=before, after=pull.head_sha)
+        return pull.head_sha
+
     def add_fork(self, user: User) -> None:
         """A fork as it is at this moment; the one that is there, if there is one."""
         with self.lock:
@@ -362,6 +394,12 @@ class World:
 
     def comments_on(self, number: int) -> list[Comment]:
         return [comment for comment in self.comments.values() if comment.number == number]
+
+    def note_push(self, ref: str, before: str | None, actor: User | None) -> None:
+        """Log what a push has done to a branch."""
+        after = self.git.find_commit(ref)
+        if after and after != before:
+            self.activity.append(Activity(self.next_id(), ref, before or "0" * 40, after, actor, self.clock()))
 
     # What runs
 

@@ -3,7 +3,7 @@
     author   not banned; owns the folder of the login with which the account first took part
     file     one plain file in its place, not too large; no invisible characters; defines custom_kernel
     task     exists, in the file's language; has boards, and a machine for them
-    new      not somebody else's merged file under other names
+    new      not somebody else's earlier or merged file under other names
 
 Each `require_` raises a `Refused` that tells the author, in Markdown, what is wrong and how to fix it.  A participant's
 words are always in code.  `intake` checks deadline and quota, because they depend on the mode.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,6 +35,7 @@ from scripts.competition.boards import offered
 from scripts.competition.settings import Settings
 from scripts.github.pulls import Account, BlobInfo, ChangedFile, PullRequest
 from scripts.ledger.moderation import KnownAccount, Moderated, find_owner
+from scripts.ledger.origin import Origin, find_earlier
 
 
 class Refused(PullRankError):
@@ -55,7 +56,8 @@ class Competition:
 class Offer:
     """The contents of a pull request, as admission reads them.  Fields that are not needed are not read and stay empty.
 
-    `merged` are the merged files of others for the task, `given` the task's own templates and examples.
+    `merged` are the merged files of others for the task, `given` the task's own templates and examples.  `origin` is
+    this offer of the file, and `origins` the accounts' first ones in the ledger; a file that is nobody's own has none.
     """
 
     pull: PullRequest
@@ -65,6 +67,8 @@ class Offer:
     task: Task | None = None
     merged: tuple[Original, ...] = ()
     given: tuple[bytes, ...] = ()
+    origin: Origin | None = None
+    origins: tuple[Origin, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +137,7 @@ def admit(entry: SubmissionPath, offer: Offer, competition: Competition) -> Admi
     task = require_task(entry, offer, competition)
     blob = require_plain(entry, offer, competition)
     require_kernel(entry, offer, task)
-    require_original(entry, offer)
+    require_original(entry, offer, competition)
     boards = require_boards(task, competition)
     wanted = require_directives(entry, offer.source)
     return Admission(
@@ -216,14 +220,33 @@ def require_directives(entry: SubmissionPath, source: bytes) -> tuple[str, ...]:
     return directives.gpus
 
 
-def require_original(entry: SubmissionPath, offer: Offer) -> None:
-    """Raise Refused if the file is a copy of somebody else's merged submission."""
-    original = find_original(offer.source, entry.name, offer.merged, offer.given)
+def require_original(entry: SubmissionPath, offer: Offer, competition: Competition) -> None:
+    """Raise Refused if the file is a copy of one that somebody else offered earlier, or that was merged."""
+    if offer.origin:
+        known = (offer.origin, *offer.origins)
+        require_first(offer.origin.user_id, known, competition.settings, competition.moderated)
+    # Of these, it is known when they were offered.
+    dated = {one.login.casefold() for one in offer.origins}
+    merged = [one for one in offer.merged if one.login.casefold() not in dated]
+    original = find_original(offer.source, entry.name, merged, offer.given)
     if original:
         raise Refused(
             f"Except for names, comments and layout, this is the merged submission of `{original.login}` for "
             f"`{entry.task}`. "
             "Learn from it, but submit your own work. If it is yours, ask a maintainer."
+        )
+
+
+def require_first(user_id: int, origins: Iterable[Origin], settings: Settings, moderated: Moderated) -> None:
+    """Raise Refused if somebody else offered this account's file earlier.  Those of banned accounts do not count."""
+    counted = [
+        one for one in origins if one.user_id == user_id or not why_banned(one.user_id, one.login, settings, moderated)
+    ]
+    if first := find_earlier(user_id, counted):
+        raise Refused(
+            f"Except for names, comments and layout, `{first.login}` submitted this file for `{first.task}` earlier, "
+            f"in #{first.pull_request} at {first.at:%Y-%m-%d %H:%M} UTC. Learn from it, but submit your own work. If "
+            "it is yours, ask a maintainer."
         )
 
 

@@ -11,7 +11,8 @@ Everything that a file does not define itself (`torch.add`, `sinf`, numbers, the
 two files with the same fingerprint do the same.  Numbering of local names restarts in each definition: it makes no
 difference whether the loop variables of two kernels are `i` and `i` or `i` and `j`.
 
-A short file is a copy only if its names are the same, too; a few lines are never a copy.
+A short file is a copy only if its names are the same, too; a few lines are never a copy.  Neither is the task's own
+template or example, even with other numbers.
 """
 
 from __future__ import annotations
@@ -55,6 +56,10 @@ _STATEMENTS = re.compile(
 """C++ keywords after which a name is used, not declared."""
 
 _SCALARS = re.compile("void|bool|char|short|int|long|unsigned|signed|float|double|half|auto|const")
+
+
+_NUMBER = re.compile(r"is (?:int -?[0-9a-f]+|\.?[0-9].*)", re.DOTALL)
+"""A number as `_Tokens.texts` writes it."""
 
 
 class _Kind(StrEnum):
@@ -131,10 +136,21 @@ def find_original(source: bytes, name: str, others: Iterable[Original], known: I
     return None if original and _is_known(source, name, known) else original
 
 
+def own_fingerprint(source: bytes, name: str, known: Iterable[bytes]) -> str | None:
+    """The fingerprint of a file that can be somebody's own; else None."""
+    mine = fingerprint(source, name)
+    return None if mine and _is_known(source, name, known) else mine
+
+
 def _is_known(source: bytes, name: str, known: Iterable[bytes]) -> bool:
+    """Whether a file is one that anybody may submit, except for names and numbers."""
     mine = _read(source, name)
     rows = (_read(text, name) for text in known) if mine else ()
-    return any(row and mine and list(row.texts()) == list(mine.texts()) for row in rows)
+    return any(row and mine and _without_numbers(row) == _without_numbers(mine) for row in rows)
+
+
+def _without_numbers(tokens: _Tokens) -> list[str]:
+    return [_NUMBER.sub("is a number", text) for text in tokens.texts()]
 
 
 def _outline(source: bytes, name: str) -> tuple[str, ...]:

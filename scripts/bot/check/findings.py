@@ -199,7 +199,7 @@ class CheckResult:
             summary=self.report(),
             text=_as_json(self.findings, self.probes.values()),
             annotations=tuple(_annotations(self.findings, self.probes)),
-            details_url=self.run_url,
+            run_url=self.run_url,
         )
 
 

@@ -38,7 +38,7 @@ def check_of_judgement(
         summary=report,
         text=facts_as_text(judgement, request, standings),
         annotations=tuple(remarks(judgement, request))[:MAX_ANNOTATIONS],
-        details_url=judgement.run_url or "",
+        run_url=judgement.run_url or "",
     )
 
 
@@ -77,7 +77,7 @@ def _standing(judgement: Judgement, standings: Standings | None) -> dict[str, An
     row = standings.find_row(judgement.submission.login) if standings else None
     if not standings or not row or judgement.checksum not in {one.checksum for one in row.judgements}:
         return None
-    return {"rank": row.rank, "of": len(standings.rows), "gap": row.gap}
+    return {"rank": row.rank, "of": len(standings.rows), "gap": row.gap, "provisional": row.provisional}
 
 
 def _case(case: CaseResult) -> dict[str, Any]:

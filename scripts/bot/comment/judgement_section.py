@@ -22,12 +22,13 @@ from harness.records.counters import Counters
 from harness.records.fields import Mode
 from harness.records.judgement import CaseResult, Judgement
 from harness.records.profile import Profile
+from harness.records.stats import is_provisional
 from harness.records.times import Duel
 from harness.records.verdict import Verdict
 from harness.task.task import Board
 from scripts.bot.comment.markdown import MAX_SAID, case_name, first_paragraph, folded, run_link, solid, table
 from scripts.bot.comment.times_table import MAX_CASES, benchmarks
-from scripts.common.text import fence, format_gap, format_interval, format_percent, format_us, inline
+from scripts.common.text import fence, format_error, format_gap, format_interval, format_percent, format_us, inline
 from scripts.ledger.moderation import Action, Moderation
 from scripts.standings.claims import (
     FIRST_PLACE_TAKES,
@@ -40,6 +41,7 @@ from scripts.standings.claims import (
     worst_bound,
 )
 from scripts.standings.profiles import WORD, kernel_table, parts_of, troubles_of
+from scripts.standings.provisional import provisional_sentence
 from scripts.standings.rows import Row
 from scripts.standings.standings import Standings
 
@@ -123,7 +125,7 @@ def _hidden(hidden: Moderation, standings: Standings | None, place: Row | None) 
 
 
 def _rank(place: Row, standings: Standings) -> str:
-    return f"rank {place.rank} of {len(standings.rows)}"
+    return f"rank {place.rank} of {len(standings.rows)}{', provisional' if place.provisional else ''}"
 
 
 def _place(judgement: Judgement, standings: Standings | None, place: Row | None) -> str:
@@ -136,11 +138,22 @@ def _place(judgement: Judgement, standings: Standings | None, place: Row | None)
     if not _stands(judgement, place):
         return (
             f"Your earlier file {inline(place.digest[:12])} keeps your row, with {format_interval(place.score_us)} and "
-            f"{_rank(place, standings)}: this file does not beat it by more than 1 % and the noise."
+            f"{_rank(place, standings)}: {_why_behind(judgement, standings)}"
         )
     pooled = f", over {len(place.judgements)} judgements of this file" if len(place.judgements) > 1 else ""
     rank = f"**{_rank(place, standings).capitalize()}** with {format_interval(place.score_us)}{pooled}"
+    if place.provisional:
+        return f"{rank}. {provisional_sentence(place.score_us, len(place.judgements))}"
     return f"{rank}; {_gap(place, standings)}."
+
+
+def _why_behind(judgement: Judgement, standings: Standings) -> str:
+    """Why a file does not replace its author's earlier one."""
+    score_us = standings.scores_us.get(judgement.checksum)
+    if score_us and is_provisional(score_us):
+        wide = f"the 95 % interval of this file's time is {format_error(score_us)}, too wide to replace it."
+        return f"{wide} `/rerun` measures it again."
+    return "this file does not beat it by more than 1 % and the noise."
 
 
 def _gap(place: Row, standings: Standings) -> str:
@@ -165,6 +178,9 @@ def _outcome(duel: Duel, judgement: Judgement, standings: Standings | None) -> s
     if not duel.won:
         return f"Lost: {FIRST_PLACE_TAKES}."
     champion = standings.champion if standings else None
+    row = standings.find_row(judgement.submission.login) if standings else None
+    if row and row.provisional:
+        return "Won, but a provisional time cannot take first place: the next judging plays the duel again."
     if champion and champion.digest != judgement.submission.digest:
         return f"Won, but {champion.login} is first now: the duel with {champion.login} decides."
     return "Won: it takes first place."

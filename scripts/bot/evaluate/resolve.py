@@ -2,7 +2,7 @@
 
     ledger ─► request ─► still open?       not ended                                              else: skipped
     git    ─► one file ─► allowed?         not banned, the path rule on pinned commits, the folder's owner,
-                                           mode, size, hash, readable, an open board              else: refused
+                                           mode, size, hash, readable, an open board, no copy     else: refused
     main   ─► task, champion, harness ─► bundle.zip and harness.pyz
 
 Intake has already checked all of this.  `recheck` checks it again, because anything may have changed since and because
@@ -24,7 +24,7 @@ from harness.records.stats import LONGEST_EXTENDED_DUEL_S
 from harness.task.bundle import sha256
 from harness.task.submission import MAX_BYTES, Champion, Submission
 from harness.task.task import Board, Task
-from scripts.bot.admission.admission import Refused, why_banned
+from scripts.bot.admission.admission import Refused, require_first, why_banned
 from scripts.bot.admission.path_rule import entry_path
 from scripts.bot.admission.recheck import RecheckFacts, why_refused, why_unreadable
 from scripts.bot.evaluate.packing import pack
@@ -121,6 +121,7 @@ def _admit(request: Request, fork: Fork, ledger: Ledger, settings: Settings, roo
         if _GONE not in error.said:
             raise
         raise Refused(f"The commit `{request.head_sha[:7]}` is gone. Push again.") from None
+    moderated = Moderated.after(ledger.moderations())
     facts = RecheckFacts(
         request=request,
         files=files,
@@ -129,10 +130,13 @@ def _admit(request: Request, fork: Fork, ledger: Ledger, settings: Settings, roo
         task=task,
         max_bytes=max_bytes,
         gpus=tuple(settings.gpus),
-        ban=why_banned(request.user_id, request.login, settings, Moderated.after(ledger.moderations())),
+        ban=why_banned(request.user_id, request.login, settings, moderated),
     )
     if reason := why_refused(facts) or why_unreadable(source, request):
         raise Refused(reason)
+    if request.fingerprint and not request.is_rematch:
+        # Intake may have heard of an earlier offer later.
+        require_first(request.user_id, ledger.origins(task.name, request.fingerprint), settings, moderated)
     return task, source
 
 

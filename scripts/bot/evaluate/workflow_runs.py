@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
 WORKFLOW = "evaluate.yml"
-LIVE = ("queued", "in_progress")
+LIVE = ("queued", "pending", "in_progress")
+"""A run that waits for another one of its group may be pending."""
 
 
 def check_name(gpu: str) -> str:
@@ -51,15 +52,16 @@ def start(github: GitHub, request: Request, ref: str) -> None:
 
 
 def show_running(github: GitHub, request: Request, run_url: str) -> int:
-    """Link the board's check run to the run; returns its id."""
+    """Show in the board's check run that the run goes on, with a link to it; returns the check run's id."""
     title = f"{request.mode}: running, or waiting for a machine"
-    check = replace(check_of(request, CheckState.RUNNING, title), details_url=run_url)
+    summary = f"[The run's page]({run_url}) shows whether a machine has taken it."
+    check = replace(check_of(request, CheckState.RUNNING, title), summary=summary)
     # A retry's check run is still pending.  Otherwise an older one keeps its result, and GitHub shows the newest.
     return github.upsert_check(check) if request.is_retry else github.create_check(check)
 
 
 def live_runs(github: GitHub) -> tuple[WorkflowRun, ...]:
-    """All queued and running runs, however many and however old."""
+    """All waiting and running runs, however many and however old."""
     return tuple(run for status in LIVE for run in github.all_runs(WORKFLOW, status=status))
 
 

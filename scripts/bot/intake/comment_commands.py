@@ -173,6 +173,7 @@ def _ask_by_comment(event: CommentEvent, facts: EventFacts, admission: Admission
     return Decision(
         why=f"requests {len(asked)} of {len(modes)} boards",
         account=newcomer(facts, admission),
+        origin=facts.offer.origin,
         requests=tuple(asked),
         notice=Notice(text=" ".join(remarks), tone=Tone.REMARK, left_out=tuple(left_out)) if remarks else None,
         is_settled=True,

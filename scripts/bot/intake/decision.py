@@ -20,6 +20,7 @@ from scripts.bot.intake.slash import Verb
 from scripts.github.pulls import Account, Permission, PullRequest, Reaction
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.moderation import KnownAccount
+from scripts.ledger.origin import Origin
 from scripts.ledger.request import Ending, EndState, Request, make_id
 from scripts.standings.standings import Standings
 
@@ -67,6 +68,7 @@ class Decision:
 
     why: str
     account: KnownAccount | None = None
+    origin: Origin | None = None
     requests: tuple[Request, ...] = ()
     endings: Endings = ()
     notice: Notice | None = None
@@ -167,6 +169,7 @@ def make_requests(
                 gpu=gpu,
                 mode=mode,
                 digest=admission.digest,
+                fingerprint=facts.offer.origin.fingerprint if facts.offer.origin else None,
                 asked_at=facts.now,
                 first_asked_at=since if since < facts.now else None,
                 asked_by=by.id,

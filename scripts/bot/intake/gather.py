@@ -1,6 +1,7 @@
 """Read what a decision about an event needs, with as few API requests as possible.
 
-ledger            participants, the author's requests, maintainers' decisions; for /show the judgements
+ledger            participants, the author's requests, maintainers' decisions, who offered a file first; for /show the
+                  judgements
 GitHub            the commenter's permission
 the fork, by git  the changed files, and a submission's bytes
 the checkout      settings, tasks, the merged files of others
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from harness.task.task import load_task
 from scripts.bot.admission.admission import Competition, Offer, Refused, find_entry, merged_by_others
+from scripts.bot.admission.copies import own_fingerprint
 from scripts.bot.admission.path_rule import SubmissionPath, TaskChange
 from scripts.bot.intake.decision import EventFacts
 from scripts.bot.intake.events import CommentEvent, Event, PullAction, PullEvent
@@ -25,7 +27,8 @@ from scripts.github.pulls import Permission, PullRequest
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Moderated
-from scripts.ledger.names import under
+from scripts.ledger.names import origins_of, under
+from scripts.ledger.origin import Origin
 from scripts.standings.standings import Standings, standings
 
 if TYPE_CHECKING:
@@ -58,6 +61,8 @@ def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerB
     if is_obeyed and _needs_files(event):
         with context.open_fork() as fork:
             offer, task_faults = _read_offer(event, pull, competition, context, fork)
+        if offer.source:
+            offer = _with_origins(offer, competition, branch, min(_happened_at(event, pull), now))
     boards: tuple[Standings, ...] = ()
     if offer.task and _verb(event) is Verb.SHOW:
         branch.check_out(under(f"judgements/{offer.task.name}"))
@@ -84,13 +89,35 @@ def _happened_at(event: Event, pull: PullRequest) -> datetime:
     return max(event.comment.created_at, pull.head_at)
 
 
+def _with_origins(offer: Offer, competition: Competition, branch: LedgerBranch, at: datetime) -> Offer:
+    """A submission's offer, made at a time, with the first offers of its file; unchanged if it is nobody's own."""
+    entry = find_entry(offer, competition)
+    assert isinstance(entry, SubmissionPath)
+    mine, pull = own_fingerprint(offer.source, entry.name, offer.given), offer.pull
+    if not mine:
+        return offer
+    branch.check_out(origins_of(entry.task, mine))
+    origin = Origin(
+        fingerprint=mine,
+        task=entry.task,
+        user_id=pull.author.id,
+        login=entry.login,
+        pull_request=pull.number,
+        head_sha=pull.head_sha,
+        at=at,
+    )
+    return replace(offer, origin=origin, origins=branch.ledger.origins(entry.task, mine))
+
+
 def renew(facts: EventFacts, ledger: Ledger) -> EventFacts:
     """The same facts, with what others have since written to the ledger."""
     competition = replace(
         facts.competition, accounts=ledger.accounts().facts, moderated=Moderated.after(ledger.moderations())
     )
-    history = ledger.requests(user_id=facts.pull.author.id).facts
-    return replace(facts, competition=competition, history=history)
+    history, offer = ledger.requests(user_id=facts.pull.author.id).facts, facts.offer
+    if offer.origin:
+        offer = replace(offer, origins=ledger.origins(offer.origin.task, offer.origin.fingerprint))
+    return replace(facts, competition=competition, history=history, offer=offer)
 
 
 def _is_author(event: CommentEvent, pull: PullRequest) -> bool:

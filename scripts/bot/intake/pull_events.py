@@ -89,7 +89,8 @@ def _ask_by_event(event: PullEvent, facts: EventFacts, admission: Admission, end
     replaced = end_open(facts, EndState.SUPERSEDED, f"{mode} instead", among=_tried_before(facts, wanted, mode))
     fitting, refusal = fit(facts, wanted, mode, ended + replaced)
     if wanted and not fitting:
-        return Decision(why="refused by quota", endings=ended, notice=Notice(text=f"**Not judged.** {refusal}"))
+        notice = Notice(text=f"**Not judged.** {refusal}")
+        return Decision(why="refused by quota", origin=facts.offer.origin, endings=ended, notice=notice)
     asked = make_requests(facts, admission, fitting, mode, by=facts.pull.author, reason=event.action)
     rest = tuple(wanted[len(fitting) :])
     if refusal:
@@ -97,6 +98,7 @@ def _ask_by_event(event: PullEvent, facts: EventFacts, admission: Admission, end
     return Decision(
         why=f"requests {len(asked)} of {len(admission.gpus)} boards, {mode}",
         account=newcomer(facts, admission),
+        origin=facts.offer.origin,
         requests=asked,
         endings=ended + tuple(pair for pair in replaced if pair[0].gpu in fitting),
         notice=Notice(text=remark, tone=Tone.REMARK, left_out=rest) if remark else None,

@@ -43,16 +43,18 @@ def _boards(login: str, boards: Sequence[Standings]) -> str:
 
 
 def _first(standings: Standings) -> str:
-    champion = standings.champion
-    return f"`{champion.login}`, {format_interval(champion.score_us)}" if champion else "no entries yet"
+    if not standings.rows:
+        return "no entries yet"
+    first = standings.rows[0]
+    return f"`{first.login}`, {format_interval(first.score_us)}{', provisional' if first.provisional else ''}"
 
 
 def _own(standings: Standings, login: str) -> str:
     row = standings.find_row(login)
     if not row:
         return "not ranked yet"
-    gap = "" if row.champion else f", {format_gap(row.gap)}"
-    return f"rank {row.rank}, {format_interval(row.score_us)}{gap}"
+    gap = "" if row.rank == 1 else f", {format_gap(row.gap)}"
+    return f"rank {row.rank}, {format_interval(row.score_us)}{gap}{', provisional' if row.provisional else ''}"
 
 
 def _waiting(waiting: Iterable[RequestStatus], now: datetime) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from scripts.bot.comment.comment_text import read_comment
@@ -17,6 +18,7 @@ from scripts.bot.comment.markers import MARKER, BoardMarker
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.reconcile.duels_due import find_due_rows
 from scripts.bot.reconcile.plan import PATIENCE, RepositoryState, look_back
+from scripts.bot.reconcile.provisional_due import find_provisional_rows
 from scripts.bot.report.context import BotContext
 from scripts.bot.report.places import Tables
 from scripts.bot.report.report import PUBLISH_WORKFLOW
@@ -47,7 +49,7 @@ LONGEST_WAIT = timedelta(days=14)
 
 
 def gather(context: BotContext, now: datetime) -> RepositoryState:
-    """Read the state, with eight API requests, or a few more in a busy repository."""
+    """Read the state, with six API requests, or a few more in a busy repository."""
     github, settings = context.github, context.settings
     last_at = max((run.created_at for run in github.runs(WORKFLOW, status="success")), default=None)
     since = look_back(now, last_at)
@@ -69,9 +71,10 @@ def gather(context: BotContext, now: datetime) -> RepositoryState:
         branch.check_out(boards(lively | {(one.request.task, one.request.gpu) for one in of_heads}))
         tables = Tables(ledger, context.root)
         places = {one.request.id: place for one in of_heads if (place := tables.place(one))}
-        rows = tuple(find_due_rows(table for name in sorted(lively) if (table := tables.find(*name))))
-        if rows:
-            of_rows = {row.pull_request for row in rows}
+        lively_tables = [table for name in sorted(lively) if (table := tables.find(*name))]
+        duels = tuple(find_due_rows(lively_tables))
+        provisional = find_provisional_rows(lively_tables, now)
+        if of_rows := {row.pull_request for row in (*duels, *provisional)}:
             branch.check_out(requests_of_pulls(of_rows))
             statuses = tuple(dict.fromkeys([*statuses, *ledger.requests(pulls=of_rows)]))
     published = (run for run in github.runs(PUBLISH_WORKFLOW) if run.conclusion in (None, "", "success"))
@@ -87,7 +90,8 @@ def gather(context: BotContext, now: datetime) -> RepositoryState:
         comments_since=comments_since,
         spare=spare,
         places=places,
-        duels=tuple(due for row in rows if (due := row.find_duel(statuses))),
+        duels=tuple(due for row in duels if (due := row.find_due(statuses))),
+        provisional=tuple(due for row in provisional if (due := row.find_due(statuses))),
         published_at=max((run.created_at for run in published), default=None),
         decided_at=decided_at,
         last_at=last_at,
@@ -99,7 +103,7 @@ def gather(context: BotContext, now: datetime) -> RepositoryState:
 
 
 def _lively(branch: LedgerBranch, statuses: Iterable[RequestStatus], since: datetime) -> set[tuple[str, str]]:
-    """The boards whose due duels may have changed: reading all boards would take too long."""
+    """The boards whose rows may be due to be judged again: reading all boards would take too long."""
     if any(decision.at >= since for decision in branch.ledger.moderations()):
         return boards_in(branch.names)
     return {
@@ -124,16 +128,18 @@ def _closed(github: GitHub, numbers: set[int]) -> Iterator[PullRequest]:
 
 
 def _runs(github: GitHub, statuses: Iterable[RequestStatus]) -> tuple[WorkflowRun, ...]:
-    """All queued and running ones, which may wait for days; and the newest, back to where one may have been missed."""
-    found = {run.id: run for run in workflow_runs.live_runs(github)}
-    titles = {run.title for run in found.values()}
+    """The newest, back to where one may have been missed; of older ones those that wait or run, perhaps for days."""
+    runs = github.all_runs(workflow_runs.WORKFLOW)
+    newest = tuple(islice(runs, PER_PAGE))
+    if len(newest) < PER_PAGE:
+        return newest
+    found = {run.id: run for run in (*newest, *workflow_runs.live_runs(github))}
+    titles = {run.title for run in found.values() if not run.is_done}
     waiting = (one.request for one in statuses if one.is_open)
     missed = [request for request in waiting if workflow_runs.run_title(request.id) not in titles]
-    since = min((request.asked_at for request in missed), default=datetime.max.replace(tzinfo=UTC))
-    for count, run in enumerate(github.all_runs(workflow_runs.WORKFLOW), start=1):
-        found[run.id] = run
-        if count >= PER_PAGE and run.created_at < since:
-            break
+    since, oldest = min((request.asked_at for request in missed), default=None), newest[-1]
+    while since and oldest.created_at >= since and (run := next(runs, None)):
+        oldest = found.setdefault(run.id, run)
     return tuple(found.values())
 
 

@@ -6,6 +6,7 @@ open, no longer wanted         ──▶  End            banned; or the event th
 withdrawn, its run goes on     ──▶  Stop           a machine works for nobody
 the comment is out of date     ──▶  Tell           that it is queued; how it ended: Tell, or Deliver again
 its row's duel is due          ──▶  Rematch        judge it again, against the current champion
+its row is provisional         ──▶  Rematch        judge it again, when its machine has nothing else to do
 judged, it makes a row         ──▶  MergePull
 judged, improves nothing       ──▶  Close          after two quiet weeks
 our comment is there twice     ──▶  Drop           the younger one
@@ -18,7 +19,7 @@ The pull requests of a banned author are left to people, but their open requests
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -28,7 +29,7 @@ from harness.records.verdict import Verdict
 from scripts.bot.comment.markers import BoardMarker, BoardState
 from scripts.bot.comment.pull_record import newest_by_gpu
 from scripts.bot.evaluate import workflow_runs
-from scripts.bot.reconcile.duels_due import DueDuel
+from scripts.bot.reconcile.judged_again import DueJudging
 from scripts.bot.reconcile.lost_events import is_unheard
 from scripts.bot.report.places import PlaceKind
 from scripts.competition.settings import Ban
@@ -111,7 +112,7 @@ class Tell(_OfRequest):
 
 
 class Rematch(_OfRequest):
-    """A new request: judge a row's file again, against the current champion."""
+    """A new request: judge a row's file again, against the current champion, or because its time is provisional."""
 
 
 class MergePull(_OfRequest):
@@ -166,6 +167,7 @@ class RepositoryState:
         spare: our superfluous second comments: pull request by comment id.
         places: of judged requests, by request id.
         duels: all that are due.
+        provisional: the judgings of provisional rows that are due, the one that waits longest first.
         published_at: start of the last publish.yml run.
         decided_at: a maintainer's last moderation, such as a hold or a release.
         last_at: start of the last successful reconcile.yml run.
@@ -182,7 +184,8 @@ class RepositoryState:
     comments_since: datetime | None = None
     spare: Mapping[int, int] = field(default_factory=dict)
     places: Mapping[str, PlaceKind] = field(default_factory=dict)
-    duels: tuple[DueDuel, ...] = ()
+    duels: tuple[DueJudging, ...] = ()
+    provisional: tuple[DueJudging, ...] = ()
     published_at: datetime | None = None
     decided_at: datetime | None = None
     last_at: datetime | None = None
@@ -239,7 +242,8 @@ def plan(facts: RepositoryState) -> tuple[Step, ...]:
     ready = [pull for pull in _ours(facts) if not pull.is_draft and pull.number not in offered]
     steps: list[Step] = list(_for_live_runs(facts))
     steps += [step for status in facts.statuses if (step := _for_request(status, facts))]
-    steps += _for_duels(facts)
+    steps += (rematches := [*_for_duels(facts)])
+    steps += _for_provisional(facts, {step.request.gpu for step in rematches})
     steps += [step for pull in ready for step in _for_judged(pull, facts)]
     steps += [Drop(number=number, comment_id=comment_id) for comment_id, number in facts.spare.items()]
     if not _is_published(facts):
@@ -276,8 +280,8 @@ def _why_unwanted(request: Request, facts: RepositoryState) -> End | None:
     if facts.is_banned(request.user_id, request.login):
         return End(request=request, state=EndState.CANCELLED, note="its author is banned")
     if request.is_rematch:
-        is_due = any(due.is_of(request) for due in facts.duels)
-        return None if is_due else End(request=request, state=EndState.SUPERSEDED, note="its duel is due no more")
+        is_due = any(due.is_of(request) for due in (*facts.duels, *facts.provisional))
+        return None if is_due else End(request=request, state=EndState.SUPERSEDED, note="it is no longer due")
     pull = next((pull for pull in (*facts.pulls, *facts.closed) if pull.number == request.pull_request), None)
     if not pull:
         return None
@@ -312,15 +316,35 @@ def _newest(request: Request, facts: RepositoryState) -> Request:
     return newest_by_gpu(facts.of_pull[request.pull_request])[request.gpu].request
 
 
-def _for_duels(facts: RepositoryState) -> Iterator[Step]:
+def _for_duels(facts: RepositoryState) -> Iterator[Rematch]:
     """Rematches: a row's file is judged once for each champion that it must duel, whatever the result."""
-    for due in (due for due in facts.duels if not facts.is_banned(due.last.user_id, due.last.login)):
-        history = [one for one in facts.statuses if due.is_of(one.request)]
-        # A superseded rematch was no longer due then; now one is due again.
-        tried = [one for one in history if not one.ending or one.ending.state is not EndState.SUPERSEDED]
-        is_asked = any(one.is_open or one.request.reason == due.reason for one in tried)
-        if not is_asked and all(one.ending and facts.is_settled(one.ending.at) for one in history):
+    for due in facts.duels:
+        if _is_to_be_asked(due, facts):
             yield Rematch(request=due.request(facts.now))
+
+
+def _for_provisional(facts: RepositoryState, taken: Collection[str]) -> Iterator[Step]:
+    """Judge provisional rows again, one at a time on each machine, and only if nothing else waits for it.
+
+    Args:
+        taken: the GPUs that other steps of this plan request.
+    """
+    busy = {one.request.gpu for one in facts.statuses if one.is_open}.union(taken)
+    for due in facts.provisional:
+        if due.last.gpu not in busy and _is_to_be_asked(due, facts):
+            busy.add(due.last.gpu)
+            yield Rematch(request=due.request(facts.now))
+
+
+def _is_to_be_asked(due: DueJudging, facts: RepositoryState) -> bool:
+    """Whether a judging that is due was not requested before, and no other of its file goes on."""
+    if facts.is_banned(due.last.user_id, due.last.login):
+        return False
+    history = [one for one in facts.statuses if due.is_of(one.request)]
+    # A superseded rematch was no longer due then; now one is due again.
+    tried = [one for one in history if not one.ending or one.ending.state is not EndState.SUPERSEDED]
+    is_asked = any(one.is_open or one.request.reason == due.reason for one in tried)
+    return not is_asked and all(one.ending and facts.is_settled(one.ending.at) for one in history)
 
 
 def _ours(facts: RepositoryState) -> tuple[PullRequest, ...]:

@@ -35,6 +35,7 @@ from scripts.bot.reconcile.plan import (
     Tell,
     plan,
 )
+from scripts.bot.reconcile.strangers import find_strangers
 from scripts.bot.report.context import BotContext
 from scripts.bot.report.merging import MERGED, merge
 from scripts.bot.report.report import PUBLISH_WORKFLOW, end
@@ -66,13 +67,14 @@ def run(context: BotContext, now: datetime | None = None) -> Iterator[str]:
         try:
             yield (said := act(step, context, at))
             if isinstance(step, MergePull) and said == f"{step.request.id}: {MERGED}" and Publish() not in steps:
-                steps.insert(len(steps) - offers, Publish())  # A merged row is no longer provisional.
+                steps.insert(len(steps) - offers, Publish())  # The site marks rows that are not merged.
         except NotStarted as error:
             trouble = error
         except PullRankError as error:
             yield f"{step.name}: failed: {error}"
     if offers and (reason := _why_unheard(context.github)):
         yield reason
+    yield from find_strangers(context, at)
     if trouble:
         raise trouble
 

@@ -40,6 +40,10 @@ CACHED_BYTES = 256 << 20
 """A case that moves less may be served from a cache, so the floor does not hold for it."""
 
 
+_CLAIMS = (Claim.SELF_TIMED, Claim.INSIDE_TIMED, Claim.BOUNDED)
+"""From the weakest to the strongest."""
+
+
 class ArtifactError(PullRankError):
     """The artifact does not hold what a judge uploads."""
 
@@ -150,6 +154,8 @@ def why_not_the_answer(
         return "its cases are not the board's"
     if judgement.edition == board.edition and judgement.duel and not _is_duel_of(judgement.duel, board):
         return "its duel does not match the board's cases or its own times"
+    if _CLAIMS.index(judgement.claim) > _CLAIMS.index(highest_claim(board, judgement.sandbox.kind)):
+        return f"it claims more than its board allows: {judgement.claim}"
     if gpu.device and not judgement.machine.is_a(gpu.device):
         return f"it was judged on a device other than {' or '.join(gpu.device)}"
     if judgement.verdict is Verdict.JUDGING_ERROR:
@@ -157,6 +163,13 @@ def why_not_the_answer(
     if not window or not _is_within(judgement, window):
         return "its start and end are outside the job that made it"
     return ""
+
+
+def highest_claim(board: Board, sandbox: str) -> Claim:
+    """The most that a board's times can claim, as the harness decides it: who controls a machine can forge it."""
+    if sandbox == "none" or not board.task.is_refereed:
+        return Claim.SELF_TIMED
+    return Claim.BOUNDED if board.gpu == "CPU" else Claim.INSIDE_TIMED
 
 
 def _are_cases_of(judgement: Judgement, board: Board) -> bool:

@@ -9,6 +9,7 @@ the judgement, not from the merge: nothing on a board waits for this.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from scripts.bot.admission.admission import why_banned
 from scripts.bot.admission.path_rule import SubmissionPath, classify
@@ -18,17 +19,27 @@ from scripts.bot.report.context import BotContext
 from scripts.bot.report.places import PlaceKind, Tables
 from scripts.common.text import inline
 from scripts.competition.settings import Merge, Settings
-from scripts.github.pulls import MergeState, PullRequest
+from scripts.github.fork import Fork
+from scripts.github.pulls import GitHubError, MergeState, PullRequest
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.moderation import Moderated
 from scripts.ledger.request import Request
 
+if TYPE_CHECKING:
+    from scripts.github.gh import GitHub
+
 MERGED = "merged"
+WORKFLOWS = ".github/workflows"
 
 _NOT_MERGED = (
     "This was judged and its row is on the board, but GitHub did not merge it: {}. If the branch conflicts with the "
     "default branch, as the branch of an already merged pull request does, put the file on a new branch from the "
     "default branch and open another pull request. Otherwise a maintainer can merge it."
+)
+_OUTDATED = (
+    "This was judged and its row is on the board, but GitHub lets the bot merge it only if its branch has the default "
+    "branch's current workflow files. Press *Update branch* below, or run `gh pr update-branch {}`. The bot judges the "
+    "updated commit and merges it."
 )
 
 
@@ -80,11 +91,23 @@ def merge(
         return f"not merged: {reason}"
     with context.open_fork() as fork:
         change = classify(fork.changes(request.head_sha), request.login)
-    if not isinstance(change, SubmissionPath) or change.task != request.task:
-        return "not merged: it changes more than the judged file"
+        if not isinstance(change, SubmissionPath) or change.task != request.task:
+            return "not merged: it changes more than the judged file"
+        return _merge(request, pull, of_pull, fork, github)
+
+
+def _merge(request: Request, pull: PullRequest, of_pull: PullRecord, fork: Fork, github: GitHub) -> str:
+    """Merge a commit that may be merged; if GitHub refuses, tell its author why."""
     title = f"{request.task}: {request.login} (#{request.pull_request})"
     message = f"Judged on {request.gpu} as {request.id}.\nSHA-256 of the file: {request.digest or 'unknown'}"
     done = github.merge(pull.number, request.head_sha, title, message)
+    if done.state is MergeState.FORBIDDEN:
+        # A workflow's token may not change workflows.  GitHub takes a merge for one that does so if the default branch
+        # has changed them since the branch began.
+        if not fork.is_outdated(request.head_sha, WORKFLOWS):
+            raise GitHubError(done.reason, 403)
+        remark(of_pull, request.head_sha, _OUTDATED.format(pull.number), github)
+        return "not merged: its branch lacks newer workflow files of the default branch"
     # If another merge came in between, the reconciler's next attempt succeeds.
     if done.state is MergeState.REFUSED and "base branch was modified" not in done.reason.lower():
         remark(of_pull, request.head_sha, _NOT_MERGED.format(inline(done.reason or "no reason given")), github)

@@ -12,6 +12,7 @@ twice, it reports the same again; for a ranked judging, it reports what the ledg
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -85,6 +86,8 @@ def run(
             return f"{request_id}: already ended differently; nothing to deliver"
         tables = Tables(branch.ledger, context.root)
         section, check = _words(request, outcome, again, ending, board, tables)
+        if run_id and not check.summary:
+            check = replace(check, summary=f"[The run's page]({context.run_url(run_id)}) has its log.")
         due = find_due(of_pull.statuses, request.head_sha, tables) if request.is_ranked else None
         moderated = Moderated.after(branch.ledger.moderations())
     # On a second run, `tell` looks the check run up, because it may already be complete.
@@ -96,10 +99,13 @@ def run(
     if again:
         workflow_runs.start(github, again, context.default_branch)
         said.append(f"requested again as {again.id}")
-    done = merge(due, of_pull, moderated, context, outcome.pull) if due else ""
+    done = ""
+    try:
+        done = merge(due, of_pull, moderated, context, outcome.pull) if due else ""
+    finally:  # A row needs no merge.
+        if not outcome.is_known and (done == MERGED or (request.is_ranked and outcome.is_accepted)):
+            start_workflow(github, PUBLISH_WORKFLOW, {}, context.default_branch)
     said.append(done)
-    if not outcome.is_known and (done == MERGED or (request.is_ranked and outcome.is_accepted)):
-        start_workflow(github, PUBLISH_WORKFLOW, {}, context.default_branch)
     return "; ".join(filter(None, said))
 
 

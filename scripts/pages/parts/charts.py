@@ -137,7 +137,7 @@ def strip(title: str, sides: Sequence[StripSide], *, one_axis: bool = False) -> 
 
 def _group(side: StripSide, scale: Scale, top: float) -> StripGroup:
     pitch = GROUP_HEIGHT / len(side.runs)
-    middle = median([run.median_us for run in side.runs])
+    middle = median([run.time_us for run in side.runs])
     return StripGroup(
         label=side.label,
         value=format_us(middle),

@@ -20,8 +20,13 @@ from scripts.common.text import format_error, format_gap, format_percent, format
 from scripts.pages.parts import paths, words
 from scripts.standings.claims import claim_sentence, is_self_timed, is_unwalled
 
-VERSION = 1
-"""Version of the pages' JSON: it grows if a field is removed or changes its meaning, not if one is added."""
+VERSION = 2
+"""Version of the pages' JSON: it grows if a field is removed or changes its meaning, not if one is added.
+
+History
+    1   2026-11   first version
+    2   2026-11   `provisional` is a time with a wide interval; before, it was what is `unmerged` now
+"""
 
 SITE = Path(__file__).resolve().parents[3] / "site"
 

@@ -92,7 +92,7 @@ _PLACE: tuple[_Column[Any], ...] = (
     *_attributes(gap=_REAL, limit=_REAL),
     _Column("language", _TEXT, lambda place: plain(place.language)),
     *_attributes(lines=_WHOLE, first_at=_TIME, digest=_TEXT, band=_WHOLE, claim=_TEXT, unwalled=_FLAG),
-    *_attributes(provisional=_FLAG, pull_request=_WHOLE),
+    *_attributes(provisional=_FLAG, unmerged=_FLAG, pull_request=_WHOLE),
     _Column("note", _TEXT, lambda place: place.facts["note"]),
 )
 _CASES: tuple[_Column[_Case], ...] = (

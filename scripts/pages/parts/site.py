@@ -74,7 +74,7 @@ class Site:
 
     `gpus` are the machines by the boards' names, with their peaks; None if the machines are unknown.
 
-    `marks_unmerged`: `sources` knows every file that was ever merged, so rows of other files are provisional.
+    `marks_unmerged`: `sources` knows every file that was ever merged, so rows of other files are unmerged.
     """
 
     title: str
@@ -104,7 +104,7 @@ class Site:
         """Whether the board is judged and still open."""
         return self.judges(board) and not self.is_closed(board.task)
 
-    def is_provisional(self, judgement: Judgement) -> bool:
+    def is_unmerged(self, judgement: Judgement) -> bool:
         return self.marks_unmerged and self.sources(judgement) is None
 
 

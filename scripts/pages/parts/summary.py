@@ -14,6 +14,7 @@ from scripts.pages.parts.paths import changes_url, pull_url, submission_path
 from scripts.pages.parts.site import Site
 from scripts.pages.parts.words import note_of
 from scripts.standings.first_place import Record
+from scripts.standings.provisional import provisional_sentence
 from scripts.standings.roofline import floor_score_us
 from scripts.standings.rows import Position, Row
 from scripts.standings.standings import Standings
@@ -25,7 +26,8 @@ class Place(Position):
     """A row without its judgements.  `limit` is the hardware's limit over its time; None if the limit is unknown.
 
     `tied`: with others in its band; `tied_with` is the band's first login, empty for the first itself.  `ends_band`: it
-    is the last of its band.  `pull` is the URL of its newest pull request, or empty.
+    is the last of its band.  `unmerged`: its pull request is not merged yet.  `why_provisional` explains a provisional
+    row in sentences.  `pull` is the URL of its newest pull request, or empty.
     """
 
     board: Board
@@ -33,7 +35,8 @@ class Place(Position):
     tied: bool
     ends_band: bool
     limit: float | None
-    provisional: bool
+    unmerged: bool
+    why_provisional: str
     tied_with: str
     pull_request: int | None
     pull: str
@@ -142,7 +145,7 @@ class NewBest:
 class BoardSummary:
     """A board's rows (`places`) and records; `as_of` is the time of the last judgement of a row, None without rows.
 
-    `marks` are the board's first entry and its records, oldest first.
+    `marks` are the board's first entry and its records, oldest first; there are none if all rows are provisional.
     """
 
     board: Board
@@ -152,7 +155,8 @@ class BoardSummary:
     as_of: datetime | None
 
     @property
-    def champion(self) -> Place | None:
+    def first(self) -> Place | None:
+        """The first row; it is provisional if all are."""
         return self.places[0] if self.places else None
 
     @property
@@ -199,7 +203,7 @@ def places_of(site: Site, table: Standings) -> tuple[Place, ...]:
 def _place(site: Site, table: Standings, row: Row, floor: float | None, *, tied: bool, ends_band: bool) -> Place:
     leader, newest = table.leader_of(row), row.newest
     limit = floor / row.score_us.value if floor else None
-    provisional = site.is_provisional(newest)
+    unmerged = site.is_unmerged(newest)
     position: dict[str, Any] = {field.name: getattr(row, field.name) for field in fields(Position)}
     return Place(
         **position | {"note": note_of(row)},
@@ -208,7 +212,8 @@ def _place(site: Site, table: Standings, row: Row, floor: float | None, *, tied:
         tied=tied,
         ends_band=ends_band,
         limit=limit,
-        provisional=provisional,
+        unmerged=unmerged,
+        why_provisional=_why_provisional(site, row, table.board),
         tied_with=leader.login if tied and leader is not row else "",
         pull_request=newest.submission.pull_request,
         pull=pull_url(site.repository, newest),
@@ -217,12 +222,18 @@ def _place(site: Site, table: Standings, row: Row, floor: float | None, *, tied:
             "gpu": table.board.gpu,
             **row.facts,
             "limit": limit,
-            "provisional": provisional,
+            "unmerged": unmerged,
             "pull_request": newest.submission.pull_request,
             "page": submission_path(table.board, row.login, row.digest),
             "cases": [case.facts for case in row.cases],
         },
     )
+
+
+def _why_provisional(site: Site, row: Row, board: Board) -> str:
+    if not row.provisional:
+        return ""
+    return provisional_sentence(row.score_us, len(row.judgements), is_judged=site.judges(board))
 
 
 def marks_of(site: Site, table: Standings) -> tuple[Mark, ...]:

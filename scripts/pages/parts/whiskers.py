@@ -26,12 +26,16 @@ class Whisker:
     beyond: bool
 
 
-def whiskers(intervals: Sequence[Interval], width: int = WHISKER_WIDTH) -> list[Whisker]:
-    """One whisker per row, best rows first."""
+def whiskers(intervals: Sequence[Interval], settled: int | None = None, width: int = WHISKER_WIDTH) -> list[Whisker]:
+    """One whisker per row, best rows first.
+
+    Args:
+        settled: how many rows the axis is made for, the first ones: one wide interval would squeeze all others.
+    """
     if not intervals:
         return []
-    highs = sorted(interval.high for interval in intervals)
-    low, high = min(interval.low for interval in intervals), highs[math.ceil(len(highs) * _SHOWN) - 1]
+    highs = sorted(interval.high for interval in intervals[:settled])
+    low, high = min(interval.low for interval in intervals[:settled]), highs[math.ceil(len(highs) * _SHOWN) - 1]
     scale = Scale(*span_of(low, max(high, low), 1.002), 4, width - 4)
     first = scale(intervals[0].value)
     return [_whisker(interval, scale, first) for interval in intervals]

@@ -142,7 +142,7 @@ def build_site(
         bans: those of the settings, in addition to those of the ledger.
         gpus: the machines by the boards' names, with their peaks: a board has a page if one of them judges it, or if it
             has judgements.  None if the machines are unknown.
-        marks_unmerged: `submissions` has every file that was ever merged, so a row of any other file is provisional.
+        marks_unmerged: `submissions` has every file that was ever merged, so a row of any other file is unmerged.
         base_path: the path at which the site will be served; only 404.html, which is shown at any depth, needs it.
 
     Raises:

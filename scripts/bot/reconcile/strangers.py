@@ -1,0 +1,56 @@
+"""Who else writes to the ledger?  Whoever may push can forge a result, so each such push is named.
+
+GitHub's activity log of the branch ─▶ pushes that are not the bot's ─▶ git: which files ─▶ a line for each
+
+The bot writes requests and judgements; people add decisions (`pullrank moderate`).  Nothing else is usual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from scripts.bot.report.context import BotContext
+from scripts.common.git_command import GitError
+from scripts.common.text import inline
+from scripts.github.fork import Fork
+from scripts.github.pulls import ChangedFile, GitHubError, Push
+
+LEDGER = "ledger"
+LOOK_BACK = timedelta(days=1)
+MAX_NAMED = 3
+_USUAL = ("moderation/", "README.md")
+
+
+def find_strangers(context: BotContext, now: datetime) -> Iterator[str]:
+    """A line for each push of the last day that changed more than decisions, and is not the bot's."""
+    github = context.github
+    try:
+        recent = [push for push in github.pushes(LEDGER) if push.at >= now - LOOK_BACK]
+    except GitHubError as error:
+        yield f"ledger: who pushed to it could not be read: {error}"
+        return
+    theirs = [push for push in recent if push.actor.id != github.me.id]
+    if theirs:
+        with context.open_fork() as fork:
+            yield from filter(None, (_line(push, fork) for push in theirs))
+
+
+def _line(push: Push, fork: Fork) -> str:
+    """What is odd about a push; empty if it only added decisions."""
+    who = (
+        f"ledger: {push.actor.login} (account {push.actor.id}) pushed {push.after[:7]} at {push.at:%Y-%m-%d %H:%M} UTC"
+    )
+    if not push.is_plain:
+        return f"{who}, as {push.kind}: find out why, and restore what is missing"
+    try:
+        odd = [change for change in fork.differences(push.before, push.after) if not _is_usual(change)]
+    except GitError:
+        return f"{who}, and git cannot show what it changed: look at it"
+    named = ", ".join(inline(change.path, 120) for change in odd[:MAX_NAMED])
+    more = f" and {len(odd) - MAX_NAMED} more" if len(odd) > MAX_NAMED else ""
+    return f"{who}, which changed {named}{more}. Only the bot writes these: take back what is forged" if odd else ""
+
+
+def _is_usual(change: ChangedFile) -> bool:
+    return change.status == "added" and change.path.startswith(_USUAL)

@@ -1,0 +1,35 @@
+"""Other work on this machine, for `make exploits ARGS='--load KIND'`.
+
+loops       two endless loops on each core
+memory      on each core, a program that copies memory as fast as it can
+compiler    on each core, a compiler
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+
+_COPY = "a, b = bytearray(2**28), bytearray(2**28)\nwhile True: a[:] = b"
+_COMPILE = """while :; do
+echo '#include <regex>
+std::regex r("a*(b|c)+"); int main() { return std::regex_match("abc", r); }' | g++ -O2 -x c++ -c -o /dev/null -
+done"""
+KINDS = {
+    "loops": [["sh", "-c", "while :; do :; done"]] * 2,
+    "memory": [[sys.executable, "-I", "-c", _COPY]],
+    "compiler": [["sh", "-c", _COMPILE]],
+}
+
+
+@contextlib.contextmanager
+def load_of(kind):
+    """Keep all cores busy for the block; each program is a session of its own, and so has a full share of its core."""
+    with contextlib.ExitStack() as cleanup:
+        for core in sorted(os.sched_getaffinity(0)):
+            for command in KINDS[kind]:
+                program = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
+                cleanup.callback(program.wait)
+                cleanup.callback(os.killpg, program.pid, 9)
+                os.sched_setaffinity(program.pid, {core})
+        yield
