@@ -388,11 +388,11 @@ class PlayerHandle:
             self._end(health)
             # Unread messages may hold files, and these hold memory.
             self._control.close()
-            self.end_s = time.monotonic() - began
             if self._memory:
                 self._memory.settle()
             if self._unowned_before is not None:
                 health.await_unowned(self._cache, self._unowned_before)
+            self.end_s = time.monotonic() - began
             if checked:
                 health.check()
 
