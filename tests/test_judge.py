@@ -18,8 +18,9 @@ from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import Judgement
 from harness.records.stats import Interval
 from harness.records.verdict import Verdict
-from harness.rules import phase
+from harness.rules import game, phase
 from harness.sandbox.company import Company, Starvation
+from harness.sandbox.memory import Meminfo
 from harness.task.submission import Submission
 from harness.task.task import load_task
 from tests import cores
@@ -224,7 +225,13 @@ def test_a_judgement_is_plain_json_with_a_checksum(sitting):
 
 
 @pytest.mark.parametrize(
-    ("body", "verdict"), [("return data", "WA"), ("raise ValueError('not today')", "RTE"), ("os._exit(1)", "RTE")]
+    ("body", "verdict"),
+    [
+        ("return data", "WA"),
+        ("raise ValueError('not today')", "RTE"),
+        ("os._exit(1)", "RTE"),
+        ("raise MemoryError", "MLE"),
+    ],
 )
 def test_a_champion_that_fails_twice_loses_the_duel(board, body, verdict):
     judgement = read_again(judge(board, submission(GOOD), Mode.RANKED, champion=champion_of(AROUND.format(body))))
@@ -233,8 +240,8 @@ def test_a_champion_that_fails_twice_loses_the_duel(board, body, verdict):
     assert (judgement.forfeit.opponent, "wins the duel" in judgement.message) == ("former-sample", True)
 
 
-def test_a_champion_that_runs_out_of_memory_keeps_first_place(board):
-    """The memory may have been missing for another reason, even by the challenger's doing."""
+def test_a_champion_with_too_little_memory_on_this_machine_keeps_first_place(board, monkeypatch):
+    monkeypatch.setattr(game.Meminfo, "read", lambda: Meminfo(available=2**20, unowned=0))
     judgement = judge(board, submission(GOOD), Mode.RANKED, champion=champion_of(AROUND.format("raise MemoryError")))
     assert (judgement.verdict, judgement.duel, judgement.forfeit) == (Verdict.ACCEPTED, None, None)
     assert "The duel is void" in judgement.message

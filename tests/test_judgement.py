@@ -189,7 +189,7 @@ REFUSED: dict[str, Callable[[], object]] = {
     "half a block": lambda: DuelCase(params={}, challenger=runs(1, 1, 1), champion=runs(1, 1, 1)),
     "a duel without an opponent's runs": lambda: DuelCase(params={}, challenger=runs(1, 1), champion=()),
     "a duel without a case": lambda: duel(cases=()),
-    "a champion that lost by its use of memory": lambda: forfeit(Verdict.MEMORY_LIMIT_EXCEEDED),
+    "a duel forfeited by an accepted file": lambda: forfeit(Verdict.ACCEPTED),
     "runs whose times follow from their samples in two ways": lambda: timing(
         anchor=tuple(one.model_copy(update={"estimator": "trimmed mean"}) for one in runs(10, 10, 10))
     ),

@@ -20,12 +20,20 @@ def test_a_run_begins_when_other_work_has_ended():
     assert next(heard) == 1.0, "it waits no longer than needed"
 
 
-def test_a_judging_waits_for_a_minute_in_all_and_is_void_then(monkeypatch):
+def test_a_judging_has_only_so_much_patience_and_is_void_then(monkeypatch):
     monkeypatch.setattr(quiet, "PATIENCE_S", 0.3)
-    waiting = quiet_of(*[0.5] * 4, 0.0, *[0.5] * 100)
-    waiting.wait()
+    monkeypatch.setattr(quiet, "PATIENCE_IN_ALL_S", 0.5)
+    waiting = quiet_of(*[0.5] * 4, 0.0, *[0.5] * 3, 0.0, 0.0, *[0.5] * 100)
+    for _ in range(3):
+        waiting.wait()
     with pytest.raises(JudgeError, match="other work takes 50% of a core: times beside other work cannot be ranked"):
         waiting.wait()
+
+
+def test_a_judging_that_never_hears_silence_is_void(monkeypatch):
+    monkeypatch.setattr(quiet, "PATIENCE_S", 0.2)
+    with pytest.raises(JudgeError, match="other work takes 90% of a core"):
+        quiet_of(*[0.9] * 100).wait()
 
 
 def test_an_undisturbed_run_counts():

@@ -35,8 +35,9 @@ FORFEITS = (
     Verdict.TIME_LIMIT_EXCEEDED,
     Verdict.SECURITY_VIOLATION,
     Verdict.COMPILE_ERROR,
+    Verdict.MEMORY_LIMIT_EXCEEDED,
 )
-"""By these verdicts a champion loses a duel.  Not by its use of memory, which depends on the rest of the machine."""
+"""By these verdicts a champion loses a duel."""
 
 
 class GpuState(Model):

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import contextlib
 import random
+import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +26,8 @@ from harness.records.errors import TaskError
 from harness.records.fields import MAX_MESSAGE, CaseKind, Mode
 from harness.records.judgement import CaseResult, Digests
 from harness.records.profile import Profile
-from harness.records.stats import MIN_PAIRS, score
-from harness.records.times import FORFEITS, Duel, Forfeit, Timing
+from harness.records.stats import LONGEST_EXTENDED_DUEL_S, MIN_PAIRS, score
+from harness.records.times import Duel, Forfeit, Timing
 from harness.records.verdict import Foul, Verdict
 from harness.referee import sampling
 from harness.referee.referee import Deadline
@@ -33,6 +35,7 @@ from harness.rules.context import ANCHOR, Context
 from harness.rules.duel import play_duel
 from harness.rules.phase import OutOfTime, Phase, SideFoul
 from harness.rules.runs import Runs
+from harness.sandbox.memory import Meminfo
 from harness.sandbox.player_handle import PlayerHandle
 from harness.sandbox.sandbox import PlayerFiles
 from harness.task.compile import Recipe
@@ -206,38 +209,50 @@ class Game:
 
     def _play_duel(self, champion: Champion) -> None:
         """Play the duel.  A champion that fails in it may try once more, and then loses."""
-        start, opponent = time.monotonic(), champion.submission
+        began, opponent = time.monotonic(), champion.submission
         theirs = self.context.entry("champion", opponent)
-        failures: list[Foul] = []
-        while not self.duel and not self.message:
-            try:
-                require_build(self.context, theirs)
-                self.duel = play_duel(self.runs, self.challenger, theirs, opponent)
-            except OutOfTime as error:
-                self.message = f"The duel with {opponent.login} is void: {error}"[:MAX_MESSAGE]
-            except SideFoul as fault:
-                if fault.side != theirs.name:
-                    # It passed every benchmark and failed now, so it is not correct.
-                    foul = self._own(fault)
-                    self.results.append(result(CaseKind.BENCHMARK, fault.case.params, foul, start))
-                    return
-                failures.append(fault.foul)
-                if len(failures) > 1:
-                    self._end_duel(opponent, fault.foul)
-
-    def _end_duel(self, opponent: Submission, foul: Foul) -> None:
-        """The champion's file failed twice: it loses, unless something else on the machine may be the reason."""
-        failed = f"{opponent.login}'s file, which is in first place, got {foul.verdict} twice: {foul.message}"
-        if foul.verdict in FORFEITS:
+        failure = self._duel_once(theirs, opponent)
+        if failure and self._may_try_again(time.monotonic() - began):
+            if self.context.quiet:
+                self.context.quiet.wait()
+            # With a cache of its own: the first one may be incomplete.
+            failure = self._duel_once(replace(theirs, cache=secrets.token_hex(8)), opponent)
+        if failure and self._has_memory(failure):
             self.forfeit = Forfeit(
                 opponent=opponent.login,
                 opponent_digest=opponent.digest,
-                verdict=foul.verdict,
-                message=foul.message[:MAX_MESSAGE],
+                verdict=failure.verdict,
+                message=failure.message[:MAX_MESSAGE],
             )
-            self.message = f"It wins the duel, because {failed}"[:MAX_MESSAGE]
-        else:
-            self.message = f"The duel is void, because {failed}"[:MAX_MESSAGE]
+            why = f"{opponent.login}'s file failed in it ({failure.verdict}): {failure.message}"
+            self.message = f"It wins the duel, because {why}"[:MAX_MESSAGE]
+        elif failure:
+            why = f"{opponent.login}'s file had too little memory on this machine: {failure.message}"
+            self.message = f"The duel is void, because {why}"[:MAX_MESSAGE]
+
+    def _duel_once(self, theirs: PlayerFiles, opponent: Submission) -> Foul | None:
+        """Play the duel; return the champion's foul, if it failed."""
+        start = time.monotonic()
+        try:
+            require_build(self.context, theirs)
+            self.duel = play_duel(self.runs, self.challenger, theirs, opponent)
+        except OutOfTime as error:
+            self.message = f"The duel with {opponent.login} is void: {error}"[:MAX_MESSAGE]
+        except SideFoul as fault:
+            if fault.side == theirs.name:
+                return fault.foul
+            # It passed every benchmark and failed now, so it is not correct.
+            self.results.append(result(CaseKind.BENCHMARK, fault.case.params, self._own(fault), start))
+        return None
+
+    def _may_try_again(self, seconds: float) -> bool:
+        """Whether there is time for another duel, and the sandbox can still start players."""
+        return seconds < LONGEST_EXTENDED_DUEL_S / 3 and not self.context.sandbox.is_spent
+
+    def _has_memory(self, foul: Foul) -> bool:
+        """Whether a foul is the file's own: a machine whose memory others use may not have had as much as allowed."""
+        is_full = Meminfo.read().available < self.context.sandbox.memory_bytes
+        return foul.verdict is not Verdict.MEMORY_LIMIT_EXCEEDED or not is_full
 
 
 class Match:
@@ -306,6 +321,7 @@ def build(context: Context, entry: PlayerFiles, cases: list[Case]) -> CaseResult
         try:
             referee = context.referee(player)
             referee.load(limits.compile_timeout_s)
+            deadline.phase_ends += player.starved_s
             # A foul in a call will happen again, and be reported, when its case is played.
             with contextlib.suppress(Foul):
                 for case in cases:
@@ -363,6 +379,7 @@ def _play_tests_with(
         try:
             if not is_loaded:
                 referee.load(context.board.limits.compile_timeout_s)
+                deadline.phase_ends += player.starved_s
                 is_loaded = True
             referee.call(case.params, seed, deadline, digested=True)
         except Foul as error:

@@ -7,7 +7,7 @@ is a `SideFoul` that names the side, and `game` decides what follows from it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
@@ -58,6 +58,16 @@ class Phase:
     def charge(self, side: str, seconds: float) -> None:
         """Attribute time to a side that the kernel took for it outside its windows, to end its processes."""
         self._running_s[side] = self._running_s.get(side, 0.0) + seconds
+
+    @property
+    def charges(self) -> Mapping[str, float]:
+        """The seconds that each side has taken so far."""
+        return dict(self._running_s)
+
+    def forget(self, charges: Mapping[str, float], seconds: float) -> None:
+        """Go back to earlier `charges`, and extend the phase by `seconds`, for a run that does not count."""
+        self._running_s = dict(charges)
+        self.deadline.phase_ends += seconds
 
     def _blame(self, side: str, case: Case, foul: Foul) -> Exception:
         """The exception to raise.  The phase's timeout is a side's fault only if it took most of the time itself."""

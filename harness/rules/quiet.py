@@ -1,7 +1,7 @@
 """Keep other work on the machine out of ranked times.
 
     before each run   wait until the cores are idle; what the kernel still does for the last player counts, too
-    after a run       play it again if other work disturbed it
+    after a run       play it again if other work disturbed it, as if it had not been played
 
 A submission could disturb its own runs in order to repeat those that it does not like.  So a run of a participant's
 file is played again a few times only, and then counts: other work makes only that file slower.  A disturbed run of the
@@ -22,7 +22,9 @@ MAX_REPEATS = 2
 MAX_OWN_REPEATS = 20
 """How often runs of the judge's own players are played again, in the whole judging."""
 PATIENCE_S = 60.0
-"""How long to wait for idle cores, in the whole judging."""
+"""How long to wait for idle cores before a run."""
+PATIENCE_IN_ALL_S = 300.0
+"""How long to wait for idle cores in the whole judging."""
 _PAUSE_S = 0.05
 
 _WAY_OUT = "times beside other work cannot be ranked. Judge again when this machine is idle"
@@ -43,8 +45,9 @@ class Quiet:
     def wait(self) -> None:
         """Wait until the cores are idle.  Raises JudgeError if the patience is used up."""
         began = time.monotonic()
+        patience_s = min(PATIENCE_S, PATIENCE_IN_ALL_S - self._waited_s)
         while (share := self._listen()) > MAX_COMPANY:
-            if self._waited_s + time.monotonic() - began > PATIENCE_S:
+            if time.monotonic() - began > patience_s:
                 raise JudgeError(f"other work takes {share:.0%} of a core: {_WAY_OUT}")
             time.sleep(_PAUSE_S)
         self._waited_s += time.monotonic() - began

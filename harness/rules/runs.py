@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
+import time
+from collections.abc import Sequence
+from dataclasses import replace
 
 from harness.gpu.vendors import Profiler, ProfilerOutput, last_words
 from harness.records.counters import Counters
@@ -16,6 +18,7 @@ from harness.referee.sampling import NULL_KERNEL, SAMPLES, WARMUPS, Windows
 from harness.referee.self_timing import Outside, charged_us, find_lie
 from harness.rules.context import IDLER, Context
 from harness.rules.phase import Phase, SideFoul
+from harness.sandbox.company import MAX_COMPANY
 from harness.sandbox.player_handle import PlayerHandle, how_it_ended
 from harness.sandbox.program import follow
 from harness.sandbox.sandbox import PlayerFiles
@@ -57,10 +60,15 @@ class Runs:
                 if quiet:
                     with phase.deadline.paused():
                         quiet.wait()
+                began, charges = time.monotonic(), phase.charges
                 windows, company = self._play(entry, case, phase, order)
                 if not (quiet and quiet.must_repeat(company, entry.name, case.name)):
-                    self.company.append(company)
-                    return windows
+                    break
+                phase.forget(charges, time.monotonic() - began)
+            self.company.append(company)
+            # A player that other work slows down looks like one that works in secret.
+            may_blame = not quiet or company <= MAX_COMPANY
+            return self._settle(entry, case, phase, windows, may_blame=may_blame)
 
         return play
 
@@ -92,19 +100,24 @@ class Runs:
                     self.context.digests[entry.name, case.name] = referee.digests
         phase.charge(entry.name, player.end_s)
         state = self.context.gpu.end()
-        if not is_real:
-            self._idle.setdefault(case.name, []).extend(referee.outside[WARMUPS:])
-        lie = self._find_lie(case, referee.outside, phase) if is_real else ""
+        played = Windows(windows_us=windows, seeds=seeds, outside=tuple(referee.outside), gpu=state)
+        return played, company.share
+
+    def _settle(self, entry: PlayerFiles, case: Case, phase: Phase, played: Windows, *, may_blame: bool) -> Windows:
+        """Compare the player's own times, if it reports them, with the referee's.  Raises SideFoul or JudgeError."""
+        is_real = entry is not self.idler
+        lie = self._find_lie(case, played.outside, phase) if is_real and may_blame else ""
         # In mode `benchmark`, a hindered GPU is only noted.  But a player slowed down by other processes on the
         # GPU looks like one that works there in secret, so with a lie it is always an error.
-        if state and state.hindrance and (lie or self.context.mode is not Mode.BENCHMARK):
-            raise JudgeError(f"the GPU cannot be used for ranking now: {state.hindrance}")
+        if played.gpu and played.gpu.hindrance and (lie or self.context.mode is not Mode.BENCHMARK):
+            raise JudgeError(f"the GPU cannot be used for ranking now: {played.gpu.hindrance}")
         if lie:
             raise SideFoul(entry.name, case, Foul(Verdict.SECURITY_VIOLATION, lie))
-        if referee.outside and is_real:
-            windows = charged_us(referee.outside, self._idle[case.name])
-        times = Windows(windows_us=windows, seeds=seeds, outside=tuple(referee.outside), gpu=state)
-        return times, company.share
+        if not is_real:
+            self._idle.setdefault(case.name, []).extend(played.outside[WARMUPS:])
+        if not (is_real and played.outside):
+            return played
+        return replace(played, windows_us=charged_us(played.outside, self._idle[case.name]))
 
     def profile(self, entry: PlayerFiles, case: Case, phase: Phase) -> Profile:
         """Profile one call of a fresh player, after its warm-ups.  Raises SideFoul, or OutOfTime."""
@@ -114,7 +127,7 @@ class Runs:
                 with phase.deadline.paused():
                     referee.load(phase.import_s, "in a profile; cache slow work during the build")
                 referee.calls(case.params, tuple(self.context.seed() for _ in range(WARMUPS)), phase.deadline)
-                watched = dataclasses.replace(phase.deadline, call_s=phase.deadline.call_s + PROFILER_S)
+                watched = replace(phase.deadline, call_s=phase.deadline.call_s + PROFILER_S)
                 return referee.profile(case.params, self.context.seed(), watched)
 
     def watch(self, entry: PlayerFiles, case: Case, phase: Phase, profiler: Profiler) -> tuple[Counters, bytes]:
@@ -129,7 +142,7 @@ class Runs:
         try:
             with self.context.sandbox.seat(entry, program=program) as player:
                 try:
-                    if status := self._watch(player, case, dataclasses.replace(phase.deadline, call_s=WATCH_S), parcel):
+                    if status := self._watch(player, case, replace(phase.deadline, call_s=WATCH_S), parcel):
                         why = how_it_ended(status, player.log)
                 except (Foul, JudgeError) as error:  # under a profiler, even an unusable GPU is not our failure
                     why = str(error)
@@ -156,7 +169,7 @@ class Runs:
         player.resume()
         return follow(player, parcel.feed, *deadline.next_call())
 
-    def _find_lie(self, case: Case, calls: list[Outside], phase: Phase) -> str:
+    def _find_lie(self, case: Case, calls: Sequence[Outside], phase: Phase) -> str:
         """Why a run's own times cannot be true; "" if they can.  Measures the idle player again before blaming."""
         samples = calls[WARMUPS:]
         if samples and find_lie(samples, self._idle[case.name]):

@@ -242,8 +242,8 @@ class PlayerHandle:
                 next_look = now + _WATCH_S
             if now > starves_at and not self._starvation:
                 self._starvation = self._begin_starvation()
-            if now > ends and now > (ends := deadline + self._starving_s()):
-                self._end_starvation()
+            if now > ends and now > (ends := deadline + (starving_s := self._starving_s())):
+                self.starved_s += starving_s
                 raise Foul(Verdict.TIME_LIMIT_EXCEEDED, late)
             if not self._confinement.has_core_of_its_own:
                 self._arrivals.poll(_WATCH_S * 1000)
@@ -301,6 +301,8 @@ class PlayerHandle:
             JudgeError: this machine can't stop processes, or is too busy.
         """
         assert self._freezer and self._memory
+        since_asked, self._starvation = self._starvation, None
+        starved_s = self.starved_s
         while True:
             began = time.monotonic()
             try:
@@ -313,6 +315,8 @@ class PlayerHandle:
                 if self._starvation and self._end_starvation() < (time.monotonic() - began) / 2:
                     raise
             self._starvation = self._begin_starvation()
+        if since_asked:
+            self._starvation, self.starved_s = since_asked, starved_s
         if self._starvation:
             self._end_starvation()
 

@@ -188,6 +188,11 @@ class Sandbox:
         return len(self.cores) > 1
 
     @property
+    def is_spent(self) -> bool:
+        """Whether a player that does not end keeps it from starting others."""
+        return self.warm_parent.is_spent
+
+    @property
     def max_processes(self) -> int:
         """The limit for one player, including its threads."""
         return _MAX_PROCESSES + _PROCESSES_PER_CORE * len(self.player_cores)

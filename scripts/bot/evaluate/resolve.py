@@ -194,5 +194,6 @@ def minutes_for(board: Board, mode: Mode, *, dueled: bool) -> int:
     if mode is Mode.PROFILE and board.gpu != "CPU":
         seconds += limits.benchmark_timeout_s  # again, under the vendor's profiler
     if dueled:
-        seconds += limits.compile_timeout_s + limits.ranked_timeout_s + LONGEST_EXTENDED_DUEL_S
+        # A champion that fails may build and play once more, if it fails within a third of the longest duel.
+        seconds += 2 * limits.compile_timeout_s + limits.ranked_timeout_s + LONGEST_EXTENDED_DUEL_S * 4 / 3
     return min(_MAX_MINUTES, math.ceil(seconds / 60) + _SPARE_MINUTES)
