@@ -175,7 +175,7 @@ def test_a_provisional_time_is_measured_again_when_the_machine_is_idle_and_then_
     assert "rank 2 of 2, provisional" in scene.comment(pull.number) and first_place(scene) == "alice"
 
     assert "Nothing to do" in settle(scene, capsys) and not scene.waiting()
-    assert scene.reconcile(after=timedelta(hours=1)) == 0
+    assert scene.reconcile(after=timedelta(minutes=61)) == 0
     assert "its time is provisional after 1 judging" in capsys.readouterr().out
     assert "queued since" in scene.comment(pull.number)
     scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.4, duel=won))
