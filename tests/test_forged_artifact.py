@@ -19,7 +19,7 @@ import pytest
 
 from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import CaseResult, Claim, Digests, Judgement
-from harness.records.times import ToldRun, ToldTiming
+from harness.records.times import Forfeit, ToldRun, ToldTiming
 from harness.records.verdict import Verdict
 from harness.task.task import Board, Evaluator
 from scripts.bot.report.artifact import ArtifactError, Window, read_artifact, why_not_the_answer
@@ -101,10 +101,20 @@ def on_a_gpu() -> Honest:
         (one, "challenger") for one in fields["duel"]["cases"]
     ]:
         timing["gpu"] = [state] * 2 * len(timing[runs])
+    sides = ("submission", "anchor", "challenger", "champion")
+    for run in (run for one in (*timings, *fields["duel"]["cases"]) for side in sides for run in one.get(side, ())):
+        run["estimator"] = "trimmed mean"
     return replace(honest, judgement=Judgement.from_json(json.dumps(sealed(fields)).encode()))
 
 
-HONEST = (by_the_referee(), by_its_own_program(), profiled(), on_a_gpu())
+def by_forfeit() -> Honest:
+    """The champion's file failed in the duel."""
+    request = asked(Mode.RANKED)
+    lost = Forfeit(opponent="bob", opponent_digest=digest_of(b"theirs"), verdict=Verdict.RUN_TIME_ERROR, message="")
+    return Honest(judgement=judgement_of(request, URL, forfeit=lost), request=request, board=the_board())
+
+
+HONEST = (by_the_referee(), by_its_own_program(), profiled(), on_a_gpu(), by_forfeit())
 
 REFUSED, JUDGED_AGAIN, NOT_RANKED, TAKEN = "refused", "judged again", "not ranked", "taken"
 
@@ -126,7 +136,7 @@ def what_comes_of(fields: Json, honest: Honest) -> str:
     return TAKEN if is_ranked or not honest.request.is_ranked else NOT_RANKED
 
 
-@pytest.mark.parametrize("honest", HONEST, ids=["referee", "program", "profile", "gpu"])
+@pytest.mark.parametrize("honest", HONEST, ids=["referee", "program", "profile", "gpu", "forfeit"])
 def test_an_honest_judgement_is_taken(honest: Honest) -> None:
     assert what_comes_of(honest.fields, honest) == TAKEN
     assert sealed(honest.fields) == honest.fields
@@ -259,9 +269,9 @@ def test_a_field_too_many_is_refused_wherever_it_stands(place: str) -> None:
 
 # Another value that a field may have.
 
-RUN = {"order": 99, "warmups_us": [1.0], "samples_us": [1.0], "seeds": [99]}
+RUN = {"order": 99, "warmups_us": [1.0], "samples_us": [1.0], "seeds": [99], "estimator": "median"}
 """Samples that say something else than the medians do, or of which there are other than seeds; an order, any seeds."""
-RUN_COMES_TO = {"order": TAKEN, "warmups_us": REFUSED, "samples_us": REFUSED, "seeds": TAKEN}
+RUN_COMES_TO = {"order": TAKEN, "warmups_us": REFUSED, "samples_us": REFUSED, "seeds": TAKEN, "estimator": REFUSED}
 WORDS = "x </details> @everyone"
 
 FORGED: dict[str, tuple[Any, str]] = {
@@ -288,6 +298,10 @@ FORGED: dict[str, tuple[Any, str]] = {
     "duel.opponent": ("nobody", TAKEN),
     "duel.opponent_digest": ("e" * 64, TAKEN),
     "duel.won": (False, REFUSED),
+    "forfeit.opponent": ("mallory", TAKEN),
+    "forfeit.opponent_digest": ("0" * 64, TAKEN),
+    "forfeit.verdict": ("JE", REFUSED),
+    "forfeit.message": (WORDS, TAKEN),
     "duel.ratio.value": (0.5, REFUSED),
     "duel.ratio.low": (0.7, REFUSED),
     "duel.ratio.high": (0.9, REFUSED),
