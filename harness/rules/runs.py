@@ -90,7 +90,7 @@ class Runs:
                 )
                 if referee.digests:
                     self.context.digests[entry.name, case.name] = referee.digests
-        phase.charge(entry.name, player.end_s)
+        phase.charge(entry.name, player.extra_s)
         state = self.context.gpu.end()
         if not is_real:
             self._idle.setdefault(case.name, []).extend(referee.outside[WARMUPS:])
