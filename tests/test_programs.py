@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from harness.records import judgement
 from scripts.common.text import format_us
+from scripts.pages.parts import render
 from scripts.pages.parts.render import SITE
 from scripts.pages.parts.words import case_labels
 from tests.lively_site import ADDRESS, lively_site
@@ -132,7 +134,8 @@ def test_every_json_says_what_it_is_but_the_badge_of_which_shields_takes_nothing
             assert set(facts) == {"schemaVersion", "label", "message", "color"}
         else:
             kind = {"index": "site"}.get(path.stem, re.sub(r"-\d+$", "", path.stem))
-            assert (facts["format"], facts["version"]) == (f"pullrank-{kind}", 2), path
+            version = judgement.VERSION if kind == "judgement" else render.VERSION
+            assert (facts["format"], facts["version"]) == (f"pullrank-{kind}", version), path
 
 
 @pytest.mark.parametrize("table", ["results", "cases", "records", "judgements"])

@@ -1069,6 +1069,7 @@ def test_a_board_of_provisional_rows_alone_has_a_first_row_and_no_record(tmp_pat
     assert not facts["records"] and not any(row["champion"] for row in facts["rows"])
     text = page_text(site, "vectoradd/CPU")
     assert "No record yet: all times are provisional." in text and "hedy provisional" in text
+    assert "The first time that is not provisional takes first place." in text and "come last" not in text
     assert "provisional" in json.loads((site / "vectoradd/CPU/badge.json").read_text())["message"]
     assert "the first time that is not provisional takes first place" in page_text(site, "")
     assert_links_lead_somewhere(site)
