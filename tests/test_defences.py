@@ -237,14 +237,14 @@ def allow_locks_of_open_files(patch):
 
     def close_and_tell(self, *about, **options):
         close(self, *about, **options)
-        ENDS_S.append(self.end_s)
+        ENDS_S.append(self.extra_s)
 
     patch.setattr(PlayerHandle, "close", close_and_tell)
 
 
 def forget_how_long_a_player_took_to_end(patch):
     shorten_phases(patch)
-    patch.setattr(PlayerHandle, "end_s", property(lambda _: 0.0, lambda *_: None), raising=False)
+    patch.setattr(PlayerHandle, "extra_s", property(lambda _: 0.0, lambda *_: None), raising=False)
 
 
 def shorten_phases(patch):

@@ -56,7 +56,7 @@ class Phase:
             raise self._blame(side, case, caught)
 
     def charge(self, side: str, seconds: float) -> None:
-        """Attribute time to a side that the kernel took for it outside its windows, to end its processes."""
+        """Attribute time to a side that was spent on it outside its windows, such as to end its processes."""
         self._running_s[side] = self._running_s.get(side, 0.0) + seconds
 
     @property

@@ -98,7 +98,7 @@ class Runs:
                 )
                 if referee.digests:
                     self.context.digests[entry.name, case.name] = referee.digests
-        phase.charge(entry.name, player.end_s)
+        phase.charge(entry.name, player.extra_s)
         state = self.context.gpu.end()
         played = Windows(windows_us=windows, seeds=seeds, outside=tuple(referee.outside), gpu=state)
         return played, company.share

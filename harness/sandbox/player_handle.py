@@ -107,8 +107,8 @@ class PlayerHandle:
         self._unowned_before: int | None = None
         self._owner: int | None = None
         """The user that may read the process's memory."""
-        self.end_s = 0.0
-        """Seconds that its end took: the kernel frees what it held."""
+        self.extra_s = 0.0
+        """Seconds that the judge spent to measure its memory and to end it, which takes long with many processes."""
         self.results: int | None
         """The pipe from which to read a program's results."""
         self.results, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if room.program else (None, None)
@@ -327,7 +327,11 @@ class PlayerHandle:
     def check_memory(self) -> None:
         """Raises Foul if the player uses more than it may."""
         assert self._memory
-        self._memory.check()
+        began = time.monotonic()
+        try:
+            self._memory.check()
+        finally:
+            self.extra_s += time.monotonic() - began
 
     def died(self) -> Foul:
         """Why the process ended by itself, as its keeper reports it."""
@@ -396,7 +400,7 @@ class PlayerHandle:
                 self._memory.settle()
             if self._unowned_before is not None:
                 health.await_unowned(self._cache, self._unowned_before)
-            self.end_s = time.monotonic() - began
+            self.extra_s += time.monotonic() - began
             if checked:
                 health.check()
 
