@@ -24,7 +24,7 @@ from tests.github_server import Failure, Pull, Run, Way
 REST, GIT, PUSH = "* /repos/*", "* */kernels.git/*", "POST */kernels.git/git-receive-pack"
 CALLS = 11
 """Of a first submission; see test_requests_per_board.py."""
-RECONCILING = 28
+RECONCILING = 27
 """Of one run of the reconciler, where it has to listen, deliver and end what was closed."""
 GIT_CALLS = 50
 ROUNDS = 4
@@ -200,8 +200,8 @@ def test_without_failures_all_that_was_missed_is_made_up_for(scene: Scene) -> No
 @pytest.mark.parametrize(
     ("nth", "how"),
     [
-        *((nth, OUTAGE) for nth in (4, 10, 16, 22, 28)),  # looking, delivering, telling, ending, asking
-        *((nth, "502 after it was done") for nth in (19, 26)),  # a run stopped, a first comment
+        *((nth, OUTAGE) for nth in (4, 9, 15, 21, 27)),  # looking, delivering, telling, ending, asking
+        *((nth, "502 after it was done") for nth in (18, 25)),  # a run stopped, a first comment
     ],
 )
 def test_a_call_of_the_reconciler_fails(scene: Scene, nth: int, how: str) -> None:

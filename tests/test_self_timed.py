@@ -146,8 +146,8 @@ def test_who_is_faster_beyond_a_tie_takes_first_place_without_a_duel(board):
 
 
 def test_one_who_may_be_faster_keeps_first_place_from_nobody_who_is(board):
-    unsure = judged(board, "wide", 38.0, 38.0, minute=1)
-    wide = ToldTiming.of((told_run(38.0, best_us=20.0, worst_us=60.0, err_us=8.0),))
+    unsure = judged(board, "wide", 46.0, 46.0, minute=1)
+    wide = ToldTiming.of((told_run(46.0, best_us=38.0, worst_us=55.0, err_us=3.0),))
     cases = tuple(case.model_copy(update={"told": wide}) if case.told else case for case in unsure.cases)
     ada, cy = judged(board, "ada", 50.0, 50.0), judged(board, "cy", 45.0, 45.0, minute=2)
     table = standings(board, [ada, unsure.model_copy(update={"cases": cases}), cy])

@@ -27,6 +27,7 @@ from harness.task.submission import Submission
 from harness.task.task import Board, Case
 
 ANCHOR, IDLER = "anchor", "idle player"
+OWN_PLAYERS = (ANCHOR, IDLER)
 """The names of the judge's own players."""
 
 
@@ -56,7 +57,7 @@ class Context:
         self.replay = replay
         self.reference = Reference(board, device.name)
         self.gpu = GpuWatch(device.side.find_meter())
-        self.quiet = Quiet(sandbox.listen, (ANCHOR, IDLER)) if needs_quiet else None
+        self.quiet = Quiet(sandbox.listen, OWN_PLAYERS) if needs_quiet else None
         self._entries: dict[tuple[str, str], PlayerFiles] = {}
         self._varies: dict[str, bool] = {}
         """Whether inputs depend on the seed, by name of the case; for cases that the reference was tried with."""

@@ -16,7 +16,7 @@ from harness.referee import sampling
 from harness.referee.referee import Deadline
 from harness.referee.sampling import NULL_KERNEL, SAMPLES, WARMUPS, Windows
 from harness.referee.self_timing import Outside, charged_us, find_lie
-from harness.rules.context import IDLER, Context
+from harness.rules.context import IDLER, OWN_PLAYERS, Context
 from harness.rules.phase import Phase, SideFoul
 from harness.sandbox.company import MAX_COMPANY
 from harness.sandbox.player_handle import PlayerHandle, how_it_ended
@@ -25,6 +25,8 @@ from harness.sandbox.sandbox import PlayerFiles
 from harness.task.submission import Submission
 from harness.task.task import Case
 
+_OWN_PATIENCE = 6
+"""How many times as long an import of the judge's own players may take."""
 PROFILER_S = 30.0
 """Extra seconds for the profiler to start and to summarise, on top of the profiled call."""
 WATCH_S = 120.0
@@ -81,8 +83,10 @@ class Runs:
         with self.context.seat(entry) as player:
             referee = self.context.referee(player)
             with phase.watch(entry.name, case, referee):
+                # A submission can evict the libraries from the kernel's cache, but must not make the anchor too slow.
+                patience = _OWN_PATIENCE if entry.name in OWN_PLAYERS else 1
                 with phase.deadline.paused():
-                    referee.load(phase.import_s, "in a benchmark; cache slow work during the build")
+                    referee.load(patience * phase.import_s, "in a benchmark; cache slow work during the build")
                 company.begin()
 
                 def look() -> None:
