@@ -198,6 +198,7 @@ def test_a_process_that_executes_a_file_that_nobody_may_read_is_noticed(sandbox)
         assert player.hides_its_memory
 
 
+@pytest.mark.alone
 def test_all_processes_of_a_player_are_listed_however_many_it_has(sandbox):
     source = "import os\nfor _ in range(500):\n    if os.fork() == 0: __import__('time').sleep(60)"
     with sandbox.seat(entry(source)) as player:
@@ -432,6 +433,7 @@ def test_what_a_submission_raises_at_import_comes_back_as_text(sandbox, source, 
     assert answer.error == error
 
 
+@pytest.mark.alone
 def test_a_fork_bomb_is_held_within_its_walls(sandbox):
     with sandbox.seat(entry("import os\nfor _ in range(2000): os.fork() or __import__('time').sleep(60)")) as player:
         with contextlib.suppress(
