@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _MIN_PYTHON = (3, 11)
 _MIN_PYDANTIC = (2, 12)
 _INTERRUPTED = 130
-_COMPANY = "PULLRANK_COMPANY"
+COMPANY = "PULLRANK_COMPANY"
 """An environment variable: with the value `allow`, other work on the machine does not keep a judging from ranking."""
 
 
@@ -152,7 +152,7 @@ def _judge(options: argparse.Namespace) -> _Made:
             on_progress=_show,
             run_url=options.run_url,
             reports=options.reports,
-            needs_quiet=order.mode is Mode.RANKED and os.environ.get(_COMPANY) != "allow",
+            needs_quiet=order.mode is Mode.RANKED and os.environ.get(COMPANY) != "allow",
         )
     verdict = judgement.verdict
     exit_code = {"AC": 0, "JE": 3}.get(verdict.value, 1)

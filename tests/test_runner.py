@@ -25,6 +25,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from harness.__main__ import COMPANY
 from scripts.doctor.finding import Availability
 from scripts.doctor.runner import examine_runner
 
@@ -767,11 +768,13 @@ def test_a_hosted_machine_gets_locked_libraries_and_the_torch_of_the_makefile(tm
     _write_program(pip, f'echo "pip $*" >> {log}')
     _write_program(tmp_path / "python3", f'[[ "$1 $2" == "-m venv" ]] && mkdir -p "$3/bin" && cp {pip} "$3/bin/pip"')
     environment = {
-        "PATH": f"{tmp_path}:{os.environ['PATH']}", "RUNNER_TEMP": str(tmp_path), "GITHUB_PATH": str(tmp_path / "path")
+        "PATH": f"{tmp_path}:{os.environ['PATH']}", "RUNNER_TEMP": str(tmp_path),
+        "GITHUB_PATH": str(tmp_path / "path"), "GITHUB_ENV": str(tmp_path / "env"),
     }  # fmt: skip
     done = subprocess.run([BASH, RUNNER / "hosted.sh"], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "path").read_text() == f"{tmp_path}/judge/bin\n"
+    assert (tmp_path / "env").read_text() == f"{COMPANY}=allow\n"
     libraries, torch = (line for line in log.read_text().splitlines() if line.startswith("pip"))
     assert "--require-hashes" in libraries
     assert libraries.endswith("/judge.lock")
