@@ -19,8 +19,9 @@ from harness.records.judgement import Judgement
 from harness.records.stats import Interval
 from harness.records.verdict import Verdict
 from harness.rules import game, phase
-from harness.sandbox.company import Company, Starvation
+from harness.sandbox.company import Company
 from harness.sandbox.memory import Meminfo
+from harness.sandbox.starvation import Starvation
 from harness.task.submission import Submission
 from harness.task.task import load_task
 from tests import cores
@@ -247,7 +248,7 @@ def test_a_champion_with_too_little_memory_on_this_machine_keeps_first_place(boa
     assert "The duel is void" in judgement.message
 
 
-def test_a_champion_that_fails_once_is_dueled(board, tmp_path):
+def test_a_champion_that_fails_once_is_dueled(board):
     """Its first import in a benchmark fails, which it can know only by the time."""
     late = time.time() + 20
     once = f"import time\nif time.time() < {late}: time.sleep(max(0, {late} - time.time())); 1 / 0\n" + GOOD

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import math
 import os
 import select
 import signal
@@ -16,7 +17,6 @@ import socket
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from harness.gpu.gpu_errors import explain_abort
@@ -37,10 +37,10 @@ from harness.inside.protocol import (
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.sandbox import cgroup, freezer
-from harness.sandbox.company import Starvation
 from harness.sandbox.health import Health
 from harness.sandbox.memory import Memory, memory_of
 from harness.sandbox.packets import receive_signed, socket_pair
+from harness.sandbox.starvation import LostTime
 from harness.sandbox.warm_parent import WarmParent
 
 _SEAT_S = 60.0
@@ -49,11 +49,6 @@ _WATCH_S = 0.02
 """How often to check memory while a player runs."""
 _STARVING_S = 0.1
 """After this long, the referee measures whether a player that runs is kept from running."""
-_LONGEST_STARVATION_S = 120.0
-"""A player that has been kept from running for longer cannot be judged now."""
-_MANY_STARTED = 100
-"""Without a cgroup that counts them, more processes than this, started by anybody during a wait, could hide the time
-of a player: then its limits count all time."""
 _LAST_WORDS_S = 1.0
 """How long a keeper may take to read a player's last output and to report how the player ended."""
 
@@ -97,11 +92,7 @@ class PlayerHandle:
         self.pid = 0
         self._pidfd: int | None = None
         self._last_words: str | None = None
-        self._started = 0
-        """How many processes this machine had started when the current wait began."""
-        self.starved_s = 0.0
-        """Seconds for which other programs kept it from running, in waits of more than `_STARVING_S`, up to `stop`."""
-        self._starvation: Starvation | None = None
+        self._lost: LostTime | None = None
         self._cache = room.cache
         self._health = warm_parent.await_warmth()
         self._unowned_before: int | None = None
@@ -143,6 +134,7 @@ class PlayerHandle:
             self._pidfd = os.pidfd_open(self.pid)
             confinement = self._confinement
             self._freezer = confinement.freezer_for(self._keeper, self.pid)
+            self._lost = LostTime(confinement.cores, self._keeper, self._freezer, confinement.yielding)
             self._memory = memory_of(
                 self.pid,
                 self._freezer,
@@ -225,6 +217,7 @@ class PlayerHandle:
             Foul: the player ended, took too long, or used too much memory.
             JudgeError: other programs keep it from running.
         """
+        assert self._lost
         receive_into, packet = self._control.recv_into, self._packet
         now = time.monotonic()
         next_look, starves_at, ends = now + _WATCH_S, now + _STARVING_S, deadline
@@ -240,42 +233,19 @@ class PlayerHandle:
             if (now := time.monotonic()) > next_look:
                 self.check_memory()
                 next_look = now + _WATCH_S
-            if now > starves_at and not self._starvation:
-                self._starvation = self._begin_starvation()
-            if now > ends and now > (ends := deadline + (starving_s := self._starving_s())):
-                self.starved_s += starving_s
+            if now > starves_at:
+                self._lost.begin()
+                starves_at = math.inf
+            if now > ends and now > (ends := deadline + (lost_s := self._lost.measure())):
+                self._lost.end(lost_s)
                 raise Foul(Verdict.TIME_LIMIT_EXCEEDED, late)
             if not self._confinement.has_core_of_its_own:
                 self._arrivals.poll(_WATCH_S * 1000)
 
-    def _begin_starvation(self) -> Starvation:
-        assert self._freezer
-        self._started = _count_started()
-        count = self._freezer.find_user_s
-        return Starvation(self._confinement.cores, self._all_processes(), self._confinement.yielding, count)
-
-    def _starving_s(self) -> float:
-        """Seconds for which other programs have kept the player from running in the current wait."""
-        if not self._starvation or self._may_lose_children():
-            return 0.0
-        starving_s = self._starvation.seconds(self._all_processes())
-        if self.starved_s + starving_s > _LONGEST_STARVATION_S:
-            raise JudgeError("other programs keep the players from running: judge again when this machine is less busy")
-        return starving_s
-
-    def _may_lose_children(self) -> bool:
-        """Whether the player may have started processes whose time nothing counts, as they ended and nobody waited."""
-        assert self._freezer
-        return self._freezer.find_user_s() is None and _count_started() - self._started > _MANY_STARTED
-
-    def _end_starvation(self) -> float:
-        starving_s = self._starving_s()
-        self.starved_s += starving_s
-        self._starvation = None
-        return starving_s
-
-    def _all_processes(self) -> list[int]:
-        return [self._keeper, *(self._freezer.processes() if self._freezer else ())]
+    @property
+    def starved_s(self) -> float:
+        """Seconds for which other programs kept it from running, in waits of more than `_STARVING_S`."""
+        return self._lost.seconds if self._lost else 0.0
 
     def read(self, packet: bytes) -> Answer:
         """Parse a packet from the player.  Raises Foul if an honest player never sends such a packet."""
@@ -300,25 +270,21 @@ class PlayerHandle:
             Foul: they did not stop, and other programs did not keep them from doing so.
             JudgeError: this machine can't stop processes, or is too busy.
         """
-        assert self._freezer and self._memory
-        since_asked, self._starvation = self._starvation, None
-        starved_s = self.starved_s
+        assert self._freezer and self._memory and self._lost
+        known_s: float | None = None
         while True:
             began = time.monotonic()
             try:
                 self._freezer.stop(self._memory.check_machine)
                 break
             except Foul as foul:
-                if foul.verdict is Verdict.MEMORY_LIMIT_EXCEEDED:
-                    raise
                 # It needs a core in order to stop.  After the first try, nothing is known yet about who had the core.
-                if self._starvation and self._end_starvation() < (time.monotonic() - began) / 2:
+                is_kept = known_s is None or self._lost.measure() - known_s > (time.monotonic() - began) / 2
+                if foul.verdict is Verdict.MEMORY_LIMIT_EXCEEDED or not is_kept:
                     raise
-            self._starvation = self._begin_starvation()
-        if since_asked:
-            self._starvation, self.starved_s = since_asked, starved_s
-        if self._starvation:
-            self._end_starvation()
+            self._lost.begin()
+            known_s = self._lost.measure()
+        self._lost.end()
 
     def resume(self) -> None:
         assert self._freezer
@@ -443,11 +409,6 @@ class PlayerHandle:
         give_up = time.monotonic() + _LAST_WORDS_S
         while not self._log_header()[0] and not self.is_gone and time.monotonic() < give_up:
             time.sleep(0.0001)
-
-
-def _count_started() -> int:
-    """How many processes and threads have been started on this machine, by anybody."""
-    return cgroup.count_events(Path("/proc/stat").read_bytes(), "processes")
 
 
 def how_it_ended(status: int, log: str) -> str:
