@@ -2,7 +2,7 @@
 
 hostile     every text is an attack; one row is provisional
 unsettled   all rows are provisional
-untouched   nobody has entered
+untouched   no entries
 """
 
 import fcntl

@@ -293,7 +293,7 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
      facts(asked(JUDGED), rematch(JUDGED, UNSURE), provisional=(STILL_UNSURE,)), ["Rematch"]),
     ("it was not accepted when it was judged again", facts(asked(JUDGED), rematch(JUDGED, UNSURE), provisional=(UNSURE,)), []),
     ("its judging is asked for", facts(asked(JUDGED), rematch(of=UNSURE, at=LATE), provisional=(UNSURE,)), []),
-    ("nobody has started its judging", facts(asked(JUDGED), rematch(of=UNSURE), provisional=(UNSURE,)), ["Start"]),
+    ("its judging has not started", facts(asked(JUDGED), rematch(of=UNSURE), provisional=(UNSURE,)), ["Start"]),
     ("provisional no more", facts(asked(JUDGED), rematch(of=UNSURE)), ["End"]),
     # Several comments of ours.
     ("two first comments", facts(asked(JUDGED), spare={77: 12}), ["Drop"]),

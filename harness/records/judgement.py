@@ -9,7 +9,7 @@
         told                reported by the task's own program: one entry per process
         profile             mode `profile` only: where one call's time went, as reported by the player
       duel                  challenger against champion, if one was played
-      forfeit               instead, if the champion's file failed in it twice
+      forfeit               instead, if the champion's file failed in it
       machine, sandbox, harness     the environment of the measurement
       checksum              SHA-256 of everything else; detects truncated or edited files
 

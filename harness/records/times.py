@@ -29,16 +29,6 @@ from harness.records.stats import (
 )
 from harness.records.verdict import Verdict
 
-FORFEITS = (
-    Verdict.WRONG_ANSWER,
-    Verdict.RUN_TIME_ERROR,
-    Verdict.TIME_LIMIT_EXCEEDED,
-    Verdict.SECURITY_VIOLATION,
-    Verdict.COMPILE_ERROR,
-    Verdict.MEMORY_LIMIT_EXCEEDED,
-)
-"""By these verdicts a champion loses a duel."""
-
 
 class GpuState(Model):
     """State of a GPU right after a run, as reported by its driver; None if the driver does not report it."""
@@ -235,7 +225,7 @@ class Duel(Model):
 
 
 class Forfeit(Model):
-    """A duel that the champion has lost, because its file failed in it twice."""
+    """A duel that the champion has lost, because its file failed in it."""
 
     opponent: Login
     opponent_digest: Digest
@@ -244,7 +234,7 @@ class Forfeit(Model):
 
     @model_validator(mode="after")
     def _is_a_failure_of_its_own(self) -> Self:
-        if self.verdict not in FORFEITS:
+        if self.verdict in (Verdict.ACCEPTED, Verdict.JUDGING_ERROR):
             raise ValueError(f"a champion does not lose a duel by {self.verdict}")
         return self
 

@@ -251,8 +251,9 @@ class Game:
 
     def _has_memory(self, foul: Foul) -> bool:
         """Whether a foul is the file's own: a machine whose memory others use may not have had as much as allowed."""
-        is_full = Meminfo.read().available < self.context.sandbox.memory_bytes
-        return foul.verdict is not Verdict.MEMORY_LIMIT_EXCEEDED or not is_full
+        if foul.verdict is not Verdict.MEMORY_LIMIT_EXCEEDED:
+            return True
+        return Meminfo.read().available >= self.context.sandbox.memory_bytes
 
 
 class Match:

@@ -7,7 +7,8 @@ is a `SideFoul` that names the side, and `game` decides what follows from it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator
 
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
@@ -59,15 +60,14 @@ class Phase:
         """Attribute time to a side that was spent on it outside its windows, such as to end its processes."""
         self._running_s[side] = self._running_s.get(side, 0.0) + seconds
 
-    @property
-    def charges(self) -> Mapping[str, float]:
-        """The seconds that each side has taken so far."""
-        return dict(self._running_s)
+    def checkpoint(self) -> Callable[[], None]:
+        """A function that undoes what the phase has spent from now on, for a run that does not count."""
+        charges, ends, began = dict(self._running_s), self.deadline.phase_ends, time.monotonic()
 
-    def forget(self, charges: Mapping[str, float], seconds: float) -> None:
-        """Go back to earlier `charges`, and extend the phase by `seconds`, for a run that does not count."""
-        self._running_s = dict(charges)
-        self.deadline.phase_ends += seconds
+        def undo() -> None:
+            self._running_s, self.deadline.phase_ends = charges, ends + time.monotonic() - began
+
+        return undo
 
     def _blame(self, side: str, case: Case, foul: Foul) -> Exception:
         """The exception to raise.  The phase's timeout is a side's fault only if it took most of the time itself."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -62,11 +61,11 @@ class Runs:
                 if quiet:
                     with phase.deadline.paused():
                         quiet.wait()
-                began, charges = time.monotonic(), phase.charges
+                undo = phase.checkpoint()
                 windows, company = self._play(entry, case, phase, order)
                 if not (quiet and quiet.must_repeat(company, entry.name, case.name)):
                     break
-                phase.forget(charges, time.monotonic() - began)
+                undo()
             self.company.append(company)
             # A player that other work slows down looks like one that works in secret.
             may_blame = not quiet or company <= MAX_COMPANY
