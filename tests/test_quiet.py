@@ -1,11 +1,14 @@
 """Other work on the machine: a ranked judging waits for its end, plays disturbed runs again, or is void."""
 
 import itertools
+import time
 
 import pytest
 
 from harness.records.errors import JudgeError
+from harness.referee.referee import Deadline
 from harness.rules import quiet
+from harness.rules.phase import Phase
 from harness.rules.quiet import MAX_OWN_REPEATS, MAX_REPEATS, Quiet
 
 
@@ -53,3 +56,17 @@ def test_a_disturbed_run_of_the_anchor_never_counts():
     assert all(anchors.must_repeat(0.2, "anchor", f"size={number}") for number in range(MAX_OWN_REPEATS))
     with pytest.raises(JudgeError, match="other work took 20% of a core during a run of the anchor"):
         anchors.must_repeat(0.2, "anchor", "size=4")
+
+
+def test_a_run_that_does_not_count_takes_nothing_of_its_phase():
+    phase = Phase("the benchmarks", Deadline.of(100, 1))
+    phase.charge("submission", 60)
+    left_s = phase.deadline.phase_ends - time.monotonic()
+    undo = phase.checkpoint()
+    time.sleep(0.2)
+    phase.charge("submission", 30)
+    phase.deadline.phase_ends += 50  # an import, or time of other programs
+    undo()
+    assert phase.deadline.phase_ends - time.monotonic() == pytest.approx(left_s, abs=0.1)
+    phase.charge("anchor", 1)
+    assert phase._running_s == {"submission": 60, "anchor": 1}
