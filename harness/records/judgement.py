@@ -59,11 +59,15 @@ class JudgementError(ValueError):
 
 
 class Claim(StrEnum):
-    """How far a judgement's times can be trusted; see `site/pages/judging.md`."""
+    """How far a judgement's times can be trusted, the strongest first; see `site/pages/judging.md`."""
 
     BOUNDED = "bounded"
     INSIDE_TIMED = "inside-timed"
     SELF_TIMED = "self-timed"
+
+    @property
+    def weakness(self) -> int:
+        return list(Claim).index(self)
 
 
 class Digests(Model):

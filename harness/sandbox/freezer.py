@@ -40,7 +40,7 @@ _LOOK_S = 0.0001
 _MEANWHILE_S = 0.02
 """How often to look after other things while a player is being stopped."""
 _LISTING_BYTES = 1 << 16
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 class Freezer(Protocol):
@@ -272,19 +272,20 @@ class _Work:
 
     def look(self, pids: Collection[int]) -> None:
         for pid in pids:
-            now = _cpu_s(pid)
+            now = sum(cpu_times(pid)[:2])
             self.seconds += max(0.0, now - self._last.get(pid, now))
             self._last[pid] = now
 
 
-def _cpu_s(pid: int) -> float:
-    """The CPU time of a process and all its threads, in seconds; 0 if it has ended."""
+def cpu_times(pid: int) -> tuple[float, float, float, float]:
+    """CPU seconds of a process: in programs and in the kernel, then the same of its ended children; 0 if it ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
-        return 0.0
-    user, system = stat[stat.rindex(b")") + 1 :].split()[11:13]
-    return (int(user) + int(system)) / _TICKS_PER_S
+        return 0.0, 0.0, 0.0, 0.0
+    # The player chooses the name in parentheses, which may itself contain parentheses.
+    user, system, childrens_user, childrens_system = map(int, stat[stat.rindex(b")") + 2 :].split()[11:15])
+    return user * TICK_S, system * TICK_S, childrens_user * TICK_S, childrens_system * TICK_S
 
 
 def _endless(keeper: int, work_s: float) -> Foul | JudgeError:

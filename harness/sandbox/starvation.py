@@ -13,14 +13,13 @@ from pathlib import Path
 from harness.records.errors import JudgeError
 from harness.sandbox import cgroup
 from harness.sandbox.company import cpu_ns_of
-from harness.sandbox.freezer import Freezer
+from harness.sandbox.freezer import TICK_S, Freezer, cpu_times
 
 _LONGEST_S = 120.0
 """A player that has been kept from running for longer cannot be judged now."""
 _MANY_STARTED = 100
 """Without a cgroup that counts them, more processes than this, started by anybody during a wait, could hide the time
 of a player: then its limits count all time."""
-_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 class LostTime:
@@ -124,18 +123,13 @@ def _user_s_of_cores(cores: Collection[int]) -> float:
     names = {f"cpu{core}" for core in cores}
     lines = (line.split() for line in Path("/proc/stat").read_text().splitlines())
     # user nice system idle iowait irq softirq steal
-    return sum(int(word[1]) + int(word[2]) + int(word[8]) for word in lines if word[0] in names) * _TICK_S
+    return sum(int(word[1]) + int(word[2]) + int(word[8]) for word in lines if word[0] in names) * TICK_S
 
 
 def _user_s(pid: int) -> float:
-    """The CPU seconds of a process and of its children that have ended, without the kernel's; 0 if it has ended."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return 0.0
-    # The player chooses the name in parentheses, which may itself contain parentheses.
-    words = stat[stat.rindex(b")") + 2 :].split()
-    return (int(words[11]) + int(words[13])) * _TICK_S
+    """The CPU seconds of a process and of its children that have ended, without the kernel's."""
+    user_s, _, childrens_s, _ = cpu_times(pid)
+    return user_s + childrens_s
 
 
 def _waits_of(pid: int) -> Iterable[tuple[str, float]]:

@@ -135,7 +135,7 @@ def _row(contest: Contest, first: PooledFile, author: AuthorFiles, *, rank: int,
         provisional=is_provisional,
         unproven=is_unproven,
         contends=is_unproven and not lost_duel,
-        claim=max((one.claim for one in file.judgements), key=list(Claim).index),
+        claim=max((one.claim for one in file.judgements), key=lambda claim: claim.weakness),
         lost_duel=lost_duel,
     )
 

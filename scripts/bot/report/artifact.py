@@ -40,10 +40,6 @@ CACHED_BYTES = 256 << 20
 """A case that moves less may be served from a cache, so the floor does not hold for it."""
 
 
-_CLAIMS = (Claim.SELF_TIMED, Claim.INSIDE_TIMED, Claim.BOUNDED)
-"""From the weakest to the strongest."""
-
-
 class ArtifactError(PullRankError):
     """The artifact does not hold what a judge uploads."""
 
@@ -154,7 +150,7 @@ def why_not_the_answer(
         return "its cases are not the board's"
     if judgement.edition == board.edition and judgement.duel and not _is_duel_of(judgement.duel, board):
         return "its duel does not match the board's cases or its own times"
-    if _CLAIMS.index(judgement.claim) > _CLAIMS.index(highest_claim(board, judgement.sandbox.kind)):
+    if judgement.claim.weakness < highest_claim(board, judgement.sandbox.kind).weakness:
         return f"it claims more than its board allows: {judgement.claim}"
     if gpu.device and not judgement.machine.is_a(gpu.device):
         return f"it was judged on a device other than {' or '.join(gpu.device)}"
