@@ -1,6 +1,7 @@
 """What workflow steps share: the environment, parsed strictly; the repository; the log and the summary.
 
 GITHUB_TOKEN, GITHUB_REPOSITORY, GITHUB_API_URL, GITHUB_SERVER_URL     every step
+APP                                                                    the App whose token GITHUB_TOKEN is, if it is one
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import click
 from harness.records.errors import PullRankError
 from scripts.common.text import inline, plain
 from scripts.competition.repository import ROOT
-from scripts.github.pulls import find
+from scripts.github.pulls import ACTIONS_BOT, Account, find
 from scripts.ledger.names import Choice
 
 if TYPE_CHECKING:
@@ -76,7 +77,9 @@ class Workflow:
     def github(self) -> GitHub:
         from scripts.github.gh import GitHub
 
-        return GitHub(self.repository, self._token, self._api_url)
+        app = os.environ.get("APP")
+        me = Account(id=0, login=f"{app}[bot]", is_bot=True) if app else ACTIONS_BOT
+        return GitHub(self.repository, self._token, self._api_url, me=me)
 
     def open_ledger(self, wanted: Choice) -> LedgerBranch:
         from scripts.ledger.branch import LedgerBranch

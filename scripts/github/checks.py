@@ -111,6 +111,8 @@ class CheckRun(FromGitHub):
     name: str
     state: CheckState
     external_id: OrEmpty = ""
+    app_slug: OrEmpty = Field(default="", validation_alias=AliasPath("app", "slug"))
+    """The App that created it, and that alone may update it."""
     title: OrEmpty = Field(default="", validation_alias=AliasPath("output", "title"))
     summary: OrEmpty = Field(default="", validation_alias=AliasPath("output", "summary"))
     text: OrEmpty = Field(default="", validation_alias=AliasPath("output", "text"))

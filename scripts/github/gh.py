@@ -45,7 +45,8 @@ MAX_BODY = 65_536
 class GitHub(Wire):
     """One repository on GitHub, accessed with one token; `ask` sends a request that has no method here.
 
-    `me` is the token's account: only its comments are ours.  `patience_s` is the longest wait before a retry.
+    `me` is the token's account: only its comments and check runs are ours.  `patience_s` is the longest wait before a
+    retry.
     """
 
     def __init__(
@@ -60,6 +61,10 @@ class GitHub(Wire):
     ) -> None:
         super().__init__(repository, token, api_url, timeout_s=timeout_s, patience_s=patience_s)
         self.me = me
+
+    def is_me(self, account: Account) -> bool:
+        """Whether an account is the token's.  A bot is known by its login: only GitHub gives out logins with brackets."""
+        return account.login == self.me.login if self.me.is_bot else account.id == self.me.id
 
     # Pull requests
 
@@ -150,7 +155,7 @@ class GitHub(Wire):
 
     def find_comment(self, number: int, marker: str) -> Comment | None:
         """Our comment with the marker.  Anybody can write a marker, so only comments of `me` count."""
-        ours = (comment for comment in self.comments(number) if comment.author.id == self.me.id)
+        ours = (comment for comment in self.comments(number) if self.is_me(comment.author))
         return next((comment for comment in ours if marker in comment.body), None)
 
     def upsert_comment(self, number: int, marker: str, body: str, known: Comment | None = None) -> Comment:
@@ -180,8 +185,9 @@ class GitHub(Wire):
         self.ask("PATCH", f"/check-runs/{check_id}", check.body())
 
     def upsert_check(self, check: Check) -> int:
-        """Update the newest check run of that name and commit, or create one; returns its id."""
-        found = max((one.id for one in self.checks(check.head_sha, check.name)), default=None)
+        """Update our newest check run of that name and commit, or create one; returns its id."""
+        known = self.checks(check.head_sha, check.name)
+        found = max((one.id for one in known if f"{one.app_slug}[bot]" == self.me.login), default=None)
         if found is None:
             return self.create_check(check)
         self.update_check(found, check)

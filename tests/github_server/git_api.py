@@ -186,7 +186,7 @@ def add_check(call: Call) -> Answer:
     sha = call.body["head_sha"]
     if not call.world.git.find_commit(sha):
         raise Refusal(422, f"No commit found for SHA: {sha}")
-    check = Check(call.world.next_id(), sha, call.body["name"])
+    check = Check(call.world.next_id(), sha, call.body["name"], call.token.user)
     call.world.checks[check.id] = check
     _write_check(call, check)
     return Answer(201, shapes.check(call.world, check))
@@ -200,6 +200,8 @@ def get_check(call: Call) -> Answer:
 @route("PATCH /check-runs/{check_run_id}", "checks:write")
 def edit_check(call: Call) -> Answer:
     check = _find_check(call)
+    if check.app is not call.token.user:
+        raise Refusal(403, "Invalid app_id - check run can only be modified by the GitHub App that created it.")
     _write_check(call, check)
     return Answer(body=shapes.check(call.world, check))
 
@@ -214,7 +216,7 @@ def list_checks(call: Call) -> Answer:
     sha, name = call.require(call.world.git.find_commit(call.path["ref"])), call.query.get("check_name")
     checks = [each for each in call.world.checks.values() if each.head_sha == sha and name in (None, each.name)]
     if call.query.get("filter", "latest") == "latest":
-        checks = list({each.name: each for each in checks}.values())
+        checks = list({(each.app, each.name): each for each in checks}.values())
     return call.page(checks, lambda check: shapes.check(call.world, check), "check_runs")
 
 

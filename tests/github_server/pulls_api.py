@@ -65,7 +65,7 @@ def merge_pull(call: Call) -> Answer:
         raise Refusal(405, "Pull Request is still a draft" if pull.draft else "Pull Request is not mergeable")
     if body.get("sha", pull.head_sha) != pull.head_sha:
         raise Refusal(409, "Head branch was modified. Review and try the merge again.")
-    if call.token.is_workflows and _has_other_workflows(call, tip, pull):
+    if not call.token.allows("workflows", "write") and _has_other_workflows(call, tip, pull):
         raise Refusal(403, "Resource not accessible by integration")
     tree = world.git.merge_trees(tip, pull.head_sha)
     if tree is None or world.settings.get("merge_refusal"):

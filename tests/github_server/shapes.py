@@ -190,6 +190,23 @@ def comment(world: World, it: Comment) -> Json:
     }
 
 
+def app(world: World, bot: User) -> Json:
+    """The App that a bot belongs to."""
+    slug = bot.login.removesuffix("[bot]")
+    return BORN | {
+        "id": bot.id,
+        "slug": slug,
+        "node_id": f"A_{bot.id}",
+        "owner": user(world.owner),
+        "name": slug,
+        "description": None,
+        "external_url": "https://example.org",
+        "html_url": f"{world.web_url}/apps/{slug}",
+        "permissions": {},
+        "events": [],
+    }
+
+
 def check(world: World, it: Check) -> Json:
     output = {"title": None, "summary": None, "text": None} | it.output
     return {
@@ -205,7 +222,7 @@ def check(world: World, it: Check) -> Json:
         "completed_at": time(it.completed_at),
         "output": output | {"annotations_count": len(it.annotations)},
         "pull_requests": [],
-        "app": None,
+        "app": app(world, it.app),
         "url": f"{world.api_url}/repos/{world.repository}/check-runs/{it.id}",
         "html_url": f"{world.web_url}/{world.repository}/runs/{it.id}",
     }

@@ -100,6 +100,8 @@ class Check:
     id: int
     head_sha: str
     name: str
+    app: User
+    """The bot of the App that created it."""
     status: str = "queued"
     conclusion: str | None = None
     external_id: str = ""
@@ -238,6 +240,11 @@ class World:
     def workflow_token(self, scopes: Mapping[str, str], *, limit: int = 1000) -> Token:
         """A job's `GITHUB_TOKEN`, with the job's `permissions:`."""
         return self._add_token(Token(f"ghs_{secrets.token_hex(18)}", self.bot, dict(scopes), limit))
+
+    def app_token(self, slug: str, scopes: Mapping[str, str], *, limit: int = 5000) -> Token:
+        """A token of a GitHub App that is installed here, with a budget of its own.  What it does starts workflows."""
+        bot = self.add_user(f"{slug}[bot]", kind="Bot", permission="write")
+        return self._add_token(Token(f"ghs_{secrets.token_hex(18)}", bot, dict(scopes), limit))
 
     def personal_token(self, user: User | None = None) -> Token:
         return self._add_token(Token(f"ghp_{secrets.token_hex(18)}", user or self.owner, None))

@@ -102,7 +102,7 @@ def _fetch(result: str, run_id: int, context: BotContext) -> MachineAnswer:
 
 def _comment(number: int, outcome: CheckResult, github: GitHub) -> None:
     """Write our one comment that begins with the marker; elsewhere in a comment, the marker may be a quotation."""
-    ours = (one for one in github.comments(number) if one.author.id == github.me.id)
+    ours = (one for one in github.comments(number) if github.is_me(one.author))
     if known := next((one for one in ours if one.body.startswith(MARKER)), None):
         github.upsert_comment(number, MARKER, outcome.comment(), known)
     else:

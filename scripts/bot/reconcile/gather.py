@@ -154,7 +154,7 @@ def _comments(
     recent = list(github.recent_comments(since))
     for number, comment in recent:
         # Our replies may quote our marker, too.
-        if comment.author.id == github.me.id and comment.body.startswith(MARKER):
+        if github.is_me(comment.author) and comment.body.startswith(MARKER):
             ours[number].append(comment)
     oldest = {number: min(found, key=lambda one: one.id) for number, found in ours.items()}
     spare = {one.id: number for number, found in ours.items() for one in found if one is not oldest[number]}

@@ -14,7 +14,7 @@ from scripts.bot.report.context import BotContext
 from scripts.common.git_command import GitError
 from scripts.common.text import inline
 from scripts.github.fork import Fork
-from scripts.github.pulls import ChangedFile, GitHubError, Push
+from scripts.github.pulls import ACTIONS_BOT, ChangedFile, GitHubError, Push
 
 LEDGER = "ledger"
 LOOK_BACK = timedelta(days=1)
@@ -30,7 +30,7 @@ def find_strangers(context: BotContext, now: datetime) -> Iterator[str]:
     except GitHubError as error:
         yield f"ledger: who pushed to it could not be read: {error}"
         return
-    theirs = [push for push in recent if push.actor.id != github.me.id]
+    theirs = [push for push in recent if not github.is_me(push.actor) and push.actor.id != ACTIONS_BOT.id]
     if theirs:
         with context.open_fork() as fork:
             yield from filter(None, (_line(push, fork) for push in theirs))
